@@ -109,6 +109,7 @@ INSTALLED_APPS = [
     "apps.federation",
     "apps.analytics",
     "apps.onboarding",
+    "apps.gateway",
     "apps.notices",
     "apps.packs",
     "apps.dashboard",

@@ -29,7 +29,7 @@ LAYERS = [
     "explain",
     "federation",
     "analytics",
-    "onboarding",
+    ("gateway", "onboarding"),
     "notices",
     "packs",
     ("dashboard", "api", "cli"),

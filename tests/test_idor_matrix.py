@@ -1183,6 +1183,15 @@ ROWS = [
         besides="dora 422"),
     Row("policy/<slug:policy>/files/against/", "/policy/grid/files/against/",
         "302 403 403 403 403 303 302 302 302 302 302"),
+    # --- REST: SAM's gateway (no ledger is open): administrators and schedulers; the scope usage:write for steps
+    Row(POLICY + "/sam", "/api/v1/policies/grid/sam", "401 404 404 404 404 404 404 404 404 401 401"),
+    *(
+        Row(f"{POLICY}/sam/{step}", f"/api/v1/policies/grid/sam/{step}",
+            "401 403 403 403 403 404 403 403 403 401 401", "post", {"job": "1", **more})
+        for step, more in (("decide", {"group": "/physics"}), ("started", {}), ("finished", {}), ("cancelled", {}))
+    ),
+    Row(POLICY + "/sam", "/api/v1/policies/grid/sam", "401 403 403 403 403 422 403 403 403 401 401", "put",
+        {"entry": "/nowhere"}),
 ]  # fmt: skip
 
 

@@ -159,8 +159,12 @@ def _refusals() -> Iterator[Text]:
 
 
 def _terminal_texts() -> Iterator[Text]:
-    """All texts of the client but its comments, the docstrings of its functions, and codes without a blank."""
-    path = ROOT / "terminal" / "fairshare.py"
+    """All texts of the programs but their comments, the docstrings of their functions, and codes without a blank."""
+    for path in sorted((ROOT / "terminal").glob("*.py")):
+        yield from _texts_of_program(path)
+
+
+def _texts_of_program(path: Path) -> Iterator[Text]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     documented = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     docstrings = {id(node.body[0].value) for node in documented if isinstance(node.body[0], ast.Expr)}

@@ -16,6 +16,7 @@ from apps.api.v1.changesets import reviews as changeset_reviews
 from apps.api.v1.changesets import views as changesets
 from apps.api.v1.convergence import views as convergence
 from apps.api.v1.federation import urls as federation_routes
+from apps.api.v1.gateway import views as gateway
 from apps.api.v1.goals import views as goals
 from apps.api.v1.mapping import rules as mappings
 from apps.api.v1.my_priority import forecasts, submitting
@@ -45,6 +46,11 @@ urlpatterns = [
     path(f"{_POLICY}/goal", goals.GoalView.as_view(), name="goal"),
     path(f"{_POLICY}/pack", packs.PackView.as_view(), name="pack"),
     path(f"{_POLICY}/sam-case", jobs.SamCaseView.as_view(), name="sam-case"),
+    path(f"{_POLICY}/sam", gateway.LedgerView.as_view(), name="sam"),
+    path(f"{_POLICY}/sam/decide", gateway.DecisionView.as_view(), name="sam-decide"),
+    path(f"{_POLICY}/sam/started", gateway.StartView.as_view(), name="sam-started"),
+    path(f"{_POLICY}/sam/finished", gateway.EndView.as_view(), name="sam-finished"),
+    path(f"{_POLICY}/sam/cancelled", gateway.CancellationView.as_view(), name="sam-cancelled"),
     path("me/forecast", forecasts.MyForecastView.as_view(), name="me-forecast"),
     path(f"{_POLICY}/window/figures/decay", figures.DecayFigureView.as_view(), name="decay-figure"),
     path(f"{_POLICY}/algorithm/figures/operator", figures.OperatorFigureView.as_view(), name="operator-figure"),

@@ -85,7 +85,7 @@ def sam_case(
     snapshot = store.newest(policy.slug)
     told = numbers_visible_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
     entry = snapshot.tree.index_of_path(path)
-    groups = {} if entry is None else _groups(snapshot, entry)
+    groups = {} if entry is None else groups_below(snapshot, entry)
     if entry is None or not groups or not told[[entry, *groups]].all():
         raise NotFound(_("No such entry with children whose usage is fully visible to you."))
     values = snapshot.values
@@ -98,7 +98,7 @@ def sam_case(
     }
 
 
-def _groups(snapshot: ServedSnapshot, entry: int) -> dict[int, str]:
+def groups_below(snapshot: ServedSnapshot, entry: int) -> dict[int, str]:
     """Who competes below the entry, by the path from there: names, but for members of one with *inherit* shares."""
     tree = snapshot.tree
     contest, entry_of, seat, _all_compete = tree.engine_tree().competition

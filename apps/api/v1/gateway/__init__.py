@@ -1,0 +1,1 @@
+"""SAM's gateway by REST."""

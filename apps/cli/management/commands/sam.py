@@ -1,0 +1,48 @@
+"""`manage.py sam SLUG [STEP JOB]`: the ledger of SAM's queue, or one step of a job, as JSON."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from typing import Any
+
+from apps.accounts.actor import COMMAND
+from apps.cli.commands import OperatorCommand
+from apps.core import clock
+from apps.gateway import services
+from apps.gateway.selectors import get_ledger
+from apps.gateway.services import Asked
+from apps.priorities.serving import store
+
+LATER = {"started": services.start, "finished": services.finish, "cancelled": services.cancel}
+
+
+class Command(OperatorCommand):
+    help = "Print the ledger of SAM's queue, or book one step of a job."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("policy")
+        parser.add_argument("step", nargs="?", choices=["decide", *LATER])
+        parser.add_argument("job", nargs="?", default="")
+        parser.add_argument("--group", default="", help="of decide: the job's group, by name or path")
+        parser.add_argument("--benefit", type=float, help="of decide: estimated; of finished: measured")
+
+    def handle(
+        self,
+        *args: Any,
+        policy: str,
+        step: str | None,
+        job: str,
+        group: str,
+        benefit: float | None,
+        **options: Any,
+    ) -> None:
+        store.poll()
+        at, asked = clock.now(), Asked(job, benefit)
+        if step is None:
+            found = get_ledger(policy_slug=policy, at=at, actor=COMMAND)
+        elif step == "decide":
+            found = services.decide(policy_slug=policy, asked=asked, group=group, at=at, actor=COMMAND)
+        else:
+            found = LATER[step](policy_slug=policy, asked=asked, at=at, actor=COMMAND)
+        self.stdout.write(json.dumps(found, ensure_ascii=False, indent=1, default=str))

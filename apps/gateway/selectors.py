@@ -1,0 +1,92 @@
+"""A ledger as it is: rules, what each group has received beside its share, and the jobs that are open."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Count
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import Token
+from apps.core.errors import NotFound
+from apps.gateway.models import OPEN, Job, Ledger
+from apps.gateway.permissions import may_use, no_ledger
+from apps.gateway.services import NOTES
+from apps.gateway.shares import Groups, load_groups, solve
+from apps.policies.models import Policy
+from apps.policies.selectors import get_policy
+from apps.priorities.visibility.visible_entries import numbers_visible_in
+
+MOST_OPEN = 200
+_SCOPES = (Token.Scope.USAGE_WRITE, Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ)
+
+
+def get_ledger(*, policy_slug: str, at: datetime, actor: Actor) -> dict[str, Any]:
+    """For those who may have jobs decided, and those who may see the usage of all its groups.
+
+    Raises:
+        NotFound: there is none, or usage of one of its groups is hidden from the actor.
+    """
+    scope = next((scope for scope in _SCOPES if actor.has_scope(scope)), Token.Scope.POLICIES_READ)
+    policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
+    ledger = Ledger.objects.filter(policy=policy).first()
+    if ledger is None and may_use(actor):
+        raise no_ledger(policy.slug)
+    if ledger is None:
+        raise _hidden(policy)
+    groups = load_groups(ledger, policy.slug)
+    if not may_use(actor) and not _sees_all(policy, groups, at, actor):
+        raise _hidden(policy)
+    return {
+        "policy": policy.slug,
+        "snapshot": groups.snapshot.snapshot_id,
+        "rules": _rules(ledger, groups),
+        "ledger": solve(groups, groups.received(), [])["ledger"],
+        "jobs": _jobs(ledger),
+        "open": [
+            _open(row) for row in Job.objects.filter(ledger=ledger, state__in=OPEN).order_by("decided_at")[:MOST_OPEN]
+        ],
+        "notes": list(NOTES),
+    }
+
+
+def _sees_all(policy: Policy, groups: Groups, at: datetime, actor: Actor) -> bool:
+    told = numbers_visible_in(policy=policy, snapshot=groups.snapshot, at=at, actor=actor)
+    return bool(told[list(groups.names)].all())
+
+
+def _hidden(policy: Policy) -> NotFound:
+    return NotFound(f"The policy {policy.slug} has no SAM ledger that you may read.")
+
+
+def _rules(ledger: Ledger, groups: Groups) -> dict[str, Any]:
+    return {
+        "entry": groups.path,
+        "benefit": ledger.benefit,
+        "booked_at": ledger.booked_at,
+        "p_back": ledger.p_back,
+        "p_front": ledger.p_front,
+        "priority_groups": ledger.priority_groups,
+        "lost_after_h": None if ledger.lost_after_s is None else ledger.lost_after_s / 3600,
+        "revision": ledger.revision,
+        "changed_at": ledger.changed_at,
+    }
+
+
+def _jobs(ledger: Ledger) -> dict[str, int]:
+    counted = Job.objects.filter(ledger=ledger).values_list("state").annotate(n=Count("pk")).order_by()
+    return {**dict.fromkeys(Job.State.values, 0), **dict(counted)}
+
+
+def _open(row: Job) -> dict[str, Any]:
+    return {
+        "job": row.job,
+        "group": row.group,
+        "queue": row.queue,
+        "state": row.state,
+        "benefit": row.benefit,
+        "booked": row.booked,
+        "decided_at": row.decided_at,
+        "started_at": row.started_at,
+    }

@@ -1,0 +1,128 @@
+"""The groups of a ledger in the newest snapshot, their shares, and the group of a job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from uuid import UUID
+
+from apps.core.errors import FieldProblem, Invalid
+from apps.engine.errors import EngineError
+from apps.engine.jobs import solve_job_case
+from apps.engine.jobs.benefits import read_benefit
+from apps.gateway.models import Ledger, Received
+from apps.priorities.job_cases import groups_below
+from apps.priorities.serving import store
+from apps.priorities.serving.lookup import AccountQuery
+from apps.priorities.serving.served_snapshot import ServedSnapshot
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Who competes in a ledger, in one snapshot. names: by index of the entry."""
+
+    ledger: Ledger
+    snapshot: ServedSnapshot
+    names: dict[int, str]
+
+    @cached_property
+    def uids(self) -> dict[str, UUID]:
+        return {name: self.snapshot.tree.uuid(i) for i, name in self.names.items()}
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Targets of the snapshot; the engine leaves priority groups out and makes the rest sum to 1."""
+        return {name: float(self.snapshot.values.target[i]) for i, name in self.names.items()}
+
+    def received(self) -> dict[str, float]:
+        """B[g] of the groups that are in the tree now."""
+        rows = Received.objects.filter(ledger=self.ledger).values_list("entry_uid", "amount")
+        amounts = dict(rows)
+        return {name: amounts.get(uid, 0.0) for name, uid in self.uids.items()}
+
+    def of_name(self, name: str) -> str:
+        """
+        Raises:
+            Invalid: neither a group of the ledger nor a priority group.
+        """
+        if name in self.ledger.priority_groups:
+            return name
+        above = self.path.rstrip("/")
+        short = name.removeprefix(f"{above}/") if name.startswith("/") else name
+        if short not in self.uids:
+            raise _wrong("group", f"{name[:200]!r} is no group of this ledger")
+        return short
+
+    def of_account(self, query: AccountQuery) -> str:
+        """The group that the account's best entry is in.
+
+        Raises:
+            Invalid: the account is unknown, ambiguous, or counts in none of the groups.
+        """
+        found = self.snapshot.index.find(query)
+        if self.snapshot.index.choices(query):
+            raise _wrong("account", "means different entries in different namespaces: send the namespace")
+        for entry in found.entries:
+            for i in (*self.snapshot.tree.ancestors(entry), entry):
+                if i in self.names:
+                    return self.names[i]
+        raise _wrong("account", "counts in none of the ledger's groups")
+
+    @property
+    def path(self) -> str:
+        """Of the entry whose children they are."""
+        return self.snapshot.index.path(self.snapshot.tree.index_of_uid(self.ledger.parent_uid) or 0)
+
+
+def load_groups(ledger: Ledger, policy_slug: str) -> Groups:
+    """
+    Raises:
+        Unavailable: nothing has been computed yet.
+        Invalid: the entry isn't in the newest snapshot, or nobody competes below it.
+    """
+    snapshot = store.newest(policy_slug)
+    parent = snapshot.tree.index_of_uid(ledger.parent_uid)
+    names = {} if parent is None else groups_below(snapshot, parent)
+    if not names:
+        raise _wrong("entry", "has no children that compete in the newest snapshot")
+    return Groups(ledger, snapshot, names)
+
+
+def solve(groups: Groups, received: dict[str, float], jobs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The engine's answer to a case of `sam`, whose jobs book nothing.
+
+    Raises:
+        Invalid: with the field of the request that is wrong.
+    """
+    ledger = groups.ledger
+    case: dict[str, Any] = {
+        "algorithm": {"name": "sam", **({} if ledger.benefit is None else {"benefit": ledger.benefit})},
+        "shares": groups.shares,
+        "running" if is_held(ledger) else "benefit": received,
+        "priority_groups": ledger.priority_groups,
+        "p_front": ledger.p_front,
+        "p_back": ledger.p_back,
+        "booked": "later",
+        "jobs": jobs,
+    }
+    try:
+        found: dict[str, Any] = solve_job_case(case)
+    except EngineError as error:
+        where = (error.place or "case").removeprefix("jobs[0].").removeprefix("algorithm.")
+        raise Invalid(
+            f"{where} {error.message}.", code=error.code, fields=[FieldProblem(where, error.message)]
+        ) from error
+    return found
+
+
+def is_held(ledger: Ledger) -> bool:
+    """Whether the benefit counts while jobs run."""
+    try:
+        return ledger.benefit is not None and read_benefit(ledger.benefit).is_held
+    except EngineError as error:
+        raise _wrong((error.place or "benefit").removeprefix("algorithm."), error.message) from error
+
+
+def _wrong(where: str, message: str) -> Invalid:
+    return Invalid(f"{where} {message}.", fields=[FieldProblem(where, message)])

@@ -1,0 +1,938 @@
+#!/usr/bin/env python3
+"""fairshare-callout: the fairshare factor of an account, for schedulers, within a bounded time.
+
+  fairshare-callout USER [--group G] [--namespace N]   prints one number from 0 to 1
+  fairshare-callout --stdin < names                    a line each: USER, or USER, GROUP, NAMESPACE, PROJECT by tabs
+  fairshare-callout quota GROUP                        core-hours left of the group's allocation, as advice
+  fairshare-callout --refresh                          renews every cached number (for a timer)
+
+One file, needs only Python 3.6 or newer. Numbers come from a cache on disk while it is younger than --fresh-s. Else
+one process renews all of it, and waits no longer than --wait-s. Without an answer the cached numbers are printed up to
+an age of --stale-s, then --fallback. Options are also read from a file, one `name = value` a line (--config).
+
+Exit status:
+  0  every number is the site's, from the site or from the cache
+  1  at least one number is the fallback: the site refused (token, policy)
+  2  wrong usage, nothing is printed
+  3  at least one number is the fallback: the site gave none in time, or the name can't be looked up
+"""
+
+import argparse
+import fcntl
+import json
+import os
+import re
+import stat
+import sys
+import time
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+VERSION = "1"
+DONE, REFUSED, USAGE, UNREACHED = 0, 1, 2, 3
+MOST_NAMES = 100000  # of one call
+MOST_KEPT = 200000  # of the cache
+MOST_IN_REQUEST = 10000  # the site's limit
+MOST_BYTES = 64 * 1024 * 1024
+KEPT_DAYS = 7  # a name that nobody asked for so long leaves the cache
+RETRY_S = 10.0  # after a failure nobody tries again for so long
+ROUNDS = 3  # of renewing parts that came from different snapshots
+FORMAT = 1  # of cache files
+CONFIG = "/etc/fairshare/callout.conf"
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_TOKEN = re.compile(r"fsh_[0-9A-Za-z]+_[0-9A-Za-z_-]+")
+_BAD_NAME = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
+_LONGEST_NAME = 1024
+_NEVER = -1.0
+
+Json = Dict[str, Any]
+Name = str  # user, group, namespace and project, with tabs between them
+Value = Tuple[Optional[float], Optional[str]]  # factor, error
+
+
+class Failure(Exception):
+    """What went wrong, and the exit status."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+class Kept(NamedTuple):
+    """Cached numbers of one policy. checked_at: when the site last said that they are its newest (our clock).
+
+    age_s: how old the numbers were then. names: by key, with the day on which the name was last looked up.
+    """
+
+    snapshot: int
+    age_s: float
+    checked_at: float
+    names: Dict[str, List[Any]]  # [factor, error, day]
+
+
+NOTHING = Kept(0, 0.0, _NEVER, {})
+
+
+# --- Settings ---------------------------------------------------------------------------------------------------------
+def parser() -> argparse.ArgumentParser:
+    about = (__doc__ or "").split("\n\n")
+    top = argparse.ArgumentParser(
+        prog="fairshare-callout",
+        description=about[0].partition(": ")[2],
+        usage="fairshare-callout USER | --stdin | quota GROUP | --refresh  [options]",
+        epilog="\n\n".join(about[2:]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = top.add_argument
+    add("names", nargs="*", metavar="USER", help="an account, or the words: quota GROUP")
+    add("--stdin", action="store_true", help="read names from standard input")
+    add("--refresh", action="store_true", help="renew the cache and print nothing")
+    add("--group", default="", help="group (Unix group, Slurm account) of the job")
+    add("--namespace", default="", help="whose user names these are")
+    add("--project", default="", help="project of the job")
+    add("--format", choices=("value", "json", "columns"), help="value: the number alone (default)")
+    add("--weight", type=float, metavar="W", help="print round(factor * W), an integer")
+    add("--config", metavar="FILE", help=f"default: {CONFIG}, if it exists")
+    add("--site", metavar="URL", help="default: $FAIRSHARE_SITE_URL")
+    add("--policy", metavar="NAME", help="default: $FAIRSHARE_POLICY")
+    add("--token-file", metavar="FILE", help="only its owner may read it (default: ~/.config/fairshare/token)")
+    add("--ca-file", metavar="FILE", help="certificates to trust, of a site with its own authority")
+    add("--cache-dir", metavar="DIR", help="own directory, mode 0700 (default: ~/.cache/fairshare-callout)")
+    add("--wait-s", type=float, metavar="S", help="longest wait for the site (2); 0: only the cache")
+    add("--fresh-s", type=float, metavar="S", help="age from which the cache is renewed (30)")
+    add("--stale-s", type=float, metavar="S", help="age up to which the cache is printed without the site (86400)")
+    add("--fallback", type=float, metavar="F", help="factor where there is no number, 0 to 1 (0.5)")
+    add("--quiet", action="store_true", help="no message on standard error where the fallback is printed")
+    add("--version", action="version", version="fairshare-callout " + VERSION)
+    return top
+
+
+DEFAULTS = {
+    "format": "value",
+    "site": "",
+    "policy": "",
+    "token_file": "",
+    "ca_file": "",
+    "cache_dir": "",
+    "wait_s": 2.0,
+    "fresh_s": 30.0,
+    "stale_s": 86400.0,
+    "fallback": 0.5,
+}  # type: Json
+_LIMITS = {"wait_s": 300.0, "fresh_s": 86400.0, "stale_s": 31536000.0, "fallback": 1.0}
+
+
+def read_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    given = parser().parse_args(list(arguments))
+    from_file = read_config(given.config)
+    from_environment = {"site": os.environ.get("FAIRSHARE_SITE_URL"), "policy": os.environ.get("FAIRSHARE_POLICY")}
+    for name, default in DEFAULTS.items():
+        if getattr(given, name) is None:
+            setattr(given, name, from_file.get(name, from_environment.get(name) or default))
+    for name, most in _LIMITS.items():
+        if not 0 <= getattr(given, name) <= most:
+            raise Failure(USAGE, "--{} must be 0 to {:g}.".format(name.replace("_", "-"), most))
+    if given.weight is not None and not -1e15 <= given.weight <= 1e15:
+        raise Failure(USAGE, "--weight must be a number up to 1e15.")
+    given.is_quota = len(given.names) == 2 and given.names[0] == "quota"
+    n_ways = bool(given.names) + given.stdin + given.refresh
+    if n_ways != 1 or (len(given.names) > 1 and not given.is_quota):
+        raise Failure(USAGE, "Give one USER, --stdin, --refresh, or quota GROUP.")
+    given.site = check_site(given.site)
+    if not re.match(r"[-a-zA-Z0-9_]+\Z", given.policy):
+        raise Failure(USAGE, "Which policy? Give --policy NAME.")
+    return given
+
+
+def read_config(path: Optional[str]) -> Json:
+    """Options by name; a file that others than root and this user can write to is refused."""
+    try:
+        text = read_own_file(path or CONFIG, writable_is_bad=True)
+    except FileNotFoundError:
+        if path is None:
+            return {}
+        raise Failure(USAGE, f"{path} doesn't exist.")
+    except OSError as error:
+        raise Failure(USAGE, f"{path or CONFIG} can't be read: {error.strerror}.")
+    found = {}  # type: Json
+    for number, line in enumerate(text.split("\n"), 1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        name, equals, value = (part.strip() for part in line.partition("="))
+        name = name.replace("-", "_")
+        if not equals or name not in DEFAULTS:
+            raise Failure(USAGE, f"{path or CONFIG}, line {number}: no option.")
+        found[name] = value
+        if isinstance(DEFAULTS[name], float):
+            try:
+                found[name] = float(value)
+            except ValueError:
+                raise Failure(USAGE, f"{path or CONFIG}, line {number}: no number.")
+    if found.get("format", "value") not in ("value", "json", "columns"):
+        raise Failure(USAGE, f"{path or CONFIG}: format is value, json or columns.")
+    return found
+
+
+def read_own_file(path: str, writable_is_bad: bool = False) -> str:
+    """Of this user or root. Refused where others can read it, or (a configuration) write to it."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    try:
+        state = os.fstat(handle)  # of the file that is open, whatever the name leads to by now
+        if not stat.S_ISREG(state.st_mode):
+            raise Failure(USAGE, f"{path} is not a file.")
+        bad = (stat.S_IWGRP | stat.S_IWOTH) if writable_is_bad else (stat.S_IRWXG | stat.S_IRWXO)
+        if state.st_mode & bad:
+            what = "write to" if writable_is_bad else "read"
+            raise Failure(USAGE, f"Other users can {what} {path}: chmod go= it.")
+        if hasattr(os, "getuid") and state.st_uid not in (os.geteuid(), 0):
+            raise Failure(USAGE, f"{path} belongs to another user.")
+        return os.read(handle, 65536).decode("utf-8", "replace")
+    finally:
+        os.close(handle)
+
+
+def read_token(path: str) -> str:
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    path = path or os.path.join(home, "fairshare", "token")
+    try:
+        text = read_own_file(path).strip()
+    except Failure as failure:
+        raise Failure(REFUSED, failure.message)
+    except OSError as error:
+        raise Failure(REFUSED, f"The token file {path} can't be read: {error.strerror}.")
+    if not _TOKEN.fullmatch(text):
+        raise Failure(REFUSED, f"{path} holds no token: one looks like fsh_…_….")
+    return text
+
+
+def check_site(text: str) -> str:
+    match = re.match(r"(https?)://(\[[0-9a-fA-F:.]+\]|[^/:@?#\[\]\s]+)(:\d{1,5})?(/[^?#\s@]*)?\Z", text.strip())
+    if not match:
+        raise Failure(USAGE, "Which site? Give --site https://….")
+    if match.group(1) == "http" and match.group(2).strip("[]") not in LOOPBACK:
+        raise Failure(USAGE, f"--site {text} would send the token in the clear: use https://.")
+    return text.strip().rstrip("/")
+
+
+# --- Names ------------------------------------------------------------------------------------------------------------
+def joined(user: str, group: str, namespace: str, project: str) -> Name:
+    return f"{user}\t{group}\t{namespace}\t{project}"
+
+
+def is_name(name: Name) -> bool:
+    if name[0] == "\t" or _BAD_NAME.search(name) or name.count("\t") != 3:
+        return False
+    return len(name) <= _LONGEST_NAME or max(map(len, name.split("\t"))) <= _LONGEST_NAME
+
+
+def names_from(given: argparse.Namespace, stdin: Any) -> List[Name]:
+    if not given.stdin:
+        return [joined(given.names[0], given.group, given.namespace, given.project)]
+    text = stdin.read(MOST_BYTES + 1)
+    if len(text) > MOST_BYTES:
+        raise Failure(USAGE, "Standard input is too long.")
+    lines = text.decode("utf-8", "surrogateescape").split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    if len(lines) > MOST_NAMES:
+        raise Failure(USAGE, f"{len(lines)} names; the limit is {MOST_NAMES}.")
+    plain = joined("", given.group, given.namespace, given.project)
+    return [_of_fields(line, given) if "\t" in line else line.rstrip("\r") + plain for line in lines]
+
+
+def _of_fields(line: str, given: argparse.Namespace) -> Name:
+    """What the line leaves out comes from the options."""
+    user, group, namespace, project = [*line.rstrip("\r").split("\t"), "", "", ""][:4]
+    return joined(user, group or given.group, namespace or given.namespace, project or given.project)
+
+
+# --- Cache ------------------------------------------------------------------------------------------------------------
+class Cache:
+    """Files of one site, policy and token in a directory that only this user can open."""
+
+    def __init__(self, folder: int, stem: str) -> None:
+        self._folder = folder
+        self._stem = stem
+        self._lock = None  # type: Optional[int]
+
+    def read(self, kind: str) -> Any:
+        """What was written; None where there is nothing, or nothing that can be read."""
+        try:
+            handle = os.open(self._stem + kind, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=self._folder)
+        except OSError:
+            return None
+        with open(handle, "rb") as file:
+            state = os.fstat(file.fileno())
+            if not stat.S_ISREG(state.st_mode) or state.st_uid != os.geteuid() or state.st_size > MOST_BYTES:
+                return None
+            try:
+                found = json.loads(file.read().decode("utf-8"))
+            except ValueError:
+                return None
+        return found if isinstance(found, dict) and found.get("format") == FORMAT else None
+
+    def write(self, kind: str, what: Json) -> None:
+        """Whole or not at all. Only the holder of the lock writes, so one name for the new file is enough."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        text = json.dumps(dict(what, format=FORMAT), separators=(",", ":")).encode("ascii")
+        try:
+            handle = os.open(self._stem + kind + ".new", flags, 0o600, dir_fd=self._folder)
+            with open(handle, "wb") as file:
+                file.write(text)
+            os.rename(self._stem + kind + ".new", self._stem + kind, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        except OSError:
+            pass  # a full disk costs the cache, not the answer
+
+    def lock(self, until: float) -> bool:
+        """Whether this process is the one that asks the site. It waits at most until then (monotonic)."""
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | getattr(os, "O_CLOEXEC", 0)
+            self._lock = os.open(self._stem + ".lock", flags, 0o600, dir_fd=self._folder)
+        except OSError:
+            return True  # a full disk: better to ask than to have no number
+        while True:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            except OSError:
+                if time.monotonic() >= until:
+                    return False
+                time.sleep(0.01)
+
+    def unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def open_cache(given: argparse.Namespace, token: str) -> Cache:
+    """
+    Raises:
+        Failure: the directory isn't one's own, or can't be made.
+    """
+    import hashlib
+
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    path = given.cache_dir or os.path.join(home, "fairshare-callout")
+    try:
+        if not os.path.isdir(path):
+            os.makedirs(path, 0o700, exist_ok=True)
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError as error:
+        raise Failure(UNREACHED, f"No cache: {path}: {error.strerror}.")
+    state = os.fstat(folder)
+    if state.st_uid != os.geteuid() or state.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        os.close(folder)
+        raise Failure(UNREACHED, f"No cache: {path} must belong to this user and have mode 0700.")
+    about = "\n".join((given.site, given.policy, token)).encode("utf-8")
+    return Cache(folder, hashlib.sha256(about).hexdigest()[:32])
+
+
+def try_cache(given: argparse.Namespace, token: str) -> Optional[Cache]:
+    """None, with a message, where the directory can't be used: then every call asks the site."""
+    try:
+        return open_cache(given, token)
+    except Failure as failure:
+        complain(given, failure.message)
+        return None
+
+
+def read_kept(cache: Optional[Cache]) -> Kept:
+    """The numbers of the cache; nothing where a field isn't what was written."""
+    found = cache.read(".names") if cache else None
+    if found is None:
+        return NOTHING
+    try:
+        return Kept(int(found["snapshot"]), float(found["age_s"]), float(found["checked_at"]), dict(found["names"]))
+    except (KeyError, TypeError, ValueError):
+        return NOTHING
+
+
+def since(checked_at: float, now: float) -> float:
+    """Seconds since the site was last heard; a clock that was set back counts as one that stood still."""
+    return max(now - checked_at, 0.0) if checked_at >= 0 else float("inf")
+
+
+def is_fresh(kept_at: float, now: float, fresh_s: float) -> bool:
+    return 0 <= now - kept_at < fresh_s  # a time that is still to come means that the clock was set back
+
+
+# --- The site ---------------------------------------------------------------------------------------------------------
+class Site:
+    """One site, one token, and one connection at a time. No redirect is followed, and no proxy is used."""
+
+    def __init__(self, given: argparse.Namespace, token: str) -> None:
+        self._address = given.site
+        self._policy = given.policy
+        self._token = token
+        self._ca_file = given.ca_file
+        self._timeout_s = given.wait_s
+        self._connection = None  # type: Any
+        self.asked_at = None  # type: Optional[float]  # monotonic, of the request that is under way
+
+    def lookup(self, names: Sequence[Name], snapshot: int = 0) -> Optional[Json]:
+        """The site's answer for at most 10,000 names of different account, group and namespace.
+
+        None: `snapshot` is still the newest; then the names weren't looked up.
+        """
+        body = json.dumps({"accounts": [_query(name) for name in names]})
+        more = {"If-None-Match": f'"{snapshot}"'} if snapshot else {}
+        return self.ask("POST", "priorities/lookup", body.encode("ascii"), more)
+
+    def ask(
+        self, method: str, path: str, body: Optional[bytes] = None, more: Optional[Dict[str, str]] = None
+    ) -> Optional[Json]:
+        import http.client
+
+        headers = {"Accept": "application/json", "User-Agent": "fairshare-callout/" + VERSION}
+        headers["Authorization"] = "Bearer " + self._token
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        headers.update(more or {})
+        scheme, _, rest = self._address.partition("://")
+        host, _, base = rest.partition("/")
+        where = "/" + "/".join(part for part in (base, "api/v1/policies", self._policy, path) if part)
+        try:
+            self.asked_at = time.monotonic()
+            if self._connection is None:
+                self._connection = self._connect(scheme, host)
+            self._connection.request(method, where, body, headers)
+            response = self._connection.getresponse()
+            content = response.read(MOST_BYTES + 1)
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            text = str(error) or type(error).__name__
+            raise Failure(UNREACHED, f"{self._address} can't be reached: {printable(text)}.")
+        return self._read(response, content)
+
+    def _connect(self, scheme: str, host: str) -> Any:
+        import http.client
+
+        if scheme == "http":
+            return http.client.HTTPConnection(host, timeout=self._timeout_s)
+        import ssl
+
+        context = ssl.create_default_context(cafile=self._ca_file or None)
+        return http.client.HTTPSConnection(host, timeout=self._timeout_s, context=context)
+
+    def _read(self, response: Any, content: bytes) -> Optional[Json]:
+        """
+        Raises:
+            Failure: refused, or nothing that this site would say.
+        """
+        if response.status == 304:
+            return None
+        try:
+            found = json.loads(content.decode("utf-8")) if len(content) <= MOST_BYTES else None
+        except ValueError:
+            found = None
+        found = found if isinstance(found, dict) else {}
+        if response.status == 200 and found:
+            return found
+        if response.status == 200:
+            raise Failure(UNREACHED, f"{self._address} gives no answer that can be read.")
+        said = printable(str(found.get("detail") or found.get("title") or response.reason))
+        message = f"{self._address} answers {response.status}: {said}"
+        if response.status in (400, 401, 403, 404, 422) and found.get("code"):
+            raise Failure(REFUSED, message)
+        raise Failure(UNREACHED, message)
+
+
+def _query(name: Name) -> Any:
+    user, group, namespace, project = name.split("\t")
+    if not (group or namespace or project):
+        return user
+    found = {"user": user, "group": group, "namespace": namespace, "project": project}
+    return {field: value for field, value in found.items() if value}
+
+
+def printable(text: str) -> str:
+    return _BAD_NAME.sub(" ", text).replace("\t", " ")[:300]
+
+
+def parts_of(names: Sequence[Name]) -> Iterator[List[Name]]:
+    """At most 10,000 a part. Answers name account, group and namespace: these differ within each part."""
+    layers = []  # type: List[List[Name]]
+    seen = {}  # type: Dict[str, int]
+    for name in names:
+        echo = name.rpartition("\t")[0]
+        layer = seen.get(echo, 0)
+        seen[echo] = layer + 1
+        if layer == len(layers):
+            layers.append([])
+        layers[layer].append(name)
+    for names_of_layer in layers:
+        for at in range(0, len(names_of_layer), MOST_IN_REQUEST):
+            yield names_of_layer[at : at + MOST_IN_REQUEST]
+
+
+def values_of(answer: Json, names: Sequence[Name]) -> Dict[Name, Value]:
+    """The best entry of each account.
+
+    Raises:
+        Failure: an answer that leaves a name out, or has a factor that is none.
+    """
+    first = {}  # type: Dict[str, Json]
+    found = {}  # type: Dict[Name, Value]
+    try:
+        for each in answer["results"]:
+            echo = "\t".join((each["account"], each.get("group") or "", each.get("namespace") or ""))
+            first.setdefault(echo, each)
+        for name in names:
+            each = first[name.rpartition("\t")[0]]
+            factor, error = each["factor"], each.get("error")
+            if isinstance(factor, bool) or not 0 <= factor <= 1:
+                raise ValueError
+            found[name] = (float(factor), str(error) if error else None)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise Failure(UNREACHED, "The site's answer can't be used.")
+    return found
+
+
+def head_of(answer: Json) -> Tuple[int, float]:
+    try:
+        snapshot, age_s = int(answer["snapshot"]), float(answer["age_s"])
+    except (KeyError, TypeError, ValueError):
+        raise Failure(UNREACHED, "The site's answer can't be used.")
+    return snapshot, age_s if 0 <= age_s < 1e12 else 0.0
+
+
+# --- Renewing ---------------------------------------------------------------------------------------------------------
+class Renewal:
+    """Renews what is kept, in a thread of its own: looking up a host name, for one, can't be interrupted.
+
+    found: what has come so far, also of a renewal that is still under way.
+    """
+
+    def __init__(self, site: Site, kept: Kept, wanted: Sequence[Name], now: float) -> None:
+        self.found = {}  # type: Dict[Name, Value]
+        self.age_s = 0.0
+        self.kept = None  # type: Optional[Kept]
+        self.failure = None  # type: Optional[Failure]
+        self.is_under_way = False
+        self._site, self._old, self._wanted, self._now = site, kept, wanted, now
+        self._day = int(now // 86400)
+        self._snapshots = []  # type: List[Tuple[List[Name], int]]
+
+    def run_until(self, deadline: float) -> None:
+        import threading
+
+        thread = threading.Thread(target=self._run, daemon=True)
+        thread.start()
+        thread.join(max(deadline - time.monotonic(), 0.001))
+        self.is_under_way = thread.is_alive()
+        if self.is_under_way:
+            self.failure = Failure(UNREACHED, "The site did not answer within --wait-s.")
+
+    def _run(self) -> None:
+        try:
+            self.kept = self._renew()
+        except Failure as failure:
+            self.failure = failure
+        except Exception as error:  # whatever it is, the scheduler gets a number
+            self.failure = Failure(UNREACHED, f"{type(error).__name__}: {printable(str(error))}")
+
+    def _renew(self) -> Kept:
+        old = self._old
+        missing = [name for name in self._wanted if name not in old.names]
+        others = [name for name in self._wanted if name in old.names] + self._rest()
+        if missing:
+            self._look_up(missing)
+            if {snapshot for _, snapshot in self._snapshots} == {old.snapshot}:
+                return self._merged(old.names)
+            self._look_up(others)
+        else:
+            parts = list(parts_of(others))
+            answer = self._site.lookup(parts[0], old.snapshot) if parts else None
+            if answer is None:
+                age_s = old.age_s + since(old.checked_at, self._now)
+                return old._replace(checked_at=self._now, age_s=age_s)
+            self._take(answer, parts[0])
+            for part in parts[1:]:
+                self._take(self._site.lookup(part), part)
+        self._level()
+        return self._merged({})
+
+    def _rest(self) -> List[Name]:
+        """Names that others asked for within a week, the last ones first."""
+        mine = set(self._wanted)
+        recent = [
+            (day, key)
+            for key, (_, _, day) in self._old.names.items()
+            if key not in mine and 0 <= self._day - day <= KEPT_DAYS
+        ]
+        recent.sort(key=lambda each: -each[0])
+        return [name for _, name in recent[:MOST_KEPT]]
+
+    def _look_up(self, names: Sequence[Name]) -> None:
+        for part in parts_of(names):
+            self._take(self._site.lookup(part), part)
+
+    def _take(self, answer: Optional[Json], part: List[Name]) -> None:
+        if answer is None:
+            raise Failure(UNREACHED, "The site's answer can't be used.")
+        snapshot, self.age_s = head_of(answer)
+        self.found.update(values_of(answer, part))
+        self._snapshots.append((part, snapshot))
+
+    def _level(self) -> None:
+        """Look up again what came from an older snapshot, so that factors can be compared."""
+        for _ in range(ROUNDS):
+            newest = max((snapshot for _, snapshot in self._snapshots), default=0)
+            behind = [part for part, snapshot in self._snapshots if snapshot != newest]
+            if not behind:
+                return
+            self._snapshots = [each for each in self._snapshots if each[1] == newest]
+            for part in behind:
+                self._take(self._site.lookup(part), part)
+
+    def _merged(self, names: Dict[str, List[Any]]) -> Kept:
+        asked, merged = set(self._wanted), dict(names)
+        for name, (factor, error) in self.found.items():
+            before = self._old.names.get(name)
+            day = self._day if before is None or name in asked else before[2]
+            merged[name] = [factor, error, day]
+        snapshot = min((snapshot for _, snapshot in self._snapshots), default=self._old.snapshot)
+        return Kept(snapshot, self.age_s, self._now, merged)
+
+
+class Answer(NamedTuple):
+    """values: by name; None is no number. source: site or cache. failure: why the site gave nothing."""
+
+    values: Dict[Name, Value]
+    sources: Dict[Name, str]
+    age_s: Optional[float]
+    snapshot: int
+    failure: Optional[Failure]
+
+
+def look_up(names: Sequence[Name], given: argparse.Namespace) -> Answer:
+    """Numbers of names, from the cache, the site, or both, within --wait-s."""
+    deadline = time.monotonic() + given.wait_s
+    wanted = list(dict.fromkeys(names))
+    try:
+        token = read_token(given.token_file)
+    except Failure as no_token:
+        return Answer({}, {}, None, 0, no_token)
+    cache = try_cache(given, token)
+    kept = read_kept(cache)
+    if _is_enough(kept, wanted, given) or given.wait_s <= 0:
+        return _from_cache(kept, wanted, given, None)
+    is_missing = any(name not in kept.names for name in wanted)
+    failed = _recent_failure(cache)
+    if failed is not None and not given.refresh:
+        return _from_cache(kept, wanted, given, failed)
+    if cache:
+        # Who finds everything in the cache leaves the renewal to the one process that has the lock.
+        half = deadline - given.wait_s / 2
+        if not cache.lock(deadline if given.refresh else half if is_missing else 0.0):
+            return _without_lock(Site(given, token), read_kept(cache), wanted, given, deadline)
+        kept, failed = read_kept(cache), _recent_failure(cache)
+        if failed is not None and not given.refresh:
+            return _from_cache(kept, wanted, given, failed)
+        if _is_enough(kept, wanted, given):
+            return _from_cache(kept, wanted, given, None)
+    return _renewed(Site(given, token), cache, kept, wanted, given, deadline)
+
+
+def _without_lock(site: Site, kept: Kept, wanted: Sequence[Name], given: argparse.Namespace, deadline: float) -> Answer:
+    """What is cached; and what isn't from the site, without keeping it: the process with the lock may hang."""
+    answer = _from_cache(kept, wanted, given, Failure(UNREACHED, "Another process waits for the site."))
+    missing = [name for name in wanted if name not in answer.values]
+    if not missing or given.refresh:
+        return answer
+    renewal = Renewal(site, NOTHING, missing, time.time())
+    renewal.run_until(deadline)
+    return _with_found(answer, renewal, missing)._replace(failure=renewal.failure)
+
+
+def _with_found(answer: Answer, renewal: Renewal, wanted: Sequence[Name]) -> Answer:
+    """And what a renewal brought, though it may not have come to its end."""
+    found = dict(renewal.found)
+    answer.values.update({name: found[name] for name in wanted if name in found})
+    answer.sources.update({name: "site" for name in wanted if name in found})
+    return answer._replace(age_s=renewal.age_s) if found and answer.age_s is None else answer
+
+
+def _renewed(
+    site: Site, cache: Optional[Cache], kept: Kept, wanted: Sequence[Name], given: argparse.Namespace, deadline: float
+) -> Answer:
+    renewal = Renewal(site, kept, wanted, time.time())
+    renewal.run_until(deadline)
+    new = renewal.kept
+    if renewal.failure is None and new is not None:
+        if cache:
+            cache.write(".names", new._asdict())
+            cache.write(".failure", {"at": _NEVER, "status": 0, "message": ""})
+            cache.unlock()
+        answer = _from_cache(new, wanted, given, None)
+        return answer._replace(sources={name: "site" for name in answer.sources})
+    if cache:
+        _note_failure(cache, renewal, site, given)
+        cache.unlock()
+    return _with_found(_from_cache(kept, wanted, given, renewal.failure), renewal, wanted)
+
+
+def _note_failure(cache: Cache, renewal: Renewal, site: Site, given: argparse.Namespace) -> None:
+    """So that nobody tries again for a while; but not where this host was too busy to give the site its time."""
+    failure = renewal.failure
+    had_time = site.asked_at is not None and time.monotonic() - site.asked_at >= given.wait_s / 2
+    if failure is not None and (had_time or not renewal.is_under_way):
+        cache.write(".failure", {"at": time.time(), "status": failure.status, "message": failure.message})
+
+
+def _is_enough(kept: Kept, wanted: Sequence[Name], given: argparse.Namespace) -> bool:
+    if given.refresh or not is_fresh(kept.checked_at, time.time(), given.fresh_s):
+        return False
+    return all(name in kept.names for name in wanted)
+
+
+def _recent_failure(cache: Optional[Cache]) -> Optional[Failure]:
+    """The last failure while it is so young that nobody tries again; a server that hangs costs one wait, not all."""
+    found = cache.read(".failure") if cache else None
+    try:
+        if found is None or not 0 <= time.time() - float(found["at"]) < RETRY_S:
+            return None
+        return Failure(int(found["status"]), str(found["message"]))
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _from_cache(kept: Kept, wanted: Sequence[Name], given: argparse.Namespace, failure: Optional[Failure]) -> Answer:
+    kept_s = since(kept.checked_at, time.time())
+    if kept_s > given.stale_s:
+        return Answer({}, {}, None, 0, failure)
+    values = {}  # type: Dict[Name, Value]
+    for name in wanted:
+        found = kept.names.get(name)
+        if found is not None:
+            values[name] = (found[0], found[1])
+    return Answer(values, {name: "cache" for name in values}, kept.age_s + kept_s, kept.snapshot, failure)
+
+
+# --- Quota ------------------------------------------------------------------------------------------------------------
+def get_quota(group: str, given: argparse.Namespace) -> Json:
+    """What is left of the allocation of a group: of its own, else of the nearest group above that has one.
+
+    Core-hours. As advice: the site's usage arrives with its sources' delay, and nothing is reserved.
+    """
+    deadline = time.monotonic() + given.wait_s
+    if not is_name(joined(group, "", "", "")):
+        raise Failure(USAGE, "A group is a name, or a path such as /physics.")
+    token = read_token(given.token_file)
+    cache = try_cache(given, token)
+    name = "\t".join((group, given.namespace))
+    kept = _kept_quotas(cache).get(name)
+    now = time.time()
+    if kept is None and given.wait_s <= 0:
+        raise Failure(UNREACHED, "Nothing is cached, and --wait-s is 0.")
+    if kept and (is_fresh(kept["checked_at"], now, given.fresh_s) or _recent_failure(cache) or given.wait_s <= 0):
+        return _quota_of(kept, given)
+    is_mine = cache is None or cache.lock(0.0 if kept else deadline)
+    failure = _recent_failure(cache) if is_mine else Failure(UNREACHED, "Another process waits for the site.")
+    if failure is None:
+        site = Site(given, token)
+        asking = QuotaQuestion(site, group, given)
+        asking.run_until(deadline)
+        failure = asking.failure
+        if failure is None:
+            kept = {"checked_at": now, "quota": asking.quota}
+            groups = {**_kept_quotas(cache), name: kept}
+            if cache:
+                cache.write(".quota", {"groups": dict(list(groups.items())[-10000:])})
+        elif cache and failure.status == UNREACHED:  # a group that nobody knows says nothing about others
+            _note_failure(cache, asking, site, given)
+    if cache:
+        cache.unlock()
+    if kept is None:
+        raise failure or Failure(UNREACHED, "The site gave no answer.")
+    return _quota_of(kept, given)
+
+
+def _kept_quotas(cache: Optional[Cache]) -> Json:
+    found = (cache.read(".quota") if cache else None) or {}
+    groups = found.get("groups")
+    return groups if isinstance(groups, dict) else {}
+
+
+def _quota_of(kept: Json, given: argparse.Namespace) -> Json:
+    kept_s = since(kept["checked_at"], time.time())
+    if kept_s > given.stale_s:
+        raise Failure(UNREACHED, "The site gave no answer, and what is cached is older than --stale-s.")
+    return dict(kept["quota"], age_s=kept_s)
+
+
+class QuotaQuestion(Renewal):
+    """Asks for the allocation of one group, in a thread of its own."""
+
+    def __init__(self, site: Site, group: str, given: argparse.Namespace) -> None:
+        super().__init__(site, NOTHING, [], time.time())
+        self.quota = {}  # type: Json
+        self._group, self._namespace = group, given.namespace
+
+    def _renew(self) -> Kept:
+        path = self._group if self._group.startswith("/") else self._path_of_group()
+        self.quota = {"group": self._group, "entry": path, "allocated_core_h": None, "remaining_core_h": None}
+        today = time.strftime("%Y-%m-%d", time.gmtime(self._now))
+        while path.strip("/"):
+            days = self._days_of_allocations(path, today)
+            if days:
+                self.quota.update(self._row(path, *days), entry=path)
+                break
+            path = path.rstrip("/").rpartition("/")[0]
+        return NOTHING
+
+    def _path_of_group(self) -> str:
+        name = {"group": self._group}
+        if self._namespace:
+            name["namespace"] = self._namespace
+        body = json.dumps({"accounts": [name]}).encode("ascii")
+        answer = self._site.ask("POST", "priorities/lookup", body) or {}
+        entries = [each.get("entry") for each in answer.get("results", []) if isinstance(each, dict)]
+        if not entries or not isinstance(entries[0], str):
+            raise Failure(REFUSED, f"No entry is known for the group {self._group}: give its path.")
+        return entries[0]
+
+    def _days_of_allocations(self, path: str, today: str) -> Optional[Tuple[str, str]]:
+        """From the first to the last day of the allocations that today is in."""
+        found = self._get("allocations", {"entry": path, "from": today, "to": today})
+        days = [(str(each["starts_on"]), str(each["ends_on"])) for each in found.get("results", [])]
+        return (min(first for first, _ in days), max(last for _, last in days)) if days else None
+
+    def _row(self, path: str, first: str, last: str) -> Json:
+        row = self._get("allocations/table", {"of": path, "from": first, "to": last}).get("group") or {}
+        names = ("allocated_core_h", "delivered_core_h", "remaining_core_h")
+        return dict({name: row.get(name) for name in names}, starts_on=first, ends_on=last)
+
+    def _get(self, path: str, query: Dict[str, str]) -> Json:
+        from urllib.parse import urlencode
+
+        return self._site.ask("GET", path + "?" + urlencode(query)) or {}
+
+
+# --- Output -----------------------------------------------------------------------------------------------------------
+def complain(given: argparse.Namespace, message: str) -> None:
+    if not given.quiet:
+        sys.stderr.write("fairshare-callout: {}\n".format(message.encode("ascii", "replace").decode("ascii")))
+
+
+def shown(factor: float, weight: Optional[float]) -> str:
+    return repr(factor) if weight is None else str(round(factor * weight))
+
+
+def report(names: Sequence[Name], answer: Answer, given: argparse.Namespace, out: Any) -> int:
+    """Prints every number in the order of the names; returns the exit status."""
+    fallback = (given.fallback, "no_answer")
+    rows = []  # type: List[Tuple[Name, float, Optional[str], str]]
+    n_without = 0
+    for name in names:
+        factor, error = answer.values.get(name, fallback)
+        source = answer.sources.get(name, "fallback")
+        if factor is None or source == "fallback":
+            factor, source, n_without = given.fallback, "fallback", n_without + 1
+            error = error if is_name(name) else "bad_name"
+        rows.append((name, factor, error, source))
+    age = answer.age_s
+    if given.format == "value":
+        lines = [shown(factor, given.weight) for _, factor, _, _ in rows]
+    elif given.format == "columns":
+        lines = [
+            "\t".join(map(printable, name.split("\t")[:4]))
+            + "\t{}\t{}\t{}\t{}".format(
+                shown(factor, given.weight),
+                "-" if age is None or source == "fallback" else int(age),
+                source,
+                error or "-",
+            )
+            for name, factor, error, source in rows
+        ]
+    else:
+        lines = [json.dumps(_document(rows, answer, given))]
+    out.write("".join(line + "\n" for line in lines))
+    if not n_without:
+        return DONE
+    why = answer.failure.message if answer.failure else "No number is cached, or the name is none."
+    complain(given, f"{why} (fallback {given.fallback:g} for {n_without} of {len(rows)})")
+    return answer.failure.status if answer.failure else UNREACHED
+
+
+def _document(
+    rows: Sequence[Tuple[Name, float, Optional[str], str]], answer: Answer, given: argparse.Namespace
+) -> Json:
+    results = []
+    for name, factor, error, source in rows:
+        user, group, namespace, project = name.split("\t")[:4]
+        one = {"user": user, "factor": factor, "source": source}  # type: Json
+        more = {"group": group, "namespace": namespace, "project": project, "error": error}
+        one.update({field: value for field, value in more.items() if value})
+        if given.weight is not None:
+            one["value"] = round(factor * given.weight)
+        results.append(one)
+    return {
+        "policy": given.policy,
+        "snapshot": answer.snapshot or None,
+        "age_s": None if answer.age_s is None else round(answer.age_s, 1),
+        "failure": answer.failure.message if answer.failure else None,
+        "results": results,
+    }
+
+
+def report_quota(quota: Json, given: argparse.Namespace, out: Any) -> int:
+    left = quota.get("remaining_core_h")
+    text = "-" if left is None else f"{left:.2f}"
+    if given.format == "json":
+        out.write(json.dumps(quota) + "\n")
+    elif given.format == "columns":
+        names = ("entry", "allocated_core_h", "delivered_core_h", "starts_on", "ends_on")
+        cells = [str(quota.get(name) if quota.get(name) is not None else "-") for name in names]
+        out.write("\t".join([printable(quota["group"]), text, *cells, str(int(quota["age_s"]))]) + "\n")
+    else:
+        out.write(text + "\n")
+    return DONE
+
+
+def run(arguments: Sequence[str], stdin: Any, out: Any) -> int:
+    given = read_arguments(arguments)
+    if given.is_quota:
+        try:
+            return report_quota(get_quota(given.names[1], given), given, out)
+        except Failure as failure:
+            out.write("-\n" if given.format != "json" else json.dumps({"failure": failure.message}) + "\n")
+            complain(given, failure.message)
+            return failure.status
+    names = [] if given.refresh else names_from(given, stdin)
+    try:
+        answer = look_up([name for name in names if is_name(name)], given)
+    except Exception as error:  # whatever it is, the scheduler gets a number
+        answer = Answer({}, {}, None, 0, Failure(UNREACHED, f"{type(error).__name__}: {printable(str(error))}"))
+    if given.refresh:
+        if answer.failure:
+            complain(given, answer.failure.message)
+        return answer.failure.status if answer.failure else DONE
+    return report(names, answer, given, out)
+
+
+def main() -> int:
+    import gc
+    import io
+
+    gc.disable()  # a short process; collecting costs a tenth of reading a large cache
+    out = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", errors="backslashreplace")
+    try:
+        status = run(sys.argv[1:], sys.stdin.buffer, out)
+        out.flush()
+        return status
+    except Failure as failure:
+        sys.stderr.write("fairshare-callout: {}\n".format(failure.message.encode("ascii", "replace").decode("ascii")))
+        return failure.status
+    except BrokenPipeError:
+        return DONE
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    found = main()
+    sys.stderr.flush()
+    os._exit(found)  # a thread that still waits for the site must not hold the scheduler up

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from apps.priorities.serving import store
+from tests.api.conftest import Caller
+from tests.api.small_site import Site
+from tests.worlds import AT, forget_process
+
+POLICY = "policies/grid/sam"
+
+
+@pytest.fixture(autouse=True)
+def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+    forget_process()
+    yield
+    forget_process()
+
+
+class Gateway:
+    """A scheduler's side of the gateway: its token, and the steps of a job."""
+
+    def __init__(self, site: Site, policy: str = "grid") -> None:
+        self.site, self.path = site, f"policies/{policy}/sam"
+        self.admin = Caller(user=site.admin)
+        self.caller = Caller(token=site.token("usage:write", days=200))
+
+    def set(self, **rules: Any) -> dict[str, Any]:
+        answer = self.admin.put(self.path, rules)
+        assert answer.status_code == 200, answer.content
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def post(self, step: str, job: str, **more: Any) -> Any:
+        return self.caller.post(f"{self.path}/{step}", {"job": job, **more})
+
+    def step(self, step: str, job: str, **more: Any) -> dict[str, Any]:
+        answer = self.post(step, job, **more)
+        assert answer.status_code == 200, answer.content
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def received(self) -> dict[str, float]:
+        ledger = self.caller.get(self.path).json()["ledger"]
+        return {name: each["after"] for name, each in ledger["groups"].items()}
+
+
+@pytest.fixture
+def gateway(computed_site: Site) -> Gateway:
+    store.poll()
+    return Gateway(computed_site)

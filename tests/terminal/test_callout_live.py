@@ -1,0 +1,69 @@
+"""`fairshare-callout` against a live site: its numbers are those of REST."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from apps.accounts.actor import Actor
+from apps.mapping.permissions import see
+from apps.policies.allocations.services import give_allocation
+from tests.terminal.conftest import Terminal
+from tests.terminal.test_callout import DONE, REFUSED, SOURCE
+
+
+def run(terminal: Terminal, *arguments: str, names: str = "") -> tuple[int, str, str]:
+    command = [sys.executable, str(SOURCE), "--site", terminal.url, "--policy", "grid", "--wait-s", "60", *arguments]
+    environment = {"HOME": str(terminal.home), "PATH": os.environ["PATH"]}
+    done = subprocess.run(command, input=names.encode(), env=environment, capture_output=True, timeout=100)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def test_its_numbers_are_those_of_the_site(terminal: Terminal) -> None:
+    terminal.keep(terminal.site.token("priorities:read"))
+    status, out, err = run(terminal, "--stdin", "--format", "json", names="alice\nbob\tphysics\ncarol\nmallory\n")
+    assert (status, err) == (DONE, "")
+    document = json.loads(out)
+    factors = [each["factor"] for each in document["results"]]
+    assert factors == pytest.approx([1 / 3, 2 / 3, 1.0, 0.5], abs=1e-9)
+    assert [each.get("error") for each in document["results"]] == [None, None, None, "unmapped"]
+    terminal.site.recompute()
+    assert run(terminal, "alice", "--fresh-s", "0")[:2] == (DONE, f"{factors[0]!r}\n")
+
+
+def test_a_token_of_another_scope_is_refused(terminal: Terminal) -> None:
+    terminal.keep(terminal.site.token("usage:write"))
+    status, out, err = run(terminal, "alice")
+    assert (status, out) == (REFUSED, "0.5\n")
+    assert "priorities:read" in err
+
+
+def test_quota_of_a_group_and_of_those_below_it(terminal: Terminal, tmp_path: Path) -> None:
+    site = terminal.site
+    year = site.at.year
+    give_allocation(
+        policy_slug="grid",
+        entry_uid=site.uid("/physics"),
+        starts_on=date(year - 1, 1, 1),
+        ends_on=date(year + 5, 12, 31),
+        core_h=1000.0,
+        reason="test",
+        at=site.at,
+        actor=Actor(user=site.admin, via="web"),
+        visibility=see,
+    )
+    terminal.keep(site.token("priorities:read", "policies:read"))
+    for group in ("/physics", "/physics/alice"):
+        status, out, err = run(terminal, "quota", group, "--format", "json")
+        assert (status, err) == (DONE, "")
+        found = json.loads(out)
+        assert (found["entry"], found["allocated_core_h"], found["delivered_core_h"]) == ("/physics", 1000.0, 7.0)
+        assert found["remaining_core_h"] == 993.0
+    assert run(terminal, "quota", "/biology")[:2] == (DONE, "-\n")
+    assert run(terminal, "quota", "/nobody")[0] == REFUSED
