@@ -14,10 +14,11 @@ from django.utils.translation import gettext as _
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale
+from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.onboarding.models import Beginning
 from apps.onboarding.services import default_rules
-from apps.policies.formats.registry import get_format, guess_format, read_file, text_of
+from apps.policies.formats.registry import get_format, guess_format, has_associations, read_file, text_of
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import begin_policy, first_tree
 from apps.policies.settings import PolicySettings
@@ -58,6 +59,13 @@ def get_beginning(*, actor: Actor) -> Beginning | None:
 
 def tree_of(beginning: Beginning) -> TreeColumns:
     return unpack_tree(beginning.tree, beginning.tree_digest)
+
+
+def rules_of(beginning: Beginning, tree: TreeColumns) -> tuple[Rule, ...]:
+    """The mapping rules that the policy begins with."""
+    namespace = beginning.source.namespace if beginning.source else ""
+    by_association = has_associations(beginning.facts["format"])
+    return default_rules(tree, namespace, beginning.decisions, by_association=by_association)
 
 
 def log_state(beginning: Beginning) -> LogState:
@@ -272,7 +280,7 @@ def found_policy(
         base = PolicySettings.from_json(beginning.file_settings)
         wanted = PolicySettings.from_json(settings, base=base)
         policy = begin_policy(slug=slug, name=name, tree=tree, settings=wanted, reason=reason, at=at, actor=actor)
-        rules = default_rules(tree, beginning.source.namespace, beginning.decisions)
+        rules = rules_of(beginning, tree)
         set_rules(policy_slug=slug, rules=rules, reason=reason, at=at, actor=actor)
         beginning.is_open, beginning.policy, beginning.updated_at = False, policy, at
         beginning.save(update_fields=["is_open", "policy", "updated_at"])

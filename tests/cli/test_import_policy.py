@@ -470,3 +470,19 @@ def test_a_dump_is_written_again_with_one_share_changed(tmp_path: Path, golden_d
         exported("csv", "--against", str(dump))
     with pytest.raises(CommandError, match="can't be read"):
         exported("sacctmgr", "--against", str(tmp_path / "none"))
+
+
+@pytest.mark.django_db
+def test_a_slurm_tree_is_mapped_by_associations(golden_dir: Path) -> None:
+    make_source(slug="demo", name="demo", namespace="slurm", at=now(), actor=COMMAND)
+    dump = golden_dir / "slurm/samples/sacctmgr-dump-demo.cfg"
+    given = ("--policy", "demo", "--format", "sacctmgr", str(dump), "--make", "--map", "--publish", "--reason", "r")
+    _, err = run("import_policy", *given)
+    assert "1 mapping rules added" in err
+    (rule,) = MappingRule.objects.all()
+    assert (rule.kind, rule.namespace, rule.suffix) == ("association", "slurm", "")
+    _, err = run("import_policy", *given)
+    assert "there already" in err
+    MappingRule.objects.update(namespace="typo")
+    _, err = run("import_policy", *given[:5])
+    assert "Rule 1: Matches nothing: no account has the namespace typo." in err

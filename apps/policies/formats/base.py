@@ -46,6 +46,7 @@ class Format:
     names and numbers that it can carry. What differs from the tree is what an export drops; an import compares a file
     with the fitted tree, so that a file that was exported changes nothing.
     write_against: a fitted tree as changes of a file with the state of now, which keeps what a policy has no place for.
+    has_associations: its groups are Slurm's accounts, each of which has one name in the whole tree.
     looks_like: whether a text is probably this; asked to say what a file of the wrong format is instead.
     """
 
@@ -62,6 +63,7 @@ class Format:
     fit: Callable[[TreeColumns], TreeColumns] = same
     has_settings: bool = False
     write_against: Callable[[TreeColumns, str], Iterator[str]] | None = None
+    has_associations: bool = False
 
 
 def not_this(label: str, line: int, message: str) -> Invalid:

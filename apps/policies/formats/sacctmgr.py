@@ -303,4 +303,5 @@ User - 'bob':DefaultAccount='physics':Fairshare=2147483647
     looks_like=_looks_like,
     fit=fit,
     write_against=write_against,
+    has_associations=True,
 )

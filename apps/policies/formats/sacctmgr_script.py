@@ -23,4 +23,5 @@ add user Name=bob Account=physics Fairshare=parent
     looks_like=slurm_tree.looks_like,
     fit=fit,
     write_against=sacctmgr.write_script_against,
+    has_associations=True,
 )

@@ -14,9 +14,10 @@ from apps.accounts.actor import COMMAND
 from apps.cli.commands import OperatorCommand
 from apps.core.clock import now
 from apps.core.errors import FieldProblem, Invalid
+from apps.mapping.rules.problems import problem_text
 from apps.onboarding.services import count_mapped, map_by_names
 from apps.policies.files.import_export import ImportPlan, PolicyImport, import_policy, plan_import
-from apps.policies.formats.registry import FORMATS, get_format, read_file
+from apps.policies.formats.registry import FORMATS, get_format, has_associations, read_file
 from apps.policies.models import Policy
 from apps.policies.selectors import list_policies
 from apps.policies.services import make_policy
@@ -61,7 +62,7 @@ class Command(OperatorCommand):
         with transaction.atomic():  # what --make makes goes again where the file, or --map, is refused
             done = _import(options, content)
             if options["map"] is not None:
-                n_rules = _map(done, namespace=options["map"] or None, reason=options["reason"])
+                n_rules = _map(done, options)
             transaction.set_rollback(options["dry_run"])
         self._print_result(done, as_json=options["json"])
         if n_rules is not None:
@@ -79,6 +80,8 @@ class Command(OperatorCommand):
         found = count_mapped(policy, load_tree(policy) if done.revision is not None else done.plan.tree)
         n = f"{found.n_mapped:,} of {found.n_accounts:,} accounts of the usage sources"
         self.stderr.write(f"{n} map to entries of the tree.")
+        for number, problem in found.problems:
+            self.stderr.write(f"Rule {number}: {problem_text(problem)}")
         if found.n_mapped < found.n_accounts or not found.n_rules:
             who = "The others get" if found.n_rules else "There is no mapping rule, so every account gets"
             self.stderr.write(
@@ -127,9 +130,15 @@ def _import(options: dict[str, Any], content: bytes) -> PolicyImport:
     return import_policy(**wanted, publish=options["publish"], reason=options["reason"])
 
 
-def _map(done: PolicyImport, *, namespace: str | None, reason: str) -> int:
-    slug = done.plan.policy.slug
-    return map_by_names(policy_slug=slug, namespace=namespace, reason=reason, at=now(), actor=COMMAND)
+def _map(done: PolicyImport, options: dict[str, Any]) -> int:
+    return map_by_names(
+        policy_slug=done.plan.policy.slug,
+        namespace=options["map"] or None,
+        by_association=has_associations(options["format"]),
+        reason=options["reason"],
+        at=now(),
+        actor=COMMAND,
+    )
 
 
 def _refuse_contradictions(options: dict[str, Any]) -> None:
