@@ -24,7 +24,7 @@ _DURATION = re.compile(r"(?:(\d{1,6})-)?(\d{1,8})(?::(\d{1,8}))?(?::(\d{1,8}))?"
 _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})")
 _FAIR_TREE_SINCE = (19, 5)
 _NOT_SET = frozenset({"", "(null)", "none", "n/a"})
-_CALC_PERIOD_S, _HALF_LIFE_S = 300, 604_800  # Slurm's defaults
+CALC_PERIOD_S, HALF_LIFE_S = 300, 604_800  # Slurm's defaults
 
 Json = dict[str, Any]
 
@@ -169,8 +169,8 @@ def _damped(found: _Read, name: str) -> Json:
 
 # --- Decay ------------------------------------------------------------------------------------------------------------
 def _window(found: _Read) -> Json:
-    half_life_s = found.duration_s("PriorityDecayHalfLife", _HALF_LIFE_S)
-    period_s = found.duration_s("PriorityCalcPeriod", _CALC_PERIOD_S)
+    half_life_s = found.duration_s("PriorityDecayHalfLife", HALF_LIFE_S)
+    period_s = found.duration_s("PriorityCalcPeriod", CALC_PERIOD_S)
     resets = found.value("PriorityUsageResetPeriod")
     if resets:
         told = _("No counterpart: usage is not set to zero at fixed dates. A window length comes nearest.")
