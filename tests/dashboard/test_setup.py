@@ -185,7 +185,7 @@ def test_from_a_dump_and_a_log_to_a_published_policy(admin: Client, golden_dir: 
     overview = get_overview(policy_slug="demo", actor=SYSTEM)
     assert overview is not None
     assert overview.n_unmapped == 0
-    assert overview.usage_core_s
+    assert overview.usage
     assert admin.get("/policy/demo/").status_code == 200
     page = shown(admin)  # the next beginning starts from nothing
     assert page.has(f'form[action="{PAGE}tree/"] input[name=file]')

@@ -59,6 +59,17 @@ def weighed(metric: Mapping[str, Any]) -> list[str]:
     return [resource for resource in RATES if metric["weights"].get(resource, 0.0)]
 
 
+_UNITS = {"cpu_s": "core_s", "gpu_s": "gpu_s", "mem_gb_s": "mem_gb_s", "node_s": "node_s", "billing": "billing_s"}
+CORE_S, WEIGHTED = "core_s", "weighted_s"
+UNITS = (*_UNITS.values(), WEIGHTED)
+
+
+def unit_of_usage(metric: Mapping[str, Any]) -> str:
+    """The stable name of the unit in which a metric counts; a sum of several resources has none of its own."""
+    counted = {name: weight for name, weight in metric["weights"].items() if weight}
+    return _UNITS[next(iter(counted))] if list(counted.values()) == [1.0] else WEIGHTED
+
+
 def class_rules(row: JobClassRow, factors: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The rules that fit a class: those whose queue, partition and QOS are its own, or empty."""
     return [given for given in factors if all(given[name] in ("", getattr(row, name)) for name in CLASS_NAMES)]

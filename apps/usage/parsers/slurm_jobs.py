@@ -60,8 +60,6 @@ class Jobs:
     job_classes: list[JobClassKey]
 
 
-
-
 def settle(jobs: Jobs, problems: Problems, notes: dict[str, int]) -> RecordBatch:
     """Records of the rows without problems; to `problems` is added what is wrong with others."""
     start_us, end_us = _passes(jobs, notes)
