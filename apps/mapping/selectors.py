@@ -94,15 +94,22 @@ class Suggester:
     def _named(self, text: str, why: str, groups: set[str]) -> Iterator[Suggestion]:
         found = self._names.find(folded(text))
         found = [at for at in found if at > 0 and not self.tree.is_reserve[at]]
+        steps = {entry: self._steps_up(entry, groups) for entry in found[:20]}
+        nearest = min((n for n in steps.values() if n), default=0)
         for entry in found[:20]:
             is_same = text_of(self.tree.name[entry]) == text
             base = SURE[why] if is_same or f"{why}_folded" not in SURE else SURE[f"{why}_folded"]
             reason = why if is_same or f"{why}_folded" not in SURE else f"{why}_folded"
-            if any(folded(text_of(self.tree.name[at])) in groups for at in self.tree.ancestors(entry)[1:]):
+            if nearest and steps[entry] == nearest:  # a user of hep and of hep/atlas has an entry in each
                 sure = base + (1 - base) * _IN_ITS_GROUP
             else:
                 sure = base if len(found) == 1 else base * _AMONG_SEVERAL
             yield Suggestion(entry, reason, sure)
+
+    def _steps_up(self, entry: int, groups: set[str]) -> int:
+        """How far above the entry the first one named like a group is; 0 where none is."""
+        above = reversed(self.tree.ancestors(entry)[1:])
+        return next((n for n, at in enumerate(above, 1) if folded(text_of(self.tree.name[at])) in groups), 0)
 
     def _by_neighbours(self, key: AccountKey) -> Iterator[Suggestion]:
         for place in groups_of(key):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from datetime import timedelta
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 import yaml
 
 from apps.accounts.actor import SYSTEM
-from apps.policies.services import publish_document
+from apps.policies.services import change_settings, publish_document
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
 from tests.worlds import AT
@@ -36,6 +37,24 @@ def test_the_tree_says_the_numbers_of_the_snapshot(computed: Site, admin: Caller
     assert tree["snapshot"] == single["snapshot"]
     assert single["results"][0]["priorities"] == [found["/physics"]["priority"], found["/physics/alice"]["priority"]]
     assert set(found["/physics"]) >= {"uid", "name", "kind", "shares", "scope", "mount", "children"}
+
+
+def test_usage_has_a_unit_and_is_no_core_seconds_where_another_resource_counts(computed: Site, admin: Caller) -> None:
+    alice = admin.get("policies/grid/tree", {"path": "/physics/alice"}).json()
+    assert alice["usage_unit"] == "core_s"
+    assert alice["usage"] == alice["usage_core_s"] > 0
+    factors = [{"partition": name, "queue": "", "qos": "", "factor": 2.0} for name in ("", "gpu")]
+    metric = {"weights": {"node_s": 1.0}, "class_factors": factors}
+    change_settings(policy_slug="grid", settings={"metric": metric}, reason="x", at=computed.at, actor=SYSTEM)
+    computed.recompute()
+    alice = admin.get("policies/grid/tree", {"path": "/physics/alice"}).json()
+    assert (alice["usage_unit"], alice["usage_core_s"]) == ("node_s", None)
+    assert alice["usage"] is not None
+    table = b"".join(admin.get("policies/grid/tree", {"format": "csv"})).decode()
+    (row,) = [line for line in csv.DictReader(table.splitlines()) if line["name"] == "alice"]
+    assert (row["usage_unit"], row["usage_core_s"]) == ("node_s", "")
+    (unmatched,) = admin.get("policies/grid").json()["unmatched_class_factors"]
+    assert unmatched == factors[1]
 
 
 def test_depth_and_path_cut_the_tree(admin: Caller) -> None:

@@ -32,6 +32,7 @@ from apps.policies.tree.stored import load_tree, load_tree_from_rows
 from apps.priorities.recompute.staleness import request_recompute
 from apps.priorities.serving import store
 from apps.runs.services import work_run_now
+from apps.usage.models import JobClass
 from apps.usage.services import make_source
 from tests.cli.refusals import code_of
 
@@ -508,3 +509,13 @@ def test_one_command_takes_tree_algorithm_decay_and_mapping_of_a_slurm_site(gold
     assert {line["name"] for line in json.loads(out)["slurm_config"]} >= {"PriorityFlags", "PriorityCalcPeriod"}
     error = refused("import_policy", *given[:-1], file("PriorityType=priority/basic\nPriorityDecayHalfLife=x\n"))
     assert (error.returncode, "line 2" in str(error) or "PriorityDecayHalfLife" in str(error)) == (2, True)
+
+
+def test_a_class_factor_that_matches_no_job_is_named(grid: Policy, file: Write) -> None:
+    JobClass.objects.create(queue="", partition="cpu", qos="")
+    factors = [{"partition": name, "queue": "", "qos": "", "factor": 2.0} for name in ("cpu", "gpu")]
+    document = {"settings": {"metric": {"class_factors": factors}}, "root": TREE}
+    _, err = run("import_policy", "--policy", "grid", "--format", "json", *IN_FORCE, file(json.dumps(document)))
+    assert [line for line in err.splitlines() if "no job" in line] == [
+        "The factor of partition gpu matches no job so far."
+    ]

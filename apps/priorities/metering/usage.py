@@ -7,7 +7,7 @@ that fit: one rule may speak of a queue, another of a QOS, and a job in both bea
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -73,6 +73,17 @@ def unit_of_usage(metric: Mapping[str, Any]) -> str:
 def class_rules(row: JobClassRow, factors: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The rules that fit a class: those whose queue, partition and QOS are its own, or empty."""
     return [given for given in factors if all(given[name] in ("", getattr(row, name)) for name in CLASS_NAMES)]
+
+
+def unmatched_factors(factors: Sequence[Mapping[str, Any]], classes: Iterable[JobClassRow]) -> list[Mapping[str, Any]]:
+    """The rules that fit no class of any job so far: probably a name is misspelt."""
+    left = list(factors)
+    for row in classes:
+        fit = class_rules(row, left)
+        left = [given for given in left if given not in fit]
+        if not left:
+            break
+    return left
 
 
 def class_factor(row: JobClassRow, factors: Sequence[Mapping[str, Any]]) -> float:

@@ -40,6 +40,7 @@ class NamedEntries:
     def __init__(self, resolver: Resolver) -> None:
         self._resolver = resolver
         self._tree = resolver.tree
+        self._of_accounts: dict[tuple[int, int], list[_Backwards]] = {}
 
     def of_user(self, asked: AccountKey) -> list[int]:
         """Entries that an account of this user name or DN has, whatever the fields are that `asked` leaves empty.
@@ -137,7 +138,14 @@ class NamedEntries:
         """Rules that go `n_parts` steps down from this entry."""
         here = self._by_start.get((entry, n_parts), [])
         associations = self._associations.get(n_parts)
-        return [*here, *self._in_account(associations, entry)] if associations else here
+        if not associations:
+            return here
+        found = self._of_accounts.get((entry, n_parts))
+        if found is None:
+            found = [*here, *self._in_account(associations, entry)]
+            if found:  # of accounts, which are far fewer than users
+                self._of_accounts[entry, n_parts] = found
+        return found
 
     def _in_account(self, associations: Sequence[_Backwards], entry: int) -> Iterator[_Backwards]:
         """The rules for associations as those of the account for which this entry stands."""

@@ -24,6 +24,7 @@ from apps.policies.selectors import list_policies
 from apps.policies.services import make_policy
 from apps.policies.tree.difference import EntryChange
 from apps.policies.tree.stored import load_tree
+from apps.priorities.selectors.class_factors import factor_name, unmatched_class_factors
 
 DIFFERS = 3  # the exit status that asks for nothing to be repaired: neither refused (1) nor bad input (2)
 _MOST_LINES = 50
@@ -91,6 +92,8 @@ class Command(OperatorCommand):
         self.stderr.write(f"{n} map to entries of the tree.")
         for number, problem in found.problems:
             self.stderr.write(f"Rule {number}: {problem_text(problem)}")
+        for given in unmatched_class_factors(done.plan.settings.metric):
+            self.stderr.write(f"The factor of {factor_name(given)} matches no job so far.")
         if found.n_mapped < found.n_accounts or not found.n_rules:
             who = "The others get" if found.n_rules else "There is no mapping rule, so every account gets"
             self.stderr.write(
