@@ -480,7 +480,7 @@ def test_a_slurm_tree_is_mapped_by_associations(golden_dir: Path) -> None:
     dump = golden_dir / "slurm/samples/sacctmgr-dump-demo.cfg"
     given = ("--policy", "demo", "--format", "sacctmgr", str(dump), "--make", "--map", "--publish", "--reason", "r")
     _, err = run("import_policy", *given)
-    assert "1 mapping rules added" in err
+    assert "1 mapping rule added" in err
     (rule,) = MappingRule.objects.all()
     assert (rule.kind, rule.namespace, rule.suffix) == ("association", "slurm", "")
     _, err = run("import_policy", *given)

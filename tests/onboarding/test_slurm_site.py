@@ -52,7 +52,7 @@ def test_usage_and_factors_equal_sshare_with_nothing_unmapped(golden_dir: Path, 
     make_source(slug="c1", name="c1", namespace="c1", at=clock.now(), actor=COMMAND)
     given = ("--policy", "c1", "--format", "sacctmgr", folder / "dump.cfg", "--slurm-config", folder / "config.txt")
     said = command("import_policy", *given, "--make", "--map", "--publish", "--reason", "As Slurm has it")
-    assert "1 mapping rules added" in said
+    assert "1 mapping rule added" in said
     format = "sacct" if log == "sacct.txt" else "sacct-json"
     command("import_usage", "--source", "c1", "--format", format, folder / log)
     assert Record.objects.count() == 6  # both runs of the requeued job

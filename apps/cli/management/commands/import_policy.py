@@ -76,9 +76,8 @@ class Command(OperatorCommand):
         self._print_config(config)
         self._print_result(done, config, as_json=options["json"])
         if n_rules is not None:
-            self.stderr.write(
-                f"{n_rules:,} mapping rules added." if n_rules else "The mapping rules are there already."
-            )
+            added = f"{n_rules:,} mapping rule{'' if n_rules == 1 else 's'} added."
+            self.stderr.write(added if n_rules else "The mapping rules are there already.")
         if not options["dry_run"]:
             self._print_mapped(done)
         if options["exit_code"] and not done.plan.is_empty:
