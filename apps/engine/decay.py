@@ -106,7 +106,7 @@ def _slurm_hour(settings: Settings) -> float:
     if not period_s or base <= 0:
         return 1.0
     of_period, of_hour = -math.expm1(period_s * math.log(base)), -math.expm1(BUCKET_S * math.log(base))
-    return (1.0 - of_period) * of_hour * period_s / (BUCKET_S * of_period)
+    return float((1.0 - of_period) * of_hour * period_s / (BUCKET_S * of_period))
 
 
 def _gridengine(age: FloatArray, as_of_s: float, settings: Settings) -> FloatArray:
