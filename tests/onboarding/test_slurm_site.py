@@ -65,7 +65,7 @@ def test_usage_and_factors_equal_sshare_with_nothing_unmapped(golden_dir: Path, 
     wanted = told_by_sshare((folder / "sshare.txt").read_text())
     assert set(found) == set(wanted)
     for path, (usage, factor) in wanted.items():
-        assert found[path] == (pytest.approx(usage, abs=1e-9), pytest.approx(factor, abs=1e-6)), path
+        assert found[path] == pytest.approx((usage, factor), rel=0, abs=1e-6), path
     overview = get_overview(policy_slug="c1", actor=SYSTEM)
     assert overview is not None
     assert overview.n_unmapped == 0
