@@ -366,6 +366,7 @@ SPECTACULAR_SETTINGS = {
         {"name": name, "description": text}
         for name, text in {
             "aging-laws": "Decay functions that a policy's window can have",
+            "slurm-config": "Slurm's own fair share as settings to propose",
             "algorithms": "Tree algorithms that a policy can have, with their parameters",
             "audit": "What was done, refused and by whom",
             "federation": "Mounts, subscriptions, publications, keys and the grid view",

@@ -1096,6 +1096,8 @@ ROWS = [
         "401 404 404 200 404 200 200 200 404 401 401", word="bob", readers="pia admin narrow reader"),
     # --- REST: policies made and proposed as documents
     Row(API + "policies", "/api/v1/policies", "401 403 403 403 403 201 403 403 404 401 401", "post", {"slug": "new"}),
+    Row(API + "slurm-config", "/api/v1/slurm-config", "401 200 200 200 200 200 403 403 200 401 401", "post",
+        {"text": "PriorityType = priority/multifactor"}),
     Row(POLICY + "/document", "/api/v1/policies/grid/document?dry_run=1&format=csv",
         "401 403 403 403 403 200 403 403 403 401 401", "put", "path,shares\n/physics/bob,77\n", word="bob",
         readers="admin"),

@@ -23,7 +23,7 @@ from apps.api.v1.my_priority import forecasts, submitting
 from apps.api.v1.my_priority import views as me
 from apps.api.v1.notices import views as notices
 from apps.api.v1.packs import views as packs
-from apps.api.v1.policies import documents, grants, tree
+from apps.api.v1.policies import documents, grants, slurm_config, tree
 from apps.api.v1.policies import views as policies
 from apps.api.v1.usage import sources
 from apps.api.v1.usage import views as usage
@@ -153,6 +153,7 @@ urlpatterns = [
     path("usage/quality", usage.QualityListView.as_view(), name="usage-quality"),
     path("usage/formats", usage.UsageFormatListView.as_view(), name="usage-formats"),
     path("usage/buckets", usage.BucketListView.as_view(), name="usage-buckets"),
+    path("slurm-config", slurm_config.SlurmConfigView.as_view(), name="slurm-config"),
     path("jobs/explain", jobs.JobExplanationView.as_view(), name="jobs-explain"),
     path("runs/<int:run>", runs.RunDetailView.as_view(), name="run"),
     path("tokens", tokens.TokenListView.as_view(), name="tokens"),

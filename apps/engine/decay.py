@@ -23,6 +23,8 @@ from apps.engine.parameters import Parameter, Settings, integer, number
 
 # --- Decay functions --------------------------------------------------------------------------------------------------
 LONGEST_S = 200 * 365 * 86_400
+BUCKET_S = 3600
+_LONGEST_PERIOD_S = 30 * 86_400
 # Slurm's approximation of ln 2.
 SLURM_LN2 = 0.693
 
@@ -93,6 +95,18 @@ def _step(age: FloatArray, as_of_s: float, settings: Settings) -> FloatArray:
 
 def _slurm(age: FloatArray, as_of_s: float, settings: Settings) -> FloatArray:
     return power_of_age(1.0 - SLURM_LN2 / settings["half_life_s"], age)
+
+
+def _slurm_hour(settings: Settings) -> float:
+    """k^D · (1 − k^H) / (H / D · (1 − k^D)): what D-second calculations leave of an hour H of steady use at its end.
+
+    Slurm charges a period when it ends and decays it whole, so usage ages from the beginning of its period on.
+    """
+    base, period_s = 1.0 - SLURM_LN2 / settings["half_life_s"], settings["calc_period_s"]
+    if not period_s or base <= 0:
+        return 1.0
+    of_period, of_hour = -math.expm1(period_s * math.log(base)), -math.expm1(BUCKET_S * math.log(base))
+    return float((1.0 - of_period) * of_hour * period_s / (BUCKET_S * of_period))
 
 
 def _gridengine(age: FloatArray, as_of_s: float, settings: Settings) -> FloatArray:
@@ -168,9 +182,14 @@ _DECAY_FUNCTIONS = (
         "slurm",
         "Slurm",
         "(1 − 0.693 / half_life_s)^age",
-        "PriorityDecayHalfLife, default 7 days; 0.693 for ln 2, a little slower decay than halving",
-        (_duration("half_life_s", "PriorityDecayHalfLife", 604_800, 1.0),),
+        "PriorityDecayHalfLife, default 7 days; 0.693 for ln 2, a little slower decay than halving. With "
+        "PriorityCalcPeriod usage ages within its hour too, as Slurm charges it; with 0 from the hour's end on",
+        (
+            _duration("half_life_s", "PriorityDecayHalfLife", 604_800, 1.0),
+            number("calc_period_s", "PriorityCalcPeriod", 0, 0, _LONGEST_PERIOD_S, unit="s"),
+        ),
         _slurm,
+        hour_factor=_slurm_hour,
     ),
     DecayFunction(
         "gridengine",
@@ -236,7 +255,6 @@ def get_decay_function(name: str) -> DecayFunction:
 
 
 # --- Windows ----------------------------------------------------------------------------------------------------------
-BUCKET_S = 3600
 AGINGS = tuple(DECAY_FUNCTIONS)
 
 
@@ -259,6 +277,7 @@ class Window:
     decay_factor: float | None = None
     periods: int | None = None
     phase_s: float | None = None
+    calc_period_s: float | None = None
     more: Mapping[str, Any] = field(default_factory=dict, hash=False)  # parameters of a package's function
     settings: dict[str, Any] = field(init=False, repr=False, compare=False)  # of the decay function, defaults filled in
 
@@ -319,7 +338,10 @@ def bucket_weights(hour_start_s: npt.ArrayLike, as_of_s: float, window: Window) 
     """Weight of the hourly buckets [h, h + 1 h) at `as_of_s`; both count since 1970-01-01 00:00 UTC.
 
     age = max(0, as_of − (h + 1 hour)); a bucket counts whole or not at all, and not when it begins at or after as_of.
+    Some functions decay within the hour, too (`hour_factor`).
     """
     start = np.asarray(hour_start_s, dtype=np.float64)
     age = np.maximum(0.0, as_of_s - (start + BUCKET_S))
-    return np.asarray(np.where(start < as_of_s, weights(age, window, as_of_s), 0.0), dtype=np.float64)
+    weight = np.where(start < as_of_s, weights(age, window, as_of_s), 0.0)
+    factor = window.law.hour_factor(window.settings)
+    return np.asarray(weight if factor == 1.0 else weight * factor, dtype=np.float64)

@@ -23,7 +23,7 @@ class DecayFunction:
     """One decay function; `weigh(age_s, as_of_s, settings)` gives weights of usage that ended `age_s` before `as_of_s`.
 
     default of a parameter: the scheduler's own; None if required. reach_s: seconds after which the weight is 0,
-    None for never.
+    None for never. hour_factor: what is left of an hour's bucket at its end.
     """
 
     name: str
@@ -33,6 +33,7 @@ class DecayFunction:
     parameters: tuple[Parameter, ...]
     weigh: Weigh = field(repr=False)
     reach_s: Callable[[Settings], float | None] = field(repr=False, default=lambda settings: None)
+    hour_factor: Callable[[Settings], float] = field(repr=False, default=lambda settings: 1.0)
 
 
 # --- Those of packages ------------------------------------------------------------------------------------------------

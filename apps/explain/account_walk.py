@@ -203,7 +203,7 @@ def _explained_priority(mine: MyPriority, story: AccountMessages) -> dict[str, A
         "priorities": [json_number(value) for value in mine.priorities],
         "vector": list(mine.vector) or None,
         "key": mine.key or None,
-        "usage_s": mine.usage_core_s,
+        "usage_s": mine.usage,
         "steps": steps,
         "number": story.number.json() if story.number else None,
         "smallest_job": asdict(mine.smallest_job) if mine.smallest_job else None,

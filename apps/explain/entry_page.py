@@ -38,7 +38,7 @@ class EntryPage:
     children: list[EntryRow]
     n_children: int
     siblings: list[EntryRow]
-    usage_core_s: float | None
+    usage: float | None
     history: list[HistoryLine]
     may_change: bool
     why_not: str
@@ -77,7 +77,7 @@ def get_entry_page(
         children=shown,
         n_children=len(children),
         siblings=_numbered(view, _around(siblings, i)),
-        usage_core_s=entry.usage_core_s,
+        usage=entry.usage,
         history=history_lines(view, uid, until=view.revision, limit=_MOST_CHANGES),
         may_change=entry.may_change,
         why_not="" if entry.may_change or view.asked is not None else _why_not(view, i),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -110,7 +110,8 @@ class MyPriority:
     rank: int | None = None
     of: int = 0
     factor: float | None = None
-    usage_core_s: float = 0.0
+    usage: float = 0.0
+    metric: Mapping[str, Any] = field(default_factory=dict)  # by which usage counts
     priorities: tuple[float, ...] = ()
     vector: tuple[int, ...] = ()
     key: str = ""
@@ -248,7 +249,8 @@ def _of_entry(
         rank=result["rank"],
         of=result["of"],
         factor=result["factor"],
-        usage_core_s=float(snapshot.values.usage[entry]),
+        usage=float(snapshot.values.usage[entry]),
+        metric=snapshot.settings.metric,
         priorities=tuple(float(value) for value in result["priorities"]),
         vector=tuple(result["vector"] or ()),
         key=result["key"] or "",

@@ -28,6 +28,7 @@ class MappingRule(models.Model):
         EXACT = "exact", "This account"
         GLOB = "glob", "Accounts whose names match"
         GROUP = "group", "Accounts of a group or FQAN"
+        ASSOCIATION = "association", "A user in a Slurm account, found by the account's name"
         EACH = "each", "Every matching user becomes a child"
         DEFAULT = "default", "All other accounts"
 

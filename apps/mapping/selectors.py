@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 
@@ -16,11 +16,13 @@ from apps.accounts.names.grid_names import common_name, group_of_fqan, is_dn
 from apps.mapping.changes import may_read_rule
 from apps.mapping.moves import NOTHING, AffectedUsage, Remembered, is_own, load_affected_usage
 from apps.mapping.permissions import MapRights, rights_in
+from apps.mapping.rules.problems import RuleProblem, problems_of
 from apps.mapping.rules.resolver import UNMAPPED, Decided, NameIndex, decide_accounts
 from apps.mapping.rules.rule import Rule, text_of
-from apps.mapping.rules.rule_set import Rulebook, load_rules, rulebook_of, tier_of
+from apps.mapping.rules.rule_set import Rulebook, load_rules, numbers_of, rulebook_of, tier_of
 from apps.mapping.versions import as_asked, version_of
 from apps.policies.tree.columns import TreeColumns
+from apps.usage.models import Source
 
 # --- Suggestions ------------------------------------------------------------------------------------------------------
 MOST = 3
@@ -92,15 +94,22 @@ class Suggester:
     def _named(self, text: str, why: str, groups: set[str]) -> Iterator[Suggestion]:
         found = self._names.find(folded(text))
         found = [at for at in found if at > 0 and not self.tree.is_reserve[at]]
+        steps = {entry: self._steps_up(entry, groups) for entry in found[:20]}
+        nearest = min((n for n in steps.values() if n), default=0)
         for entry in found[:20]:
             is_same = text_of(self.tree.name[entry]) == text
             base = SURE[why] if is_same or f"{why}_folded" not in SURE else SURE[f"{why}_folded"]
             reason = why if is_same or f"{why}_folded" not in SURE else f"{why}_folded"
-            if any(folded(text_of(self.tree.name[at])) in groups for at in self.tree.ancestors(entry)[1:]):
+            if nearest and steps[entry] == nearest:  # a user of hep and of hep/atlas has an entry in each
                 sure = base + (1 - base) * _IN_ITS_GROUP
             else:
                 sure = base if len(found) == 1 else base * _AMONG_SEVERAL
             yield Suggestion(entry, reason, sure)
+
+    def _steps_up(self, entry: int, groups: set[str]) -> int:
+        """How far above the entry the first one named like a group is; 0 where none is."""
+        above = reversed(self.tree.ancestors(entry)[1:])
+        return next((n for n, at in enumerate(above, 1) if folded(text_of(self.tree.name[at])) in groups), 0)
 
     def _by_neighbours(self, key: AccountKey) -> Iterator[Suggestion]:
         for place in groups_of(key):
@@ -193,6 +202,7 @@ class RuleLine:
     may_edit: bool = False
     is_first: bool = False  # of its tier
     is_last: bool = False
+    problems: Sequence[RuleProblem] = ()
 
 
 @dataclass(frozen=True)
@@ -246,6 +256,7 @@ def get_mapping_page(*, policy_slug: str, after: int = 0, at: datetime, actor: A
     stakes = {account: stake for account, stake in used.items() if account in mine}
     waiting = _waiting(rights, {account: stake for account, stake in used.items() if account not in mine})
     rules, by_members, attached = _rules(rights, stored, book, ids, decided, stakes)
+    rules = _with_problems(rights, stored, book, rules, {key.namespace for key in keys})
     is_whole = rights.may_name(0)
     free = _unmapped(ids, keys, decided, stakes)
     lines = _guessed(rights, free[:_MOST_GUESSED] if not is_whole else free[after : after + PAGE], keys, decided)
@@ -293,12 +304,11 @@ def _rules(
         if match.entry != UNMAPPED and (is_whole or reads[match.entry]):
             counts[number] += 1
             used[number] = used.get(number, 0.0) + stakes.get(account, NOTHING).core_s
-    n_exact = sum(tier_of(rule) == 0 for rule in stored)
-    n_of_tree = len(book.rules) - len(stored)
+    numbers = numbers_of(stored, book.rules)
     tiers = [tier_of(rule) for rule in stored]
     lines = []
     for at, rule in enumerate(stored):
-        number = at if at < n_exact else at + n_of_tree
+        number = numbers[at]
         edges = at == 0 or tiers[at - 1] != tiers[at], at + 1 == len(tiers) or tiers[at + 1] != tiers[at]
         if may_read_rule(rights, rule):
             target = rights.tree.index_of_uid(rule.target_uid)
@@ -306,9 +316,23 @@ def _rules(
             lines.append(RuleLine(at, rule, tiers[at], target, counts[number], used.get(number, 0.0), may_edit, *edges))
         else:
             lines.append(RuleLine(at, None, tiers[at], is_first=edges[0], is_last=edges[1]))
-    of_tree = range(n_exact, n_exact + n_of_tree)
+    of_tree = set(range(len(book.rules))) - set(numbers)
     by_members = sum(counts[number] for number in of_tree), sum(used.get(number, 0.0) for number in of_tree)
     return lines, by_members, (counts[None], used.get(None, 0.0))
+
+
+def _with_problems(
+    rights: MapRights, stored: Sequence[Rule], book: Rulebook, lines: Sequence[RuleLine], namespaces: set[str]
+) -> list[RuleLine]:
+    """What is wrong with each rule that the actor reads; entries are named where the actor may see them all."""
+    resolver = book.on(rights.tree)
+    known = namespaces | set(Source.objects.values_list("namespace", flat=True))
+    found = []
+    for line, number in zip(lines, numbers_of(stored, book.rules), strict=True):
+        problems = [] if line.rule is None else problems_of(resolver, number, known)
+        readable = [one for one in problems if all(map(rights.may_name, one.entries))]
+        found.append(replace(line, problems=readable))
+    return found
 
 
 def _waiting(rights: MapRights, told: dict[int, AffectedUsage]) -> list[float]:

@@ -14,12 +14,14 @@ from django.utils.translation import gettext as _
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale
+from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.onboarding.models import Beginning
 from apps.onboarding.services import default_rules
+from apps.onboarding.slurm_config import SlurmConfig, read_slurm_config
 from apps.policies.files.remembered import packed, remember_file, unpacked
 from apps.policies.formats.base import Remembered
-from apps.policies.formats.registry import get_format, guess_format, read_file, text_of
+from apps.policies.formats.registry import get_format, guess_format, has_associations, read_file, text_of
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import begin_policy, first_tree
 from apps.policies.settings import PolicySettings
@@ -62,6 +64,13 @@ def tree_of(beginning: Beginning) -> TreeColumns:
     return unpack_tree(beginning.tree, beginning.tree_digest)
 
 
+def rules_of(beginning: Beginning, tree: TreeColumns) -> tuple[Rule, ...]:
+    """The mapping rules that the policy begins with."""
+    namespace = beginning.source.namespace if beginning.source else ""
+    by_association = has_associations(beginning.facts["format"])
+    return default_rules(tree, namespace, beginning.decisions, by_association=by_association)
+
+
 def log_state(beginning: Beginning) -> LogState:
     if beginning.source_id is None:
         return LogState.NONE
@@ -81,8 +90,13 @@ def log_state(beginning: Beginning) -> LogState:
     return LogState.NO_ZONE if is_naive and not run.counts.get("new") else LogState.DECIDE
 
 
-def read_tree(*, content: bytes, file_name: str, format: str, at: datetime, actor: Actor) -> Beginning:
-    """Begin, or begin again with another tree: the log stays, what was decided about accounts goes with its entries."""
+def read_tree(
+    *, content: bytes, file_name: str, format: str, slurm_config: bytes = b"", at: datetime, actor: Actor
+) -> Beginning:
+    """Begin, or begin again with another tree: the log stays, what was decided about accounts goes with its entries.
+
+    slurm_config: the output of `scontrol show config`; b"" keeps what was read before.
+    """
     require_beginner(actor)
     found = guess_format(text_of(content)) if format == AUTO else get_format(format)
     if found is None:
@@ -94,9 +108,15 @@ def read_tree(*, content: bytes, file_name: str, format: str, at: datetime, acto
     tree = first_tree(declared, found)
     if len(tree) < 2:
         raise Invalid(_("This file contains no entries: a tree needs at least one group or user."), code="empty_tree")
+    config = read_slurm_config(text_of(slurm_config)) if slurm_config else None
     blob, digest = pack_tree(tree)
     left = None if found.remembers is None else found.remembers(text_of(content), declared)
-    facts = {"format": found.name, "label": found.label, "policy": declared.policy, "ignored": list(declared.ignored)}
+    facts: dict[str, Any] = {
+        "format": found.name,
+        "label": found.label,
+        "policy": declared.policy,
+        "ignored": list(declared.ignored),
+    }
     given: dict[str, Any] = {
         "file_name": file_name[-255:] or "tree",
         "facts": facts,
@@ -109,6 +129,8 @@ def read_tree(*, content: bytes, file_name: str, format: str, at: datetime, acto
     }
     with transaction.atomic():
         beginning = Beginning.objects.select_for_update().filter(is_open=True).first()
+        facts["slurm_config"] = beginning.facts.get("slurm_config") if config is None and beginning else _kept(config)
+        given["file_settings"] |= (facts["slurm_config"] or {}).get("settings", {})
         if beginning is None:
             made = {"author": actor.user, "author_name": actor.name, "created_at": at}
             beginning = Beginning.objects.create(**given, **made)
@@ -117,6 +139,12 @@ def read_tree(*, content: bytes, file_name: str, format: str, at: datetime, acto
         details = {"format": found.name, "n_entries": len(tree), "tree_digest": digest}
         audit.record(actor=actor, verb="setup.tree_read", at=at, subject=beginning.file_name, details=details)
     return beginning
+
+
+def _kept(config: SlurmConfig | None) -> dict[str, Any] | None:
+    if config is None:
+        return None
+    return {"settings": config.settings, "lines": [line.to_json() for line in config.lines]}
 
 
 def send_log(
@@ -279,7 +307,7 @@ def found_policy(
         if beginning.left:
             left = Remembered(beginning.facts["policy"], unpacked(bytes(beginning.left)))
             remember_file(policy, left, tree, change_set=None, at=at, actor=actor)
-        rules = default_rules(tree, beginning.source.namespace, beginning.decisions)
+        rules = rules_of(beginning, tree)
         set_rules(policy_slug=slug, rules=rules, reason=reason, at=at, actor=actor)
         beginning.is_open, beginning.policy, beginning.updated_at = False, policy, at
         beginning.save(update_fields=["is_open", "policy", "updated_at"])

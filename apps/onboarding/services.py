@@ -18,10 +18,12 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.accounts.names.account_ids import is_reserved, load_roll
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed
+from apps.mapping.rules.problems import RuleProblem, problems_of
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule import Rule, entry_name, text_of
-from apps.mapping.rules.rule_set import load_rulebook, load_rules
+from apps.mapping.rules.rule_set import load_rules, numbers_of, rulebook_of
 from apps.mapping.services import set_rules
+from apps.mapping.versions import as_asked
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.selectors import get_policy, get_revision
 from apps.policies.services import make_change_set, make_policy, publish_document
@@ -35,14 +37,23 @@ from apps.usage.models import Source
 MOST_RULES = 5_000
 
 
-def default_rules(tree: TreeColumns, namespace: str, decisions: Sequence[Mapping[str, str]] = ()) -> tuple[Rule, ...]:
+def default_rules(
+    tree: TreeColumns,
+    namespace: str,
+    decisions: Sequence[Mapping[str, str]] = (),
+    *,
+    by_association: bool = False,
+) -> tuple[Rule, ...]:
     """Decided accounts first; then group and user by name at the root, then groups further down, then users alone.
 
     A scheduler knows a group by its name anywhere in the tree, so each group below the first level that has
-    a name of its own gets a rule. decisions: as in Beginning.
+    a name of its own gets a rule. decisions: as in Beginning. by_association: the tree is Slurm's, where one rule
+    finds each account by its name.
     """
     rules = [_decided(one, namespace) for one in decisions]
     root = tree.uuid(0)
+    if by_association:
+        return (*rules, Rule(kind="association", target_uid=root, namespace=namespace))
     for names in ("/{group}/{user}", "/{project}/{user}"):
         rules.append(Rule(kind="glob", target_uid=root, namespace=namespace, user_pattern="*", suffix=names))
     for i in _nested_groups(tree)[:MOST_RULES]:
@@ -87,34 +98,43 @@ def _has_users_at_the_top(tree: TreeColumns) -> bool:
 # --- Rules for an imported tree ---------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Mapped:
-    """Accounts of the usage sources, those of them that have an entry, and the rules that there are."""
+    """Accounts of the usage sources, those of them that have an entry, the rules that there are, and what is wrong
+    with which stored rule, from 1.
+    """
 
     n_accounts: int
     n_mapped: int
     n_rules: int
+    problems: Sequence[tuple[int, RuleProblem]] = ()
 
 
 def count_mapped(policy: Policy, tree: TreeColumns) -> Mapped:
     """By the rules of now, in this tree."""
     keys = [key for key in load_roll(remembers=False).keys if not is_reserved(key.namespace)]
-    book = load_rulebook(policy, tree)
-    n_mapped = int((book.on(tree).resolve_many(keys) != UNMAPPED).sum())
-    return Mapped(len(keys), n_mapped, len(book.rules))
+    stored = as_asked(load_rules(policy))
+    resolver = rulebook_of(policy, tree, stored).on(tree)
+    n_mapped = int((resolver.resolve_many(keys) != UNMAPPED).sum())
+    namespaces = {key.namespace for key in keys} | set(Source.objects.values_list("namespace", flat=True))
+    numbers = enumerate(numbers_of(stored, resolver.rules), 1)
+    problems = [(at, one) for at, number in numbers for one in problems_of(resolver, number, namespaces)]
+    return Mapped(len(keys), n_mapped, len(resolver.rules), problems)
 
 
 @transaction.atomic
-def map_by_names(*, policy_slug: str, namespace: str | None, reason: str, at: datetime, actor: Actor) -> int:
+def map_by_names(
+    *, policy_slug: str, namespace: str | None, by_association: bool = False, reason: str, at: datetime, actor: Actor
+) -> int:
     """Add the rules that lead users and groups to entries of their names; return how many are new.
 
-    namespace: whose user names these are; None: that of the usage sources, if they have one, and any names without
-    a source.
+    by_association: as in default_rules. namespace: whose user names these are; None: that of the usage sources, if
+    they have one, and any names without a source.
 
     Raises:
         Invalid: sources have several namespaces, or none has this one.
     """
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
     stored = list(load_rules(policy))
-    wanted = default_rules(load_tree(policy), _namespace(namespace))
+    wanted = default_rules(load_tree(policy), _namespace(namespace), by_association=by_association)
     standing = {rule.stated for rule in stored}
     new = [rule for rule in wanted if rule not in standing]
     set_rules(policy_slug=policy_slug, rules=[*stored, *new], reason=reason, at=at, actor=actor)

@@ -19,9 +19,8 @@ from apps.accounts.names.account_ids import AccountKey
 from apps.engine.algorithms.inputs import prepare
 from apps.mapping.rules.resolver import UNMAPPED, Resolver
 from apps.mapping.selectors import Suggester, Suggestion, find_neighbours, groups_of
-from apps.onboarding.first_policy_draft import require_beginner, tree_of
+from apps.onboarding.first_policy_draft import require_beginner, rules_of, tree_of
 from apps.onboarding.models import Beginning
-from apps.onboarding.services import default_rules
 from apps.policies.formats.whole_shares import competitors
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
@@ -210,7 +209,7 @@ def compare_with_log(beginning: Beginning, *, zone: ZoneInfo, at: datetime, acto
     span = span_of(beginning.source, zone=zone, at=at)
     account_ids, used = load_used(beginning.source, span, zone)
     keys = _keys(account_ids)
-    resolver = Resolver(default_rules(tree, beginning.source.namespace, beginning.decisions), tree)
+    resolver = Resolver(rules_of(beginning, tree), tree)
     entry = resolver.resolve_many(keys)
     by_account = used.sum(axis=1)
     half_life_days = float(settings.window["half_life_s"]) / _DAY_S

@@ -138,7 +138,7 @@ class EntryRow:
     priority: float | None
     rank: int | None
     factor: float | None
-    usage_core_s: float | None  # None where it is hidden
+    usage: float | None  # None where it is hidden
     has_usage: bool
     locked: bool
     may_change: bool

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from apps.accounts.actor import SYSTEM
-from apps.policies.services import publish_document
+from apps.policies.services import change_settings, publish_document
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
 from tests.worlds import AT
@@ -36,6 +38,24 @@ def test_the_tree_says_the_numbers_of_the_snapshot(computed: Site, admin: Caller
     assert tree["snapshot"] == single["snapshot"]
     assert single["results"][0]["priorities"] == [found["/physics"]["priority"], found["/physics/alice"]["priority"]]
     assert set(found["/physics"]) >= {"uid", "name", "kind", "shares", "scope", "mount", "children"}
+
+
+def test_usage_has_a_unit_and_is_no_core_seconds_where_another_resource_counts(computed: Site, admin: Caller) -> None:
+    alice = admin.get("policies/grid/tree", {"path": "/physics/alice"}).json()
+    assert alice["usage_unit"] == "core_s"
+    assert alice["usage"] == alice["usage_core_s"] > 0
+    factors = [{"partition": name, "queue": "", "qos": "", "factor": 2.0} for name in ("", "gpu")]
+    metric = {"weights": {"node_s": 1.0}, "class_factors": factors}
+    change_settings(policy_slug="grid", settings={"metric": metric}, reason="x", at=computed.at, actor=SYSTEM)
+    computed.recompute()
+    alice = admin.get("policies/grid/tree", {"path": "/physics/alice"}).json()
+    assert (alice["usage_unit"], alice["usage_core_s"]) == ("node_s", None)
+    assert alice["usage"] is not None
+    table = b"".join(admin.get("policies/grid/tree", {"format": "csv"})).decode()
+    (row,) = [line for line in csv.DictReader(table.splitlines()) if line["name"] == "alice"]
+    assert (row["usage_unit"], row["usage_core_s"]) == ("node_s", "")
+    (unmatched,) = admin.get("policies/grid").json()["unmatched_class_factors"]
+    assert unmatched == factors[1]
 
 
 def test_depth_and_path_cut_the_tree(admin: Caller) -> None:
@@ -162,3 +182,16 @@ def test_snapshots_are_listed_newest_first(computed: Site, admin: Caller) -> Non
     newest = admin.get("policies/grid/priorities", {"account": "alice"}).json()["snapshot"]
     (found,) = admin.get("policies/grid/snapshots").json()["results"]
     assert (found["id"], found["revision"], found["watermarks"].keys()) == (newest, 2, {"cluster-a"})
+
+
+def test_a_configuration_of_slurm_becomes_settings_to_propose(admin: Caller, golden_dir: Path) -> None:
+    text = (golden_dir / "slurm/config/depth-oblivious.txt").read_text()
+    found = admin.post("slurm-config", {"text": text}).json()
+    assert found["cluster"] == "c1"
+    assert found["settings"]["algorithm"] == {"name": "slurm-depth-oblivious", "damping_factor": 3}
+    lost = {line["name"] for line in found["lines"] if not line["is_carried"]}
+    assert "PriorityUsageResetPeriod" in lost
+    proposed = {"base_revision": 2, "operations": [{"op": "set_policy", "settings": found["settings"]}]}
+    assert admin.post("policies/grid/changesets", {**proposed, "reason": "x"}).status_code == 201
+    answer = refused(admin.post("slurm-config", {"text": "no"}))
+    assert answer == (422, "no_slurm_config", ["PriorityType"])

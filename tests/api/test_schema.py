@@ -67,6 +67,7 @@ NEEDS_SENSE = {
     "GET /api/v1/me/figures/{figure}",
     "GET /api/v1/policies/{policy}/allocations/figures/{figure}",
     "POST /api/v1/policies",
+    "POST /api/v1/slurm-config",
     "DELETE /api/v1/policies/{policy}",
     "PUT /api/v1/policies/{policy}/document",
     "POST /api/v1/policies/{policy}/document/against",

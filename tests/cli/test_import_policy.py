@@ -27,10 +27,12 @@ from apps.policies.models import ChangeSet, Policy, ProposedTree, Revision
 from apps.policies.operations import apply as operations
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.services import effect_of, make_policy, publish_change_set, publish_document
+from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree, load_tree_from_rows
 from apps.priorities.recompute.staleness import request_recompute
 from apps.priorities.serving import store
 from apps.runs.services import work_run_now
+from apps.usage.models import JobClass
 from apps.usage.services import make_source
 from tests.cli.refusals import code_of
 
@@ -470,3 +472,50 @@ def test_a_dump_is_written_again_with_one_share_changed(tmp_path: Path, golden_d
         exported("csv", "--against", str(dump))
     with pytest.raises(CommandError, match="can't be read"):
         exported("sacctmgr", "--against", str(tmp_path / "none"))
+
+
+@pytest.mark.django_db
+def test_a_slurm_tree_is_mapped_by_associations(golden_dir: Path) -> None:
+    make_source(slug="demo", name="demo", namespace="slurm", at=now(), actor=COMMAND)
+    dump = golden_dir / "slurm/samples/sacctmgr-dump-demo.cfg"
+    given = ("--policy", "demo", "--format", "sacctmgr", str(dump), "--make", "--map", "--publish", "--reason", "r")
+    _, err = run("import_policy", *given)
+    assert "1 mapping rule added" in err
+    (rule,) = MappingRule.objects.all()
+    assert (rule.kind, rule.namespace, rule.suffix) == ("association", "slurm", "")
+    _, err = run("import_policy", *given)
+    assert "there already" in err
+    MappingRule.objects.update(namespace="typo")
+    _, err = run("import_policy", *given[:5])
+    assert "Rule 1: Matches nothing: no account has the namespace typo." in err
+
+
+@pytest.mark.django_db
+def test_one_command_takes_tree_algorithm_decay_and_mapping_of_a_slurm_site(golden_dir: Path, file: Write) -> None:
+    make_source(slug="demo", name="demo", namespace="slurm", at=now(), actor=COMMAND)
+    dump, config = golden_dir / "slurm/samples/sacctmgr-dump-demo.cfg", golden_dir / "slurm/config/classic.txt"
+    given = ("--policy", "demo", "--format", "sacctmgr", str(dump), "--slurm-config", str(config))
+    _, err = run("import_policy", *given, "--make", "--map", *IN_FORCE)
+    assert "  PriorityDecayHalfLife=1-12:30:00: Decay function Slurm" in err
+    assert "! AccountingStorageEnforce=none: Without limits" in err
+    settings = PolicySettings.from_json(Revision.objects.get(policy__slug="demo", number=2).settings)
+    assert settings.algorithm == {"name": "slurm-classic", "damping_factor": 1}
+    wanted = {"aging": "slurm", "length_s": None, "half_life_s": 131_400, "calc_period_s": 300}
+    assert {key: settings.window[key] for key in wanted} == wanted
+    assert settings.metric["weights"] == {"billing": 1.0}
+    assert MappingRule.objects.get().kind == "association"
+    out, _ = run("import_policy", *given, "--json")
+    assert json.loads(out)["is_same"]
+    assert {line["name"] for line in json.loads(out)["slurm_config"]} >= {"PriorityFlags", "PriorityCalcPeriod"}
+    error = refused("import_policy", *given[:-1], file("PriorityType=priority/basic\nPriorityDecayHalfLife=x\n"))
+    assert (error.returncode, "line 2" in str(error) or "PriorityDecayHalfLife" in str(error)) == (2, True)
+
+
+def test_a_class_factor_that_matches_no_job_is_named(grid: Policy, file: Write) -> None:
+    JobClass.objects.create(queue="", partition="cpu", qos="")
+    factors = [{"partition": name, "queue": "", "qos": "", "factor": 2.0} for name in ("cpu", "gpu")]
+    document = {"settings": {"metric": {"class_factors": factors}}, "root": TREE}
+    _, err = run("import_policy", "--policy", "grid", "--format", "json", *IN_FORCE, file(json.dumps(document)))
+    assert [line for line in err.splitlines() if "no job" in line] == [
+        "The factor of partition gpu matches no job so far."
+    ]

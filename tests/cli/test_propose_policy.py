@@ -60,8 +60,8 @@ def test_the_groups_of_the_nasa_log_come_out_to_the_printed_digits(traces_dir: P
     assert {user: round(rows[f"/1/{user}"].actual_global or 0.0, 4) for user in users} == users
     overview = get_overview(policy_slug="nasa", actor=admin)
     assert overview is not None
-    assert overview.usage_core_s is not None
-    assert (overview.n_unmapped, round(overview.usage_core_s / 3600)) == (0, 131_733)
+    assert overview.usage is not None
+    assert (overview.n_unmapped, round(overview.usage / 3600)) == (0, 131_733)
 
     answer = json.loads(_run("priorities", "nasa", "--account", "4", "--account", "nobody", "--json"))
     assert [one["entry"] for one in answer["results"]] == ["/1/4", None]

@@ -13,6 +13,7 @@ from apps.dashboard.federation import presenters as federation
 from apps.dashboard.figures.bars import State
 from apps.dashboard.imports import reports
 from apps.dashboard.shell import presentation
+from apps.dashboard.templatetags.marks import hour_unit
 from apps.notices.kinds import drift, ending_allocations, unmapped_usage
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -143,3 +144,17 @@ def test_one_module_formats_numbers_for_sentences_pages_and_mails() -> None:
     ]
     found = {str(path.relative_to(ROOT)) for path in files if own.search(path.read_text("utf-8"))}
     assert found == {"apps/priorities/sentences/numbers.py"}
+
+
+@pytest.mark.parametrize(
+    ("weights", "unit"),
+    [
+        ({"cpu_s": 1.0}, "core-h"),
+        ({"billing": 1.0, "cpu_s": 0.0}, "billing-hours"),
+        ({"node_s": 1.0}, "node-hours"),
+        ({"cpu_s": 2.0}, "weighted hours"),
+        ({"cpu_s": 1.0, "gpu_s": 16.0}, "weighted hours"),
+    ],
+)
+def test_an_hour_of_usage_has_the_unit_of_the_metric(weights: dict[str, float], unit: str) -> None:
+    assert hour_unit({"weights": weights}) == unit

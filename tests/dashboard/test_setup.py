@@ -20,8 +20,10 @@ from apps.accounts.models import AuditEvent, User
 from apps.core import clock
 from apps.mapping.models import MappingRule
 from apps.onboarding.models import Beginning
+from apps.onboarding.slurm_config import read_slurm_config
 from apps.policies.files.exports import export_policy
 from apps.policies.models import Policy, Revision
+from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
 from apps.priorities.recompute.staleness import request_recompute
 from apps.priorities.selectors import get_overview
@@ -79,9 +81,10 @@ def version() -> int:
     return Beginning.objects.get(is_open=True).version
 
 
-def send_tree(client: Client, content: str | bytes = DUMP, name: str = "tree.cfg") -> Any:
+def send_tree(client: Client, content: str | bytes = DUMP, name: str = "tree.cfg", config: bytes = b"") -> Any:
     data = content if isinstance(content, bytes) else content.encode()
-    return client.post(PAGE + "tree/", {"file": SimpleUploadedFile(name, data), "format": "auto"})
+    more = {"slurm_config": SimpleUploadedFile("slurm.txt", config)} if config else {}
+    return client.post(PAGE + "tree/", {"file": SimpleUploadedFile(name, data), "format": "auto", **more})
 
 
 def send_log(client: Client, content: str | bytes, **more: str) -> Any:
@@ -183,13 +186,48 @@ def test_from_a_dump_and_a_log_to_a_published_policy(admin: Client, golden_dir: 
     overview = get_overview(policy_slug="demo", actor=SYSTEM)
     assert overview is not None
     assert overview.n_unmapped == 0
-    assert overview.usage_core_s
+    assert overview.usage
     assert admin.get("/policy/demo/").status_code == 200
     export = export_policy(policy_slug="demo", format="sacctmgr", at=clock.now(), actor=COMMAND)
     assert export.text() == (samples / "sacctmgr-dump-demo.cfg").read_text()
     page = shown(admin)  # the next beginning starts from nothing
     assert page.has(f'form[action="{PAGE}tree/"] input[name=file]')
     assert facts(page) == {}
+
+
+@pytest.mark.parametrize("name", ["fair-tree", "classic", "depth-oblivious"])
+def test_a_configuration_of_slurm_decides_algorithm_decay_and_metric(
+    admin: Client, golden_dir: Path, name: str
+) -> None:
+    config = (golden_dir / f"slurm/config/{name}.txt").read_bytes()
+    assert send_tree(admin, config=config).status_code == 303
+    bring_in(admin, ("ada", "physics", days_ago(1), 1))  # the tree is sent again, and the configuration stays
+    said = [text_of(one) for one in shown(admin).items("fact")]
+    assert any("PriorityDecayHalfLife=" in line for line in said)
+    form = context(admin)["policy_form"]
+    answer = press(admin, "publish", **{key: form.initial[key] for key in ("name", "algorithm", "half_life_days")})
+    assert answer.status_code == 303
+    settings = PolicySettings.from_json(Revision.objects.get().settings)
+    wanted = PolicySettings.from_json(read_slurm_config(config.decode()).settings)
+    keys = ("aging", "length_s", "calc_period_s") + (("half_life_s",) if wanted.window["aging"] == "slurm" else ())
+    assert {key: settings.window.get(key) for key in keys} == {key: wanted.window.get(key) for key in keys}
+    assert (settings.algorithm, settings.metric) == (wanted.algorithm, wanted.metric)
+    assert [rule.kind for rule in MappingRule.objects.all()] == ["association"]
+
+
+def test_without_a_configuration_slurms_algorithms_decay_as_slurm_does(admin: Client) -> None:
+    bring_in(admin, ("ada", "physics", days_ago(1), 1))
+    press(admin, "publish", name="C", algorithm="slurm-fair-tree", half_life_days="14")
+    window = Revision.objects.get().settings["window"]
+    assert (window["aging"], window["half_life_s"], window["calc_period_s"]) == ("slurm", 14 * 86_400, 300)
+    assert window["length_s"] is None
+
+
+def test_a_configuration_that_cant_be_read_is_refused_with_its_line(admin: Client) -> None:
+    answer = send_tree(admin, config=b"PriorityType=priority/multifactor\nPriorityCalcPeriod=soon\n")
+    assert answer.status_code == 422
+    assert [one.where for one in answer.context["asked"].refusal.fields] == ["line 2"]
+    assert not Beginning.objects.exists()
 
 
 def test_the_first_step_reads_a_script_of_commands_as_well(admin: Client, traces_dir: Path) -> None:

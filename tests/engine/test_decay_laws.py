@@ -46,6 +46,32 @@ def test_slurm_decays_as_captured_from_its_controller(golden_dir: Path) -> None:
     assert exact - left > 2e-5  # 0.693 of a short half-life differs from ln 2
 
 
+@pytest.mark.parametrize("period_s", [60, 300, 900, 3600])
+def test_slurm_ages_usage_from_the_start_of_its_period(period_s: int) -> None:
+    """By the controller's own loop: at each tick all usage decays, and the period's charge by its whole length."""
+    window = Window(aging="slurm", half_life_s=DAY, calc_period_s=period_s)
+    left, usage, hours = 1 - 0.693 / DAY, 0.0, [0, 1, 2, 30]
+    for tick in range(period_s, 40 * HOUR + 1, period_s):
+        usage = usage * left**period_s
+        if (tick - period_s) // HOUR in hours:
+            usage += period_s * left**period_s
+    starts = np.array(hours) * HOUR
+    assert HOUR * float(bucket_weights(starts, 40 * HOUR, window).sum()) == pytest.approx(usage, rel=1e-12)
+    whole_hours = bucket_weights(starts, 40 * HOUR, Window(aging="slurm", half_life_s=DAY))
+    assert HOUR * float(whole_hours.sum()) > 1.014 * usage
+
+
+def test_a_period_that_doesnt_divide_an_hour_lies_between_its_neighbours() -> None:
+    starts = np.zeros(1)
+
+    def weight(period_s: float) -> float:
+        return float(bucket_weights(starts, DAY, Window(aging="slurm", half_life_s=DAY, calc_period_s=period_s))[0])
+
+    found = [weight(period_s) for period_s in (0, 60, 420, 600, 3600, 7200)]
+    assert found == sorted(found, reverse=True)
+    assert len(set(found)) == len(found)
+
+
 @pytest.mark.parametrize(
     ("window", "age_s", "left", "tolerance"),
     [

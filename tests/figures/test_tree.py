@@ -56,7 +56,7 @@ def entry(path: str, target: float | None, actual: float | None, **more: Any) ->
         "priority": None,
         "rank": None,
         "factor": None,
-        "usage_core_s": 0.0,
+        "usage": 0.0,
         "has_usage": True,
         "locked": False,
         "may_change": False,

@@ -52,6 +52,22 @@ def test_a_name_in_its_group_is_surer_than_the_same_name_elsewhere(tree: TreeCol
     assert guesses(tree, user_name="carol")[0] == ("/biology/nbis/carol", "same_name", 0.9)
 
 
+def test_a_user_of_an_account_and_of_one_below_it_has_an_entry_in_each() -> None:
+    """Captured from a Slurm site: the first guess for (ann, hep) was the entry in hep/atlas."""
+    names = ["", "/hep", "/hep/ann", "/hep/atlas", "/hep/atlas/ann"]
+    nodes = [Node(UUID(int=1), None, "root")]
+    for n, path in enumerate(names[1:], 2):
+        above, _, name = path.rpartition("/")
+        is_user = name == "ann"
+        kind = "user" if is_user else "group"
+        nodes.append(Node(UUID(int=n), UUID(int=names.index(above) + 1), name, kind, is_group=not is_user))
+    found = columns_of(nodes)
+    for group, path in (("hep", "/hep/ann"), ("atlas", "/hep/atlas/ann")):
+        first, *others = guesses(found, user_name="ann", group_name=group)
+        assert first == (path, "same_name", 0.97)
+        assert all(sure < 0.9 for _path, _why, sure in others)
+
+
 def test_case_and_diacritics_are_passed_over(tree: TreeColumns) -> None:
     assert guesses(tree, user_name="asa.ek")[0] == ("/physics/Åsa Ek", "same_name_folded", 0.84)
     assert guesses(tree, user_name="x", group_name="LQCD") == [("/lqcd", "group_name_folded", 0.8)]

@@ -57,14 +57,14 @@ def test_a_preview_says_what_the_next_recompute_finds(site: Site, as_eva: Actor,
     found = preview(site, path, core_h, as_eva, used_at)
     before = get_entry_page(policy_slug=site.slug, uid=UUID(uid_of(site, path)), actor=as_eva).entry
     assert (found.before.usage, found.before.actual, found.before.rank) == (
-        before.usage_core_s,
+        before.usage,
         before.actual,
         before.rank,
     )
     adjust(site, path, core_h)
     site.recompute()
     after = get_entry_page(policy_slug=site.slug, uid=UUID(uid_of(site, path)), actor=as_eva).entry
-    assert found.after.usage == pytest.approx(after.usage_core_s, rel=1e-12, abs=1e-6)
+    assert found.after.usage == pytest.approx(after.usage, rel=1e-12, abs=1e-6)
     assert found.after.actual == pytest.approx(after.actual, rel=1e-12)
     assert (found.after.rank, found.after.factor) == (after.rank, after.factor)
     assert after.adjusted == pytest.approx(core_h * HOUR_S)

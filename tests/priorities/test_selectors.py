@@ -68,7 +68,7 @@ def test_the_tree_page_shows_target_beside_actual(site: Site, as_eva: Actor) -> 
     assert (physics.target, physics.actual, physics.level, physics.is_open) == (0.6, 0.55, 2, True)
     assert physics.deviation_points == pytest.approx(-5)
     assert (physics.pos_in_set, physics.set_size, physics.n_children, physics.hidden_children) == (2, 2, 2, 0)
-    assert physics.usage_core_s == 55 * 3600
+    assert physics.usage == 55 * 3600
     alice = rows["/physics/alice"]
     assert alice.target_global == pytest.approx(0.3)
     assert alice.actual_global == pytest.approx(0.4)
@@ -221,7 +221,7 @@ def test_the_entry_page_has_the_way_to_it_its_group_and_its_history(site: Site, 
     assert [row.name for row in page.ancestors] == ["grid"]
     assert [row.name for row in page.siblings] == ["biology", "physics"]
     assert [row.name for row in page.children] == ["alice", "bob"]
-    assert (page.n_children, page.usage_core_s, page.may_change, page.why_not) == (2, 55 * 3600, True, "")
+    assert (page.n_children, page.usage, page.may_change, page.why_not) == (2, 55 * 3600, True, "")
     assert (page.last_changed_revision, page.revision) == (3, 3)
     newest = page.history[0]
     assert (newest.revision, newest.author, newest.reason, newest.fields) == (
@@ -326,7 +326,7 @@ def test_the_overview_sums_up_and_lists_what_was_published(site: Site, as_eva: A
     overview = get_overview(actor=as_eva)
     assert overview is not None
     assert (overview.policy_slug, overview.n_entries, overview.n_ranked) == ("grid", 7, 4)
-    assert (overview.n_unmapped, overview.unmapped_core_s, overview.usage_core_s) == (1, 7 * 3600, 100 * 3600)
+    assert (overview.n_unmapped, overview.unmapped_core_s, overview.usage) == (1, 7 * 3600, 100 * 3600)
     assert [row.name for row in overview.top] == ["biology", "physics"]
     assert [(one.revision, one.reason) for one in overview.publishes] == [(2, "test"), (1, "A new policy.")]
     assert overview.publishes[0].n_changed >= 6

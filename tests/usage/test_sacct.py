@@ -134,12 +134,12 @@ def test_a_requeued_job_is_several_records() -> None:
 
 
 @pytest.mark.parametrize("elapsed", [{"ElapsedRaw": "1800"}, {"ElapsedRaw": "", "Elapsed": "00:30:00"}])
-def test_the_time_of_suspension_is_not_counted(elapsed: dict[str, str]) -> None:
+def test_the_time_of_suspension_is_charged_as_slurm_charges_it(elapsed: dict[str, str]) -> None:
     columns = ["JobIDRaw", "User", "State", "Submit", "Start", "End", "AllocCPUS"]
     columns += [name for name, text in elapsed.items() if text]
     found = read(sacct(elapsed, columns=columns))
     assert found.notes == {"suspended": 1}
-    assert (found.batch.end_us - found.batch.start_us).tolist() == [1800 * 1_000_000]
+    assert (found.batch.end_us - found.batch.start_us).tolist() == [3600 * 1_000_000]
     assert instant(int(found.batch.end_us[0])) == datetime(2026, 1, 1, 1, 1, tzinfo=UTC)
 
 

@@ -138,9 +138,9 @@ def test_a_waiting_array_asks_for_all_its_tasks() -> None:
     assert parse(document(new(**waiting, array={"job_id": 40, "task": "0xF"}))).batch.cpus.tolist() == [12]
 
 
-def test_the_time_of_suspension_is_not_counted() -> None:
+def test_the_time_of_suspension_is_charged() -> None:
     batch = parse(document(new(time=new()["time"] | {"elapsed": 600}))).batch
-    assert (batch.end_us - batch.start_us).tolist() == [600_000_000]
+    assert (batch.end_us - batch.start_us).tolist() == [3_600_000_000]
 
 
 @pytest.mark.parametrize(

@@ -89,13 +89,13 @@ def test_without_a_limit_nothing_is_requested() -> None:
     assert all(value != value for value in batch.requested_s.tolist())
 
 
-def test_jobs_that_ended_are_taken_with_their_end_and_without_suspension() -> None:
+def test_jobs_that_ended_are_taken_with_their_end_whatever_their_suspension() -> None:
     ended = {"job_state": ["COMPLETED"], "end_time": T0 + 3660}
     suspended = {"suspend_time": T0 + 3000, "pre_sus_time": 600}  # 600 s, a pause, and 660 s from 3000 on
     never = {"job_state": ["CANCELLED"], "start_time": T0 + 9, "end_time": T0 + 9, "tres_alloc_str": "cpu=8,billing=8"}
     batch = parse(running(1, **ended), running(2, **ended, **suspended), running(3, **never)).batch
     assert states(batch) == [0, 0, 2, 1]
-    assert ((batch.end_us - batch.start_us)[:2] / 1e6).tolist() == [3600, 1260]
+    assert ((batch.end_us - batch.start_us)[:2] / 1e6).tolist() == [3600, 3600]
 
 
 def test_a_user_without_a_name_is_told_by_number() -> None:

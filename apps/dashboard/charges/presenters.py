@@ -15,6 +15,7 @@ from apps.dashboard.shell import presentation
 from apps.policies.settings import PolicySettings
 from apps.priorities.charges import ChargedJob, ChargesPage
 from apps.priorities.metering.job_charge import HourLine
+from apps.priorities.sentences import unit_of as unit_of_resource
 from apps.priorities.sentences import unit_of_metric
 
 _SHOWN_HOURS = 48
@@ -83,7 +84,7 @@ def draw(job: ChargedJob, page: ChargesPage) -> dict[str, Any]:
         "unit": unit_of(page.settings),
         "resources": [
             ResourceRow(
-                str(change_words.UNITS.get(row.resource, row.resource)),
+                unit_of_resource(row.resource),
                 presentation.shares_short(row.rate),
                 hours(row.amount_s),
                 presentation.shares_short(row.weight),

@@ -30,6 +30,7 @@ from apps.policies.operations.apply import Operation
 from apps.policies.services import change_settings
 from apps.policies.settings import RESOURCES
 from apps.priorities.selectors.changesets.draft import DraftView
+from apps.priorities.selectors.class_factors import factor_name, unmatched_class_factors
 
 _SHOWN = 200
 SAMPLE = "path\tshares\n/physics\t30\n/physics/alice\t2\n/physics/bob\tinherit\n"
@@ -185,6 +186,7 @@ def _show_settings(
             for name in RESOURCES
         ],
         "approaches": forms.approaches(),
+        "unmatched": [factor_name(one) for one in unmatched_class_factors(view.outcome.settings.metric)],
         "algorithm_url": reverse("dashboard:algorithm", kwargs={"policy": slug}),
         "aging_url": reverse("dashboard:aging", kwargs={"policy": slug}),
     }

@@ -27,6 +27,7 @@ from apps.policies.selectors import list_revisions
 from apps.policies.tree.revision_diff import EntryDifference
 from apps.priorities.selectors import RevisionDiff
 from apps.priorities.selectors.history import PLACE, Correction, HistoryLine
+from apps.priorities.sentences import unit_of
 
 # --- Differences ------------------------------------------------------------------------------------------------------
 # Class, icon, and what it is for somebody who sees neither.
@@ -121,7 +122,7 @@ def _setting_values(name: str, before: Any, after: Any) -> tuple[str, str]:
 def correction_words(correction: Correction) -> str:
     """+12 core-hours."""
     sign = "+" if correction.amount_s > 0 else presentation.MINUS
-    unit = change_words.UNITS.get(correction.resource, correction.resource)
+    unit = unit_of(correction.resource)
     return f"{sign}{presentation.core_hours(abs(correction.amount_s))} {unit}"
 
 

@@ -17,6 +17,7 @@ from apps.policies.tree.columns import TreeColumns
 KINDS = [
     ("glob", _("Names that match a pattern")),
     ("group", _("Accounts of a group, or of a VO by its FQAN")),
+    ("association", _("Slurm users in accounts, found by the account’s name")),
     ("exact", _("Exactly these names")),
     ("each", _("Every user becomes a child of the entry")),
     ("default", _("All other accounts")),

@@ -17,6 +17,7 @@ from apps.dashboard.shell import lines, presentation
 from apps.mapping.changes import Plan
 from apps.mapping.moves import Move
 from apps.mapping.permissions import MapRights
+from apps.mapping.rules.problems import problem_text
 from apps.mapping.rules.resolver import UNMAPPED, reach_of
 from apps.mapping.rules.rule import Rule
 from apps.mapping.selectors import MappingPage, RuleLine, Suggestion, UnmappedLine
@@ -27,6 +28,7 @@ KINDS = {
     "exact": gettext_lazy("exact"),
     "glob": gettext_lazy("pattern"),
     "group": gettext_lazy("group"),
+    "association": gettext_lazy("association"),
     "each": gettext_lazy("each"),
     "default": gettext_lazy("default"),
 }
@@ -105,7 +107,8 @@ def rule_words(rule: Rule, sources: Mapping[str, str]) -> str:
 
 def leads_words(rule: Rule) -> str:
     """What comes below the entry, and what becomes of users there."""
-    found = " / ".join(rule.parts)
+    parts = ("{account}", *rule.parts) if rule.kind == "association" else rule.parts
+    found = " / ".join(parts)
     if rule.kind != "each":
         return found
     shares = presentation.shares(rule.member_shares)
@@ -133,6 +136,7 @@ def rule_line(page: MappingPage, line: RuleLine, sources: Mapping[str, str]) -> 
         "words": rule_words(line.rule, sources),
         "place": place,
         "below": leads_words(line.rule),
+        "problems": [problem_text(one) for one in line.problems if one.code != "no_entry"],  # said at the place
         "n_accounts": presentation.count(line.n_accounts),
         "core_h": presentation.core_hours(line.core_s),
         "may_edit": line.may_edit,

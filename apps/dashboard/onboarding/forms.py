@@ -11,14 +11,15 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.core.errors import DomainError
 from apps.dashboard.algorithm.words import describe
+from apps.onboarding.slurm_config import CALC_PERIOD_S
 from apps.policies.formats.registry import list_formats as list_tree_formats
+from apps.policies.settings import PolicySettings
 from apps.usage.parsers.registry import AUTO
 from apps.usage.parsers.registry import list_formats as list_log_formats
 
 Choices = list[tuple[str, str]]
 # What a first policy is offered; all others can be chosen on its Algorithm page afterwards.
-OFFERED = ("slurm-fair-tree", "aequus", "gridwide", "slurm-classic")
-OF_SLURM = ("sacctmgr", "sacctmgr-script")
+OFFERED = ("slurm-fair-tree", "aequus", "gridwide", "slurm-classic", "slurm-depth-oblivious")
 _LONGEST_DAYS = 3_650
 
 
@@ -58,6 +59,11 @@ class TreeForm(RefusableForm):
         error_messages={"required": _("Choose a file"), "empty": _("This file is empty.")},
     )
     format = forms.ChoiceField(label=_("Format"), initial=AUTO)
+    slurm_config = forms.FileField(
+        label=_("Slurm configuration"),
+        required=False,
+        help_text=_("Algorithm, decay and metric as in Slurm; optional."),
+    )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -137,8 +143,10 @@ class FirstPolicyForm(RefusableForm):
         label=_("Half-life of usage, in days"), max_length=16, widget=_text(inputmode="decimal")
     )
 
-    def __init__(self, *args: Any, allowed: Choices, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, allowed: Choices, given: PolicySettings, **kwargs: Any) -> None:
+        """given: what the tree's file and Slurm's configuration say."""
         super().__init__(*args, **kwargs)
+        self._given = given
         cast("forms.ChoiceField", self.fields["algorithm"]).choices = allowed
 
     @property
@@ -157,23 +165,29 @@ class FirstPolicyForm(RefusableForm):
             days = float(str(self.cleaned_data["half_life_days"]).strip().replace(",", "."))
         except ValueError:
             days = 0.0
-        if not 0 < days <= _LONGEST_DAYS:  # NaN is neither
+        is_never = days == 0 and self._is_slurm and str(self.cleaned_data["half_life_days"]).strip() == "0"
+        if not is_never and not 0 < days <= _LONGEST_DAYS:  # NaN is neither
             raise forms.ValidationError(
                 _("Days above 0, at most 3650: usage of that age counts half."), code="out_of_range"
             )
         return days
 
     @property
+    def _is_slurm(self) -> bool:
+        return str(self.cleaned_data.get("algorithm", "")).startswith("slurm-")
+
+    @property
     def settings(self) -> dict[str, Any]:
-        """Parts of PolicySettings. Slurm's own algorithms count all usage, however old, as Slurm does."""
-        name = self.cleaned_data["algorithm"]
-        window: dict[str, Any] = {
-            "aging": "exponential",
-            "half_life_s": max(1, int(self.cleaned_data["half_life_days"] * 86_400)),
-        }
-        if name.startswith("slurm-"):
-            window["length_s"] = None
-        return {"algorithm": {"name": name}, "window": window}
+        """Parts of PolicySettings. With Slurm's own algorithms all usage counts, and decays as in Slurm."""
+        name, half_life_s = self.cleaned_data["algorithm"], round(self.cleaned_data["half_life_days"] * 86_400)
+        algorithm = self._given.algorithm if self._given.algorithm["name"] == name else {"name": name}
+        window: dict[str, Any] = {"aging": "exponential", "half_life_s": max(1, half_life_s)}
+        if self._is_slurm:
+            period_s = self._given.window.get("calc_period_s", CALC_PERIOD_S)
+            window = {**window, "aging": "slurm", "length_s": None, "calc_period_s": period_s}
+            if not half_life_s:
+                window = {"aging": "none", "length_s": None}
+        return {"algorithm": algorithm, "window": window}
 
 
 def algorithms_for(*, has_inherit: bool) -> Choices:

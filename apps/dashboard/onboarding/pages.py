@@ -20,7 +20,6 @@ from apps.core.errors import DomainError
 from apps.dashboard.imports.reports import import_report, reasons, size
 from apps.dashboard.onboarding import presenters as setup_lines
 from apps.dashboard.onboarding.forms import (
-    OF_SLURM,
     FirstPolicyForm,
     LogForm,
     TreeForm,
@@ -32,6 +31,7 @@ from apps.dashboard.shell.requests import actor_of
 from apps.onboarding.first_policy_draft import LogState, get_beginning, log_state, require_beginner, tree_of
 from apps.onboarding.models import Beginning
 from apps.onboarding.tree_vs_usage import TreeVsUsage, compare_with_log
+from apps.policies.formats.registry import has_associations
 from apps.policies.selectors import list_policies
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
@@ -49,6 +49,7 @@ _MEANINGS = {
     "aequus": lambda: _("Relative to each share, level by level; also across sites. Can be changed later."),
     "gridwide": lambda: _("By the distance in points, level by level."),
     "slurm-classic": lambda: _("Slurm’s classic formula, as with PriorityFlags=NO_FAIR_TREE."),
+    "slurm-depth-oblivious": lambda: _("As with PriorityFlags=DEPTH_OBLIVIOUS."),
 }
 
 
@@ -98,7 +99,10 @@ def setup_context(request: HttpRequest, beginning: Beginning | None, asked: Aske
     against = None
     if beginning is not None and tree is not None:
         context |= {
-            "facts": setup_lines.tree_facts(tree, beginning.facts.get("ignored", [])),
+            "facts": [
+                *setup_lines.tree_facts(tree, beginning.facts.get("ignored", [])),
+                *setup_lines.config_facts(beginning.facts.get("slurm_config")),
+            ],
             "tree_words": setup_lines.tree_words(tree),
         }
         if state is LogState.READY:
@@ -208,13 +212,14 @@ def _first_form(beginning: Beginning, allowed: list[tuple[str, str]]) -> FirstPo
     if "algorithm" in beginning.file_settings:
         wanted = str(given.algorithm["name"])
     else:
-        wanted = "slurm-fair-tree" if beginning.facts.get("format") in OF_SLURM else "aequus"
+        wanted = "slurm-fair-tree" if has_associations(beginning.facts.get("format", "")) else "aequus"
+    never = given.window["aging"] == "none" and wanted.startswith("slurm-")
     initial = {
         "name": beginning.facts.get("policy", "") or (beginning.source.name if beginning.source else ""),
         "algorithm": wanted if wanted in names else next(iter(names), ""),
-        "half_life_days": f"{given.window['half_life_s'] / _DAY_S:g}",
+        "half_life_days": "0" if never else f"{given.window['half_life_s'] / _DAY_S:.12g}",
     }
-    return FirstPolicyForm(initial=initial, allowed=allowed)
+    return FirstPolicyForm(initial=initial, allowed=allowed, given=given)
 
 
 def _part(some: float, whole: float) -> str:

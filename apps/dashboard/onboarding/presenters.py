@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 import numpy as np
 from django.utils import formats
@@ -115,6 +116,14 @@ def tree_facts(tree: TreeColumns, ignored: Sequence[str]) -> list[Fact]:
         detail = _("Policies contain shares. Limits and QOS stay in the scheduler.")
         found.append(Fact("ignored", (len(ignored),), text, detail, is_warning=True))
     return found
+
+
+def config_facts(config: Mapping[str, Any] | None) -> list[Fact]:
+    """Each setting of Slurm, and what it became."""
+    return [
+        Fact("slurm_config", (), f"{line['name']}={line['value']}", line["meaning"], is_warning=not line["is_carried"])
+        for line in (config or {}).get("lines", ())
+    ]
 
 
 def verdict(against: TreeVsUsage) -> Verdict:

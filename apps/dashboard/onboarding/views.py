@@ -27,6 +27,7 @@ from apps.onboarding.first_policy_draft import (
     require_beginner,
     tree_of,
 )
+from apps.policies.settings import PolicySettings
 
 MOST_TREE_BYTES = 64 * 2**20
 _FORM_ROOM = 1_000_000  # what the fields and boundaries around a file may take
@@ -73,6 +74,7 @@ def _tree(request: HttpRequest) -> HttpResponse:
             content=file.read(),
             file_name=file.name,
             format=form.cleaned_data["format"],
+            slurm_config=form.cleaned_data["slurm_config"].read() if form.cleaned_data["slurm_config"] else b"",
             at=clock.now(),
             actor=actor_of(request),
         )
@@ -180,7 +182,8 @@ def publish(request: HttpRequest) -> HttpResponse:
     if beginning is None:
         raise NotFound(_("No set-up to continue: send the scheduler’s tree first."))
     allowed = algorithms_for(has_inherit=bool(tree_of(beginning).inherit.any()))
-    form = FirstPolicyForm(request.POST, allowed=allowed)
+    given = PolicySettings.from_json(beginning.file_settings)
+    form = FirstPolicyForm(request.POST, allowed=allowed, given=given)
     if not form.is_valid():
         return show(request, Asked(policy=form), status=422)
     try:

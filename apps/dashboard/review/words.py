@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from apps.analytics.review import ReviewPage, StatedEdit
 from apps.dashboard.shell import presentation
 from apps.policies.models import ChangeSet
+from apps.priorities.sentences import unit_of
 
 # Class, icon, and what it is for somebody who doesn't see either.
 MARKS = {
@@ -40,13 +41,6 @@ PARTS = {
     "fallback_factor": gettext_lazy("factor of unmapped accounts"),
     "tolerance": gettext_lazy("tolerance"),
     "review": gettext_lazy("review of large changes"),
-}
-UNITS = {
-    "cpu_s": gettext_lazy("core-hours"),
-    "gpu_s": gettext_lazy("GPU-hours"),
-    "mem_gb_s": gettext_lazy("GB-hours"),
-    "node_s": gettext_lazy("node-hours"),
-    "billing": gettext_lazy("billed hours"),
 }
 _FACTORS = ("class_factors", "site_factors")
 _PLAIN = ("chg", "pencil", gettext_lazy("Changed"))
@@ -272,7 +266,7 @@ def _adjusted(name: str, operation: Mapping[str, Any]) -> str:
     seconds = float(operation["amount_s"])
     told = {
         "name": name,
-        "unit": UNITS.get(str(operation["resource"]), operation["resource"]),
+        "unit": unit_of(str(operation["resource"])),
         "amount": ("+" if seconds > 0 else presentation.MINUS) + presentation.core_hours(abs(seconds)),
     }
     return _("Usage of %(name)s is corrected by %(amount)s %(unit)s") % told

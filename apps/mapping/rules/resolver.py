@@ -20,6 +20,7 @@ from cachetools import LRUCache
 
 from apps.accounts.names.account_ids import AccountKey, canonical, is_reserved, uid_of_account
 from apps.core import blobs
+from apps.mapping.rules.account_entries import entry_of_account, is_below
 from apps.mapping.rules.rule import Person, Rule, RuleIndex, entry_name
 from apps.policies.tree.columns import TreeColumns
 
@@ -65,16 +66,9 @@ def reach_of(tree: TreeColumns, rule: Rule, target: int) -> int | None:
     if rule.reach_uid is None or rule.kind == "default":
         return None
     top = tree.index_of_uid(rule.reach_uid)
-    if top is None or not _is_below(tree, target, top):
+    if top is None or not is_below(tree, target, top):
         return target
     return top or None
-
-
-def _is_below(tree: TreeColumns, entry: int, top: int) -> bool:
-    """The entry itself, or one below it."""
-    while entry > top:  # parents come first
-        entry = int(tree.parent[entry])
-    return entry == top
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +125,8 @@ class Resolver:
             known = found[1] is not None if reach is None else reach in of_parts
             if target is None or known or not rule.matches(key, person):
                 continue
-            match = self._by(number, target, rule.names_below(key, person))
+            start = target if rule.kind != "association" else entry_of_account(self.tree, target, key.group_name)
+            match = NOWHERE if start is None else self._by(number, start, rule.names_below(key, person))
             if match == NOWHERE:
                 continue
             if reach is not None:
@@ -158,7 +153,7 @@ class Resolver:
         return reach is None or self._may_take(reach, decided)
 
     def _may_take(self, reach: int, decided: Decided) -> bool:
-        return self.is_free(decided) or _is_below(self.tree, decided[0].entry, reach)
+        return self.is_free(decided) or is_below(self.tree, decided[0].entry, reach)
 
     def leaves(self, key: AccountKey, numbers: Iterable[int]) -> bool:
         """Whether one of these rules is for an account that counts outside of its reach, and stays there."""
@@ -198,6 +193,10 @@ class Resolver:
         """The entry of each account's usage, −1 for none: where no rule matches, or one that leads to the root."""
         entries = np.fromiter((self.resolve(key).entry for key in keys), dtype=np.int32)
         return np.where(entries == 0, np.int32(UNMAPPED), entries)
+
+    def is_dead_end(self, entry: int, name: str) -> bool:
+        """Whether a rule that goes on from the entry by this name stays there."""
+        return self._walk(entry, [name])[1] == 0
 
     def _walk(self, entry: int, names: Sequence[str]) -> tuple[int, int]:
         """Go down by name as far as such entries exist; return where and how many steps."""

@@ -18,7 +18,7 @@ from apps.core.errors import FieldProblem
 from apps.core.invisible import first_invisible
 
 PLACEHOLDERS = ("user", "group", "project")
-KINDS = ("exact", "glob", "group", "each", "default")
+KINDS = ("exact", "glob", "group", "association", "each", "default")
 LONGEST_SUFFIX = 256
 MOST_PARTS = 8  # levels of a suffix
 MOST_SHARES = 1e15
@@ -41,6 +41,9 @@ class Rule:
     """As `models.MappingRule`, or made of an entry's rules for members. Patterns that are "" match anything; a user
     pattern is also tried on the DN. people: matches accounts whose person is in such a group of sign-in. source: means
     the namespace of that source, which the rule set fills in.
+
+    An *association* is Slurm's pair of user and account: the account's entry is found by its name, wherever it lies
+    below the target, and the suffix goes on from there.
 
     reach_uid: the entry below which its author maps accounts; None is the whole policy. written_at: when it was
     written, "" for long ago. See `mapping.Resolver` for what both decide.
@@ -91,8 +94,8 @@ class Rule:
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
-        """The suffix, component by component; *each* without one goes to the child named like the user."""
-        suffix = self.suffix or ("/{user}" if self.kind == "each" else "")
+        """The suffix, component by component; *each* and *association* go to the child named like the user."""
+        suffix = self.suffix or ("/{user}" if self.kind in ("each", "association") else "")
         return tuple(part for part in suffix.split("/") if part)
 
     @cached_property

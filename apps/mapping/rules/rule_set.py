@@ -102,6 +102,12 @@ def in_order(stored: Sequence[Rule], of_tree: Iterable[Rule]) -> tuple[Rule, ...
     return (*tiers[0], *of_tree, *tiers[1], *tiers[2])
 
 
+def numbers_of(stored: Sequence[Rule], rules: Sequence[Rule]) -> list[int]:
+    """The place of each stored rule among all rules. stored: in the order in which they are asked."""
+    n_exact, n_of_tree = sum(tier_of(rule) == 0 for rule in stored), len(rules) - len(stored)
+    return [at if at < n_exact else at + n_of_tree for at in range(len(stored))]
+
+
 def tier_of(rule: Rule) -> int:
     """0: exactly named accounts, before rules for members; 1: patterns; 2: all the rest."""
     return _TIERS.get(rule.kind, 1)

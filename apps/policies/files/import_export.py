@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,7 +17,6 @@ from apps.policies.access.scope import visible_entries
 from apps.policies.changesets.change_sets import require_reason, settings_of
 from apps.policies.changesets.drafts import check
 from apps.policies.changesets.review import outcome_of
-from apps.policies.files.parsed_document import Declared
 from apps.policies.files.remembered import remember_file
 from apps.policies.formats import csv_table
 from apps.policies.formats.base import Format, Remembered
@@ -159,15 +158,23 @@ class PolicyImport:
 
 
 def plan_import(
-    *, policy_slug: str, format: str, content: bytes, keep_missing: bool = False, at: datetime, actor: Actor
+    *,
+    policy_slug: str,
+    format: str,
+    content: bytes,
+    settings: Mapping[str, Any] | None = None,
+    keep_missing: bool = False,
+    at: datetime,
+    actor: Actor,
 ) -> ImportPlan:
     """Read the file and lay it over the head. keep_missing: entries that it leaves out stay, else they are archived.
+    settings: parts of PolicySettings, over those of the file.
 
     For who sees the whole tree: what the file leaves out could be what its author doesn't see.
     """
     found = get_format(format)
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
-    head, settings = load_tree(policy), settings_of(policy, policy.head_number)
+    head, present = load_tree(policy), settings_of(policy, policy.head_number)
     if not visible_entries(policy=policy, tree=head, actor=actor, at=at).all_visible:
         raise NotAllowed("You see a part of this policy only, and a file is compared with all.", code="partial_view")
     declared = read_file(found, content)
@@ -178,15 +185,15 @@ def plan_import(
     left = None if found.remembers is None else found.remembers(text_of(content), declared)
     if left is not None and left.text:
         _refuse_half(head, tree)
-    wanted = _settings(declared, settings)
-    before, after = settings.to_json(), wanted.to_json()
+    wanted = _settings({**declared.settings, **(settings or {})}, present)
+    before, after = present.to_json(), wanted.to_json()
     changed = tuple(part for part in after if after[part] != before[part])
     return ImportPlan(
         policy=policy,
         format=found,
         head=head,
         tree=tree,
-        head_settings=settings,
+        head_settings=present,
         settings=wanted,
         changed_settings=changed,
         operations=_operations(policy, head, tree, {part: after[part] for part in changed}),
@@ -201,6 +208,7 @@ def import_policy(
     policy_slug: str,
     format: str,
     content: bytes,
+    settings: Mapping[str, Any] | None = None,
     keep_missing: bool = False,
     publish: bool = False,
     reason: str = "",
@@ -214,7 +222,13 @@ def import_policy(
     if publish:
         reason = require_reason(reason)
     plan = plan_import(
-        policy_slug=policy_slug, format=format, content=content, keep_missing=keep_missing, at=at, actor=actor
+        policy_slug=policy_slug,
+        format=format,
+        content=content,
+        settings=settings,
+        keep_missing=keep_missing,
+        at=at,
+        actor=actor,
     )
     if plan.is_empty:
         _remember(plan, None, at, actor)
@@ -301,11 +315,11 @@ def _operations(
     return None if len(found) > MOST_OPERATIONS else found
 
 
-def _settings(declared: Declared, settings: PolicySettings) -> PolicySettings:
-    if not declared.settings:
-        return settings
+def _settings(given: Mapping[str, Any], present: PolicySettings) -> PolicySettings:
+    if not given:
+        return present
     try:
-        return PolicySettings.from_json(declared.settings, base=settings)
+        return PolicySettings.from_json(given, base=present)
     except Invalid as error:
         fields = [FieldProblem(problem.where, problem.message) for problem in error.fields]
         raise Invalid(error.message, code="bad_document", fields=fields) from None

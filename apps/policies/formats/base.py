@@ -103,6 +103,7 @@ class Format:
     with the fitted tree, so that a file that was exported changes nothing.
     against: a tree (not a fitted one) against the text of a file with the state of now. write_remembered: such a tree
     with what the last import left; the file has what a policy has no place for. remembers: what an import leaves.
+    has_associations: its groups are Slurm's accounts, each of which has one name in the whole tree.
     looks_like: whether a text is probably this; asked to say what a file of the wrong format is instead.
     """
 
@@ -121,6 +122,7 @@ class Format:
     against: Callable[[TreeColumns, str], Difference] | None = None
     remembers: Callable[[str, Declared], Remembered | None] | None = None
     write_remembered: Callable[[TreeColumns, Remembered], Iterator[str]] | None = None
+    has_associations: bool = False
 
 
 def not_this(label: str, line: int, message: str) -> Invalid:

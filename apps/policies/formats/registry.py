@@ -56,6 +56,11 @@ def get_format(name: str) -> Format:
     return FORMATS[name]
 
 
+def has_associations(name: str) -> bool:
+    """Whether groups of trees in this format are Slurm's accounts; not for a format that is gone."""
+    return name in FORMATS and FORMATS[name].has_associations
+
+
 def guess_format(text: str) -> Format | None:
     """The format that a text is probably in."""
     return next((each for each in (*_SUREST, *FORMATS.values()) if each.looks_like(text)), None)

@@ -82,4 +82,5 @@ User - 'bob':DefaultAccount='physics':Fairshare=2147483647
     against=dump_against,
     remembers=remembers,
     write_remembered=_write_remembered,
+    has_associations=True,
 )

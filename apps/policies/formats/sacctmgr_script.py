@@ -35,4 +35,5 @@ add user Name=bob Account=physics Fairshare=parent
     against=script_against,
     remembers=sacctmgr.remembers,
     write_remembered=_write_remembered,
+    has_associations=True,
 )

@@ -207,6 +207,14 @@ class TreeColumns:
         at = bisect_left(self.name, name, children.start, children.stop)
         return at if at < children.stop and self.name[at] == name else None
 
+    @cached_property
+    def groups_by_name(self) -> Mapping[str, tuple[int, ...]]:
+        """Entries below the root that may get children, by name, wherever they lie."""
+        found: dict[str, tuple[int, ...]] = {}
+        for i in (1 + np.flatnonzero(self.takes_members[1:])).tolist():
+            found[self.name[i]] = (*found.get(self.name[i], ()), i)
+        return found
+
     # --- Uids ---------------------------------------------------------------------------------------------------------
     def uuid(self, i: int) -> UUID:
         return UUID(bytes=self.uid[i].tobytes())

@@ -7,7 +7,7 @@ that fit: one rule may speak of a queue, another of a QOS, and a job in both bea
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -59,9 +59,31 @@ def weighed(metric: Mapping[str, Any]) -> list[str]:
     return [resource for resource in RATES if metric["weights"].get(resource, 0.0)]
 
 
+_UNITS = {"cpu_s": "core_s", "gpu_s": "gpu_s", "mem_gb_s": "mem_gb_s", "node_s": "node_s", "billing": "billing_s"}
+CORE_S, WEIGHTED = "core_s", "weighted_s"
+UNITS = (*_UNITS.values(), WEIGHTED)
+
+
+def unit_of_usage(metric: Mapping[str, Any]) -> str:
+    """The stable name of the unit in which a metric counts; a sum of several resources has none of its own."""
+    counted = {name: weight for name, weight in metric["weights"].items() if weight}
+    return _UNITS[next(iter(counted))] if list(counted.values()) == [1.0] else WEIGHTED
+
+
 def class_rules(row: JobClassRow, factors: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The rules that fit a class: those whose queue, partition and QOS are its own, or empty."""
     return [given for given in factors if all(given[name] in ("", getattr(row, name)) for name in CLASS_NAMES)]
+
+
+def unmatched_factors(factors: Sequence[Mapping[str, Any]], classes: Iterable[JobClassRow]) -> list[Mapping[str, Any]]:
+    """The rules that fit no class of any job so far: probably a name is misspelt."""
+    left = list(factors)
+    for row in classes:
+        fit = class_rules(row, left)
+        left = [given for given in left if given not in fit]
+        if not left:
+            break
+    return left
 
 
 def class_factor(row: JobClassRow, factors: Sequence[Mapping[str, Any]]) -> float:

@@ -41,7 +41,7 @@ class Overview:
     n_out_of_tolerance: int
     n_unmapped: int
     unmapped_core_s: float | None  # for readers of the whole tree
-    usage_core_s: float | None  # None where it is hidden
+    usage: float | None  # None where it is hidden
     computed_at: datetime | None
     duration_s: float | None
     settings: PolicySettings
@@ -75,7 +75,7 @@ def overview_of(view: PolicyView) -> Overview:
         n_out_of_tolerance=view.count_out_of_tolerance(),
         n_unmapped=int(snapshot.meta["n_unmapped"]) if snapshot else 0,
         unmapped_core_s=_unmapped(view),
-        usage_core_s=float(snapshot.values.usage[0]) if snapshot and view.told[0] else None if snapshot else 0.0,
+        usage=float(snapshot.values.usage[0]) if snapshot and view.told[0] else None if snapshot else 0.0,
         computed_at=snapshot.computed_at if snapshot else None,
         duration_s=_duration(snapshot.snapshot_id) if snapshot else None,
         settings=view.settings,

@@ -24,6 +24,7 @@ from apps.policies.selectors import get_policy, get_revision
 from apps.policies.settings import PolicySettings, tolerance_at, tolerances_of
 from apps.policies.tree.columns import SCOPES
 from apps.policies.tree.stored import TreeColumns, load_tree
+from apps.priorities.metering.usage import unit_of_usage
 from apps.priorities.models import Snapshot
 from apps.priorities.records import EntryRow as EntryRow
 from apps.priorities.selectors.reconstruction import CLOSE, reconstruct
@@ -63,6 +64,11 @@ class PolicyView:
         return visible_entries(
             policy=self.policy, tree=self.tree, actor=self.actor, at=self.now, own_entries=self.own_entries
         )
+
+    @cached_property
+    def usage_unit(self) -> str:
+        """The unit of the usage shown: of the snapshot's metric."""
+        return unit_of_usage((self.snapshot.settings if self.snapshot else self.settings).metric)
 
     @cached_property
     def told(self) -> npt.NDArray[np.bool_]:
@@ -195,18 +201,18 @@ class PolicyView:
             "target": target,
             "target_global": target_global,
             "state": "unknown",
-            "usage_core_s": 0.0,
+            "usage": 0.0,
             "has_usage": False,
             "columns": {},
         }
         at = int(self.place[i]) if self.snapshot is not None else -1
         if self.snapshot is None or at < 0:
             if self.is_suppressed(i):
-                found["usage_core_s"], found["suppressed"] = None, True
+                found["usage"], found["suppressed"] = None, True
             return found
         values = self.snapshot.values
         usage, has_rank = float(values.usage[at]), bool(values.has_rank[at])
-        found["usage_core_s"], found["has_usage"] = usage, usage > 0
+        found["usage"], found["has_usage"] = usage, usage > 0
         found["columns"] = own_numbers(values, at)
         found["adjusted"] = sum(each["counted"] for each in self.snapshot.corrections.get(at, ()))
         if has_rank and not is_root:

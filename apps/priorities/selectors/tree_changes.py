@@ -11,6 +11,7 @@ import orjson
 
 from apps.core.tables import Column, Row
 from apps.policies.tree.columns import Mask
+from apps.priorities.metering.usage import CORE_S
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.serving import store
 from apps.priorities.serving.served_snapshot import ServedSnapshot
@@ -31,12 +32,14 @@ ENTRY_COLUMNS = (
     Column("actual_global", "number"),
     Column("deviation_points", "number"),
     Column("state"),
-    Column("usage_core_s", "number"),
+    Column("usage_core_s", "number"),  # empty where the metric counts in another unit
     Column("priority", "number"),
     Column("rank", "whole"),
     Column("factor", "number"),
     Column("n_children", "whole"),
     Column("suppressed", "flag"),
+    Column("usage", "number"),
+    Column("usage_unit"),
 )
 PRIORITY_COLUMNS = (
     Column("account"),
@@ -62,6 +65,7 @@ def entry_rows(view: PolicyView, top: int, depth: int | None) -> Iterator[Row]:
 
 def _entry(view: PolicyView, i: int) -> Row:
     row = view.row(i, position=(1, 1))
+    usage = None if view.snapshot is None else row.usage
     return (
         row.path,
         str(row.uid),
@@ -77,12 +81,14 @@ def _entry(view: PolicyView, i: int) -> Row:
         row.actual_global,
         row.deviation_points,
         row.state,
-        None if view.snapshot is None else row.usage_core_s,
+        usage if view.usage_unit == CORE_S else None,
         row.priority,
         row.rank,
         row.factor,
         row.n_children,
         row.suppressed,
+        usage,
+        view.usage_unit,
     )
 
 

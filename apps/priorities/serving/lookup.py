@@ -340,7 +340,7 @@ class Hints:
         found: dict[str, None] = {}
         for rule in self._index.places.rules:
             found["user"] = None
-            if rule.group_pattern or "{group}" in rule.suffix:
+            if rule.group_pattern or rule.kind == "association" or "{group}" in rule.suffix:
                 found["group"] = None
             if "{project}" in rule.suffix:
                 found["project"] = None

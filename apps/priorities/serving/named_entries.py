@@ -8,12 +8,13 @@ is resolved like any other, so the order of the rules holds.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from apps.accounts.names.account_ids import AccountKey
 from apps.accounts.names.grid_names import is_dn
+from apps.mapping.rules.account_entries import account_of_entry
 from apps.mapping.rules.resolver import NameIndex, Resolver
 from apps.mapping.rules.rule import MOST_PARTS, Rule, entry_name, has_wild, text_of
 
@@ -39,6 +40,7 @@ class NamedEntries:
     def __init__(self, resolver: Resolver) -> None:
         self._resolver = resolver
         self._tree = resolver.tree
+        self._of_accounts: dict[tuple[int, int], list[_Backwards]] = {}
 
     def of_user(self, asked: AccountKey) -> list[int]:
         """Entries that an account of this user name or DN has, whatever the fields are that `asked` leaves empty.
@@ -67,7 +69,7 @@ class NamedEntries:
         at, n_steps, is_end = entry, 0, not self._tree.n_children[entry]
         while at >= 0:
             for n_parts in range(n_steps, MOST_PARTS + 1 if is_end else n_steps + 1):
-                for backwards in self._by_start.get((at, n_parts), ()):
+                for backwards in self._starting(at, n_parts):
                     key = self._key(backwards, entry, NOBODY, "", n_steps)
                     if key is None or not (key.user_name or key.dn or key.group_name):
                         continue
@@ -80,7 +82,7 @@ class NamedEntries:
         """Whether a rule whose last component is `part` leads an account of this user to an entry of that name."""
         at, n_steps = candidate, 0
         while at >= 0:
-            for backwards in self._by_start.get((at, n_steps), ()):
+            for backwards in self._starting(at, n_steps):
                 if n_steps and backwards.rule.parts[-1] == part:
                     key = self._key(backwards, candidate, asked, user)
                     if key is not None and self._resolver.resolve(key).entry == candidate:
@@ -119,8 +121,38 @@ class NamedEntries:
         """By the entry at which a rule starts and the number of its steps down."""
         found: dict[tuple[int, int], list[_Backwards]] = {}
         for one in self._rules:
-            found.setdefault((one.target, len(one.rule.parts)), []).append(one)
+            if one.rule.kind != "association":
+                found.setdefault((one.target, len(one.rule.parts)), []).append(one)
         return found
+
+    @cached_property
+    def _associations(self) -> dict[int, list[_Backwards]]:
+        """Rules that start at the entry of any account, by the number of their steps down."""
+        found: dict[int, list[_Backwards]] = {}
+        for one in self._rules:
+            if one.rule.kind == "association":
+                found.setdefault(len(one.rule.parts), []).append(one)
+        return found
+
+    def _starting(self, entry: int, n_parts: int) -> Sequence[_Backwards]:
+        """Rules that go `n_parts` steps down from this entry."""
+        here = self._by_start.get((entry, n_parts), [])
+        associations = self._associations.get(n_parts)
+        if not associations:
+            return here
+        found = self._of_accounts.get((entry, n_parts))
+        if found is None:
+            found = [*here, *self._in_account(associations, entry)]
+            if found:  # of accounts, which are far fewer than users
+                self._of_accounts[entry, n_parts] = found
+        return found
+
+    def _in_account(self, associations: Sequence[_Backwards], entry: int) -> Iterator[_Backwards]:
+        """The rules for associations as those of the account for which this entry stands."""
+        for one in associations:
+            account = account_of_entry(self._tree, one.target, entry)
+            if account is not None and one.fixed.get("group_name", account) == account:
+                yield one._replace(target=entry, fixed={**one.fixed, "group_name": account})
 
     @cached_property
     def _names(self) -> NameIndex:

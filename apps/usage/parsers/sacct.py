@@ -72,7 +72,7 @@ class Sacct:
         FieldNote("Partition, QOS, Reservation", "partition, qos, queue"),
         FieldNote("State", "finished, running, pending, or withdrawn where it never started"),
         FieldNote("Submit, Start, End", "the times; local ones in the source's time zone"),
-        FieldNote("ElapsedRaw, else Elapsed", "how long it ran, without suspension"),
+        FieldNote("ElapsedRaw, else Elapsed", "the end, where End is missing"),
         FieldNote("AllocTRES, else AllocCPUS, AllocNodes", "cpus, gpus, mem_mb, nodes, billing"),
         FieldNote("ReqTRES, else ReqCPUS", "the same of a job that waits; an array's (40_[0-3]) for all its tasks"),
         FieldNote("TimelimitRaw, else Timelimit", "requested_s"),
@@ -191,10 +191,10 @@ def _records(
         return RecordBatch.from_rows([])
     problems = _without_zeros(rows)
     jobs = as_jobs(rows.texts, np.asarray(rows.lines, np.int64), reading.zone, problems, notes)
-    settled = settle(jobs, problems, notes)
-    state.attempts.number(settled)
+    batch = settle(jobs, problems, notes)
+    state.attempts.number(batch)
     rejections += [Rejection(rows.lines[row], code, why, rows.shown(row)) for row, (code, why) in problems.items()]
-    return settled.batch
+    return batch
 
 
 def _without_zeros(rows: Rows) -> Problems:

@@ -1,13 +1,12 @@
 """Records from Slurm's jobs as columns: one rule for text, JSON and listings.
 
-Usage is Elapsed × allocated resources. Elapsed excludes the time for which a job was suspended: such a job is counted
-as if it had begun that much later, so that its end stays the real one.
+Usage is the time from start to end × allocated resources, as Slurm's fair share charges it: a suspended job keeps its
+allocation and is charged on, although Elapsed leaves that time out.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -61,14 +60,7 @@ class Jobs:
     job_classes: list[JobClassKey]
 
 
-class Settled(NamedTuple):
-    """Records, and the reported start of each: by it, attempts of a requeued job differ."""
-
-    batch: RecordBatch
-    reported_start_us: I8
-
-
-def settle(jobs: Jobs, problems: Problems, notes: dict[str, int]) -> Settled:
+def settle(jobs: Jobs, problems: Problems, notes: dict[str, int]) -> RecordBatch:
     """Records of the rows without problems; to `problems` is added what is wrong with others."""
     start_us, end_us = _passes(jobs, notes)
     state = _states(jobs, start_us, end_us, problems, notes)
@@ -76,11 +68,11 @@ def settle(jobs: Jobs, problems: Problems, notes: dict[str, int]) -> Settled:
     end_us = np.where(state == FINISHED, end_us, NO_TIME)
     submit_us = np.where(jobs.submit.first_us != NO_TIME, jobs.submit.first_us, start_us)
     _check_times(submit_us, reported_start_us, end_us, problems)
-    start_us = _by_elapsed(jobs, reported_start_us, end_us, notes)
+    _note_elapsed(jobs, reported_start_us, end_us, notes)
     amounts = _amounts(jobs, state, problems, notes)
     good = np.setdiff1d(np.arange(len(jobs.line)), np.fromiter(problems, np.int64, len(problems)))
     n = len(good)
-    batch = RecordBatch(
+    return RecordBatch(
         line=jobs.line[good],
         job=jobs.job[good],
         array_task=jobs.array_task[good],
@@ -92,7 +84,7 @@ def settle(jobs: Jobs, problems: Problems, notes: dict[str, int]) -> Settled:
         who=jobs.who[good],
         job_class=jobs.job_class[good],
         submit_us=submit_us[good],
-        start_us=start_us[good],
+        start_us=reported_start_us[good],
         end_us=end_us[good],
         cpus=amounts[good, CPUS],
         gpus=amounts[good, GPUS],
@@ -104,7 +96,6 @@ def settle(jobs: Jobs, problems: Problems, notes: dict[str, int]) -> Settled:
         people=jobs.people,
         job_classes=jobs.job_classes,
     )
-    return Settled(batch, reported_start_us[good])
 
 
 def _passes(jobs: Jobs, notes: dict[str, int]) -> tuple[I8, I8]:
@@ -167,13 +158,11 @@ def _check_times(submit_us: I8, start_us: I8, end_us: I8, problems: Problems) ->
             problems.setdefault(row, (code, why))
 
 
-def _by_elapsed(jobs: Jobs, start_us: I8, end_us: I8, notes: dict[str, int]) -> I8:
-    """Starts, moved where Elapsed is shorter than from start to end. Longer it can't be: then the times count."""
+def _note_elapsed(jobs: Jobs, start_us: I8, end_us: I8, notes: dict[str, int]) -> None:
+    """Jobs whose Elapsed is shorter than from start to end were suspended. Longer it can't be: the times count."""
     over = (start_us != NO_TIME) & (end_us != NO_TIME) & (jobs.elapsed_us != NO_TIME)
-    shorter = over & (jobs.elapsed_us < end_us - start_us)
-    _note(notes, "suspended", shorter)
+    _note(notes, "suspended", over & (jobs.elapsed_us < end_us - start_us))
     _note(notes, "elapsed_too_long", over & (jobs.elapsed_us > end_us - start_us))
-    return np.where(shorter, end_us - jobs.elapsed_us, start_us)
 
 
 def _amounts(jobs: Jobs, state: I8, problems: Problems, notes: dict[str, int]) -> F8:
@@ -215,13 +204,13 @@ class Attempts:
     def __init__(self, last: list[object] | None = None) -> None:
         self.last: list[object] = last or []  # cluster, job, task, submit, then its starts so far
 
-    def number(self, settled: Settled) -> None:
-        batch, start_us = settled
+    def number(self, batch: RecordBatch) -> None:
         if not len(batch):
             return
+        start_us = batch.start_us
         keys = [batch.job.tolist(), batch.array_task.tolist(), batch.cluster.tolist(), batch.submit_us.tolist()]
         if len(set(keys[0])) < len(batch) or (self.last and self.last[1] == keys[0][0].decode()):
-            self._number(settled, list(zip(*keys, strict=True)))
+            self._number(batch, list(zip(*keys, strict=True)))
         job, task, cluster, submit = (column[-1] for column in keys)
         key = [cluster.decode(), job.decode(), task.decode(), submit]
         starts = self.last[4:] if self.last[:4] == key else []
@@ -232,10 +221,9 @@ class Attempts:
                 starts.append(int(start_us[row]))
         self.last = [*key, *starts]
 
-    def _number(self, settled: Settled, keys: list[tuple[object, ...]]) -> None:
-        batch, start_us = settled
+    def _number(self, batch: RecordBatch, keys: list[tuple[object, ...]]) -> None:
         starts: dict[tuple[object, ...], set[int]] = {}
-        for key, start in zip(keys, start_us.tolist(), strict=True):
+        for key, start in zip(keys, batch.start_us.tolist(), strict=True):
             if start != NO_TIME:
                 starts.setdefault(key, set()).add(start)
         cluster, job, task, submit = [*self.last[:4], *[""] * 4][:4]
@@ -248,7 +236,7 @@ class Attempts:
             for rank, start in enumerate(_in_order(carried if key == carried_key else [], known))
         }
         if ranks:
-            found = [ranks.get((key, start), 0) for key, start in zip(keys, start_us.tolist(), strict=True)]
+            found = [ranks.get((key, start), 0) for key, start in zip(keys, batch.start_us.tolist(), strict=True)]
             batch.restart = np.asarray(found, np.int64)
 
 

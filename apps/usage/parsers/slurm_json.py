@@ -139,9 +139,8 @@ def _piece(items: list[Item], read_job: ReadJob, attempts: Attempts, cursor: Map
     batch = RecordBatch.from_rows([])
     if told:
         problems: Problems = {}
-        settled = settle(_as_jobs(told, places, problems, notes), problems, notes)
-        attempts.number(settled)
-        batch = settled.batch
+        batch = settle(_as_jobs(told, places, problems, notes), problems, notes)
+        attempts.number(batch)
         for row, (code, why) in problems.items():
             rejections.append(Rejection(places[row], code, f"Job {told[row].job}: {why}"))
     rejections.sort(key=lambda rejection: rejection.line)

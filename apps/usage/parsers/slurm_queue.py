@@ -22,7 +22,7 @@ from apps.usage.parsers.slurm_json import (
     seconds_of,
     text_of,
 )
-from apps.usage.parsers.slurm_values import ENDED, Tres, count_tasks, meaning_of_states, number_of, read_tres
+from apps.usage.parsers.slurm_values import Tres, count_tasks, meaning_of_states, number_of, read_tres
 
 _JOBS = re.compile(rb'"jobs"\s*:\s*\[')
 _LISTED = re.compile(rb'"job_state"\s*:|"openapi\\?/v\d|"openapi\\?/slurmctld"|"squeue"|"last_backfill"\s*:')
@@ -90,7 +90,7 @@ def _told(job: dict[str, Any]) -> Told:
         submit_s=seconds_of("submit_time", job.get("submit_time")),
         start_s=start_s,
         end_s=end_s,
-        elapsed_s=_elapsed_s(job, start_s, end_s) if meaning == ENDED else None,
+        elapsed_s=None,
         got=got._replace(cpus=cpus) if math.isnan(got.cpus) else got,
         asked=_filled(asked, cpus, nodes),
         got_nothing=got_nothing,
@@ -107,14 +107,6 @@ def _user(job: dict[str, Any]) -> str:
     if not user:
         raise Unfit("no_user", "Neither user_name nor user_id is given: query as a user who may see all jobs.")
     return user
-
-
-def _elapsed_s(job: dict[str, Any], start_s: float | None, end_s: float | None) -> float | None:
-    """How long an ended job ran. Since its last suspension, and pre_sus_time before that."""
-    suspended_s, before_s = number_of(job.get("suspend_time")), number_of(job.get("pre_sus_time"))
-    if not suspended_s or before_s is None or not end_s or not start_s:
-        return None if not end_s or not start_s else max(end_s - start_s, 0.0)
-    return max(end_s - suspended_s, 0.0) + before_s
 
 
 def _tres(name: str, job: dict[str, Any]) -> Tres:

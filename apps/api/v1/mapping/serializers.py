@@ -17,6 +17,7 @@ from apps.api.v1.shapes import reach_json
 from apps.core.errors import FieldProblem
 from apps.mapping.changes import MOST_ASSIGNED, MOST_RULES, Plan
 from apps.mapping.permissions import MapRights
+from apps.mapping.rules.problems import problem_text
 from apps.mapping.rules.resolver import UNMAPPED, reach_of
 from apps.mapping.rules.rule import KINDS, LONGEST_SUFFIX, MOST_SHARES, Rule
 from apps.mapping.selectors import RuleLine, Suggestion, UnmappedLine
@@ -120,6 +121,12 @@ class MappingReasonSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=2000)
 
 
+class RuleProblemSerializer(serializers.Serializer[Any]):
+    code = serializers.CharField(help_text="no_entry no_source no_namespace leads_to_root after_default ambiguous")
+    message = serializers.CharField()
+    matches_nothing = serializers.BooleanField(help_text="No account can match the rule")
+
+
 class MappingRuleSerializer(serializers.Serializer[Any]):
     position = serializers.IntegerField()
     kind = serializers.ChoiceField(KINDS)
@@ -139,6 +146,7 @@ class MappingRuleSerializer(serializers.Serializer[Any]):
     reach_path = serializers.CharField(allow_null=True)
     accounts = serializers.IntegerField(help_text="That it decides about now")
     core_s = serializers.FloatField(help_text="What these used in the last 30 days")
+    problems = RuleProblemSerializer(many=True)
 
 
 class MappingRulesSerializer(serializers.Serializer[Any]):
@@ -263,6 +271,10 @@ def rule_json(rights: MapRights, line: RuleLine, rule: Rule) -> dict[str, Any]:
         **reach_json(rights.tree, reach),
         "accounts": line.n_accounts,
         "core_s": line.core_s,
+        "problems": [
+            {"code": one.code, "message": problem_text(one), "matches_nothing": one.matches_nothing}
+            for one in line.problems
+        ],
     }
 
 

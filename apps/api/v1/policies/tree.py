@@ -23,6 +23,7 @@ from apps.core import clock
 from apps.core.errors import FieldProblem, NotFound, TooLarge
 from apps.explain.account_walk import moment_json
 from apps.federation.mounts.selectors import mounted_at
+from apps.priorities.metering.usage import CORE_S, UNITS
 from apps.priorities.selectors import PolicyView, open_view
 from apps.priorities.selectors.tree_changes import ENTRY_COLUMNS, changed, entry_rows, tag_of_view, view_at
 from apps.priorities.selectors.visible_snapshot import moment_of as shown_moment_of
@@ -90,7 +91,7 @@ _COLUMNS = (
     "priority",
     "rank",
     "factor",
-    "usage_core_s",
+    "usage",
     "state",
     "suppressed",
     "locked",
@@ -136,7 +137,9 @@ class EntrySerializer(serializers.Serializer[Any]):
     columns = serializers.DictField(
         child=NumberField(allow_null=True), help_text="What the algorithm has of its own, by its scheduler's names"
     )
-    usage_core_s = serializers.FloatField(allow_null=True, help_text="null: hidden")
+    usage = serializers.FloatField(allow_null=True, help_text="What counts now, in usage_unit; null: hidden")
+    usage_unit = serializers.ChoiceField(UNITS, help_text="In which the policy’s metric counts")
+    usage_core_s = serializers.FloatField(allow_null=True, help_text="null: hidden, or counted in another unit")
     state = serializers.ChoiceField(STATES)
     suppressed = serializers.BooleanField(
         help_text="Its usage, and what follows from it, is hidden from you: fewer than five active members, one who "
@@ -248,6 +251,8 @@ def entry_of(view: PolicyView, i: int) -> dict[str, Any]:
     """One entry by itself, without its children."""
     row = view.row(i, position=(1, 1))
     return {
+        "usage_unit": view.usage_unit,
+        "usage_core_s": row.usage if view.usage_unit == CORE_S else None,
         **{name: getattr(row, name) for name in _COLUMNS},
         "priority": json_number(row.priority),
         "columns": {name: json_number(value) for name, value in row.columns.items()},

@@ -26,6 +26,7 @@ from apps.policies.services import make_policy
 from apps.policies.settings import APPROACHES, RESOURCES, PolicySettings
 from apps.policies.tree.revision_diff import EntryDifference
 from apps.priorities.selectors import HistoryLine, diff_revisions, get_entry_history, open_view
+from apps.priorities.selectors.class_factors import unmatched_class_factors
 from apps.priorities.selectors.history import Correction
 from apps.priorities.selectors.rows import PolicyView
 
@@ -80,6 +81,7 @@ class PolicyDetailSerializer(PolicySerializer):
     settings = SettingsSerializer()
     n_entries = serializers.IntegerField()
     published_at = UtcTimeField()
+    unmatched_class_factors = ClassFactorSerializer(many=True, help_text="Of the metric: no job so far has the class")
 
 
 class RevisionSerializer(serializers.Serializer[Any]):
@@ -152,8 +154,10 @@ class PolicyDetailView(APIView):
 
 def policy_json(policy: Policy) -> dict[str, Any]:
     head = selectors.get_revision(policy=policy)
+    settings = PolicySettings.from_stored(head.settings)
     more = {
-        "settings": PolicySettings.from_stored(head.settings).to_json(),
+        "settings": settings.to_json(),
+        "unmatched_class_factors": unmatched_class_factors(settings.metric),
         "n_entries": head.n_entries,
         "published_at": head.published_at,
     }

@@ -14,14 +14,17 @@ from apps.accounts.actor import COMMAND
 from apps.cli.commands import OperatorCommand
 from apps.core.clock import now
 from apps.core.errors import FieldProblem, Invalid
+from apps.mapping.rules.problems import problem_text
 from apps.onboarding.services import count_mapped, map_by_names
+from apps.onboarding.slurm_config import SlurmConfig, read_slurm_config
 from apps.policies.files.import_export import ImportPlan, PolicyImport, import_policy, plan_import
-from apps.policies.formats.registry import FORMATS, get_format, read_file
+from apps.policies.formats.registry import FORMATS, get_format, has_associations, read_file, text_of
 from apps.policies.models import Policy
 from apps.policies.selectors import list_policies
 from apps.policies.services import make_policy
 from apps.policies.tree.difference import EntryChange
 from apps.policies.tree.stored import load_tree
+from apps.priorities.selectors.class_factors import factor_name, unmatched_class_factors
 
 DIFFERS = 3  # the exit status that asks for nothing to be repaired: neither refused (1) nor bad input (2)
 _MOST_LINES = 50
@@ -37,6 +40,12 @@ class Command(OperatorCommand):
         parser.add_argument("file", help="the file; - for standard input; gzip is unpacked")
         parser.add_argument("--policy", required=True, help="its slug")
         parser.add_argument("--format", required=True, help=f"one of {', '.join(FORMATS)}")
+        parser.add_argument(
+            "--slurm-config",
+            metavar="FILE",
+            help="the output of scontrol show config and of scontrol show partition: algorithm, decay and metric as "
+            "Slurm has them",
+        )
         parser.add_argument("--keep-missing", action="store_true", help="entries that the file leaves out stay")
         parser.add_argument("--make", action="store_true", help="make the policy first, where there is none")
         parser.add_argument("--dry-run", action="store_true", help="only say what would change; nothing is stored")
@@ -58,16 +67,17 @@ class Command(OperatorCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         _refuse_contradictions(options)
         content, n_rules = _content(options["file"]), None
+        config = None if options["slurm_config"] is None else _slurm_config(options["slurm_config"])
         with transaction.atomic():  # what --make makes goes again where the file, or --map, is refused
-            done = _import(options, content)
+            done = _import(options, content, config)
             if options["map"] is not None:
-                n_rules = _map(done, namespace=options["map"] or None, reason=options["reason"])
+                n_rules = _map(done, options)
             transaction.set_rollback(options["dry_run"])
-        self._print_result(done, as_json=options["json"])
+        self._print_config(config)
+        self._print_result(done, config, as_json=options["json"])
         if n_rules is not None:
-            self.stderr.write(
-                f"{n_rules:,} mapping rules added." if n_rules else "The mapping rules are there already."
-            )
+            added = f"{n_rules:,} mapping rule{'' if n_rules == 1 else 's'} added."
+            self.stderr.write(added if n_rules else "The mapping rules are there already.")
         if not options["dry_run"]:
             self._print_mapped(done)
         if options["exit_code"] and not done.plan.is_empty:
@@ -79,6 +89,10 @@ class Command(OperatorCommand):
         found = count_mapped(policy, load_tree(policy) if done.revision is not None else done.plan.tree)
         n = f"{found.n_mapped:,} of {found.n_accounts:,} accounts of the usage sources"
         self.stderr.write(f"{n} map to entries of the tree.")
+        for number, problem in found.problems:
+            self.stderr.write(f"Rule {number}: {problem_text(problem)}")
+        for given in unmatched_class_factors(done.plan.settings.metric):
+            self.stderr.write(f"The factor of {factor_name(given)} matches no job so far.")
         if found.n_mapped < found.n_accounts or not found.n_rules:
             who = "The others get" if found.n_rules else "There is no mapping rule, so every account gets"
             self.stderr.write(
@@ -86,7 +100,12 @@ class Command(OperatorCommand):
                 "--publish --map, or write mapping rules on the page Accounts."
             )
 
-    def _print_result(self, done: PolicyImport, *, as_json: bool) -> None:
+    def _print_config(self, config: SlurmConfig | None) -> None:
+        for line in config.lines if config else ():
+            mark = " " if line.is_carried else "!"
+            self.stderr.write(f"{mark} {line.name}={line.value}: {line.meaning}")
+
+    def _print_result(self, done: PolicyImport, config: SlurmConfig | None, *, as_json: bool) -> None:
         plan = done.plan
         base = f"revision {plan.policy.head_number} of {plan.policy.slug}"
         if plan.ignored:
@@ -94,7 +113,8 @@ class Command(OperatorCommand):
             if plan.left is not None and plan.left.text:
                 self.stderr.write(f"exports as {plan.format.name} keep it as the file has it")
         if as_json:
-            self.stdout.write(json.dumps(done.to_json(), ensure_ascii=False))
+            lines = {} if config is None else {"slurm_config": [line.to_json() for line in config.lines]}
+            self.stdout.write(json.dumps({**done.to_json(), **lines}, ensure_ascii=False))
             return
         if plan.is_empty:
             self.stdout.write(f"nothing to change: {base} says what the file says")
@@ -112,11 +132,16 @@ class Command(OperatorCommand):
             self.stderr.write("Nobody is affected yet: publish the change set, or add --publish --reason TEXT.")
 
 
-def _import(options: dict[str, Any], content: bytes) -> PolicyImport:
+def _slurm_config(name: str) -> SlurmConfig:
+    return read_slurm_config(text_of(_content(name)))
+
+
+def _import(options: dict[str, Any], content: bytes, config: SlurmConfig | None) -> PolicyImport:
     wanted: dict[str, Any] = {
         "policy_slug": options["policy"],
         "format": options["format"],
         "content": content,
+        "settings": None if config is None else config.settings,
         "keep_missing": options["keep_missing"],
         "at": now(),
         "actor": COMMAND,
@@ -129,9 +154,15 @@ def _import(options: dict[str, Any], content: bytes) -> PolicyImport:
     return import_policy(**wanted, publish=options["publish"], reason=options["reason"])
 
 
-def _map(done: PolicyImport, *, namespace: str | None, reason: str) -> int:
-    slug = done.plan.policy.slug
-    return map_by_names(policy_slug=slug, namespace=namespace, reason=reason, at=now(), actor=COMMAND)
+def _map(done: PolicyImport, options: dict[str, Any]) -> int:
+    return map_by_names(
+        policy_slug=done.plan.policy.slug,
+        namespace=options["map"] or None,
+        by_association=has_associations(options["format"]),
+        reason=options["reason"],
+        at=now(),
+        actor=COMMAND,
+    )
 
 
 def _refuse_contradictions(options: dict[str, Any]) -> None:

@@ -1,0 +1,74 @@
+"""Rules that can't match any account, and account names that a rule can't tell apart, with the reason. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from django.utils.translation import gettext as _
+
+from apps.mapping.rules.account_entries import ambiguous_accounts
+from apps.mapping.rules.resolver import Resolver
+from apps.mapping.rules.rule import Rule
+
+_MOST_NAMES = 5
+
+
+@dataclass(frozen=True)
+class RuleProblem:
+    """code: stable. entries: of the names that are ambiguous; without any, the rule matches no account."""
+
+    code: str
+    detail: str = ""
+    entries: tuple[int, ...] = ()
+
+    @property
+    def matches_nothing(self) -> bool:
+        return not self.entries
+
+
+def problems_of(resolver: Resolver, number: int, namespaces: Collection[str]) -> list[RuleProblem]:
+    """What keeps one rule from matching. namespaces: of usage sources and known accounts."""
+    rule, target = resolver.rules[number], resolver.targets[number]
+    found = []
+    if target is None:
+        return [RuleProblem("no_entry")]
+    if rule.namespace and rule.namespace not in namespaces:
+        is_source_gone = "\0" in rule.namespace
+        found.append(RuleProblem("no_source") if is_source_gone else RuleProblem("no_namespace", rule.namespace))
+    if _leads_to_root(resolver, rule, target):
+        found.append(RuleProblem("leads_to_root"))
+    if rule.kind == "default" and _is_after_default(resolver.rules[:number], rule):
+        found.append(RuleProblem("after_default"))
+    if rule.kind == "association":
+        ambiguous = ambiguous_accounts(resolver.tree, target)
+        names = sorted(ambiguous)
+        shown = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
+        entries = tuple(entry for name in names for entry in ambiguous[name])
+        found += [RuleProblem("ambiguous", shown, entries)] if names else []
+    return found
+
+
+def problem_text(problem: RuleProblem) -> str:
+    texts = {
+        "no_entry": _("Matches nothing: its entry is archived."),
+        "no_source": _("Matches nothing: its usage source was removed."),
+        "no_namespace": _("Matches nothing: no account has the namespace %(name)s."),
+        "leads_to_root": _("Matches nothing: it ends at the root, where no usage counts."),
+        "after_default": _("Matches nothing: an earlier default rule applies first."),
+        "ambiguous": _("Account names that several entries have map nowhere: %(name)s. Rename one of each."),
+    }
+    return texts[problem.code] % {"name": problem.detail}
+
+
+def _leads_to_root(resolver: Resolver, rule: Rule, target: int) -> bool:
+    """Whether no name below the root can fit; users that join by *each* are made there."""
+    if target != 0 or rule.kind == "each":
+        return False
+    if not rule.parts or not resolver.tree.n_children[0]:
+        return True
+    return "{" not in rule.parts[0] and rule.kind != "association" and resolver.is_dead_end(0, rule.parts[0])
+
+
+def _is_after_default(before: Sequence[Rule], rule: Rule) -> bool:
+    return any(one.kind == "default" and one.namespace in ("", rule.namespace) and not one.parts for one in before)

@@ -1,0 +1,23 @@
+"""Class factors of a metric that fit no job so far: a queue, partition or QOS that is misspelt, or unused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from apps.priorities.metering.usage import CLASS_NAMES, JobClassRow, unmatched_factors
+from apps.usage.models import JobClass
+
+
+def unmatched_class_factors(metric: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """By the jobs of all sources; each as it stands in the metric."""
+    factors = metric["class_factors"]
+    if not factors:
+        return []
+    rows = JobClass.objects.values_list("id", *CLASS_NAMES)
+    return unmatched_factors(factors, (JobClassRow(*row) for row in rows.iterator()))
+
+
+def factor_name(given: Mapping[str, Any]) -> str:
+    """`partition gpu, qos long`."""
+    return ", ".join(f"{name} {given[name]}" for name in CLASS_NAMES if given[name])

@@ -1,0 +1,185 @@
+"""Slurm's associations: a user in an account, whose entry is found by the account's name wherever it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from apps.accounts.actor import COMMAND
+from apps.accounts.names.account_ids import AccountKey
+from apps.api.v1.mapping.serializers import rule_json
+from apps.dashboard.mapping.presenters import rule_line
+from apps.mapping.rules.problems import problem_text, problems_of
+from apps.mapping.rules.resolver import AccountPlaces, Resolver
+from apps.mapping.rules.rule import Rule
+from apps.mapping.selectors import get_mapping_page
+from apps.onboarding.services import default_rules
+from apps.policies.formats.registry import get_format, read_file
+from apps.policies.publishing.direct import first_tree
+from apps.policies.tree.columns import TreeColumns
+from apps.priorities.serving.lookup import AccountQuery, Hints, LookupIndex
+from tests.priority_site import AS_OF, Site
+
+DUMP = b"""\
+Cluster - 'c':Fairshare=1
+Parent - 'root'
+User - 'root':Fairshare=1
+Account - 'physics':Fairshare=60
+Account - 'biology':Fairshare=39
+Parent - 'physics'
+Account - 'hep':Fairshare=3
+User - 'ada':Fairshare=1
+Parent - 'hep'
+Account - 'atlas2':Fairshare=1
+Account - 'through':Fairshare=parent
+User - 'ada':Fairshare=1
+User - 'bob':Fairshare=1
+Parent - 'atlas2'
+User - 'ada':Fairshare=5
+Parent - 'through'
+Account - 'deep':Fairshare=1
+Parent - 'deep'
+User - 'eve':Fairshare=1
+"""
+EVERY = {
+    ("root", "root"): "/root",
+    ("ada", "physics"): "/physics/ada",
+    ("ada", "hep"): "/physics/hep/ada",
+    ("ada", "atlas2"): "/physics/hep/atlas2/ada",
+    ("bob", "hep"): "/physics/hep/bob",
+    ("eve", "deep"): "/physics/hep/through/deep/eve",
+}
+
+
+@pytest.fixture(scope="module")
+def tree() -> TreeColumns:
+    found = get_format("sacctmgr")
+    return first_tree(read_file(found, DUMP), found)
+
+
+@pytest.fixture(params=["", "c"], ids=["any namespace", "namespace c"])
+def rules(tree: TreeColumns, request: pytest.FixtureRequest) -> tuple[Rule, ...]:
+    return default_rules(tree, request.param, by_association=True)
+
+
+def test_one_rule_leads_to_every_association_at_any_depth(tree: TreeColumns, rules: tuple[Rule, ...]) -> None:
+    assert [rule.kind for rule in rules] == ["association"]
+    resolver = Resolver(rules, tree)
+    found = {names: tree.path(resolver.resolve(AccountKey("c", *names)).entry) for names in EVERY}
+    assert found == EVERY
+
+
+@pytest.mark.parametrize(
+    ("user", "account", "path"),
+    [
+        ("new", "atlas2", "/physics/hep/atlas2"),  # Slurm charges the account before the tree knows the user
+        ("ada", "biology", "/biology"),
+        ("ada", "nowhere", None),
+        ("ada", "", None),
+        ("ada", "ada", None),  # a user is no account
+        ("new", "root", None),
+    ],
+)
+def test_other_names_map_to_the_account_or_nowhere(
+    tree: TreeColumns, rules: tuple[Rule, ...], user: str, account: str, path: str | None
+) -> None:
+    entry = Resolver(rules, tree).resolve(AccountKey("c", user, account)).entry
+    assert (tree.path(entry) if entry > 0 else None) == path
+
+
+def _index(tree: TreeColumns, rules: Sequence[Rule], keys: Sequence[AccountKey] = ()) -> LookupIndex:
+    places = AccountPlaces(list(keys), Resolver(tuple(rules), tree).resolve_many(keys), tuple(rules))
+    return LookupIndex(tree, places, "d")
+
+
+@pytest.mark.parametrize("namespace", ["", "c"])
+def test_lookups_find_names_never_seen_before(tree: TreeColumns, rules: tuple[Rule, ...], namespace: str) -> None:
+    index = _index(tree, rules)
+
+    def found(**asked: str) -> set[str]:
+        return {tree.path(entry) for entry in index.find(AccountQuery(namespace=namespace, **asked)).entries}
+
+    assert {names: found(user=names[0], group=names[1]) for names in EVERY} == {n: {path} for n, path in EVERY.items()}
+    assert found(user="ada") == {path for (user, _account), path in EVERY.items() if user == "ada"}
+    assert found(user="bob") == {"/physics/hep/bob"}
+    assert found(user="new", group="deep") == {"/physics/hep/through/deep"}
+    assert found(user="new") == set()
+
+
+def test_a_known_user_keeps_the_entries_of_other_accounts(tree: TreeColumns, rules: tuple[Rule, ...]) -> None:
+    index = _index(tree, rules, [AccountKey("c", "ada", "hep")])
+    found = {tree.path(entry) for entry in index.find(AccountQuery("ada")).entries}
+    assert found == {"/physics/ada", "/physics/hep/ada", "/physics/hep/atlas2/ada"}
+
+
+def test_entries_have_the_names_of_their_associations(tree: TreeColumns, rules: tuple[Rule, ...]) -> None:
+    index = _index(tree, rules)
+    for (user, account), path in EVERY.items():
+        entry = tree.index_of_path(path)
+        assert entry is not None
+        assert AccountKey(rules[0].namespace, user, account) in index.identities(entry)
+    assert "Send group too" in Hints(index, "p").unmapped("new", is_restricted=False)["hint"]
+
+
+def test_a_rule_below_an_entry_knows_the_accounts_there_only(tree: TreeColumns) -> None:
+    top = tree.index_of_path("/physics/hep")
+    assert top is not None
+    resolver = Resolver((Rule("association", tree.uuid(top)),), tree)
+    assert tree.path(resolver.resolve(AccountKey("c", "ada", "atlas2")).entry) == "/physics/hep/atlas2/ada"
+    assert resolver.resolve(AccountKey("c", "ada", "physics")).entry < 0
+    assert resolver.resolve(AccountKey("c", "ada", "hep")).entry < 0
+    assert tree.path(resolver.resolve(AccountKey("c", "ada", "root")).entry) == "/physics/hep/ada"
+
+
+# --- Problems ---------------------------------------------------------------------------------------------------------
+def _problems(tree: TreeColumns, *rules: Rule, namespaces: Sequence[str] = ("c",)) -> list[str]:
+    resolver = Resolver(rules, tree)
+    return [one.code for number in range(len(rules)) for one in problems_of(resolver, number, namespaces)]
+
+
+def test_a_rule_that_can_match_nothing_says_why(tree: TreeColumns) -> None:
+    root = tree.uuid(0)
+    good = Rule("association", root, namespace="c")
+    assert _problems(tree, good, Rule("glob", root, suffix="/{group}/{user}"), Rule("each", root)) == []
+    assert _problems(tree, Rule("association", root, namespace="elsewhere")) == ["no_namespace"]
+    assert _problems(tree, Rule("association", root, namespace="\0")) == ["no_source"]
+    assert _problems(tree, Rule("glob", root)) == ["leads_to_root"]
+    assert _problems(tree, Rule("glob", root, suffix="/chemistry/{user}")) == ["leads_to_root"]
+    assert _problems(tree, Rule("glob", root, suffix="/physics/{user}")) == []
+    assert _problems(tree, Rule("exact", UUID(int=7), user_pattern="x")) == ["no_entry"]
+    physics = tree.uuid(tree.index_of_path("/physics") or 0)
+    assert _problems(tree, Rule("default", physics), Rule("default", physics, namespace="c")) == ["after_default"]
+    assert _problems(tree, Rule("default", physics, namespace="c"), Rule("default", physics)) == []
+
+
+def _group(name: str, *children: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "kind": "group", "shares": 1, "children": list(children)}
+
+
+def _user(name: str) -> dict[str, Any]:
+    return {"name": name, "kind": "user", "shares": 1}
+
+
+@pytest.mark.django_db
+def test_an_account_name_of_two_entries_is_named_and_never_guessed(site: Site) -> None:
+    site.publish([_group("physics", _group("hep", _user("ada"))), _group("biology", _group("hep", _user("ada")))])
+    root = site.rule().target_uid
+    site.map(Rule("association", root, namespace=site.source.namespace), Rule("association", root, namespace="typo"))
+    page = get_mapping_page(policy_slug=site.slug, at=AS_OF, actor=COMMAND)
+    resolver = Resolver(tuple(line.rule for line in page.rules if line.rule), page.rights.tree)
+    assert resolver.resolve(AccountKey(site.source.namespace, "ada", "hep")).entry < 0
+    assert [[one.code for one in line.problems] for line in page.rules] == [
+        ["ambiguous"],
+        ["no_namespace", "ambiguous"],
+    ]
+    ambiguous = page.rules[0].problems[0]
+    assert "hep" in problem_text(ambiguous)
+    assert not ambiguous.matches_nothing
+    of_typo = page.rules[1]
+    assert of_typo.rule is not None
+    (first, _) = rule_json(page.rights, of_typo, of_typo.rule)["problems"]
+    assert (first["code"], first["matches_nothing"]) == ("no_namespace", True)
+    assert rule_line(page, of_typo, {})["problems"] == [problem_text(one) for one in of_typo.problems]
