@@ -1,4 +1,4 @@
-"""Real schedulers for tests: a Slurm that the tests of one file share."""
+"""Real schedulers for tests, shared by the tests of one file."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.schedulers.gridengine_site import GridEngineSite, running_gridengine
 from tests.schedulers.slurm_site import SlurmSite, running_slurm
 
 
@@ -14,6 +15,13 @@ from tests.schedulers.slurm_site import SlurmSite, running_slurm
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmSite]:
     """Slurm with slurmdbd and slurmrestd and no account but root; for one file of tests."""
     with running_slurm(tmp_path_factory.mktemp("slurm")) as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def gridengine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GridEngineSite]:
+    """Grid Engine with one queue of eight slots; for one file of tests."""
+    with running_gridengine(tmp_path_factory.mktemp("gridengine")) as site:
         yield site
 
 

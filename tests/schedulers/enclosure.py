@@ -38,13 +38,8 @@ class Enclosure:
         self.folder, self.users = folder, {name: FIRST_UID + i for i, name in enumerate(users)}
         folder.chmod(0o755)
         self._process = _first_process()
-        setup = {
-            "host": HOST,
-            "address": ADDRESS,
-            "binds": [*self._names(), *((b, a) for a, b in (binds or {}).items())],
-        }
-        setup["binds"].append((str(folder), HOME))
-        self._ask(setup)
+        mounts = [*self._names(), *((source, target) for target, source in (binds or {}).items()), (str(folder), HOME)]
+        self._ask({"host": HOST, "address": ADDRESS, "binds": mounts})
         # The first process is the one child of `unshare`.
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
         self.pid = int(children.read_text().split()[0])

@@ -11,6 +11,7 @@ import pytest
 
 from tests.faults.stack import eventually
 from tests.schedulers.enclosure import HOST, Enclosure, enclosed, require_namespaces
+from tests.schedulers.gridengine_site import GridEngineSite
 from tests.schedulers.slurm_site import SlurmSite
 
 pytestmark = pytest.mark.schedulers
@@ -86,3 +87,14 @@ def test_commands_of_a_site_run_from_outside(slurm: SlurmSite) -> None:
         ["squeue", "--version"], env={"PATH": f"{slurm.bin}:/usr/bin"}, capture_output=True, text=True, check=True
     )
     assert said.stdout.startswith("slurm-wlm ")
+
+
+def test_grid_engine_orders_pending_jobs_by_override_tickets_and_accounts_for_them(gridengine: GridEngineSite) -> None:
+    gridengine.configure(weight_urgency=0)
+    first, second = gridengine.submit("gea", "-pe", "smp", "2", hold_queue=True), gridengine.submit("geb")
+    gridengine.run("qalter", "-ot", "1000", second)
+    eventually(lambda: [job["JB_job_number"] for job in gridengine.jobs()] == [second, first], "the second goes first")
+    gridengine.release()
+    gridengine.wait_for_jobs()
+    owner_and_slots = {job: gridengine.accounting_of(job)[3:35:31] for job in (first, second)}
+    assert owner_and_slots == {first: ["gea", "2"], second: ["geb", "1"]}

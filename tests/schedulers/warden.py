@@ -15,6 +15,7 @@ import socket
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 _MS_BIND = 4096
@@ -80,7 +81,7 @@ def reap() -> None:
             continue
 
 
-_DOES = {"start": start, "signal": signal_daemon, "status": status}
+DOES: dict[str, Callable[..., dict[str, Any]]] = {"start": start, "signal": signal_daemon, "status": status}
 
 
 def main() -> None:
@@ -93,7 +94,7 @@ def main() -> None:
     for line in sys.stdin:
         wanted = json.loads(line)
         try:
-            said = _DOES[wanted.pop("do")](**wanted)
+            said = DOES[wanted.pop("do")](**wanted)
         except (OSError, KeyError) as error:
             said = {"error": repr(error)}
         reap()
