@@ -197,6 +197,11 @@ class SlurmSite:
             else:
                 self.add_user(name, parent, node)
 
+    def load(self, dump: str) -> str:
+        """`sacctmgr load`, which changes and adds but removes nothing; what it prints."""
+        (self.folder / "load.cfg").write_text(dump)
+        return self.sacctmgr("load", f"file={HOME}/load.cfg")
+
     def dump(self) -> str:
         """`sacctmgr dump` of the cluster."""
         self.run("sacctmgr", "dump", CLUSTER, f"file={HOME}/dump.cfg")
@@ -224,8 +229,19 @@ class SlurmSite:
         return "Unknown" in ends
 
     def shares(self) -> list[dict[str, str]]:
-        """Rows of `sshare -l`, each by the names of its columns; Account without its blanks."""
-        return table(self.run("sshare", "--all", "--long", "--parsable2"))
+        """Rows of `sshare -l` by the names of the columns, and "Path", e.g. /physics/hep/ann, "/" of the root.
+
+        EffectvUsage and FairShare are those of the last PriorityCalcPeriod, or of the controller's start.
+        """
+        rows, accounts = [], [""]
+        for row in table(self.run("sshare", "--all", "--long", "--parsable2")):
+            depth = len(row["Account"]) - len(row["Account"].lstrip())  # as many blanks as accounts above
+            name = row["Account"] = row["Account"].strip()
+            if not row["User"]:
+                accounts[max(depth, 1) :] = [f"{accounts[depth - 1]}/{name}" if depth else ""]
+            row["Path"] = f"{accounts[-1]}/{row['User']}" if row["User"] else accounts[-1] or "/"
+            rows.append(row)
+        return rows
 
     def associations(self) -> dict[tuple[str, str], int]:
         """Their ids by (account, user); an account's own has the user ""."""
@@ -237,7 +253,7 @@ class SlurmSite:
     def set_usage(self, usage: Mapping[tuple[str, str], float]) -> None:
         """Raw usage (core-seconds) by (account, user), written into the controller's state while it is down.
 
-        An account's usage includes all below it, as the controller keeps it; who is left out has none.
+        The controller adds it up for the accounts; who is left out has none.
         """
         ids = self.associations()
         self.stop("slurmctld")
@@ -273,7 +289,7 @@ class UnixConnection(http.client.HTTPConnection):
 def table(text: str) -> list[dict[str, str]]:
     """Rows of a command with `--parsable2`, by column."""
     header, *rows = (line.split("|") for line in text.splitlines())
-    return [dict(zip(header, [cell.strip() for cell in row], strict=True)) for row in rows]
+    return [dict(zip(header, row, strict=True)) for row in rows]
 
 
 def packed_usage(usage: Mapping[int, float], *, at_s: int) -> bytes:
