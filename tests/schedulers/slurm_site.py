@@ -45,6 +45,32 @@ SETTINGS: Mapping[str, str] = {
     "PriorityWeightPartition": "500",
     "AccountingStorageEnforce": "associations,limits,qos",
 }
+# Three levels, users in several accounts, shares=parent, an account without usage, a description with a colon.
+TREE = f"""\
+Cluster - '{CLUSTER}':Fairshare=1:QOS='normal'
+Parent - 'root'
+User - 'root':DefaultAccount='root':AdminLevel='Administrator':Fairshare=1
+Account - 'hep':Description='high: energy':Organization='science':Fairshare=60:GrpTRES=cpu=600
+Account - 'bio':Description='biology':Organization='science':Fairshare=20
+Account - 'idle':Description='idle':Organization='science':Fairshare=15
+Parent - 'hep'
+Account - 'atlas2':Description='atlas':Organization='science':Fairshare=10:MaxJobs=50
+User - 'ann':DefaultAccount='hep':Coordinator='hep':Fairshare=5
+User - 'bob':DefaultAccount='hep':Fairshare=3
+Parent - 'atlas2'
+User - 'ann':DefaultAccount='hep':Fairshare=2
+User - 'cat':DefaultAccount='atlas2':Fairshare=1
+Parent - 'bio'
+Account - 'lab':Description='lab':Organization='science':Fairshare=parent
+User - 'dan':DefaultAccount='bio':Fairshare=4
+User - 'eve':DefaultAccount='bio':Fairshare=2
+Parent - 'lab'
+User - 'fay':DefaultAccount='lab':Fairshare=3
+User - 'gus':DefaultAccount='lab':Fairshare=1
+User - 'dan':DefaultAccount='bio':Fairshare=parent
+Parent - 'idle'
+User - 'hal':DefaultAccount='idle':Fairshare=1
+"""
 _SLURM_CONF = f"""
 ClusterName={CLUSTER}
 SlurmctldHost={HOST}

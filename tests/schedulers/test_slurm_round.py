@@ -26,36 +26,10 @@ from apps.usage.services import make_source
 from apps.usage.sources.source_settings import checked_terms
 from tests.faults.stack import eventually
 from tests.policies.formats.round_trip import read
-from tests.schedulers.slurm_site import CLUSTER, SlurmSite
+from tests.schedulers.slurm_site import CLUSTER, TREE, SlurmSite
 
 pytestmark = [pytest.mark.schedulers, pytest.mark.django_db(transaction=True), pytest.mark.timeout(600)]
 
-# Three levels, users in several accounts, shares=parent, an account without usage, a description with a colon.
-DUMP = f"""\
-Cluster - '{CLUSTER}':Fairshare=1:QOS='normal'
-Parent - 'root'
-User - 'root':DefaultAccount='root':AdminLevel='Administrator':Fairshare=1
-Account - 'hep':Description='high: energy':Organization='science':Fairshare=60:GrpTRES=cpu=600
-Account - 'bio':Description='biology':Organization='science':Fairshare=20
-Account - 'idle':Description='idle':Organization='science':Fairshare=15
-Parent - 'hep'
-Account - 'atlas2':Description='atlas':Organization='science':Fairshare=10:MaxJobs=50
-User - 'ann':DefaultAccount='hep':Coordinator='hep':Fairshare=5
-User - 'bob':DefaultAccount='hep':Fairshare=3
-Parent - 'atlas2'
-User - 'ann':DefaultAccount='hep':Fairshare=2
-User - 'cat':DefaultAccount='atlas2':Fairshare=1
-Parent - 'bio'
-Account - 'lab':Description='lab':Organization='science':Fairshare=parent
-User - 'dan':DefaultAccount='bio':Fairshare=4
-User - 'eve':DefaultAccount='bio':Fairshare=2
-Parent - 'lab'
-User - 'fay':DefaultAccount='lab':Fairshare=3
-User - 'gus':DefaultAccount='lab':Fairshare=1
-User - 'dan':DefaultAccount='bio':Fairshare=parent
-Parent - 'idle'
-User - 'hal':DefaultAccount='idle':Fairshare=1
-"""
 # CPUs of one job of three seconds each: levels far enough apart for a second more or less not to reorder them.
 CPUS = {
     ("hep", "ann"): 8,
@@ -83,7 +57,7 @@ def run(*arguments: object) -> str:
 @pytest.fixture(scope="module")
 def used(slurm: SlurmSite) -> SlurmSite:
     """The site with its tree and usage of real jobs."""
-    slurm.load(DUMP)
+    slurm.load(TREE)
     for (account, user), cpus in CPUS.items():
         slurm.submit(user, account, cpus=cpus, seconds=3)
     slurm.wait_for_jobs()
@@ -148,8 +122,8 @@ def test_one_changed_share_goes_to_slurm_and_nothing_else_changes(
     change_shares(policy_slug=CLUSTER, entry_uid=cats, shares=7, reason="More for cat", at=now(), actor=COMMAND)
     script = run("export_policy", "--policy", CLUSTER, "--format", "sacctmgr-script", "--against", dump)
     # To be tightened: a comment in the script makes sacctmgr end with 1, though every command was done.
-    said = used.attempt("sacctmgr", "--immediate", stdin=script)
-    assert (said.stdout.count("Modified user associations"), said.stderr) == (1, "")
+    done = used.attempt("sacctmgr", "--immediate", stdin=script)
+    assert (done.stdout.count("Modified user associations"), done.stderr) == (1, "")
     after = used.dump().splitlines()
     changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
     cat = "User - 'cat':DefaultAccount='atlas2':Fairshare="
