@@ -127,6 +127,7 @@ class SlurmSite:
         self.enclosure, self.folder = enclosure, enclosure.folder
         self.bin = self.folder / "bin"
         self._settings = dict(settings)
+        self._submitted: set[str] = set()
 
     # --- Daemons ------------------------------------------------------------------------------------------------------
     def begin(self) -> None:
@@ -236,7 +237,9 @@ class SlurmSite:
     def submit(self, user: str, account: str, *options: str, seconds: float = 1, cpus: int = 1) -> str:
         """A job that sleeps; its id."""
         asked = ["--parsable", f"--uid={user}", f"--account={account}", f"--ntasks={cpus}", "--output=/dev/null"]
-        return self.run("sbatch", *asked, "--chdir=/tmp", *options, f"--wrap=sleep {seconds}").strip()
+        job = self.run("sbatch", *asked, "--chdir=/tmp", *options, f"--wrap=sleep {seconds}").strip()
+        self._submitted.add(job)
+        return job
 
     def queue(self, *columns: str) -> list[list[str]]:
         """Rows of `squeue` without a header, e.g. queue("%i", "%T", "%r")."""
@@ -244,15 +247,17 @@ class SlurmSite:
         return [line.split("|") for line in lines]
 
     def wait_for_jobs(self, within_s: float = 120) -> None:
-        """Until nothing is pending or running, and the database knows of the end."""
+        """Until nothing is pending or running, and the database knows the end of every job that `submit` made."""
         ends = time.monotonic() + within_s
-        while self.queue("%i") or self._open_jobs():
+        while self.queue("%i") or not self._are_accounted():
             assert time.monotonic() < ends, self.run("squeue")
             time.sleep(0.5)
 
-    def _open_jobs(self) -> bool:
-        ends = self.run("sacct", "--allusers", "--noheader", "-X", "--format=End", "--starttime=now-1days")
-        return "Unknown" in ends
+    def _are_accounted(self) -> bool:
+        asked = ("--noheader", "--parsable2", "--format=JobID,End", "--starttime=now-1days")
+        rows = [row.split("|") for row in self.run("sacct", "--allusers", "-X", *asked).splitlines()]
+        ended = {job.partition("_")[0] for job, end in rows if end != "Unknown"}
+        return self._submitted <= ended and all(end != "Unknown" for _, end in rows)
 
     def shares(self) -> list[dict[str, str]]:
         """Rows of `sshare -l` by the names of the columns, and "Path", e.g. /physics/hep/ann, "/" of the root.
