@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import re
+import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -13,6 +16,7 @@ from django.core.management import call_command
 from django.test import Client
 
 from apps.cli.stack.paths import REPOSITORY
+from apps.usage.parsers.registry import FORMATS
 from tests.worlds import AT
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
@@ -69,3 +73,34 @@ def _token() -> str:
     scopes = [word for scope in _SCOPES for word in ("--scope", scope)]
     call_command("create_token", "--user", "admin", *scopes, stdout=out, stderr=io.StringIO())
     return out.getvalue().strip()
+
+
+# --- Commands on files of the reader ----------------------------------------------------------------------------------
+_COMMAND = re.compile(r"^\.venv/bin/python manage\.py (.+)$", re.MULTILINE)
+_JOBS = [{"id": "a", "group": "/climate/seasonal", "benefit": 1}]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_commands_of_the_page_for_schedulers_run_as_they_stand(
+    sample_grid: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those outside of consoles: their files are the reader's, here made."""
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "log.swf.gz").write_bytes(gzip.compress(FORMATS["swf"].sample.encode()))
+    (tmp_path / "jobs.json").write_text(json.dumps(_JOBS))
+    text = (REPOSITORY / "docs/scheduler.md").read_text(encoding="utf-8")
+    typed = [line for block in _BLOCK.finditer(text) for line in _COMMAND.findall(block[1])]
+    assert len(typed) > 2
+    for line in typed:
+        said = ""
+        for command in line.split(" | "):
+            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(said.encode())))
+            said = _manage(command.removeprefix(".venv/bin/python manage.py "))
+        assert said, line
+
+
+def _manage(command: str) -> str:
+    out = io.StringIO()
+    call_command(*shlex.split(command), stdout=out, stderr=io.StringIO())
+    return out.getvalue()
