@@ -18,7 +18,7 @@ from apps.onboarding.services import count_mapped
 from apps.policies.formats.registry import get_format
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import first_tree
-from apps.policies.services import change_settings, change_shares
+from apps.policies.services import change_shares
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
 from apps.usage.models import Source
@@ -45,7 +45,6 @@ SACCT = (
     "sacct -a -X -P --duplicates -S {from} -E {to} --format=JobIDRaw,Cluster,User,Account,Partition,QOS,Submit,Start,"
     "End,ElapsedRaw,State,AllocCPUS,AllocTRES,ReqTRES,Reservation,UID,TimelimitRaw,JobID"
 )
-HALF_LIFE_S = 7 * 86_400
 
 
 def run(*arguments: object) -> str:
@@ -73,7 +72,7 @@ def dump(used: SlurmSite, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def imported(used: SlurmSite, dump: Path, settings: Any) -> Policy:
+def imported(used: SlurmSite, dump: Path, tmp_path: Path, settings: Any) -> Policy:
     """The policy `c1`: imported from the dump, mapped, with Slurm's algorithm and half-life, usage collected."""
     settings.FAIRSHARE_COLLECT_COMMANDS = [str(used.bin / "sacct")]
     source = make_source(slug=CLUSTER, name=CLUSTER, cluster="", at=now(), actor=COMMAND)
@@ -84,17 +83,10 @@ def imported(used: SlurmSite, dump: Path, settings: Any) -> Policy:
     source.save()
     collected = json.loads(run("collect_usage", "--source", CLUSTER, "--json"))
     assert (collected["new"], collected["rejected"]) == (len(CPUS), 0)
+    config = tmp_path / "slurm.txt"
+    config.write_text(used.run("scontrol", "show", "config") + used.run("scontrol", "show", "partition"))
     asked = ("--policy", CLUSTER, "--format", "sacctmgr", "--make", "--publish", "--map", CLUSTER)
-    run("import_policy", dump, *asked, "--reason", "As Slurm has it")
-    # To be tightened: the next lines are what `import_policy … --slurm-config FILE` reads from `scontrol show config`.
-    window = {"aging": "slurm", "length_s": None, "half_life_s": HALF_LIFE_S}
-    change_settings(
-        policy_slug=CLUSTER,
-        settings={"algorithm": {"name": "slurm-fair-tree"}, "window": window},
-        reason="As Slurm has it",
-        at=now(),
-        actor=COMMAND,
-    )
+    run("import_policy", dump, *asked, "--slurm-config", config, "--reason", "As Slurm has it")
     run("recompute", CLUSTER, "--wait")
     return Policy.objects.get(slug=CLUSTER)
 
