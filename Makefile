@@ -13,7 +13,7 @@ MKDOCS = NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(PY) -m mkdocs
 MUTANTS_STAMP := $(VENV)/.mutants-$(firstword $(shell cksum requirements-mutants.lock))
 PIP_MUTANTS = $(subst requirements.lock,requirements-mutants.lock,$(PIP))
 
-.PHONY: help setup debian run dev test test-fast test-all test-faults test-federation mutants planted bench bench-large image lint docs docs-parts
+.PHONY: help setup debian run dev test test-fast test-all test-faults test-federation test-schedulers schedulers mutants planted bench bench-large image lint docs docs-parts
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make docs    the documentation as a site, in site/   make docs-parts: its parts that are generated from the code"
 	@echo "make test-faults  imports of a million records while everything around them dies"
 	@echo "make test-federation  a grid of nine real instances, for a simulated day without faults and with them"
+	@echo "make test-schedulers  real Slurm and Grid Engine, with the packages of Debian that make schedulers installs"
 	@echo "make bench   the measured ratios make bench-large   those that take long"
 	@echo "make mutants share of 200 seeded mistakes that the suite notices; make planted: of twenty-one chosen ones"
 	@echo "make image   build the container image and try it"
@@ -93,6 +94,13 @@ docs-parts: setup
 # Nine instances as real processes, 288 rounds a day, three days; the table of shares is printed at the end.
 test-federation: setup
 	@$(PY) -m pytest -s -v --deep tests/ring/test_whole_day.py $(TESTS)
+
+schedulers:
+	@sh .ci/debian schedulers
+
+# Daemons in Linux namespaces of their own: needs root, changes nothing of the machine. Goal: twenty minutes.
+test-schedulers: setup debian schedulers
+	@$(PY) -m pytest -v --deep --durations=10 --durations-min=1 -m schedulers tests/schedulers $(TESTS)
 
 bench: setup
 	@$(PY) -m bench $(BENCH)

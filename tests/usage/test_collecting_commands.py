@@ -121,6 +121,21 @@ def test_programs_see_nothing_of_our_environment(monkeypatch: pytest.MonkeyPatch
     }
 
 
+def test_json_is_asked_for_without_a_format_of_times() -> None:
+    """sacct 22.05 --json can't read its own -S in seconds; a real one showed that."""
+    assert "SLURM_TIME_FORMAT" not in environment("/usr/bin/sacct", "UTC", {}, wants_json=True)
+
+
+@pytest.mark.parametrize(("option", "expected"), [("--json", "none"), ("-P", "%s")])
+def test_only_commands_for_text_see_the_format_of_times(
+    program: Program, command: Ask, asked: Callable[[], list[Any]], option: str, expected: str
+) -> None:
+    program("sacct", "print('{}')\n")
+    collect(command("sacct", option))
+    (_, place, _), *_ = asked()
+    assert place.get("SLURM_TIME_FORMAT", "none") == expected
+
+
 def test_what_was_missed_is_asked_for_a_day_at_a_time() -> None:
     terms = {"overlap_s": 600, "look_back_s": 86400}
     to_s = int((AT - timedelta(days=2, hours=6)).timestamp())

@@ -56,6 +56,14 @@ def test_another_error_is_told() -> None:
         list(format_of(AUTO, told).parse(BytesIO(told), READING))
 
 
+def test_a_refused_question_is_told_in_slurms_words() -> None:
+    """As sacct 22.05 answers --json -S where SLURM_TIME_FORMAT is %s: without any list of jobs."""
+    error = {"description": "Unable to parse time format", "error_number": 9000, "error": "Query empty"}
+    told = document(PLUGINS["sacct-json"][0], error).replace(b', "jobs": []', b"")
+    with pytest.raises(Invalid, match="Unable to parse time format"):
+        list(format_of(AUTO, told).parse(BytesIO(told), READING))
+
+
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("name", PLUGINS)
 @pytest.mark.parametrize("more", [[], ["--dry-run"]], ids=["import", "dry run"])

@@ -24,8 +24,9 @@ from apps.usage.parsers.slurm_json import (
 )
 from apps.usage.parsers.slurm_values import Tres, count_tasks, meaning_of_states, number_of, sum_tres
 
-_JOBS = re.compile(rb'"jobs"\s*:\s*\[')
-_OURS = re.compile(rb'"submission"\s*:|"openapi\\?/dbv|"openapi\\?/slurmdbd"|"sacct"')
+_JOBS = re.compile(rb'"jobs"\s*:\s*\[|"errors"\s*:\s*\[\s*\{')  # where Slurm refuses, the jobs are missing
+# Newer releases name the command, as it was called: by its path, too.
+_OURS = re.compile(rb'"submission"\s*:|"openapi\\?/dbv|"openapi\\?/slurmdbd"|["/]sacct"')
 _LISTED = re.compile(rb'"job_state"\s*:')
 
 

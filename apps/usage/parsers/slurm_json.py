@@ -28,9 +28,11 @@ from apps.usage.parsers.slurm_values import BY_TIMES, Problems, Tres, epochs, nu
 _PIECE_JOBS = 5000
 _PIECE_BYTES = 16 * 1024**2
 _REMEDY = "Export the document again."
-# slurm/slurm_errno.h: ESLURM_REST_EMPTY_RESULT; SLURM_COMMUNICATIONS_* and ESLURM_DB_CONNECTION.
+# slurm/slurm_errno.h: ESLURM_REST_EMPTY_RESULT; SLURM_COMMUNICATIONS_* and ESLURM_DB_CONNECTION; SLURM_ERROR, which
+# 22.05 gives without any reason where the controller gave it no jobs.
 _NOTHING_FOUND = 9003
 _UNREACHABLE = (*range(1800, 1900), 7000)
+_ERROR, _ASKS_CONTROLLER = -1, "slurm_load_"
 
 
 class Told(NamedTuple):
@@ -116,9 +118,14 @@ def _refuse_errors(others: Mapping[str, Any]) -> None:
     if first is None:
         return
     told = (first.get("description") or first.get("error") or first) if isinstance(first, dict) else first
-    if _number_of(first) in _UNREACHABLE:
+    if _is_unreachable(first):
         raise Unavailable(f"Slurm's daemon can't be reached: {excerpt(str(told))}.", code="slurm_unreachable")
     raise Invalid(f"Slurm says in it that something went wrong: {excerpt(str(told))}. Ask again.", code="source_error")
+
+
+def _is_unreachable(error: Any) -> bool:
+    number = _number_of(error)
+    return number in _UNREACHABLE or (number == _ERROR and str(error.get("source")).startswith(_ASKS_CONTROLLER))
 
 
 def _number_of(error: Any) -> float | None:

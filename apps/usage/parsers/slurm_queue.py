@@ -24,8 +24,8 @@ from apps.usage.parsers.slurm_json import (
 )
 from apps.usage.parsers.slurm_values import Tres, count_tasks, meaning_of_states, number_of, read_tres
 
-_JOBS = re.compile(rb'"jobs"\s*:\s*\[')
-_LISTED = re.compile(rb'"job_state"\s*:|"openapi\\?/v\d|"openapi\\?/slurmctld"|"squeue"|"last_backfill"\s*:')
+_JOBS = re.compile(rb'"jobs"\s*:\s*\[|"errors"\s*:\s*\[\s*\{')  # where Slurm refuses, the jobs are missing
+_LISTED = re.compile(rb'"job_state"\s*:|"openapi\\?/v\d|"openapi\\?/slurmctld"|["/]squeue"|"last_backfill"\s*:')
 _ACCOUNTED = re.compile(rb'"submission"\s*:')
 
 

@@ -73,7 +73,7 @@ def output_of(arguments: Sequence[str], *, time_zone: str, timeout_s: float, mos
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=environment(program, time_zone, os.environ),
+            env=environment(program, time_zone, os.environ, wants_json="--json" in arguments),
             cwd="/",
             start_new_session=True,
         ) as process:
@@ -95,14 +95,17 @@ def output_of(arguments: Sequence[str], *, time_zone: str, timeout_s: float, mos
     return kept
 
 
-def environment(program: str, time_zone: str, ours: Mapping[str, str]) -> dict[str, str]:
-    """An empty environment but for the variables that locate the scheduler."""
+def environment(program: str, time_zone: str, ours: Mapping[str, str], *, wants_json: bool = False) -> dict[str, str]:
+    """An empty environment but for the variables that locate the scheduler.
+
+    Times are seconds since 1970. In JSON they always are; there sacct 22.05 can't read its own -S in that format.
+    """
     return {
         "PATH": f"{Path(program).parent}:/usr/bin:/bin",
         "LC_ALL": "C.UTF-8",
         "HOME": "/",
         "TZ": time_zone,
-        "SLURM_TIME_FORMAT": "%s",
+        **({} if wants_json else {"SLURM_TIME_FORMAT": "%s"}),
         **{name: ours[name] for name in _PASSED_ON if name in ours},
     }
 

@@ -1,0 +1,106 @@
+"""Every request that the documentation writes as `METHOD /api/v1/… body` is sent on the sample grid as it stands."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from django.core.management import call_command
+from django.test import Client
+
+from apps.cli.stack.paths import REPOSITORY
+from apps.usage.parsers.registry import FORMATS
+from tests.worlds import AT
+
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+_BLOCK = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_REQUEST = re.compile(r"^(GET|POST|PUT|PATCH|DELETE)\s+(/api/v1/\S+)[^\S\n]*(.*(?:\n\[.*)?)$", re.MULTILINE)
+_PERIOD = {
+    "from=…": "from=2026-11-01T00:00:00Z",
+    "to=…": "to=2026-11-20T00:00:00Z",
+}  # the one placeholder of an address
+_SCOPES = ("policies:read", "priorities:read", "usage:write", "self:read")
+
+
+class Request(NamedTuple):
+    """body: JSON, "" where the page gives none."""
+
+    place: str
+    method: str
+    path: str
+    body: str
+
+
+def requests() -> Iterator[Request]:
+    for page in PAGES:
+        for block in _BLOCK.finditer(page.read_text(encoding="utf-8")):
+            for found in _REQUEST.finditer(block[1]):
+                method, path, rest = found.groups()
+                for placeholder, value in _PERIOD.items():
+                    path = path.replace(placeholder, value)
+                body = rest.strip() if rest.strip()[:1] in ("{", "[") else ""
+                yield Request(f"{page.name}: {method} {path}", method, path, body)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_requests_of_the_guides_are_answered(sample_grid: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+    client = Client(headers={"host": "127.0.0.1", "Authorization": f"Bearer {_token()}"})
+    asked = list(requests())
+    assert len(asked) > 8
+    wrong = []
+    for one in asked:
+        answer = client.generic(one.method, one.path, one.body, content_type="application/json")
+        text = b"".join(answer).decode(errors="replace")
+        # The number of a snapshot is an example; how an old one is answered is what the page says beneath it.
+        expected = 410 if "since=" in one.path else 200
+        if answer.status_code != expected:
+            wrong.append(f"{one.place} {one.body}\n  {answer.status_code}: {text[:500]}")
+        elif one.path.endswith("usage/records?source=umea-slurm"):
+            assert json.loads(text)["rejected"] == []
+    assert not wrong, "\n".join(wrong)
+
+
+def _token() -> str:
+    out = io.StringIO()
+    scopes = [word for scope in _SCOPES for word in ("--scope", scope)]
+    call_command("create_token", "--user", "admin", *scopes, stdout=out, stderr=io.StringIO())
+    return out.getvalue().strip()
+
+
+# --- Commands on files of the reader ----------------------------------------------------------------------------------
+_COMMAND = re.compile(r"^\.venv/bin/python manage\.py (.+)$", re.MULTILINE)
+_JOBS = [{"id": "a", "group": "/climate/seasonal", "benefit": 1}]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_commands_of_the_page_for_schedulers_run_as_they_stand(
+    sample_grid: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those outside of consoles: their files are the reader's, here made."""
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "log.swf.gz").write_bytes(gzip.compress(FORMATS["swf"].sample.encode()))
+    (tmp_path / "jobs.json").write_text(json.dumps(_JOBS))
+    text = (REPOSITORY / "docs/scheduler.md").read_text(encoding="utf-8")
+    typed = [line for block in _BLOCK.finditer(text) for line in _COMMAND.findall(block[1])]
+    assert len(typed) > 2
+    for line in typed:
+        said = ""
+        for command in line.split(" | "):
+            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(said.encode())))
+            said = _manage(command.removeprefix(".venv/bin/python manage.py "))
+        assert said, line
+
+
+def _manage(command: str) -> str:
+    out = io.StringIO()
+    call_command(*shlex.split(command), stdout=out, stderr=io.StringIO())
+    return out.getvalue()
