@@ -1,0 +1,88 @@
+"""Where orders and factors come from and reports go to: REST on a scheduler's host, services on the server's own."""
+
+import math
+from typing import Any, Dict, Optional, Sequence
+
+from agent.orders import Orders
+from agent.records import Account, Answer, LookUp, ServerFailure
+
+MOST_ACCOUNTS = 10_000  # a look-up
+
+
+class Source:
+    """Raises everywhere: ServerFailure with a message that says what to do."""
+
+    def orders(self) -> Orders:
+        raise NotImplementedError
+
+    def look_up(self, policy: str, accounts: Sequence[Dict[str, str]]) -> Any:
+        """The document of `POST policies/{policy}/priorities/lookup` for at most MOST_ACCOUNTS accounts."""
+        raise NotImplementedError
+
+    def report(self, report: Dict[str, Any]) -> Optional[int]:
+        """The revision of the orders that are valid now."""
+        raise NotImplementedError
+
+    def clock_offset_s(self) -> Optional[float]:
+        """By how much the server's clock is ahead of this host's; None: unknown."""
+        return None
+
+
+def look_up_all(source: Source, orders: Orders, accounts: Sequence[Account], group_field: str) -> LookUp:
+    """Every account once; the age is that of the oldest snapshot that answered."""
+    answers: Dict[Account, Answer] = {}
+    snapshot: Optional[int] = None
+    age_s = 0.0
+    for begin in range(0, len(accounts), MOST_ACCOUNTS):
+        part = accounts[begin : begin + MOST_ACCOUNTS]
+        document = source.look_up(orders.policy, [_asked(each, orders.namespace, group_field) for each in part])
+        found = read_look_up(part, document)
+        answers.update(found.answers)
+        snapshot, age_s = found.snapshot, max(age_s, found.age_s)
+    return LookUp(snapshot, age_s, answers)
+
+
+def read_look_up(accounts: Sequence[Account], document: Any) -> LookUp:
+    """Raises: ServerFailure where the document isn't the answer to these accounts."""
+    if not isinstance(document, dict):
+        raise _unreadable("it is no object")
+    snapshot, results = document.get("snapshot"), document.get("results")
+    age_s = _real(document.get("age_s"))
+    if isinstance(snapshot, bool) or not isinstance(snapshot, int):
+        raise _unreadable("snapshot is no number")
+    if age_s is None or age_s < 0:
+        raise _unreadable("age_s is no duration")
+    if not isinstance(results, list) or len(results) != len(accounts):
+        raise _unreadable("results aren't one for each account")
+    return LookUp(snapshot, age_s, dict(zip(accounts, map(_read_result, results))))
+
+
+def _read_result(result: Any) -> Answer:
+    if not isinstance(result, dict):
+        raise _unreadable("a result is no object")
+    entry, error = result.get("entry"), result.get("error")
+    factor = _real(result.get("factor"))
+    if factor is None or not 0 <= factor <= 1:
+        raise _unreadable("a factor isn't between 0 and 1")
+    if error is None and not isinstance(entry, str):
+        raise _unreadable("a result has neither entry nor error")
+    return Answer(entry if isinstance(entry, str) else None, factor, None if error is None else str(error))
+
+
+def _asked(account: Account, namespace: Optional[str], group_field: str) -> Dict[str, str]:
+    asked = {"user": account[0]}
+    if account[1]:
+        asked[group_field] = account[1]
+    if namespace is not None:
+        asked["namespace"] = namespace
+    return asked
+
+
+def _real(value: Any) -> Optional[float]:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def _unreadable(why: str) -> ServerFailure:
+    return ServerFailure(f"The server's look-up can't be read: {why}.")
