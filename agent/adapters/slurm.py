@@ -221,7 +221,7 @@ def _job(cells: List[str], row: Optional[PriorityRow], knob: str) -> Optional[Jo
         cpus=max(cpus, 0),
         submit_at=float(cells[8]) if cells[8].isdigit() and len(cells[8]) < 12 else None,
         is_held=priority == 0,
-        reason=shown(cells[12].strip(), 64),
+        reason=shown(cells[12].strip(), 100),
         priority=priority,
         terms=terms,
         current=_current(knob, priority, nice, row),
