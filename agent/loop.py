@@ -102,7 +102,7 @@ class Agent:
         report.n_pending = len(queue.jobs)
         if queue.skipped:
             report.error("unreadable", len(queue.skipped), queue.skipped[0])
-        frozen = planning.too_much_skipped(whole)
+        frozen = planning.too_much_damaged(whole)
         if frozen is None and (orders.partitions is not None or orders.canary_partition is not None):
             frozen = planning.unknown_partitions(orders, adapter.read_partitions())
         if frozen is not None:

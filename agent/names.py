@@ -4,7 +4,7 @@ import re
 import unicodedata
 
 JOB = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
-USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,127}\$?", re.ASCII)
+USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+\\-]{0,127}\$?", re.ASCII)  # a directory's are DOMAIN\user
 GROUP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+:/-]{0,127}", re.ASCII)
 PARTITION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+:-]{0,127}", re.ASCII)
 ARRAY_TASK = re.compile(r"[0-9][0-9,:%.-]{0,254}", re.ASCII)

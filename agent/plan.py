@@ -11,7 +11,7 @@ from agent.state import Table
 FEWEST_FOR_CHANGES = 20
 MOST_NAMED = 100
 # A listing in which more than one row of a hundred is damaged is not believed.
-MOST_SKIPPED = 0.01
+MOST_DAMAGED = 0.01
 
 
 class Plan(NamedTuple):
@@ -90,11 +90,11 @@ def unknown_partitions(orders: Orders, there: Sequence[str]) -> Optional[Frozen]
     return Frozen("scheduler_unreadable", detail.format(named, ", ".join(map(shown, sorted(there)[:10])) or "none"))
 
 
-def too_much_skipped(queue: Queue) -> Optional[Frozen]:
+def too_much_damaged(queue: Queue) -> Optional[Frozen]:
     n_rows = len(queue.jobs) + len(queue.skipped)
-    if len(queue.skipped) <= max(MOST_SKIPPED * n_rows, 5):
+    if queue.n_damaged <= max(MOST_DAMAGED * n_rows, 5):
         return None
-    detail = f"{len(queue.skipped)} of {n_rows} rows can't be read: {queue.skipped[0]}"
+    detail = f"{queue.n_damaged} of {n_rows} rows can't be read: {queue.skipped[0]}"
     return Frozen("scheduler_unreadable", detail)
 
 

@@ -34,6 +34,7 @@ class Queue(NamedTuple):
     known: "frozenset[str]"
     running: Dict[str, int]  # values that started jobs still have, where they disturb pending ones
     skipped: List[str]  # why a row was left out, one sentence each
+    n_damaged: int  # of these, rows that are no rows of this listing; the others have odd names alone
 
 
 class Answer(NamedTuple):

@@ -122,10 +122,12 @@ def parse_queue(text: str, knob: str, most_value: int) -> Queue:
     known = set()
     running: Dict[str, int] = {}
     skipped: List[str] = []
+    n_damaged = 0
     for row in _rows(text):
         number = row.get("JB_job_number", "")
         if not names.JOB.fullmatch(number):
             skipped.append(f"No job number: {shown(number)}")
+            n_damaged += 1
             continue
         known.add(number)
         if row["list"] == "running":
@@ -140,7 +142,7 @@ def parse_queue(text: str, knob: str, most_value: int) -> Queue:
             jobs.setdefault(number, job)
     for number in jobs:
         running.pop(number, None)  # what its pending tasks get is what its running tasks have
-    return Queue(list(jobs.values()), frozenset(known), running, skipped)
+    return Queue(list(jobs.values()), frozenset(known), running, skipped, n_damaged)
 
 
 def _job(row: Dict[str, str], knob: str) -> Union[Job, str]:

@@ -168,14 +168,17 @@ def parse_queue(text: str, priorities: Dict[str, PriorityRow], knob: str) -> Que
     jobs: Dict[str, Job] = {}
     known = set()
     skipped: List[str] = []
+    n_damaged = 0
     for line in text.splitlines():
         cells = line.split("|", 12)
         if len(cells) != 13:
             skipped.append(f"A row of squeue has {len(cells)} columns: {shown(line)}")
+            n_damaged += 1
             continue
         number, array, user, group = cells[0], cells[1], cells[3], cells[4]
         if not names.JOB.fullmatch(number) or not names.JOB.fullmatch(array):
             skipped.append(f"No job number: {shown(number)}")
+            n_damaged += 1
             continue
         known.add(number)
         known.add(array)
@@ -188,9 +191,10 @@ def parse_queue(text: str, priorities: Dict[str, PriorityRow], knob: str) -> Que
         job = _job(cells, priorities.get(number), knob)
         if job is None:
             skipped.append(f"Job {number}: priority, nice, or processors are no numbers")
+            n_damaged += 1
             continue
         jobs[number] = job
-    return Queue(list(jobs.values()), frozenset(known), {}, skipped)
+    return Queue(list(jobs.values()), frozenset(known), {}, skipped, n_damaged)
 
 
 def _wrong_name(user: str, group: str, partitions: str) -> Optional[str]:

@@ -11,17 +11,20 @@ import re
 import signal
 import sys
 import time
+from typing import Any
+
+Jobs = dict[str, dict[str, Any]]
 
 # The scheduler's environment is cleared by the agent, so the folder is found beside the program.
 HERE = os.path.dirname(os.path.abspath(sys.argv[0]))
 NAME = os.path.basename(sys.argv[0])
 
 
-def path(name):
+def path(name: str) -> str:
     return os.path.join(HERE, name)
 
 
-def load(name, default):
+def load(name: str, default: Any) -> Any:
     try:
         with open(path(name)) as file:
             return json.load(file)
@@ -29,13 +32,13 @@ def load(name, default):
         return default
 
 
-def save(name, content):
+def save(name: str, content: Any) -> None:
     with open(path(name) + ".new", "w") as file:
         json.dump(content, file)
     os.replace(path(name) + ".new", path(name))
 
 
-def main():
+def main() -> int:
     with open(path("calls.log"), "a") as log:
         log.write(json.dumps([NAME, *sys.argv[1:]]) + "\n")
     with open(path("calls.log")) as log:
@@ -51,22 +54,23 @@ def main():
     return status
 
 
-def reply():
+def reply() -> int:
     told = load("replies.json", {}).get(NAME)
     if told is None:
         jobs = load("jobs.json", {})
-        status = {"squeue": squeue, "sprio": sprio, "scontrol": scontrol, "qstat": qstat, "qalter": qalter}[NAME](jobs)
+        commands = {"squeue": squeue, "sprio": sprio, "scontrol": scontrol, "qstat": qstat, "qalter": qalter}
+        status = commands[NAME](jobs)
         save("jobs.json", jobs)
         return status
     if told.get("hang"):
         time.sleep(600)
     sys.stderr.write(told.get("err", ""))
     sys.stdout.write(told.get("out", ""))
-    return told.get("status", 0)
+    return int(told.get("status", 0))
 
 
 # --- Slurm
-def squeue(jobs):
+def squeue(jobs: Jobs) -> int:
     for number, job in jobs.items():
         priority = 0 if job.get("held") else job.get("fixed") or 1000 + job.get("site", 0) - job.get("nice", 0)
         cells = [number, number, job.get("tasks", "N/A"), job["user"], job["group"], job.get("partition", "batch")]
@@ -75,7 +79,7 @@ def squeue(jobs):
     return 0
 
 
-def sprio(jobs):
+def sprio(jobs: Jobs) -> int:
     shown = [(number, job) for number, job in jobs.items() if not job.get("held") and "state" not in job]
     for number, job in shown:
         site, nice = job.get("site", 0), job.get("nice", 0)
@@ -88,7 +92,7 @@ def sprio(jobs):
     return 0 if shown else 1
 
 
-def scontrol(jobs):
+def scontrol(jobs: Jobs) -> int:
     if sys.argv[1:] == ["--oneliner", "show", "partition"]:
         print("PartitionName=batch AllowGroups=ALL\nPartitionName=long AllowGroups=ALL")
         return 0
@@ -104,7 +108,7 @@ def scontrol(jobs):
     status = 0
     for number in numbers:
         if number not in jobs:
-            sys.stderr.write("Invalid job id specified for job %s\n" % number)
+            sys.stderr.write(f"Invalid job id specified for job {number}\n")
             status = 1
         elif jobs[number].get("refuses"):
             sys.stderr.write(jobs[number]["refuses"] + "\n")
@@ -118,7 +122,7 @@ def scontrol(jobs):
 
 
 # --- Grid Engine
-def qstat(jobs):
+def qstat(jobs: Jobs) -> int:
     print("<?xml version='1.0'?>\n<job_info>\n<queue_info>")
     print("".join(row(number, job) for number, job in jobs.items() if "state" in job))
     print("</queue_info>\n<job_info>")
@@ -127,28 +131,28 @@ def qstat(jobs):
     return 0
 
 
-def row(number, job):
+def row(number: str, job: dict[str, Any]) -> str:
     state = ("running", "r") if "state" in job else ("pending", "hqw" if job.get("held") else "qw")
     fields = {
         "JB_job_number": number, "JAT_prio": "0.5", "JB_name": "x", "JB_owner": job["user"], "JB_project": job["group"],
         "state": state[1], "JB_override_tickets": job.get("site", 0), "JB_priority": job.get("nice", 0), "slots": 2,
         "JB_submission_time": "2026-11-20T06:45:20",
     }  # fmt: skip
-    inside = "".join("<%s>%s</%s>" % (name, value, name) for name, value in fields.items())
-    return '<job_list state="%s">%s</job_list>\n' % (state[0], inside)
+    inside = "".join(f"<{name}>{value}</{name}>" for name, value in fields.items())
+    return f'<job_list state="{state[0]}">{inside}</job_list>\n'
 
 
-def qalter(jobs):
+def qalter(jobs: Jobs) -> int:
     key = {"-ot": "site", "-p": "nice"}[sys.argv[1]]
     status = 0
     for number in sys.argv[3].split(","):
         assert re.fullmatch("[0-9]+", number)
         if number not in jobs:
-            print('job "%s" does not exist' % number)
+            print(f'job "{number}" does not exist')
             status = 1
         else:
             jobs[number][key] = int(sys.argv[2])
-            print("root@head1 sets it of job %s to %s" % (number, sys.argv[2]))
+            print(f"root@head1 sets it of job {number} to {sys.argv[2]}")
     return status
 
 

@@ -93,7 +93,7 @@ class FakeSite:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def close(self) -> None:
         self._server.shutdown()
@@ -121,7 +121,7 @@ class FakeSite:
             return {"account": asked["user"], "entry": None, "factor": self.fallback, "error": "unmapped"}
         return {"account": asked["user"], "entry": f"/{group}/{asked['user']}", "factor": factor}
 
-    def _handler(site) -> type[BaseHTTPRequestHandler]:  # noqa: N805  the handler's own self is another
+    def _handler(site) -> type[BaseHTTPRequestHandler]:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
