@@ -23,7 +23,7 @@ from agent.loop import Agent, adapter_of, all_checks, hand_back
 from agent.names import shown
 from agent.orders import KNOBS
 from agent.records import Refused, Unreadable
-from agent.report import instant
+from agent.report import COUNTS, instant
 from agent.rest import Rest, read_token
 from agent.state import Table, lock, open_table
 
@@ -104,7 +104,7 @@ def _run(given: argparse.Namespace) -> int:
 def _say_pass(agent: Agent) -> int:
     document = agent.run_pass()
     jobs = document["jobs"]
-    print("{mode}: ".format(**document) + ", ".join(f"{jobs[name]} {name}" for name in jobs))
+    print("{mode}: ".format(**document) + ", ".join(f"{jobs[name]} {name}" for name in COUNTS))
     return FAILED if document["frozen"] or jobs["failed"] else DONE
 
 
@@ -147,7 +147,7 @@ def _status(given: argparse.Namespace) -> int:
         return FAILED
     jobs = last["jobs"]
     lines: List[str] = ["last pass {ended_at}, mode {mode}".format(**last)]
-    lines.append(", ".join(f"{jobs[name]} {name}" for name in jobs))
+    lines.append(", ".join(f"{jobs[name]} {name}" for name in COUNTS))
     lines.append(f"{len(table)} jobs have a value by {table.facts.get('knob') or 'no knob'}")
     if last["frozen"]:
         lines.append("nothing was sent ({code}): {detail}".format(**last["frozen"]))

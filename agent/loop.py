@@ -140,7 +140,7 @@ class Agent:
         self._table.intend(plan.due)
         self._table.save()
         if queue.running:
-            self._take_sent(report, adapter.hand_back(orders.knob, list(queue.running)))
+            self._take_problems(report, adapter.hand_back(orders.knob, list(queue.running)))
         sent = adapter.apply(orders.knob, plan.due)
         self._table.confirm(sent.done)
         self._table.forget(sent.gone)
@@ -152,7 +152,7 @@ class Agent:
         kept = (self._table.facts.get("kind"), self._table.facts.get("knob"))
         if len(self._table) and kept != (orders.kind, orders.knob):
             self._log(f"The knob changes from {kept[1]} to {orders.knob}: what was set is handed back first.")
-            self._take_sent(report, self._hand_back(orders))
+            self._take_problems(report, self._hand_back(orders))
 
     def _hand_back(self, orders: Orders) -> Sent:
         """By the kind and knob that the values were set with."""
@@ -161,6 +161,9 @@ class Agent:
 
     def _take_sent(self, report: Report, sent: Sent) -> None:
         report.n_sent += len(sent.done)
+        self._take_problems(report, sent)
+
+    def _take_problems(self, report: Report, sent: Sent) -> None:
         report.n_failed += sent.n_failed
         for code, (n, detail) in sent.problems.items():
             report.error(code, n, detail)
@@ -207,6 +210,8 @@ class Agent:
         if report.checks is not None:
             report.checks.append(check_names(orders, plan))
             report.checks.append(check_clocks(self._source.clock_offset_s(), queue, time.time()))
+            if orders.knob == "nice":
+                report.checks.append(check_floor(orders, queue))
 
     def _is_due(self, what: str, every_s: float) -> bool:
         now = time.monotonic()
@@ -252,6 +257,14 @@ def check_clocks(offset_s: Optional[float], queue: Queue, now: float) -> Finding
         found = f"{len(future)} jobs were submitted in the future, the first is {future[0]}."
         return Finding("clock", "warning", found, remedy)
     return Finding("clock", "ok", "The clocks agree." if offset_s is not None else "The server sends no time.", "")
+
+
+def check_floor(orders: Orders, queue: Queue) -> Finding:
+    """Slurm's priority is at least 1: where nice takes away more than the other terms give, all jobs are equal."""
+    low = [job.id for job in queue.jobs if not job.is_held and job.priority <= 1]
+    found = f"{len(low)} pending jobs have the lowest priority, 1."
+    remedy = f"PriorityWeightPartition={orders.weight:d} gives every job enough to take nice from."
+    return Finding("nice_floor", "error" if low else "ok", found, remedy)
 
 
 def adapter_of(kind: str, commands: Commands) -> Adapter:

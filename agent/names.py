@@ -13,6 +13,6 @@ MOST_DETAIL = 300  # characters
 
 
 def shown(text: str, most: int = 60) -> str:
-    """For a message: without control characters, cut."""
-    clean = "".join(c if unicodedata.category(c)[0] != "C" else "?" for c in text)
+    """For a message: on one line, without control characters, cut."""
+    clean = "".join(c if unicodedata.category(c)[0] != "C" else "?" for c in " ".join(text.splitlines()))
     return clean if len(clean) <= most else clean[: most - 1] + "…"

@@ -9,6 +9,8 @@ from agent.orders import Orders
 from agent.plan import Plan
 from agent.records import Finding, Frozen, Job, LookUp
 
+COUNTS = ("pending", "mapped", "unmapped", "due", "sent", "failed", "calls")
+
 
 class Report:
     """Filled while a pass goes on; what was not reached stays empty."""

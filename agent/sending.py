@@ -4,7 +4,7 @@ from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Sequenc
 
 from agent.records import Problem
 
-MOST_JOBS = 500  # a call
+MOST_JOBS = 200  # a call: a busy Slurm needs some milliseconds for each job of it
 MOST_CHARACTERS = 6000
 MOST_RETRIES = 200  # calls a pass that only look for the job at fault
 MOST_TIMEOUTS = 2

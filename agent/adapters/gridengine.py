@@ -148,7 +148,8 @@ def parse_queue(text: str, knob: str, most_value: int) -> Queue:
 def _job(row: Dict[str, str], knob: str) -> Union[Job, str]:
     """A job, or why its row is left out."""
     user, project = row.get("JB_owner", ""), row.get("JB_project", "")
-    partitions = tuple(each for each in row.get("hard_req_queue", "").split("\n") if each)
+    wanted = (each.partition("@")[0] for each in row.get("hard_req_queue", "").split("\n"))
+    partitions = tuple(shown(each, 128) for each in wanted if each)
     if not names.USER.fullmatch(user):
         return f"user {shown(user)!r}"
     if project and not names.GROUP.fullmatch(project):

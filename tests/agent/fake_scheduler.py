@@ -101,7 +101,7 @@ def scontrol(jobs: Jobs) -> int:
             sys.stdout.write(file.read())
         return 0
     if sys.argv[1] == "release":
-        numbers, key, value = sys.argv[2].split(","), "release", 0
+        numbers, key, value = sys.argv[2].split(","), "release", "0"
     else:
         numbers = sys.argv[2].partition("=")[2].split(",")
         key, _, value = sys.argv[3].partition("=")

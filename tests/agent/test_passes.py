@@ -302,14 +302,13 @@ def test_two_agents_never_work_with_one_table(place: Place) -> None:
 def test_the_state_of_a_full_disk_stops_the_agent_before_anything_is_sent(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from agent import state
     from agent.command_line import main
 
     def full(_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setenv("PATH", f"{place.scheduler.folder}:{os.environ['PATH']}")
-    monkeypatch.setattr(state.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     assert main(place.arguments("run", "--once")) == 1
     assert updates(place) == []
     assert "No space left on device" in place.site.reports[0]["frozen"]["detail"]
