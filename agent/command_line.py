@@ -19,6 +19,7 @@ from typing import List, Optional, Sequence
 
 from agent import VERSION
 from agent.commands import Commands
+from agent.first_values import FirstValues
 from agent.loop import Agent, adapter_of, all_checks, hand_back
 from agent.names import shown
 from agent.orders import KNOBS
@@ -58,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--once", action="store_true", help="one pass")
     run.add_argument("--dry-run", action="store_true", help="compute and print, send nothing to scheduler or site")
     run.add_argument("--accept-changes", action="store_true", help="the first pass may change any number of values")
+    run.add_argument("--first-values", metavar="FILE", help="for a submit script: the value of each account's next job")
     run.set_defaults(command=_run)
     check = commands.add_parser("check", help="say what in the scheduler's configuration is in the way")
     check.set_defaults(command=_check)
@@ -89,6 +91,7 @@ def _run(given: argparse.Namespace) -> int:
             log=_log,
             dry_run=given.dry_run,
             accept_changes=given.accept_changes,
+            first_values=FirstValues(given.first_values) if given.first_values else None,
         )
         if given.once or given.dry_run:
             return _say_pass(agent)

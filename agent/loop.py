@@ -4,11 +4,13 @@ import threading
 import time
 from typing import Any, Callable, Dict, List, Optional
 
+from agent import first_values
 from agent import plan as planning
 from agent.adapters import Adapter, Config
 from agent.adapters.gridengine import GridEngine
 from agent.adapters.slurm import Slurm
 from agent.commands import Commands
+from agent.first_values import FirstValues
 from agent.orders import Orders
 from agent.records import Finding, Frozen, Queue, Refused, ServerFailure, Unreadable
 from agent.report import Report, queue_rows
@@ -36,6 +38,7 @@ class Agent:
         log: Log,
         dry_run: bool = False,
         accept_changes: bool = False,
+        first_values: Optional[FirstValues] = None,
     ) -> None:
         self._source = source
         self._commands = commands
@@ -44,6 +47,7 @@ class Agent:
         self._log = log
         self._dry_run = dry_run
         self._accept_changes = accept_changes
+        self._first_values = first_values
         self._config: Optional[Config] = None
         self._last: Dict[str, float] = {}
         self._every_s = ALONE_EVERY_S
@@ -126,6 +130,7 @@ class Agent:
         elif orders.sends and not self._dry_run:
             self._send(report, orders, adapter, queue, plan)
             self._accept_changes = False
+            self._write_first_values(orders, queue, plan)
         if not orders.sends:
             self._table.facts["was_sending"] = False
         if self._is_due("queue", QUEUE_EVERY_S):
@@ -146,6 +151,18 @@ class Agent:
         self._table.forget(sent.gone)
         self._take_sent(report, sent)
         self._table.save()
+
+    def _write_first_values(self, orders: Orders, queue: Queue, plan: planning.Plan) -> None:
+        """For a submit script, which knows no partitions and no subtree: in mode on, for the whole of the queue."""
+        if self._first_values is None:
+            return
+        whole = orders.mode == "on" and orders.partitions is None and orders.subtree == "/"
+        values = {job.account: plan.values[job.id] for job in queue.jobs if job.id in plan.values} if whole else {}
+        self._table.facts["first_values"] = self._first_values.path
+        try:
+            self._first_values.update(values, time.time())
+        except OSError as error:
+            self._log(f"{self._first_values.path} can't be written: {error.strerror}.")
 
     def _change_knob(self, report: Report, orders: Orders, adapter: Adapter) -> None:
         """What another knob was set to is handed back first: two knobs would count twice."""
@@ -226,6 +243,8 @@ def hand_back(adapter: Adapter, table: Table, knob: str) -> Sent:
     queue = adapter.read_queue(knob, 0)
     ours = table.jobs()
     jobs = adapter.to_hand_back(knob, queue, ours)
+    if table.facts.get("first_values"):
+        first_values.write(str(table.facts.pop("first_values")), {}, 0.0)
     sent = adapter.hand_back(knob, jobs)
     table.forget(sent.done)
     table.forget(sent.gone)

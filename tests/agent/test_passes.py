@@ -265,6 +265,24 @@ def test_orders_to_hand_back_do_it_once(place: Place) -> None:
     assert updates(place) == []
 
 
+def test_a_submit_script_finds_the_value_of_an_accounts_next_job(place: Place) -> None:
+    file = place.folder / "first-values"
+    place.run("run", "--first-values", str(file))
+    head, *lines = file.read_text().splitlines()
+    assert head.startswith("# 1")
+    assert lines == ["ann|physics|25000", "bob|physics|50000", "cat|bio|100000"]
+    assert file.stat().st_mode & 0o777 == 0o644
+    place.run("hand-back")
+    assert file.read_text() == "# 0\n", "scripts leave a file of that age alone"
+
+
+def test_a_submit_script_gets_nothing_that_part_of_the_queue_alone_should_have(place: Place) -> None:
+    file = place.folder / "first-values"
+    place.site.order(mode="canary", canary_partition="long")
+    place.run("run", "--first-values", str(file))
+    assert len(file.read_text().splitlines()) == 1
+
+
 def test_status_says_what_the_last_pass_did(place: Place) -> None:
     assert place.run("status").returncode == 1
     place.run()
