@@ -79,7 +79,7 @@ class Agent:
             report.freeze(Frozen("scheduler_unreadable", str(error)))
         except OSError as error:
             self._config = None
-            detail = f"The agent's table can't be written: {error.strerror}. Nothing was sent after that."
+            detail = f"The agent's table can't be written: {error}. Nothing was sent after that."
             report.freeze(Frozen("scheduler_unreadable", detail))
         return self._finish(report, calls_before, is_sent=not self._dry_run)
 
@@ -107,7 +107,7 @@ class Agent:
         if queue.skipped:
             report.error("unreadable", len(queue.skipped), queue.skipped[0])
         frozen = planning.too_much_damaged(whole)
-        if frozen is None and (orders.partitions is not None or orders.canary_partition is not None):
+        if frozen is None and planning.named_partitions(orders):
             frozen = planning.unknown_partitions(orders, adapter.read_partitions())
         if frozen is not None:
             report.freeze(frozen)
@@ -136,8 +136,14 @@ class Agent:
         if self._is_due("queue", QUEUE_EVERY_S):
             report.queue = queue_rows(queue.jobs, plan.values)
         if self._is_due("values", VALUES_EVERY_S):
-            report.values = adapter.read_values()
+            self._read_values(report, adapter)
         self._add_checks(report, orders, queue, plan)
+
+    def _read_values(self, report: Report, adapter: Adapter) -> None:
+        try:
+            report.values = adapter.read_values()
+        except Unreadable as error:
+            report.error("unreadable", 1, str(error))
 
     def _send(self, report: Report, orders: Orders, adapter: Adapter, queue: Queue, plan: planning.Plan) -> None:
         """Intended values are on disk before the first call, so that everything that was touched can be handed back."""

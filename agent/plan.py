@@ -79,10 +79,14 @@ def is_sent(orders: Orders, job: Job) -> bool:
     return orders.mode != "canary" or orders.canary_partition in job.partitions
 
 
+def named_partitions(orders: Orders) -> List[str]:
+    canary = [orders.canary_partition] if orders.mode == "canary" and orders.canary_partition else []
+    return [*(orders.partitions or ()), *canary]
+
+
 def unknown_partitions(orders: Orders, there: Sequence[str]) -> Optional[Frozen]:
     """A renamed partition would silently take its jobs out of the orders."""
-    wanted = [*(orders.partitions or ()), *([orders.canary_partition] if orders.canary_partition else [])]
-    missing = sorted({name for name in wanted if name not in there})
+    missing = sorted(set(named_partitions(orders)) - set(there))
     if not missing:
         return None
     detail = "The scheduler has no partition {}: it has {}. Change the partitions of this scheduler."

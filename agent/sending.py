@@ -67,12 +67,10 @@ class _Sender:
         self.sent.problems[problem.code] = (n + len(jobs), detail)
 
 
-def send_all(due: Iterable[Tuple[str, int]], send: Send, stops: Callable[[], bool] = lambda: False) -> Sent:
+def send_all(due: Iterable[Tuple[str, int]], send: Send) -> Sent:
     """`due` in the order in which it is sent: neighbours with the same value share a call."""
     sender = _Sender(send)
     for value, jobs in groups(due):
-        if stops():
-            break
         sender.group(value, jobs)
     return sender.sent
 

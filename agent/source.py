@@ -1,7 +1,7 @@
 """Where orders and factors come from and reports go to: REST on a scheduler's host, services on the server's own."""
 
 import math
-from typing import Any, Dict, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 from agent.orders import Orders
 from agent.records import Account, Answer, LookUp, ServerFailure
@@ -33,8 +33,7 @@ def look_up_all(source: Source, orders: Orders, accounts: Sequence[Account], gro
     answers: Dict[Account, Answer] = {}
     snapshot: Optional[int] = None
     age_s = 0.0
-    for begin in range(0, len(accounts), MOST_ACCOUNTS):
-        part = accounts[begin : begin + MOST_ACCOUNTS]
+    for part in parts_of(accounts):
         document = source.look_up(orders.policy, [_asked(each, orders.namespace, group_field) for each in part])
         found = read_look_up(part, document)
         answers.update(found.answers)
@@ -42,8 +41,24 @@ def look_up_all(source: Source, orders: Orders, accounts: Sequence[Account], gro
     return LookUp(snapshot, age_s, answers)
 
 
+def parts_of(accounts: Sequence[Account]) -> List[List[Account]]:
+    """Look-ups in which each user is there once: answers name the user, and not always the rest of what was asked."""
+    rounds: List[List[Account]] = []
+    n_seen: Dict[str, int] = {}
+    for account in accounts:
+        place = n_seen.get(account[0], 0)
+        n_seen[account[0]] = place + 1
+        if place == len(rounds):
+            rounds.append([])
+        rounds[place].append(account)
+    return [each[begin : begin + MOST_ACCOUNTS] for each in rounds for begin in range(0, len(each), MOST_ACCOUNTS)]
+
+
 def read_look_up(accounts: Sequence[Account], document: Any) -> LookUp:
-    """Raises: ServerFailure where the document isn't the answer to these accounts."""
+    """Of an account with several entries the first answer counts, the best.
+
+    Raises: ServerFailure where the document isn't the answer to these accounts, each user once.
+    """
     if not isinstance(document, dict):
         raise _unreadable("it is no object")
     snapshot, results = document.get("snapshot"), document.get("results")
@@ -52,14 +67,17 @@ def read_look_up(accounts: Sequence[Account], document: Any) -> LookUp:
         raise _unreadable("snapshot is no number")
     if age_s is None or age_s < 0:
         raise _unreadable("age_s is no duration")
-    if not isinstance(results, list) or len(results) != len(accounts):
-        raise _unreadable("results aren't one for each account")
-    return LookUp(snapshot, age_s, dict(zip(accounts, map(_read_result, results))))
+    if not isinstance(results, list) or not all(isinstance(result, dict) for result in results):
+        raise _unreadable("results are no list of objects")
+    answers: Dict[str, Answer] = {}
+    for result in results:
+        answers.setdefault(str(result.get("account")), _read_result(result))
+    if set(answers) != {user for user, _ in accounts}:
+        raise _unreadable("results aren't of the accounts that were asked for")
+    return LookUp(snapshot, age_s, {account: answers[account[0]] for account in accounts})
 
 
-def _read_result(result: Any) -> Answer:
-    if not isinstance(result, dict):
-        raise _unreadable("a result is no object")
+def _read_result(result: Dict[str, Any]) -> Answer:
     entry, error = result.get("entry"), result.get("error")
     factor = _real(result.get("factor"))
     if factor is None or not 0 <= factor <= 1:

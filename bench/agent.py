@@ -86,7 +86,10 @@ class Site(Source):
         return read_orders(ORDERS)
 
     def look_up(self, policy: str, accounts: Sequence[dict[str, str]]) -> Any:
-        results = [{"entry": "/x", "factor": 0.5 + int(each["user"][4:]) / (2 * N_ACCOUNTS)} for each in accounts]
+        results = [
+            {"account": each["user"], "entry": "/x", "factor": 0.5 + int(each["user"][4:]) / (2 * N_ACCOUNTS)}
+            for each in accounts
+        ]
         return {"snapshot": 1, "age_s": 1.0, "results": results}
 
     def report(self, report: dict[str, Any]) -> int | None:

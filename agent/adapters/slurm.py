@@ -23,6 +23,7 @@ _TERMS = ("age", "assoc", "fairshare", "jobsize", "partition", "qos", "nice")
 _KEYS = {"sitefactor": "sitefactor", "nice": "nice", "priority": "priority"}
 MEASURED = ((20, 11), (25, 11))  # releases whose commands take and print what is used here
 MOST_VALUES = 50_000
+_NO_ACCOUNT = ("", "(null)", "N/A")  # of a site without accounting
 _NO_PRIORITIES = "Unable to find jobs matching"
 _GONE = ("already finished", "Invalid job id", "Job/step already completing or completed")
 _DENIED = ("permission denied", "Access/permission", "Permission denied", "Invalid user id")
@@ -175,7 +176,8 @@ def parse_queue(text: str, priorities: Dict[str, PriorityRow], knob: str) -> Que
             skipped.append(f"A row of squeue has {len(cells)} columns: {shown(line)}")
             n_damaged += 1
             continue
-        number, array, user, group = cells[0], cells[1], cells[3], cells[4]
+        number, array, user = cells[0], cells[1], cells[3]
+        cells[4] = group = "" if cells[4] in _NO_ACCOUNT else cells[4]
         if not names.JOB.fullmatch(number) or not names.JOB.fullmatch(array):
             skipped.append(f"No job number: {shown(number)}")
             n_damaged += 1
@@ -200,7 +202,7 @@ def parse_queue(text: str, priorities: Dict[str, PriorityRow], knob: str) -> Que
 def _wrong_name(user: str, group: str, partitions: str) -> Optional[str]:
     if not names.USER.fullmatch(user):
         return f"user {shown(user)!r}"
-    if not names.GROUP.fullmatch(group):
+    if group and not names.GROUP.fullmatch(group):
         return f"account {shown(group)!r}"
     if not all(names.PARTITION.fullmatch(each) for each in partitions.split(",")):
         return f"partition {shown(partitions)!r}"

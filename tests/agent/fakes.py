@@ -87,6 +87,7 @@ class FakeSite:
         self.factors: dict[tuple[str, str], float] = {}
         self.age_s = 5.0
         self.fallback = 0.5
+        self.in_two_places: set[str] = set()
         self.reports: list[dict[str, Any]] = []
         self.requests: list[tuple[str, str, dict[str, str]]] = []
         self.statuses: list[int] = []  # of the next requests, in place of an answer
@@ -108,18 +109,22 @@ class FakeSite:
         if path == f"/api/v1/schedulers/{self.orders['name']}/orders":
             return self.orders
         if path == f"/api/v1/policies/{self.orders['policy']}/priorities/lookup":
-            return {"snapshot": 812, "age_s": self.age_s, "results": [self._result(each) for each in body["accounts"]]}
+            results = [result for each in body["accounts"] for result in self._results(each)]
+            return {"snapshot": 812, "age_s": self.age_s, "results": results}
         if path == f"/api/v1/schedulers/{self.orders['name']}/passes":
             self.reports.append(body)
             return {"orders_revision": self.orders["revision"]}
         return None
 
-    def _result(self, asked: dict[str, str]) -> dict[str, Any]:
+    def _results(self, asked: dict[str, str]) -> list[dict[str, Any]]:
+        """As the real one: the group and the namespace are repeated, the project isn't; several entries, best first."""
         group = asked.get("group", asked.get("project", ""))
         factor = self.factors.get((asked["user"], group))
+        about = {"account": asked["user"], **{name: asked[name] for name in ("group", "namespace") if name in asked}}
         if factor is None:
-            return {"account": asked["user"], "entry": None, "factor": self.fallback, "error": "unmapped"}
-        return {"account": asked["user"], "entry": f"/{group}/{asked['user']}", "factor": factor}
+            return [{**about, "entry": None, "factor": self.fallback, "error": "unmapped"}]
+        more = [{**about, "entry": f"/more/{asked['user']}", "factor": 0.0}] * (asked["user"] in self.in_two_places)
+        return [{**about, "entry": f"/{group}/{asked['user']}", "factor": factor}, *more]
 
     def _handler(site) -> type[BaseHTTPRequestHandler]:
         class Handler(BaseHTTPRequestHandler):

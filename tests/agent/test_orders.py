@@ -9,7 +9,7 @@ import pytest
 
 from agent.orders import BOUNDS, KNOBS, read_orders, value_of
 from agent.records import Answer, ServerFailure
-from agent.source import read_look_up
+from agent.source import parts_of, read_look_up
 from tests.agent.fakes import ORDERS
 
 
@@ -67,11 +67,11 @@ def test_every_knob_has_bounds_and_a_value_outside_of_them_is_refused() -> None:
 
 
 ANN, BOB = ("ann", "physics"), ("bob", "")
-GOOD = {"entry": "/physics/ann", "factor": 0.5}
+GOOD = {"account": "ann", "entry": "/physics/ann", "factor": 0.5}
 
 
 def test_a_look_up_is_read_in_the_order_of_the_accounts() -> None:
-    unmapped = {"entry": None, "factor": 1, "error": "unmapped"}
+    unmapped = {"account": "bob", "entry": None, "factor": 1, "error": "unmapped"}
     found = read_look_up([ANN, BOB], {"snapshot": 8, "age_s": 1.5, "results": [GOOD, unmapped]})
     assert found.answers == {ANN: Answer("/physics/ann", 0.5, None), BOB: Answer(None, 1.0, "unmapped")}
     assert (found.snapshot, found.age_s) == (8, 1.5)
@@ -81,10 +81,26 @@ def test_a_look_up_is_read_in_the_order_of_the_accounts() -> None:
     "change",
     [
         {"snapshot": None}, {"snapshot": True}, {"age_s": -1}, {"age_s": "5"}, {"age_s": float("nan")}, {"results": []},
-        {"results": [GOOD, GOOD]}, {"results": None}, {"results": ["x"]}, {"results": [{"factor": 0.5}]},
+        {"results": [{**GOOD, "account": "eve"}]}, {"results": None}, {"results": ["x"]},
+        {"results": [{"factor": 0.5}]},
         *({"results": [{**GOOD, "factor": factor}]} for factor in (1.1, -0.1, None, "1", float("inf"), True)),
     ],
 )  # fmt: skip
 def test_a_look_up_that_makes_no_sense_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ServerFailure, match="look-up can't be read"):
         read_look_up([ANN], {"snapshot": 8, "age_s": 1.5, "results": [GOOD], **change})
+
+
+def test_of_several_entries_the_best_counts_which_comes_first() -> None:
+    second = {**GOOD, "entry": "/bio/ann", "factor": 0.1}
+    other = {**GOOD, "account": "bob", "entry": "/bob"}
+    found = read_look_up([ANN, BOB], {"snapshot": 8, "age_s": 1.5, "results": [GOOD, second, other]})
+    assert {account: answer.entry for account, answer in found.answers.items()} == {ANN: "/physics/ann", BOB: "/bob"}
+
+
+def test_a_user_is_asked_for_once_a_look_up() -> None:
+    accounts = [(f"u{n}", group) for n in range(10_001) for group in ("a", "b", "c")[: 1 + n % 2]]
+    parts = parts_of(accounts)
+    assert sorted(account for part in parts for account in part) == sorted(accounts)
+    assert [len(part) for part in parts] == [10_000, 1, 5_000]
+    assert all(len({user for user, _ in part}) == len(part) for part in parts)

@@ -167,6 +167,14 @@ def test_an_unmapped_account_gets_the_fallback_factor_and_is_named(place: Place)
     assert place.site.reports[0]["unmapped"] == [{"user": "cat", "group": "bio", "jobs": 1}]
 
 
+def test_users_with_several_entries_and_several_groups_keep_their_own_factors(place: Place) -> None:
+    place.scheduler.jobs |= {"15": {"user": "ann", "group": "bio"}, "16": {"user": "bob", "group": "(null)"}}
+    place.site.factors |= {("ann", "bio"): 0.75, ("bob", ""): 0.125}
+    place.site.in_two_places = {"ann", "cat"}
+    place.run()
+    assert place.scheduler.values() == {**VALUES, "15": 75000, "16": 12500}
+
+
 def test_a_job_that_ended_meanwhile_is_no_failure_and_the_others_of_its_call_arrive(place: Place) -> None:
     place.scheduler.jobs = {str(n): {"user": "ann", "group": "physics"} for n in range(1, 41)}
     jobs = place.scheduler.jobs
