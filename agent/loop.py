@@ -39,6 +39,7 @@ class Agent:
         dry_run: bool = False,
         accept_changes: bool = False,
         first_values: Optional[FirstValues] = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._source = source
         self._commands = commands
@@ -48,6 +49,7 @@ class Agent:
         self._dry_run = dry_run
         self._accept_changes = accept_changes
         self._first_values = first_values
+        self._clock = clock
         self._config: Optional[Config] = None
         self._last: Dict[str, float] = {}
         self._every_s = ALONE_EVERY_S
@@ -61,7 +63,7 @@ class Agent:
 
     def run_pass(self) -> Dict[str, Any]:
         """The report, which is also sent; sent or not, it is kept for `status`."""
-        report = Report(new_pass_id(), self._host, time.time())
+        report = Report(new_pass_id(), self._host, self._clock())
         calls_before = self._commands.n_calls
         try:
             report.orders = orders = self._source.orders()
@@ -166,7 +168,7 @@ class Agent:
         values = {job.account: plan.values[job.id] for job in queue.jobs if job.id in plan.values} if whole else {}
         self._table.facts["first_values"] = self._first_values.path
         try:
-            self._first_values.update(values, time.time())
+            self._first_values.update(values, self._clock())
         except OSError as error:
             self._log(f"{self._first_values.path} can't be written: {error.strerror}.")
 
@@ -193,7 +195,7 @@ class Agent:
 
     def _finish(self, report: Report, calls_before: int, is_sent: bool) -> Dict[str, Any]:
         report.n_calls = self._commands.n_calls - calls_before
-        document = report.document(time.time())
+        document = report.document(self._clock())
         if report.frozen is not None:
             self._log(f"Nothing is sent ({report.frozen.code}): {report.frozen.detail}")
         for error in document["errors"]:
@@ -232,7 +234,7 @@ class Agent:
     def _add_checks(self, report: Report, orders: Orders, queue: Queue, plan: planning.Plan) -> None:
         if report.checks is not None:
             report.checks.append(check_names(orders, plan))
-            report.checks.append(check_clocks(self._source.clock_offset_s(), queue, time.time()))
+            report.checks.append(check_clocks(self._source.clock_offset_s(), queue, self._clock()))
             if orders.knob == "nice":
                 report.checks.append(check_floor(orders, queue))
 
