@@ -54,7 +54,7 @@ def test_a_site_orders_and_its_factors_arrive_in_the_scheduler(
     agent.run_pass()
     assert told == []
     values = scheduler.values()
-    served = store.load("grid")
+    served = store.newest("grid")
     factors = {line["account"]: line["factor"] for line in served.every_leaf()}
     assert values == {
         "1": round(100_000 * factors["alice"]),
