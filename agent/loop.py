@@ -117,7 +117,7 @@ class Agent:
 
     def _steer(self, report: Report, orders: Orders, adapter: Adapter, queue: Queue) -> None:
         accounts = sorted({job.account for job in queue.jobs})
-        report.looked_up = looked_up = look_up_all(self._source, orders, accounts, adapter.group_field)
+        report.looked_up = looked_up = look_up_all(self._source, orders, accounts, adapter.names_of)
         differ = self._table.compare({job.id: job.current for job in queue.jobs if job.current is not None})
         if differ:
             self._log(f"{differ} values were changed in the scheduler since they were set; they are set again.")

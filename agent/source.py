@@ -1,12 +1,13 @@
 """Where orders and factors come from and reports go to: REST on a scheduler's host, services on the server's own."""
 
 import math
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from agent.orders import Orders
 from agent.records import Account, Answer, LookUp, ServerFailure
 
 MOST_ACCOUNTS = 10_000  # a look-up
+NamesOf = Callable[[Account], Dict[str, str]]
 
 
 class Source:
@@ -28,13 +29,13 @@ class Source:
         return None
 
 
-def look_up_all(source: Source, orders: Orders, accounts: Sequence[Account], group_field: str) -> LookUp:
-    """Every account once; the age is that of the oldest snapshot that answered."""
+def look_up_all(source: Source, orders: Orders, accounts: Sequence[Account], names_of: NamesOf) -> LookUp:
+    """Every account once; the age is that of the oldest snapshot that answered. names_of: as the site names it."""
     answers: Dict[Account, Answer] = {}
     snapshot: Optional[int] = None
     age_s = 0.0
     for part in parts_of(accounts):
-        document = source.look_up(orders.policy, [_asked(each, orders.namespace, group_field) for each in part])
+        document = source.look_up(orders.policy, [_asked(names_of(each), orders.namespace) for each in part])
         found = read_look_up(part, document)
         answers.update(found.answers)
         snapshot, age_s = found.snapshot, max(age_s, found.age_s)
@@ -87,13 +88,8 @@ def _read_result(result: Dict[str, Any]) -> Answer:
     return Answer(entry if isinstance(entry, str) else None, factor, None if error is None else str(error))
 
 
-def _asked(account: Account, namespace: Optional[str], group_field: str) -> Dict[str, str]:
-    asked = {"user": account[0]}
-    if account[1]:
-        asked[group_field] = account[1]
-    if namespace is not None:
-        asked["namespace"] = namespace
-    return asked
+def _asked(names: Dict[str, str], namespace: Optional[str]) -> Dict[str, str]:
+    return names if namespace is None else {**names, "namespace": namespace}
 
 
 def _real(value: Any) -> Optional[float]:

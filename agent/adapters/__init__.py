@@ -3,7 +3,7 @@
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from agent.commands import Commands
-from agent.records import Finding, Queue
+from agent.records import Account, Finding, Queue
 from agent.sending import Sent
 
 Config = Dict[str, str]
@@ -12,10 +12,12 @@ Config = Dict[str, str]
 class Adapter:
     """What the loop asks of a scheduler. Raises everywhere: Unreadable where the scheduler gives no answer."""
 
-    group_field = "group"  # what a look-up calls the second part of an account
-
     def __init__(self, commands: Commands) -> None:
         self.commands = commands
+
+    def names_of(self, account: Account) -> Dict[str, str]:
+        """The account as a look-up names it, without empty names."""
+        raise NotImplementedError
 
     def read_queue(self, knob: str, most_value: int) -> Queue:
         raise NotImplementedError

@@ -4,10 +4,12 @@ Override tickets count relative to the largest of all jobs, started ones include
 a started job that has more than the present weight is cleared. A job without a value is at the bottom.
 """
 
+import grp
 import os
 import pwd
 import re
 import time
+from functools import lru_cache
 from typing import Dict, List, Optional, Sequence, Tuple, Union
 from xml.parsers import expat
 
@@ -15,7 +17,7 @@ from agent import names
 from agent.adapters import Adapter, Config
 from agent.commands import Output, TimedOut, first_line
 from agent.names import shown
-from agent.records import Finding, Job, Problem, Queue, Unreadable
+from agent.records import Account, Finding, Job, Problem, Queue, Unreadable
 from agent.sending import Sent, send_all
 
 _OPTIONS = {"override_tickets": "-ot", "priority": "-p"}
@@ -32,7 +34,11 @@ _TICKETS = ("weight_tickets_functional", "weight_tickets_share")
 
 
 class GridEngine(Adapter):
-    group_field = "project"
+    def names_of(self, account: Account) -> Dict[str, str]:
+        """With the user's group, which the accounting file has and qstat hasn't."""
+        user, project = account
+        found = {"user": user, "group": primary_group(user), "project": project}
+        return {name: value for name, value in found.items() if value}
 
     def read_queue(self, knob: str, most_value: int) -> Queue:
         listing = self.commands.read(["qstat", "-xml", "-ext", "-urg", "-pri", "-r", "-s", "pr", "-u", "*"])
@@ -94,6 +100,16 @@ class GridEngine(Adapter):
             return Problem("timeout", str(error))
         except Unreadable as error:
             return Problem("unreadable", str(error))
+
+
+@lru_cache(maxsize=100_000)
+def primary_group(user: str) -> str:
+    """Empty where this host doesn't know the user."""
+    try:
+        group = grp.getgrgid(pwd.getpwnam(user).pw_gid).gr_name
+    except KeyError:
+        return ""
+    return group if names.GROUP.fullmatch(group) else ""
 
 
 def problem_of(output: Output) -> Optional[Problem]:

@@ -13,7 +13,7 @@ from agent import names
 from agent.adapters import Adapter, Config
 from agent.commands import Output, TimedOut, first_line
 from agent.names import shown
-from agent.records import Finding, Job, Problem, Queue, Unreadable
+from agent.records import Account, Finding, Job, Problem, Queue, Unreadable
 from agent.sending import Sent, send_all
 
 QUEUE_COLUMNS = "%A|%F|%K|%u|%a|%P|%q|%C|%V|%T|%Q|%y|%r"
@@ -31,6 +31,9 @@ _DENIED = ("permission denied", "Access/permission", "Permission denied", "Inval
 
 class Slurm(Adapter):
     _cluster = ""
+
+    def names_of(self, account: Account) -> Dict[str, str]:
+        return {name: value for name, value in zip(("user", "group"), account) if value}
 
     def read_queue(self, knob: str, most_value: int) -> Queue:
         argv = ["squeue", "--noheader", "--all", "--local", "--states=" + _UNFINISHED, "--format=" + QUEUE_COLUMNS]

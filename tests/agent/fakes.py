@@ -118,7 +118,7 @@ class FakeSite:
 
     def _results(self, asked: dict[str, str]) -> list[dict[str, Any]]:
         """As the real one: the group and the namespace are repeated, the project isn't; several entries, best first."""
-        group = asked.get("group", asked.get("project", ""))
+        group = asked.get("project", asked.get("group", ""))
         factor = self.factors.get((asked["user"], group))
         about = {"account": asked["user"], **{name: asked[name] for name in ("group", "namespace") if name in asked}}
         if factor is None:

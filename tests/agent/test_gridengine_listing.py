@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.adapters import gridengine
-from agent.commands import Output
+from agent.commands import Commands, Output
 from agent.records import Unreadable
 
 
@@ -103,3 +103,10 @@ def test_what_qalter_says_is_told_apart(said: str, code: str) -> None:
     problem = gridengine.problem_of(Output(1, said + "\n", ""))
     assert problem is not None
     assert problem.code == code
+
+
+def test_a_look_up_has_the_group_that_this_host_knows() -> None:
+    gridengine.primary_group.cache_clear()
+    names_of = gridengine.GridEngine(Commands()).names_of
+    assert names_of(("root", "px")) == {"user": "root", "group": "root", "project": "px"}
+    assert names_of(("nobody-here", "")) == {"user": "nobody-here"}

@@ -16,6 +16,8 @@ from agent.loop import Agent
 from agent.rest import Rest
 from agent.state import open_table
 from apps.accounts.actor import SYSTEM
+from apps.mapping.rules.rule import Rule
+from apps.mapping.services import set_rules
 from apps.policies.services import change_settings, publish_document
 from apps.priorities.serving import store
 from tests.api.small_site import AT, TREE, Site
@@ -27,7 +29,7 @@ services = pytest.importorskip("apps.schedulers.services")
 pytestmark = [pytest.mark.schedulers, pytest.mark.django_db]
 
 USERS = {"alice": "physics", "bob": "physics", "carol": "biology"}
-OPERATORS = ("relative", "absolute", "sigmoid-2")
+OPERATORS = ("absolute", "sigmoid-2", "combined", "relative")
 
 
 @pytest.fixture(autouse=True)
@@ -73,6 +75,15 @@ def share_of_biology(site: Site, shares: int) -> None:
     tree["children"][1]["shares"] = shares
     publish_document(policy_slug="grid", document={"root": tree}, reason="x", at=AT, actor=SYSTEM)
     site.recompute()
+
+
+def map_projects(site: Site) -> None:
+    """qstat has no group, and the users of these jobs are not those of this host."""
+    rules = [
+        Rule(kind="glob", target_uid=site.uid("/"), group_pattern="?*", suffix="/{group}/{user}"),
+        Rule(kind="glob", target_uid=site.uid("/"), user_pattern="*", suffix="/{project}/{user}"),
+    ]
+    set_rules(policy_slug="grid", rules=rules, at=AT, actor=SYSTEM)
 
 
 def order_to_hand_back() -> None:
@@ -142,6 +153,7 @@ def test_grid_engines_queue_follows_operators_and_is_handed_back(
             site._load("-Aprj", f"name {group}\noticket 0\nfshare 0\nacl NONE\nxacl NONE\n")
         for number, (user, group) in enumerate(USERS.items()):
             site.submit(user, "-P", group, seconds=60, hold_queue=not number)
+        map_projects(computed_site)
         agent = agent_for(site.bin, kind="gridengine", knob="override_tickets")
         for operator in OPERATORS:
             use_operator(computed_site, operator)
