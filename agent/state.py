@@ -62,7 +62,10 @@ class Table:
             self._rows.pop(job, None)
 
     def compare(self, current: Dict[str, int]) -> int:
-        """Confirms what the scheduler lists as intended; returns how many confirmed values it lists differently."""
+        """Confirms what the scheduler lists as intended; returns how many confirmed values it lists differently.
+
+        Where it lost some, it may have lost those that it doesn't list, too (held jobs): they are confirmed no more.
+        """
         differ = 0
         for job, value in current.items():
             row = self._rows.get(job)
@@ -72,6 +75,9 @@ class Table:
                 row[_CONFIRMED] = 1
             else:
                 differ += row[_CONFIRMED]
+        if differ:
+            for job in self._rows.keys() - current.keys():
+                self._rows[job][_CONFIRMED] = 0
         return differ
 
     def seen(self, known: "frozenset[str]") -> None:

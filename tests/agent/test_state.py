@@ -85,6 +85,16 @@ def test_comparing_confirms_what_arrived_and_counts_what_somebody_changed(tmp_pa
     assert (table.confirmed("1"), table.confirmed("2")) == (5, None)
 
 
+def test_where_the_scheduler_lost_a_value_those_that_it_does_not_list_are_in_doubt(tmp_path: Path) -> None:
+    table = open_table(str(tmp_path))
+    table.intend([("1", 5), ("2", 6)])
+    table.confirm(["1", "2"])
+    assert table.compare({"1": 5}) == 0
+    assert table.confirmed("2") == 6
+    assert table.compare({"1": 0}) == 1
+    assert (table.confirmed("2"), table.value("2")) == (None, 6)
+
+
 def test_a_folder_in_which_others_may_write_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     with pytest.raises(Refused, match="Others may write"):

@@ -29,6 +29,7 @@ services = pytest.importorskip("apps.schedulers.services")
 pytestmark = [pytest.mark.schedulers, pytest.mark.django_db]
 
 USERS = {"alice": "physics", "bob": "physics", "carol": "biology"}
+RunPass = Callable[[], dict[str, Any]]
 OPERATORS = ("absolute", "sigmoid-2", "combined", "relative")
 
 
@@ -43,17 +44,23 @@ def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def agent_for(
     computed_site: Site, live_server: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Agent]:
-    """`agent_for(bin, settings)`: connected to the site, with the commands of that folder."""
+) -> Callable[..., RunPass]:
+    """`agent_for(bin, settings)` runs a pass of an agent that is connected to the site, with that folder's commands."""
     store.poll()
 
-    def make(commands: Path, **given: Any) -> Agent:
+    def make(commands: Path, **given: Any) -> RunPass:
         given = {"mode": "on", "namespace": "a", "step": 1, "limits": {"unmapped_percent": 50}, **given}
         services.connect_scheduler(policy_slug="grid", name="c1", given=given, at=AT, actor=SYSTEM)
         token = computed_site.token("schedulers", "priorities:read", policy_slug="grid")
-        monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
         table = open_table(str(tmp_path / "state"))
-        return Agent(Rest(str(live_server), "c1", token), Commands(), table, "head1", print, clock=AT.timestamp)
+        agent = Agent(Rest(str(live_server), "c1", token), Commands(), table, "head1", print, clock=AT.timestamp)
+
+        def run_pass() -> dict[str, Any]:
+            with monkeypatch.context() as during:  # the site's own commands are found without it
+                during.setenv("PATH", f"{commands}:{os.environ['PATH']}")
+                return agent.run_pass()
+
+        return run_pass
 
     return make
 
@@ -99,7 +106,7 @@ def frozen_code(report: dict[str, Any]) -> str:
 
 
 def test_slurms_queue_follows_operators_and_shares_through_a_killed_controller_and_is_handed_back(
-    computed_site: Site, agent_for: Callable[..., Agent], tmp_path: Path
+    computed_site: Site, agent_for: Callable[..., RunPass], tmp_path: Path
 ) -> None:
     (tmp_path / "slurm").mkdir()
     settings = {"PriorityWeightFairshare": "0"}
@@ -110,7 +117,7 @@ def test_slurms_queue_follows_operators_and_shares_through_a_killed_controller_a
         jobs = {user: slurm.submit(user, group, seconds=60) for user, group in USERS.items()}
         array = slurm.submit("bob", "physics", "--array=0-99%2", seconds=60)
         held = slurm.submit("carol", "biology", "--hold", seconds=60)
-        agent = agent_for(slurm.bin)
+        run_pass = agent_for(slurm.bin)
 
         def order() -> list[str]:
             priorities = listed(slurm, [*jobs.values(), array])
@@ -119,31 +126,31 @@ def test_slurms_queue_follows_operators_and_shares_through_a_killed_controller_a
 
         for operator in OPERATORS:
             use_operator(computed_site, operator)
-            assert frozen_code(agent.run_pass()) == ""
+            assert frozen_code(run_pass()) == ""
             assert order() == order_of_site()
         share_of_biology(computed_site, 1)
         last = order()
-        agent.run_pass()
+        run_pass()
         assert order() == order_of_site() != last
-        assert agent.run_pass()["jobs"]["due"] == 0, "nothing changed"
+        assert run_pass()["jobs"]["due"] == 0, "nothing changed"
 
         slurm.kill("slurmctld")
-        assert frozen_code(agent.run_pass()) == "scheduler_unreadable"
+        assert frozen_code(run_pass()) == "scheduler_unreadable"
         slurm.start("slurmctld")
         listed(slurm, [*jobs.values(), array])
-        assert frozen_code(agent.run_pass()) == ""
+        assert frozen_code(run_pass()) == ""
         assert order() == order_of_site()
 
         slurm.run("scontrol", "release", held)
         priorities = listed(slurm, [held, jobs["carol"]])
         assert priorities[held] == priorities[jobs["carol"]], "a held job has its value when it is released"
         order_to_hand_back()
-        assert agent.run_pass()["jobs"]["sent"] == 5
+        assert run_pass()["jobs"]["sent"] == 5
         assert len(set(listed(slurm, [*jobs.values(), array, held]).values())) == 1
 
 
 def test_grid_engines_queue_follows_operators_and_is_handed_back(
-    computed_site: Site, agent_for: Callable[..., Agent], tmp_path: Path
+    computed_site: Site, agent_for: Callable[..., RunPass], tmp_path: Path
 ) -> None:
     (tmp_path / "gridengine").mkdir()
     with gridengine_site.running_gridengine(tmp_path / "gridengine", users=tuple(USERS)) as site:
@@ -153,22 +160,25 @@ def test_grid_engines_queue_follows_operators_and_is_handed_back(
         for number, (user, group) in enumerate(USERS.items()):
             site.submit(user, "-P", group, seconds=60, hold_queue=not number)
         map_projects(computed_site)
-        agent = agent_for(site.bin, kind="gridengine", knob="override_tickets")
+        run_pass = agent_for(site.bin, kind="gridengine", knob="override_tickets")
         for operator in OPERATORS:
             use_operator(computed_site, operator)
-            assert frozen_code(agent.run_pass()) == ""
+            assert frozen_code(run_pass()) == ""
             wanted = order_of_site()
             wait_until(lambda wanted=wanted: [job["JB_owner"] for job in site.jobs()] == wanted)  # type: ignore[misc]
-        assert agent.run_pass()["jobs"]["due"] == 0
+        assert run_pass()["jobs"]["due"] == 0
         order_to_hand_back()
-        agent.run_pass()
+        run_pass()
         assert {job["JB_override_tickets"] for job in site.jobs()} == {"0"}
 
 
 def listed(slurm: Any, jobs: Sequence[str]) -> dict[str, int]:
     """Priority by job, once Slurm lists all of these: a new or changed job is missing for a moment."""
-    wait_until(lambda: set(jobs) <= set(sprio(slurm)))
-    return sprio(slurm)
+    ends = time.monotonic() + 20
+    while not set(jobs) <= set(found := sprio(slurm)):
+        assert time.monotonic() < ends, (jobs, found, slurm.queue("%i", "%A", "%T", "%Q", "%r"))
+        time.sleep(0.1)
+    return found
 
 
 def sprio(slurm: Any) -> dict[str, int]:
