@@ -11,7 +11,7 @@ from tests.agent.test_passes import VALUES
 CALLS = range(1, 8)
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.deep), "after"])
 @pytest.mark.parametrize("at", CALLS)
 def test_the_next_pass_ends_in_the_same_state(place: Place, at: int, when: str) -> None:
     place.scheduler.kill_caller(at, when)
@@ -24,7 +24,7 @@ def test_the_next_pass_ends_in_the_same_state(place: Place, at: int, when: str) 
     assert place.scheduler.calls("scontrol", "update") == []
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.deep), "after"])
 @pytest.mark.parametrize("at", [4, 6])
 def test_whatever_was_touched_is_handed_back(place: Place, at: int, when: str) -> None:
     place.scheduler.kill_caller(at, when)
@@ -33,7 +33,7 @@ def test_whatever_was_touched_is_handed_back(place: Place, at: int, when: str) -
     assert set(place.scheduler.values().values()) <= {0, None}
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.deep), "after"])
 @pytest.mark.parametrize("at", [1, 3])
 def test_a_hand_back_that_was_killed_is_repeated(place: Place, at: int, when: str) -> None:
     place.run()
