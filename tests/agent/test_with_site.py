@@ -19,6 +19,7 @@ from tests.api.small_site import AT, Site
 from tests.worlds import forget_process
 
 connect_scheduler = pytest.importorskip("apps.schedulers.services").connect_scheduler
+models = pytest.importorskip("apps.schedulers.models")
 JOBS = {"alice": "physics", "bob": "physics", "carol": "biology", "stranger": "nowhere"}
 
 
@@ -33,8 +34,6 @@ def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_site_orders_and_its_factors_arrive_in_the_scheduler(
     computed_site: Site, live_server: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from apps.schedulers.models import AgentPass, QueueListing, Scheduler
-
     store.poll()
     given = {"mode": "on", "namespace": "a", "limits": {"unmapped_percent": 30, "calls_per_s": 1000}}
     connect_scheduler(policy_slug="grid", name="c1", given=given, at=AT, actor=SYSTEM)
@@ -62,12 +61,12 @@ def test_a_site_orders_and_its_factors_arrive_in_the_scheduler(
         "3": round(100_000 * factors["carol"]),
         "4": 50_000,
     }
-    stored = AgentPass.objects.get()
+    stored = models.AgentPass.objects.get()
     assert (stored.frozen_code, stored.pending, stored.sent, stored.unmapped) == ("", 4, 4, 1)
     assert stored.unmapped_names == [{"user": "stranger", "group": "nowhere", "jobs": 1}]
-    assert QueueListing.objects.get().n_jobs == 4
-    assert {check["severity"] for check in Scheduler.objects.get().checks} == {"ok", "warning"}
+    assert models.QueueListing.objects.get().n_jobs == 4
+    assert {check["severity"] for check in models.Scheduler.objects.get().checks} == {"ok", "warning"}
     scheduler.forget_calls()
     agent.run_pass()
     assert scheduler.calls("scontrol", "update") == []
-    assert AgentPass.objects.count() == 2
+    assert models.AgentPass.objects.count() == 2

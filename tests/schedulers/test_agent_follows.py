@@ -26,6 +26,7 @@ from tests.worlds import forget_process
 slurm_site = pytest.importorskip("tests.schedulers.slurm_site")
 gridengine_site = pytest.importorskip("tests.schedulers.gridengine_site")
 services = pytest.importorskip("apps.schedulers.services")
+models, orders = (pytest.importorskip(f"apps.schedulers.{name}") for name in ("models", "orders"))
 pytestmark = [pytest.mark.schedulers, pytest.mark.django_db]
 
 USERS = {"alice": "physics", "bob": "physics", "carol": "biology"}
@@ -94,10 +95,7 @@ def map_projects(site: Site) -> None:
 
 
 def order_to_hand_back() -> None:
-    from apps.schedulers.models import Scheduler
-    from apps.schedulers.orders import tag_of
-
-    tag = tag_of(Scheduler.objects.get())
+    tag = orders.tag_of(models.Scheduler.objects.get())
     services.change_scheduler(name="c1", tag=tag, given={"hand_back": True}, at=AT, actor=SYSTEM)
 
 
