@@ -123,7 +123,7 @@ $(MUTANTS_STAMP): requirements-mutants.lock | setup
 lint: setup
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
-	@$(VENV)/bin/codespell apps bench docs docsite fairshare_web templates terminal *.md
+	@$(VENV)/bin/codespell agent apps bench docs docsite fairshare_web templates terminal *.md
 	@$(PY) -m mypy
 	@$(VENV)/bin/lint-imports --no-logo --no-cache
 	@$(PY) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run

@@ -1,0 +1,319 @@
+"""Grid Engine by qstat, qalter and qconf, as measured with 8.1.9.
+
+Override tickets count relative to the largest of all jobs, started ones included: every pending job gets a value, and
+a started job that has more than the present weight is cleared. A job without a value is at the bottom.
+"""
+
+import grp
+import os
+import pwd
+import re
+import time
+from functools import lru_cache
+from typing import Dict, List, Optional, Sequence, Tuple, Union
+from xml.parsers import expat
+
+from agent import names
+from agent.adapters import Adapter, Config
+from agent.commands import Output, TimedOut, first_line
+from agent.names import shown
+from agent.records import Account, Finding, Job, Problem, Queue, Unreadable
+from agent.sending import Sent, send_all
+
+_OPTIONS = {"override_tickets": "-ot", "priority": "-p"}
+_FIELDS = {"override_tickets": "JB_override_tickets", "priority": "JB_priority"}
+_KEPT = {
+    "JB_job_number", "JB_owner", "JB_project", "JB_department", "state", "slots", "tasks", "JB_submission_time",
+    "JAT_prio", "JB_override_tickets", "JB_priority", "hard_req_queue",
+}  # fmt: skip
+_GONE = ("does not exist", "do not exist", "no such job", "unknown job")
+_DENIED = ("must be operator", "must be manager", "must be at least owner", "denied")
+MEASURED = re.compile(r"8\.1\.\d+")
+MOST_FIELD = 1000  # characters
+_TICKETS = ("weight_tickets_functional", "weight_tickets_share")
+
+
+class GridEngine(Adapter):
+    def names_of(self, account: Account) -> Dict[str, str]:
+        """With the user's group, which the accounting file has and qstat hasn't."""
+        user, project = account
+        found = {"user": user, "group": primary_group(user), "project": project}
+        return {name: value for name, value in found.items() if value}
+
+    def read_queue(self, knob: str, most_value: int) -> Queue:
+        listing = self.commands.read(["qstat", "-xml", "-ext", "-urg", "-pri", "-r", "-s", "pr", "-u", "*"])
+        return parse_queue(listing, knob, most_value)
+
+    def read_partitions(self) -> List[str]:
+        """Queues: a pending job belongs to those that it asks for by name."""
+        return self.commands.read(["qconf", "-sql"]).split()
+
+    def read_config(self) -> Config:
+        config = parse_config(self.commands.read(["qconf", "-ssconf"]))
+        if "weight_ticket" not in config:
+            raise Unreadable("qconf -ssconf prints no weight_ticket.")
+        help_text = self.commands.run(["qconf", "-help"])
+        config["version"] = (help_text.out or help_text.err).partition("\n")[0].strip()
+        return config
+
+    def read_values(self) -> Optional[List[Dict[str, object]]]:
+        return None
+
+    def version(self, config: Config) -> str:
+        return shown(config.get("version", ""))
+
+    def check(self, knob: str, config: Config) -> List[Finding]:
+        return [*check_config(knob, config), self._check_operator()]
+
+    def _check_operator(self) -> Finding:
+        name = pwd.getpwuid(os.geteuid()).pw_name
+        listed = set()
+        for option in ("-so", "-sm"):
+            output = self.commands.run(["qconf", option])
+            if output.status == 0:
+                listed |= set(output.out.split())
+        severity = "ok" if name in listed else "error"
+        found = f"The agent runs as {name}: {'an operator or manager' if name in listed else 'no operator'}."
+        return Finding("operator_right", severity, found, f"qconf -ao {name}")
+
+    def apply(self, knob: str, due: Sequence[Tuple[str, int]]) -> Sent:
+        return send_all(due, lambda value, jobs: self._qalter(_OPTIONS[knob], value, jobs))
+
+    def hand_back(self, knob: str, jobs: Sequence[str]) -> Sent:
+        return self.apply(knob, [(job, 0) for job in jobs])
+
+    def to_hand_back(self, knob: str, queue: Queue, ours: Sequence[str]) -> List[str]:
+        """Override tickets are an operator's alone; -p belongs to users, too."""
+        found = [job for job in ours if job in queue.known]
+        if knob == "override_tickets":
+            others = {job.id for job in queue.jobs if job.current} | set(queue.running)
+            found += sorted(others - set(ours))
+        return found
+
+    def _qalter(self, option: str, value: int, jobs: Sequence[str]) -> Optional[Problem]:
+        for job in jobs:
+            if not names.JOB.fullmatch(job):
+                raise ValueError(f"{job!r} is no job number")
+        try:
+            return problem_of(self.commands.run(["qalter", option, f"{value:d}", ",".join(jobs)]))
+        except TimedOut as error:
+            return Problem("timeout", str(error))
+        except Unreadable as error:
+            return Problem("unreadable", str(error))
+
+
+@lru_cache(maxsize=100_000)
+def primary_group(user: str) -> str:
+    """Empty where this host doesn't know the user."""
+    try:
+        group = grp.getgrgid(pwd.getpwnam(user).pw_gid).gr_name
+    except KeyError:
+        return ""
+    return group if names.GROUP.fullmatch(group) else ""
+
+
+def problem_of(output: Output) -> Optional[Problem]:
+    if output.status == 0:
+        return None
+    said = _complaint(output) or f"qalter ended with status {output.status}."
+    if any(each in said for each in _GONE):
+        return Problem("job_gone", said)
+    if any(each in said for each in _DENIED):
+        return Problem("denied", said)
+    return Problem("refused", said)
+
+
+def _complaint(output: Output) -> Optional[str]:
+    """qalter prints a line a job, also for those that it changed."""
+    for line in (output.err + "\n" + output.out).splitlines():
+        if line.strip() and " sets " not in line:
+            return shown(line.strip(), 300)
+    return first_line(output)
+
+
+# --- Listing ----------------------------------------------------------------------------------------------------------
+def parse_queue(text: str, knob: str, most_value: int) -> Queue:
+    """Jobs by number; an array's pending tasks are one job. Raises: Unreadable unless it is whole, and plain XML."""
+    jobs: Dict[str, Job] = {}
+    known = set()
+    running: Dict[str, int] = {}
+    skipped: List[str] = []
+    n_damaged = 0
+    for row in _rows(text):
+        number = row.get("JB_job_number", "")
+        if not names.JOB.fullmatch(number):
+            skipped.append(f"No job number: {shown(number)}")
+            n_damaged += 1
+            continue
+        known.add(number)
+        if row["list"] == "running":
+            value = _whole(row.get(_FIELDS[knob], ""))
+            if knob == "override_tickets" and value is not None and value > most_value:
+                running[number] = value
+            continue
+        job = _job(row, knob)
+        if isinstance(job, str):
+            skipped.append(f"Job {number}: {job}")
+        else:
+            jobs.setdefault(number, job)
+    for number in jobs:
+        running.pop(number, None)  # what its pending tasks get is what its running tasks have
+    return Queue(list(jobs.values()), frozenset(known), running, skipped, n_damaged)
+
+
+def _job(row: Dict[str, str], knob: str) -> Union[Job, str]:
+    """A job, or why its row is left out."""
+    user, project = row.get("JB_owner", ""), row.get("JB_project", "")
+    wanted = (each.partition("@")[0] for each in row.get("hard_req_queue", "").split("\n"))
+    partitions = tuple(shown(each, 128) for each in wanted if each)
+    if not names.USER.fullmatch(user):
+        return f"user {shown(user)!r}"
+    if project and not names.GROUP.fullmatch(project):
+        return f"project {shown(project)!r}"
+    slots, current = _whole(row.get("slots", "")), _whole(row.get(_FIELDS[knob], ""))
+    try:
+        priority = float(row.get("JAT_prio", ""))
+    except ValueError:
+        return "its priority is no number"
+    if slots is None or current is None or not -1e9 < priority < 1e9:
+        return "slots, tickets or priority are no numbers"
+    tasks, state = row.get("tasks", ""), row.get("state", "")
+    return Job(
+        id=row["JB_job_number"],
+        array_task=tasks if names.ARRAY_TASK.fullmatch(tasks) else None,
+        user=user,
+        group=project,
+        partitions=partitions,
+        qos="",
+        cpus=slots,
+        submit_at=_local_time(row.get("JB_submission_time", "")),
+        is_held="h" in state,
+        reason=shown(state, 64),
+        priority=priority,
+        terms=None,
+        current=current,
+    )
+
+
+def _rows(text: str) -> List[Dict[str, str]]:
+    reader = _Reader()
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = reader.start
+    parser.EndElementHandler = reader.end
+    parser.CharacterDataHandler = reader.text
+    parser.StartDoctypeDeclHandler = _refuse
+    parser.EntityDeclHandler = _refuse
+    parser.ProcessingInstructionHandler = _refuse
+    parser.buffer_text = True
+    try:
+        parser.Parse(text.encode("utf-8", "replace"), True)
+    except expat.ExpatError as error:
+        raise Unreadable(f"The XML of qstat can't be read: {error}.")
+    if not reader.is_queue:
+        raise Unreadable("The XML of qstat is no list of jobs.")
+    return reader.rows
+
+
+def _refuse(*_: object) -> None:
+    raise Unreadable("The XML of qstat has declarations of its own.")
+
+
+class _Reader:
+    """Collects the fields of each job_list; everything else is passed over."""
+
+    def __init__(self) -> None:
+        self.rows: List[Dict[str, str]] = []
+        self.is_queue = False
+        self._row: Optional[Dict[str, str]] = None
+        self._field = ""
+        self._text: List[str] = []
+
+    def start(self, name: str, attributes: Dict[str, str]) -> None:
+        self.is_queue |= name == "job_info"
+        if name == "job_list":
+            self._row = {"list": attributes.get("state", "")}
+        self._field, self._text = name, []
+
+    def text(self, text: str) -> None:
+        if self._row is not None and self._field in _KEPT:
+            self._text.append(text)
+
+    def end(self, name: str) -> None:
+        if self._row is None:
+            return
+        if name == "job_list":
+            self.rows.append(self._row)
+            self._row = None
+        elif name == self._field and name in _KEPT:
+            text = "".join(self._text)[:MOST_FIELD]
+            self._row[name] = self._row[name] + "\n" + text if name in self._row else text
+        self._field = ""
+
+
+def _whole(text: str) -> Optional[int]:
+    return int(text) if re.fullmatch(r"-?[0-9]{1,10}", text, re.ASCII) else None
+
+
+def _local_time(text: str) -> Optional[float]:
+    """qstat prints the time of this host, without zone."""
+    match = re.fullmatch(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(\.\d+)?", text, re.ASCII)
+    if match is None:
+        return None
+    year, month, day, hour, minute, second = (int(each) for each in match.groups()[:6])
+    try:
+        return time.mktime((year, month, day, hour, minute, second, 0, 1, -1))
+    except (OverflowError, ValueError):
+        return None
+
+
+# --- Checks -----------------------------------------------------------------------------------------------------------
+def parse_config(text: str) -> Config:
+    found: Config = {}
+    for line in text.splitlines():
+        words = line.split(None, 1)
+        if len(words) == 2:
+            found[words[0]] = words[1].strip()
+    return found
+
+
+def check_config(knob: str, config: Config) -> List[Finding]:
+    weight = "weight_ticket" if knob == "override_tickets" else "weight_priority"
+    findings = [
+        _check_weight(weight, config),
+        _check_beside("weight_urgency", config),
+        _check_beside("weight_priority" if knob == "override_tickets" else "weight_ticket", config),
+        *(_check_tickets(name, config) for name in _TICKETS if knob == "override_tickets"),
+    ]
+    version = config.get("version", "")
+    is_known = MEASURED.search(version) is not None
+    remedy = "" if is_known else "Stay in shadow mode until the queue shows the values."
+    return [*findings, Finding("version", "ok" if is_known else "warning", shown(version), remedy)]
+
+
+def _check_weight(name: str, config: Config) -> Finding:
+    """With a weight of 0 the knob has no effect at all."""
+    severity = "error" if _real(config.get(name)) == 0 else "ok"
+    return Finding(name + "_inert", severity, _as_set(name, config), f"{name} 1.000000 (qconf -msconf)")
+
+
+def _check_beside(name: str, config: Config) -> Finding:
+    """What else decides the order; a site may want it."""
+    severity = "ok" if _real(config.get(name)) == 0 else "warning"
+    return Finding(name, severity, _as_set(name, config), f"{name} 0.000000 (qconf -msconf)")
+
+
+def _check_tickets(name: str, config: Config) -> Finding:
+    """Tickets of Grid Engine's own policies are added to ours: usage counts twice."""
+    severity = "ok" if _real(config.get(name)) == 0 else "error"
+    return Finding("double_counting", severity, _as_set(name, config), f"{name} 0 (qconf -msconf)")
+
+
+def _as_set(name: str, config: Config) -> str:
+    return f"{name} {shown(config.get(name, 'is missing'))}"
+
+
+def _real(text: Optional[str]) -> float:
+    try:
+        return float(text or 0)
+    except ValueError:
+        return 0.0

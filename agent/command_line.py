@@ -1,0 +1,163 @@
+"""fairshare-agent: gives the jobs of this host's scheduler the priorities that Fairshare has for them.
+
+run        carries priorities into the scheduler, as the site orders it
+check      says what in the scheduler's configuration is in the way
+hand-back  resets what the agent set; needs neither site nor network
+status     the last pass, and how many jobs have a value
+
+Exit status: 0 done, 1 nothing was sent or an error was found, 2 wrong usage.
+"""
+
+import argparse
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from typing import List, Optional, Sequence
+
+from agent import VERSION
+from agent.commands import Commands
+from agent.first_values import FirstValues
+from agent.loop import Agent, adapter_of, all_checks, hand_back
+from agent.names import shown
+from agent.orders import KNOBS
+from agent.records import Refused, Unreadable
+from agent.report import COUNTS, instant
+from agent.rest import Rest, read_token
+from agent.state import Table, lock, open_table
+
+STATE = "/var/lib/fairshare-agent"
+DONE, FAILED, USAGE = 0, 1, 2
+
+
+def main(arguments: Sequence[str]) -> int:
+    given = _parser().parse_args(arguments)
+    os.umask(0o077)
+    try:
+        return int(given.command(given))
+    except Refused as error:
+        _log(str(error))
+        return USAGE
+    except (Unreadable, OSError) as error:
+        _log(str(error))
+        return FAILED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="fairshare-agent", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--version", action="version", version=VERSION)
+    commands = parser.add_subparsers(metavar="COMMAND")
+    parser.set_defaults(command=lambda given: parser.error("which command? run, check, hand-back or status"))
+    run = commands.add_parser("run", help="carry priorities into the scheduler")
+    run.add_argument("--server", required=True, help="address of the site: https://…")
+    run.add_argument("--scheduler", required=True, metavar="NAME", help="name of the scheduler at the site")
+    run.add_argument("--token-file", required=True, metavar="FILE", help="a file that only this user can read")
+    run.add_argument("--once", action="store_true", help="one pass")
+    run.add_argument("--dry-run", action="store_true", help="compute and print, send nothing to scheduler or site")
+    run.add_argument("--accept-changes", action="store_true", help="the first pass may change any number of values")
+    run.add_argument("--first-values", metavar="FILE", help="for a submit script: the value of each account's next job")
+    run.set_defaults(command=_run)
+    check = commands.add_parser("check", help="say what in the scheduler's configuration is in the way")
+    check.set_defaults(command=_check)
+    back = commands.add_parser("hand-back", help="reset what the agent set, without the site")
+    back.set_defaults(command=_hand_back)
+    status = commands.add_parser("status", help="the last pass")
+    status.set_defaults(command=_status)
+    for each in (run, check, back, status):
+        each.add_argument("--state", default=STATE, metavar="DIR", help=f"the agent's own table ({STATE})")
+        each.add_argument("--timeout-s", type=float, default=60.0, help="longest time of a scheduler's command (60)")
+    for each in (check, back):
+        each.add_argument("--kind", choices=sorted(KNOBS), help="where the agent has set nothing yet")
+        each.add_argument("--knob", choices=sorted({knob for knobs in KNOBS.values() for knob in knobs}))
+    return parser
+
+
+def _run(given: argparse.Namespace) -> int:
+    source = Rest(given.server, given.scheduler, read_token(given.token_file))
+    handle = lock(given.state)
+    try:
+        table = open_table(given.state)
+        if table.was_broken:
+            _log("The table was damaged and is put aside; values are compared with the scheduler, and set again.")
+        agent = Agent(
+            source,
+            Commands(timeout_s=given.timeout_s),
+            table,
+            host=socket.gethostname(),
+            log=_log,
+            dry_run=given.dry_run,
+            accept_changes=given.accept_changes,
+            first_values=FirstValues(given.first_values) if given.first_values else None,
+        )
+        if given.once or given.dry_run:
+            return _say_pass(agent)
+        ends = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: ends.set())
+        agent.run(ends)
+        return DONE
+    finally:
+        os.close(handle)
+
+
+def _say_pass(agent: Agent) -> int:
+    document = agent.run_pass()
+    jobs = document["jobs"]
+    print("{mode}: ".format(**document) + ", ".join(f"{jobs[name]} {name}" for name in COUNTS))
+    return FAILED if document["frozen"] or jobs["failed"] else DONE
+
+
+def _check(given: argparse.Namespace) -> int:
+    table = open_table(given.state)
+    kind = str(given.kind or table.facts.get("kind"))
+    adapter = adapter_of(kind, Commands(timeout_s=given.timeout_s))
+    findings = all_checks(adapter, _knob(given, table) or KNOBS[kind][0])
+    for finding in findings:
+        print(f"{finding.severity:8} {finding.code}: {finding.found}")
+        if finding.severity != "ok":
+            print(f"{'':9}→ {finding.remedy}")
+    return FAILED if any(finding.severity == "error" for finding in findings) else DONE
+
+
+def _hand_back(given: argparse.Namespace) -> int:
+    handle = lock(given.state)
+    try:
+        table = open_table(given.state)
+        kind = str(given.kind or table.facts.get("kind"))
+        adapter = adapter_of(kind, Commands(timeout_s=given.timeout_s))
+        sent = hand_back(adapter, table, _knob(given, table) or KNOBS[kind][0])
+        print(f"{len(sent.done)} jobs handed back, {sent.n_failed} failed, {len(table)} left in the table.")
+        for code, (n, detail) in sent.problems.items():
+            _log(f"{code}, {n} jobs: {detail}")
+        return FAILED if sent.n_failed else DONE
+    finally:
+        os.close(handle)
+
+
+def _knob(given: argparse.Namespace, table: Table) -> Optional[str]:
+    return given.knob or table.facts.get("knob")
+
+
+def _status(given: argparse.Namespace) -> int:
+    table = open_table(given.state)
+    last = table.facts.get("last_pass")
+    if last is None:
+        print("No pass yet.")
+        return FAILED
+    jobs = last["jobs"]
+    lines: List[str] = ["last pass {ended_at}, mode {mode}".format(**last)]
+    lines.append(", ".join(f"{jobs[name]} {name}" for name in COUNTS))
+    lines.append(f"{len(table)} jobs have a value by {table.facts.get('knob') or 'no knob'}")
+    if last["frozen"]:
+        lines.append("nothing was sent ({code}): {detail}".format(**last["frozen"]))
+    lines += ["{code}, {count} jobs: {detail}".format(**error) for error in last["errors"]]
+    print("\n".join(lines))
+    return FAILED if last["frozen"] else DONE
+
+
+def _log(text: str) -> None:
+    print(f"{instant(time.time())} {shown(text, 1000)}", file=sys.stderr, flush=True)

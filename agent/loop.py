@@ -1,0 +1,304 @@
+"""One pass: orders, queue, factors, plan, values to the scheduler, report. And one pass after another."""
+
+import threading
+import time
+from typing import Any, Callable, Dict, List, Optional
+
+from agent import first_values
+from agent import plan as planning
+from agent.adapters import Adapter, Config
+from agent.adapters.gridengine import GridEngine
+from agent.adapters.slurm import Slurm
+from agent.commands import Commands
+from agent.first_values import FirstValues
+from agent.orders import Orders
+from agent.records import Finding, Frozen, Queue, Refused, ServerFailure, Unreadable
+from agent.report import Report, queue_rows
+from agent.rest import new_pass_id
+from agent.sending import Sent
+from agent.source import Source, look_up_all
+from agent.state import Table
+
+ADAPTERS = {"slurm": Slurm, "gridengine": GridEngine}
+QUEUE_EVERY_S, VALUES_EVERY_S, CHECKS_EVERY_S = 60.0, 300.0, 3600.0
+ALONE_EVERY_S = 30.0  # as long as no orders have come
+MOST_CLOCK_OFFSET_S = 60.0
+Log = Callable[[str], object]
+
+
+class Agent:
+    """Goes on from its table, so that it may end at any step and start again."""
+
+    def __init__(
+        self,
+        source: Source,
+        commands: Commands,
+        table: Table,
+        host: str,
+        log: Log,
+        dry_run: bool = False,
+        accept_changes: bool = False,
+        first_values: Optional[FirstValues] = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._source = source
+        self._commands = commands
+        self._table = table
+        self._host = host
+        self._log = log
+        self._dry_run = dry_run
+        self._accept_changes = accept_changes
+        self._first_values = first_values
+        self._clock = clock
+        self._config: Optional[Config] = None
+        self._last: Dict[str, float] = {}
+        self._every_s = ALONE_EVERY_S
+
+    def run(self, ends: threading.Event) -> None:
+        """Until `ends` is set; a pass that takes longer than the interval is followed by the next at once."""
+        while not ends.is_set():
+            began = time.monotonic()
+            self.run_pass()
+            ends.wait(max(self._every_s - (time.monotonic() - began), 0.0))
+
+    def run_pass(self) -> Dict[str, Any]:
+        """The report, which is also sent; sent or not, it is kept for `status`."""
+        report = Report(new_pass_id(), self._host, self._clock())
+        calls_before = self._commands.n_calls
+        try:
+            report.orders = orders = self._source.orders()
+        except ServerFailure as error:
+            report.freeze(Frozen("server_unreachable", str(error)))
+            return self._finish(report, calls_before, is_sent=False)
+        self._every_s = orders.every_s
+        self._commands.calls_per_s = orders.limits.calls_per_s
+        adapter = ADAPTERS[orders.kind](self._commands)
+        try:
+            self._work(report, orders, adapter)
+        except ServerFailure as error:
+            report.freeze(Frozen("server_unreachable", str(error)))
+        except Unreadable as error:
+            report.freeze(Frozen("scheduler_unreadable", str(error)))
+        except OSError as error:
+            self._config = None
+            detail = f"The agent's table can't be written: {error}. Nothing was sent after that."
+            report.freeze(Frozen("scheduler_unreadable", detail))
+        return self._finish(report, calls_before, is_sent=not self._dry_run)
+
+    # --- Steps
+    def _work(self, report: Report, orders: Orders, adapter: Adapter) -> None:
+        self._keep_checks(report, orders, adapter)
+        if orders.hand_back:
+            if not self._dry_run and (len(self._table) or self._is_due("hand back", float("inf"))):
+                self._take_sent(report, self._hand_back(orders))
+            self._table.facts["was_sending"] = False
+            return
+        if orders.mode == "off":
+            self._table.facts["was_sending"] = False
+            return
+        if orders.sends and not self._dry_run:
+            self._change_knob(report, orders, adapter)
+        queue = self._read(report, orders, adapter)
+        if report.frozen is None:
+            self._steer(report, orders, adapter, queue)
+
+    def _read(self, report: Report, orders: Orders, adapter: Adapter) -> Queue:
+        whole = adapter.read_queue(orders.knob, orders.weight)
+        queue = whole._replace(jobs=planning.in_scope(orders, whole.jobs))
+        report.n_pending = len(queue.jobs)
+        if queue.skipped:
+            report.error("unreadable", len(queue.skipped), queue.skipped[0])
+        frozen = planning.too_much_damaged(whole)
+        if frozen is None and planning.named_partitions(orders):
+            frozen = planning.unknown_partitions(orders, adapter.read_partitions())
+        if frozen is not None:
+            report.freeze(frozen)
+        return queue
+
+    def _steer(self, report: Report, orders: Orders, adapter: Adapter, queue: Queue) -> None:
+        accounts = sorted({job.account for job in queue.jobs})
+        report.looked_up = looked_up = look_up_all(self._source, orders, accounts, adapter.names_of)
+        differ = self._table.compare({job.id: job.current for job in queue.jobs if job.current is not None})
+        if differ:
+            self._log(f"{differ} values were changed in the scheduler since they were set; they are set again.")
+        self._table.seen(queue.known)
+        accepts = self._accept_changes or not self._table.facts.get("was_sending", False)
+        report.plan = plan = planning.make_plan(orders, queue, looked_up, self._table, accepts)
+        report.n_due = len(plan.due)
+        if plan.refused:
+            report.error("refused", len(plan.refused), plan.refused[0])
+        if plan.frozen is not None:
+            report.freeze(plan.frozen)
+        elif orders.sends and not self._dry_run:
+            self._send(report, orders, adapter, queue, plan)
+            self._accept_changes = False
+            self._write_first_values(orders, queue, plan)
+        if not orders.sends:
+            self._table.facts["was_sending"] = False
+        if self._is_due("queue", QUEUE_EVERY_S):
+            report.queue = queue_rows(queue.jobs, plan.values)
+        if self._is_due("values", VALUES_EVERY_S):
+            self._read_values(report, adapter)
+        self._add_checks(report, orders, queue, plan)
+
+    def _read_values(self, report: Report, adapter: Adapter) -> None:
+        try:
+            report.values = adapter.read_values()
+        except Unreadable as error:
+            report.error("unreadable", 1, str(error))
+
+    def _send(self, report: Report, orders: Orders, adapter: Adapter, queue: Queue, plan: planning.Plan) -> None:
+        """Intended values are on disk before the first call, so that everything that was touched can be handed back."""
+        self._table.facts.update(kind=orders.kind, knob=orders.knob, scheduler=orders.name, was_sending=True)
+        self._table.intend(plan.due)
+        self._table.save()
+        if queue.running:
+            self._take_problems(report, adapter.hand_back(orders.knob, list(queue.running)))
+        sent = adapter.apply(orders.knob, plan.due)
+        self._table.confirm(sent.done)
+        self._table.forget(sent.gone)
+        self._take_sent(report, sent)
+        self._table.save()
+
+    def _write_first_values(self, orders: Orders, queue: Queue, plan: planning.Plan) -> None:
+        """For a submit script, which knows no partitions and no subtree: in mode on, for the whole of the queue."""
+        if self._first_values is None:
+            return
+        whole = orders.mode == "on" and orders.partitions is None and orders.subtree == "/"
+        values = {job.account: plan.values[job.id] for job in queue.jobs if job.id in plan.values} if whole else {}
+        self._table.facts["first_values"] = self._first_values.path
+        try:
+            self._first_values.update(values, self._clock())
+        except OSError as error:
+            self._log(f"{self._first_values.path} can't be written: {error.strerror}.")
+
+    def _change_knob(self, report: Report, orders: Orders, adapter: Adapter) -> None:
+        """What another knob was set to is handed back first: two knobs would count twice."""
+        kept = (self._table.facts.get("kind"), self._table.facts.get("knob"))
+        if len(self._table) and kept != (orders.kind, orders.knob):
+            self._log(f"The knob changes from {kept[1]} to {orders.knob}: what was set is handed back first.")
+            self._take_problems(report, self._hand_back(orders))
+
+    def _hand_back(self, orders: Orders) -> Sent:
+        """By the kind and knob that the values were set with."""
+        kind = str(self._table.facts.get("kind", orders.kind))
+        return hand_back(ADAPTERS[kind](self._commands), self._table, self._table.facts.get("knob", orders.knob))
+
+    def _take_sent(self, report: Report, sent: Sent) -> None:
+        report.n_sent += len(sent.done)
+        self._take_problems(report, sent)
+
+    def _take_problems(self, report: Report, sent: Sent) -> None:
+        report.n_failed += sent.n_failed
+        for code, (n, detail) in sent.problems.items():
+            report.error(code, n, detail)
+
+    def _finish(self, report: Report, calls_before: int, is_sent: bool) -> Dict[str, Any]:
+        report.n_calls = self._commands.n_calls - calls_before
+        document = report.document(self._clock())
+        if report.frozen is not None:
+            self._log(f"Nothing is sent ({report.frozen.code}): {report.frozen.detail}")
+        for error in document["errors"]:
+            self._log("{code}, {count} jobs: {detail}".format(**error))
+        if is_sent:
+            try:
+                self._source.report(document)
+            except ServerFailure as error:
+                self._log(f"The report of this pass is not sent: {error}")
+        self._remember(document)
+        return document
+
+    def _remember(self, document: Dict[str, Any]) -> None:
+        if self._dry_run:
+            return
+        kept = ("pass", "ended_at", "mode", "jobs", "frozen", "errors", "snapshot_age_s")
+        self._table.facts["last_pass"] = {name: document[name] for name in kept}
+        try:
+            self._table.save()
+        except OSError as error:
+            self._log(f"The agent's table can't be written: {error.strerror}.")
+
+    # --- Checks
+    def _keep_checks(self, report: Report, orders: Orders, adapter: Adapter) -> None:
+        """The configuration is read at the start and every hour, in every mode but off."""
+        if orders.mode == "off" and not orders.hand_back:
+            return
+        if self._config is None or self._is_due("checks", CHECKS_EVERY_S):
+            self._config = None
+            config = adapter.read_config()
+            report.checks = adapter.check(orders.knob, config)
+            self._config = config
+            self._last["checks"] = time.monotonic()
+        report.scheduler_version = adapter.version(self._config)
+
+    def _add_checks(self, report: Report, orders: Orders, queue: Queue, plan: planning.Plan) -> None:
+        if report.checks is not None:
+            report.checks.append(check_names(orders, plan))
+            report.checks.append(check_clocks(self._source.clock_offset_s(), queue, self._clock()))
+            if orders.knob == "nice":
+                report.checks.append(check_floor(orders, queue))
+
+    def _is_due(self, what: str, every_s: float) -> bool:
+        now = time.monotonic()
+        if what in self._last and now - self._last[what] < every_s:
+            return False
+        self._last[what] = now
+        return True
+
+
+def hand_back(adapter: Adapter, table: Table, knob: str) -> Sent:
+    """Resets what the table has, and forgets what was reset; what failed stays for the next time."""
+    queue = adapter.read_queue(knob, 0)
+    ours = table.jobs()
+    jobs = adapter.to_hand_back(knob, queue, ours)
+    if table.facts.get("first_values"):
+        first_values.write(str(table.facts.pop("first_values")), {}, 0.0)
+    sent = adapter.hand_back(knob, jobs)
+    table.forget(sent.done)
+    table.forget(sent.gone)
+    chosen = set(jobs)
+    table.forget([job for job in ours if job not in chosen])
+    table.save()
+    return sent
+
+
+def check_names(orders: Orders, plan: planning.Plan) -> Finding:
+    n_jobs = plan.n_mapped + plan.n_unmapped
+    percent = 100.0 * plan.n_unmapped / n_jobs if n_jobs else 0.0
+    found = f"{plan.n_unmapped} of {n_jobs} pending jobs belong to unmapped accounts."
+    if not plan.n_unmapped:
+        return Finding("names_unmapped", "ok", found, "")
+    user, group = plan.unmapped[0][0]
+    remedy = f"Add a mapping rule, above all for user {user}, group {group or '-'}."
+    severity = "error" if percent > orders.limits.unmapped_percent else "warning"
+    return Finding("names_unmapped", severity, found, remedy)
+
+
+def check_clocks(offset_s: Optional[float], queue: Queue, now: float) -> Finding:
+    future = [job.id for job in queue.jobs if job.submit_at is not None and job.submit_at > now + MOST_CLOCK_OFFSET_S]
+    remedy = "Let chrony or ntpd set the clock of this host."
+    if offset_s is not None and abs(offset_s) > MOST_CLOCK_OFFSET_S:
+        found = f"The server's clock differs from this host's by {offset_s:+.0f} s."
+        return Finding("clock", "warning", found, remedy)
+    if future:
+        found = f"{len(future)} jobs were submitted in the future, the first is {future[0]}."
+        return Finding("clock", "warning", found, remedy)
+    return Finding("clock", "ok", "The clocks agree." if offset_s is not None else "The server sends no time.", "")
+
+
+def check_floor(orders: Orders, queue: Queue) -> Finding:
+    """Slurm's priority is at least 1: where nice takes away more than the other terms give, all jobs are equal."""
+    low = [job.id for job in queue.jobs if not job.is_held and job.priority <= 1]
+    found = f"{len(low)} pending jobs have the lowest priority, 1."
+    remedy = f"PriorityWeightPartition={orders.weight:d} gives every job enough to take nice from."
+    return Finding("nice_floor", "error" if low else "ok", found, remedy)
+
+
+def adapter_of(kind: str, commands: Commands) -> Adapter:
+    if kind not in ADAPTERS:
+        raise Refused("Which scheduler? Nothing was set by this agent yet: give --kind slurm or --kind gridengine.")
+    return ADAPTERS[kind](commands)
+
+
+def all_checks(adapter: Adapter, knob: str) -> List[Finding]:
+    return adapter.check(knob, adapter.read_config())

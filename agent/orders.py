@@ -1,0 +1,154 @@
+"""The server's orders, checked field by field, and the value that a factor becomes under them."""
+
+import math
+from typing import Any, Dict, NamedTuple, Optional, Tuple
+
+from agent import names
+from agent.records import ServerFailure
+
+KNOBS = {"slurm": ("sitefactor", "nice", "priority"), "gridengine": ("override_tickets", "priority")}
+MODES = ("off", "shadow", "canary", "on")
+BOUNDS = {  # smallest and largest value that the scheduler takes
+    ("slurm", "sitefactor"): (-2147483645, 2147483645),
+    ("slurm", "nice"): (-2147483645, 2147483645),
+    ("slurm", "priority"): (1, 4294967293),
+    ("gridengine", "override_tickets"): (0, 2147483647),
+    ("gridengine", "priority"): (-1023, 1024),
+}
+RESET = 0  # what a handed back job has; Slurm's priority is released instead
+
+
+class Limits(NamedTuple):
+    snapshot_age_s: float
+    unmapped_percent: float
+    changed_percent: float
+    calls_per_s: float
+
+
+class Orders(NamedTuple):
+    name: str
+    policy: str
+    kind: str
+    namespace: Optional[str]
+    partitions: Optional[Tuple[str, ...]]
+    subtree: str
+    knob: str
+    weight: int
+    step: int
+    mode: str
+    canary_partition: Optional[str]
+    every_s: float
+    limits: Limits
+    paused: bool
+    hand_back: bool
+    revision: int
+
+    @property
+    def sends(self) -> bool:
+        return self.mode in ("canary", "on") and not self.paused and not self.hand_back
+
+
+def value_of(orders: Orders, factor: float) -> int:
+    """What the knob is set to for a factor in [0, 1]. Raises: ValueError outside of what the scheduler takes."""
+    scaled = round(factor * orders.weight)
+    if orders.knob == "nice":
+        value = orders.weight - scaled  # never negative, so an operator is needed for lowering it back alone
+    elif orders.knob == "priority":
+        value = 1 + scaled if orders.kind == "slurm" else round(-1023 + factor * 2047)
+    else:
+        value = scaled
+    least, most = BOUNDS[orders.kind, orders.knob]
+    if not least <= value <= most:
+        raise ValueError(f"{orders.knob} {value} is outside {least} to {most}")
+    return value
+
+
+def read_orders(found: Any) -> Orders:
+    """Raises: ServerFailure naming the first field that is wrong."""
+    fields = _Fields(found)
+    kind = fields.choice("kind", tuple(KNOBS))
+    orders = Orders(
+        name=fields.text("name"),
+        policy=fields.text("policy"),
+        kind=kind,
+        namespace=fields.text_or_none("namespace"),
+        partitions=fields.partitions("partitions"),
+        subtree=fields.text("subtree"),
+        knob=fields.choice("knob", KNOBS[kind]),
+        weight=int(fields.number("weight", 1, 2147483645)),
+        step=int(fields.number("step", 1, 2147483645)),
+        mode=fields.choice("mode", MODES),
+        canary_partition=fields.text_or_none("canary_partition"),
+        every_s=fields.number("every_s", 1, 86400),
+        limits=_limits(found.get("limits")),
+        paused=fields.flag("paused"),
+        hand_back=fields.flag("hand_back"),
+        revision=int(fields.number("revision", 0, 2**53)),
+    )
+    if not names.SLUG.fullmatch(orders.policy):
+        raise _wrong("policy")
+    if not orders.subtree.startswith("/"):
+        raise _wrong("subtree")
+    if orders.mode == "canary" and not orders.canary_partition:
+        raise _wrong("canary_partition")
+    return orders
+
+
+def _limits(found: Any) -> Limits:
+    fields = _Fields(found)
+    return Limits(
+        snapshot_age_s=fields.number("snapshot_age_s", 0, 1e9),
+        unmapped_percent=fields.number("unmapped_percent", 0, 100),
+        changed_percent=fields.number("changed_percent", 0, 100),
+        calls_per_s=fields.number("calls_per_s", 0.01, 1000),
+    )
+
+
+def _wrong(field: str) -> ServerFailure:
+    return ServerFailure(f"The orders can't be read: {field} is missing or wrong. Are agent and server of one release?")
+
+
+class _Fields:
+    """Each field of a document, or ServerFailure with its name."""
+
+    def __init__(self, found: Any) -> None:
+        if not isinstance(found, dict):
+            raise _wrong("the document")
+        self._found: Dict[str, Any] = found
+
+    def text(self, name: str) -> str:
+        value = self._found.get(name)
+        if not isinstance(value, str) or not value or len(value) > 1000:
+            raise _wrong(name)
+        return value
+
+    def text_or_none(self, name: str) -> Optional[str]:
+        return None if self._found.get(name) in (None, "") else self.text(name)
+
+    def choice(self, name: str, choices: Tuple[str, ...]) -> str:
+        value = self.text(name)
+        if value not in choices:
+            raise _wrong(name)
+        return value
+
+    def flag(self, name: str) -> bool:
+        value = self._found.get(name)
+        if not isinstance(value, bool):
+            raise _wrong(name)
+        return value
+
+    def number(self, name: str, least: float, most: float) -> float:
+        value = self._found.get(name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise _wrong(name)
+        if not least <= value <= most:
+            raise _wrong(name)
+        return value
+
+    def partitions(self, name: str) -> Optional[Tuple[str, ...]]:
+        value = self._found.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
+            raise _wrong(name)
+        return tuple(value)

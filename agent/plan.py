@@ -1,0 +1,149 @@
+"""Which job gets which value, and why a pass sends nothing: pure, from jobs, factors, orders and the table."""
+
+from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+
+from agent.names import shown
+from agent.orders import Orders, value_of
+from agent.records import Account, Frozen, Job, LookUp, Queue
+from agent.state import Table
+
+# Below this many values a change of all of them is an ordinary day of a small queue.
+FEWEST_FOR_CHANGES = 20
+MOST_NAMED = 100
+# A listing in which more than one row of a hundred is damaged is not believed.
+MOST_DAMAGED = 0.01
+
+
+class Plan(NamedTuple):
+    values: Dict[str, int]  # of every job in scope
+    due: List[Tuple[str, int]]  # to be sent, by value, then job
+    n_mapped: int
+    n_unmapped: int
+    unmapped: List[Tuple[Account, int]]  # most jobs first
+    refused: List[str]  # values that the scheduler wouldn't take
+    frozen: Optional[Frozen]
+
+
+def make_plan(orders: Orders, queue: Queue, looked_up: LookUp, table: Table, accepts_changes: bool) -> Plan:
+    """`accepts_changes`: somebody has just switched sending on, so a change of every value is no accident."""
+    values: Dict[str, int] = {}
+    due: List[Tuple[str, int]] = []
+    unmapped: Dict[Account, int] = {}
+    refused: List[str] = []
+    n_mapped = n_established = n_changed = 0
+    by_factor: Dict[float, Optional[int]] = {}
+    for job in queue.jobs:
+        answer = looked_up.answers.get(job.account)
+        if answer is None or answer.error is not None:
+            unmapped[job.account] = unmapped.get(job.account, 0) + 1
+        else:
+            n_mapped += 1
+        if answer is None or (answer.entry is not None and not _is_below(answer.entry, orders.subtree)):
+            continue
+        if answer.entry is None and orders.subtree != "/":
+            continue
+        if answer.factor not in by_factor:
+            by_factor[answer.factor] = _value(orders, answer.factor, refused)
+        value = by_factor[answer.factor]
+        if value is None or (job.is_held and _releases(orders)):
+            continue
+        values[job.id] = value
+        if not is_sent(orders, job):
+            continue
+        current = _current(orders, job, table)
+        is_due = current is None or abs(value - current) >= orders.step
+        if is_due:
+            due.append((job.id, value))
+        if table.value(job.id) is not None:
+            n_established += 1
+            n_changed += is_due
+    n_unmapped = sum(unmapped.values())
+    due.sort(key=lambda each: (each[1], len(each[0]), each[0]))
+    frozen = _frozen(orders, looked_up, n_mapped, n_unmapped)
+    if frozen is None and not accepts_changes:
+        frozen = _too_many_changes(orders, n_changed, n_established)
+    named = sorted(unmapped.items(), key=lambda each: (-each[1], each[0]))[:MOST_NAMED]
+    return Plan(values, due, n_mapped, n_unmapped, named, refused, frozen)
+
+
+def in_scope(orders: Orders, jobs: Iterable[Job]) -> List[Job]:
+    """The jobs that the orders are about; `canary` narrows further, but only what is sent."""
+    if orders.partitions is None:
+        return list(jobs)
+    chosen = set(orders.partitions)
+    return [job for job in jobs if not chosen.isdisjoint(job.partitions)]
+
+
+def is_sent(orders: Orders, job: Job) -> bool:
+    """Held back from jobs outside the canary partition; shadow mode sends to nobody, but plans for all."""
+    return orders.mode != "canary" or orders.canary_partition in job.partitions
+
+
+def named_partitions(orders: Orders) -> List[str]:
+    canary = [orders.canary_partition] if orders.mode == "canary" and orders.canary_partition else []
+    return [*(orders.partitions or ()), *canary]
+
+
+def unknown_partitions(orders: Orders, there: Sequence[str]) -> Optional[Frozen]:
+    """A renamed partition would silently take its jobs out of the orders."""
+    missing = sorted(set(named_partitions(orders)) - set(there))
+    if not missing:
+        return None
+    detail = "The scheduler has no partition {}: it has {}. Change the partitions of this scheduler."
+    named = ", ".join(shown(name) for name in missing)
+    return Frozen("scheduler_unreadable", detail.format(named, ", ".join(map(shown, sorted(there)[:10])) or "none"))
+
+
+def too_much_damaged(queue: Queue) -> Optional[Frozen]:
+    n_rows = len(queue.jobs) + len(queue.skipped)
+    if queue.n_damaged <= max(MOST_DAMAGED * n_rows, 5):
+        return None
+    detail = f"{queue.n_damaged} of {n_rows} rows can't be read: {queue.skipped[0]}"
+    return Frozen("scheduler_unreadable", detail)
+
+
+def _frozen(orders: Orders, looked_up: LookUp, n_mapped: int, n_unmapped: int) -> Optional[Frozen]:
+    limits = orders.limits
+    if looked_up.age_s > limits.snapshot_age_s:
+        detail = f"The snapshot is {looked_up.age_s:.0f} s old, and the limit {limits.snapshot_age_s:g} s."
+        return Frozen("snapshot_too_old", detail)
+    n_jobs = n_mapped + n_unmapped
+    if n_jobs and 100.0 * n_unmapped > limits.unmapped_percent * n_jobs:
+        detail = "{} of {} pending jobs belong to unmapped accounts, and the limit is {:g} %."
+        return Frozen("too_many_unmapped", detail.format(n_unmapped, n_jobs, limits.unmapped_percent))
+    return None
+
+
+def _too_many_changes(orders: Orders, n_changed: int, n_established: int) -> Optional[Frozen]:
+    if n_established < FEWEST_FOR_CHANGES or 100.0 * n_changed <= orders.limits.changed_percent * n_established:
+        return None
+    detail = (
+        "{} of {} values that were set would change, and the limit is {:g} %."
+        " If they should, pause and resume this scheduler, or run the agent with --accept-changes."
+    )
+    return Frozen("too_many_changes", detail.format(n_changed, n_established, orders.limits.changed_percent))
+
+
+def _current(orders: Orders, job: Job, table: Table) -> Optional[int]:
+    """As the scheduler lists it, else as it was set. A Slurm priority that nobody set is no value of ours."""
+    if _releases(orders) and job.id not in table:
+        return None
+    return job.current if job.current is not None else table.confirmed(job.id)
+
+
+def _releases(orders: Orders) -> bool:
+    """To set the priority of a held job would release it."""
+    return orders.kind == "slurm" and orders.knob == "priority"
+
+
+def _value(orders: Orders, factor: float, refused: List[str]) -> Optional[int]:
+    try:
+        return value_of(orders, factor)
+    except ValueError as error:
+        refused.append(f"A factor of {factor:g} is not sent: {error}.")
+        return None
+
+
+def _is_below(entry: str, subtree: str) -> bool:
+    top = subtree.rstrip("/")
+    return not top or entry == top or entry.startswith(top + "/")

@@ -1,0 +1,106 @@
+"""The report of one pass, as the server takes it."""
+
+import time
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from agent import VERSION
+from agent.names import MOST_DETAIL, shown
+from agent.orders import Orders
+from agent.plan import Plan
+from agent.records import Finding, Frozen, Job, LookUp
+
+COUNTS = ("pending", "mapped", "unmapped", "due", "sent", "failed", "calls")
+
+
+class Report:
+    """Filled while a pass goes on; what was not reached stays empty."""
+
+    def __init__(self, pass_id: str, host: str, started_at: float) -> None:
+        self.pass_id = pass_id
+        self.host = host
+        self.started_at = started_at
+        self.orders: Optional[Orders] = None
+        self.looked_up: Optional[LookUp] = None
+        self.scheduler_version = ""
+        self.n_pending = 0
+        self.plan: Optional[Plan] = None
+        self.n_due = 0
+        self.n_sent = 0
+        self.n_failed = 0
+        self.n_calls = 0
+        self.frozen: Optional[Frozen] = None
+        self.checks: Optional[List[Finding]] = None
+        self.queue: Optional[List[Dict[str, Any]]] = None
+        self.values: Optional[List[Dict[str, object]]] = None
+        self._errors: Dict[str, Tuple[int, str]] = {}
+
+    def error(self, code: str, count: int, detail: str) -> None:
+        """The first message of each code is kept."""
+        n, first = self._errors.get(code, (0, detail))
+        self._errors[code] = (n + count, first)
+
+    def freeze(self, frozen: Frozen) -> None:
+        self.frozen = frozen._replace(detail=shown(frozen.detail, MOST_DETAIL))
+
+    def document(self, ended_at: float) -> Dict[str, Any]:
+        plan, looked_up = self.plan, self.looked_up
+        unmapped = plan.unmapped if plan else []
+        return {
+            "pass": self.pass_id,
+            "agent": VERSION,
+            "host": self.host,
+            "orders_revision": self.orders.revision if self.orders else None,
+            "started_at": instant(self.started_at),
+            "ended_at": instant(ended_at),
+            "mode": self.orders.mode if self.orders else "off",
+            "snapshot": looked_up.snapshot if looked_up else None,
+            "snapshot_age_s": round(looked_up.age_s, 3) if looked_up else None,
+            "scheduler_version": self.scheduler_version,
+            "jobs": {
+                "pending": self.n_pending,
+                "mapped": plan.n_mapped if plan else 0,
+                "unmapped": plan.n_unmapped if plan else 0,
+                "due": self.n_due,
+                "sent": self.n_sent,
+                "failed": self.n_failed,
+                "calls": self.n_calls,
+            },
+            "frozen": self.frozen._asdict() if self.frozen else None,
+            "errors": [
+                {"code": code, "count": n, "detail": shown(detail, MOST_DETAIL)}
+                for code, (n, detail) in sorted(self._errors.items())
+            ],
+            "unmapped": [{"user": user, "group": group, "jobs": n} for (user, group), n in unmapped],
+            "checks": None if self.checks is None else [dict(check._asdict()) for check in self.checks],
+            "queue": self.queue,
+            "values": self.values,
+        }
+
+
+def queue_rows(jobs: Sequence[Job], values: Dict[str, int]) -> List[Dict[str, Any]]:
+    return [
+        {
+            "job": job.id,
+            "array_task": job.array_task,
+            "user": job.user,
+            "group": job.group,
+            "partition": ",".join(job.partitions),
+            "qos": job.qos,
+            "cpus": job.cpus,
+            "submit_at": instant(job.submit_at),
+            "eligible_at": None,
+            "state": "held" if job.is_held else "pending",
+            "reason": job.reason,
+            "priority": job.priority,
+            "terms": job.terms,
+            "value": values.get(job.id),
+        }
+        for job in jobs
+    ]
+
+
+def instant(at: Optional[float]) -> Optional[str]:
+    """RFC 3339 in UTC; None for what no calendar has."""
+    if at is None or not 0 <= at < 253402300800:
+        return None
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))

@@ -1,0 +1,88 @@
+"""Sends one value to many jobs at once: bounded lists; a group that fails is split down to the job that is at fault."""
+
+from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+
+from agent.records import Problem
+
+MOST_JOBS = 200  # a call: a busy Slurm needs some milliseconds for each job of it
+MOST_CHARACTERS = 6000
+MOST_RETRIES = 200  # calls a pass that only look for the job at fault
+MOST_TIMEOUTS = 2
+
+Send = Callable[[int, Sequence[str]], Optional[Problem]]
+
+
+class Sent(NamedTuple):
+    done: List[str]
+    gone: List[str]  # ended, or started and ended, meanwhile
+    problems: Dict[str, Tuple[int, str]]  # code → number of jobs and the first message
+
+    @property
+    def n_failed(self) -> int:
+        return sum(n for code, (n, _) in self.problems.items() if code != "job_gone")
+
+
+class _Sender:
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._retries = MOST_RETRIES
+        self._timeouts = 0
+        self._stopped: Optional[Problem] = None
+        self.sent = Sent([], [], {})
+
+    def group(self, value: int, jobs: Sequence[str], is_retry: bool = False) -> None:
+        if self._stopped is None and is_retry and self._retries <= 0:
+            self._stopped = Problem("refused", "Too many calls failed in this pass; the next one goes on.")
+        if self._stopped is not None:
+            self._failed(self._stopped, jobs)
+            return
+        self._retries -= is_retry
+        problem = self._send(value, jobs)
+        if problem is None:
+            self.sent.done.extend(jobs)
+        elif problem.code == "timeout":
+            self._timed_out(problem, jobs)
+        elif len(jobs) > 1:
+            middle = len(jobs) // 2
+            self.group(value, jobs[:middle], is_retry=True)
+            self.group(value, jobs[middle:], is_retry=True)
+        else:
+            self._one_failed(problem, jobs[0])
+
+    def _timed_out(self, problem: Problem, jobs: Sequence[str]) -> None:
+        self._timeouts += 1
+        self._failed(problem, jobs)
+        if self._timeouts >= MOST_TIMEOUTS:
+            self._stopped = problem
+
+    def _one_failed(self, problem: Problem, job: str) -> None:
+        self._failed(problem, [job])
+        if problem.code == "job_gone":
+            self.sent.gone.append(job)
+        elif problem.code == "denied":
+            self._stopped = problem  # who may not change one job may not change the next
+
+    def _failed(self, problem: Problem, jobs: Sequence[str]) -> None:
+        n, detail = self.sent.problems.get(problem.code, (0, problem.detail))
+        self.sent.problems[problem.code] = (n + len(jobs), detail)
+
+
+def send_all(due: Iterable[Tuple[str, int]], send: Send) -> Sent:
+    """`due` in the order in which it is sent: neighbours with the same value share a call."""
+    sender = _Sender(send)
+    for value, jobs in groups(due):
+        sender.group(value, jobs)
+    return sender.sent
+
+
+def groups(due: Iterable[Tuple[str, int]]) -> List[Tuple[int, List[str]]]:
+    found: List[Tuple[int, List[str]]] = []
+    length = 0
+    for job, value in due:
+        fits = found and found[-1][0] == value and len(found[-1][1]) < MOST_JOBS
+        if not fits or length + len(job) + 1 > MOST_CHARACTERS:
+            found.append((value, []))
+            length = 0
+        found[-1][1].append(job)
+        length += len(job) + 1
+    return found

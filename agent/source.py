@@ -1,0 +1,102 @@
+"""Where orders and factors come from and reports go to: REST on a scheduler's host, services on the server's own."""
+
+import math
+from typing import Any, Callable, Dict, List, Optional, Sequence
+
+from agent.orders import Orders
+from agent.records import Account, Answer, LookUp, ServerFailure
+
+MOST_ACCOUNTS = 10_000  # a look-up
+NamesOf = Callable[[Account], Dict[str, str]]
+
+
+class Source:
+    """Raises everywhere: ServerFailure with a message that says what to do."""
+
+    def orders(self) -> Orders:
+        raise NotImplementedError
+
+    def look_up(self, policy: str, accounts: Sequence[Dict[str, str]]) -> Any:
+        """The document of `POST policies/{policy}/priorities/lookup` for at most MOST_ACCOUNTS accounts."""
+        raise NotImplementedError
+
+    def report(self, report: Dict[str, Any]) -> Optional[int]:
+        """The revision of the orders that are valid now."""
+        raise NotImplementedError
+
+    def clock_offset_s(self) -> Optional[float]:
+        """By how much the server's clock is ahead of this host's; None: unknown."""
+        return None
+
+
+def look_up_all(source: Source, orders: Orders, accounts: Sequence[Account], names_of: NamesOf) -> LookUp:
+    """Every account once; the age is that of the oldest snapshot that answered. names_of: as the site names it."""
+    answers: Dict[Account, Answer] = {}
+    snapshot: Optional[int] = None
+    age_s = 0.0
+    for part in parts_of(accounts):
+        document = source.look_up(orders.policy, [_asked(names_of(each), orders.namespace) for each in part])
+        found = read_look_up(part, document)
+        answers.update(found.answers)
+        snapshot, age_s = found.snapshot, max(age_s, found.age_s)
+    return LookUp(snapshot, age_s, answers)
+
+
+def parts_of(accounts: Sequence[Account]) -> List[List[Account]]:
+    """Look-ups in which each user is there once: answers name the user, and not always the rest of what was asked."""
+    rounds: List[List[Account]] = []
+    n_seen: Dict[str, int] = {}
+    for account in accounts:
+        place = n_seen.get(account[0], 0)
+        n_seen[account[0]] = place + 1
+        if place == len(rounds):
+            rounds.append([])
+        rounds[place].append(account)
+    return [each[begin : begin + MOST_ACCOUNTS] for each in rounds for begin in range(0, len(each), MOST_ACCOUNTS)]
+
+
+def read_look_up(accounts: Sequence[Account], document: Any) -> LookUp:
+    """Of an account with several entries the first answer counts, the best.
+
+    Raises: ServerFailure where the document isn't the answer to these accounts, each user once.
+    """
+    if not isinstance(document, dict):
+        raise _unreadable("it is no object")
+    snapshot, results = document.get("snapshot"), document.get("results")
+    age_s = _real(document.get("age_s"))
+    if isinstance(snapshot, bool) or not isinstance(snapshot, int):
+        raise _unreadable("snapshot is no number")
+    if age_s is None or age_s < 0:
+        raise _unreadable("age_s is no duration")
+    if not isinstance(results, list) or not all(isinstance(result, dict) for result in results):
+        raise _unreadable("results are no list of objects")
+    answers: Dict[str, Answer] = {}
+    for result in results:
+        answers.setdefault(str(result.get("account")), _read_result(result))
+    if set(answers) != {user for user, _ in accounts}:
+        raise _unreadable("results aren't of the accounts that were asked for")
+    return LookUp(snapshot, age_s, {account: answers[account[0]] for account in accounts})
+
+
+def _read_result(result: Dict[str, Any]) -> Answer:
+    entry, error = result.get("entry"), result.get("error")
+    factor = _real(result.get("factor"))
+    if factor is None or not 0 <= factor <= 1:
+        raise _unreadable("a factor isn't between 0 and 1")
+    if error is None and not isinstance(entry, str):
+        raise _unreadable("a result has neither entry nor error")
+    return Answer(entry if isinstance(entry, str) else None, factor, None if error is None else str(error))
+
+
+def _asked(names: Dict[str, str], namespace: Optional[str]) -> Dict[str, str]:
+    return names if namespace is None else {**names, "namespace": namespace}
+
+
+def _real(value: Any) -> Optional[float]:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def _unreadable(why: str) -> ServerFailure:
+    return ServerFailure(f"The server's look-up can't be read: {why}.")

@@ -1,0 +1,44 @@
+-- A job's first site factor, from the file that fairshare-agent writes after each pass (run --first-values FILE).
+-- Without it a new job has the site factor 0 until the next pass. Put it beside slurm.conf; JobSubmitPlugins=lua.
+local FILE = "/run/fairshare-agent/first-values"
+local LONGEST_S = 900 -- an older file is left alone
+local FALLBACK = nil -- a number for accounts that the file doesn't have; nil: leave 0
+
+local function first_value(user, account)
+    local file = io.open(FILE, "r")
+    if file == nil then
+        return nil
+    end
+    local found = FALLBACK
+    local written_at = tonumber(string.match(file:read("*l") or "", "^# (%d+)$"))
+    if written_at == nil or os.time() - written_at > LONGEST_S then
+        file:close()
+        return nil
+    end
+    local wanted = user .. "|" .. account .. "|"
+    for line in file:lines() do
+        if string.sub(line, 1, #wanted) == wanted then
+            found = tonumber(string.sub(line, #wanted + 1))
+            break
+        end
+    end
+    file:close()
+    return found
+end
+
+function slurm_job_submit(job_desc, part_list, submit_uid)
+    local account = job_desc.account or job_desc.default_account
+    if job_desc.user_name ~= nil and account ~= nil then
+        local value = first_value(job_desc.user_name, account)
+        if value ~= nil then
+            job_desc.site_factor = value
+        end
+    end
+    return slurm.SUCCESS -- a job is never refused for want of a factor
+end
+
+function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)
+    return slurm.SUCCESS
+end
+
+return slurm.SUCCESS

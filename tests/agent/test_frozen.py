@@ -1,0 +1,146 @@
+"""What makes a pass send nothing: the reason is reported, and the scheduler keeps its values."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.agent.fakes import Place
+
+
+def assert_frozen(place: Place, code: str, words: str) -> dict[str, Any]:
+    done = place.run()
+    assert done.returncode == 1
+    assert place.scheduler.calls("scontrol", "update") == []
+    report = place.site.reports[-1]
+    assert report["frozen"]["code"] == code
+    assert words in report["frozen"]["detail"]
+    assert words in done.stderr
+    return report
+
+
+def test_a_snapshot_older_than_the_limit(place: Place) -> None:
+    place.site.age_s = 901
+    assert_frozen(place, "snapshot_too_old", "901 s old, and the limit 900 s")
+    place.site.age_s = 900
+    assert place.run().returncode == 0
+
+
+def test_more_unmapped_jobs_than_the_limit(place: Place) -> None:
+    del place.site.factors["cat", "bio"]
+    report = assert_frozen(place, "too_many_unmapped", "1 of 4 pending jobs")
+    assert report["unmapped"] == [{"user": "cat", "group": "bio", "jobs": 1}]
+
+
+def test_more_changed_values_than_the_limit_unless_sending_was_just_switched_on_or_it_is_accepted(place: Place) -> None:
+    jobs = {str(n): {"user": "ann" if n <= 20 else "bob", "group": "physics"} for n in range(1, 41)}
+    place.scheduler.jobs = jobs
+    assert place.run().returncode == 0, "nothing had a value before"
+    place.scheduler.forget_calls()
+    place.site.factors["ann", "physics"] = 0.9
+    assert place.run().returncode == 0, "half of them, the limit"
+    place.scheduler.forget_calls()
+    place.site.factors = {("ann", "physics"): 0.1, ("bob", "physics"): 0.2}
+    assert_frozen(place, "too_many_changes", "40 of 40 values that were set would change")
+    assert place.run("run", "--accept-changes").returncode == 0
+    assert place.scheduler.values()["1"] == 10000
+    place.scheduler.forget_calls()
+    place.site.factors = {("ann", "physics"): 0.3, ("bob", "physics"): 0.4}
+    assert_frozen(place, "too_many_changes", "pause and resume")
+    place.site.order(paused=True)
+    place.run()
+    place.site.order(paused=False)
+    assert place.run().returncode == 0
+    assert place.scheduler.values()["1"] == 30000
+
+
+def test_a_renamed_partition_is_named(place: Place) -> None:
+    place.site.order(partitions=["batch", "gpu"])
+    assert_frozen(place, "scheduler_unreadable", "no partition gpu: it has batch, long")
+
+
+def test_a_server_that_can_not_be_reached(place: Place) -> None:
+    place.site.statuses = [403]
+    done = place.run()
+    assert (done.returncode, "refuses the token (403)" in done.stderr) == (1, True)
+    assert place.scheduler.calls() == []
+    assert "server_unreachable" in place.run("status").stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "reply", "words"),
+    [
+        ("squeue", {"out": "11|11|N/A|ann|phys"}, "squeue breaks off"),
+        ("squeue", {"status": 1, "err": "Unable to contact slurm controller"}, "Unable to contact"),
+        ("squeue", {"out": "{}\n" * 40}, "40 of 40 rows can't be read"),
+        ("squeue", {"out": "\x00\x1b[2J\n" * 40}, "rows can't be read"),
+        ("sprio", {"out": "11|1000|0|500|0|0|500|0|0|0"}, "sprio breaks off"),
+        ("sprio", {"status": 1, "err": "Invalid user id"}, "sprio ended with status 1: Invalid user id"),
+        ("scontrol", {"out": "garbage\n"}, "no SLURM_VERSION"),
+    ],
+    ids=["half a row", "no controller", "other format", "no text", "half of sprio", "sprio fails", "no configuration"],
+)  # fmt: skip
+def test_a_scheduler_that_gives_no_answer(place: Place, command: str, reply: dict[str, Any], words: str) -> None:
+    place.scheduler.answer(command, **reply)
+    assert_frozen(place, "scheduler_unreadable", words)
+
+
+def test_a_command_that_hangs_is_ended(place: Place) -> None:
+    place.scheduler.answer("squeue", hang=True)
+    done = place.run("run", "--timeout-s", "1")
+    assert done.returncode == 1
+    assert place.site.reports[-1]["frozen"]["detail"] == "squeue did not answer within 1 s."
+
+
+def test_a_listing_that_is_cut_at_a_line_forgets_no_held_job(place: Place) -> None:
+    place.run()
+    rows = set(place.table()["rows"])
+    place.scheduler.answer("squeue", out="")
+    place.run()
+    place.run()
+    assert set(place.table()["rows"]) == rows
+    place.run()
+    assert place.table()["rows"] == {}, "three complete listings in a row had none of them"
+
+
+NAMES = ["root;rm -rf /", "$(touch /tmp/x)", "-u", "", "a b", "../x", "x" * 500, "ann,bob", "ann=1"]
+
+
+def test_names_that_no_scheduler_gives_are_left_out_and_named(place: Place) -> None:
+    place.scheduler.jobs |= {str(2000 + n): {"user": name, "group": "bio"} for n, name in enumerate(NAMES)}
+    assert place.run().returncode == 0
+    report = place.site.reports[0]
+    assert report["jobs"]["sent"] == 4
+    (error,) = report["errors"]
+    assert (error["code"], error["count"]) == ("unreadable", len(NAMES))
+    assert "root;rm -rf" in error["detail"]
+    sent = json.dumps(place.scheduler.calls("scontrol", "update"))
+    assert not any(name in sent for name in NAMES if name)
+
+
+def test_what_is_no_job_number_reaches_no_command(place: Place) -> None:
+    numbers = ["8+0", "40_[0-3%2]", "11;reboot", "-1", "0"]
+    place.scheduler.jobs |= {number: {"user": "ann", "group": "physics"} for number in numbers}
+    assert place.run().returncode == 0
+    assert place.scheduler.calls("scontrol", "update")[0][2] == "jobid=11,14"
+    assert place.site.reports[0]["errors"][0]["count"] == 5
+
+
+def test_jobs_submitted_in_the_future_are_a_finding(place: Place) -> None:
+    row = "11|11|N/A|ann|physics|batch|normal|4|{}|PENDING|1000|0|Priority\n"
+    place.scheduler.answer("squeue", out=row.format(99999999999))
+    assert place.run().returncode == 0
+    (clock,) = [check for check in place.site.reports[0]["checks"] if check["code"] == "clock"]
+    assert (clock["severity"], clock["found"]) == ("warning", "1 jobs were submitted in the future, the first is 11.")
+
+
+def test_orders_and_factors_that_make_no_sense(place: Place) -> None:
+    place.site.order(kind="pbs")
+    done = place.run()
+    assert (done.returncode, "The orders can't be read: kind is missing or wrong" in done.stderr) == (1, True)
+    assert place.scheduler.calls() == []
+    place.site.order(kind="slurm")
+    place.site.factors["ann", "physics"] = float("nan")
+    assert_frozen(place, "server_unreachable", "a factor isn't between 0 and 1")

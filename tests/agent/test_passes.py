@@ -1,0 +1,360 @@
+"""One pass of the built program between a scheduler of fake commands and a site on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any
+
+import pytest
+
+from tests.agent.fakes import Place
+
+VALUES = {"11": 25000, "12": 50000, "13": 100000, "14": 25000}
+
+
+def updates(place: Place) -> list[list[str]]:
+    return place.scheduler.calls("scontrol", "update")
+
+
+def test_a_pass_gives_every_job_its_value_held_jobs_and_arrays_included_with_a_call_a_value(place: Place) -> None:
+    done = place.run()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert place.scheduler.values() == VALUES
+    assert updates(place) == [
+        ["scontrol", "update", "jobid=11,14", "sitefactor=25000"],
+        ["scontrol", "update", "jobid=12", "sitefactor=50000"],
+        ["scontrol", "update", "jobid=13", "sitefactor=100000"],
+    ]
+
+
+def test_nothing_is_sent_when_nothing_changed(place: Place) -> None:
+    place.run()
+    place.scheduler.forget_calls()
+    assert place.run().returncode == 0
+    assert updates(place) == []
+    assert place.site.reports[-1]["jobs"]["due"] == 0
+
+
+def test_a_value_is_sent_once_it_moved_by_a_step(place: Place) -> None:
+    place.run()
+    place.site.factors["bob", "physics"] = 0.50099
+    place.run()
+    assert place.scheduler.values()["12"] == 50000
+    place.site.factors["bob", "physics"] = 0.501
+    place.run()
+    assert place.scheduler.values()["12"] == 50100
+
+
+def test_the_report_says_what_the_contract_asks(place: Place) -> None:
+    place.run()
+    (report,) = place.site.reports
+    queue, values, checks = report.pop("queue"), report.pop("values"), report.pop("checks")
+    assert report.pop("pass")
+    assert report.pop("host")
+    assert report.pop("started_at") <= report.pop("ended_at")
+    assert report == {
+        "agent": "1.0",
+        "orders_revision": 7,
+        "mode": "on",
+        "snapshot": 812,
+        "snapshot_age_s": 5.0,
+        "scheduler_version": "22.05.8",
+        "jobs": {"pending": 4, "mapped": 4, "unmapped": 0, "due": 4, "sent": 4, "failed": 0, "calls": 7},
+        "frozen": None,
+        "errors": [],
+        "unmapped": [],
+    }
+    assert [job for job in queue if job["job"] == "14"] == [
+        {
+            "job": "14",
+            "array_task": "0-3%2",
+            "user": "ann",
+            "group": "physics",
+            "partition": "long",
+            "qos": "normal",
+            "cpus": 4,
+            "submit_at": "2026-11-20T06:30:54Z",
+            "eligible_at": None,
+            "state": "pending",
+            "reason": "Priority",
+            "priority": 1000,
+            "terms": {
+                "age": 500,
+                "assoc": 0,
+                "fairshare": 0,
+                "jobsize": 500,
+                "partition": 0,
+                "qos": 0,
+                "nice": 0,
+                "site": 0,
+            },
+            "value": 25000,
+        }
+    ]
+    assert [(job["state"], job["terms"]) for job in queue if job["job"] == "13"] == [("held", None)]
+    assert values[0]["cluster"] == "demo"
+    assert values[0]["raw_usage"] == 7
+    assert {check["code"]: check["severity"] for check in checks} == {
+        "priority_type": "ok",
+        "double_counting": "ok",
+        "site_factor_plugin": "ok",
+        "version": "ok",
+        "usage_lost": "ok",
+        "operator_right": "ok",
+        "names_unmapped": "ok",
+        "clock": "ok",
+    }
+    method, path, headers = place.site.requests[-1]
+    assert (method, path, headers["content-encoding"]) == ("POST", "/api/v1/schedulers/head/passes", "gzip")
+    assert len(headers["idempotency-key"]) == 36
+
+
+def test_each_account_is_looked_up_once(place: Place) -> None:
+    place.run()
+    asked = [path for _, path, _ in place.site.requests]
+    assert asked.count("/api/v1/policies/demo/priorities/lookup") == 1
+
+
+@pytest.mark.parametrize("change", [{"mode": "shadow"}, {"paused": True}])
+def test_shadow_mode_and_a_pause_compute_and_report_and_send_nothing(place: Place, change: dict[str, Any]) -> None:
+    place.site.order(**change)
+    assert place.run().returncode == 0
+    assert updates(place) == []
+    assert place.site.reports[0]["jobs"]["due"] == 4
+    assert {job["job"]: job["value"] for job in place.site.reports[0]["queue"]} == VALUES
+
+
+def test_off_reads_nothing(place: Place) -> None:
+    place.site.order(mode="off")
+    assert place.run().returncode == 0
+    assert place.scheduler.calls() == []
+    assert place.site.reports[0]["mode"] == "off"
+
+
+def test_a_dry_run_sends_nothing_to_scheduler_or_site_and_keeps_no_table(place: Place) -> None:
+    done = place.run("run", "--dry-run")
+    assert done.stdout == "on: 4 pending, 4 mapped, 0 unmapped, 4 due, 0 sent, 0 failed, 4 calls\n"
+    assert (updates(place), place.site.reports) == ([], [])
+    assert not (place.state / "table.json").exists()
+
+
+def test_the_canary_partition_alone_gets_values(place: Place) -> None:
+    place.site.order(mode="canary", canary_partition="long")
+    place.run()
+    assert place.scheduler.values() == {"11": None, "12": None, "13": None, "14": 25000}
+
+
+def test_other_partitions_are_left_alone(place: Place) -> None:
+    place.site.order(partitions=["batch"])
+    place.run()
+    assert place.scheduler.values() == {**VALUES, "14": None}
+    assert place.site.reports[0]["jobs"]["pending"] == 3
+
+
+def test_other_subtrees_are_left_alone(place: Place) -> None:
+    place.site.order(subtree="/physics")
+    place.run()
+    assert place.scheduler.values() == {**VALUES, "13": None}
+
+
+def test_an_unmapped_account_gets_the_fallback_factor_and_is_named(place: Place) -> None:
+    del place.site.factors["cat", "bio"]
+    place.site.order(limits={"unmapped_percent": 25})
+    place.run()
+    assert place.scheduler.values()["13"] == 50000
+    assert place.site.reports[0]["unmapped"] == [{"user": "cat", "group": "bio", "jobs": 1}]
+
+
+def test_users_with_several_entries_and_several_groups_keep_their_own_factors(place: Place) -> None:
+    place.scheduler.jobs |= {"15": {"user": "ann", "group": "bio"}, "16": {"user": "bob", "group": "(null)"}}
+    place.site.factors |= {("ann", "bio"): 0.75, ("bob", ""): 0.125}
+    place.site.in_two_places = {"ann", "cat"}
+    place.run()
+    assert place.scheduler.values() == {**VALUES, "15": 75000, "16": 12500}
+
+
+def test_a_job_that_ended_meanwhile_is_no_failure_and_the_others_of_its_call_arrive(place: Place) -> None:
+    place.scheduler.jobs = {str(n): {"user": "ann", "group": "physics"} for n in range(1, 41)}
+    jobs = place.scheduler.jobs
+    jobs["17"]["refuses"] = "Job has already finished for job 17"
+    place.scheduler.jobs = jobs
+    assert place.run().returncode == 0
+    assert place.scheduler.values() == {str(n): None if n == 17 else 25000 for n in range(1, 41)}
+    report = place.site.reports[0]
+    assert (report["jobs"]["sent"], report["jobs"]["failed"]) == (39, 0)
+    assert report["errors"] == [{"code": "job_gone", "count": 1, "detail": "Job has already finished for job 17"}]
+    assert "17" not in place.table()["rows"]
+
+
+def test_who_is_no_operator_is_told_so_and_does_not_try_every_job(place: Place) -> None:
+    denied = {"user": "ann", "group": "physics", "refuses": "Access/permission denied for job 5"}
+    place.scheduler.jobs = {str(n): denied for n in range(1, 101)}
+    assert place.run().returncode == 1
+    report = place.site.reports[0]
+    assert (report["jobs"]["sent"], report["jobs"]["failed"]) == (0, 100)
+    assert report["errors"] == [{"code": "denied", "count": 100, "detail": "Access/permission denied for job 5"}]
+    assert len(updates(place)) < 10
+
+
+def test_a_value_that_somebody_changed_in_the_scheduler_is_set_again(place: Place) -> None:
+    place.run()
+    jobs = place.scheduler.jobs
+    jobs["11"]["site"] = 7
+    place.scheduler.jobs = jobs
+    assert "1 values were changed in the scheduler" in place.run().stderr
+    assert place.scheduler.values() == VALUES
+
+
+def test_a_job_with_a_priority_of_its_own_is_not_sent_again_and_again(place: Place) -> None:
+    place.run()
+    jobs = place.scheduler.jobs
+    jobs["11"]["fixed"] = 909090
+    place.scheduler.jobs = jobs
+    place.scheduler.forget_calls()
+    place.run()
+    assert updates(place) == []
+
+
+def test_a_held_job_is_not_sent_again_and_again(place: Place) -> None:
+    place.run()
+    place.scheduler.forget_calls()
+    place.lose_table()
+    place.run()
+    assert updates(place) == [["scontrol", "update", "jobid=13", "sitefactor=100000"]], "sprio lists no held job"
+
+
+def test_nice_is_lower_for_higher_factors_and_never_negative(place: Place) -> None:
+    place.site.order(knob="nice")
+    place.run()
+    assert place.scheduler.values("nice") == {"11": 75000, "12": 50000, "13": None, "14": 75000}, "0 is set already"
+
+
+def test_a_priority_releases_no_held_job(place: Place) -> None:
+    place.site.order(knob="priority")
+    place.run()
+    assert place.scheduler.values("fixed") == {"11": 25001, "12": 50001, "13": None, "14": 25001}
+    assert place.run("hand-back").returncode == 0
+    assert place.scheduler.values("fixed") == dict.fromkeys(VALUES)
+    assert place.scheduler.jobs["13"]["held"], "nobody asked for its release"
+
+
+def test_another_knob_hands_back_what_the_first_one_was_set_to(place: Place) -> None:
+    place.run()
+    place.site.order(knob="nice")
+    place.run()
+    assert set(place.scheduler.values().values()) == {0}
+    assert place.scheduler.values("nice")["11"] == 75000
+
+
+def test_hand_back_needs_no_site_and_resets_what_was_set_and_what_the_scheduler_lists(place: Place) -> None:
+    place.run()
+    place.site.close()
+    jobs = place.scheduler.jobs
+    jobs["15"] = {"user": "dan", "group": "bio", "site": 4321}  # by job_submit.lua
+    jobs["12"]["state"] = "RUNNING"  # it may be requeued
+    place.scheduler.jobs = jobs
+    done = place.run("hand-back")
+    assert (done.returncode, done.stdout) == (0, "5 jobs handed back, 0 failed, 0 left in the table.\n")
+    assert set(place.scheduler.values().values()) == {0}
+    place.scheduler.forget_calls()
+    assert place.run("hand-back").stdout == "0 jobs handed back, 0 failed, 0 left in the table.\n"
+
+
+def test_orders_to_hand_back_do_it_once(place: Place) -> None:
+    place.run()
+    place.site.order(hand_back=True)
+    place.run()
+    assert set(place.scheduler.values().values()) == {0}
+    assert place.site.reports[-1]["jobs"]["sent"] == 4
+    place.scheduler.forget_calls()
+    place.run()
+    assert updates(place) == []
+
+
+def test_a_submit_script_finds_the_value_of_an_accounts_next_job(place: Place) -> None:
+    file = place.folder / "first-values"
+    place.run("run", "--first-values", str(file))
+    head, *lines = file.read_text().splitlines()
+    assert head.startswith("# 1")
+    assert lines == ["ann|physics|25000", "bob|physics|50000", "cat|bio|100000"]
+    assert file.stat().st_mode & 0o777 == 0o644
+    place.run("hand-back")
+    assert file.read_text() == "# 0\n", "scripts leave a file of that age alone"
+
+
+def test_a_submit_script_gets_nothing_that_part_of_the_queue_alone_should_have(place: Place) -> None:
+    file = place.folder / "first-values"
+    place.site.order(mode="canary", canary_partition="long")
+    place.run("run", "--first-values", str(file))
+    assert len(file.read_text().splitlines()) == 1
+
+
+def test_status_says_what_the_last_pass_did(place: Place) -> None:
+    assert place.run("status").returncode == 1
+    place.run()
+    assert "4 sent" in place.run("status").stdout
+    place.site.age_s = 1000
+    place.run()
+    told = place.run("status")
+    assert (told.returncode, "snapshot_too_old" in told.stdout) == (1, True)
+    assert "4 jobs have a value by sitefactor" in told.stdout
+
+
+def test_check_names_the_line_to_change(place: Place) -> None:
+    config = (place.scheduler.folder / "config.txt").read_text()
+    config = config.replace("FairShare = 0", "FairShare = 100000").replace("associations,limits", "associations")
+    (place.scheduler.folder / "config.txt").write_text(config)
+    told = place.run("check", "--kind", "slurm")
+    assert told.returncode == 1
+    assert "error    double_counting: PriorityWeightFairshare=100000" in told.stdout
+    assert "→ PriorityWeightFairshare=0" in told.stdout
+    assert "→ AccountingStorageEnforce=associations,limits" in told.stdout
+
+
+def test_two_agents_never_work_with_one_table(place: Place) -> None:
+    from agent.state import lock
+
+    handle = lock(str(place.state))
+    try:
+        told = place.run()
+    finally:
+        os.close(handle)
+    assert (told.returncode, "Another agent works" in told.stderr) == (2, True)
+    assert place.scheduler.calls() == []
+
+
+def test_the_state_of_a_full_disk_stops_the_agent_before_anything_is_sent(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from agent.command_line import main
+
+    def full(_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setenv("PATH", f"{place.scheduler.folder}:{os.environ['PATH']}")
+    monkeypatch.setattr(os, "fsync", full)
+    assert main(place.arguments("run", "--once")) == 1
+    assert updates(place) == []
+    assert "No space left on device" in place.site.reports[0]["frozen"]["detail"]
+
+
+def test_the_service_goes_on_until_it_is_asked_to_end(place: Place) -> None:
+    import subprocess
+    import sys
+
+    place.site.order(every_s=1)
+    process = subprocess.Popen(
+        [sys.executable, str(place.program), *place.arguments("run")],
+        env={"PATH": f"{place.scheduler.folder}:{os.environ['PATH']}"},
+    )
+    ends = time.monotonic() + 30
+    while len(place.site.reports) < 2 and time.monotonic() < ends:
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait(30) == 0
+    first, second = place.site.reports[:2]
+    assert (first["jobs"]["sent"], second["jobs"]["sent"]) == (4, 0)
+    assert (first["queue"] is None, second["queue"], second["values"], second["checks"]) == (False, None, None, None)
+    assert json.loads((place.state / "table.json").read_text())["facts"]["knob"] == "sitefactor"

@@ -1,0 +1,143 @@
+"""Which job gets which value: pure, on jobs and factors made for a test."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.orders import Orders, read_orders
+from agent.plan import Plan, in_scope, make_plan, unknown_partitions
+from agent.records import Answer, Job, LookUp, Problem, Queue
+from agent.sending import MOST_CHARACTERS, MOST_JOBS, groups, send_all
+from agent.state import Table
+from tests.agent.fakes import ORDERS
+
+
+def orders(**changes: Any) -> Orders:
+    return read_orders(json.loads(json.dumps({**ORDERS, **changes})))
+
+
+def job(number: int = 1, user: str = "ann", **changes: Any) -> Job:
+    made = Job(str(number), None, user, "physics", ("batch",), "normal", 1, None, False, "", 1000, None, None)
+    return made._replace(**changes)
+
+
+def plan(jobs: list[Job], table: Table, accepts: bool = False, age_s: float = 1.0, **changes: Any) -> Plan:
+    queue = Queue(jobs, frozenset(each.id for each in jobs), {}, [], 0)
+    factors = {"ann": 0.25, "bob": 0.5}
+    answers = {
+        ("ann", "physics"): Answer("/physics/ann", 0.25, None),
+        ("bob", "physics"): Answer("/physics/bob", 0.5, None),
+    }
+    answers |= {each.account: Answer(None, 0.5, "unmapped") for each in jobs if each.user not in factors}
+    return make_plan(orders(**changes), queue, LookUp(812, age_s, answers), table, accepts)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Table(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("current", "is_due"), [(None, True), (25000, False), (25099, False), (24901, False), (25100, True), (0, True)]
+)
+def test_a_value_is_due_when_it_is_unknown_or_a_step_away(table: Table, current: int | None, is_due: bool) -> None:
+    assert plan([job(current=current)], table).due == [("1", 25000)] * is_due
+
+
+def test_the_table_counts_where_the_scheduler_lists_no_value_and_only_what_was_confirmed(table: Table) -> None:
+    table.intend([("1", 25000)])
+    assert plan([job()], table).due == [("1", 25000)]
+    table.confirm(["1"])
+    assert plan([job()], table).due == []
+    assert plan([job(current=0)], table).due == [("1", 25000)], "the scheduler knows better"
+
+
+def test_a_priority_that_the_scheduler_reckoned_is_not_taken_for_ours(table: Table) -> None:
+    reckoned = job(current=25001, priority=25001)
+    assert plan([reckoned], table, knob="priority").due == [("1", 25001)]
+    table.intend([("1", 25001)])
+    assert plan([reckoned], table, knob="priority").due == []
+
+
+def test_a_held_job_gets_a_site_factor_and_no_priority(table: Table) -> None:
+    held = job(is_held=True)
+    assert plan([held], table).due == [("1", 25000)]
+    assert plan([held], table, knob="priority").due == []
+
+
+def test_jobs_are_sent_by_value_then_number(table: Table) -> None:
+    jobs = [job(10, "bob"), job(9, "bob"), job(100), job(20)]
+    assert plan(jobs, table).due == [("20", 25000), ("100", 25000), ("9", 50000), ("10", 50000)]
+
+
+def test_scope_is_any_of_a_jobs_partitions(table: Table) -> None:
+    jobs = [job(1), job(2, partitions=("batch", "gpu")), job(3, partitions=("gpu",))]
+    assert [each.id for each in in_scope(orders(partitions=["gpu"]), jobs)] == ["2", "3"]
+    found = plan(jobs, table, mode="canary", canary_partition="gpu")
+    assert ([number for number, _ in found.due], sorted(found.values)) == (["2", "3"], ["1", "2", "3"])
+
+
+def test_a_partition_that_is_gone_freezes() -> None:
+    assert unknown_partitions(orders(partitions=["a"]), ["a", "b"]) is None
+    frozen = unknown_partitions(orders(partitions=["a", "c"], canary_partition="d", mode="canary"), ["a", "b"])
+    assert frozen is not None
+    assert "no partition c, d: it has a, b" in frozen.detail
+
+
+def test_a_small_queue_may_change_as_a_whole(table: Table) -> None:
+    jobs = [job(n, current=0) for n in range(1, 20)]
+    table.intend([(each.id, 0) for each in jobs])
+    assert plan(jobs, table).frozen is None
+    jobs.append(job(20, current=0))
+    table.intend([("20", 0)])
+    frozen = plan(jobs, table).frozen
+    assert frozen is not None
+    assert frozen.code == "too_many_changes"
+    assert plan(jobs, table, accepts=True).frozen is None
+
+
+def test_new_jobs_are_no_changes(table: Table) -> None:
+    table.intend([(str(n), 25000) for n in range(1, 31)])
+    jobs = [job(n, current=25000 if n <= 30 else 0) for n in range(1, 1000)]
+    assert plan(jobs, table).frozen is None
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 10**10 - 1), st.integers(0, 3)), unique_by=lambda each: each[0], max_size=2000)
+)
+def test_groups_are_bounded_and_leave_no_job_out(numbers: list[tuple[int, int]]) -> None:
+    due = sorted(((str(number), value) for number, value in numbers), key=lambda each: each[1])
+    found = groups(due)
+    assert [(number, value) for value, jobs in found for number in jobs] == due
+    assert all(len(jobs) <= MOST_JOBS and len(",".join(jobs)) <= MOST_CHARACTERS for _, jobs in found)
+
+
+@given(st.sets(st.integers(1, 300)), st.integers(1, 300))
+def test_whoever_is_at_fault_all_others_of_the_group_are_done(bad: set[int], size: int) -> None:
+    def send(value: int, jobs: Any) -> Problem | None:
+        return Problem("job_gone", "gone") if bad & set(map(int, jobs)) else None
+
+    sent = send_all([(str(n), 5) for n in range(1, size + 1)], send)
+    here = bad & set(range(1, size + 1))
+    if not sent.problems.get("refused"):  # else the bound on retries was reached
+        assert set(map(int, sent.gone)) == here
+        assert set(map(int, sent.done)) == set(range(1, size + 1)) - here
+    n_named = sum(n for n, _ in sent.problems.values())
+    assert len(sent.done) + n_named == size
+
+
+def test_a_scheduler_that_hangs_is_left_alone_after_two_calls() -> None:
+    calls = []
+
+    def send(value: int, jobs: Any) -> Problem:
+        calls.append(jobs)
+        return Problem("timeout", "late")
+
+    sent = send_all([(str(n), n) for n in range(1, 50)], send)
+    assert (len(calls), sent.problems) == (2, {"timeout": (49, "late")})

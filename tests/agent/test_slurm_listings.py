@@ -1,0 +1,124 @@
+"""What Slurm 22.05.8 prints, and what a hostile one might: the golden listings and rows made for a test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.adapters import slurm
+from agent.commands import Output
+from agent.records import Unreadable
+
+PENDING = "38|38|N/A|alice|hep|debug|normal|6|1795156623|PENDING|64908|0|Resources\n"
+
+
+@pytest.fixture
+def samples(golden_dir: Path) -> Path:
+    return golden_dir / "slurm" / "samples"
+
+
+def test_a_real_listing_has_arrays_held_jobs_dependencies_and_reasons_in_words(samples: Path) -> None:
+    priorities = slurm.parse_priorities((samples / "agent-sprio.txt").read_text())
+    queue = slurm.parse_queue((samples / "agent-squeue.txt").read_text(), priorities, "sitefactor")
+    assert queue.skipped == []
+    assert queue.known == {"1", "2", "3", "4", "5", "6", "7"}
+    jobs = {job.id: job for job in queue.jobs}
+    assert set(jobs) == {"1", "2", "3", "4", "5", "6"}, "the running task of array 3 has the number 7"
+    assert (jobs["3"].array_task, jobs["3"].current) == ("1-99%2", 777)
+    assert [number for number, job in jobs.items() if job.is_held] == ["2"]
+    assert {number for number, job in jobs.items() if job.current is None} == {"1", "2", "6"}, (
+        "sprio lists none of them"
+    )
+    assert jobs["4"].partitions == ("batch", "other")
+    assert jobs["4"].reason.startswith("Nodes required for job are DOWN")
+    assert jobs["1"].submit_at == 1795419938.0
+
+
+def test_a_reason_with_bars_splits_no_row() -> None:
+    (job,) = slurm.parse_queue(PENDING.replace("Resources", "a|b|c"), {}, "sitefactor").jobs
+    assert job.reason == "a|b|c"
+
+
+def test_a_hundred_thousand_tasks_of_one_array_are_one_job() -> None:
+    row = PENDING.replace("N/A", "0-99999%5")
+    queue = slurm.parse_queue(row, {}, "sitefactor")
+    assert [(job.id, job.array_task) for job in queue.jobs] == [("38", "0-99999%5")]
+
+
+def test_of_several_partitions_the_best_row_counts() -> None:
+    rows = "4|600|7|0|0|0|100|500|0|0\n4|900|7|0|0|0|400|500|0|0\n4|700|7|0|0|0|200|500|0|0\n"
+    assert slurm.parse_priorities(rows)["4"].terms["jobsize"] == 400
+
+
+@pytest.mark.parametrize(
+    "row", ["4|x|7|0|0|0|1|5|0|0", "4|6|7", "4|nan|7|0|0|0|1|5|0|0", "4|1e999|7|0|0|0|1|5|0|0", ""]
+)
+def test_a_row_of_sprio_that_is_no_row_is_left_out(row: str) -> None:
+    assert slurm.parse_priorities(row + "\n") == {}
+
+
+def test_a_negative_nice_and_a_negative_site_factor_are_read() -> None:
+    (job,) = slurm.parse_queue(PENDING.replace("|0|Resources", "|-2000|Resources"), {}, "nice").jobs
+    assert job.current == -2000
+    assert slurm.parse_priorities("38|1|-7000|0|0|0|0|0|0|-2000\n")["38"].site == -7000
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("Job has already finished for job 1", "job_gone"),
+        ("Invalid job id specified for job 9999", "job_gone"),
+        ("Access/permission denied for job 16", "denied"),
+        ("scontrol: error: SiteFactor value out of range (+/- 2147483645). Value ignored", "refused"),
+        ("", "refused"),
+    ],
+)
+def test_what_scontrol_says_is_told_apart(said: str, code: str) -> None:
+    problem = slurm.problem_of(Output(1, "", said + "\n"))
+    assert problem is not None
+    assert problem.code == code
+    assert slurm.problem_of(Output(0, "", said)) is None
+
+
+def test_shares_are_read_by_the_names_of_columns_with_and_without_fair_tree(samples: Path) -> None:
+    rows = slurm.parse_shares((samples / "sshare-l-P.txt").read_text(), "demo")
+    bobby = {"group": "physics", "user": "bobby", "raw_shares": "parent", "norm_shares": 0.594059, "raw_usage": 59}
+    assert {"cluster": "demo", **bobby, "effective_usage": 0.13948, "fairshare": 0.8, "level_fs": None} in rows
+    assert [row["level_fs"] for row in rows if row["group"] == "biology"] == ["Infinity", "Infinity"]
+    classic = slurm.parse_shares((samples / "sshare-l-P-classic.txt").read_text(), "demo")
+    assert {row["level_fs"] for row in classic} == {None}
+    with pytest.raises(Unreadable):
+        slurm.parse_shares("nothing of the kind\n", "demo")
+
+
+def config(**changes: str) -> dict[str, str]:
+    good = {
+        "PriorityType": "priority/multifactor", "PriorityWeightFairShare": "0", "PrioritySiteFactorPlugin": "(null)",
+        "SLURM_VERSION": "22.05.8", "AccountingStorageEnforce": "associations,limits,qos",
+    }  # fmt: skip
+    return {**good, **changes}
+
+
+def test_a_good_configuration_has_no_findings() -> None:
+    assert {finding.severity for finding in slurm.check_config("sitefactor", config())} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code", "severity"),
+    [
+        ("PriorityType", "priority/basic", "priority_type", "error"),
+        ("PriorityWeightFairShare", "100000", "double_counting", "error"),
+        ("PrioritySiteFactorPlugin", "site_factor/own", "site_factor_plugin", "error"),
+        ("SLURM_VERSION", "99.1.0", "version", "warning"),
+        ("SLURM_VERSION", "what", "version", "warning"),
+        ("AccountingStorageEnforce", "associations", "usage_lost", "warning"),
+        ("AccountingStorageEnforce", "none", "usage_lost", "warning"),
+    ],
+)
+def test_each_finding_has_its_line(name: str, value: str, code: str, severity: str) -> None:
+    findings = slurm.check_config("sitefactor", config(**{name: value}))
+    (found,) = [finding for finding in findings if finding.severity != "ok"]
+    assert (found.code, found.severity) == (code, severity)
+    assert value in found.found
+    assert found.remedy

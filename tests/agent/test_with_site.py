@@ -1,0 +1,72 @@
+"""A pass between a real site, over REST, and a scheduler of fake commands."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent.commands import Commands
+from agent.loop import Agent
+from agent.rest import Rest
+from agent.state import open_table
+from apps.accounts.actor import SYSTEM
+from apps.priorities.serving import store
+from tests.agent.fakes import FakeScheduler
+from tests.api.small_site import AT, Site
+from tests.worlds import forget_process
+
+connect_scheduler = pytest.importorskip("apps.schedulers.services").connect_scheduler
+models = pytest.importorskip("apps.schedulers.models")
+JOBS = {"alice": "physics", "bob": "physics", "carol": "biology", "stranger": "nowhere"}
+
+
+@pytest.fixture(autouse=True)
+def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+    forget_process()
+    yield
+    forget_process()
+
+
+def test_a_site_orders_and_its_factors_arrive_in_the_scheduler(
+    computed_site: Site, live_server: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.poll()
+    given = {"mode": "on", "namespace": "a", "limits": {"unmapped_percent": 30, "calls_per_s": 1000}}
+    connect_scheduler(policy_slug="grid", name="c1", given=given, at=AT, actor=SYSTEM)
+    token = computed_site.token("schedulers", "priorities:read", policy_slug="grid")
+    scheduler = FakeScheduler(tmp_path / "bin")
+    scheduler.jobs = {str(n): {"user": user, "group": group} for n, (user, group) in enumerate(JOBS.items(), 1)}
+    monkeypatch.setenv("PATH", f"{scheduler.folder}:{os.environ['PATH']}")
+    told: list[str] = []
+    agent = Agent(
+        Rest(str(live_server), "c1", token),
+        Commands(),
+        open_table(str(tmp_path / "state")),
+        "head1",
+        told.append,
+        clock=AT.timestamp,
+    )
+    agent.run_pass()
+    assert told == []
+    values = scheduler.values()
+    served = store.newest("grid")
+    factors = {line["account"]: line["factor"] for line in served.every_leaf()}
+    assert values == {
+        "1": round(100_000 * factors["alice"]),
+        "2": round(100_000 * factors["bob"]),
+        "3": round(100_000 * factors["carol"]),
+        "4": 50_000,
+    }
+    stored = models.AgentPass.objects.get()
+    assert (stored.frozen_code, stored.pending, stored.sent, stored.unmapped) == ("", 4, 4, 1)
+    assert stored.unmapped_names == [{"user": "stranger", "group": "nowhere", "jobs": 1}]
+    assert models.QueueListing.objects.get().n_jobs == 4
+    assert {check["severity"] for check in models.Scheduler.objects.get().checks} == {"ok", "warning"}
+    scheduler.forget_calls()
+    agent.run_pass()
+    assert scheduler.calls("scontrol", "update") == []
+    assert models.AgentPass.objects.count() == 2
