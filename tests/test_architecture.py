@@ -29,7 +29,7 @@ LAYERS = [
     "explain",
     "federation",
     "analytics",
-    "onboarding",
+    ("onboarding", "schedulers"),
     "notices",
     "packs",
     ("dashboard", "api", "cli"),

@@ -20,6 +20,7 @@ from apps.accounts.models import AuditEvent
 from apps.dashboard.members.forms import seen_tag
 from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
 from tests.rights_world import BESIDES, JSON, SHARES, Row, World, cache_navigation_counts
+from tests.schedulers.service.reports import report
 from tests.worlds import restore_caches
 
 ACTORS = (
@@ -72,6 +73,8 @@ SOURCE = "usage/sources/<slug:slug>/"
 EDIT = "changes/<int:change_set>/edit"
 GROUP = "policy/<slug:policy>/group/<uuid:uid>"
 STATEMENTS = "policy/<slug:policy>/n/<uuid:uid>/<slug:name>/statements"
+SCHEDULER = API + "schedulers/<slug:scheduler>"
+PASS = report(queue=None)
 PACK = "policy/<slug:policy>/pack/<uuid:uid>/"
 WEBHOOK = "notices/webhooks/<int:webhook>/"
 MOUNT = "federation/mounts/<int:mount>/"
@@ -1176,6 +1179,29 @@ ROWS = [
     Row("policy/<slug:policy>/goal/<uuid:uid>/", "/policy/grid/goal/{bob}/?by=2001-01-01",
         "302 404 404 422 404 422 302 302 302 302 302", "post", {"by": "2001-01-01", "lever": "shares"},
         besides="dora 422"),
+    # --- Schedulers: managers of the whole policy; agents have tokens of their own; the queue by whose numbers one sees
+    Row(API + "schedulers", "/api/v1/schedulers", "401 403 403 403 403 201 403 403 403 401 401", "post",
+        {"name": "c2", "policy": "grid"}, remakes="no_c2"),
+    Row(SCHEDULER, "/api/v1/schedulers/c1", "401 404 404 404 404 200 403 403 404 401 401", "patch", {"step": 7},
+        headers={"If-Match": "{of_c1}"}, remakes="scheduler"),
+    Row(SCHEDULER, "/api/v1/schedulers/c1?reason=x", "401 404 404 404 404 204 403 403 404 401 401", "delete",
+        headers={"If-Match": "{of_c1}"}, remakes="scheduler"),
+    Row(SCHEDULER + "/passes", "/api/v1/schedulers/c1/passes", "401 404 404 404 404 200 403 403 403 401 401", "post",
+        PASS, remakes="scheduler"),
+    Row(API + "schedulers", "/api/v1/schedulers", "401 200 200 200 200 200 403 200 200 401 401", word='"name":"c1"',
+        readers="admin"),
+    Row(SCHEDULER, "/api/v1/schedulers/c1", "401 404 404 404 404 200 403 404 404 401 401", word='"name":"c1"',
+        readers="admin"),
+    Row(SCHEDULER + "/orders", "/api/v1/schedulers/c1/orders", "401 404 404 404 404 200 403 403 403 401 401",
+        word='"name":"c1"', readers="admin"),
+    Row(SCHEDULER + "/passes", "/api/v1/schedulers/c1/passes", "401 404 404 404 404 200 403 404 404 401 401",
+        word="head1", readers="admin"),
+    Row(SCHEDULER + "/queue", "/api/v1/schedulers/c1/queue", "401 404 200 200 200 200 403 200 200 401 401",
+        word='"user":"bob"', readers="pia admin dora reader", besides="vera 200 dora 200"),
+    Row(SCHEDULER + "/why", "/api/v1/schedulers/c1/why?job=102", "401 404 404 200 404 200 403 200 404 401 401",
+        word="/physics/bob", readers="pia admin dora reader", besides="dora 200"),
+    Row(POLICY + "/why", "/api/v1/policies/grid/why?job=101", "401 404 200 200 404 200 403 200 404 401 401",
+        word="/physics/alice", readers="alice pia admin reader"),
 ]  # fmt: skip
 
 
