@@ -11,6 +11,7 @@ from apps.accounts.models import Token
 from apps.core.errors import NotAllowed, NotFound
 from apps.policies.access.scope import Rights, Verb, require_policy
 from apps.policies.models import Policy
+from apps.policies.selectors import list_policies
 from apps.policies.tree.stored import load_tree
 from apps.schedulers.models import Scheduler
 
@@ -21,14 +22,22 @@ def manages(policy: Policy, actor: Actor, at: datetime) -> bool:
     """Whether the actor manages the whole policy, on which a scheduler runs. A token's scopes are checked apart."""
     if actor.user is None:
         return True
-    if not actor.user.is_active:
+    bounds = actor.token
+    if not actor.user.is_active or (bounds is not None and bounds.policy_slug not in ("", policy.slug)):
         return False
-    if actor.token is not None:
-        if actor.token.policy_slug not in ("", policy.slug):
-            return False
-        if actor.token.subtree_uid is not None and actor.token.subtree_uid != load_tree(policy).uuid(0):
-            return False
-    return actor.user.is_superuser or load_tree(policy).uuid(0) in Rights(policy, actor, at).at(Verb.EDIT_STRUCTURE)
+    if bounds is not None and bounds.subtree_uid is not None and bounds.subtree_uid != load_tree(policy).uuid(0):
+        return False
+    if actor.user.is_superuser:
+        return True
+    held = Rights(policy, actor, at).at(Verb.EDIT_STRUCTURE)
+    return bool(held) and load_tree(policy).uuid(0) in held
+
+
+def manages_any(*, at: datetime, actor: Actor) -> bool:
+    """Whether there is a policy that the actor manages: asked for on every page."""
+    if actor.user is not None and actor.user.is_superuser:
+        return True
+    return any(manages(policy, actor, at) for policy in list_policies(actor=actor))
 
 
 def may_read(scheduler: Scheduler, actor: Actor, at: datetime) -> bool:

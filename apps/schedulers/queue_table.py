@@ -6,7 +6,7 @@ Accounts are (user, group) pairs, each kept once; a reader's rights are asked of
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -18,14 +18,14 @@ from apps.core.blobs import pack, unpack
 from apps.core.errors import FieldProblem, Malformed
 from apps.schedulers.models import QueueListing
 
-TERMS = ("age", "fairshare", "jobsize", "partition", "qos", "site", "nice")
+TERMS = ("age", "assoc", "fairshare", "jobsize", "partition", "qos", "site", "nice")
 STATES = ("pending", "held")
 MOST_JOBS = 200_000
 NO_TIME = np.iinfo(np.int64).min
 _TEXTS = {"job": 40, "user": 256, "group": 256, "partition": 1_024, "qos": 128, "reason": 128}
 _MAY_BE_EMPTY = {"group", "partition", "qos", "reason"}
-_NULLABLE = ("array_task", "eligible_at", "priority", "value", "cpus", "terms")
-_FIELDS = {*_TEXTS, *_NULLABLE, "submit_at", "state"}
+_NULLABLE = ("array_task", "submit_at", "eligible_at", "priority", "value", "cpus", "terms")
+_FIELDS = {*_TEXTS, *_NULLABLE, "state"}
 _MOST_NUMBER = 2**53
 I8 = npt.NDArray[np.int64]
 F8 = npt.NDArray[np.float64]
@@ -90,9 +90,8 @@ def read_queue(rows: Any) -> QueueTable:
         if row.get("state") not in STATES:
             raise _wrong(f"{where}.state", f"must be {' or '.join(STATES)}")
         state.append(STATES.index(row["state"]))
-        times[0].append(_instant_us(row.get("submit_at"), f"{where}.submit_at"))
-        eligible = row.get("eligible_at")
-        times[1].append(NO_TIME if eligible is None else _instant_us(eligible, f"{where}.eligible_at"))
+        for column, name in zip(times, ("submit_at", "eligible_at"), strict=True):
+            column.append(_instant_us(row.get(name), f"{where}.{name}"))
         for name, column in numbers.items():
             column.append(_number(row.get(name), f"{where}.{name}"))
         given = row.get("terms")
@@ -186,6 +185,8 @@ def _number(value: Any, where: str) -> float:
 
 
 def _instant_us(value: Any, where: str) -> int:
+    if value is None:
+        return NO_TIME
     try:
         at = datetime.fromisoformat(value)
         if at.tzinfo is None:
@@ -201,8 +202,3 @@ def instant_of(us: int) -> datetime | None:
 
 def _wrong(where: str, message: str) -> Malformed:
     return Malformed(f"{where} {message}.", fields=[FieldProblem(where, message)])
-
-
-def known_numbers(given: Mapping[str, float]) -> dict[str, float | None]:
-    """NaN as null."""
-    return {name: None if np.isnan(value) else value for name, value in given.items()}

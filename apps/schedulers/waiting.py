@@ -16,7 +16,7 @@ from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, FieldProblem, NotFound
 from apps.policies.selectors import list_policies
 from apps.schedulers.models import Scheduler
-from apps.schedulers.queue_table import STATES, TERMS
+from apps.schedulers.queue_table import STATES, TERMS, QueueTable
 from apps.schedulers.reasons import Reason, reason_of
 from apps.schedulers.selectors import QueuedJob, VisibleQueue, open_queue
 
@@ -101,6 +101,25 @@ def find_waiting(*, job: str, at: datetime, actor: Actor, policy_slug: str = "",
     return explain_waiting(*found[0])
 
 
+def list_waiting(
+    *, policy_slug: str, at: datetime, actor: Actor, limit: int = 100
+) -> tuple[list[tuple[str, QueuedJob]], int]:
+    """The first waiting jobs of a policy that the actor may see, each with its scheduler, and how many there are."""
+    found: list[tuple[str, QueuedJob]] = []
+    n = 0
+    slugs = [one.slug for one in list_policies(actor=actor) if one.slug == policy_slug]
+    for scheduler in Scheduler.objects.select_related("policy").filter(policy__slug__in=slugs):
+        try:
+            queue = open_queue(scheduler, at=at, actor=actor)
+        except NotFound:
+            continue
+        if queue is not None:
+            places = np.flatnonzero(queue.seen)
+            n += len(places)
+            found += [(scheduler.name, queue.job(i)) for i in places[: limit - len(found)].tolist()]
+    return found, n
+
+
 def explain_waiting(queue: VisibleQueue, i: int) -> Waiting:
     """Of the job at a place of the listing, which the reader may see."""
     table, scheduler = queue.table, queue.scheduler
@@ -109,10 +128,9 @@ def explain_waiting(queue: VisibleQueue, i: int) -> Waiting:
     fair = _fair(queue)
     by_fairshare = kept_behind = None
     if ahead is not None and fair is not None:
-        rest = table.priority - fair
-        rivals = _rivals(queue, i)
-        by_fairshare = int((ahead & (rest < rest[i])).sum())
-        kept_behind = int((rivals & ~ahead & (rest > rest[i])).sum())
+        rivals, without = _rivals(queue, i), _before(table, table.priority - fair, i)
+        by_fairshare = int((ahead & ~without).sum())
+        kept_behind = int((rivals & ~ahead & without).sum())
     shown = _entry_of(queue, int(table.account[i]))
     assert table.taken_at is not None  # noqa: S101 - it is stored
     return Waiting(
@@ -144,14 +162,18 @@ def _rivals(queue: VisibleQueue, i: int) -> Flags:
 
 
 def _ahead(queue: VisibleQueue, i: int) -> Flags | None:
-    """By priority; equal ones by submission, then by their place in the listing."""
-    table, mine = queue.table, queue.table.priority[i]
-    if np.isnan(mine):
+    """None where the scheduler gives this job no priority."""
+    if np.isnan(queue.table.priority[i]):
         return None
+    return _rivals(queue, i) & _before(queue.table, queue.table.priority, i)
+
+
+def _before(table: QueueTable, values: npt.NDArray[np.float64], i: int) -> Flags:
+    """Jobs with a higher value; equal ones by submission, then by their place in the listing."""
     submitted, place = table.submit_us, np.arange(len(table))
     earlier = (submitted < submitted[i]) | ((submitted == submitted[i]) & (place < i))
-    ahead: Flags = _rivals(queue, i) & ((table.priority > mine) | ((table.priority == mine) & earlier))
-    return ahead
+    before: Flags = (values > values[i]) | ((values == values[i]) & earlier)
+    return before
 
 
 def _fair(queue: VisibleQueue) -> npt.NDArray[np.float64] | None:

@@ -25,7 +25,16 @@ def job(number: str, user: str = "alice", group: str = "physics", **more: Any) -
         "state": "pending",
         "reason": "Priority",
         "priority": 587 + site,
-        "terms": {"age": 0, "fairshare": 0, "jobsize": 87, "partition": 500, "qos": 0, "site": site, "nice": 0},
+        "terms": {
+            "age": 0,
+            "assoc": 0,
+            "fairshare": 0,
+            "jobsize": 87,
+            "partition": 500,
+            "qos": 0,
+            "site": site,
+            "nice": 0,
+        },
         "value": site,
         **more,
     }

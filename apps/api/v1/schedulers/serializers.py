@@ -156,7 +156,7 @@ _NUMBER: dict[str, Any] = {"type": "number", "nullable": True}
 _TIME = {"type": "string", "format": "date-time"}
 _JOB = {
     "type": "object",
-    "required": ["job", "user", "submit_at", "state"],
+    "required": ["job", "user", "state"],
     "additionalProperties": False,
     "properties": {
         "job": {"type": "string", "minLength": 1, "maxLength": 40},
@@ -166,8 +166,7 @@ _JOB = {
         "group": {"type": "string", "maxLength": 256},
         "partition": {"type": "string", "maxLength": 1_024},
         **{name: _NUMBER for name in ("cpus", "priority", "value")},
-        "submit_at": _TIME,
-        "eligible_at": {**_TIME, "nullable": True},
+        **{name: {**_TIME, "nullable": True} for name in ("submit_at", "eligible_at")},
         "state": {"type": "string", "enum": list(STATES)},
         "terms": {**_terms_schema(), "nullable": True},
     },
