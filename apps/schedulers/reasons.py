@@ -1,4 +1,4 @@
-"""What a scheduler's reason for waiting means, and whether the order by priority has to do with it.
+"""What a scheduler's reason for waiting means, and whether the order by priority is the reason; why agents freeze.
 
 Slurm: squeue(1), JOB REASON CODES, of 22.05 to 24.05. Grid Engine gives none: its reason is what the agent finds.
 """
@@ -21,6 +21,13 @@ class Reason:
     is_order: bool
 
 
+FROZEN = {
+    "snapshot_too_old": gettext_lazy("The priorities are too old."),
+    "too_many_unmapped": gettext_lazy("Too many jobs are unmapped."),
+    "too_many_changes": gettext_lazy("Too many jobs would change at once."),
+    "scheduler_unreadable": gettext_lazy("The scheduler’s answer can’t be read."),
+    "server_unreachable": gettext_lazy("This site didn’t answer the agent."),
+}
 _TEXTS = {
     "priority": gettext_lazy("Jobs with a higher priority are ahead of it."),
     "resources": gettext_lazy("It is next in its partition and waits for free resources."),
@@ -31,7 +38,7 @@ _TEXTS = {
     "partition": gettext_lazy("Its partition doesn’t admit it now. Fair share has no influence."),
     "nodes": gettext_lazy("Nodes that it needs are down or reserved. Fair share has no influence."),
     "licenses": gettext_lazy("It waits for licences. Fair share has no influence."),
-    "none": gettext_lazy("The scheduler hasn’t looked at it yet."),
+    "none": gettext_lazy("The scheduler hasn’t considered it yet."),
     "other": gettext_lazy("The scheduler gives a reason that isn’t about the order of jobs."),
 }
 _SLURM = (

@@ -174,6 +174,9 @@ WANTED = {
     "mapping.assigned": gettext_lazy("tried to attach accounts in %(what)s"),
     "mapping.let_go": gettext_lazy("tried to detach accounts in %(what)s"),
     "mapping.restored": gettext_lazy("tried to restore an earlier mapping as %(what)s"),
+    "scheduler.connected": gettext_lazy("tried to connect the scheduler %(what)s"),
+    "scheduler.changed": gettext_lazy("tried to change the scheduler %(what)s"),
+    "scheduler.removed": gettext_lazy("tried to remove the scheduler %(what)s"),
     "user.second_factor_closed": gettext_lazy("entered too many wrong codes for %(what)s"),
     "request.refused": gettext_lazy("sent a change that was refused: %(what)s"),
 }

@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from apps.dashboard.shell import presentation
 from apps.schedulers.models import AgentPass
+from apps.schedulers.reasons import FROZEN
 from apps.schedulers.selectors import SchedulerView
 from apps.schedulers.waiting import Waiting
 
@@ -24,13 +25,6 @@ STATES: dict[str, tuple[str, Any]] = {
     "paused": ("", gettext_lazy("paused")),
     "failing": ("warn", gettext_lazy("some values were refused")),
     "running": ("ok", gettext_lazy("works")),
-}
-FROZEN = {
-    "snapshot_too_old": gettext_lazy("The priorities are too old."),
-    "too_many_unmapped": gettext_lazy("Too many jobs are unmapped."),
-    "too_many_changes": gettext_lazy("Too many jobs would change at once."),
-    "scheduler_unreadable": gettext_lazy("The scheduler’s answer can’t be read."),
-    "server_unreachable": gettext_lazy("This site didn’t answer the agent."),
 }
 ERRORS = {
     "job_gone": gettext_lazy("jobs had ended"),

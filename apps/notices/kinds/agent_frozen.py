@@ -11,15 +11,8 @@ from django.utils.translation import gettext_lazy
 from apps.notices.kinds.agent_silent import is_for
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence
 from apps.schedulers.models import Scheduler
+from apps.schedulers.reasons import FROZEN
 from apps.schedulers.selectors import views_of
-
-_TEXTS = {
-    "snapshot_too_old": gettext_lazy("the priorities are too old"),
-    "too_many_unmapped": gettext_lazy("too many jobs are unmapped"),
-    "too_many_changes": gettext_lazy("too many jobs would change at once"),
-    "scheduler_unreadable": gettext_lazy("the scheduler’s answer can’t be read"),
-    "server_unreachable": gettext_lazy("this site didn’t answer it"),
-}
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
@@ -33,9 +26,9 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
 
 
 def describe(facts: Mapping[str, Any]) -> Sentence:
-    why = _TEXTS.get(facts["code"], facts["code"])
-    text = _("The agent of %(name)s froze: %(why)s.") % {"name": facts["scheduler"], "why": why}
-    return Sentence(f"agent_frozen.{facts['code']}", facts, f"{text} {facts['detail']}".strip())
+    why = str(FROZEN.get(facts["code"], facts["code"]))
+    text = _("The agent of %(name)s froze.") % {"name": facts["scheduler"]}
+    return Sentence(f"agent_frozen.{facts['code']}", facts, f"{text} {why} {facts['detail']}".strip())
 
 
 KIND = Kind(
