@@ -131,7 +131,7 @@ class AgentPass(models.Model):
 class QueueListing(models.Model):
     """Every waiting job of a scheduler as its agent last listed them: one compressed table, replaced as a whole.
 
-    50,000 rows of a table would cost a hundred times as much to replace, once a minute (docs/schedulers.md).
+    Replacing 50,000 rows by COPY took 1.6 s and reading them 2.2 s, this table 0.1 s and 0.06 s (docs/schedulers.md).
     """
 
     scheduler = models.OneToOneField(Scheduler, on_delete=models.CASCADE, related_name="queue")

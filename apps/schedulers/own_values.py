@@ -53,11 +53,9 @@ def _read(row: Any, where: str) -> OwnValue:
         if type(text) is not str or len(text) > 256:
             raise _wrong(f"{where}.{name}", "must be text of at most 256 characters")
     shares = row.get("raw_shares")
-    return OwnValue(
-        **texts,
-        raw_shares=PARENT if shares == "parent" else _number(shares, f"{where}.raw_shares"),
-        **{name: _number(row.get(name), f"{where}.{name}") for name in _NUMBERS},
-    )
+    raw_shares = PARENT if shares == "parent" else _number(shares, f"{where}.raw_shares")
+    numbers = [_number(row.get(name), f"{where}.{name}") for name in _NUMBERS]
+    return OwnValue(texts["cluster"], texts["group"], texts["user"], raw_shares, *numbers)
 
 
 def _number(value: Any, where: str) -> float:

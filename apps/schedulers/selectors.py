@@ -246,12 +246,15 @@ def open_queue(scheduler: Scheduler, *, at: datetime, actor: Actor) -> VisibleQu
 
 
 def _entries(table: QueueTable, snapshot: ServedSnapshot | None, namespace: str) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """As look-ups answer: of several entries of one account, the best ranked."""
     found = np.full(len(table.accounts), -1, np.int64)
-    if snapshot is not None:
-        for i, (user, group) in enumerate(table.accounts):
-            places = snapshot.index.find_certain(AccountQuery(user, group, namespace))
-            if len(places) == 1:
-                found[i] = places[0]
+    if snapshot is None:
+        return found
+    rank = np.where(snapshot.values.has_rank, snapshot.values.rank, np.inf)
+    for i, (user, group) in enumerate(table.accounts):
+        places = snapshot.index.find_certain(AccountQuery(user, group, namespace))
+        if places:
+            found[i] = min(places, key=lambda place: (rank[place], -snapshot.values.factor[place]))
     return found
 
 

@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, FieldProblem, NotFound
 from apps.policies.selectors import list_policies
+from apps.priorities.serving.lookup import AccountQuery
 from apps.schedulers.models import Scheduler
 from apps.schedulers.queue_table import STATES, TERMS, QueueTable
 from apps.schedulers.reasons import Reason, reason_of
@@ -251,11 +252,12 @@ def _entry_of(queue: VisibleQueue, account: int) -> dict[str, Any]:
     place, snapshot = int(queue.entry[account]), queue.snapshot
     if place < 0 or snapshot is None:
         return nothing
-    described = snapshot.describe(np.array([place], np.int64))[0]
+    user, group = queue.table.accounts[account]
+    result = snapshot.lookup([AccountQuery(user, group, queue.scheduler.namespace)])[0]  # the best one first
     return {
-        "factor": described.get("factor"),
-        "rank": described.get("rank"),
-        "of": snapshot.n_ranked,
+        "factor": result["factor"],
+        "rank": result.get("rank"),
+        "of": result.get("of"),
         "snapshot": snapshot.snapshot_id,
     }
 
