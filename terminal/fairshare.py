@@ -368,22 +368,28 @@ def accounts(site: Site, given: argparse.Namespace) -> Tuple[Json, "Printer"]:
 
 
 def why(site: Site, given: argparse.Namespace) -> Tuple[Json, "Printer"]:
-    no_job = None  # type: Optional[Failure]
-    if given.account and _JOB.fullmatch(given.account):
+    if not given.account or not _JOB.fullmatch(given.account):
+        return explained(site, given), print_walk
+    try:
+        return job(site, given), print_waiting
+    except Failure as no_job:
+        if no_job.status != REFUSED:
+            raise
         try:
-            return job(site, given), print_waiting
+            return explained(site, given), print_walk  # an account may have a number as its name
         except Failure as failure:
-            if failure.status != REFUSED:
-                raise
-            no_job = failure  # an account may have a number as its name
+            raise no_job if failure.status == REFUSED else failure
+
+
+def explained(site: Site, given: argparse.Namespace) -> Json:
     entry = given.account if given.account and given.account.startswith("/") else None
     account = None if entry else given.account
     found = site.get("me/explain", {"policy": given.policy, "at": given.at, "account": account, "entry": entry})
     if given.account and not found.get("accounts"):
-        raise no_job or Failure(
+        raise Failure(
             REFUSED, f"You have no account {clean(given.account)}. List your accounts with `fairshare accounts`."
         )
-    return found, print_walk
+    return found
 
 
 def job(site: Site, given: argparse.Namespace) -> Json:

@@ -20,7 +20,7 @@ from apps.schedulers.permissions import no_scheduler, require_agent
 from apps.schedulers.queue_table import packed, read_queue
 
 _AHEAD = timedelta(minutes=5)  # by which an agent's clock may be ahead of ours
-_JOBS = ("pending", "mapped", "unmapped", "due", "sent", "failed", "calls")
+COUNTS = ("pending", "mapped", "unmapped", "due", "sent", "failed", "calls")
 
 
 def record_pass(
@@ -92,7 +92,7 @@ def _stored(scheduler: Scheduler, report: Mapping[str, Any], body_sha256: str, a
         mode=report["mode"],
         snapshot=report.get("snapshot"),
         snapshot_age_s=report.get("snapshot_age_s"),
-        **{name: report["jobs"][name] for name in _JOBS},
+        **{name: report["jobs"][name] for name in COUNTS},
         frozen_code=frozen.get("code", ""),
         frozen_detail=frozen.get("detail", "")[:1_000],
         errors=report.get("errors", []),

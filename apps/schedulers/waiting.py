@@ -166,7 +166,8 @@ def _ahead(queue: VisibleQueue, i: int) -> Flags | None:
     """None where the scheduler gives this job no priority."""
     if np.isnan(queue.table.priority[i]):
         return None
-    return _rivals(queue, i) & _before(queue.table, queue.table.priority, i)
+    ahead: Flags = _rivals(queue, i) & _before(queue.table, queue.table.priority, i)
+    return ahead
 
 
 def _before(table: QueueTable, values: npt.NDArray[np.float64], i: int) -> Flags:
@@ -185,7 +186,8 @@ def _fair(queue: VisibleQueue) -> npt.NDArray[np.float64] | None:
     if np.isnan(terms).all():
         return None
     signs = np.array([(-1.0 if name == "nice" else 1.0) * (name in _fair_names(knob)) for name in TERMS])
-    return np.nan_to_num(terms) @ signs
+    fair: npt.NDArray[np.float64] = np.nan_to_num(terms) @ signs
+    return fair
 
 
 def _fair_names(knob: str) -> set[str]:

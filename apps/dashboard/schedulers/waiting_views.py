@@ -40,7 +40,7 @@ def why(request: HttpRequest, policy: str, job: str) -> HttpResponse:
         found = find_waiting(**asked, at=clock.now(), actor=actor)
     except (NotFound, Conflict) as error:
         names = [each.message for each in error.fields]
-        context = {"asked": job, "problem": error.message, "schedulers": names}
+        context: dict[str, Any] = {"asked": job, "problem": error.message, "schedulers": names}
         return _page(request, page, context, status=status_of(error))
     context = {
         "found": found,

@@ -10,6 +10,7 @@ from rest_framework import serializers
 from apps.api.instants import UtcTimeField
 from apps.api.v1.shapes import InstantField
 from apps.schedulers.models import KNOBS, AgentPass, Scheduler
+from apps.schedulers.passes import COUNTS
 from apps.schedulers.queue_table import STATES, TERMS
 from apps.schedulers.selectors import SchedulerView
 
@@ -105,7 +106,7 @@ class PassSerializer(serializers.Serializer[Any]):
 
     @extend_schema_field(JobCountsSerializer)
     def get_jobs(self, one: AgentPass) -> dict[str, int]:
-        return {name: getattr(one, name) for name in JobCountsSerializer().fields}
+        return {name: getattr(one, name) for name in COUNTS}
 
     @extend_schema_field(FrozenSerializer(allow_null=True))
     def get_frozen(self, one: AgentPass) -> dict[str, str] | None:
@@ -217,9 +218,11 @@ class ReportSerializer(serializers.Serializer[Any]):
     scheduler_version = serializers.CharField(required=False, allow_null=True, allow_blank=True, max_length=64)
     jobs = JobCountsSerializer()
     frozen = FrozenSerializer(required=False, allow_null=True)
-    errors = PassErrorSerializer(many=True, required=False, max_length=100)  # type: ignore[assignment]
-    unmapped = UnmappedNameSerializer(many=True, required=False, max_length=100)
-    checks = CheckSerializer(many=True, required=False, allow_null=True, max_length=200)
+    errors = serializers.ListField(  # type: ignore[assignment]
+        child=PassErrorSerializer(), required=False, max_length=100
+    )
+    unmapped = serializers.ListField(child=UnmappedNameSerializer(), required=False, max_length=100)
+    checks = serializers.ListField(child=CheckSerializer(), required=False, allow_null=True, max_length=200)
     queue = QueueField(required=False, allow_null=True)
     values = OwnValuesField(required=False, allow_null=True)
 
