@@ -157,7 +157,7 @@ def _rivals(queue: VisibleQueue, i: int) -> Flags:
     """Other jobs that wait, are not held, and share a partition with this one."""
     table, own = queue.table, set(queue.table.partition[i].split(","))
     shares = {text: bool(own & set(text.split(","))) for text in set(table.partition)}
-    here = np.array([shares[text] for text in table.partition], np.bool_) & (table.state == _PENDING)
+    here: Flags = np.array([shares[text] for text in table.partition], np.bool_) & (table.state == _PENDING)
     here[i] = False
     return here
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from io import StringIO
 from pathlib import Path
 
@@ -25,9 +26,7 @@ def run(folder: Path, *words: str) -> str:
 def test_a_pass_sets_values_and_is_stored_with_its_queue(
     connected: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tests.agent.fakes import FakeScheduler
-
-    fake = FakeScheduler(tmp_path / "bin")
+    fake = import_module("tests.agent.fakes").FakeScheduler(tmp_path / "bin")
     monkeypatch.setenv("PATH", str(fake.folder))
     fake.jobs = {
         "11": {"user": "alice", "group": "physics"},

@@ -170,7 +170,7 @@ def test_a_clock_that_is_ahead_is_refused(agent: Caller) -> None:
 
 
 def test_each_sees_their_jobs(connected: Site, reported: dict[str, Any]) -> None:
-    def jobs(user: Any, *scopes: str) -> list[str]:
+    def jobs(user: Any, *scopes: str) -> list[Any]:
         answer = Caller(token=connected.token(*(scopes or ("policies:read", "self:read")), user=user)).get(
             "schedulers/c1/queue"
         )

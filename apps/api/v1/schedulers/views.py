@@ -10,7 +10,6 @@ from typing import IO, Any, ClassVar
 
 import numpy as np
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -23,6 +22,7 @@ from apps.api.authentication import (
     actor_of,
 )
 from apps.api.errors import Refusal
+from apps.api.instants import UtcTimeField
 from apps.api.parsing import BODY_BYTES, StrictJSONParser, read_bounded
 from apps.api.rendering import dumps
 from apps.api.v1.allocations.views import IF_MATCH, ReasonFilterSerializer, seen_tag
@@ -207,11 +207,11 @@ class QueueView(APIView):
         queue, places = selectors.list_queue(
             name=scheduler, after=after, **given, at=clock.now(), actor=actor_of(request)
         )
-        if queue is None:
+        if queue is None or queue.table.taken_at is None:
             return Response({"taken_at": None, "jobs": 0, "results": [], "next": None})
         jobs = [QueuedJobSerializer(queue.job(i)).data for i in places]
         following = encode_cursor(places[-1]) if len(places) == given["limit"] else None
-        taken_at = serializers.DateTimeField().to_representation(queue.table.taken_at)
+        taken_at = UtcTimeField().to_representation(queue.table.taken_at)
         n_seen = int(np.count_nonzero(queue.seen))
         return Response({"taken_at": taken_at, "jobs": n_seen, "results": jobs, "next": following})
 

@@ -101,8 +101,9 @@ class Services:
         digest = hashlib.sha256(json.dumps(report, sort_keys=True).encode()).hexdigest()
         times = {name: datetime.fromisoformat(report[name]) for name in ("started_at", "ended_at")}
         read = {**report, **times, "pass": UUID(report["pass"])}
-        given = {"name": self._name, "report": read, "body_sha256": digest}
-        found, _pass = self._ask(lambda: record_pass(**given, at=now(), actor=COMMAND))
+        found, _pass = self._ask(
+            lambda: record_pass(name=self._name, report=read, body_sha256=digest, at=now(), actor=COMMAND)
+        )
         return int(found.revision)
 
     def clock_offset_s(self) -> float:
