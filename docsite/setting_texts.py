@@ -38,6 +38,8 @@ SECTIONS: dict[str, dict[str, str]] = {
         "FAIRSHARE_UPLOAD_BYTES": "largest upload in bytes",
         "FAIRSHARE_CLOSE_OPEN_DAYS": "days without contact after which running and waiting jobs of a usage source are "
         "closed, as of when they were last listed. 0: never",
+        "FAIRSHARE_KEEP_PASSES_DAYS": "days after which reports of schedulers' agents are deleted",
+        "FAIRSHARE_KEEP_AGREEMENT_DAYS": "days after which figures of shadow mode are deleted",
         "FAIRSHARE_KEEP_RECORDS_DAYS": "days after which usage records are deleted; hourly sums stay. 0: keep for ever."
         " A usage source may have its own number",
         "FAIRSHARE_COLLECT_COMMANDS": "full paths of programs that usage sources may run, such as `/usr/bin/sacct`, "

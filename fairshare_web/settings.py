@@ -63,6 +63,8 @@ FAIRSHARE_COLLECT_FOLDERS = env_list("FAIRSHARE_COLLECT_FOLDERS")  # below these
 FAIRSHARE_SECRETS_DIR = env_str("FAIRSHARE_SECRETS_DIR", default="") or str(VAR / "secrets")
 FAIRSHARE_KEEP_RECORDS_DAYS = env_int("FAIRSHARE_KEEP_RECORDS_DAYS", default=0)
 FAIRSHARE_CLOSE_OPEN_DAYS = env_int("FAIRSHARE_CLOSE_OPEN_DAYS", default=30, maximum=36_500)
+FAIRSHARE_KEEP_PASSES_DAYS = env_int("FAIRSHARE_KEEP_PASSES_DAYS", default=14, minimum=1, maximum=36_500)
+FAIRSHARE_KEEP_AGREEMENT_DAYS = env_int("FAIRSHARE_KEEP_AGREEMENT_DAYS", default=400, minimum=1, maximum=36_500)
 
 # --- How people are written to ---------------------------------------------------------------------------------------
 FAIRSHARE_URL = env_url("FAIRSHARE_URL")  # where links in mail and webhooks lead
@@ -110,6 +112,7 @@ INSTALLED_APPS = [
     "apps.analytics",
     "apps.onboarding",
     "apps.gateway",
+    "apps.schedulers",
     "apps.notices",
     "apps.packs",
     "apps.dashboard",
@@ -218,6 +221,7 @@ CELERY_BEAT_SCHEDULE = {
     "close-silent-jobs": {"task": "apps.usage.tasks.close_silent_jobs", "schedule": 3600.0},
     "let-records-go": {"task": "apps.usage.tasks.let_records_go", "schedule": 3600.0},
     "prune-snapshots": {"task": "apps.priorities.tasks.prune_snapshots", "schedule": 3600.0},
+    "prune-passes": {"task": "apps.schedulers.tasks.prune_passes", "schedule": 3600.0},
     "close-statements": {"task": "apps.notices.tasks.close_statements", "schedule": 3600.0},
     "send-notices": {"task": "apps.notices.tasks.send_notices", "schedule": 30.0},
     "evaluate-notices": {"task": "apps.notices.tasks.evaluate_notices", "schedule": 300.0},
@@ -378,6 +382,7 @@ SPECTACULAR_SETTINGS = {
             "policies": "Trees, change sets, priorities, mappings, allocations and convergence of a policy",
             "publications": "Policies for other sites, signed",
             "runs": "Background work",
+            "schedulers": "Schedulers, their agents, queues and why a job waits",
             "search": "Names in one order, and answers to typed questions",
             "tokens": "The caller's API tokens",
             "usage": "Usage sources, records, hourly sums and their quality",

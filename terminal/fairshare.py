@@ -34,8 +34,9 @@ MOST_BYTES = 64 * 1024 * 1024
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _TOKEN = re.compile(r"fsh_[0-9A-Za-z]+_[0-9A-Za-z_-]+")
 _LOCAL_TIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d)(:\d\d)?)?")
+_JOB = re.compile(r"\d{1,15}(_\d{1,9})?")
 _NOT_SHOWN = "not shown"
-_KNOWN = {"accounts", "results", "children", "one"}  # one of them is in every answer that is read here
+_KNOWN = {"accounts", "results", "children", "one", "terms"}  # one of them is in every answer that is read here
 
 Json = Dict[str, Any]
 
@@ -320,6 +321,10 @@ def number(value: Any) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
+def whole(value: Any) -> str:
+    return "-" if value is None else f"{value:,.0f}"
+
+
 def factor_of(value: Any) -> str:
     return "-" if value is None else f"{value:.4f}"
 
@@ -363,6 +368,20 @@ def accounts(site: Site, given: argparse.Namespace) -> Tuple[Json, "Printer"]:
 
 
 def why(site: Site, given: argparse.Namespace) -> Tuple[Json, "Printer"]:
+    if not given.account or not _JOB.fullmatch(given.account):
+        return explained(site, given), print_walk
+    try:
+        return job(site, given), print_waiting
+    except Failure as no_job:
+        if no_job.status != REFUSED:
+            raise
+        try:
+            return explained(site, given), print_walk  # an account may have a number as its name
+        except Failure as failure:
+            raise no_job if failure.status == REFUSED else failure
+
+
+def explained(site: Site, given: argparse.Namespace) -> Json:
     entry = given.account if given.account and given.account.startswith("/") else None
     account = None if entry else given.account
     found = site.get("me/explain", {"policy": given.policy, "at": given.at, "account": account, "entry": entry})
@@ -370,7 +389,13 @@ def why(site: Site, given: argparse.Namespace) -> Tuple[Json, "Printer"]:
         raise Failure(
             REFUSED, f"You have no account {clean(given.account)}. List your accounts with `fairshare accounts`."
         )
-    return found, print_walk
+    return found
+
+
+def job(site: Site, given: argparse.Namespace) -> Json:
+    policy = given.policy or _only_policy(site)
+    path = "policies/{}/why".format(urllib.parse.quote(policy, safe=""))
+    return site.get(path, {"job": given.account})
 
 
 def compare(site: Site, given: argparse.Namespace) -> Tuple[Json, "Printer"]:
@@ -504,6 +529,37 @@ def print_walk(page: Page, found: Json) -> None:
             page.paragraph(text, indent="  ")
         _answers(page, one)
         _freshness(page, one)
+
+
+_TERMS = {
+    "assoc": "association", "fairshare": "scheduler's own fair share", "jobsize": "job size", "qos": "QOS",
+    "site": "Fairshare", "nice": "nice value",
+}  # fmt: skip
+
+
+def print_waiting(page: Page, found: Json) -> None:
+    job, reason = found["job"], found["reason"]
+    page.heading("Job {} waits".format(clean(str(job["job"]))), clean(str(found["scheduler"])))
+    page.paragraph(clean(str(reason["text"])))
+    if found["terms"]:
+        rows = [
+            [_TERMS.get(one["name"], clean(str(one["name"]))), whole(one["value"]), percent(one["share"])]
+            for one in found["terms"]
+        ]
+        page.line()
+        page.table(["term of the priority", "value", "share"], rows, numbers=[1, 2], grows=0)
+    if found["ahead"] is not None:
+        page.line()
+        text = "{} jobs are ahead of it in {}.".format(whole(found["ahead"]), clean(str(job["partition"])))
+        if reason["is_order"] and found["by_fairshare"] is not None:
+            text += " {} of them only because of fair share.".format(whole(found["by_fairshare"]))
+        page.paragraph(text)
+        rows = [[clean(str(one["path"])) or "other groups", whole(one["jobs"])] for one in found["groups"]]
+        if rows:
+            page.table(["group", "jobs"], rows, numbers=[1], grows=0)
+    at = instant(found["taken_at"])
+    if at is not None:
+        page.note(f"Queue as of {local(at)}.")
 
 
 def print_comparison(page: Page, found: Json) -> None:
@@ -647,7 +703,7 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser("me", help="your rank, the reason, and what to do", **kept)
     commands.add_parser("accounts", help="your accounts, best first", **kept)
     one = commands.add_parser("why", help="your priority level by level, and the factor for the scheduler", **kept)
-    one.add_argument("account", nargs="?", default=None, help="your account, or its entry (/group/name)")
+    one.add_argument("account", nargs="?", default=None, help="your account, its entry (/group/name), or a waiting job")
     one = commands.add_parser("compare", help="compare your rank with another user's", **kept)
     one.add_argument("other", help="an account, or its entry (/group/name)")
     one.add_argument("mine", nargs="?", default=None, help="your account (default: the best)")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from io import BytesIO
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from django.conf import settings
@@ -50,10 +50,15 @@ from apps.policies.services import make_change_set, propose_change_set, publish_
 from apps.policies.tree.stored import load_tree
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
+from apps.schedulers.models import Scheduler
+from apps.schedulers.orders import tag_of as tag_of_scheduler
+from apps.schedulers.passes import record_pass
+from apps.schedulers.services import connect_scheduler
 from apps.usage.models import Record
 from apps.usage.services import start_import
 from tests.api.small_site import AT, Site
 from tests.federation.other_side import KEY, P1, OtherFeed, OtherSide, projects, serving
+from tests.schedulers.service.reports import report
 
 ISSUER = "vo-a.example"  # what the site is called where it publishes
 JSON = "application/json"
@@ -156,6 +161,7 @@ class World:
         self.makers |= {"mount": self._mount}
         self.makers |= {"notice": self._notice, "notice_rule": self._notice_rule, "webhook": self._webhook}
         self.makers |= {"watch": self._watch}
+        self.makers |= {"scheduler": self._scheduler, "no_c2": self._no_c2}
         self._tell_others()
         self.makers |= {"subscription": self._subscription, "taken": self._taken, "told": self._told}
         for name, make in self.makers.items():
@@ -425,6 +431,19 @@ class World:
         pia = Actor(user=self.site.pia, via="api")
         token, _ = make_token(name="pia's own", scopes=["self:read"], user=self.site.pia, at=AT, actor=pia)
         return token.pk
+
+    def _scheduler(self) -> str:
+        """c1, with one pass of its agent and a job of each person."""
+        if not Scheduler.objects.filter(name="c1").exists():
+            given = {"mode": "on", "namespace": "a"}
+            connect_scheduler(policy_slug="grid", name="c1", given=given, at=AT, actor=SYSTEM)
+            came = {"started_at": AT, "ended_at": AT, "pass": uuid4()}
+            record_pass(name="c1", report=report(**came), body_sha256="", at=AT, actor=SYSTEM)
+        self.objects["of_c1"] = f'"{tag_of_scheduler(Scheduler.objects.get(name="c1"))}"'
+        return "c1"
+
+    def _no_c2(self) -> None:
+        Scheduler.objects.filter(name="c2").delete()
 
     def _watch(self) -> int:
         """Of bob, by pia: nobody else may know of it."""

@@ -29,7 +29,7 @@ LAYERS = [
     "explain",
     "federation",
     "analytics",
-    ("gateway", "onboarding"),
+    ("gateway", "onboarding", "schedulers"),
     "notices",
     "packs",
     ("dashboard", "api", "cli"),

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from apps.accounts.models import AuditEvent
 from apps.dashboard.members.forms import seen_tag
 from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
 from tests.rights_world import BESIDES, JSON, SHARES, Row, World, cache_navigation_counts
+from tests.schedulers.service.reports import report
 from tests.worlds import restore_caches
 
 ACTORS = (
@@ -35,7 +37,7 @@ ACTORS = (
     "expired",
     "revoked",
 )
-PUBLIC = {"/api/v1/schema", "/fairshare"}  # may be kept by caches
+PUBLIC = {"/api/v1/schema", "/fairshare", "/fairshare-agent.pyz"}  # may be kept by caches
 NO_LONGER = ("rex", "exa")  # they read what nobody reads, word for word
 OWN_MARKS = re.compile(
     r"\b(?:nobody|rex|exa)\b|aria-hidden=\"true\">[A-Z]{2}<|name=\"ticket\" value=\"[^\"]+\"|\"request_id\":\"\w+\""
@@ -72,6 +74,9 @@ SOURCE = "usage/sources/<slug:slug>/"
 EDIT = "changes/<int:change_set>/edit"
 GROUP = "policy/<slug:policy>/group/<uuid:uid>"
 STATEMENTS = "policy/<slug:policy>/n/<uuid:uid>/<slug:name>/statements"
+NO_AGENT = OPEN if find_spec("agent") else " ".join(["404"] * len(ACTORS))
+SCHEDULER = API + "schedulers/<slug:scheduler>"
+PASS = report(queue=None)
 PACK = "policy/<slug:policy>/pack/<uuid:uid>/"
 WEBHOOK = "notices/webhooks/<int:webhook>/"
 MOUNT = "federation/mounts/<int:mount>/"
@@ -1194,6 +1199,48 @@ ROWS = [
     ),
     Row(POLICY + "/sam", "/api/v1/policies/grid/sam", "401 403 403 403 403 422 403 403 403 401 401", "put",
         {"entry": "/nowhere"}),
+    # --- Schedulers: managers of the whole policy; agents have tokens of their own; the queue by whose numbers one sees
+    Row(API + "schedulers", "/api/v1/schedulers", "401 403 403 403 403 201 403 403 403 401 401", "post",
+        {"name": "c2", "policy": "grid"}, remakes="no_c2"),
+    Row(SCHEDULER, "/api/v1/schedulers/c1", "401 404 404 404 404 200 403 403 404 401 401", "patch", {"step": 7},
+        headers={"If-Match": "{of_c1}"}, remakes="scheduler"),
+    Row(SCHEDULER, "/api/v1/schedulers/c1?reason=x", "401 404 404 404 404 204 403 403 404 401 401", "delete",
+        headers={"If-Match": "{of_c1}"}, remakes="scheduler"),
+    Row(SCHEDULER + "/passes", "/api/v1/schedulers/c1/passes", "401 404 404 404 404 200 403 403 403 401 401", "post",
+        PASS, remakes="scheduler"),
+    Row(API + "schedulers", "/api/v1/schedulers", "401 200 200 200 200 200 403 200 200 401 401", word='"name":"c1"',
+        readers="admin"),
+    Row(SCHEDULER, "/api/v1/schedulers/c1", "401 404 404 404 404 200 403 404 404 401 401", word='"name":"c1"',
+        readers="admin"),
+    Row(SCHEDULER + "/orders", "/api/v1/schedulers/c1/orders", "401 404 404 404 404 200 403 403 403 401 401",
+        word='"name":"c1"', readers="admin"),
+    Row(SCHEDULER + "/passes", "/api/v1/schedulers/c1/passes", "401 404 404 404 404 200 403 404 404 401 401",
+        word="head1", readers="admin"),
+    Row(SCHEDULER + "/queue", "/api/v1/schedulers/c1/queue", "401 404 200 200 200 200 403 200 200 401 401",
+        word='"user":"bob"', readers="pia admin dora reader", besides="vera 200 dora 200"),
+    Row(SCHEDULER + "/why", "/api/v1/schedulers/c1/why?job=102", "401 404 404 200 404 200 403 200 404 401 401",
+        word="/physics/bob", readers="pia admin dora reader", besides="dora 200"),
+    Row(POLICY + "/why", "/api/v1/policies/grid/why?job=101", "401 404 200 200 404 200 403 200 404 401 401",
+        word="/physics/alice", readers="alice pia admin reader"),
+    Row("schedulers/", "/schedulers/", "302 403 403 403 403 200 302 302 302 302 302", word=">c1<", readers="admin"),
+    Row("schedulers/new/", "/schedulers/new/", "302 403 403 403 403 200 302 302 302 302 302"),
+    Row("schedulers/new/", "/schedulers/new/", "302 403 403 403 403 422 302 302 302 302 302", "post", {"name": "c1"}),
+    Row("schedulers/<slug:name>/", "/schedulers/c1/", "302 404 404 404 404 200 302 302 302 302 302", word="head1",
+        readers="admin"),
+    Row("schedulers/<slug:name>/settings/", "/schedulers/c1/settings/", "302 404 404 404 404 200 302 302 302 302 302"),
+    Row("schedulers/<slug:name>/settings/", "/schedulers/c1/settings/", "302 404 404 404 404 422 302 302 302 302 302",
+        "post", {"mode": "on"}),
+    Row("schedulers/<slug:name>/switch/", "/schedulers/c1/switch/", "302 404 404 404 404 303 302 302 302 302 302",
+        "post", {"to": "pause"}),
+    Row("schedulers/<slug:name>/remove/", "/schedulers/c1/remove/", "302 404 404 404 404 200 302 302 302 302 302"),
+    Row("schedulers/<slug:name>/remove/", "/schedulers/c1/remove/", "302 404 404 404 404 412 302 302 302 302 302",
+        "post", {"tag": "old", "reason": "x"}),
+    Row("fairshare-agent.pyz", "/fairshare-agent.pyz", NO_AGENT),
+    Row("policy/<slug:policy>/jobs/why/", "/policy/grid/jobs/why/", "302 200 200 200 200 200 302 302 302 302 302",
+        word=">bob<", readers="pia admin dora"),
+    Row("policy/<slug:policy>/jobs/why/<str:job>/", "/policy/grid/jobs/why/102/",
+        "302 404 404 200 404 200 302 302 302 302 302", word="/physics/bob", readers="pia admin dora",
+        besides="dora 200"),
 ]  # fmt: skip
 
 

@@ -122,6 +122,7 @@ class Token(models.Model):
         POLICIES_READ = "policies:read", "Read policies and their trees"
         POLICIES_WRITE = "policies:write", "Propose and publish changes"
         FEDERATION = "federation", "Exchange policies and usage with a peer"
+        SCHEDULERS = "schedulers", "Carry priorities to a scheduler"
         ADMIN = "admin", "All rights of its owner"
 
     public_id = models.CharField(max_length=16, unique=True)

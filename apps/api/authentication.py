@@ -30,6 +30,7 @@ PRIORITIES_READ = Token.Scope.PRIORITIES_READ.value
 USAGE_WRITE = Token.Scope.USAGE_WRITE.value
 POLICIES_READ = Token.Scope.POLICIES_READ.value
 POLICIES_WRITE = Token.Scope.POLICIES_WRITE.value
+SCHEDULERS = Token.Scope.SCHEDULERS.value
 ADMIN = Token.Scope.ADMIN.value
 ANY = frozenset(Token.Scope.values)
 

@@ -25,6 +25,7 @@ from apps.api.v1.notices import views as notices
 from apps.api.v1.packs import views as packs
 from apps.api.v1.policies import documents, grants, slurm_config, tree
 from apps.api.v1.policies import views as policies
+from apps.api.v1.schedulers import urls as scheduler_routes
 from apps.api.v1.usage import sources
 from apps.api.v1.usage import views as usage
 
@@ -130,6 +131,7 @@ urlpatterns = [
     path(f"{_POLICY}/charges", charges.ChargeListView.as_view(), name="charges"),
     path(f"{_POLICY}/statements", notices.StatementListView.as_view(), name="statements"),
     *federation_routes.routes,
+    *scheduler_routes.routes,
     path("search", search.SearchView.as_view(), name="search"),
     path("notices", notices.NoticeListView.as_view(), name="notices"),
     path("notices/kinds", notices.NoticeKindListView.as_view(), name="notice-kinds"),

@@ -34,6 +34,7 @@ from apps.dashboard.policy_files import views as policy_files
 from apps.dashboard.quality import views as quality
 from apps.dashboard.removal import views as removal
 from apps.dashboard.review import urls as review_urls
+from apps.dashboard.schedulers import urls as scheduler_urls
 from apps.dashboard.search import urls as search_urls
 from apps.dashboard.shell import navigation
 from apps.dashboard.sign_in import password_views as passwords
@@ -165,4 +166,4 @@ urlpatterns += allocation_urls.urlpatterns + mapping_urls.urlpatterns + charge_u
 urlpatterns += convergence_urls.urlpatterns
 urlpatterns += forecast_urls.urlpatterns + goal_urls.urlpatterns + pack_urls.urlpatterns
 urlpatterns += federation_urls.urlpatterns + grid_urls.urlpatterns
-urlpatterns += search_urls.urlpatterns
+urlpatterns += search_urls.urlpatterns + scheduler_urls.urlpatterns

@@ -33,6 +33,7 @@ from apps.policies.allocations.services import give_allocation
 from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.services import make_change_set
 from apps.runs.models import Run
+from apps.schedulers.services import connect_scheduler
 from apps.usage.models import Source
 from fairshare_web.wsgi import application
 from tests.api.small_site import Site
@@ -154,6 +155,12 @@ NEEDS_SENSE = {
     "GET /api/v1/federation/subscriptions/{subscription}",
     "PATCH /api/v1/federation/subscriptions/{subscription}",
     "GET /api/v1/policies/{policy}/operators/figures/{figure}",
+    "POST /api/v1/schedulers",
+    "PATCH /api/v1/schedulers/{scheduler}",
+    "DELETE /api/v1/schedulers/{scheduler}",
+    "POST /api/v1/schedulers/{scheduler}/passes",
+    "GET /api/v1/schedulers/{scheduler}/why",
+    "GET /api/v1/policies/{policy}/why",
     "POST /api/v1/tokens/{token}/rotate",
     "POST /api/v1/tokens/{token}/revoke",
 }
@@ -241,6 +248,7 @@ def test_generated_requests_get_answers_as_described(
     real |= {"position": 1, "version": 1}
     real |= {"name": told(computed), "subscription": subscribed(computed), "mount": 1}
     real |= {"rule": NoticeRule.objects.earliest("pk").pk, "notice": 1}
+    real["scheduler"] = connect_scheduler(policy_slug="grid", name="c1", given={}, at=computed.at, actor=SYSTEM).name
     succeeded: dict[str, set[bool]] = defaultdict(set)
     for found in schema.get_all_operations():
         operation = found.ok()

@@ -37,6 +37,7 @@ from apps.api.monitoring.gauges import (
     source_families,
     token_families,
 )
+from apps.api.monitoring.scheduler_gauges import scheduler_families
 from apps.api.rendering import dumps
 from apps.api.requests import client_address, has_uncounted_proxy
 from apps.core import clock
@@ -91,6 +92,7 @@ def _site_families() -> Iterator[Metric]:
     yield from source_families()
     yield from federation_families()
     yield from run_families()
+    yield from scheduler_families()
     yield from mail_families()
     yield from token_families()
 

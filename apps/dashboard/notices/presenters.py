@@ -72,6 +72,7 @@ def url_of(line: NoticeLine) -> str:
         "mappings": {"policy": policy},
         "algorithm": {"policy": policy},
         "operators": {"policy": policy},
+        "scheduler": {"name": facts.get("scheduler")},
         "webhook": {"webhook": facts.get("webhook")},
         "federation-mount": {"mount": facts.get("mount")},
         "federation-subscription": {"subscription_id": facts.get("subscription")},

@@ -32,6 +32,7 @@ from apps.policies.models import Policy
 from apps.policies.requests.group_division import leads_any
 from apps.policies.requests.inbox import count_waiting
 from apps.priorities import selectors as priorities
+from apps.schedulers.permissions import manages_any
 
 THEME_COOKIE = "theme"
 THEMES = ("light", "dark")
@@ -264,8 +265,20 @@ class Shell:
         )
         odd = self._item(_("Data quality"), "circle-check", "data-quality")
         sections.append(Section(_("Data"), [data, odd, *self._accounts(), *self._federation()]))
-        sections.append(Section(_("Operate"), [self._item(_("Audit"), "history", "audit")]))
+        audit = self._item(_("Audit"), "history", "audit")
+        sections.append(Section(_("Operate"), [*self._schedulers(), audit]))
         return sections
+
+    def _schedulers(self) -> list[Item]:
+        """For managers of a whole policy."""
+        who: dict[str, Any] = {"at": clock.now(), "actor": actor_of(self._request)}
+        try:
+            if not manages_any(**who):
+                return []
+        except (DomainError, DatabaseError):
+            return []
+        names = ("schedulers", "scheduler", "scheduler-new", "scheduler-settings", "scheduler-remove")
+        return [self._item(_("Schedulers"), "server-2", *names)]
 
     def _of_a_user(self) -> list[Item]:
         """Who holds no role anywhere: the five pages that answer for their own work."""

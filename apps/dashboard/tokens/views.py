@@ -203,6 +203,7 @@ def _scope_words() -> dict[str, tuple[str, str]]:
         "policies:read": (_("Read policies"), _("trees, shares and revisions visible to you")),
         "policies:write": (_("Change policies"), _("proposes and publishes within your rights")),
         "federation": (_("Talk to a peer"), _("exchanges policies and usage with another site")),
+        "schedulers": (_("Run an agent"), _("fetches the settings of a scheduler and reports its queue")),
         "admin": (_("All your rights"), _("for emergencies; choose an early expiry")),
     }
 

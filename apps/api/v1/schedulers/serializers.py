@@ -1,0 +1,343 @@
+"""What routes of schedulers read and write. Bounds of settings are the room's own: here are types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from apps.api.instants import UtcTimeField
+from apps.api.v1.shapes import InstantField
+from apps.schedulers.models import KNOBS, AgentPass, Scheduler
+from apps.schedulers.passes import COUNTS
+from apps.schedulers.queue_table import STATES, TERMS
+from apps.schedulers.selectors import SchedulerView
+
+FROZEN = ("snapshot_too_old", "too_many_unmapped", "too_many_changes", "scheduler_unreadable", "server_unreachable")
+ERRORS = ("job_gone", "denied", "timeout", "refused", "unreadable")
+SEVERITIES = ("error", "warning", "ok")
+VIEW_STATES = ("off", "new", "silent", "frozen", "handing_back", "handed_back", "paused", "failing", "running")
+_KNOBS = sorted({knob for knobs in KNOBS.values() for knob in knobs})
+_MOST = 2**31 - 1
+
+
+class LimitsSerializer(serializers.Serializer[Any]):
+    snapshot_age_s = serializers.IntegerField(help_text="Older priorities freeze the agent")
+    unmapped_percent = serializers.IntegerField(help_text="More unmapped jobs freeze it")
+    changed_percent = serializers.IntegerField(help_text="More jobs to change at once freeze it")
+    calls_per_s = serializers.IntegerField()
+
+
+class OrdersSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    policy = serializers.CharField()
+    kind = serializers.ChoiceField(Scheduler.Kind.choices)
+    reach = serializers.ChoiceField(Scheduler.Reach.choices)
+    namespace = serializers.CharField(allow_null=True, help_text="Of its user names; null: any")
+    partitions = serializers.ListField(child=serializers.CharField(), allow_null=True, help_text="null: all")
+    subtree = serializers.CharField(help_text="Path; jobs of other entries are left alone")
+    knob = serializers.ChoiceField(_KNOBS)
+    weight = serializers.IntegerField(help_text="What a factor of 1 becomes")
+    step = serializers.IntegerField(help_text="The least change worth sending")
+    mode = serializers.ChoiceField(Scheduler.Mode.choices)
+    canary_partition = serializers.CharField(allow_null=True)
+    every_s = serializers.IntegerField()
+    limits = LimitsSerializer()
+    paused = serializers.BooleanField()
+    hand_back = serializers.BooleanField(help_text="Reset what the agent set, and send nothing")
+    revision = serializers.IntegerField(help_text="Rises with each change")
+
+
+class CheckSerializer(serializers.Serializer[Any]):
+    code = serializers.CharField(max_length=64)
+    severity = serializers.ChoiceField(SEVERITIES)
+    found = serializers.CharField(max_length=1_000, allow_blank=True)
+    remedy = serializers.CharField(max_length=1_000, allow_blank=True, help_text="The line to change")
+
+
+class JobCountsSerializer(serializers.Serializer[Any]):
+    pending = serializers.IntegerField(min_value=0, max_value=_MOST)
+    mapped = serializers.IntegerField(min_value=0, max_value=_MOST)
+    unmapped = serializers.IntegerField(min_value=0, max_value=_MOST)
+    due = serializers.IntegerField(min_value=0, max_value=_MOST)
+    sent = serializers.IntegerField(min_value=0, max_value=_MOST)
+    failed = serializers.IntegerField(min_value=0, max_value=_MOST)
+    calls = serializers.IntegerField(min_value=0, max_value=_MOST)
+
+
+class FrozenSerializer(serializers.Serializer[Any]):
+    code = serializers.ChoiceField(FROZEN)
+    detail = serializers.CharField(max_length=1_000, allow_blank=True)
+
+
+class PassErrorSerializer(serializers.Serializer[Any]):
+    code = serializers.ChoiceField(ERRORS)
+    count = serializers.IntegerField(min_value=1, max_value=_MOST)
+    detail = serializers.CharField(max_length=300, allow_blank=True)
+
+
+class UnmappedNameSerializer(serializers.Serializer[Any]):
+    user = serializers.CharField(max_length=256, allow_blank=True)
+    group = serializers.CharField(max_length=256, allow_blank=True)
+    jobs = serializers.IntegerField(min_value=0, max_value=_MOST)
+
+
+class PassSerializer(serializers.Serializer[Any]):
+    """A pass as it is listed."""
+
+    agent = serializers.CharField()
+    host = serializers.CharField()
+    orders_revision = serializers.IntegerField()
+    received_at = UtcTimeField()
+    started_at = UtcTimeField()
+    ended_at = UtcTimeField()
+    mode = serializers.ChoiceField(Scheduler.Mode.choices)
+    snapshot = serializers.IntegerField(allow_null=True)
+    snapshot_age_s = serializers.FloatField(allow_null=True)
+    scheduler_version = serializers.CharField()
+    jobs = serializers.SerializerMethodField()
+    frozen = serializers.SerializerMethodField()
+    errors = PassErrorSerializer(many=True)  # type: ignore[assignment]  # a field of the answer
+    unmapped = UnmappedNameSerializer(many=True, source="unmapped_names")
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        return {"pass": serializers.UUIDField(source="uid"), **super().get_fields()}  # a word of Python's own
+
+    @extend_schema_field(JobCountsSerializer)
+    def get_jobs(self, one: AgentPass) -> dict[str, int]:
+        return {name: getattr(one, name) for name in COUNTS}
+
+    @extend_schema_field(FrozenSerializer(allow_null=True))
+    def get_frozen(self, one: AgentPass) -> dict[str, str] | None:
+        return {"code": one.frozen_code, "detail": one.frozen_detail} if one.frozen_code else None
+
+
+class SchedulerSerializer(OrdersSerializer):
+    state = serializers.ChoiceField(VIEW_STATES)
+    last_pass = PassSerializer(allow_null=True)
+    age_s = serializers.FloatField(allow_null=True, help_text="Since the last pass was reported")
+    checks = CheckSerializer(many=True, allow_null=True, help_text="null: its agent has not checked yet")
+    checked_at = UtcTimeField(allow_null=True)
+    etag = serializers.CharField(help_text="What If-Match asks for")
+
+
+class ChangedSchedulerSerializer(serializers.Serializer[Any]):
+    kind = serializers.ChoiceField(Scheduler.Kind.choices, required=False)
+    reach = serializers.ChoiceField(Scheduler.Reach.choices, required=False)
+    namespace = serializers.CharField(required=False, allow_null=True, allow_blank=True, max_length=128)
+    partitions = serializers.ListField(
+        child=serializers.CharField(max_length=64), required=False, allow_null=True, max_length=200
+    )
+    subtree = serializers.CharField(required=False, max_length=8_400)
+    knob = serializers.ChoiceField(_KNOBS, required=False)
+    weight = serializers.IntegerField(required=False)
+    step = serializers.IntegerField(required=False)
+    mode = serializers.ChoiceField(Scheduler.Mode.choices, required=False)
+    canary_partition = serializers.CharField(required=False, allow_null=True, allow_blank=True, max_length=64)
+    every_s = serializers.IntegerField(required=False)
+    limits = serializers.DictField(child=serializers.IntegerField(), required=False)
+    paused = serializers.BooleanField(required=False)
+    hand_back = serializers.BooleanField(required=False)
+
+
+class NewSchedulerSerializer(ChangedSchedulerSerializer):
+    name = serializers.SlugField(max_length=64)
+    policy = serializers.SlugField(max_length=64)
+    paused = None  # type: ignore[assignment]  # nothing runs yet
+    hand_back = None  # type: ignore[assignment]
+
+
+# --- Reports of agents ------------------------------------------------------------------------------------------------
+def _terms_schema() -> dict[str, Any]:
+    return {"type": "object", "properties": {name: {"type": "number"} for name in TERMS}, "additionalProperties": False}
+
+
+_NUMBER: dict[str, Any] = {"type": "number", "nullable": True}
+_TIME = {"type": "string", "format": "date-time"}
+_JOB = {
+    "type": "object",
+    "required": ["job", "user", "state"],
+    "additionalProperties": False,
+    "properties": {
+        "job": {"type": "string", "minLength": 1, "maxLength": 40},
+        "array_task": {"type": "string", "nullable": True, "maxLength": 2_000},
+        "user": {"type": "string", "minLength": 1, "maxLength": 256},
+        **{name: {"type": "string", "maxLength": 128} for name in ("qos", "reason")},
+        "group": {"type": "string", "maxLength": 256},
+        "partition": {"type": "string", "maxLength": 1_024},
+        **{name: _NUMBER for name in ("cpus", "priority", "value")},
+        **{name: {**_TIME, "nullable": True} for name in ("submit_at", "eligible_at")},
+        "state": {"type": "string", "enum": list(STATES)},
+        "terms": {**_terms_schema(), "nullable": True},
+    },
+}
+_OWN_VALUE = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        **{name: {"type": "string", "maxLength": 256, "nullable": True} for name in ("cluster", "group", "user")},
+        "raw_shares": {"oneOf": [{"type": "number"}, {"type": "string", "enum": ["parent"]}], "nullable": True},
+        **{
+            name: {
+                "oneOf": [{"type": "number"}, {"type": "string", "enum": ["Infinity", "-Infinity"]}],
+                "nullable": True,
+            }
+            for name in ("norm_shares", "raw_usage", "effective_usage", "fairshare", "level_fs")
+        },
+    },
+}
+
+
+class _Unchecked(serializers.JSONField):
+    """Checked by the room, in one pass: a serializer takes a minute for 50,000 jobs."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        return data
+
+
+@extend_schema_field({"type": "array", "items": _JOB, "nullable": True, "maxItems": 200_000})
+class QueueField(_Unchecked):
+    """Every waiting job."""
+
+
+@extend_schema_field({"type": "array", "items": _OWN_VALUE, "nullable": True, "maxItems": 500_000})
+class OwnValuesField(_Unchecked):
+    """The scheduler's own shares and usage."""
+
+
+class ReportSerializer(serializers.Serializer[Any]):
+    agent = serializers.CharField(max_length=64)
+    host = serializers.CharField(max_length=255)
+    orders_revision = serializers.IntegerField(min_value=0, max_value=_MOST)
+    started_at = InstantField()
+    ended_at = InstantField()
+    mode = serializers.ChoiceField(Scheduler.Mode.choices)
+    snapshot = serializers.IntegerField(required=False, allow_null=True, min_value=0, max_value=2**63 - 1)
+    snapshot_age_s = serializers.FloatField(required=False, allow_null=True, min_value=0, max_value=1e12)
+    scheduler_version = serializers.CharField(required=False, allow_null=True, allow_blank=True, max_length=64)
+    jobs = JobCountsSerializer()
+    frozen = FrozenSerializer(required=False, allow_null=True)
+    errors = serializers.ListField(  # type: ignore[assignment]
+        child=PassErrorSerializer(), required=False, max_length=100
+    )
+    unmapped = serializers.ListField(child=UnmappedNameSerializer(), required=False, max_length=100)
+    checks = serializers.ListField(child=CheckSerializer(), required=False, allow_null=True, max_length=200)
+    queue = QueueField(required=False, allow_null=True)
+    values = OwnValuesField(required=False, allow_null=True)
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        return {"pass": serializers.UUIDField(), **super().get_fields()}
+
+
+class ReportedSerializer(serializers.Serializer[Any]):
+    orders_revision = serializers.IntegerField(help_text="Fetch orders again where it is higher than the one you have")
+
+
+# --- Queue and reasons ------------------------------------------------------------------------------------------------
+@extend_schema_field({**_terms_schema(), "nullable": True})
+class TermsField(serializers.DictField):
+    """Terms of a priority by name."""
+
+
+class QueuedJobSerializer(serializers.Serializer[Any]):
+    job = serializers.CharField()
+    array_task = serializers.CharField(allow_null=True)
+    user = serializers.CharField()
+    group = serializers.CharField()
+    partition = serializers.CharField()
+    qos = serializers.CharField()
+    cpus = serializers.FloatField(allow_null=True)
+    submit_at = UtcTimeField(allow_null=True)
+    eligible_at = UtcTimeField(allow_null=True)
+    state = serializers.ChoiceField(STATES)
+    reason = serializers.CharField()
+    priority = serializers.FloatField(allow_null=True)
+    terms = TermsField(allow_null=True)
+    value = serializers.FloatField(allow_null=True, help_text="What the agent computed for it")
+    entry = serializers.CharField(help_text="Path; empty while unmapped")
+
+
+class QueueFilterSerializer(serializers.Serializer[Any]):
+    user = serializers.CharField(required=False, max_length=256)
+    partition = serializers.CharField(required=False, max_length=1_024)
+    limit = serializers.IntegerField(required=False, min_value=1, max_value=1_000, default=100)
+    cursor = serializers.CharField(required=False, max_length=200)
+
+
+class QueueSerializer(serializers.Serializer[Any]):
+    taken_at = UtcTimeField(allow_null=True, help_text="null: no listing came yet")
+    jobs = serializers.IntegerField(help_text="Jobs that the caller may see")
+    results = QueuedJobSerializer(many=True)
+    next = serializers.CharField(allow_null=True)
+
+
+class PassFilterSerializer(serializers.Serializer[Any]):
+    limit = serializers.IntegerField(required=False, min_value=1, max_value=500, default=50)
+    cursor = serializers.CharField(required=False, max_length=200)
+
+
+class WhyFilterSerializer(serializers.Serializer[Any]):
+    job = serializers.CharField(max_length=100, help_text="Its number")
+
+
+class PolicyWhyFilterSerializer(WhyFilterSerializer):
+    scheduler = serializers.CharField(required=False, max_length=64, help_text="Where several have such a job")
+
+
+class ReasonSerializer(serializers.Serializer[Any]):
+    code = serializers.CharField(help_text="The scheduler's word")
+    key = serializers.CharField()
+    text = serializers.CharField()
+    is_order = serializers.BooleanField(help_text="Whether the order of jobs is the reason")
+
+
+class TermPartSerializer(serializers.Serializer[Any]):
+    name = serializers.ChoiceField(TERMS)
+    value = serializers.FloatField(help_text="Added to the priority; below 0 where it lowers it")
+    share = serializers.FloatField(allow_null=True, help_text="Of all that raises the priority")
+    is_fairshare = serializers.BooleanField()
+
+
+class GroupAheadSerializer(serializers.Serializer[Any]):
+    path = serializers.CharField(help_text="Empty: groups that are not shown one by one")
+    jobs = serializers.IntegerField()
+    cpus = serializers.FloatField()
+
+
+class WaitingSerializer(serializers.Serializer[Any]):
+    scheduler = serializers.CharField()
+    kind = serializers.ChoiceField(Scheduler.Kind.choices)
+    policy = serializers.CharField()
+    knob = serializers.ChoiceField(_KNOBS)
+    mode = serializers.ChoiceField(Scheduler.Mode.choices)
+    taken_at = UtcTimeField()
+    job = QueuedJobSerializer()
+    reason = ReasonSerializer()
+    terms = TermPartSerializer(many=True)
+    ahead = serializers.IntegerField(allow_null=True, help_text="Waiting jobs of its partition with a higher priority")
+    by_fairshare = serializers.IntegerField(allow_null=True, help_text="Of these, ahead only because of fair share")
+    kept_behind = serializers.IntegerField(allow_null=True, help_text="Jobs behind it only because of fair share")
+    groups = GroupAheadSerializer(many=True)
+    fairshare_decides = serializers.BooleanField()
+    factor = serializers.FloatField(allow_null=True)
+    rank = serializers.IntegerField(allow_null=True)
+    of = serializers.IntegerField(allow_null=True)
+    snapshot = serializers.IntegerField(allow_null=True)
+    is_carried = serializers.BooleanField(
+        allow_null=True, help_text="Whether the scheduler has the agent's value; null: not known"
+    )
+
+
+def scheduler_json(view: SchedulerView, orders: dict[str, Any], tag: str) -> dict[str, Any]:
+    return {
+        **orders,
+        "state": view.state,
+        "last_pass": None if view.last is None else PassSerializer(view.last).data,
+        "age_s": view.age_s,
+        "checks": view.scheduler.checks,
+        "checked_at": UtcTimeField().to_representation(view.scheduler.checked_at)
+        if view.scheduler.checked_at
+        else None,
+        "etag": f'"{tag}"',
+    }

@@ -1,0 +1,19 @@
+"""Routes of schedulers."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from apps.api.v1.schedulers import views
+
+_ONE = "schedulers/<slug:scheduler>"
+
+routes = [
+    path("schedulers", views.SchedulerListView.as_view(), name="schedulers"),
+    path(_ONE, views.SchedulerDetailView.as_view(), name="scheduler"),
+    path(f"{_ONE}/orders", views.OrdersView.as_view(), name="scheduler-orders"),
+    path(f"{_ONE}/passes", views.PassListView.as_view(), name="scheduler-passes"),
+    path(f"{_ONE}/queue", views.QueueView.as_view(), name="scheduler-queue"),
+    path(f"{_ONE}/why", views.SchedulerWhyView.as_view(), name="scheduler-why"),
+    path("policies/<slug:policy>/why", views.PolicyWhyView.as_view(), name="why"),
+]

@@ -1,0 +1,134 @@
+"""`manage.py agent run NAME`: the agent beside this site, for a scheduler whose commands run on this host.
+
+It is the package that also makes `fairshare-agent`; orders, factors and reports go through services instead of REST.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.core.management.base import CommandError
+from django.db import OperationalError, connection
+
+from apps.accounts.actor import COMMAND
+from apps.cli.commands import REFUSED, OperatorCommand
+from apps.cli.stack.paths import private_dir
+from apps.core.clock import now
+from apps.core.errors import DomainError
+from apps.priorities.serving import store
+from apps.priorities.serving.lookup import AccountQuery
+from apps.schedulers.passes import record_pass
+from apps.schedulers.selectors import get_orders
+
+
+class Command(OperatorCommand):
+    help = "Runs the agent of a scheduler whose commands are on this host. Without --once it runs until it is stopped."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        what = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
+        run = what.add_parser("run", help="carry priorities into the scheduler")
+        run.add_argument("name", help="of the scheduler")
+        run.add_argument("--once", action="store_true", help="one pass")
+        run.add_argument("--accept-changes", action="store_true", help="the first pass may change any number of values")
+        run.add_argument("--state", metavar="DIR", help="the agent's own table; agents/NAME in FAIRSHARE_VAR")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        get_orders(name=options["name"], at=now(), actor=COMMAND)  # refuses before anything else
+        folder = options["state"] or str(private_dir(private_dir(Path(settings.VAR, "agents")) / options["name"]))
+        state, loop = _part("state"), _part("loop")
+        try:
+            handle = state.lock(folder)
+        except _part("records").Refused as refusal:
+            raise CommandError(str(refusal), returncode=REFUSED) from refusal
+        try:
+            agent = loop.Agent(
+                Services(options["name"]),
+                _part("commands").Commands(),
+                state.open_table(folder),
+                host=socket.gethostname(),
+                log=self.stderr.write,
+                accept_changes=options["accept_changes"],
+                clock=lambda: now().timestamp(),
+            )
+            if options["once"]:
+                self._run_once(agent)
+            else:
+                agent.run(_stopped_by_signals())
+        finally:
+            os.close(handle)
+
+    def _run_once(self, agent: Any) -> None:
+        document = agent.run_pass()
+        self.stdout.write(", ".join(f"{n} {name}" for name, n in document["jobs"].items()))
+        if document["frozen"] or document["jobs"]["failed"]:
+            why = document["frozen"]["detail"] if document["frozen"] else "Some values were refused."
+            raise CommandError(why, returncode=REFUSED)
+
+
+class Services:
+    """What the agent asks of a site, from the services of this one; it has the methods of `agent.source.Source`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def orders(self) -> Any:
+        found, _tag = self._ask(lambda: get_orders(name=self._name, at=now(), actor=COMMAND))
+        return _part("orders").read_orders(found)
+
+    def look_up(self, policy: str, accounts: Sequence[dict[str, str]]) -> Any:
+        def answer() -> dict[str, Any]:
+            store.poll()
+            snapshot = store.newest(policy, poll=False)
+            results = snapshot.lookup([AccountQuery(**account) for account in accounts])
+            return {**snapshot.head(now()), "results": results}
+
+        return self._ask(answer)
+
+    def report(self, report: dict[str, Any]) -> int:
+        digest = hashlib.sha256(json.dumps(report, sort_keys=True).encode()).hexdigest()
+        times = {name: datetime.fromisoformat(report[name]) for name in ("started_at", "ended_at")}
+        read = {**report, **times, "pass": UUID(report["pass"])}
+        found, _pass = self._ask(
+            lambda: record_pass(name=self._name, report=read, body_sha256=digest, at=now(), actor=COMMAND)
+        )
+        return int(found.revision)
+
+    def clock_offset_s(self) -> float:
+        return 0.0
+
+    def _ask(self, question: Callable[[], Any]) -> Any:
+        try:
+            return question()
+        except DomainError as error:
+            raise _part("records").ServerFailure(error.message) from error
+        except OperationalError as error:
+            connection.close()
+            raise _part("records").ServerFailure("The database doesn't answer.") from error
+
+
+def _part(name: str) -> Any:
+    """A module of the agent, which is beside the site in a complete checkout."""
+    try:
+        return import_module(f"agent.{name}")
+    except ModuleNotFoundError as error:
+        raise CommandError("This installation has no agent.", returncode=REFUSED) from error
+
+
+def _stopped_by_signals() -> threading.Event:
+    ends = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ends.set())
+    return ends

@@ -1,0 +1,140 @@
+"""`manage.py scheduler`: schedulers connected, listed, changed, paused, handed back, removed, and their checks."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from apps.accounts.actor import COMMAND
+from apps.cli.commands import BAD_INPUT, REFUSED, OperatorCommand
+from apps.core.clock import now
+from apps.schedulers import services
+from apps.schedulers.models import KNOBS
+from apps.schedulers.orders import LIMITS, SETTINGS, orders_of, tag_of
+from apps.schedulers.selectors import SchedulerView, get_scheduler, list_schedulers
+
+_WHOLE = {"weight", "step", "every_s", *LIMITS}
+_SWITCHES = {
+    "pause": services.pause_scheduler,
+    "resume": services.resume_scheduler,
+    "hand-back": services.request_hand_back,
+}
+
+
+class Command(OperatorCommand):
+    help = "Connects schedulers to policies, and keeps what their agents have to do."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        what = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
+        add = what.add_parser("add", help="connect one; its mode is off unless set")
+        add.add_argument("name")
+        add.add_argument("--policy", required=True, help="slug of the policy")
+        add.add_argument("--kind", required=True, choices=sorted(KNOBS))
+        change = what.add_parser("set", help="change settings: mode=shadow weight=100000 partitions=a,b")
+        change.add_argument("name")
+        names = ", ".join((*SETTINGS[:-1], *LIMITS))
+        change.add_argument("settings", nargs="+", metavar="NAME=VALUE", help=names)
+        add.add_argument("--set", action="append", default=[], dest="settings", metavar="NAME=VALUE", help=names)
+        listed = what.add_parser("list", help="all of them, with the state of their agents")
+        shown = what.add_parser("show", help="settings, state and the last pass of one")
+        for each in (listed, shown):
+            each.add_argument("--json", action="store_true", help="as JSON")
+        for name, text in (
+            ("pause", "send nothing; the scheduler keeps its last values"),
+            ("resume", "go on"),
+            ("hand-back", "have the agent reset every value that it set"),
+            ("check", "what the agent found in the scheduler's settings, each with the line to change"),
+        ):
+            what.add_parser(name, help=text).add_argument("name")
+        removed = what.add_parser("remove", help="disconnect one; hand back first")
+        removed.add_argument("--reason", required=True)
+        for each in (shown, removed):
+            each.add_argument("name")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        what = options["what"]
+        if what in _SWITCHES:
+            found = _SWITCHES[what](name=options["name"], at=now(), actor=COMMAND)
+            self.stdout.write(f"{found.name}: revision {found.revision}")
+            return
+        getattr(self, f"_{what}")(options)
+
+    def _add(self, options: dict[str, Any]) -> None:
+        given = {"kind": options["kind"], **_settings(options["settings"])}
+        made = services.connect_scheduler(
+            policy_slug=options["policy"], name=options["name"], given=given, at=now(), actor=COMMAND
+        )
+        self.stdout.write(f"{made.name} is connected to {made.policy.slug}, mode {made.mode}.")
+
+    def _set(self, options: dict[str, Any]) -> None:
+        view = _view(options)
+        given = _settings(options["settings"])
+        tag = tag_of(view.scheduler)
+        made = services.change_scheduler(name=options["name"], tag=tag, given=given, at=now(), actor=COMMAND)
+        self.stdout.write(f"{made.name}: revision {made.revision}")
+
+    def _list(self, options: dict[str, Any]) -> None:
+        found = list_schedulers(at=now(), actor=COMMAND)
+        if options["json"]:
+            self.stdout.write(json.dumps([_described(view) for view in found], ensure_ascii=False))
+            return
+        for view in found:
+            one = view.scheduler
+            self.stdout.write(f"{one.name:<20}  {one.kind:<10}  {one.policy.slug:<16}  {one.mode:<6}  {view.state}")
+
+    def _show(self, options: dict[str, Any]) -> None:
+        described = _described(_view(options))
+        if options["json"]:
+            self.stdout.write(json.dumps(described, ensure_ascii=False))
+            return
+        for name, value in described.items():
+            self.stdout.write(f"{name:<18}{value if isinstance(value, str) else json.dumps(value)}")
+
+    def _check(self, options: dict[str, Any]) -> None:
+        found = _view(options).scheduler
+        if found.checks is None:
+            message = f"The agent of {found.name} has not checked yet: run `fairshare-agent check` on its host."
+            raise CommandError(message, returncode=REFUSED)
+        for each in found.checks:
+            self.stdout.write(f"{each['severity']:<8} {each['code']}: {each['found']}")
+            if each["remedy"]:
+                self.stdout.write(f"{'':<9}{each['remedy']}")
+        if any(each["severity"] == "error" for each in found.checks):
+            raise CommandError("The lines above have to change first.", returncode=REFUSED)
+
+    def _remove(self, options: dict[str, Any]) -> None:
+        tag = tag_of(_view(options).scheduler)
+        services.remove_scheduler(name=options["name"], tag=tag, reason=options["reason"], at=now(), actor=COMMAND)
+        self.stdout.write(f"{options['name']} is removed.")
+
+
+def _view(options: dict[str, Any]) -> SchedulerView:
+    return get_scheduler(name=options["name"], at=now(), actor=COMMAND)
+
+
+def _described(view: SchedulerView) -> dict[str, Any]:
+    last = view.last
+    came = None if last is None else last.received_at.isoformat()
+    return {**orders_of(view.scheduler), "state": view.state, "last_pass_at": came}
+
+
+def _settings(words: list[str]) -> dict[str, Any]:
+    """weight=5 as a number, partitions=a,b as a list, limits by their own names; an empty value is none."""
+    given: dict[str, Any] = {}
+    for word in words:
+        name, sign, text = word.partition("=")
+        if not sign:
+            raise CommandError(f"{word}: write NAME=VALUE", returncode=BAD_INPUT)
+        value: Any = text
+        if name in _WHOLE:
+            value = int(text) if text.lstrip("-").isdigit() and text.isascii() else text
+        elif name == "partitions":
+            value = [one.strip() for one in text.split(",") if one.strip()] or None
+        if name in LIMITS:
+            given.setdefault("limits", {})[name] = value
+        else:
+            given[name] = value
+    return given

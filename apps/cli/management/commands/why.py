@@ -1,0 +1,42 @@
+"""`manage.py why JOB`: why a waiting job waits, the same object as by REST."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import Any
+
+import orjson
+
+from apps.accounts.actor import COMMAND
+from apps.cli.commands import OperatorCommand
+from apps.core.clock import now
+from apps.priorities.serving import store
+from apps.schedulers.waiting import find_waiting
+
+
+class Command(OperatorCommand):
+    help = "Prints why a job waits: the scheduler's reason, the terms of its priority, and the jobs ahead by group."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("job", help="its number")
+        parser.add_argument("--scheduler", default="", metavar="NAME", help="where several have such a job")
+        parser.add_argument("--json", action="store_true", help="the object that REST gives")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        store.poll()
+        found = find_waiting(job=options["job"], scheduler=options["scheduler"], at=now(), actor=COMMAND)
+        if options["json"]:
+            answer = asdict(found) | {"fairshare_decides": found.fairshare_decides}
+            self.stdout.write(orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode())
+            return
+        self.stdout.write(f"{found.scheduler}: job {found.job.job} of {found.job.user}, {found.reason.code or '-'}")
+        self.stdout.write(found.reason.text)
+        for part in found.terms:
+            share = "" if part.share is None else f"{100 * part.share:6.1f} %"
+            self.stdout.write(f"  {part.name:<12}{part.value:>14,.0f}  {share}".rstrip())
+        if found.ahead is not None:
+            decided = "" if found.by_fairshare is None else f", {found.by_fairshare} of them because of fair share"
+            self.stdout.write(f"{found.ahead} jobs ahead{decided}")
+        for group in found.groups:
+            self.stdout.write(f"  {group.path or 'others':<40}{group.jobs:>8}")

@@ -1,0 +1,1 @@
+"""Schedulers and their agents; why a job waits."""

@@ -1,0 +1,197 @@
+"""Schedulers in words: state of the agent, passes, checks, how it is installed; and the parts of a job's priority."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from apps.dashboard.shell import presentation
+from apps.schedulers.models import AgentPass
+from apps.schedulers.reasons import FROZEN
+from apps.schedulers.selectors import SchedulerView
+from apps.schedulers.waiting import Waiting
+
+STATES: dict[str, tuple[str, Any]] = {
+    "off": ("", gettext_lazy("off")),
+    "new": ("", gettext_lazy("waits for its agent")),
+    "silent": ("bad", gettext_lazy("silent")),
+    "frozen": ("warn", gettext_lazy("frozen")),
+    "handing_back": ("warn", gettext_lazy("resetting its values")),
+    "handed_back": ("", gettext_lazy("values reset")),
+    "paused": ("", gettext_lazy("paused")),
+    "failing": ("warn", gettext_lazy("some values were refused")),
+    "running": ("ok", gettext_lazy("works")),
+}
+ERRORS = {
+    "job_gone": gettext_lazy("jobs had ended"),
+    "denied": gettext_lazy("changes were denied: the agent needs operator rights"),
+    "timeout": gettext_lazy("commands took too long"),
+    "refused": gettext_lazy("values were refused"),
+    "unreadable": gettext_lazy("lines couldn’t be read"),
+}
+TERMS = {
+    "age": gettext_lazy("Age"),
+    "assoc": gettext_lazy("Association"),
+    "fairshare": gettext_lazy("The scheduler’s own fair share"),
+    "jobsize": gettext_lazy("Job size"),
+    "partition": gettext_lazy("Partition"),
+    "qos": gettext_lazy("QOS"),
+    "site": gettext_lazy("Fairshare"),
+    "nice": gettext_lazy("Nice value"),
+}
+BADGES = {"error": "bad", "warning": "warn", "ok": "ok"}
+
+
+@dataclass(frozen=True)
+class SchedulerLine:
+    """One scheduler: key and badge of its state, what its last pass did, and why it froze."""
+
+    view: SchedulerView
+    key: str
+    badge: str
+    state: str
+    last: str
+    jobs: str
+    problem: str
+
+
+def line_of(view: SchedulerView) -> SchedulerLine:
+    badge, words = STATES[view.state]
+    return SchedulerLine(
+        view=view,
+        key=view.state,
+        badge=badge,
+        state=str(words),
+        last=_("never") if view.age_s is None else _("%(age)s ago") % {"age": presentation.age(view.age_s)},
+        jobs=jobs_words(view.last) if view.last else "",
+        problem=_problem(view),
+    )
+
+
+def jobs_words(one: AgentPass) -> str:
+    """40 of 5,120 jobs changed."""
+    given = {"n": presentation.count(one.sent), "of": presentation.count(one.pending)}
+    return ngettext("%(n)s of %(of)s job changed", "%(n)s of %(of)s jobs changed", one.pending) % given
+
+
+def _problem(view: SchedulerView) -> str:
+    last = view.last
+    if last is None or view.state not in ("frozen", "failing", "silent"):
+        return ""
+    if last.frozen_code:
+        return f"{FROZEN[last.frozen_code]} {last.frozen_detail}".strip()
+    return "; ".join(error_words(last))
+
+
+def error_words(one: AgentPass) -> list[str]:
+    """12 jobs had ended: slurm_update error …"""
+    return [
+        f"{presentation.count(each['count'])} {ERRORS.get(each['code'], each['code'])}"
+        + (f": {each['detail']}" if each["detail"] else "")
+        for each in one.errors
+    ]
+
+
+@dataclass(frozen=True)
+class PassLine:
+    one: AgentPass
+    jobs: str
+    problems: Sequence[str]
+    took_s: float
+
+
+def pass_line(one: AgentPass) -> PassLine:
+    frozen = [f"{FROZEN[one.frozen_code]} {one.frozen_detail}".strip()] if one.frozen_code else []
+    took_s = max((one.ended_at - one.started_at).total_seconds(), 0.0)
+    return PassLine(one, jobs_words(one), [*frozen, *error_words(one)], took_s)
+
+
+def headline(lines: Sequence[SchedulerLine]) -> str:
+    bad = [line for line in lines if line.badge in ("bad", "warn")]
+    if not lines:
+        return _("Schedulers")
+    if not bad:
+        n = len(lines)
+        return ngettext("%(n)s scheduler, no problems", "%(n)s schedulers, no problems", n) % {"n": n}
+    return ngettext("%(n)s scheduler needs attention", "%(n)s schedulers need attention", len(bad)) % {"n": len(bad)}
+
+
+def installing(site: str, name: str, policy: str) -> dict[str, str]:
+    """The commands and the unit, for one scheduler of this site."""
+    return {
+        "token": f"manage.py create_token --user ADMIN --scope schedulers --scope priorities:read --policy {policy}",
+        "install": f"curl -fsS -o /usr/local/bin/fairshare-agent '{site}/fairshare-agent.pyz'\n"
+        "chmod 755 /usr/local/bin/fairshare-agent\n"
+        "install -d -m 700 /etc/fairshare\n"
+        "(umask 077; cat > /etc/fairshare/agent.token)",
+        "unit": "[Unit]\n"
+        "Description=Fairshare agent\n"
+        "After=network-online.target\n"
+        "Wants=network-online.target\n\n"
+        "[Service]\n"
+        f"ExecStart=/usr/local/bin/fairshare-agent run --server {site} --scheduler {name}"
+        " --token-file /etc/fairshare/agent.token\n"
+        "StateDirectory=fairshare-agent\n"
+        "Restart=always\n"
+        "RestartSec=10\n\n"
+        "[Install]\n"
+        "WantedBy=multi-user.target",
+        "hand_back": "systemctl stop fairshare-agent && fairshare-agent hand-back",
+    }
+
+
+# --- Why a job waits --------------------------------------------------------------------------------------------------
+_WIDTH = 160
+
+
+@dataclass(frozen=True)
+class TermLine:
+    name: str
+    label: str
+    value: float
+    percent: float | None
+    width: float
+    is_fairshare: bool
+
+
+@dataclass(frozen=True)
+class AheadLine:
+    path: str
+    jobs: int
+    cpus: float
+    width: float
+
+
+def term_lines(found: Waiting) -> list[TermLine]:
+    return [
+        TermLine(
+            name=part.name,
+            label=str(TERMS[part.name]),
+            value=part.value,
+            percent=part.share,
+            width=round((part.share or 0.0) * _WIDTH, 1),
+            is_fairshare=part.is_fairshare,
+        )
+        for part in found.terms
+    ]
+
+
+def ahead_lines(found: Waiting) -> list[AheadLine]:
+    most = max((group.jobs for group in found.groups), default=1)
+    return [AheadLine(one.path, one.jobs, one.cpus, round(one.jobs / most * _WIDTH, 1)) for one in found.groups]
+
+
+def verdict(found: Waiting) -> str:
+    """Where fair share decides, and where it doesn't."""
+    if not found.reason.is_order:
+        return _("Fair share doesn’t decide: the scheduler waits for something else.")
+    if found.by_fairshare is None:
+        return _("The scheduler doesn’t split this priority, so the share of fair share is not known.")
+    if not found.by_fairshare and not found.kept_behind:
+        return _("Fair share changes nothing here: without it the order would be the same.")
+    given = {"ahead": presentation.count(found.by_fairshare), "behind": presentation.count(found.kept_behind or 0)}
+    return _("Only because of fair share, %(ahead)s jobs are ahead of it and %(behind)s behind it.") % given

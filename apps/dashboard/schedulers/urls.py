@@ -1,0 +1,21 @@
+"""Pages of schedulers, and why a job waits."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from apps.dashboard.schedulers import views, waiting_views
+
+_ONE = "schedulers/<slug:name>/"
+
+urlpatterns = [
+    path("schedulers/", views.schedulers, name="schedulers"),
+    path("schedulers/new/", views.new, name="scheduler-new"),
+    path(_ONE, views.scheduler, name="scheduler"),
+    path(f"{_ONE}settings/", views.settings, name="scheduler-settings"),
+    path(f"{_ONE}switch/", views.switch, name="scheduler-switch"),
+    path(f"{_ONE}remove/", views.remove, name="scheduler-remove"),
+    path("fairshare-agent.pyz", views.agent, name="agent"),
+    path("policy/<slug:policy>/jobs/why/", waiting_views.ask, name="job-why"),
+    path("policy/<slug:policy>/jobs/why/<str:job>/", waiting_views.why, name="job-why-of"),
+]

@@ -1,0 +1,218 @@
+"""Schedulers as their managers keep them: connected, watched, paused, handed back, removed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_not_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from apps.core import clock
+from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
+from apps.dashboard.schedulers import forms, presenters
+from apps.dashboard.schedulers.forms import SchedulerForm
+from apps.dashboard.shell.requests import SeeOther, actor_of
+from apps.policies.models import Policy
+from apps.policies.selectors import list_policies
+from apps.schedulers import selectors, services
+from apps.schedulers.models import Scheduler
+from apps.schedulers.orders import orders_of, tag_of
+from apps.schedulers.permissions import manages
+from apps.schedulers.selectors import SchedulerView
+
+_REFUSALS = (Invalid, Conflict, Stale)
+_PASSES = 30
+
+
+@require_safe
+def schedulers(request: HttpRequest) -> HttpResponse:
+    """Schedulers of the policies that this person manages."""
+    policies = _managed(request)
+    found = selectors.list_schedulers(at=clock.now(), actor=actor_of(request))
+    lines = [presenters.line_of(view) for view in found]
+    context = {
+        "lines": lines,
+        "headline": presenters.headline(lines),
+        "policies": policies,
+        "now": clock.now(),
+        "crumbs": [{"label": _("Schedulers")}],
+    }
+    return render(request, "dashboard/schedulers/schedulers.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def new(request: HttpRequest) -> HttpResponse:
+    """A form for all kinds; nothing is sent until the mode says so."""
+    policies = _managed(request)
+    if request.method != "POST":
+        first = {**forms.first_values(), "policy": request.GET.get("policy", policies[0].slug)}
+        return _form(request, SchedulerForm(initial=first, policies=policies))
+    form = SchedulerForm(request.POST, policies=policies)
+    if form.is_valid():
+        named = {"policy_slug": form.cleaned_data["policy"], "name": form.cleaned_data["name"]}
+        try:
+            made = services.connect_scheduler(**named, given=form.given(), at=clock.now(), actor=actor_of(request))
+        except _REFUSALS as refusal:
+            form.add_refusal(refusal)
+        else:
+            messages.success(request, _("The scheduler is connected. Install its agent next."))
+            return SeeOther(_url(made.name))
+    return _form(request, form, status=422)
+
+
+@require_safe
+def scheduler(request: HttpRequest, name: str) -> HttpResponse:
+    """State, checks, passes, and how its agent is installed."""
+    view = _view(request, name)
+    found = view.scheduler
+    passes = selectors.list_passes(name=name, limit=_PASSES, at=clock.now(), actor=actor_of(request))
+    site = request.build_absolute_uri("/").rstrip("/")
+    context = {
+        "scheduler": found,
+        "orders": orders_of(found),
+        "line": presenters.line_of(view),
+        "passes": [presenters.pass_line(one) for one in passes],
+        "checks": [{**check, "badge": presenters.BADGES[check["severity"]]} for check in found.checks or []],
+        "installing": presenters.installing(site, found.name, found.policy.slug),
+        "tag": tag_of(found),
+        "now": clock.now(),
+        "crumbs": _crumbs(found.name),
+    }
+    return render(request, "dashboard/schedulers/scheduler.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def settings(request: HttpRequest, name: str) -> HttpResponse:
+    """The tag says which state of it was read."""
+    found = _view(request, name).scheduler
+    if request.method != "POST":
+        return _form(request, SchedulerForm(initial=forms.initial_of(found), policies=[]), found)
+    form = SchedulerForm(request.POST, policies=[])
+    if form.is_valid():
+        try:
+            tag = request.POST.get("tag", "")
+            services.change_scheduler(name=name, tag=tag, given=form.given(), at=clock.now(), actor=actor_of(request))
+        except _REFUSALS as refusal:
+            form.add_refusal(refusal)
+        else:
+            messages.success(request, _("Settings saved. The agent reads them in its next pass."))
+            return SeeOther(_url(name))
+    return _form(request, form, found, status=412 if form.is_stale else 422)
+
+
+_SWITCHES: dict[str, Callable[..., Scheduler]] = {
+    "pause": services.pause_scheduler,
+    "resume": services.resume_scheduler,
+    "hand-back": services.request_hand_back,
+}
+
+
+@require_POST
+def switch(request: HttpRequest, name: str) -> HttpResponse:
+    """`to`: pause, resume or hand-back."""
+    _view(request, name)
+    service = _SWITCHES.get(request.POST.get("to", ""))
+    if service is None:
+        raise Invalid(_("There is: %(names)s.") % {"names": ", ".join(_SWITCHES)})
+    service(name=name, at=clock.now(), actor=actor_of(request))
+    messages.success(request, _("Settings saved. The agent reads them in its next pass."))
+    return SeeOther(_url(name))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def remove(request: HttpRequest, name: str) -> HttpResponse:
+    """With a reason; what the agent set stays in the scheduler."""
+    found = _view(request, name).scheduler
+    context: dict[str, Any] = {"scheduler": found, "tag": tag_of(found), "crumbs": _crumbs(found.name, _("Remove"))}
+    if request.method == "POST":
+        given = {"tag": request.POST.get("tag", ""), "reason": request.POST.get("reason", "")}
+        try:
+            services.remove_scheduler(name=name, **given, at=clock.now(), actor=actor_of(request))
+        except _REFUSALS as refusal:
+            stale = isinstance(refusal, Stale)
+            context |= {"problem": refusal.message, "reason": given["reason"]}
+            return render(request, "dashboard/schedulers/remove.html", context, status=412 if stale else 422)
+        messages.success(request, _("The scheduler is removed."))
+        return SeeOther(reverse("dashboard:schedulers"))
+    return render(request, "dashboard/schedulers/remove.html", context)
+
+
+# --- The agent's file -------------------------------------------------------------------------------------------------
+@lru_cache(maxsize=1)
+def agent_file() -> bytes:
+    """The agent as one file that Python runs.
+
+    Raises:
+        NotFound: this installation has no agent beside it.
+    """
+    try:
+        made: bytes = import_module("agent.build").build()
+    except ModuleNotFoundError:
+        raise NotFound(_("This installation has no agent.")) from None
+    return made
+
+
+@login_not_required  # hosts of schedulers have no browser; it holds nothing of this site
+@require_safe
+def agent(request: HttpRequest) -> HttpResponse:
+    content = agent_file()
+    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    known = {each.strip().removeprefix("W/") for each in request.headers.get("If-None-Match", "").split(",")}
+    response = HttpResponse(status=304) if tag in known else HttpResponse(content, content_type="application/zip")
+    if response.status_code == 200:
+        response["Content-Disposition"] = 'attachment; filename="fairshare-agent.pyz"'
+    response["ETag"] = tag
+    response["Cache-Control"] = "public, no-cache"
+    response["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+def _managed(request: HttpRequest) -> list[Policy]:
+    """
+    Raises:
+        NotAllowed: there is none.
+    """
+    actor, at = actor_of(request), clock.now()
+    found = [policy for policy in list_policies(actor=actor) if manages(policy, actor, at)]
+    if not found:
+        raise NotAllowed(_("Schedulers are visible to managers of a whole policy."))
+    return found
+
+
+def _view(request: HttpRequest, name: str) -> SchedulerView:
+    return selectors.get_scheduler(name=name, at=clock.now(), actor=actor_of(request))
+
+
+def _url(name: str) -> str:
+    return reverse("dashboard:scheduler", kwargs={"name": name})
+
+
+def _crumbs(name: str, last: str = "") -> list[dict[str, str]]:
+    crumbs = [{"label": _("Schedulers"), "url": reverse("dashboard:schedulers")}, {"label": name, "url": _url(name)}]
+    return [*crumbs, {"label": last}] if last else [crumbs[0], {"label": name}]
+
+
+def _form(
+    request: HttpRequest, form: SchedulerForm, found: Scheduler | None = None, *, status: int = 200
+) -> HttpResponse:
+    context = {
+        "form": form,
+        "scheduler": found,
+        "tag": tag_of(found) if found else "",
+        "about": [form[name] for name in forms.ABOUT if name in form.fields],
+        "sent": [form[name] for name in forms.SENT],
+        "bounds": [form[name] for name in forms.BOUNDS],
+        "crumbs": _crumbs(found.name, _("Settings"))
+        if found
+        else [{"label": _("Schedulers"), "url": reverse("dashboard:schedulers")}, {"label": _("Connect")}],
+    }
+    return render(request, "dashboard/schedulers/form.html", context, status=status)

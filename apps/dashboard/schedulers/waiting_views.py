@@ -1,0 +1,68 @@
+"""Why a job waits, for own jobs and those whose numbers the reader sees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_safe
+
+from apps.core import clock
+from apps.core.errors import Conflict, NotFound, status_of
+from apps.dashboard.schedulers import presenters
+from apps.dashboard.shell.requests import SeeOther, actor_of
+from apps.policies.models import Policy
+from apps.policies.selectors import get_policy
+from apps.schedulers.waiting import find_waiting, list_waiting
+
+_SHOWN = 100
+
+
+@require_safe
+def ask(request: HttpRequest, policy: str) -> HttpResponse:
+    """Waiting jobs that the reader may see; `?job=` leads to one."""
+    found = get_policy(slug=policy, actor=actor_of(request), scope="self:read")
+    if job := request.GET.get("job", "").strip()[:100]:
+        return SeeOther(reverse("dashboard:job-why-of", kwargs={"policy": policy, "job": job.replace("/", "")}))
+    return _page(request, found, {})
+
+
+@require_safe
+def why(request: HttpRequest, policy: str, job: str) -> HttpResponse:
+    """`?scheduler=` where several have a job of this number."""
+    actor = actor_of(request)
+    page = get_policy(slug=policy, actor=actor, scope="self:read")
+    asked = {"job": job, "scheduler": request.GET.get("scheduler", ""), "policy_slug": policy}
+    try:
+        found = find_waiting(**asked, at=clock.now(), actor=actor)
+    except (NotFound, Conflict) as error:
+        names = [each.message for each in error.fields]
+        context: dict[str, Any] = {"asked": job, "problem": error.message, "schedulers": names}
+        return _page(request, page, context, status=status_of(error))
+    context = {
+        "found": found,
+        "verdict": presenters.verdict(found),
+        "terms": presenters.term_lines(found),
+        "ahead": presenters.ahead_lines(found),
+        "age_s": max((clock.now() - found.taken_at).total_seconds(), 0.0),
+        "crumbs": _crumbs(page, job),
+    }
+    return render(request, "dashboard/schedulers/why.html", context)
+
+
+def _page(request: HttpRequest, policy: Policy, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
+    jobs, n = list_waiting(policy_slug=policy.slug, limit=_SHOWN, at=clock.now(), actor=actor_of(request))
+    whole = {"policy": policy, "jobs": jobs, "n_jobs": n, "crumbs": _crumbs(policy), **context}
+    return render(request, "dashboard/schedulers/waiting.html", whole, status=status)
+
+
+def _crumbs(policy: Policy, job: str = "") -> list[dict[str, str]]:
+    first = {"label": policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy.slug})}
+    all_jobs = {"label": _("Waiting jobs")}
+    if not job:
+        return [first, all_jobs]
+    address = reverse("dashboard:job-why", kwargs={"policy": policy.slug})
+    return [first, {**all_jobs, "url": address}, {"label": job}]

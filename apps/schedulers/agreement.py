@@ -1,0 +1,99 @@
+"""How far the scheduler's own order of its users agrees with ours: tau-b, Spearman's rho, overlap of the first."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.core.errors import NotFound, Unavailable
+from apps.priorities.serving import store
+from apps.priorities.serving.lookup import AccountQuery
+from apps.schedulers.models import Agreement, Scheduler
+from apps.schedulers.own_values import OwnValue
+
+F8 = npt.NDArray[np.float64]
+
+
+def note_agreement(scheduler: Scheduler, values: list[OwnValue], at: datetime) -> Agreement | None:
+    """Compare and store, in the caller's transaction; None while nothing is computed."""
+    try:
+        snapshot = store.newest(scheduler.policy.slug)
+    except (NotFound, Unavailable):
+        return None
+    users = [one for one in values if one.user and not math.isnan(one.fairshare)]
+    theirs, entries = [], []
+    for one in users:
+        found = snapshot.index.find_certain(AccountQuery(one.user, one.group, scheduler.namespace))
+        if len(found) == 1 and snapshot.values.has_factor[found[0]]:
+            theirs.append(one.fairshare)
+            entries.append(found[0])
+    ours = np.asarray(snapshot.values.factor)[np.array(entries, np.int64)]
+    tau, rho, overlap = agreement_of(np.array(theirs), np.asarray(ours, np.float64))
+    numbers = {"kendall": tau, "spearman": rho, "top_overlap": overlap}
+    defaults = {"snapshot": snapshot.snapshot_id, "compared": len(theirs), **numbers}
+    return Agreement.objects.update_or_create(scheduler=scheduler, at=at, defaults=defaults)[0]
+
+
+def agreement_of(theirs: F8, ours: F8) -> tuple[float | None, float | None, float | None]:
+    """tau-b and rho in [-1, 1], overlap in [0, 1]; None where not defined: fewer than two, or all alike on one side.
+
+    Kendall (1945), "The treatment of ties in ranking problems"; in O(n log n) after Knight (1966).
+    """
+    if len(theirs) < 2:
+        return None, None, None
+    return _tau_b(theirs, ours), _rho(theirs, ours), _overlap(theirs, ours)
+
+
+def _tau_b(x: F8, y: F8) -> float | None:
+    n_pairs = _pairs(np.array([len(x)]))
+    ties_x, ties_y = (_pairs(np.unique(one, return_counts=True)[1]) for one in (x, y))
+    both = _pairs(np.unique(np.stack([x, y], axis=1), axis=0, return_counts=True)[1])
+    if n_pairs in (ties_x, ties_y):
+        return None
+    order = np.lexsort((y, x))
+    discordant = _inversions(np.unique(y, return_inverse=True)[1][order])
+    score = n_pairs - ties_x - ties_y + both - 2 * discordant
+    return _bounded(score / math.sqrt((n_pairs - ties_x) * (n_pairs - ties_y)))
+
+
+def _pairs(counts: npt.NDArray[np.int64]) -> int:
+    return int((counts.astype(np.int64) * (counts.astype(np.int64) - 1) // 2).sum())
+
+
+def _inversions(ranks: npt.NDArray[np.int64]) -> int:
+    """Pairs in the wrong order, by merging halves: those of a left half that are larger than one of the right."""
+    found, width, ranks = 0, 1, ranks.copy()
+    while width < len(ranks):
+        for start in range(0, len(ranks) - width, 2 * width):
+            left, right = ranks[start : start + width], ranks[start + width : start + 2 * width]
+            found += int((len(left) - np.searchsorted(left, right, side="right")).sum())
+            ranks[start : start + len(left) + len(right)] = np.sort(np.concatenate([left, right]), kind="stable")
+        width *= 2
+    return found
+
+
+def _rho(x: F8, y: F8) -> float | None:
+    a, b = _mean_ranks(x), _mean_ranks(y)
+    a, b = a - a.mean(), b - b.mean()
+    scale = math.sqrt(float((a * a).sum()) * float((b * b).sum()))
+    return _bounded(float((a * b).sum()) / scale) if scale else None
+
+
+def _mean_ranks(x: F8) -> F8:
+    _values, place, counts = np.unique(x, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return ((2 * last - counts + 1) / 2)[place].astype(np.float64)
+
+
+def _overlap(x: F8, y: F8) -> float:
+    """Of the first tenth of either, which many are in both; equal ones in the order they came."""
+    k = max(1, len(x) // 10)
+    first = [set(np.argsort(-one, kind="stable")[:k].tolist()) for one in (x, y)]
+    return len(first[0] & first[1]) / k
+
+
+def _bounded(value: float) -> float:
+    return max(-1.0, min(1.0, value))

@@ -1,0 +1,196 @@
+"""What the agent of a scheduler has to do: the settings as REST has them, checked, stored and served."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from apps.accounts.names.account_ids import refuse_reserved
+from apps.core.errors import FieldProblem, Invalid
+from apps.policies.models import Policy
+from apps.policies.tree.stored import load_tree
+from apps.schedulers.models import KNOBS, MOST_WEIGHT, Scheduler
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")  # of a partition or queue: it becomes an argument of a command
+MOST_PARTITIONS = 200
+LIMITS = {
+    "snapshot_age_s": (60, 86_400),
+    "unmapped_percent": (0, 100),
+    "changed_percent": (1, 100),
+    "calls_per_s": (1, 1_000),
+}
+_NUMBERS = {"weight": (1, MOST_WEIGHT), "step": (1, MOST_WEIGHT), "every_s": (5, 3_600)}
+_CHOICES = {"kind": Scheduler.Kind, "reach": Scheduler.Reach, "mode": Scheduler.Mode}
+SETTINGS = (
+    *("kind", "reach", "namespace", "partitions", "subtree", "knob", "weight", "step", "mode", "canary_partition"),
+    *("every_s", "limits"),
+)
+
+
+def orders_of(scheduler: Scheduler) -> dict[str, Any]:
+    """As the contract with the agent has them; `subtree` by its path of now."""
+    return {
+        "name": scheduler.name,
+        "policy": scheduler.policy.slug,
+        "kind": scheduler.kind,
+        "reach": scheduler.reach,
+        "namespace": scheduler.namespace or None,
+        "partitions": scheduler.partitions,
+        "subtree": subtree_path(scheduler),
+        "knob": scheduler.knob,
+        "weight": scheduler.weight,
+        "step": scheduler.step,
+        "mode": scheduler.mode,
+        "canary_partition": scheduler.canary_partition or None,
+        "every_s": scheduler.every_s,
+        "limits": {name: getattr(scheduler, name) for name in LIMITS},
+        "paused": scheduler.is_paused,
+        "hand_back": scheduler.is_handed_back,
+        "revision": scheduler.revision,
+    }
+
+
+def subtree_path(scheduler: Scheduler) -> str:
+    """Of an entry that is gone, its last path: below it is nothing, so that nothing is sent instead of everything."""
+    if scheduler.subtree_uid is None:
+        return "/"
+    tree = load_tree(scheduler.policy)
+    i = tree.index_of_uid(scheduler.subtree_uid)
+    return scheduler.subtree_path if i is None else tree.path(i)
+
+
+def tag_of(scheduler: Scheduler) -> str:
+    """The revision; with a mark where the subtree has moved since."""
+    path = subtree_path(scheduler)
+    moved = "" if path == scheduler.subtree_path else f"-{sha256(path.encode()).hexdigest()[:8]}"
+    return f"{scheduler.revision}{moved}"
+
+
+def apply(scheduler: Scheduler, given: Mapping[str, Any]) -> None:
+    """Check everything, report all problems, and set it on the row in memory.
+
+    Raises:
+        Invalid: `bad_scheduler`, each problem at its field.
+    """
+    problems: list[FieldProblem] = []
+    checked: dict[str, Any] = {}
+    for name, value in given.items():
+        try:
+            checked |= _checked(name, value, scheduler.policy)
+        except Invalid as refusal:
+            problems += refusal.fields
+    if not problems:
+        if checked.get("kind", scheduler.kind) != scheduler.kind and "knob" not in checked:
+            checked["knob"] = KNOBS[checked["kind"]][0]
+        for name, value in checked.items():
+            setattr(scheduler, name, value)
+        problems = list(_conflicts(scheduler))
+    if problems:
+        raise Invalid(_("The scheduler can’t be connected like this."), code="bad_scheduler", fields=problems)
+
+
+def _checked(name: str, value: Any, policy: Policy) -> dict[str, Any]:
+    """Columns and their values."""
+    if name in _CHOICES:
+        return {name: _one_of(name, value, _CHOICES[name].values)}
+    if name in _NUMBERS:
+        return {name: _whole(name, value, *_NUMBERS[name])}
+    check = _OTHERS.get(name)
+    if check is None:
+        raise _wrong(name[:60], _("A scheduler has: %(names)s.") % {"names": ", ".join(SETTINGS)})
+    return check(value, policy)
+
+
+def _knob(value: Any, _policy: Policy) -> dict[str, Any]:
+    return {"knob": _one_of("knob", value, sorted({knob for knobs in KNOBS.values() for knob in knobs}))}
+
+
+def _namespace(value: Any, _policy: Policy) -> dict[str, Any]:
+    text = "" if value is None else value
+    if not isinstance(text, str) or len(text) > 128 or not text.isprintable():
+        raise _wrong("namespace", _("Write at most 128 printable characters, or nothing."))
+    refuse_reserved(text)
+    return {"namespace": text.strip()}
+
+
+def _partitions(value: Any, _policy: Policy) -> dict[str, Any]:
+    if value is None:
+        return {"partitions": None}
+    if not isinstance(value, list) or not 0 < len(value) <= MOST_PARTITIONS:
+        raise _wrong("partitions", _("Write 1 to %(n)d names, or nothing for all.") % {"n": MOST_PARTITIONS})
+    return {"partitions": list(dict.fromkeys(_name("partitions", one) for one in value))}
+
+
+def _canary(value: Any, _policy: Policy) -> dict[str, Any]:
+    return {"canary_partition": "" if value in (None, "") else _name("canary_partition", value)}
+
+
+def _subtree(value: Any, policy: Policy) -> dict[str, Any]:
+    tree = load_tree(policy)
+    i = tree.index_of_path(value) if isinstance(value, str) else None
+    if i is None:
+        raise _wrong("subtree", _("There is no entry with this path."))
+    return {"subtree_uid": tree.uuid(i) if i else None, "subtree_path": tree.path(i)}
+
+
+def _limits(value: Any, _policy: Policy) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise _wrong("limits", _("Write an object with: %(names)s.") % {"names": ", ".join(LIMITS)})
+    unknown = sorted(set(value) - set(LIMITS))
+    if unknown:
+        raise _wrong(f"limits.{unknown[0][:40]}", _("There are: %(names)s.") % {"names": ", ".join(LIMITS)})
+    return {name: _whole(f"limits.{name}", number, *LIMITS[name]) for name, number in value.items()}
+
+
+_OTHERS: dict[str, Callable[[Any, Policy], dict[str, Any]]] = {
+    "knob": _knob,
+    "namespace": _namespace,
+    "partitions": _partitions,
+    "canary_partition": _canary,
+    "subtree": _subtree,
+    "limits": _limits,
+}
+
+
+def _conflicts(scheduler: Scheduler) -> list[FieldProblem]:
+    """What is right for itself and not together; the database has the same rules as constraints."""
+    found = []
+    if scheduler.knob not in KNOBS[scheduler.kind]:
+        known = ", ".join(KNOBS[scheduler.kind])
+        found.append(FieldProblem("knob", _("%(kind)s has: %(names)s.") % {"kind": scheduler.kind, "names": known}))
+    if scheduler.reach == Scheduler.Reach.SLURMRESTD and scheduler.kind != Scheduler.Kind.SLURM:
+        found.append(FieldProblem("reach", _("Only Slurm has a REST daemon.")))
+    if scheduler.step > scheduler.weight:
+        found.append(FieldProblem("step", _("The step is larger than the weight: nothing would ever be sent.")))
+    canary = scheduler.canary_partition
+    if scheduler.mode == Scheduler.Mode.CANARY and not canary:
+        found.append(FieldProblem("canary_partition", _("Canary mode needs a partition.")))
+    if canary and scheduler.partitions is not None and canary not in scheduler.partitions:
+        found.append(FieldProblem("canary_partition", _("It has to be one of the partitions.")))
+    return found
+
+
+def _one_of(where: str, value: Any, known: list[str]) -> str:
+    if value not in known:
+        raise _wrong(where, _("There is: %(names)s.") % {"names": ", ".join(known)})
+    return str(value)
+
+
+def _whole(where: str, value: Any, least: int, most: int) -> int:
+    if type(value) is not int or not least <= value <= most:
+        raise _wrong(where, _("A whole number from %(least)d to %(most)d.") % {"least": least, "most": most})
+    return value
+
+
+def _name(where: str, value: Any) -> str:
+    if not isinstance(value, str) or not NAME.fullmatch(value):
+        raise _wrong(where, _("A name has letters, digits, dots, hyphens and underscores."))
+    return value
+
+
+def _wrong(where: str, message: str) -> Invalid:
+    return Invalid(f"{where}: {message}", fields=[FieldProblem(where, message)])

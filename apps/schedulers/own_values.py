@@ -1,0 +1,90 @@
+"""The scheduler's own shares and usage: checked as the agent sends them, packed for the database, and read again."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from apps.core.blobs import pack, unpack
+from apps.core.errors import FieldProblem, Malformed
+from apps.schedulers.models import SchedulerValues
+
+MOST_VALUES = 500_000
+_TEXTS = ("cluster", "group", "user")
+_NUMBERS = ("norm_shares", "raw_usage", "effective_usage", "fairshare", "level_fs")
+PARENT = -1.0  # raw shares of who competes one level up
+
+
+@dataclass(frozen=True, slots=True)
+class OwnValue:
+    """One line of the scheduler: of a user, or (user "") of a group. NaN: not given. Infinity is one."""
+
+    cluster: str
+    group: str
+    user: str
+    raw_shares: float  # PARENT
+    norm_shares: float
+    raw_usage: float
+    effective_usage: float
+    fairshare: float
+    level_fs: float
+
+
+def read_values(rows: Any) -> list[OwnValue]:
+    """From the agent's report.
+
+    Raises:
+        Malformed: the first place that is wrong.
+    """
+    if not isinstance(rows, list) or len(rows) > MOST_VALUES:
+        raise _wrong("values", f"must be a list of at most {MOST_VALUES:,} rows")
+    return [_read(row, f"values[{i}]") for i, row in enumerate(rows)]
+
+
+def _read(row: Any, where: str) -> OwnValue:
+    known = {*_TEXTS, *_NUMBERS, "raw_shares"}
+    if not isinstance(row, dict) or not known.issuperset(row):
+        raise _wrong(where, f"must be an object with: {', '.join(sorted(known))}")
+    texts = {name: "" if row.get(name) is None else row[name] for name in _TEXTS}
+    for name, text in texts.items():
+        if type(text) is not str or len(text) > 256:
+            raise _wrong(f"{where}.{name}", "must be text of at most 256 characters")
+    shares = row.get("raw_shares")
+    raw_shares = PARENT if shares == "parent" else _number(shares, f"{where}.raw_shares")
+    numbers = [_number(row.get(name), f"{where}.{name}") for name in _NUMBERS]
+    return OwnValue(texts["cluster"], texts["group"], texts["user"], raw_shares, *numbers)
+
+
+def _number(value: Any, where: str) -> float:
+    if value is None:
+        return math.nan
+    if value in ("Infinity", "-Infinity"):
+        return float(value)
+    if type(value) not in (int, float):
+        raise _wrong(where, 'must be a number, "Infinity" or null')
+    return float(value)
+
+
+def _wrong(where: str, message: str) -> Malformed:
+    return Malformed(f"{where} {message}.", fields=[FieldProblem(where, message)])
+
+
+def packed_values(values: list[OwnValue]) -> tuple[bytes, str]:
+    columns: dict[str, Any] = {name: [getattr(one, name) for one in values] for name in _TEXTS}
+    for name in ("raw_shares", *_NUMBERS):
+        columns[name] = np.array([getattr(one, name) for one in values], np.float64)
+    return pack(columns)
+
+
+def load_values(scheduler_id: int) -> list[OwnValue]:
+    """The latest; empty before the first ones."""
+    stored = SchedulerValues.objects.filter(scheduler_id=scheduler_id).first()
+    if stored is None:
+        return []
+    columns, _meta = unpack(stored.data, stored.digest)
+    names = (*_TEXTS, "raw_shares", *_NUMBERS)
+    lists = [columns[name] if name in _TEXTS else columns[name].tolist() for name in names]
+    return [OwnValue(*row) for row in zip(*lists, strict=True)]

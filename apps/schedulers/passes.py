@@ -1,0 +1,124 @@
+"""Reports of agents: stored once each, with the queue, the scheduler's own values and the checks that came along."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+
+from apps.accounts import audit_log as audit
+from apps.accounts.actor import Actor
+from apps.core.errors import Conflict, Invalid
+from apps.schedulers.agreement import note_agreement
+from apps.schedulers.models import AgentPass, Agreement, QueueListing, Scheduler, SchedulerValues
+from apps.schedulers.own_values import packed_values, read_values
+from apps.schedulers.permissions import no_scheduler, require_agent
+from apps.schedulers.queue_table import packed, read_queue
+
+_AHEAD = timedelta(minutes=5)  # by which an agent's clock may be ahead of ours
+COUNTS = ("pending", "mapped", "unmapped", "due", "sent", "failed", "calls")
+
+
+def record_pass(
+    *, name: str, report: Mapping[str, Any], body_sha256: str, at: datetime, actor: Actor
+) -> tuple[Scheduler, AgentPass]:
+    """Store one report as the contract has it, its plain fields checked by the caller. A repeat changes nothing.
+
+    The listing and the values are replaced as a whole; an older pass than the last one replaces neither.
+
+    Raises:
+        Malformed: the queue or the values; the first place that is wrong.
+        Invalid: `clock_ahead`, the agent's clock is ahead of ours.
+        Conflict: `pass_reported`, another report with this id was stored.
+    """
+    scheduler = Scheduler.objects.select_related("policy").filter(name=name[:100]).first() if "\0" not in name else None
+    if scheduler is None:
+        raise no_scheduler(name)
+    require_agent(scheduler, actor, at)
+    if max(report["started_at"], report["ended_at"]) > at + _AHEAD:
+        raise Invalid("The pass ended in the future: correct the clock of the agent’s host.", code="clock_ahead")
+    queue = None if report.get("queue") is None else read_queue(report["queue"])
+    values = None if report.get("values") is None else read_values(report["values"])
+    with transaction.atomic():
+        scheduler = Scheduler.objects.select_for_update(of=["self"]).select_related("policy").get(pk=scheduler.pk)
+        before = AgentPass.objects.filter(scheduler=scheduler, uid=report["pass"]).first()
+        if before is not None:
+            if before.body_sha256 != body_sha256:
+                raise Conflict("Another report with this id was stored: take a new id.", code="pass_reported")
+            return scheduler, before
+        last = newest_pass(scheduler)
+        stored = _stored(scheduler, report, body_sha256, at)
+        taken_at = report["started_at"]
+        is_newest = last is None or last.started_at <= taken_at
+        if queue is not None and is_newest:
+            data, digest = packed(queue)
+            listing = {"taken_at": taken_at, "n_jobs": len(queue), "data": data, "digest": digest}
+            QueueListing.objects.update_or_create(scheduler=scheduler, defaults=listing)
+        if values is not None and is_newest:
+            data, digest = packed_values(values)
+            rows = {"taken_at": taken_at, "n_rows": len(values), "data": data, "digest": digest}
+            SchedulerValues.objects.update_or_create(scheduler=scheduler, defaults=rows)
+            note_agreement(scheduler, values, taken_at)
+        if report.get("checks") is not None and is_newest:
+            scheduler.checks, scheduler.checked_at = report["checks"], taken_at
+            scheduler.save(update_fields=["checks", "checked_at"])
+        if is_newest:
+            _log_change(scheduler, last, stored, at, actor)
+    return scheduler, stored
+
+
+def newest_pass(scheduler: Scheduler) -> AgentPass | None:
+    return AgentPass.objects.filter(scheduler=scheduler).order_by("-id").first()
+
+
+def _stored(scheduler: Scheduler, report: Mapping[str, Any], body_sha256: str, at: datetime) -> AgentPass:
+    frozen = report.get("frozen") or {}
+    uid: UUID = report["pass"]
+    return AgentPass.objects.create(
+        scheduler=scheduler,
+        uid=uid,
+        body_sha256=body_sha256,
+        received_at=at,
+        started_at=report["started_at"],
+        ended_at=report["ended_at"],
+        agent=report["agent"],
+        host=report["host"],
+        scheduler_version=report.get("scheduler_version") or "",
+        orders_revision=report["orders_revision"],
+        mode=report["mode"],
+        snapshot=report.get("snapshot"),
+        snapshot_age_s=report.get("snapshot_age_s"),
+        **{name: report["jobs"][name] for name in COUNTS},
+        frozen_code=frozen.get("code", ""),
+        frozen_detail=frozen.get("detail", "")[:1_000],
+        errors=report.get("errors", []),
+        unmapped_names=report.get("unmapped", []),
+    )
+
+
+def _log_change(scheduler: Scheduler, last: AgentPass | None, stored: AgentPass, at: datetime, actor: Actor) -> None:
+    """The log has when an agent began, froze and went on; passes have the rest, twice a minute."""
+    was, is_now = (last.frozen_code if last else None), stored.frozen_code
+    if was == is_now:
+        return
+    verb = "scheduler.agent_frozen" if is_now else "scheduler.agent_began" if was is None else "scheduler.agent_went_on"
+    details = {"host": stored.host, "agent": stored.agent, "code": is_now, "detail": stored.frozen_detail}
+    slug = scheduler.policy.slug
+    audit.record(actor=actor, verb=verb, at=at, policy_slug=slug, subject=scheduler.name, details=details)
+
+
+def prune_passes(*, at: datetime) -> int:
+    """Remove passes and agreements past their time, but for the last pass of each scheduler; how many passes."""
+    oldest = at - timedelta(days=settings.FAIRSHARE_KEEP_PASSES_DAYS)
+    last = AgentPass.objects.order_by("scheduler_id", "-id").distinct("scheduler_id").values("pk")
+    gone, _each = (
+        AgentPass.objects.filter(received_at__lt=oldest)
+        .exclude(pk__in=list(last.values_list("pk", flat=True)))
+        .delete()
+    )
+    Agreement.objects.filter(at__lt=at - timedelta(days=settings.FAIRSHARE_KEEP_AGREEMENT_DAYS)).delete()
+    return gone

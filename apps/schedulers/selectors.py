@@ -1,0 +1,297 @@
+"""Schedulers with their state, orders, passes, agreement and queue, as far as the actor may read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from django.db.models import QuerySet
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import Token
+from apps.core.errors import NotFound, Unavailable
+from apps.mapping.permissions import own_keys
+from apps.policies.selectors import get_policy, list_policies
+from apps.policies.tree.columns import Mask
+from apps.priorities.serving import store
+from apps.priorities.serving.lookup import AccountQuery
+from apps.priorities.serving.served_snapshot import ServedSnapshot
+from apps.priorities.visibility.visible_entries import readable_now, visible_in
+from apps.schedulers.models import AgentPass, Agreement, Scheduler
+from apps.schedulers.orders import orders_of, tag_of
+from apps.schedulers.permissions import READ, manages, may_read, no_scheduler, require_agent, require_read
+from apps.schedulers.queue_table import STATES, TERMS, QueueTable, instant_of, load_queue
+
+SILENT_INTERVALS = 3
+State = Literal["off", "new", "silent", "frozen", "handing_back", "handed_back", "paused", "failing", "running"]
+MOST_LISTED = 1_000
+
+
+@dataclass(frozen=True)
+class SchedulerView:
+    """A scheduler, the last pass of its agent, and the state that follows from both."""
+
+    scheduler: Scheduler
+    last: AgentPass | None
+    at: datetime
+
+    @property
+    def age_s(self) -> float | None:
+        """Since the last report came."""
+        return None if self.last is None else max((self.at - self.last.received_at) / timedelta(seconds=1), 0.0)
+
+    @property
+    def is_silent(self) -> bool:
+        """By three intervals: an agent of a scheduler that is off has nothing to report."""
+        if self.scheduler.mode == Scheduler.Mode.OFF:
+            return False
+        since_at = self.last.received_at if self.last else self.scheduler.changed_at
+        return self.at - since_at > SILENT_INTERVALS * timedelta(seconds=self.scheduler.every_s)
+
+    @property
+    def state(self) -> State:
+        scheduler, last = self.scheduler, self.last
+        if scheduler.mode == Scheduler.Mode.OFF and not scheduler.is_handed_back:
+            return "off"
+        if last is None:
+            return "new"
+        if self.is_silent:
+            return "silent"
+        if scheduler.is_handed_back:
+            is_done = last.orders_revision >= scheduler.revision and not last.failed
+            return "handed_back" if is_done else "handing_back"
+        if scheduler.is_paused:
+            return "paused"
+        if last.frozen_code:
+            return "frozen"
+        return "failing" if last.failed else "running"
+
+
+def list_schedulers(*, at: datetime, actor: Actor, policy_slug: str = "") -> list[SchedulerView]:
+    """By name: those of the policies that the actor manages."""
+    managed = [one for one in list_policies(actor=actor) if policy_slug in ("", one.slug) and manages(one, actor, at)]
+    found = Scheduler.objects.select_related("policy").filter(policy__in=managed)
+    return views_of([one for one in found if may_read(one, actor, at)], at)
+
+
+def views_of(schedulers: Iterable[Scheduler], at: datetime) -> list[SchedulerView]:
+    """With the last pass of each: one query."""
+    chosen = list(schedulers)
+    newest = AgentPass.objects.filter(scheduler__in=chosen).order_by("scheduler_id", "-id").distinct("scheduler_id")
+    last = {one.scheduler_id: one for one in newest}
+    return [SchedulerView(one, last.get(one.pk), at) for one in chosen]
+
+
+def get_scheduler(*, name: str, at: datetime, actor: Actor) -> SchedulerView:
+    """
+    Raises:
+        NotFound: there is none, or the actor doesn't manage its policy.
+        Archived: its policy is.
+    """
+    scheduler = _named(name)
+    require_read(scheduler, actor, at)
+    _refuse_archived(scheduler, actor)
+    return views_of([scheduler], at)[0]
+
+
+def get_orders(*, name: str, at: datetime, actor: Actor) -> tuple[dict[str, Any], str]:
+    """What the agent has to do, and its tag."""
+    scheduler = _named(name)
+    require_agent(scheduler, actor, at)
+    _refuse_archived(scheduler, actor)
+    return orders_of(scheduler), tag_of(scheduler)
+
+
+def list_passes(
+    *, name: str, at: datetime, actor: Actor, before_id: int | None = None, limit: int = 50
+) -> list[AgentPass]:
+    """Newest first."""
+    view = get_scheduler(name=name, at=at, actor=actor)
+    found: QuerySet[AgentPass] = AgentPass.objects.filter(scheduler=view.scheduler).order_by("-id")
+    if before_id is not None:
+        found = found.filter(pk__lt=before_id)
+    return list(found[: min(limit, 500)])
+
+
+def list_agreements(*, name: str, at: datetime, actor: Actor, limit: int = 1_000) -> list[Agreement]:
+    """Oldest first, of the newest so many."""
+    view = get_scheduler(name=name, at=at, actor=actor)
+    return list(Agreement.objects.filter(scheduler=view.scheduler).order_by("-at")[:limit])[::-1]
+
+
+# --- The queue --------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class QueuedJob:
+    """One waiting job. entry: its path, "" while unmapped. Numbers are null where the scheduler has none."""
+
+    job: str
+    array_task: str | None
+    user: str
+    group: str
+    partition: str
+    qos: str
+    cpus: float | None
+    submit_at: datetime | None
+    eligible_at: datetime | None
+    state: str
+    reason: str
+    priority: float | None
+    terms: dict[str, float] | None
+    value: float | None
+    entry: str
+
+
+@dataclass(frozen=True, eq=False)
+class VisibleQueue:
+    """A scheduler's last listing as one reader sees it. seen: jobs that the reader may see, one by one."""
+
+    scheduler: Scheduler
+    table: QueueTable
+    snapshot: ServedSnapshot | None
+    entry: np.ndarray[Any, np.dtype[np.int64]]  # of each account of the table; -1: unmapped or ambiguous
+    seen: Mask  # of each job
+    readable: Mask | None  # entries whose present numbers the reader sees; None: all
+    names: Mask | None  # entries that the reader sees at all; None: all
+
+    def job(self, i: int) -> QueuedJob:
+        table, account = self.table, int(self.table.account[i])
+        user, group = table.accounts[account]
+        terms = table.terms[i]
+        return QueuedJob(
+            job=table.job[i],
+            array_task=table.array_task[i] or None,
+            user=user,
+            group=group,
+            partition=table.partition[i],
+            qos=table.qos[i],
+            cpus=_number(table.cpus[i]),
+            submit_at=instant_of(int(table.submit_us[i])),
+            eligible_at=instant_of(int(table.eligible_us[i])),
+            state=STATES[int(table.state[i])],
+            reason=table.reason[i],
+            priority=_number(table.priority[i]),
+            terms=None if np.isnan(terms).all() else dict(zip(TERMS, np.nan_to_num(terms).tolist(), strict=True)),
+            value=_number(table.value[i]),
+            entry=self.path(account),
+        )
+
+    def path(self, account: int) -> str:
+        place = int(self.entry[account])
+        return "" if place < 0 or self.snapshot is None else self.snapshot.index.path(place)
+
+    @cached_property
+    def entry_of_job(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        return self.entry[self.table.account]
+
+
+def list_queue(
+    *,
+    name: str,
+    at: datetime,
+    actor: Actor,
+    user: str = "",
+    partition: str = "",
+    after: int = -1,
+    limit: int = 100,
+) -> tuple[VisibleQueue | None, list[int]]:
+    """Places of the jobs that the actor may see, in the order of the listing; None before the first listing."""
+    queue = open_queue(_named(name), at=at, actor=actor)
+    if queue is None:
+        return None, []
+    chosen = queue.seen.copy()
+    if user:
+        mine = np.array([one[0] == user for one in queue.table.accounts], np.bool_)
+        chosen &= mine[queue.table.account] if len(mine) else False
+    if partition:
+        chosen &= np.array([one == partition for one in queue.table.partition], np.bool_)
+    places = np.flatnonzero(chosen)
+    return queue, places[places > after][: min(limit, MOST_LISTED)].tolist()
+
+
+def open_queue(scheduler: Scheduler, *, at: datetime, actor: Actor) -> VisibleQueue | None:
+    """None before the first listing.
+
+    By the scope function of look-ups: jobs of entries whose present numbers the actor may see, own jobs among them.
+    Jobs of unmapped accounts are for managers of the policy and for who has that account.
+
+    Raises:
+        NotFound: the actor sees no entry of the policy.
+    """
+    scope = READ if actor.has_scope(READ) else Token.Scope.SELF_READ.value
+    policy = get_policy(slug=scheduler.policy.slug, actor=actor, scope=scope)
+    rules = manages(policy, actor, at) and actor.has_scope(READ)
+    try:
+        snapshot: ServedSnapshot | None = store.newest(policy.slug)
+    except (NotFound, Unavailable):
+        snapshot = None
+    readable, names = None, None
+    if not rules:
+        none = np.zeros(0, np.bool_)
+        given = {"policy": policy, "snapshot": snapshot, "at": at, "actor": actor}
+        readable = none if snapshot is None else readable_now(**given)  # type: ignore[arg-type]
+        names = none if snapshot is None else visible_in(**given)  # type: ignore[arg-type]
+        if not names.any():
+            raise no_scheduler(scheduler.name)
+    table = load_queue(scheduler.pk)
+    if table is None:
+        return None
+    entry = _entries(table, snapshot, scheduler.namespace)
+    return VisibleQueue(
+        scheduler, table, snapshot, entry, _seen(table, entry, readable, scheduler, actor), readable, names
+    )
+
+
+def _entries(table: QueueTable, snapshot: ServedSnapshot | None, namespace: str) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """As look-ups answer: of several entries of one account, the best ranked."""
+    found = np.full(len(table.accounts), -1, np.int64)
+    if snapshot is None:
+        return found
+    rank = np.where(snapshot.values.has_rank, snapshot.values.rank, np.inf)
+    for i, (user, group) in enumerate(table.accounts):
+        places = snapshot.index.find_certain(AccountQuery(user, group, namespace))
+        if places:
+            found[i] = min(places, key=lambda place: (rank[place], -snapshot.values.factor[place]))
+    return found
+
+
+def _seen(
+    table: QueueTable,
+    entry: np.ndarray[Any, np.dtype[np.int64]],
+    readable: Mask | None,
+    scheduler: Scheduler,
+    actor: Actor,
+) -> Mask:
+    if readable is None:
+        return np.ones(len(table), np.bool_)
+    seen = np.zeros(len(table.accounts), np.bool_)
+    mapped = entry >= 0
+    seen[mapped] = readable[entry[mapped]]
+    own = {
+        key.user_name
+        for key in own_keys(actor)
+        if key.user_name and scheduler.namespace and key.namespace == scheduler.namespace
+    }
+    for i in np.flatnonzero(~mapped).tolist() if own and actor.has_scope(Token.Scope.SELF_READ) else ():
+        seen[i] = table.accounts[i][0] in own
+    return seen[table.account] if len(seen) else np.zeros(len(table), np.bool_)
+
+
+def _named(name: str) -> Scheduler:
+    found = Scheduler.objects.select_related("policy").filter(name=name[:100]).first() if "\0" not in name else None
+    if found is None:
+        raise no_scheduler(name)
+    return found
+
+
+def _refuse_archived(scheduler: Scheduler, actor: Actor) -> None:
+    scopes = (READ, Token.Scope.POLICIES_WRITE.value, Token.Scope.SCHEDULERS.value)
+    scope = next((scope for scope in scopes if actor.has_scope(scope)), READ)
+    get_policy(slug=scheduler.policy.slug, actor=actor, scope=scope)
+
+
+def _number(value: Any) -> float | None:
+    return None if np.isnan(value) else float(value)

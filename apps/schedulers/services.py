@@ -1,0 +1,176 @@
+"""Schedulers as managers of a policy keep them: connected, changed, paused, handed back, removed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from apps.accounts import audit_log as audit
+from apps.accounts.actor import Actor
+from apps.accounts.refusals import refusals_on_record
+from apps.core.errors import Conflict, FieldProblem, Invalid, Stale
+from apps.policies.changesets.change_sets import require_reason
+from apps.policies.publishing.revisions import lock_policy
+from apps.policies.selectors import get_policy
+from apps.schedulers.models import KNOBS, Scheduler
+from apps.schedulers.orders import NAME, SETTINGS, apply, orders_of, tag_of
+from apps.schedulers.permissions import WRITE, no_scheduler, require_manage, require_read
+
+MOST_SCHEDULERS = 100  # of one policy
+NEW = "new"  # where one is connected on pages
+
+
+def connect_scheduler(
+    *, policy_slug: str, name: str, given: Mapping[str, Any], at: datetime, actor: Actor
+) -> Scheduler:
+    """A new scheduler of a policy, off unless said otherwise. Its agent needs a token.
+
+    Raises:
+        Invalid: what is wrong, each at its field.
+        Conflict: there is one of this name (`scheduler_exists`), or too many.
+    """
+    policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
+    with _refusals("scheduler.connected", actor, at, policy_slug, name), transaction.atomic():
+        require_manage(policy, actor, at)
+        policy = lock_policy(policy.pk)
+        _refuse_name(name)
+        if Scheduler.objects.filter(name=name).exists():
+            message = _("There is a scheduler of this name.")
+            raise Conflict(message, code="scheduler_exists", fields=[FieldProblem("name", message)])
+        if Scheduler.objects.filter(policy=policy).count() >= MOST_SCHEDULERS:
+            raise Conflict(_("A policy has at most %(n)d schedulers.") % {"n": MOST_SCHEDULERS})
+        kind = given.get("kind", Scheduler.Kind.SLURM)
+        first = KNOBS[kind][0] if kind in KNOBS else ""
+        scheduler = Scheduler(name=name, policy=policy, knob=first, kind=kind, created_at=at, changed_at=at)
+        apply(scheduler, given)
+        scheduler.save()
+        _log("scheduler.connected", scheduler, at, actor, settings=_settings_of(scheduler))
+    return scheduler
+
+
+def change_scheduler(
+    *, name: str, tag: str, given: Mapping[str, Any], at: datetime, actor: Actor, reason: str = ""
+) -> Scheduler:
+    """Replace the given settings. `tag` is that of the scheduler the caller saw; `paused` and `hand_back` go, too.
+
+    Raises:
+        Stale: it changed since.
+        Invalid: what is wrong, each at its field.
+    """
+    found = _found(name, actor, at)
+    with _refusals("scheduler.changed", actor, at, found.policy.slug, name), transaction.atomic():
+        scheduler = _locked(found, actor, at)
+        if tag != tag_of(scheduler):
+            raise Stale(_("Another person changed this scheduler: check it again."))
+        before = _settings_of(scheduler)
+        switches = {key: given[key] for key in ("paused", "hand_back") if key in given}
+        apply(scheduler, {key: value for key, value in given.items() if key not in switches})
+        for key, value in switches.items():
+            if not isinstance(value, bool):
+                raise Invalid(f"{key}: true or false", fields=[FieldProblem(key, _("Write true or false."))])
+        scheduler.is_paused = switches.get("paused", scheduler.is_paused)
+        scheduler.is_handed_back = switches.get("hand_back", scheduler.is_handed_back)
+        _keep(scheduler, "scheduler.changed", before, at, actor, reason)
+    return scheduler
+
+
+def pause_scheduler(*, name: str, at: datetime, actor: Actor) -> Scheduler:
+    """The agent sends nothing until it is resumed; the scheduler keeps its last values. Safe to repeat."""
+    return _switch(name, "scheduler.paused", {"is_paused": True}, at, actor)
+
+
+def resume_scheduler(*, name: str, at: datetime, actor: Actor) -> Scheduler:
+    """The agent goes on, also after a hand-back. Safe to repeat."""
+    return _switch(name, "scheduler.resumed", {"is_paused": False, "is_handed_back": False}, at, actor)
+
+
+def request_hand_back(*, name: str, at: datetime, actor: Actor) -> Scheduler:
+    """The agent resets every value that it set, and sends none until the scheduler is resumed. Safe to repeat."""
+    return _switch(name, "scheduler.hand_back_asked", {"is_handed_back": True}, at, actor)
+
+
+def remove_scheduler(*, name: str, tag: str, reason: str, at: datetime, actor: Actor) -> None:
+    """Its passes, listing and values go with it. What its agent set in the scheduler stays there: hand back first.
+
+    Raises:
+        Stale: it changed since.
+    """
+    found = _found(name, actor, at)
+    with _refusals("scheduler.removed", actor, at, found.policy.slug, name), transaction.atomic():
+        scheduler = _locked(found, actor, at)
+        if tag != tag_of(scheduler):
+            raise Stale(_("Another person changed this scheduler: check it again."))
+        _log("scheduler.removed", scheduler, at, actor, reason=require_reason(reason))
+        scheduler.delete()
+
+
+def _found(name: str, actor: Actor, at: datetime) -> Scheduler:
+    scheduler = Scheduler.objects.select_related("policy").filter(name=name[:100]).first() if "\0" not in name else None
+    if scheduler is None:
+        raise no_scheduler(name)
+    require_read(scheduler, actor, at)
+    get_policy(slug=scheduler.policy.slug, actor=actor, scope=WRITE)
+    return scheduler
+
+
+def _locked(found: Scheduler, actor: Actor, at: datetime) -> Scheduler:
+    require_manage(found.policy, actor, at)
+    scheduler = Scheduler.objects.select_for_update(of=["self"]).select_related("policy").filter(pk=found.pk).first()
+    if scheduler is None:
+        raise no_scheduler(found.name)
+    return scheduler
+
+
+def _switch(name: str, verb: str, columns: Mapping[str, bool], at: datetime, actor: Actor) -> Scheduler:
+    found = _found(name, actor, at)
+    with _refusals(verb, actor, at, found.policy.slug, name), transaction.atomic():
+        scheduler = _locked(found, actor, at)
+        before = _settings_of(scheduler)
+        for column, value in columns.items():
+            setattr(scheduler, column, value)
+        _keep(scheduler, verb, before, at, actor, "")
+    return scheduler
+
+
+def _keep(scheduler: Scheduler, verb: str, before: Mapping[str, Any], at: datetime, actor: Actor, reason: str) -> None:
+    """Nothing is stored and logged where nothing changed."""
+    after = _settings_of(scheduler)
+    changed = [key for key in after if before[key] != after[key]]
+    if not changed:
+        return
+    scheduler.revision += 1
+    scheduler.changed_at = at
+    scheduler.save()
+    details = {"before": {key: before[key] for key in changed}, "after": {key: after[key] for key in changed}}
+    _log(verb, scheduler, at, actor, reason=reason, **details)
+
+
+def _settings_of(scheduler: Scheduler) -> dict[str, Any]:
+    orders = orders_of(scheduler)
+    return {key: orders[key] for key in (*SETTINGS, "paused", "hand_back")}
+
+
+def _refuse_name(name: str) -> None:
+    if not NAME.fullmatch(name) or "." in name or name == NEW:
+        message = _("A name has letters, digits, hyphens and underscores, and isn’t “new”.")
+        raise Invalid(message, fields=[FieldProblem("name", message)])
+
+
+def _log(verb: str, scheduler: Scheduler, at: datetime, actor: Actor, reason: str = "", **details: Any) -> None:
+    audit.record(
+        actor=actor,
+        verb=verb,
+        at=at,
+        policy_slug=scheduler.policy.slug,
+        subject=scheduler.name,
+        reason=reason,
+        details={**details, "revision": scheduler.revision},
+    )
+
+
+def _refusals(verb: str, actor: Actor, at: datetime, policy_slug: str, name: str) -> Any:
+    return refusals_on_record(verb, actor, at, policy_slug=policy_slug, subject=name[:64])

@@ -1,0 +1,271 @@
+"""Why a job waits: the scheduler's reason, each term of its priority, where fair share decides, who is ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from django.conf import settings
+from django.utils.translation import gettext as _
+
+from apps.accounts.actor import Actor
+from apps.core.errors import Conflict, FieldProblem, NotFound
+from apps.policies.selectors import list_policies
+from apps.priorities.serving.lookup import AccountQuery
+from apps.schedulers.models import Scheduler
+from apps.schedulers.queue_table import STATES, TERMS, QueueTable
+from apps.schedulers.reasons import Reason, reason_of
+from apps.schedulers.selectors import QueuedJob, VisibleQueue, open_queue
+
+_PENDING = STATES.index("pending")
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class TermPart:
+    """One term of a priority. share: of the sum of what raises it, null for one that lowers it or adds nothing."""
+
+    name: str
+    value: float
+    share: float | None
+    is_fairshare: bool  # set by the policy's priorities, or the scheduler's own fair share
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAhead:
+    """Jobs ahead of one group. path: "" for all that the reader may not see by name, and for unmapped ones."""
+
+    path: str
+    jobs: int
+    cpus: float
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """ahead: waiting jobs of the same partition with a higher priority; null where the scheduler gives no priority.
+    by_fairshare: of these, the ones that would be behind without fair share; kept_behind: behind only because of it.
+    """
+
+    scheduler: str
+    kind: str
+    policy: str
+    knob: str
+    mode: str
+    taken_at: datetime
+    job: QueuedJob
+    reason: Reason
+    terms: tuple[TermPart, ...]
+    ahead: int | None
+    by_fairshare: int | None
+    kept_behind: int | None
+    groups: tuple[GroupAhead, ...]
+    factor: float | None
+    rank: int | None
+    of: int | None
+    snapshot: int | None
+    is_carried: bool | None  # whether the scheduler has the value that the agent computed; null: not known
+
+    @property
+    def fairshare_decides(self) -> bool:
+        return self.reason.is_order and bool(self.by_fairshare or self.kept_behind)
+
+
+def find_waiting(*, job: str, at: datetime, actor: Actor, policy_slug: str = "", scheduler: str = "") -> Waiting:
+    """By its number, in the schedulers of one policy or of all.
+
+    Raises:
+        NotFound: no listing has it, or the actor may not see it.
+        Conflict: several schedulers have a job of this number (`several_schedulers`); `fields` name them.
+    """
+    slugs = [one.slug for one in list_policies(actor=actor) if policy_slug in ("", one.slug)]
+    known = Scheduler.objects.select_related("policy").filter(policy__slug__in=slugs)
+    found: list[tuple[VisibleQueue, int]] = []
+    for each in known.filter(name=scheduler) if scheduler else known:
+        try:
+            queue = open_queue(each, at=at, actor=actor)
+        except NotFound:
+            continue
+        i = None if queue is None else queue.table.index_of(job)
+        if queue is not None and i is not None and queue.seen[i]:
+            found.append((queue, i))
+    if not found:
+        raise NotFound(_("No listing has a waiting job %(job)s that you may see.") % {"job": job[:40]})
+    if len(found) > 1:
+        fields = [FieldProblem("scheduler", queue.scheduler.name) for queue, _i in found]
+        names = ", ".join(each.message for each in fields)
+        message = _("Several schedulers have a job of this number: name one of %(names)s.") % {"names": names}
+        raise Conflict(message, code="several_schedulers", fields=fields)
+    return explain_waiting(*found[0])
+
+
+def list_waiting(
+    *, policy_slug: str, at: datetime, actor: Actor, limit: int = 100
+) -> tuple[list[tuple[str, QueuedJob]], int]:
+    """The first waiting jobs of a policy that the actor may see, each with its scheduler, and how many there are."""
+    found: list[tuple[str, QueuedJob]] = []
+    n = 0
+    slugs = [one.slug for one in list_policies(actor=actor) if one.slug == policy_slug]
+    for scheduler in Scheduler.objects.select_related("policy").filter(policy__slug__in=slugs):
+        try:
+            queue = open_queue(scheduler, at=at, actor=actor)
+        except NotFound:
+            continue
+        if queue is not None:
+            places = np.flatnonzero(queue.seen)
+            n += len(places)
+            found += [(scheduler.name, queue.job(i)) for i in places[: limit - len(found)].tolist()]
+    return found, n
+
+
+def explain_waiting(queue: VisibleQueue, i: int) -> Waiting:
+    """Of the job at a place of the listing, which the reader may see."""
+    table, scheduler = queue.table, queue.scheduler
+    job = queue.job(i)
+    ahead = _ahead(queue, i)
+    fair = _fair(queue)
+    by_fairshare = kept_behind = None
+    if ahead is not None and fair is not None:
+        rivals, without = _rivals(queue, i), _before(table, table.priority - fair, i)
+        by_fairshare = int((ahead & ~without).sum())
+        kept_behind = int((rivals & ~ahead & without).sum())
+    shown = _entry_of(queue, int(table.account[i]))
+    assert table.taken_at is not None  # noqa: S101 - it is stored
+    return Waiting(
+        scheduler=scheduler.name,
+        kind=scheduler.kind,
+        policy=scheduler.policy.slug,
+        knob=scheduler.knob,
+        mode=scheduler.mode,
+        taken_at=table.taken_at,
+        job=job,
+        reason=reason_of(scheduler.kind, job.reason, is_held=job.state == "held"),
+        terms=_terms(job, scheduler.knob),
+        ahead=None if ahead is None else int(ahead.sum()),
+        by_fairshare=by_fairshare,
+        kept_behind=kept_behind,
+        groups=() if ahead is None else tuple(_groups(queue, ahead)),
+        **shown,
+        is_carried=_is_carried(job, scheduler),
+    )
+
+
+def _rivals(queue: VisibleQueue, i: int) -> Flags:
+    """Other jobs that wait, are not held, and share a partition with this one."""
+    table, own = queue.table, set(queue.table.partition[i].split(","))
+    shares = {text: bool(own & set(text.split(","))) for text in set(table.partition)}
+    here: Flags = np.array([shares[text] for text in table.partition], np.bool_) & (table.state == _PENDING)
+    here[i] = False
+    return here
+
+
+def _ahead(queue: VisibleQueue, i: int) -> Flags | None:
+    """None where the scheduler gives this job no priority."""
+    if np.isnan(queue.table.priority[i]):
+        return None
+    ahead: Flags = _rivals(queue, i) & _before(queue.table, queue.table.priority, i)
+    return ahead
+
+
+def _before(table: QueueTable, values: npt.NDArray[np.float64], i: int) -> Flags:
+    """Jobs with a higher value; equal ones by submission, then by their place in the listing."""
+    submitted, place = table.submit_us, np.arange(len(table))
+    earlier = (submitted < submitted[i]) | ((submitted == submitted[i]) & (place < i))
+    before: Flags = (values > values[i]) | ((values == values[i]) & earlier)
+    return before
+
+
+def _fair(queue: VisibleQueue) -> npt.NDArray[np.float64] | None:
+    """What of each job's priority fair share makes; None where the scheduler doesn't split it."""
+    terms, knob = queue.table.terms, queue.scheduler.knob
+    if knob == "priority":
+        return queue.table.priority
+    if np.isnan(terms).all():
+        return None
+    signs = np.array([(-1.0 if name == "nice" else 1.0) * (name in _fair_names(knob)) for name in TERMS])
+    fair: npt.NDArray[np.float64] = np.nan_to_num(terms) @ signs
+    return fair
+
+
+def _fair_names(knob: str) -> set[str]:
+    own = {"sitefactor": {"site"}, "override_tickets": {"site"}, "nice": {"nice"}}
+    return {"fairshare"} | own.get(knob, set())
+
+
+def _terms(job: QueuedJob, knob: str) -> tuple[TermPart, ...]:
+    """The largest first. Nice lowers a priority: a negative one raises it."""
+    if job.terms is None:
+        return ()
+    signed = {name: -value if name == "nice" else value for name, value in job.terms.items()}
+    total = sum(value for value in signed.values() if value > 0)
+    parts = [
+        TermPart(name, value + 0.0, value / total if value > 0 else None, name in _fair_names(knob))
+        for name, value in signed.items()
+    ]
+    return tuple(sorted(parts, key=lambda part: -part.value))
+
+
+def _groups(queue: VisibleQueue, ahead: Flags) -> Sequence[GroupAhead]:
+    """By the group above each job's entry. Groups of fewer users than the site shows are counted together, and so are
+    further ones until the rest has enough, so that no difference tells of one person.
+    """
+    users: dict[str, set[int]] = {}
+    jobs: dict[str, list[float]] = {}
+    for account, cpus in zip(
+        queue.table.account[ahead].tolist(), np.nan_to_num(queue.table.cpus[ahead]).tolist(), strict=True
+    ):
+        path, is_open = _group_of(queue, account)
+        key = path if is_open else f"?{path}"
+        users.setdefault(key, set()).add(account)
+        row = jobs.setdefault(key, [0, 0.0])
+        row[0] += 1
+        row[1] += cpus
+    least = int(settings.FAIRSHARE_SMALLEST_GROUP)
+    shut = {key for key in jobs if key in ("", "?") or (key.startswith("?") and len(users[key]) < least)}
+    countable = sorted((key for key in jobs if key.startswith("?") and key not in shut), key=lambda key: jobs[key][0])
+    while shut and sum(len(users[key]) for key in shut) < least and countable:
+        shut.add(countable.pop(0))
+    shown = [GroupAhead(key.lstrip("?"), int(row[0]), row[1]) for key, row in jobs.items() if key not in shut]
+    shown.sort(key=lambda one: (-one.jobs, one.path))
+    if shut:
+        n, cpus = (sum(jobs[key][k] for key in shut) for k in (0, 1))
+        shown.append(GroupAhead("", int(n), cpus))
+    return shown
+
+
+def _group_of(queue: VisibleQueue, account: int) -> tuple[str, bool]:
+    """Its path, "" where the reader sees no such entry; and whether its numbers are open to the reader."""
+    place = int(queue.entry[account])
+    if place < 0 or queue.snapshot is None:
+        return "", queue.readable is None
+    tree = queue.snapshot.tree
+    group = place if tree.is_group[place] or not place else int(tree.parent[place])
+    if queue.names is not None and not queue.names[group]:
+        return "", False
+    return queue.snapshot.index.path(group), queue.readable is None or bool(queue.readable[group])
+
+
+def _entry_of(queue: VisibleQueue, account: int) -> dict[str, Any]:
+    """Factor and rank of the job's entry, which the reader sees with the job."""
+    nothing = {"factor": None, "rank": None, "of": None, "snapshot": None}
+    place, snapshot = int(queue.entry[account]), queue.snapshot
+    if place < 0 or snapshot is None:
+        return nothing
+    user, group = queue.table.accounts[account]
+    result = snapshot.lookup([AccountQuery(user, group, queue.scheduler.namespace)])[0]  # the best one first
+    return {
+        "factor": result["factor"],
+        "rank": result.get("rank"),
+        "of": result.get("of"),
+        "snapshot": snapshot.snapshot_id,
+    }
+
+
+def _is_carried(job: QueuedJob, scheduler: Scheduler) -> bool | None:
+    if job.value is None or job.terms is None or scheduler.knob not in ("sitefactor", "nice"):
+        return None
+    has = job.terms["site" if scheduler.knob == "sitefactor" else "nice"]
+    return abs(has - job.value) < scheduler.step

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apps.accounts.actor import SYSTEM
+from apps.priorities.serving import store
+from apps.schedulers.services import connect_scheduler
+from tests.api.conftest import Caller, _fresh_process  # noqa: F401 - fixture
+from tests.api.small_site import AT, Site
+from tests.schedulers.service.reports import report
+
+
+@pytest.fixture
+def site(computed_site: Site) -> Site:
+    store.poll()
+    return computed_site
+
+
+@pytest.fixture
+def connected(site: Site) -> Site:
+    """With the scheduler c1 in mode *on*."""
+    connect_scheduler(policy_slug="grid", name="c1", given={"mode": "on", "namespace": "a"}, at=AT, actor=SYSTEM)
+    return site
+
+
+@pytest.fixture
+def agent(connected: Site) -> Caller:
+    return Caller(token=connected.token("schedulers", "priorities:read", policy_slug="grid"))
+
+
+@pytest.fixture
+def manager(connected: Site) -> Caller:
+    return Caller(token=connected.token("policies:read", "policies:write"))
+
+
+@pytest.fixture
+def reported(agent: Caller) -> dict[str, Any]:
+    """One pass with a queue."""
+    sent = report()
+    answer = agent.post("schedulers/c1/passes", sent)
+    assert answer.status_code == 200, answer.content
+    return sent

@@ -1,0 +1,28 @@
+"""`fairshare why JOB`: why an own waiting job waits; a number that is no job may be an account."""
+
+from __future__ import annotations
+
+import json
+from uuid import uuid4
+
+from apps.accounts.actor import SYSTEM
+from apps.schedulers.passes import record_pass
+from apps.schedulers.services import connect_scheduler
+from tests.schedulers.service.reports import job, report
+from tests.terminal.conftest import Terminal
+from tests.worlds import AT
+
+
+def test_why_explains_an_own_waiting_job_and_hides_those_of_others(terminal: Terminal, alice: str) -> None:
+    connect_scheduler(policy_slug="grid", name="c1", given={"mode": "on", "namespace": "a"}, at=AT, actor=SYSTEM)
+    queue = [job("101", site=10), job("102", "bob", site=1_000_000)]
+    came = {"started_at": AT, "ended_at": AT, "pass": uuid4()}
+    record_pass(name="c1", report=report(**came, queue=queue), body_sha256="", at=AT, actor=SYSTEM)
+    shown = terminal.run("why", "101", token=alice)
+    assert shown.status == 0, shown.err
+    assert {"Fairshare", "/physics"} <= {cell.strip() for line in shown.out.splitlines() for cell in line.split("  ")}
+    found = json.loads(terminal.run("why", "101", "--json", token=alice).out)
+    assert (found["job"]["job"], found["ahead"], found["by_fairshare"]) == ("101", 1, 1)
+    hidden, missing = (terminal.run("why", number, token=alice) for number in ("102", "999"))
+    assert hidden == missing
+    assert (hidden.status, hidden.out) == (1, "")
