@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -74,7 +73,6 @@ SOURCE = "usage/sources/<slug:slug>/"
 EDIT = "changes/<int:change_set>/edit"
 GROUP = "policy/<slug:policy>/group/<uuid:uid>"
 STATEMENTS = "policy/<slug:policy>/n/<uuid:uid>/<slug:name>/statements"
-NO_AGENT = OPEN if find_spec("agent") else " ".join(["404"] * len(ACTORS))
 SCHEDULER = API + "schedulers/<slug:scheduler>"
 PASS = report(queue=None)
 PACK = "policy/<slug:policy>/pack/<uuid:uid>/"
@@ -1190,7 +1188,7 @@ ROWS = [
         besides="dora 422"),
     Row("policy/<slug:policy>/files/against/", "/policy/grid/files/against/",
         "302 403 403 403 403 303 302 302 302 302 302"),
-    # --- REST: SAM's gateway (no ledger is open): administrators and schedulers; the scope usage:write for steps
+    # --- REST: SAM's gateway (no ledger is open): administrators, and the scope schedulers
     Row(POLICY + "/sam", "/api/v1/policies/grid/sam", "401 404 404 404 404 404 404 404 404 401 401"),
     *(
         Row(f"{POLICY}/sam/{step}", f"/api/v1/policies/grid/sam/{step}",
@@ -1235,7 +1233,7 @@ ROWS = [
     Row("schedulers/<slug:name>/remove/", "/schedulers/c1/remove/", "302 404 404 404 404 200 302 302 302 302 302"),
     Row("schedulers/<slug:name>/remove/", "/schedulers/c1/remove/", "302 404 404 404 404 412 302 302 302 302 302",
         "post", {"tag": "old", "reason": "x"}),
-    Row("fairshare-agent.pyz", "/fairshare-agent.pyz", NO_AGENT),
+    Row("fairshare-agent.pyz", "/fairshare-agent.pyz", OPEN),
     Row("policy/<slug:policy>/jobs/why/", "/policy/grid/jobs/why/", "302 200 200 200 200 200 302 302 302 302 302",
         word=">bob<", readers="pia admin dora"),
     Row("policy/<slug:policy>/jobs/why/<str:job>/", "/policy/grid/jobs/why/102/",

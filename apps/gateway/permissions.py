@@ -12,12 +12,11 @@ from apps.policies.selectors import get_policy
 
 
 def may_use(actor: Actor) -> bool:
-    """Administrators, and tokens that an administrator made for writing usage of every source and entry."""
+    """Administrators, and tokens that an administrator made for a scheduler."""
     if actor.is_admin:
         return True
     token = actor.token
-    is_bound = token is None or token.source_slug != "" or token.subtree_uid is not None
-    return token is not None and Token.Scope.USAGE_WRITE in token.scopes and not is_bound
+    return token is not None and Token.Scope.SCHEDULERS in token.scopes and token.subtree_uid is None
 
 
 def policy_to_use(actor: Actor, slug: str) -> Policy:
@@ -28,9 +27,9 @@ def policy_to_use(actor: Actor, slug: str) -> Policy:
         Archived: nothing is decided there any more.
         NotAllowed: jobs are decided for administrators and schedulers alone.
     """
-    policy = get_policy(slug=slug, actor=actor, scope=Token.Scope.USAGE_WRITE)
+    policy = get_policy(slug=slug, actor=actor, scope=Token.Scope.SCHEDULERS)
     if not may_use(actor):
-        raise NotAllowed("Jobs are decided for administrators, or with a token of scope usage:write for every source.")
+        raise NotAllowed("Jobs are decided for administrators, or with a token of scope schedulers.")
     return policy
 
 

@@ -19,7 +19,7 @@ from apps.policies.selectors import get_policy
 from apps.priorities.visibility.visible_entries import numbers_visible_in
 
 MOST_OPEN = 200
-_SCOPES = (Token.Scope.USAGE_WRITE, Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ)
+_SCOPES = (Token.Scope.SCHEDULERS, Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ)
 
 
 def get_ledger(*, policy_slug: str, at: datetime, actor: Actor) -> dict[str, Any]:

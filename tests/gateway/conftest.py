@@ -27,7 +27,7 @@ class Gateway:
     def __init__(self, site: Site, policy: str = "grid") -> None:
         self.site, self.path = site, f"policies/{policy}/sam"
         self.admin = Caller(user=site.admin)
-        self.caller = Caller(token=site.token("usage:write", days=200))
+        self.caller = Caller(token=site.token("schedulers", days=200))
 
     def set(self, **rules: Any) -> dict[str, Any]:
         answer = self.admin.put(self.path, rules)

@@ -258,8 +258,8 @@ def test_who_may_ask(gateway: Gateway) -> None:
     site = gateway.site
     assert refused(gateway.post("decide", "1", group="physics"))[:2] == (404, "not_found")
     gateway.set()
-    elsewhere = site.token("usage:write", source_slug="cluster-a")
-    for text in (elsewhere, site.token("usage:write", policy_slug="other"), site.token("priorities:read")):
+    below = site.token("schedulers", policy_slug="grid", subtree_uid=site.uid("/biology"))
+    for text in (below, site.token("schedulers", policy_slug="other"), site.token("usage:write")):
         caller = Caller(token=text)
         for step in STEPS:
             assert caller.post(f"{POLICY}/{step}", {"job": "1"}).status_code in (403, 404)

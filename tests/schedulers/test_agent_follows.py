@@ -20,13 +20,11 @@ from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.policies.services import change_settings, publish_document
 from apps.priorities.serving import store
+from apps.schedulers import models, orders, services
 from tests.api.small_site import AT, TREE, Site
+from tests.schedulers import gridengine_site, slurm_site
 from tests.worlds import forget_process
 
-slurm_site = pytest.importorskip("tests.schedulers.slurm_site")
-gridengine_site = pytest.importorskip("tests.schedulers.gridengine_site")
-services = pytest.importorskip("apps.schedulers.services")
-models, orders = (pytest.importorskip(f"apps.schedulers.{name}") for name in ("models", "orders"))
 pytestmark = [pytest.mark.schedulers, pytest.mark.django_db]
 
 USERS = {"alice": "physics", "bob": "physics", "carol": "biology"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from functools import lru_cache
-from importlib import import_module
 from typing import Any
 
 from django.contrib import messages
@@ -16,8 +15,9 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from agent.build import build
 from apps.core import clock
-from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
+from apps.core.errors import Conflict, Invalid, NotAllowed, Stale
 from apps.dashboard.schedulers import forms, presenters
 from apps.dashboard.schedulers.forms import SchedulerForm
 from apps.dashboard.shell.requests import SeeOther, actor_of
@@ -149,16 +149,8 @@ def remove(request: HttpRequest, name: str) -> HttpResponse:
 # --- The agent's file -------------------------------------------------------------------------------------------------
 @lru_cache(maxsize=1)
 def agent_file() -> bytes:
-    """The agent as one file that Python runs.
-
-    Raises:
-        NotFound: this installation has no agent beside it.
-    """
-    try:
-        made: bytes = import_module("agent.build").build()
-    except ModuleNotFoundError:
-        raise NotFound(_("This installation has no agent.")) from None
-    return made
+    """The agent as one file that Python runs."""
+    return build()
 
 
 @login_not_required  # hosts of schedulers have no browser; it holds nothing of this site

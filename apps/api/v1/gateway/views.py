@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITIES_READ, USAGE_WRITE, Scopes, actor_of
+from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITIES_READ, SCHEDULERS, Scopes, actor_of
 from apps.api.instants import UtcTimeField
 from apps.api.v1.shapes import sent
 from apps.api.views import APIView
@@ -23,7 +23,7 @@ from apps.priorities.serving.lookup import AccountQuery
 
 _NAMES = ("user", "group", "namespace", "dn", "fqan", "project")
 _AMOUNT: dict[str, Any] = {"min_value": 0, "max_value": MOST_BENEFIT}
-_STEPS: Scopes = {"POST": frozenset({USAGE_WRITE})}
+_STEPS: Scopes = {"POST": frozenset({SCHEDULERS})}
 
 
 # --- Requests ---------------------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ class LedgerSerializer(serializers.Serializer[Any]):
 # --- Views ------------------------------------------------------------------------------------------------------------
 class LedgerView(APIView):
     scopes: ClassVar[Scopes] = {
-        "GET": frozenset({USAGE_WRITE, PRIORITIES_READ, POLICIES_READ}),
+        "GET": frozenset({SCHEDULERS, PRIORITIES_READ, POLICIES_READ}),
         "PUT": frozenset({POLICIES_WRITE}),
     }
 

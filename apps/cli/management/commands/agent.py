@@ -14,7 +14,6 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -23,6 +22,12 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from django.db import OperationalError, connection
 
+from agent import state
+from agent.commands import Commands
+from agent.loop import Agent
+from agent.orders import read_orders
+from agent.records import Refused, ServerFailure
+from agent.source import Source
 from apps.accounts.actor import COMMAND
 from apps.cli.commands import REFUSED, OperatorCommand
 from apps.cli.stack.paths import private_dir
@@ -48,15 +53,14 @@ class Command(OperatorCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         get_orders(name=options["name"], at=now(), actor=COMMAND)  # refuses before anything else
         folder = options["state"] or str(private_dir(private_dir(Path(settings.VAR, "agents")) / options["name"]))
-        state, loop = _part("state"), _part("loop")
         try:
             handle = state.lock(folder)
-        except _part("records").Refused as refusal:
+        except Refused as refusal:
             raise CommandError(str(refusal), returncode=REFUSED) from refusal
         try:
-            agent = loop.Agent(
+            agent = Agent(
                 Services(options["name"]),
-                _part("commands").Commands(),
+                Commands(),
                 state.open_table(folder),
                 host=socket.gethostname(),
                 log=self.stderr.write,
@@ -70,7 +74,7 @@ class Command(OperatorCommand):
         finally:
             os.close(handle)
 
-    def _run_once(self, agent: Any) -> None:
+    def _run_once(self, agent: Agent) -> None:
         document = agent.run_pass()
         self.stdout.write(", ".join(f"{n} {name}" for name, n in document["jobs"].items()))
         if document["frozen"] or document["jobs"]["failed"]:
@@ -78,15 +82,15 @@ class Command(OperatorCommand):
             raise CommandError(why, returncode=REFUSED)
 
 
-class Services:
-    """What the agent asks of a site, from the services of this one; it has the methods of `agent.source.Source`."""
+class Services(Source):
+    """What the agent asks of a site, from the services of this one."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def orders(self) -> Any:
         found, _tag = self._ask(lambda: get_orders(name=self._name, at=now(), actor=COMMAND))
-        return _part("orders").read_orders(found)
+        return read_orders(found)
 
     def look_up(self, policy: str, accounts: Sequence[dict[str, str]]) -> Any:
         def answer() -> dict[str, Any]:
@@ -113,18 +117,10 @@ class Services:
         try:
             return question()
         except DomainError as error:
-            raise _part("records").ServerFailure(error.message) from error
+            raise ServerFailure(error.message) from error
         except OperationalError as error:
             connection.close()
-            raise _part("records").ServerFailure("The database doesn't answer.") from error
-
-
-def _part(name: str) -> Any:
-    """A module of the agent, which is beside the site in a complete checkout."""
-    try:
-        return import_module(f"agent.{name}")
-    except ModuleNotFoundError as error:
-        raise CommandError("This installation has no agent.", returncode=REFUSED) from error
+            raise ServerFailure("The database doesn't answer.") from error
 
 
 def _stopped_by_signals() -> threading.Event:
