@@ -189,7 +189,7 @@ PLANTED = (
     Planted(
         name="rule of a part takes accounts of others",
         path="apps/mapping/rules/resolver.py",
-        old="return self.is_free(decided) or _is_below(self.tree, decided[0].entry, reach)",
+        old="return self.is_free(decided) or is_below(self.tree, decided[0].entry, reach)",
         new="return True",
         tests=("tests/security/test_account_moves.py",),
     ),

@@ -9,8 +9,8 @@ import argparse
 import hashlib
 import json
 import os
+import platform
 import signal
-import socket
 import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -62,7 +62,7 @@ class Command(OperatorCommand):
                 Services(options["name"]),
                 Commands(),
                 state.open_table(folder),
-                host=socket.gethostname(),
+                host=platform.node(),
                 log=self.stderr.write,
                 accept_changes=options["accept_changes"],
                 clock=lambda: now().timestamp(),
