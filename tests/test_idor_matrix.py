@@ -1267,7 +1267,7 @@ def test_every_route_has_its_row() -> None:
 
 def answer_text(answer: Any) -> str:
     body: bytes = answer.getvalue() if answer.streaming else answer.content
-    return FORM_TOKEN.sub("TOKEN", body.decode())
+    return FORM_TOKEN.sub("TOKEN", body.decode(errors="replace"))
 
 
 def is_private(answer: Any) -> bool:
