@@ -505,7 +505,7 @@ ROWS = [
     Row("me/priority/_whatif", "/me/priority/_whatif?policy=grid&entry={alice}&core_h=100",
         "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX, word="physics", readers="alice"),
     Row("me/priority/_submit", "/me/priority/_submit?policy=grid&entry={alice}&job_core_h=100",
-        "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX, word="physics", readers="alice"),
+        "302 404 200 404 404 404 302 302 302 302 302", headers=HTMX, word="physics", readers="alice"),
     Row("jobs/", "/jobs/?example=case", "302 200 200 200 200 200 302 302 302 302 302"),
     Row("jobs/", "/jobs/", "302 200 200 200 200 200 302 302 302 302 302", "post", JOBS),
     Row("jobs/_result", "/jobs/_result", "302 200 200 200 200 200 302 302 302 302 302", "post", JOBS, headers=HTMX),
