@@ -21,7 +21,7 @@ from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visibility.visible_entries import readable_now, visible_in
-from apps.schedulers.models import AgentPass, Agreement, Scheduler
+from apps.schedulers.models import AgentPass, Agreement, QueueListing, Scheduler
 from apps.schedulers.orders import orders_of, tag_of
 from apps.schedulers.permissions import READ, manages, may_read, no_scheduler, require_agent, require_read
 from apps.schedulers.queue_table import STATES, TERMS, QueueTable, instant_of, load_queue
@@ -210,6 +210,11 @@ def list_queue(
         chosen &= np.array([one == partition for one in queue.table.partition], np.bool_)
     places = np.flatnonzero(chosen)
     return queue, places[places > after][: min(limit, MOST_LISTED)].tolist()
+
+
+def has_queue(policy_slug: str) -> bool:
+    """Whether a scheduler of the policy has listed its waiting jobs; no secret to who sees the policy."""
+    return QueueListing.objects.filter(scheduler__policy__slug=policy_slug).exists()
 
 
 def open_queue(scheduler: Scheduler, *, at: datetime, actor: Actor) -> VisibleQueue | None:

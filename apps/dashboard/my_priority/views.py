@@ -41,6 +41,7 @@ from apps.mapping import attachments
 from apps.priorities.charges import list_newest_charges
 from apps.priorities.sentences import Message, text_of
 from apps.priorities.waiting_jobs import WaitingJobs, list_waiting_jobs
+from apps.schedulers.selectors import has_queue
 
 # --- Page -------------------------------------------------------------------------------------------------------------
 _NEWEST_CHARGES = 5
@@ -108,6 +109,7 @@ def page_of(request: HttpRequest, at: int | datetime | None) -> dict[str, Any]:
     if at is None:
         context["submit"] = submit_of(request, chosen, known)
         context["waiting_jobs"] = _waiting_jobs(request, chosen)
+        context["has_queue"] = has_queue(chosen.policy_slug)
         context["charges"] = _charges(request, chosen)
         context["seen"] = who_sees_me(chosen, actor=actor_of(request))
         context |= my_figures.frames_of(request, chosen.policy_slug, chosen.entry_uid)
