@@ -26,7 +26,7 @@ _PERIOD = {
     "from=…": "from=2026-11-01T00:00:00Z",
     "to=…": "to=2026-11-20T00:00:00Z",
 }  # the one placeholder of an address
-_SCOPES = ("policies:read", "priorities:read", "usage:write", "self:read")
+_SCOPES = ("policies:read", "policies:write", "priorities:read", "usage:write", "self:read", "schedulers")
 
 
 class Request(NamedTuple):

@@ -20,6 +20,7 @@ from apps.cli.sample import peers
 from apps.cli.sample.decisions import allocate_core_hours, connect_programs, on, put_decisions, refund
 from apps.cli.sample.grid import NAMESPACE, POLICY_NAME, POLICY_SLUG, SITES, Grid
 from apps.cli.sample.jobs import DAYS, SampleJob, attach_robots, import_backlog, jobs, work_at
+from apps.cli.sample.scheduler import connect_shadow
 from apps.cli.stack.paths import password_for
 from apps.core.errors import Conflict
 from apps.federation.models import Mount
@@ -90,6 +91,7 @@ def load_sample(*, at: datetime) -> None:
         connect_programs(people, _uid, at=at)
         _snapshots_of_past_days(at)
     work_at(request_recompute(policy_slug=POLICY_SLUG, at=at, actor=COMMAND).pk, at)
+    connect_shadow(grid, at=at)
     ask_for_series(Policy.all_objects.get(slug=POLICY_SLUG), at=at)  # takes seconds: the workers' first task
     evaluate(at=at)
 

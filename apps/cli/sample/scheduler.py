@@ -1,0 +1,136 @@
+"""A cluster of the sample grid with an agent in shadow mode: its queue, Slurm's own numbers, and one finding."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from apps.accounts.actor import COMMAND
+from apps.cli.sample.grid import NAMESPACE, POLICY_SLUG, SEED, Grid, Member
+from apps.priorities.models import Snapshot
+from apps.priorities.serving import store
+from apps.priorities.serving.lookup import AccountQuery
+from apps.schedulers.passes import record_pass
+from apps.schedulers.services import connect_scheduler
+
+NAME = "umea"
+_WEIGHT = 100_000
+_JOBS = 48
+_KIMBERG = ("kimberg", "climate"), ("kimberg", "climate"), ("kimberg", "ocean")
+_CHECKS = [
+    {"code": "operator", "severity": "ok", "found": "slurm is an administrator", "remedy": ""},
+    {
+        "code": "double_counting",
+        "severity": "warning",
+        "found": "PriorityWeightFairshare=100000",
+        "remedy": "PriorityWeightFairshare=0",
+    },
+]
+
+
+def connect_shadow(grid: Grid, *, at: datetime) -> None:
+    """One pass, a few seconds old; it sends nothing, so Slurm's order is its own."""
+    settings = {"mode": "shadow", "namespace": NAMESPACE, "every_s": 3600}
+    connect_scheduler(policy_slug=POLICY_SLUG, name=NAME, given=settings, at=at - timedelta(days=2), actor=COMMAND)
+    rng = random.Random(SEED + 7)
+    factors = _factors(grid.members)
+    queue = _queue(rng, factors, at)
+    n_sure = len(queue)
+    record_pass(
+        name=NAME,
+        report={
+            "pass": UUID(int=SEED),
+            "agent": "1.0",
+            "host": "umea-head",
+            "orders_revision": 1,
+            "started_at": at - timedelta(seconds=9),
+            "ended_at": at - timedelta(seconds=8),
+            "mode": "shadow",
+            "snapshot": None,
+            "snapshot_age_s": 9.0,
+            "scheduler_version": "22.05.8",
+            "jobs": {
+                "pending": n_sure,
+                "mapped": n_sure,
+                "unmapped": 0,
+                "due": n_sure,
+                "sent": 0,
+                "failed": 0,
+                "calls": 0,
+            },
+            "queue": queue,
+            "values": _values(rng, factors),
+            "checks": _CHECKS,
+        },
+        body_sha256="0" * 64,
+        at=at,
+        actor=COMMAND,
+    )
+
+
+def _factors(members: Sequence[Member]) -> dict[tuple[str, str], float]:
+    """Of each (user, group) with an entry, by the newest snapshot."""
+    newest = Snapshot.objects.filter(policy__slug=POLICY_SLUG).latest("pk")
+    snapshot = store.load_kept(POLICY_SLUG, newest.pk)
+    names = sorted({(one.user, one.vo) for one in members})
+    found = {}
+    for user, group in names:
+        entries = snapshot.index.find_certain(AccountQuery(user, group, NAMESPACE))
+        if entries:
+            found[user, group] = max(float(snapshot.values.factor[entry]) for entry in entries)
+    return found
+
+
+def _queue(rng: random.Random, factors: dict[tuple[str, str], float], at: datetime) -> list[dict[str, Any]]:
+    names = [name for name in _KIMBERG if name in factors]
+    names += rng.choices(sorted(factors), k=_JOBS - len(names))
+    return [_job(rng, 33_700 + number, name, factors[name], at) for number, name in enumerate(names)]
+
+
+def _job(rng: random.Random, number: int, name: tuple[str, str], factor: float, at: datetime) -> dict[str, Any]:
+    waited_s = int(rng.expovariate(1 / 20_000))
+    terms = {
+        "age": min(waited_s // 60, 10_000),
+        "assoc": 0,
+        "fairshare": round(_WEIGHT * _own(rng, factor)),
+        "jobsize": rng.randrange(200),
+        "partition": 500,
+        "qos": 0,
+        "site": 0,
+        "nice": 0,
+    }
+    return {
+        "job": str(number),
+        "array_task": None,
+        "user": name[0],
+        "group": name[1],
+        "partition": rng.choice(("batch", "batch", "long")),
+        "qos": "normal",
+        "cpus": rng.choice((1, 8, 16, 64, 128)),
+        "submit_at": _written(at - timedelta(seconds=waited_s)),
+        "eligible_at": None,
+        "state": "pending",
+        "reason": rng.choice(("Priority", "Priority", "Resources")),
+        "priority": sum(terms.values()),
+        "terms": terms,
+        "value": round(_WEIGHT * factor),
+    }
+
+
+def _values(rng: random.Random, factors: dict[tuple[str, str], float]) -> list[dict[str, Any]]:
+    return [
+        {"cluster": NAME, "group": group, "user": user, "raw_shares": 1, "fairshare": round(_own(rng, factor), 6)}
+        for (user, group), factor in factors.items()
+    ]
+
+
+def _own(rng: random.Random, factor: float) -> float:
+    """Slurm's: near ours, as of a tree that is nearly the same."""
+    return min(max(factor + rng.gauss(0, 0.08), 0.0), 1.0)
+
+
+def _written(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
