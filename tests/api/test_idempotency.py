@@ -32,6 +32,8 @@ READ_BY_POST = {
     "mount-preview",
     "subscription-preview",
     "usage-records",
+    "document-against",
+    "scheduler-passes",  # a pass has an id of its own
 }
 
 

@@ -21,7 +21,8 @@ from tests.worlds import AT
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 _BLOCK = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_REQUEST = re.compile(r"^(GET|POST|PUT|PATCH|DELETE)\s+(/api/v1/\S+)[^\S\n]*(.*(?:\n\[.*)?)$", re.MULTILINE)
+_MORE = r"(?:\n\[.*|(?:\n +[\"{].*)+)?"  # a body goes on in the next lines
+_REQUEST = re.compile(rf"^(GET|POST|PUT|PATCH|DELETE)\s+(/api/v1/\S+)[^\S\n]*(.*{_MORE})$", re.MULTILINE)
 _PERIOD = {
     "from=…": "from=2026-11-01T00:00:00Z",
     "to=…": "to=2026-11-20T00:00:00Z",
