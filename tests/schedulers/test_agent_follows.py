@@ -113,6 +113,7 @@ def test_slurms_queue_follows_operators_and_shares_through_a_killed_controller_a
         jobs = {user: slurm.submit(user, group, seconds=60) for user, group in USERS.items()}
         array = slurm.submit("bob", "physics", "--array=0-99%2", seconds=60)
         held = slurm.submit("carol", "biology", "--hold", seconds=60)
+        submitted_at = time.time()
         run_pass = agent_for(slurm.bin)
 
         def order() -> list[str]:
@@ -130,6 +131,7 @@ def test_slurms_queue_follows_operators_and_shares_through_a_killed_controller_a
         assert order() == order_of_site() != last
         assert run_pass()["jobs"]["due"] == 0, "nothing changed"
 
+        wait_until(lambda: (slurm.folder / "state" / "job_state").stat().st_mtime > submitted_at)  # every few seconds
         slurm.kill("slurmctld")
         assert frozen_code(run_pass()) == "scheduler_unreadable"
         slurm.start("slurmctld")
