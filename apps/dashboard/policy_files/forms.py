@@ -25,7 +25,8 @@ class AgainstForm(forms.Form):
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, auto_id="against-%s", **kwargs)  # the form of an import is on the same page
+        super().__init__(*args, **kwargs)
+        self.auto_id = "against-%s"  # the form of an import is on the same page
         choices = [(each.name, each.label) for each in list_formats() if each.against]
         self.fields["format"].widget.choices = choices
         self.fields["format"].choices = choices  # type: ignore[attr-defined]
