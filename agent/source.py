@@ -1,6 +1,7 @@
 """Where orders and factors come from and reports go to: REST on a scheduler's host, services on the server's own."""
 
 import math
+from abc import ABC, abstractmethod
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from agent.orders import Orders
@@ -10,19 +11,20 @@ MOST_ACCOUNTS = 10_000  # a look-up
 NamesOf = Callable[[Account], Dict[str, str]]
 
 
-class Source:
+class Source(ABC):
     """Raises everywhere: ServerFailure with a message that says what to do."""
 
+    @abstractmethod
     def orders(self) -> Orders:
-        raise NotImplementedError
+        """What this scheduler's agent has to do now."""
 
+    @abstractmethod
     def look_up(self, policy: str, accounts: Sequence[Dict[str, str]]) -> Any:
         """The document of `POST policies/{policy}/priorities/lookup` for at most MOST_ACCOUNTS accounts."""
-        raise NotImplementedError
 
+    @abstractmethod
     def report(self, report: Dict[str, Any]) -> Optional[int]:
         """The revision of the orders that are valid now."""
-        raise NotImplementedError
 
     def clock_offset_s(self) -> Optional[float]:
         """By how much the server's clock is ahead of this host's; None: unknown."""

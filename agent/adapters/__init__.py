@@ -1,5 +1,6 @@
 """One scheduler a file, with the same surface, so that the loop knows none of them."""
 
+from abc import ABC, abstractmethod
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from agent.commands import Commands
@@ -9,42 +10,42 @@ from agent.sending import Sent
 Config = Dict[str, str]
 
 
-class Adapter:
+class Adapter(ABC):
     """What the loop asks of a scheduler. Raises everywhere: Unreadable where the scheduler gives no answer."""
 
     def __init__(self, commands: Commands) -> None:
         self.commands = commands
 
+    @abstractmethod
     def names_of(self, account: Account) -> Dict[str, str]:
         """The account as a look-up names it, without empty names."""
-        raise NotImplementedError
 
-    def read_queue(self, knob: str, most_value: int) -> Queue:
-        raise NotImplementedError
+    @abstractmethod
+    def read_queue(self, knob: str, most_value: int) -> Queue: ...
 
-    def read_partitions(self) -> List[str]:
-        raise NotImplementedError
+    @abstractmethod
+    def read_partitions(self) -> List[str]: ...
 
-    def read_config(self) -> Config:
-        raise NotImplementedError
+    @abstractmethod
+    def read_config(self) -> Config: ...
 
+    @abstractmethod
     def read_values(self) -> Optional[List[Dict[str, object]]]:
         """Shares, usage and factors as the scheduler itself has them; None: it has none to list."""
-        raise NotImplementedError
 
-    def version(self, config: Config) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def version(self, config: Config) -> str: ...
 
-    def check(self, knob: str, config: Config) -> List[Finding]:
-        raise NotImplementedError
+    @abstractmethod
+    def check(self, knob: str, config: Config) -> List[Finding]: ...
 
-    def apply(self, knob: str, due: Sequence[Tuple[str, int]]) -> Sent:
-        raise NotImplementedError
+    @abstractmethod
+    def apply(self, knob: str, due: Sequence[Tuple[str, int]]) -> Sent: ...
 
+    @abstractmethod
     def hand_back(self, knob: str, jobs: Sequence[str]) -> Sent:
         """Resets jobs as if nobody had set them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def to_hand_back(self, knob: str, queue: Queue, ours: Sequence[str]) -> List[str]:
         """Of the scheduler's jobs those to reset: ours, and where the knob is nobody else's, every job with a value."""
-        raise NotImplementedError

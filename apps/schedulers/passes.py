@@ -16,7 +16,7 @@ from apps.core.errors import Conflict, Invalid
 from apps.schedulers.agreement import note_agreement
 from apps.schedulers.models import AgentPass, Agreement, QueueListing, Scheduler, SchedulerValues
 from apps.schedulers.own_values import packed_values, read_values
-from apps.schedulers.permissions import no_scheduler, require_agent
+from apps.schedulers.permissions import find_scheduler, require_agent
 from apps.schedulers.queue_table import packed, read_queue
 
 _AHEAD = timedelta(minutes=5)  # by which an agent's clock may be ahead of ours
@@ -35,9 +35,7 @@ def record_pass(
         Invalid: `clock_ahead`, the agent's clock is ahead of ours.
         Conflict: `pass_reported`, another report with this id was stored.
     """
-    scheduler = Scheduler.objects.select_related("policy").filter(name=name[:100]).first() if "\0" not in name else None
-    if scheduler is None:
-        raise no_scheduler(name)
+    scheduler = find_scheduler(name)
     require_agent(scheduler, actor, at)
     if max(report["started_at"], report["ended_at"]) > at + _AHEAD:
         raise Invalid("The pass ended in the future: correct the clock of the agent’s host.", code="clock_ahead")

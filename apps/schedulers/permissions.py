@@ -47,7 +47,7 @@ def may_read(scheduler: Scheduler, actor: Actor, at: datetime) -> bool:
 
 
 def require_read(scheduler: Scheduler, actor: Actor, at: datetime) -> None:
-    """Others are told what they would be told of a scheduler that doesn't exist."""
+    """Others get the answer for a scheduler that doesn't exist."""
     if not may_read(scheduler, actor, at):
         raise no_scheduler(scheduler.name)
 
@@ -75,6 +75,18 @@ def require_agent(scheduler: Scheduler, actor: Actor, at: datetime) -> None:
         raise no_scheduler(scheduler.name)
     if not actor.has_scope(AGENT):
         raise NotAllowed(f"This token lacks the scope {AGENT}: make one that has it.", code="scope_missing")
+
+
+def find_scheduler(name: str) -> Scheduler:
+    """By its name; the caller checks the rights.
+
+    Raises:
+        NotFound: there is none.
+    """
+    found = Scheduler.objects.select_related("policy").filter(name=name[:100]).first() if "\0" not in name else None
+    if found is None:
+        raise no_scheduler(name)
+    return found
 
 
 def no_scheduler(name: str) -> NotFound:

@@ -23,7 +23,15 @@ from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visibility.visible_entries import readable_now, visible_in
 from apps.schedulers.models import AgentPass, Agreement, QueueListing, Scheduler
 from apps.schedulers.orders import orders_of, tag_of
-from apps.schedulers.permissions import READ, manages, may_read, no_scheduler, require_agent, require_read
+from apps.schedulers.permissions import (
+    READ,
+    find_scheduler,
+    manages,
+    may_read,
+    no_scheduler,
+    require_agent,
+    require_read,
+)
 from apps.schedulers.queue_table import STATES, TERMS, QueueTable, instant_of, load_queue
 
 SILENT_INTERVALS = 3
@@ -92,7 +100,7 @@ def get_scheduler(*, name: str, at: datetime, actor: Actor) -> SchedulerView:
         NotFound: there is none, or the actor doesn't manage its policy.
         Archived: its policy is.
     """
-    scheduler = _named(name)
+    scheduler = find_scheduler(name)
     require_read(scheduler, actor, at)
     _refuse_archived(scheduler, actor)
     return views_of([scheduler], at)[0]
@@ -100,7 +108,7 @@ def get_scheduler(*, name: str, at: datetime, actor: Actor) -> SchedulerView:
 
 def get_orders(*, name: str, at: datetime, actor: Actor) -> tuple[dict[str, Any], str]:
     """What the agent has to do, and its tag."""
-    scheduler = _named(name)
+    scheduler = find_scheduler(name)
     require_agent(scheduler, actor, at)
     _refuse_archived(scheduler, actor)
     return orders_of(scheduler), tag_of(scheduler)
@@ -199,7 +207,7 @@ def list_queue(
     limit: int = 100,
 ) -> tuple[VisibleQueue | None, list[int]]:
     """Places of the jobs that the actor may see, in the order of the listing; None before the first listing."""
-    queue = open_queue(_named(name), at=at, actor=actor)
+    queue = open_queue(find_scheduler(name), at=at, actor=actor)
     if queue is None:
         return None, []
     chosen = queue.seen.copy()
@@ -283,13 +291,6 @@ def _seen(
     for i in np.flatnonzero(~mapped).tolist() if own and actor.has_scope(Token.Scope.SELF_READ) else ():
         seen[i] = table.accounts[i][0] in own
     return seen[table.account] if len(seen) else np.zeros(len(table), np.bool_)
-
-
-def _named(name: str) -> Scheduler:
-    found = Scheduler.objects.select_related("policy").filter(name=name[:100]).first() if "\0" not in name else None
-    if found is None:
-        raise no_scheduler(name)
-    return found
 
 
 def _refuse_archived(scheduler: Scheduler, actor: Actor) -> None:

@@ -18,7 +18,7 @@ from apps.policies.publishing.revisions import lock_policy
 from apps.policies.selectors import get_policy
 from apps.schedulers.models import KNOBS, Scheduler
 from apps.schedulers.orders import NAME, SETTINGS, apply, orders_of, tag_of
-from apps.schedulers.permissions import WRITE, no_scheduler, require_manage, require_read
+from apps.schedulers.permissions import WRITE, find_scheduler, no_scheduler, require_manage, require_read
 
 MOST_SCHEDULERS = 100  # of one policy
 NEW = "new"  # where one is connected on pages
@@ -109,9 +109,7 @@ def remove_scheduler(*, name: str, tag: str, reason: str, at: datetime, actor: A
 
 
 def _found(name: str, actor: Actor, at: datetime) -> Scheduler:
-    scheduler = Scheduler.objects.select_related("policy").filter(name=name[:100]).first() if "\0" not in name else None
-    if scheduler is None:
-        raise no_scheduler(name)
+    scheduler = find_scheduler(name)
     require_read(scheduler, actor, at)
     get_policy(slug=scheduler.policy.slug, actor=actor, scope=WRITE)
     return scheduler

@@ -210,7 +210,7 @@ def _terms(job: QueuedJob, knob: str) -> tuple[TermPart, ...]:
 
 def _groups(queue: VisibleQueue, ahead: Flags) -> Sequence[GroupAhead]:
     """By the group above each job's entry. Groups of fewer users than the site shows are counted together, and so are
-    further ones until the rest has enough, so that no difference tells of one person.
+    further ones until the rest has enough, so that no difference of two counts is that of one person.
     """
     users: dict[str, set[int]] = {}
     jobs: dict[str, list[float]] = {}

@@ -195,7 +195,7 @@ class SlurmSite:
 
     # --- Commands -----------------------------------------------------------------------------------------------------
     def run(self, *argv: str, user: str | None = None, stdin: str = "", timeout: float = 120) -> str:
-        """What a command of the site prints; its failure is told with what it said."""
+        """What a command of the site prints; its output is part of the error when it fails."""
         done = self.attempt(*argv, user=user, stdin=stdin, timeout=timeout)
         assert done.returncode == 0, f"{argv}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout

@@ -21,6 +21,7 @@ from apps.core.errors import Conflict, Invalid, NotAllowed, Stale
 from apps.dashboard.schedulers import forms, presenters
 from apps.dashboard.schedulers.forms import SchedulerForm
 from apps.dashboard.shell.requests import SeeOther, actor_of
+from apps.dashboard.terminal.views import program_answer
 from apps.policies.models import Policy
 from apps.policies.selectors import list_policies
 from apps.schedulers import selectors, services
@@ -157,15 +158,8 @@ def agent_file() -> bytes:
 @require_safe
 def agent(request: HttpRequest) -> HttpResponse:
     content = agent_file()
-    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-    known = {each.strip().removeprefix("W/") for each in request.headers.get("If-None-Match", "").split(",")}
-    response = HttpResponse(status=304) if tag in known else HttpResponse(content, content_type="application/zip")
-    if response.status_code == 200:
-        response["Content-Disposition"] = 'attachment; filename="fairshare-agent.pyz"'
-    response["ETag"] = tag
-    response["Cache-Control"] = "public, no-cache"
-    response["X-Content-Type-Options"] = "nosniff"
-    return response
+    digest = hashlib.sha256(content).hexdigest()
+    return program_answer(request, content, digest, name="fairshare-agent.pyz", content_type="application/zip")
 
 
 def _managed(request: HttpRequest) -> list[Policy]:

@@ -45,11 +45,16 @@ def installing(address: str) -> dict[str, str]:
 def download(request: HttpRequest) -> HttpResponse:
     """For everybody. Its checksum is on the page of tokens, which only who has signed in reads."""
     content, digest = client_file(request.build_absolute_uri("/").rstrip("/"))
+    return program_answer(request, content, digest, name="fairshare", content_type="text/x-python")
+
+
+def program_answer(request: HttpRequest, content: bytes, digest: str, *, name: str, content_type: str) -> HttpResponse:
+    """A program for another host; 304 where it has this one."""
     tag = f'"{digest[:32]}"'
     known = {each.strip().removeprefix("W/") for each in request.headers.get("If-None-Match", "").split(",")}
-    response = HttpResponse(status=304) if tag in known else HttpResponse(content, content_type="text/x-python")
+    response = HttpResponse(status=304) if tag in known else HttpResponse(content, content_type=content_type)
     if response.status_code == 200:
-        response["Content-Disposition"] = 'attachment; filename="fairshare"'
+        response["Content-Disposition"] = f'attachment; filename="{name}"'
     response["ETag"] = tag
     response["Cache-Control"] = "public, no-cache"
     response["X-Content-Type-Options"] = "nosniff"
