@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, TimeoutError, expect
 
 from tests.browser.conftest import NARROW, Open
 from tests.dashboard.grid import SLUG, Grid
@@ -15,6 +15,18 @@ CHOSEN = "[role=option][aria-selected=true]"
 def ask(page: Page, text: str) -> None:
     page.keyboard.press("Control+a")
     page.keyboard.type(text)
+
+
+def press_in_turn(page: Page, first: str, second: str, address: re.Pattern[str]) -> None:
+    """On a busy machine the second key may come too late for the first: both are pressed again, as one would."""
+    for _ in range(5):
+        page.keyboard.press(first)
+        page.keyboard.press(second)
+        try:
+            return page.wait_for_url(address, timeout=4_000)
+        except TimeoutError:
+            continue
+    raise AssertionError(f"{first} {second} leads to {page.url}")
 
 
 def test_search_and_questions_by_keys_alone(grid: Grid, visit: Open) -> None:
@@ -56,9 +68,7 @@ def test_search_and_questions_by_keys_alone(grid: Grid, visit: Open) -> None:
     page.keyboard.press("Escape")
     expect(page.locator(".palette")).not_to_be_visible()
 
-    page.keyboard.press("g")
-    with page.expect_navigation(url=re.compile(f"/policy/{SLUG}/$")):
-        page.keyboard.press("t")
+    press_in_turn(page, "g", "t", re.compile(f"/policy/{SLUG}/$"))
     page.keyboard.press("?")
     expect(page.locator(".keys-sheet [data-keys-of=page] kbd").first).to_have_text("e")
     assert window.axe() == []
