@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import orjson
+import rfc8785
 
 from apps.core.errors import FieldProblem, Invalid
 
@@ -37,9 +37,9 @@ def canonical(value: Any) -> bytes:
     Raises:
         BadDocument: NaN, infinity, whole numbers of more than 53 bits, half a character pair, what is no JSON.
     """
-    has_small: list[float] = []
-    plain = _plain(value, has_small, 0)
-    return _written(plain).encode() if has_small else orjson.dumps(plain)
+    odd: list[float] = []
+    plain = _plain(value, odd, 0)
+    return rfc8785.dumps(plain) if odd else orjson.dumps(plain)  # orjson is many times faster
 
 
 def read_canonical(body: bytes, where: str) -> dict[str, Any]:
@@ -87,31 +87,29 @@ def _read_carefully(body: bytes, where: str) -> Any:
     return found
 
 
-def _plain(value: Any, has_small: list[float], depth: int) -> Any:
-    """Objects in their order and numbers as they will be written; notes floats that need care."""
+def _plain(value: Any, odd: list[float], depth: int) -> Any:
+    """Objects in their order and numbers as they will be written; notes numbers that orjson writes in another way."""
     kind = type(value)
     if kind is str:
         if not value.isascii():
             _refuse_halves(value)
         return value
     if kind is int:
-        if not -_MOST_WHOLE <= value <= _MOST_WHOLE:
-            raise BadDocument(f"{value} has more than 53 bits: write it as text.")
-        return value
+        return _plain_whole(value, odd)
     if value is None or kind is bool:
         return value
     if kind is float:
-        return _plain_float(value, has_small)
+        return _plain_float(value, odd)
     if depth > MOST_DEPTH:
         raise BadDocument(f"It nests deeper than {MOST_DEPTH}.")
     if isinstance(value, list | tuple):
         numbers = _plain_numbers(value) if len(value) >= _LONG else None
-        return [_plain(inner, has_small, depth + 1) for inner in value] if numbers is None else numbers
+        return [_plain(inner, odd, depth + 1) for inner in value] if numbers is None else numbers
     if isinstance(value, Mapping):
         if not all(isinstance(name, str) for name in value):
             raise BadDocument("Keys of an object must be texts.")
         names = sorted(value, key=_utf16)
-        return {_plain(name, has_small, depth): _plain(value[name], has_small, depth + 1) for name in names}
+        return {_plain(name, odd, depth): _plain(value[name], odd, depth + 1) for name in names}
     raise BadDocument(f"{kind.__name__} has no form in JSON.")
 
 
@@ -119,7 +117,7 @@ def _plain_numbers(values: Sequence[Any]) -> list[Any] | None:
     """A long list of numbers, equal to what `_plain` gives one by one; None where one has to be checked singly."""
     kinds = set(map(type, values))
     if kinds == {int}:
-        return list(values) if min(values) >= -_MOST_WHOLE and max(values) <= _MOST_WHOLE else None
+        return list(values) if min(values) > -_MOST_WHOLE and max(values) < _MOST_WHOLE else None
     if not kinds <= {int, float}:
         return None
     try:
@@ -139,16 +137,23 @@ def _plain_numbers(values: Sequence[Any]) -> list[Any] | None:
     return plain
 
 
-def _plain_float(value: float, has_small: list[float]) -> int | float:
+def _plain_float(value: float, odd: list[float]) -> int | float:
     if value != value or value in (float("inf"), float("-inf")):
         raise BadDocument("NaN and infinity have no form in JSON.")
     if value.is_integer():
-        if abs(value) > _MOST_WHOLE:
-            raise BadDocument(f"{value!r} has more than 53 bits: write it as text.")
-        return int(value)
+        return _plain_whole(int(value), odd)
     if abs(value) < _SMALL:
-        has_small.append(value)
+        odd.append(value)
     return value
+
+
+def _plain_whole(value: int, odd: list[float]) -> int | float:
+    if abs(value) < _MOST_WHOLE:
+        return value
+    if abs(value) > _MOST_WHOLE:
+        raise BadDocument(f"{value} has more than 53 bits: write it as text.")
+    odd.append(value)
+    return float(value)  # rfc8785 takes whole numbers up to 2^53 − 1, and 2^53 as a double
 
 
 def _utf16(name: str) -> bytes:
@@ -160,35 +165,6 @@ def _refuse_halves(text: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise BadDocument("A text has half a character pair.") from error
-
-
-def _written(plain: Any) -> str:
-    """Like json.dumps, with small numbers as ECMAScript writes them."""
-    if isinstance(plain, float):
-        return _ecmascript(plain)
-    if isinstance(plain, list):
-        return "[" + ",".join(map(_written, plain)) + "]"
-    if isinstance(plain, dict):
-        pairs = (f"{json.dumps(name, ensure_ascii=False)}:{_written(inner)}" for name, inner in plain.items())
-        return "{" + ",".join(pairs) + "}"
-    return json.dumps(plain, ensure_ascii=False)
-
-
-def _ecmascript(value: float) -> str:
-    """Shortest digits that give the same double: decimal down to 1e-6, then with an exponent without leading zeros.
-
-    Source: ECMA-262, Number::toString; whole numbers never come here.
-    """
-    text = repr(value)
-    if "e" not in text:
-        return text
-    mantissa, _, exponent = text.partition("e")
-    power = int(exponent)
-    if power < -6:
-        return f"{mantissa.removesuffix('.0')}e{power}"
-    sign = "-" if mantissa.startswith("-") else ""
-    digits = mantissa.removeprefix("-").replace(".", "").removesuffix("0") or "0"
-    return f"{sign}0.{'0' * (-power - 1)}{digits}"
 
 
 def _refuse_depth(body: bytes, shape: bytes, where: str) -> None:
