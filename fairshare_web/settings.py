@@ -323,7 +323,10 @@ USE_I18N = True
 USE_TZ = True
 TIME_ZONE = env_time_zone("FAIRSHARE_TIME_ZONE", default="UTC")
 STATIC_URL = "static/"
-STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_DIRS = [
+    BASE_DIR / "static",
+    *((f"help/{folder}", BASE_DIR / "docs" / folder) for folder in ("examples", "monitoring", "pictures")),
+]
 STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.FileSystemFinder",
     "django.contrib.staticfiles.finders.AppDirectoriesFinder",

@@ -1163,6 +1163,8 @@ ROWS = [
         "302 200 200 200 200 200 302 302 302 302 302", word='/bob/"', readers="pia admin", headers=HTMX),
     Row("search/_results", "/search/_results?last=grid:{bob}", "302 200 200 200 200 200 302 302 302 302 302",
         word='/bob/"', readers="pia admin dora", headers=HTMX),
+    Row("help/", "/help/", "302 200 200 200 200 200 302 302 302 302 302"),
+    Row("help/<slug:name>/", "/help/user/", "302 200 200 200 200 200 302 302 302 302 302"),
     Row("keys/", "/keys/", "303 303 303 303 303 303 303 303 303 303 303", "post", {"keys": "off"}),
     # --- Committee packs: as statements; links for who may publish; what a link shows needs no sign-in
     Row(PACK, "/policy/grid/pack/{physics}/", "302 404 403 200 404 200 302 302 302 302 302", "post",

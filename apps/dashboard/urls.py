@@ -19,6 +19,7 @@ from apps.dashboard.forecast import urls as forecast_urls
 from apps.dashboard.goals import urls as goal_urls
 from apps.dashboard.grid import urls as grid_urls
 from apps.dashboard.group import urls as group_urls
+from apps.dashboard.help import urls as help_urls
 from apps.dashboard.history import urls as history_urls
 from apps.dashboard.imports import undo_views as exactly_once
 from apps.dashboard.imports import views as usage
@@ -166,4 +167,4 @@ urlpatterns += allocation_urls.urlpatterns + mapping_urls.urlpatterns + charge_u
 urlpatterns += convergence_urls.urlpatterns
 urlpatterns += forecast_urls.urlpatterns + goal_urls.urlpatterns + pack_urls.urlpatterns
 urlpatterns += federation_urls.urlpatterns + grid_urls.urlpatterns
-urlpatterns += search_urls.urlpatterns + scheduler_urls.urlpatterns
+urlpatterns += search_urls.urlpatterns + scheduler_urls.urlpatterns + help_urls.urlpatterns

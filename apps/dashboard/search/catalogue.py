@@ -1,4 +1,4 @@
-"""Pages, settings and actions that search finds, each with the right that its own page asks for."""
+"""Pages, settings, actions and guides that search finds, each with the right that its own page asks for."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy
 
 from apps.accounts.actor import Actor
 from apps.core import clock
+from apps.dashboard.help.documents import address_of, contents
 from apps.dashboard.search.shortcuts import shortcut_of
 from apps.dashboard.shell.navigation import Item, Shell
 from apps.dashboard.shell.requests import actor_of
@@ -90,6 +91,13 @@ def pages(here: Here) -> Iterator[Choice]:
     for item in here.shell.account:
         if item.url != reverse("dashboard:my-priority"):
             yield Choice(item.icon, item.label, _("Your account"), item.url)
+
+
+def guides(here: Here) -> Iterator[Choice]:
+    """The pages of docs/, for everybody."""
+    for part in contents():
+        for name, title in part.documents:
+            yield Choice("help", title, part.title, address_of(f"{name}.md"))
 
 
 # --- Settings ---------------------------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ LABELS = {
     "sources": gettext_lazy("Usage sources"),
     "pages": gettext_lazy("Pages"),
     "settings": gettext_lazy("Settings"),
+    "guides": gettext_lazy("Guides"),
     "questions": gettext_lazy("Questions"),
     "open": gettext_lazy("Open"),
     "alike": gettext_lazy("Did you mean"),
@@ -115,9 +116,14 @@ def _found_group(group: Group, query: str, here: Here, only: str) -> ResultGroup
 
 
 def _fixed(query: str, here: Here) -> list[tuple[Match, ResultGroup]]:
-    """Pages, settings and actions."""
+    """Pages, settings, actions and guides."""
     found = []
-    kinds = {"actions": catalogue.actions, "pages": catalogue.pages, "settings": catalogue.settings}
+    kinds = {
+        "actions": catalogue.actions,
+        "pages": catalogue.pages,
+        "settings": catalogue.settings,
+        "guides": catalogue.guides,
+    }
     for key, choices in kinds.items():
         hits = _matching([choice for choice in choices(here) if not choice.is_denied], query)
         if hits:

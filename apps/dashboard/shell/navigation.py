@@ -21,6 +21,7 @@ from django.views.decorators.http import require_POST
 from apps.accounts.request_cache import cache_for_request
 from apps.core import clock
 from apps.core.errors import DomainError
+from apps.dashboard.help.documents import guide_address
 from apps.dashboard.live.frame import LivePage, live_page
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import SeeOther, actor_of
@@ -349,7 +350,14 @@ class Shell:
             self._item(_("API tokens"), "key", "tokens", "token-rotate", "token-revoke"),
             self._item(_("Password and sessions"), "lock", "password"),
             self._item(_("Two-factor authentication"), "shield-lock", "second-factor"),
+            Item(_("REST reference"), reverse("api:docs"), "columns-3"),
         ]
+
+    @property
+    def help(self) -> str:
+        """The guide of this page; of a page without one, the first guide."""
+        match = self._request.resolver_match
+        return guide_address(match.url_name if match and match.namespace == "dashboard" else None)
 
     @cached_property
     def freshness(self) -> FreshnessChip | None:

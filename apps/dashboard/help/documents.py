@@ -1,0 +1,158 @@
+"""docs/ as pages of this site: the same files that `make docs` builds, rendered when they are asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from html import unescape
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import Element, SubElement
+
+import yaml
+from django.conf import settings
+from django.templatetags.static import static
+from django.urls import reverse
+from django.utils.html import strip_tags
+from django.utils.safestring import SafeString, mark_safe
+from markdown import Markdown
+from markdown.extensions import Extension
+from markdown.treeprocessors import Treeprocessor
+
+from apps.core.errors import NotFound
+from apps.dashboard.help.guides import guide_of
+
+DOCS = Path(settings.BASE_DIR, "docs")
+HOME = "index"
+_NAVIGATION = Path(settings.BASE_DIR, "mkdocs.yml")
+_NAME = re.compile(r"[a-z0-9-]{1,60}")
+_PLACE = re.compile(r"(?P<name>[a-z0-9-]+)\.md(?P<anchor>#[^#]+)?")
+_FILES = ("pictures/", "examples/", "monitoring/")  # static files below help/, see STATICFILES_DIRS
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A page of docs/: its title, its text as HTML without the title, and (anchor, text) of its headings."""
+
+    name: str
+    title: str
+    html: SafeString
+    headings: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """A part of the table of contents: (name of a document, title). title: empty for pages that stand alone."""
+
+    title: str
+    documents: tuple[tuple[str, str], ...]
+
+
+def address_of(place: str) -> str:
+    """The address of `user.md#how-to-read-it` in this site.
+
+    Raises:
+        ValueError: that is no page of docs/.
+    """
+    match = _PLACE.fullmatch(place)
+    if match is None:
+        raise ValueError(f"{place!r} is no page of docs/")
+    name = match["name"]
+    page = reverse("dashboard:help") if name == HOME else reverse("dashboard:help-page", kwargs={"name": name})
+    return page + (match["anchor"] or "")
+
+
+def guide_address(route: str | None) -> str:
+    """Where the guide of a page is, by the name of its route; the first guide where there is none."""
+    guide = guide_of(route or "")
+    return address_of(guide.reads[0][1] if guide else f"{HOME}.md")
+
+
+def read_document(name: str) -> Document:
+    """
+    Raises:
+        NotFound: docs/ has no such page.
+    """
+    path = DOCS / f"{name}.md"
+    if not _NAME.fullmatch(name) or not path.is_file():
+        raise NotFound(f"There is no guide {name[:60]!r}.")
+    return _rendered(name, path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _rendered(name: str, _changed_ns: int) -> Document:
+    """Docs are files of the release, written by its authors: their HTML is trusted."""
+    text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    head, _, body = text.partition("\n")
+    title = head.removeprefix("# ").strip()
+    renderer = Markdown(extensions=["tables", "fenced_code", "sane_lists", "toc", _OfThisSite()], output_format="html")
+    html = renderer.convert(body)
+    tokens: list[dict[str, Any]] = getattr(renderer, "toc_tokens")  # noqa: B009 - set by the extension `toc`
+    return Document(name, title, mark_safe(html), tuple(_headings(tokens)))  # noqa: S308 - our own files
+
+
+def _headings(tokens: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    for token in tokens:
+        if token["level"] == 2:
+            yield token["id"], strip_tags(unescape(token["name"]))
+        yield from _headings(token["children"])
+
+
+@lru_cache(maxsize=1)
+def contents() -> tuple[Contents, ...]:
+    """The navigation of mkdocs.yml, with the pages that are files of docs/."""
+    entries = yaml.safe_load(_NAVIGATION.read_text(encoding="utf-8"))["nav"]
+    parts = []
+    for entry in entries:
+        for title, inside in entry.items():
+            pairs = [(title, inside)] if isinstance(inside, str) else [pair for one in inside for pair in one.items()]
+            kept = tuple((place.removesuffix(".md"), text) for text, place in pairs if (DOCS / place).is_file())
+            parts.append(Contents("" if isinstance(inside, str) else title, kept))
+    return tuple(parts)
+
+
+# --- What a page of this site needs beside the HTML of the text -------------------------------------------------------
+class _OfThisSite(Extension):
+    def extendMarkdown(self, md: Markdown) -> None:
+        md.treeprocessors.register(_Places(md), "places", 5)
+
+
+class _Places(Treeprocessor):
+    """Links lead to pages of this site; what is wide can be scrolled, also by keys."""
+
+    def run(self, root: Element) -> None:
+        for parent in list(root.iter()):
+            for at, child in enumerate(list(parent)):
+                if child.tag == "a":
+                    _link(child)
+                elif child.tag == "img":
+                    child.set("src", static(f"help/{child.get('src', '')}"))
+                elif child.tag == "table":
+                    parent[at] = _scrolled(child)
+
+
+def _link(link: Element) -> None:
+    place = link.get("href", "")
+    if _PLACE.fullmatch(place):
+        link.set("href", address_of(place))
+    elif place.startswith(_FILES):
+        link.set("href", static(f"help/{place}"))
+    elif place.startswith("../"):  # a file of the repository, which an installation need not have
+        link.tag = "span"
+        link.attrib.clear()
+    elif place.startswith("https://"):
+        link.set("rel", "noreferrer")
+
+
+def _scrolled(table: Element) -> Element:
+    wrap = Element("div", {"class": "table-wrap", "tabindex": "0", "role": "region"})
+    wrap.set("aria-label", ", ".join(("".join(head.itertext())) for head in table.iter("th")) or "-")
+    wrap.tail, table.tail = table.tail, None
+    wrap.append(table)
+    for head in table.iter("th"):
+        head.set("scope", "col")
+        if not "".join(head.itertext()).strip():
+            SubElement(head, "span", {"class": "sr"}).text = "-"
+    return wrap

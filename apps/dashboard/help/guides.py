@@ -1,0 +1,233 @@
+"""Which guide describes which page, and which routes of REST have the same numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+
+@dataclass(frozen=True, slots=True)
+class Guide:
+    """Of the pages of one feature.
+
+    pages: what they are called. routes: names of their routes. reads: (text, place below docs/), the most important
+    first. rest: methods and paths below /api/v1/.
+    """
+
+    pages: str
+    routes: str
+    reads: tuple[tuple[str, str], ...]
+    rest: tuple[str, ...] = ()
+
+
+GUIDES = (
+    Guide(
+        "Overview, *Start*",
+        "overview setup start",
+        (("first steps", "first-steps.md"), ("Slurm recipe", "recipe-slurm.md")),
+    ),
+    Guide(
+        "My priority",
+        "my-priority",
+        (("how to read it", "user.md#how-to-read-it"), ("forecast", "user.md#when-it-gets-better")),
+        ("GET me", "GET me/explain", "GET me/forecast", "GET me/submit", "GET me/waiting-jobs"),
+    ),
+    Guide("Search, *Search or ask*", "search", (("search and questions", "search.md"),), ("GET search",)),
+    Guide(
+        "My group",
+        "my-group group group-ask group-undo",
+        (("lead a group", "manager.md#lead-a-group"),),
+        ("POST policies/{policy}/changesets",),
+    ),
+    Guide(
+        "Inbox",
+        "inbox request-answer",
+        (("lead a group", "manager.md#lead-a-group"),),
+        ("GET policies/{policy}/changesets",),
+    ),
+    Guide(
+        "Notices",
+        "notices notice notice-rules notice-rule-new notice-rule notice-mail webhooks webhook-new webhook",
+        (("notices", "notices.md#notices"),),
+        ("GET notices", "GET notices/rules"),
+    ),
+    Guide(
+        "Job priorities, Try job priorities",
+        "jobs jobs-play",
+        (("why this priority", "scheduler.md#why-does-this-job-have-this-priority"),),
+        ("POST jobs/explain",),
+    ),
+    Guide(
+        "Policy tree, entry",
+        "policy icicle entry edit entry-find policy-remove",
+        (("read the tree", "manager.md#read-the-tree"), ("change a share", "manager.md#change-a-share")),
+        ("GET policies/{policy}/tree",),
+    ),
+    Guide("Goal", "goal", (("reach a goal", "manager.md#reach-a-goal"),), ("GET policies/{policy}/goal",)),
+    Guide(
+        "Draft, *Drag shares*",
+        "draft draft-shares draft-paste draft-settings",
+        (("drafts", "manager.md#change-more-drafts"), ("dragging", "manager.md#change-shares-by-dragging")),
+        ("POST policies/{policy}/changesets",),
+    ),
+    Guide(
+        "Members",
+        "members member-rules member-attach",
+        (("let people in by rule", "manager.md#let-people-in-by-rule"),),
+        ("POST policies/{policy}/changesets",),
+    ),
+    Guide(
+        "Algorithm, Compare",
+        "algorithm compare",
+        (("how a policy decides", "manager.md#how-a-policy-decides"), ("algorithms", "algorithms.md")),
+        ("GET algorithms", "GET policies/{policy}/compare"),
+    ),
+    Guide(
+        "Operators",
+        "operators",
+        (("operators and resolution", "manager.md#operators-and-resolution"), ("analysis", "analysis.md")),
+        ("GET policies/{policy}/operators",),
+    ),
+    Guide(
+        "Usage window",
+        "aging",
+        (("how usage decays", "manager.md#how-usage-fades"), ("curves", "algorithms.md#decay-functions")),
+        ("GET aging-laws",),
+    ),
+    Guide(
+        "Changes, review",
+        "changes change change-effect change-checks change-discussion change-conflicts change-decide change-undo"
+        " change-notify undo-publish",
+        (("review a change", "manager.md#review-a-change"), ("after publishing", "manager.md#after-publishing")),
+        ("GET policies/{policy}/changesets/{change_set}",),
+    ),
+    Guide(
+        "History, *Look back*",
+        "history diff undo-revision restore-revision entry-history",
+        (("look back", "manager.md#look-back"),),
+        ("GET policies/{policy}/revisions",),
+    ),
+    Guide(
+        "Allocations, Core-hours, Calendar",
+        "allocations allocations-calendar allocations-shares allocation capacities capacity entry-core-hours",
+        (("core-hours", "allocations.md"),),
+        ("GET policies/{policy}/allocations/table",),
+    ),
+    Guide(
+        "Committee pack",
+        "pack shared-pack",
+        (("a pack for the board", "allocations.md#a-pack-for-the-board"),),
+        ("GET policies/{policy}/pack",),
+    ),
+    Guide(
+        "Convergence",
+        "convergence entry-convergence",
+        (("convergence", "convergence.md"),),
+        ("GET policies/{policy}/convergence",),
+    ),
+    Guide(
+        "Access",
+        "access access-give access-extend grant",
+        (("who may do what", "manager.md#who-may-do-what"), ("privacy", "privacy.md")),
+        ("GET policies/{policy}/grants",),
+    ),
+    Guide(
+        "Import and export",
+        "policy-files policy-file policy-against",
+        (("from and to files", "manager.md#from-and-to-files"),),
+        ("GET policies/{policy}/document", "POST policies/{policy}/document/against"),
+    ),
+    Guide(
+        "Accounts",
+        "mappings mapping-rule mapping-order mapping-assign mapping-let-go mapping-versions mapping-version",
+        (("which account counts where", "manager.md#say-which-account-counts-where"),),
+        ("GET policies/{policy}/mappings",),
+    ),
+    Guide(
+        "Adjustments",
+        "adjustments",
+        (("correct usage", "manager.md#correct-usage"),),
+        ("GET policies/{policy}/adjustments",),
+    ),
+    Guide(
+        "Charges",
+        "charges charge",
+        (("the metric", "manager.md#what-counts-the-metric"),),
+        ("GET policies/{policy}/charges",),
+    ),
+    Guide(
+        "Monthly statements",
+        "statements",
+        (("statements", "notices.md#monthly-statements"),),
+        ("GET policies/{policy}/statements",),
+    ),
+    Guide(
+        "Usage sources, imports, overlaps",
+        "sources source source-new source-settings source-remove upload import import-undo overlaps overlap-decide",
+        (("sources", "sources.md"), ("formats", "usage.md"), ("counted once", "usage.md#counted-exactly-once")),
+        ("GET usage/sources",),
+    ),
+    Guide(
+        "Schedulers, *Connect a scheduler*",
+        "schedulers scheduler scheduler-new scheduler-settings scheduler-remove",
+        (("connect a scheduler", "schedulers.md#connect-a-scheduler"),),
+        ("GET schedulers",),
+    ),
+    Guide(
+        "Waiting jobs, *Why does my job wait?*",
+        "job-why job-why-of",
+        (("why a job waits", "schedulers.md#why-does-a-job-wait"),),
+        ("GET policies/{policy}/why",),
+    ),
+    Guide(
+        "Data quality",
+        "data-quality",
+        (("is the data good", "scheduler.md#is-the-data-good"),),
+        ("GET usage/quality",),
+    ),
+    Guide(
+        "Federation",
+        "federation federation-mount-new federation-mount federation-mount-timeline federation-mount-diff"
+        " federation-grid federation-subscription-new federation-subscription federation-subscription-without"
+        " federation-published federation-key-rotate federation-publication-new federation-feed-new"
+        " federation-publication federation-publication-drop federation-feed federation-feed-drop",
+        (("federation", "federation.md"),),
+        ("GET federation/peers", "GET federation/grid"),
+    ),
+    Guide("Audit", "audit", (("who did what", "manager.md#who-did-what"),), ("GET audit",)),
+    Guide(
+        "API tokens",
+        "tokens token-rotate token-revoke",
+        (("routes and scopes", "scopes.md"), ("in a terminal", "user.md#in-a-terminal")),
+        ("GET tokens",),
+    ),
+    Guide(
+        "Password and sessions",
+        "password second-factor sign-in second-step password-reset password-reset-confirm",
+        (("people and passwords", "operate.md#people-and-passwords"),),
+    ),
+)
+
+
+@cache
+def _by_route() -> dict[str, Guide]:
+    found = {route: guide for guide in GUIDES for route in guide.routes.split()}
+    # Steps of one form share the guide of the first.
+    return found | {route: found["setup"] for route in _SETUP_STEPS}
+
+
+_SETUP_STEPS = (
+    *("setup-tree", "setup-log", "setup-source", "setup-zone", "setup-confirm"),
+    *("setup-again", "setup-accounts", "setup-publish", "setup-give-up"),
+)
+
+
+def guide_of(route: str) -> Guide | None:
+    """The guide of a page, by the name of its route."""
+    return _by_route().get(route)
+
+
+def rest_of(page: str) -> list[str]:
+    """Methods and paths of the pages that a page of docs/ describes, each once. page: `user.md`."""
+    described = [guide for guide in GUIDES if any(place.partition("#")[0] == page for _, place in guide.reads)]
+    return list(dict.fromkeys(route for guide in described for route in guide.rest))
