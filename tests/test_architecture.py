@@ -303,8 +303,9 @@ def test_templates_carry_no_inline_style_or_script() -> None:
 
 
 def test_two_modules_mark_markup_safe_by_hand() -> None:
-    """Elements of drawings, thousands a page, are escaped there: tests/figures/test_elements.py. The other holds guides,
-    whose text is the release's own.
+    """Elements of drawings, thousands a page, are escaped there: tests/figures/test_elements.py.
+
+    The other holds guides: their text is the release's own.
     """
     marked = [
         str(path.relative_to(ROOT))

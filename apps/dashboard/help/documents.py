@@ -96,7 +96,7 @@ def _rendered(name: str, _changed_ns: int) -> Document:
 def _headings(tokens: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
     for token in tokens:
         if token["level"] == 2:
-            yield token["id"], strip_tags(unescape(token["name"]))
+            yield token["id"], unescape(strip_tags(token["name"]))
         yield from _headings(token["children"])
 
 
