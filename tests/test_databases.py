@@ -59,7 +59,12 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
+SLOW_CHANGES = ("updates", "empties", "makes a table", "adds a column", "disables a trigger")  # like others of the list
+
+
+@pytest.mark.parametrize(
+    "change", [pytest.param(name, marks=pytest.mark.deep if name in SLOW_CHANGES else ()) for name in CHANGES]
+)
 def test_whatever_a_test_did_the_next_copy_has_the_rows_of_the_world(
     databases: Databases, source: str, copies: list[str], change: str
 ) -> None:

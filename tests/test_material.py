@@ -42,7 +42,7 @@ def test_a_browser_that_is_not_there_is_missing_with_the_remedy(
         find_browser()
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1")])
+@pytest.mark.parametrize("workers", [pytest.param((), marks=pytest.mark.deep), ("-n", "1")])
 def test_what_was_not_tested_is_counted_once_at_the_end(workers: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "test_two.py").write_text(

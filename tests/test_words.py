@@ -94,20 +94,26 @@ class Text(NamedTuple):
 
 
 @cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+def source_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(source_of(path))))
 
 
 def _gettext_calls(path: Path) -> Iterator[Text]:
-    tree = parsed(path)
+    if "gettext" not in source_of(path):
+        return
     names = {
         alias.asname or alias.name
-        for node in ast.walk(tree)
+        for node in nodes_of(path)
         if isinstance(node, ast.ImportFrom) and node.module == "django.utils.translation"
         for alias in node.names
         if "gettext" in alias.name
     }
-    for node in ast.walk(tree):
+    for node in nodes_of(path):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
             constants = (each.value for each in node.args if isinstance(each, ast.Constant))
             forms = tuple(each for each in constants if isinstance(each, str))
@@ -135,7 +141,7 @@ def translated() -> tuple[Text, ...]:
 
 def _choice_labels() -> Iterator[Text]:
     for path in sorted((ROOT / "apps").glob("*/models.py")):
-        for node in ast.walk(parsed(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.ClassDef) and any("Choices" in ast.unparse(base) for base in node.bases):
                 for each in node.body:
                     if isinstance(each, ast.Assign) and isinstance(each.value, ast.Tuple):
@@ -150,8 +156,9 @@ def refusals() -> tuple[Text, ...]:
 
 def _refusals() -> Iterator[Text]:
     """Texts of refusals, where they are raised."""
+    called = re.compile(rf"\b(?:{'|'.join(REFUSALS)})\(")
     for path in sorted((ROOT / "apps").rglob("*.py")):
-        for node in ast.walk(parsed(path)):
+        for node in nodes_of(path) if called.search(source_of(path)) else ():
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in REFUSALS:
                 for each in (part for given in node.args for part in ast.walk(given)):
                     if isinstance(each, ast.Constant) and isinstance(each.value, str) and " " in each.value:

@@ -8,7 +8,7 @@ from tests.agent.fakes import Place
 from tests.agent.test_passes import VALUES
 
 # show config, squeue, sprio, three updates, sshare
-CALLS = range(1, 8)
+CALLS = [pytest.param(call, marks=() if call in (1, 4) else pytest.mark.deep) for call in range(1, 8)]
 
 
 @pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.deep), "after"])
@@ -25,7 +25,7 @@ def test_the_next_pass_ends_in_the_same_state(place: Place, at: int, when: str) 
 
 
 @pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.deep), "after"])
-@pytest.mark.parametrize("at", [4, 6])
+@pytest.mark.parametrize("at", [pytest.param(4, marks=pytest.mark.deep), 6])
 def test_whatever_was_touched_is_handed_back(place: Place, at: int, when: str) -> None:
     place.scheduler.kill_caller(at, when)
     place.run()
@@ -34,7 +34,7 @@ def test_whatever_was_touched_is_handed_back(place: Place, at: int, when: str) -
 
 
 @pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.deep), "after"])
-@pytest.mark.parametrize("at", [1, 3])
+@pytest.mark.parametrize("at", [pytest.param(1, marks=pytest.mark.deep), 3])
 def test_a_hand_back_that_was_killed_is_repeated(place: Place, at: int, when: str) -> None:
     place.run()
     place.scheduler.forget_calls()

@@ -89,7 +89,10 @@ def test_figure_8_holds_the_numbers_of_the_analysis(open_grid: Grid) -> None:
         assert found == density.input_density(get_operator(name), 8).tolist()
 
 
-@pytest.mark.parametrize("reading", [reading.name for reading in job_size.READINGS])
+@pytest.mark.parametrize(
+    "reading",
+    [pytest.param(each.name, marks=pytest.mark.deep if each.name != "typical" else ()) for each in job_size.READINGS],
+)
 def test_figure_17_holds_the_cells_of_the_analysis(open_grid: Grid, reading: str) -> None:
     named = next(each for each in job_size.READINGS if each.name == reading)
     expected = {(cell.operator, cell.column): (cell.bits, cell.published) for cell in job_size.cells(named.reading)}

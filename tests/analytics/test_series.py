@@ -128,14 +128,19 @@ def test_nothing_is_built_by_looking(grown: Site) -> None:
     [
         {"length_s": None, "aging": "none"},
         {"length_s": None, "aging": "exponential", "half_life_s": 100_000},
-        {"length_s": None, "aging": "slurm", "half_life_s": 100_000},
-        {"length_s": None, "aging": "gridengine", "halftime_h": 30},
-        {"length_s": None, "aging": "lsf", "hist_hours": 30},
-        {"length_s": None, "aging": "step", "granularity_s": 40_000, "factor": 0.7},
-        {"length_s": None, "aging": "pbs", "decay_time_s": 50_000, "decay_factor": 0.6},
-        {"length_s": 130_000, "aging": "linear"},
         {"length_s": 200_000, "aging": "flux", "half_life_s": 60_000, "periods": 3},
-        {"length_s": 1_800, "aging": "none"},
+        *(
+            pytest.param(window, marks=pytest.mark.deep)
+            for window in (
+                {"length_s": None, "aging": "slurm", "half_life_s": 100_000},
+                {"length_s": None, "aging": "gridengine", "halftime_h": 30},
+                {"length_s": None, "aging": "lsf", "hist_hours": 30},
+                {"length_s": None, "aging": "step", "granularity_s": 40_000, "factor": 0.7},
+                {"length_s": None, "aging": "pbs", "decay_time_s": 50_000, "decay_factor": 0.6},
+                {"length_s": 130_000, "aging": "linear"},
+                {"length_s": 1_800, "aging": "none"},
+            )
+        ),
     ],
     ids=lambda window: f"{window['aging']}-{window['length_s']}",
 )

@@ -18,10 +18,14 @@ def body(answer: Any) -> bytes:
 
 
 @pytest.mark.timeout(600)
-def test_each_csv_has_a_byte_order_mark_where_it_is_asked_for(world: World) -> None:
+def test_each_csv_has_a_byte_order_mark_where_it_is_asked_for(world: World, pytestconfig: pytest.Config) -> None:
+    """All of them with --deep."""
     n_rest = n_pages = 0
+    is_deep = pytestconfig.getoption("deep")
     for row in READS:
         is_rest = row.path.startswith("/api/v1/")
+        if not is_deep and (n_rest if is_rest else n_pages) >= 8:
+            continue
         answer = world.ask(row, "admin") if "csv" in row.path or (is_rest and "format" not in row.path) else None
         if answer is not None and answer.status_code == 200 and is_rest and "csv" not in row.path:
             more = replace(row, path=f"{row.path}{'&' if '?' in row.path else '?'}format=csv")

@@ -234,7 +234,7 @@ def session_cookies(user: User) -> dict[str, str]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("who", ["admin", "nobody", pytest.param("pia", marks=pytest.mark.deep)])
+@pytest.mark.parametrize("who", ["admin", *(pytest.param(who, marks=pytest.mark.deep) for who in ("nobody", "pia"))])
 def test_generated_requests_get_answers_as_described(
     computed: Site, change_set: ChangeSet, schema: Any, who: str
 ) -> None:

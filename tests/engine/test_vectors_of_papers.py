@@ -138,7 +138,13 @@ def test_vectors_compare_as_if_padded_with_the_balance(paper: dict[str, Any]) ->
         assert codecs.compare(b, a, r) == -example["result"]
 
 
-@pytest.mark.parametrize("name", [operator.name for operator in operators.all_operators()])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in ("absolute", "relative", "slurm") else pytest.mark.deep)
+        for name in (operator.name for operator in operators.all_operators())
+    ],
+)
 def test_unused_share_settles_where_the_operator_declares(paper: dict[str, Any], name: str) -> None:
     """Serve the entry ahead, one job at a time; usage settles at the virtual targets, or splits equally."""
     apply = operators.get_operator(name)

@@ -72,7 +72,7 @@ def test_slurm_ranks_are_those_of_the_slow_twin(kind: str, seed: int, ties: str)
 
 
 @pytest.mark.parametrize("kind", AMOUNTS)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.deep)])
 def test_flux_ranks_are_those_of_the_slow_twin(kind: str, seed: int) -> None:
     case = grown(seed, AMOUNTS[kind], [1, 2, 3, 0] if seed % 2 else [1, 1, 2])
     nodes, twin = solve(case)["nodes"], oracles_fair_tree.flux(case)

@@ -163,9 +163,11 @@ def _frozen(stack: Stack) -> list[int]:
     return found
 
 
-PLACES = ["usage.ingest.after_replacing:kill", "usage.ingest.before_commit:kill:3", "usage.import.after_ingest:kill"]
+PLACES = ["usage.ingest.before_commit:kill:3"]
 # At these tests/usage/test_imports.py kills a process, without the whole stack.
 DEEP_PLACES = [
+    "usage.ingest.after_replacing:kill",
+    "usage.import.after_ingest:kill",
     "usage.ingest.after_keys:kill:2",
     "usage.ingest.after_copy:kill:2",
     "usage.ingest.after_buckets:kill:2",
@@ -191,6 +193,7 @@ def test_a_worker_killed_anywhere_is_replaced_and_the_import_ends_exactly(stack:
     assert _totals(stack, slug) == _expected(0, N_RECORDS, corrected=N_CORRECTED)
 
 
+@pytest.mark.deep
 def test_a_killed_database_comes_back_and_the_import_goes_on(stack: Stack, log: Path) -> None:
     _arm(stack, "usage.ingest.after_copy:stop:2")
     [(run_id, _)] = _ask(stack, ("database", log))
@@ -238,6 +241,7 @@ def test_a_lost_broker_delays_and_loses_nothing(stack: Stack, log: Path) -> None
     assert _totals(stack, "broker") == _expected(0, N_RECORDS, corrected=N_CORRECTED)
 
 
+@pytest.mark.deep
 def test_overlapping_files_by_several_workers_count_each_record_once(stack: Stack) -> None:
     third = N_RECORDS // 3
     parts = [(0, 2 * third), (third, N_RECORDS), (0, N_RECORDS)]
@@ -252,6 +256,7 @@ def test_overlapping_files_by_several_workers_count_each_record_once(stack: Stac
     assert _totals(stack, "overlapping") == _totals(stack, "beside") == _expected(0, N_RECORDS)
 
 
+@pytest.mark.deep
 def test_an_undo_killed_in_the_middle_leaves_nothing_of_the_import(stack: Stack, log: Path) -> None:
     [(run_id, import_id)] = _ask(stack, ("undone", log))
     _succeeds(stack, run_id)
@@ -268,6 +273,7 @@ print("run", undo_import(import_id={import_id}, at=now(), actor=COMMAND).undone_
     assert _totals(stack, "undone") == Totals(0, 0, 0, 0.0, 0.0)
 
 
+@pytest.mark.deep
 def test_after_all_that_every_bucket_is_the_sum_of_its_records(stack: Stack) -> None:
     """Millions of records by now: each is added up once more."""
     assert "every bucket is the sum of its records" in stack.manage("check_usage", patience_s=600)

@@ -82,7 +82,15 @@ def test_a_first_start_makes_what_is_needed_and_the_next_one_finds_it(first_star
 
 
 @pytest.mark.parametrize(
-    "role", ["postgres", "postgres backend", "postgres child", "web", "web child", "worker", "beat"]
+    "role",
+    [
+        "postgres",
+        "worker",
+        *(
+            pytest.param(role, marks=pytest.mark.deep)
+            for role in ("postgres backend", "postgres child", "web", "web child", "beat")
+        ),
+    ],
 )
 def test_any_killed_process_heals_by_itself(running: Stack, role: str) -> None:
     eventually(lambda: running.is_whole() and bool(running.roles()[role]), f"there is a {role} and all else")
@@ -125,6 +133,7 @@ def test_a_second_instance_in_the_same_directory_is_refused(running: Stack) -> N
     running.assert_works()
 
 
+@pytest.mark.deep
 def test_a_taken_port_is_refused_by_number(running: Stack, stack: Stack) -> None:
     stack.port = running.port
     assert stack.launch().wait(60) == 1
@@ -132,6 +141,7 @@ def test_a_taken_port_is_refused_by_number(running: Stack, stack: Stack) -> None
     assert stack.pids() == []
 
 
+@pytest.mark.deep
 def test_a_command_borrows_the_running_database_and_returns_its_status(running: Stack) -> None:
     with running.connect() as session:
         row = session.execute("SELECT pg_postmaster_start_time()::text").fetchone()
@@ -184,6 +194,7 @@ def test_nothing_is_left_behind_and_the_next_start_finds_the_data(running: Stack
     assert (running.var / "sign-ins").read_text() == sign_ins
 
 
+@pytest.mark.deep
 def test_a_supervisor_killed_while_it_starts_leaves_nothing_behind(stack: Stack) -> None:
     shutil.rmtree(stack.var / "pg")
     stack.launch()

@@ -192,7 +192,11 @@ def _in_force() -> tuple[bytes, int]:
     return bytes(revision.tree), revision.number
 
 
-@pytest.mark.parametrize("name", BAD)
+REFUSED_ALIKE = [name for name, bad in BAD.items() if bad.code == "bad_document"]
+DEEP = {*REFUSED_ALIKE} - {*REFUSED_ALIKE[::3]}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.deep if name in DEEP else ()) for name in BAD])
 def test_a_bad_document_is_refused_as_a_whole_and_the_last_good_one_stays(
     name: str, second: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:

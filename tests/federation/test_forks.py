@@ -248,7 +248,7 @@ _STEPS = st.lists(_CHANGES | _LOOKS | _LOOKS | _RESTORES | _DEEDS, min_size=4, m
 
 @pytest.mark.usefixtures("small_documents")
 @pytest.mark.timeout(600)
-@examples(25, suppress=[HealthCheck.function_scoped_fixture], fixed=12)
+@examples(25, suppress=[HealthCheck.function_scoped_fixture], fixed=5)
 @given(steps=_STEPS)
 def test_whatever_happens_a_reader_has_what_the_feed_has_or_says_that_its_line_is_another_one(
     site: RestoredSite, steps: list[Any]

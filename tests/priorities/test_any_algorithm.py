@@ -35,6 +35,11 @@ ALGORITHMS: list[dict[str, Any]] = [
     {"name": "slurm-classic", "damping_factor": 3},
 ]
 IDS = ["-".join(map(str, one.values())) for one in ALGORITHMS]
+QUICK = ("aequus", "flux", "slurm-fair-tree")  # of those that walk, count levels and compare vectors, one each
+EACH = [
+    pytest.param(one, id=name, marks=() if name in QUICK else pytest.mark.deep)
+    for one, name in zip(ALGORITHMS, IDS, strict=True)
+]
 USED = [("alice", "physics", 40), ("bob", "physics", 15), ("carol", "biology", 45), ("dan", "biology", 0.5)]
 
 
@@ -75,7 +80,7 @@ def served_now() -> ServedSnapshot:
     return store.newest("grid")
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=IDS)
+@pytest.mark.parametrize("algorithm", EACH)
 def test_every_answer_is_json_and_keys_sort_as_ranks(make: Callable[..., Site], algorithm: dict[str, Any]) -> None:
     make(algorithm)
     snapshot = served_now()
@@ -94,7 +99,7 @@ def test_every_answer_is_json_and_keys_sort_as_ranks(make: Callable[..., Site], 
     assert {len(line["key"]) for line in lines} == {len(lines[0]["key"])}
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=IDS)
+@pytest.mark.parametrize("algorithm", EACH)
 def test_a_newcomer_has_the_rank_and_factor_of_a_member_who_joins(
     make: Callable[..., Site], algorithm: dict[str, Any]
 ) -> None:
@@ -156,7 +161,7 @@ def test_who_is_no_user_gets_the_fallback_factor_and_is_told_why(make: Callable[
         assert found["sentence"].endswith(found["sentences"][-1]["text"])
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=IDS)
+@pytest.mark.parametrize("algorithm", EACH)
 def test_the_walk_names_a_level_and_carries_the_algorithms_own_numbers(
     make: Callable[..., Site], algorithm: dict[str, Any]
 ) -> None:
@@ -175,7 +180,7 @@ def test_the_walk_names_a_level_and_carries_the_algorithms_own_numbers(
 
 
 @pytest.mark.parametrize("scope", ["", "global"])
-@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=IDS)
+@pytest.mark.parametrize("algorithm", EACH)
 def test_the_totals_of_a_snapshot_give_its_priorities_back_to_the_last_bit(
     make: Callable[..., Site], algorithm: dict[str, Any], scope: str
 ) -> None:
@@ -195,7 +200,7 @@ def test_the_totals_of_a_snapshot_give_its_priorities_back_to_the_last_bit(
         assert np.array_equal(column.values, snapshot.values.columns[name].values), name
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=IDS)
+@pytest.mark.parametrize("algorithm", EACH)
 def test_a_preview_of_shares_says_what_the_recompute_then_does(
     make: Callable[..., Site], as_eva: Actor, algorithm: dict[str, Any]
 ) -> None:
@@ -211,7 +216,7 @@ def test_a_preview_of_shares_says_what_the_recompute_then_does(
         assert row.rank_after == int(snapshot.values.rank[at])
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS[1:], ids=IDS[1:])
+@pytest.mark.parametrize("algorithm", EACH[1:])
 def test_a_draft_of_settings_says_who_would_move(
     make: Callable[..., Site], as_eva: Actor, algorithm: dict[str, Any]
 ) -> None:

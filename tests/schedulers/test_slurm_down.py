@@ -34,6 +34,7 @@ def collect(source: Source, command: str) -> Run:
     return work_run_now(ask_for(source, at=now()).pk)
 
 
+@pytest.mark.deep
 def test_a_controller_that_is_down_makes_no_job_vanish_and_is_asked_again(slurm: SlurmSite, source: Source) -> None:
     slurm.load(TREE)
     assert collect(source, "squeue --json").state == "succeeded"  # nothing waits yet

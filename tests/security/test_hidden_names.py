@@ -64,7 +64,7 @@ def answer(do: Any, name: str) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("by", ["cleo", "lea"])
+@pytest.mark.parametrize("by", ["cleo", pytest.param("lea", marks=pytest.mark.deep)])
 @pytest.mark.parametrize("at_once", [False, True])
 def test_a_taken_name_is_answered_like_a_free_one(people: dict[str, Actor], way: str, by: str, at_once: bool) -> None:
     def attempt(name: str) -> str:

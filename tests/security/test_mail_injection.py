@@ -82,7 +82,11 @@ def assert_one_plain_message(sink: Sink) -> None:
     assert not parsed.is_multipart()
 
 
-@pytest.mark.parametrize("payload", PAYLOADS, ids=lambda text: ascii(text)[:40])
+@pytest.mark.parametrize(
+    "payload",
+    [pytest.param(text, marks=() if n in (1, 3, 8) else pytest.mark.deep) for n, text in enumerate(PAYLOADS)],
+    ids=lambda text: ascii(text)[:40],
+)
 def test_what_somebody_named_is_no_header_and_no_message_of_its_own(
     computed_site: Site, sink: Sink, settings: Any, payload: str
 ) -> None:
@@ -102,10 +106,10 @@ def test_what_somebody_named_is_no_header_and_no_message_of_its_own(
     [
         f"admin@example.org\r\nRCPT TO:<{EVIL}>",
         f"admin@example.org, {EVIL}",
-        f"admin@example.org> <{EVIL}",
-        f"admin@example.org\nBcc: {EVIL}",
-        f'"{EVIL}"@[127.0.0.1]\r\n',
-        "admin@example.org\u2028",
+        pytest.param(f"admin@example.org> <{EVIL}", marks=pytest.mark.deep),
+        pytest.param(f"admin@example.org\nBcc: {EVIL}", marks=pytest.mark.deep),
+        pytest.param(f'"{EVIL}"@[127.0.0.1]\r\n', marks=pytest.mark.deep),
+        pytest.param("admin@example.org\u2028", marks=pytest.mark.deep),
     ],
     ids=ascii,
 )

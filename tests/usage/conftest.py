@@ -11,6 +11,7 @@ from django.db import connection
 
 from apps.accounts.actor import COMMAND
 from apps.usage.models import Source
+from apps.usage.parsers import lines, xml_records
 from apps.usage.services import make_source
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -19,6 +20,16 @@ AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 @pytest.fixture
 def source() -> Source:
     return make_source(slug="cluster", name="The cluster", at=AT, actor=COMMAND)
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files come in pieces of 64 KiB of lines, or of 50 records of XML."""
+    block_bytes = 64 * 1024
+    for name in ("_READ", "_BLOCK"):
+        monkeypatch.setattr(lines, name, block_bytes)
+    monkeypatch.setitem(lines.read_blocks.__kwdefaults__, "block_bytes", block_bytes)
+    monkeypatch.setattr(xml_records, "_PIECE_RECORDS", 50)
 
 
 @pytest.fixture

@@ -204,8 +204,8 @@ def test_a_listing_beside_accounting_has_the_last_word_on_what_runs(
         ("sys.stdout.write('what\\nis\\nthis\\n')\n", "format isn't recognised"),
         ("while True: sys.stdout.write('x' * 65536)\n", "over 1 MB"),
         ("time.sleep(1000)\n", "didn't end in its time"),
-        ("os.close(1); os.close(2); time.sleep(1000)\n", "didn't end in its time"),
-        ("while True: sys.stderr.write('x' * 65536)\n", "didn't end in its time"),
+        pytest.param("os.close(1); os.close(2); time.sleep(1000)\n", "didn't end in its time", marks=pytest.mark.deep),
+        pytest.param("while True: sys.stderr.write('x' * 65536)\n", "didn't end in its time", marks=pytest.mark.deep),
     ],
 )
 def test_a_program_that_fails_hangs_or_floods_is_stopped_and_what_was_stored_stays(

@@ -267,13 +267,18 @@ def test_a_worker_that_lost_its_lease_commits_no_piece() -> None:
 @pytest.mark.parametrize(
     "place",
     [
-        "ingest.after_keys:kill:2",
         "ingest.after_copy:kill:2",
-        "ingest.after_buckets:kill:1",
-        "ingest.before_commit:kill:3",
         "import.after_commit:kill:1",
-        "import.after_commit:kill:3",
-        "import.before_finish:kill",
+        *(
+            pytest.param(place, marks=pytest.mark.deep)
+            for place in (
+                "ingest.after_keys:kill:2",
+                "ingest.after_buckets:kill:1",
+                "ingest.before_commit:kill:3",
+                "import.after_commit:kill:3",
+                "import.before_finish:kill",
+            )
+        ),
     ],
 )
 def test_a_worker_killed_anywhere_leaves_an_import_that_ends_exactly(

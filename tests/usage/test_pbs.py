@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from apps.usage.parsers.pbs import MOST_WAITING, Pbs
+from apps.usage.parsers import pbs
+from apps.usage.parsers.pbs import Pbs
 from apps.usage.parsers.registry import format_of
 from tests.usage.reading import STOCKHOLM, only, read
 
@@ -90,14 +91,16 @@ def test_a_job_that_leaves_the_queue_unrun_is_withdrawn(event: str) -> None:
     assert ran.notes == {"deletions_without_queued_job": 1}
 
 
-def test_deletions_are_told_across_pieces_and_memory_stays_bounded() -> None:
-    queued = "".join(line("Q", f"{n}.pbs", comment="x" * 200) for n in range(20_000))
-    whole = read(PBS, queued + "01/01/2026 02:01:00;D;19999.pbs;\n01/01/2026 02:01:00;D;5.pbs;\n")
+@pytest.mark.usefixtures("small_pieces")
+def test_deletions_are_told_across_pieces_and_memory_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pbs, "MOST_WAITING", 50)
+    queued = "".join(line("Q", f"{n}.pbs", comment="x" * 200) for n in range(400))
+    whole = read(PBS, queued + "01/01/2026 02:01:00;D;399.pbs;\n01/01/2026 02:01:00;D;5.pbs;\n")
     assert whole.notes == {"deletions_without_queued_job": 1}
     assert whole.jobs[-1].state == "withdrawn"
     waiting = whole.pieces[0].resume["reader"]["waiting"]
-    assert len(waiting) == MOST_WAITING
-    resumed = read(PBS, queued + "01/01/2026 02:01:00;D;19999.pbs;\n", resume=whole.pieces[0].resume)
+    assert len(waiting) == 50
+    resumed = read(PBS, queued + "01/01/2026 02:01:00;D;399.pbs;\n", resume=whole.pieces[0].resume)
     assert resumed.jobs[-1].state == "withdrawn"
 
 

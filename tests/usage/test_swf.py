@@ -184,8 +184,9 @@ def test_a_long_line_is_refused_wherever_blocks_end() -> None:
     assert [(one.line, one.code) for one in rejections] == [(4, "line_too_long")]
 
 
+@pytest.mark.usefixtures("small_pieces")
 def test_reading_goes_on_behind_any_piece() -> None:
-    text = HEADER + "".join(job(n) for n in range(60_000)) + "1 2\n" + "".join(job(n) for n in range(60_000, 90_000))
+    text = HEADER + "".join(job(n) for n in range(2_000)) + "1 2\n" + "".join(job(n) for n in range(2_000, 3_000))
     stream: BinaryIO = io.BytesIO(text.encode())
     pieces = list(Swf().parse(stream, READING))
     assert len(pieces) > 1

@@ -24,7 +24,7 @@ IDS = (
     "imbalanced-global-predictive",
     "idle-U-B12",
 )
-LONGEST = "converge-historical"  # twenty times as long as the others
+LONGEST = "converge-historical"  # twenty times as long as the others, which also have usage of the past
 OPERATORS = ("absolute", "relative", "relative-2", "sigmoid", "sigmoid-2", "slurm", "combined")
 TARGETS = {
     "VO-A": 30,
@@ -73,7 +73,9 @@ def assert_shares(result: dict[str, Any], hour: float, expected: Mapping[str, fl
     assert off == {}, f"{result['id']}, seed {result['seed']}, hour {hour}: beyond {tolerance} points"
 
 
-@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.deep if name == LONGEST else ()) for name in IDS]
+)
 def test_every_scenario_is_within_its_tolerance(name: str, results: Results, vectors: dict[str, Any]) -> None:
     expected = next(scenario for scenario in vectors["scenarios"] if scenario["id"] == name)
     for result in results(name):
