@@ -17,7 +17,7 @@ from apps.core.outbound import Limits, Unreachable, fetch
 from tests.outbound_servers import OK, Serve, answering, redirect, request_of
 
 
-@pytest.mark.parametrize("most", [0, 3, 1000])
+@pytest.mark.parametrize("most", [0, 3, pytest.param(1000, marks=pytest.mark.deep)])
 def test_a_chain_of_a_thousand_redirects_ends_where_the_limit_says(most: int, serve: Serve) -> None:
     n_asked = 0
 

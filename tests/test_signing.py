@@ -200,6 +200,7 @@ def test_a_key_never_prints_itself() -> None:
     assert SigningKey.generate() != SigningKey.generate()
 
 
+@pytest.mark.deep
 def test_a_hundred_thousand_entries_are_written_and_read_again() -> None:
     document = {"entries": [[f"{n:032x}", n // 10, f"user{n}", "user", n / 7] for n in range(100_000)]}
     assert read_canonical(canonical(document), "line 1") == document

@@ -58,7 +58,7 @@ def _recomputed(site: Site, days: int, path: str) -> tuple[float, Any]:
 
 
 @pytest.mark.parametrize("window", [FADING, STEPS], ids=["exponential", "steps"])
-@pytest.mark.parametrize("algorithm", RATIO)
+@pytest.mark.parametrize("algorithm", [RATIO[0], pytest.param(RATIO[1], marks=pytest.mark.deep)])
 def test_the_factor_of_a_day_to_come_is_what_a_recompute_of_that_day_gives(
     make_site: Any, algorithm: str, window: dict[str, Any]
 ) -> None:

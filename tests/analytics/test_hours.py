@@ -69,7 +69,9 @@ def grown(make_site: Callable[..., Site]) -> Site:
     return grown_with(make_site, WINDOW)
 
 
-@pytest.mark.parametrize("settings", [WINDOW, ENDLESS, LINEAR, NO_AGING])
+@pytest.mark.parametrize(
+    "settings", [*(pytest.param(each, marks=pytest.mark.deep) for each in (WINDOW, ENDLESS)), LINEAR, NO_AGING]
+)
 def test_each_hour_is_what_a_recompute_as_of_its_end_divides(
     make_site: Callable[..., Site], settings: dict[str, Any]
 ) -> None:
@@ -87,7 +89,9 @@ def test_each_hour_is_what_a_recompute_as_of_its_end_divides(
     np.testing.assert_allclose(found.used[:, 132:156].sum(axis=1), daily.used[:, 0], rtol=1e-12)
 
 
-@pytest.mark.parametrize("settings", [WINDOW, ENDLESS, LINEAR])
+@pytest.mark.parametrize(
+    "settings", [WINDOW, *(pytest.param(each, marks=pytest.mark.deep) for each in (ENDLESS, LINEAR))]
+)
 def test_only_the_hour_that_ended_is_added_and_the_numbers_are_those_of_a_whole_build(
     make_site: Callable[..., Site], settings: dict[str, Any]
 ) -> None:

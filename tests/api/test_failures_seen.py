@@ -64,7 +64,13 @@ def recompute_that(monkeypatch: pytest.MonkeyPatch, site: Site, *, fails: bool, 
     return run
 
 
-@pytest.mark.parametrize("is_replaced", [False, True], ids=["failed", "cancelled for a newer one"])
+@pytest.mark.parametrize(
+    "is_replaced",
+    [
+        pytest.param(False, id="failed"),
+        pytest.param(True, id="cancelled for a newer one", marks=pytest.mark.deep),
+    ],
+)
 @pytest.mark.django_db(transaction=True)
 def test_a_failed_recompute(
     computed: Site, monkeypatch: pytest.MonkeyPatch, clock_at: Callable[[Any], None], is_replaced: bool

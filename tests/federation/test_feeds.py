@@ -271,7 +271,9 @@ def small_documents(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_documents")
-@pytest.mark.parametrize("looked_at", [1, 4, 1000])
+@pytest.mark.parametrize(
+    "looked_at", [pytest.param(1, marks=pytest.mark.deep), 4, pytest.param(1000, marks=pytest.mark.deep)]
+)
 def test_much_is_told_in_several_documents(teller: Teller, monkeypatch: pytest.MonkeyPatch, looked_at: int) -> None:
     """However many hours are looked at while a reader waits, and with a change between two of the documents."""
     monkeypatch.setattr(feed_content, "MOST_CHECKED", looked_at)

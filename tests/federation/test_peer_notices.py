@@ -46,8 +46,8 @@ def told(actor: Actor, kind: str, at: object = AT) -> list[str]:
 @pytest.mark.parametrize(
     ("action", "done"),
     [
-        ("keep", "Its last data stays active."),
-        ("freeze", "It is frozen until you unfreeze it."),
+        pytest.param("keep", "Its last data stays active.", marks=pytest.mark.deep),
+        pytest.param("freeze", "It is frozen until you unfreeze it.", marks=pytest.mark.deep),
         ("local", "Until contact returns, only local usage counts there."),
     ],
 )

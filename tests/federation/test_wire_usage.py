@@ -361,6 +361,7 @@ def _large(n_hours: int, n_entries: int) -> UsageDocument:
     )
 
 
+@pytest.mark.deep
 def test_half_a_million_rows_are_written_and_read_in_about_two_seconds() -> None:
     """Processor time, which others on the machine don't lengthen much: measured 1.2 s, 16 s number by number."""
     document = _large(24, 20_833)

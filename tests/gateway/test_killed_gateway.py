@@ -35,7 +35,13 @@ def books() -> list[float]:
     return list(Received.objects.values_list("amount", flat=True))
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param(place, marks=() if place in ("after_booking", "after_commit") else pytest.mark.deep)
+        for place in PLACES
+    ],
+)
 def test_killed_anywhere_and_sent_again(computed_site: Site, place: str) -> None:
     store.poll()
     set_rules(rules=Rules(booked_at="submit"), received=None, **WHO)

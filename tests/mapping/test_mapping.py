@@ -102,6 +102,7 @@ def test_names_of_certificates_match_however_they_are_spelled(tree: TreeColumns)
         assert _paths(index, asked) == ["/biology/carol"]
 
 
+@pytest.mark.deep
 def test_a_hundred_thousand_accounts_and_two_hundred_rules_take_a_few_seconds(tree: TreeColumns) -> None:
     import time
 

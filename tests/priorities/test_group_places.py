@@ -88,7 +88,9 @@ def test_an_entry_without_members_that_nobody_declared_a_group_competes_like_a_l
     assert lines["/local"]["identities"] == [{"group": "local"}], "any user of that group"
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=str)
+@pytest.mark.parametrize(
+    "algorithm", [ALGORITHMS[0], *(pytest.param(each, marks=pytest.mark.deep) for each in ALGORITHMS[1:])], ids=str
+)
 @pytest.mark.parametrize("is_group", [False, True])
 def test_an_account_at_a_group_is_placed_by_the_group_s_padded_tuple(
     paper: Callable[[dict[str, Any]], Site], algorithm: dict[str, Any], is_group: bool

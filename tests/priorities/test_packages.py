@@ -232,10 +232,10 @@ def test_our_operators_keep_the_definition_that_packages_are_held_to() -> None:
     ("mood", "named"),
     [
         ("raises", "ZeroDivisionError"),
-        ("writes", "read-only"),
         ("nan", "factor"),
-        ("short", "rank"),
-        ("column", "x"),
+        pytest.param("writes", "read-only", marks=pytest.mark.deep),
+        pytest.param("short", "rank", marks=pytest.mark.deep),
+        pytest.param("column", "x", marks=pytest.mark.deep),
     ],
 )
 def test_a_recompute_that_a_package_spoils_keeps_the_last_priorities(

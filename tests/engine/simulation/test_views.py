@@ -35,7 +35,10 @@ def test_every_law_has_an_example() -> None:
 
 @pytest.mark.usefixtures("always_compiled")
 @pytest.mark.parametrize("aging", sorted(AGINGS))
-@pytest.mark.parametrize("approach", ["historical", "active", "predictive"])
+@pytest.mark.parametrize(
+    "approach",
+    [pytest.param("historical", marks=pytest.mark.deep), pytest.param("active", marks=pytest.mark.deep), "predictive"],
+)
 def test_every_law_can_age_every_view(aging: str, approach: str, small: dict[str, Any]) -> None:
     small["usage"] = {"local": approach, "global": approach, "window": {"aging": aging} | WINDOWS[aging]}
     result = simulate(small)
