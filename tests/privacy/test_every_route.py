@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from datetime import timedelta
+from itertools import islice
 from typing import Any
 
 import pytest
