@@ -82,6 +82,7 @@ def test_days_are_read_with_arrow_keys_and_with_the_pointer(made: HandMade, visi
     expect(panel.locator("svg.panel-chart")).to_be_hidden()
 
 
+@pytest.mark.deep
 def test_further_panels_follow_while_one_scrolls_and_keep_the_focus(
     made: HandMade, wide_grid: Grid, visit: Open
 ) -> None:

@@ -101,7 +101,7 @@ def test_policies_are_tried_without_scripts(grid: Grid, visit: Open) -> None:
     assert window.overflow() <= 0
 
 
-@pytest.mark.parametrize("scripts", [True, False])
+@pytest.mark.parametrize("scripts", [True, pytest.param(False, marks=pytest.mark.deep)])
 def test_a_case_is_answered_with_and_without_scripts(grid: Grid, visit: Open, scripts: bool) -> None:
     window = visit(scripts=scripts)
     window.sign_in("alice")

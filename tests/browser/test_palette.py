@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Page, TimeoutError, expect
 
 from tests.browser.conftest import NARROW, Open
@@ -84,6 +85,7 @@ def test_search_and_questions_by_keys_alone(grid: Grid, visit: Open) -> None:
     expect(page.locator("#filter")).to_have_value("g/?e")
 
 
+@pytest.mark.deep
 def test_a_narrow_window_searches_on_the_whole_screen(grid: Grid, visit: Open) -> None:
     window = visit(width=NARROW, theme="dark")
     window.sign_in()

@@ -50,6 +50,7 @@ def choose(page: Page, log: Path) -> None:
     page.fill("#id_new_source", "Abisko log")
 
 
+@pytest.mark.deep
 def test_a_dry_run_is_read_confirmed_and_imported_while_the_page_follows(grid: Grid, visit: Open, log: Path) -> None:
     window = visit(is_kept=False)
     window.sign_in("admin")

@@ -106,7 +106,7 @@ def story_pages(username: str) -> list[str]:
     return pages
 
 
-@pytest.mark.parametrize("username", ["admin", "maria", "kimberg"])
+@pytest.mark.parametrize("username", ["admin", pytest.param("maria", marks=pytest.mark.deep), "kimberg"])
 def test_no_page_is_empty(sample_grid: None, username: str) -> None:
     store.poll()
     client = Client()
