@@ -17,7 +17,9 @@ from tests.browser.conftest import Open, Visit
 from tests.browser.hands import HANDS, Hand
 from tests.dashboard.grid import SLUG, Grid
 
-pytestmark = pytest.mark.deep  # `make test` goes the parts of these ways: test_editor.py, test_journey.py, test_review.py
+pytestmark = (
+    pytest.mark.deep
+)  # `make test` goes the parts of these ways: test_editor.py, test_journey.py, test_review.py
 # mouse and keyboard with scripts; without them both come down to the same forms and links
 WAYS = pytest.mark.parametrize(
     ("hand", "scripts"), [("mouse", True), ("keys", True), ("mouse", False), ("keys", False)]

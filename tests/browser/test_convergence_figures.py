@@ -144,6 +144,7 @@ def test_a_ninth_pick_asks_and_a_link_answers(made: HandMade, grid: Grid, visit:
     window.complaints.clear()  # the console reports the refusal
 
 
+@pytest.mark.deep
 def test_zoom_by_drag_wheel_keys_and_slider(made: HandMade, visit: Open) -> None:
     _window, page = opened(visit, "?days=90")
     whole = range_of(page)

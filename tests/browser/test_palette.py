@@ -30,6 +30,7 @@ def press_in_turn(page: Page, first: str, second: str, address: re.Pattern[str])
     raise AssertionError(f"{first} {second} leads to {page.url}")
 
 
+@pytest.mark.deep
 def test_search_and_questions_by_keys_alone(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
@@ -85,7 +86,6 @@ def test_search_and_questions_by_keys_alone(grid: Grid, visit: Open) -> None:
     expect(page.locator("#filter")).to_have_value("g/?e")
 
 
-@pytest.mark.deep
 def test_a_narrow_window_searches_on_the_whole_screen(grid: Grid, visit: Open) -> None:
     window = visit(width=NARROW, theme="dark")
     window.sign_in()

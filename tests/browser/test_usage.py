@@ -165,6 +165,7 @@ def running(done: int) -> Import:
     return found
 
 
+@pytest.mark.deep
 def test_progress_moves_is_announced_by_quarters_and_keeps_the_focus(grid: Grid, visit: Open, log: Path) -> None:
     window = visit(is_kept=False)
     window.sign_in("admin")

@@ -12,7 +12,9 @@ from selectolax.lexbor import LexborNode
 from tests.dashboard.page import Page, text_of
 
 FIELDS = "input:not([type=hidden], [type=submit], [type=button], [type=image], [hidden]), select, textarea"
-CONTROLS = "a[href], button:not([data-on]), summary"  # a script names those of `data-on` by their state
+# A script names those of `data-on` by their state.
+CONTROLS = "a[href], button:not([data-on], [aria-hidden=true]), summary"
+NOT_SHOWN = "dialog:not([open])"  # filled when it opens
 NAMED = ("aria-label", "aria-labelledby", "title")
 REFERRING = ("aria-labelledby", "aria-describedby", "for")
 
@@ -22,6 +24,8 @@ def findings(html: str) -> list[str]:
     for node in page.all("template"):
         node.decompose()
     ids = Counter(page.values("id"))
+    for node in page.all(NOT_SHOWN):
+        node.decompose()
     found = [f"{len(page.all('h1'))} headings of the page"] if len(page.all("h1")) != 1 else []
     found += [f"id of two elements: {each}" for each, count in ids.items() if count > 1]
     found += [f"without a name: {_shown(node)}" for node in page.all(CONTROLS) if not _says(node)]
