@@ -10,11 +10,9 @@ import pytest
 from django.test import Client
 
 from apps.accounts.models import AuditEvent, User
-from apps.notices.evaluation import evaluate
 from apps.notices.models import Mark, Notice, Preference, Rule, Webhook
-from apps.policies.models import Grant
-from apps.usage.models import Source
-from tests.api.conftest import _fresh_process, computed, site  # noqa: F401 - fixtures
+from apps.priorities.serving import store
+from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
 from tests.api.small_site import Site
 from tests.dashboard.page import Page, read, text_of
 from tests.dashboard.test_federation_pages import codes_of
@@ -31,12 +29,10 @@ def signed_in(user: User) -> Client:
 
 
 @pytest.fixture
-def told(computed: Site) -> Site:  # noqa: F811
+def told(told_site: Site) -> Site:
     """A late source, and a role of pia that ends in twenty days."""
-    Source.objects.update(expected_every_s=3600, last_received_at=AT - timedelta(hours=9))
-    Grant.objects.filter(user=computed.pia).update(expires_at=AT + 20 * DAY)
-    evaluate(at=AT)
-    return computed
+    store.poll()
+    return told_site
 
 
 @pytest.fixture
