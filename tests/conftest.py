@@ -232,7 +232,7 @@ def world_of_test(
             with pytest.MonkeyPatch.context() as patch:
                 patch.setenv("FAIRSHARE_CLOCK", worlds.AT.isoformat())
                 worlds.forget_process()  # of the last test, and afterwards of the making
-                world = databases.world(named, worlds.MAKERS[named])
+                world = databases.world(named, worlds.MAKERS[named], is_shared=named in worlds.SHARED)
             worlds.forget_process()
         else:
             world = World(databases.empty, None)

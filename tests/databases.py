@@ -25,6 +25,7 @@ from psycopg import sql
 from apps.cli.stack.paths import REPOSITORY
 from apps.cli.stack.postgres import find_binaries
 from tests.database_reset import Baseline, may_reset
+from tests.shared_setup import set_up_once
 
 _IDS_OF_A_WORLD = 1_000_000
 _IDS_OF_A_COPY = 10_000
@@ -48,7 +49,8 @@ class Databases:
     """Named `test_fairshare[_gw0][_world]`; `settings` is Django's dict of the default connection."""
 
     def __init__(self, settings: dict[str, Any], *, suffix: str, schemas: Path) -> None:
-        self.empty = "_".join(filter(None, ["test", str(settings["NAME"]), suffix]))
+        self._name = str(settings["NAME"])
+        self.empty = "_".join(filter(None, ["test", self._name, suffix]))
         self.settings = settings
         self._maintenance = {**settings, "NAME": "postgres"}
         self._schemas = schemas
@@ -71,14 +73,19 @@ class Databases:
         with self._connect(self.settings) as connection:
             connection.execute(schema.read_text(encoding="utf-8"))
 
-    def world(self, name: str, make: Callable[[], Any]) -> World:
-        """The world of this name, made and committed at its first use; the process is left connected to it."""
+    def world(self, name: str, make: Callable[[], Any], *, is_shared: bool = False) -> World:
+        """The world of this name, made and committed at its first use; the process is left connected to it.
+
+        is_shared: made once a run, and copied by the other processes, which get nothing of what `make` returns.
+        """
         if name not in self._worlds:
             database = f"{self.empty}_{name}"
-            self._create(database, template=self.empty)
-            self._renumber(database, (crc32(name.encode()) % 1_000 + 1) * _IDS_OF_A_WORLD)
-            self.use(database)
-            self._worlds[name] = World(database, make())
+            if is_shared:
+                shared = set_up_once(f"world-{name}", lambda _folder: self._make_shared(name, make))
+                self._create(database, template=shared["database"])
+                self._worlds[name] = World(database, None)
+            else:
+                self._worlds[name] = World(database, self._make(database, name, make))
         found = self._worlds[name]
         self.use(found.database)
         return found
@@ -131,6 +138,18 @@ class Databases:
         if self.settings["NAME"] != database:
             connections.close_all()
             self.settings["NAME"] = database
+
+    def _make(self, database: str, name: str, make: Callable[[], Any]) -> Any:
+        self._create(database, template=self.empty)
+        self._renumber(database, (crc32(name.encode()) % 1_000 + 1) * _IDS_OF_A_WORLD)
+        self.use(database)
+        return make()
+
+    def _make_shared(self, name: str, make: Callable[[], Any]) -> dict[str, str]:
+        database = f"test_{self._name}_shared_{name}"
+        self._make(database, name, make)
+        self.use(self.empty)  # a template may have no connections
+        return {"database": database}
 
     # --- How ----------------------------------------------------------------------------------------------------------
     def _create(self, database: str, *, template: str = "template1") -> None:

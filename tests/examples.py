@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from typing import Any
 from uuid import UUID
 
+import pytest
 from hypothesis import HealthCheck, core, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
@@ -62,6 +64,16 @@ def examples(
         deadline=None,
     )
     return asked if steps is None else settings(asked, stateful_step_count=steps)
+
+
+def first(count: int, cases: Iterable[Any]) -> list[Any]:
+    """Cases of one rule: so many in `make test`, the others in `make test-all` too."""
+    return [case if number < count else _deep(case) for number, case in enumerate(cases)]
+
+
+def _deep(case: Any) -> Any:
+    values = case.values if hasattr(case, "marks") else case if isinstance(case, tuple) else (case,)
+    return pytest.param(*values, id=getattr(case, "id", None), marks=[*getattr(case, "marks", ()), pytest.mark.deep])
 
 
 def new_uid() -> UUID:

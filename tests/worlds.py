@@ -1,4 +1,6 @@
-"""Worlds that many tests begin with: each is made once a process, by the function of its name, at the instant AT.
+"""Worlds that many tests begin with: each is made at the instant AT by the function of its name.
+
+It is made once a process, a shared one once a run.
 
 A fixture of the same name (tests/conftest.py) gives a test what the function returned, in the world's database.
 """
@@ -20,6 +22,7 @@ from apps.accounts.token_cache import tokens
 from apps.cli.sample.jobs import work_at
 from apps.cli.sample.loading import load_sample
 from apps.notices.evaluation import evaluate
+from apps.policies.models import Policy
 from apps.priorities.serving import store
 from apps.runs.models import Run
 from tests.api.small_site import AT, Site, build_site
@@ -30,20 +33,26 @@ from tests.federation.feed_site import Teller, make_told_of
 from tests.federation.grid_site import make_grid_site
 from tests.federation.other_side import OtherSide
 from tests.federation.restored_site import make_restored
+from tests.notices.hall import make_hall
+from tests.notices.told_site import make_told
 from tests.priority_site import Site as PrioritySite
 from tests.priority_site import make_month_of_days, make_two_projects
 from tests.privacy.known_site import build_known_world
 from tests.rights_world import ISSUER, World
 
-__all__ = ["AT", "MAKERS", "forget_process", "named_by"]
+__all__ = ["AT", "MAKERS", "SHARED", "forget_process", "named_by"]
 
 MAKERS: dict[str, Callable[[], Any]] = {}
+SHARED: set[str] = set()
 _EXTENDED: dict[str, str] = {}
 
 
-def world(make: Callable[[], Any], *, extends: str = "") -> Callable[[], Any]:
+def world(make: Callable[[], Any], *, extends: str = "", is_shared: bool = False) -> Callable[[], Any]:
+    """is_shared: takes long, returns nothing and leaves nothing outside its database: made once a run."""
     MAKERS[make.__name__] = make
     _EXTENDED[make.__name__] = extends
+    if is_shared:
+        SHARED.add(make.__name__)
     return make
 
 
@@ -103,6 +112,18 @@ def computed_site() -> Site:
     made = build_site(AT)
     made.recompute()
     return made
+
+
+@partial(world, extends="computed_site")
+def told_site() -> Site:
+    """Two people are told something."""
+    return make_told()
+
+
+@world
+def hall() -> Policy:
+    """Two months of jobs of two groups, and their series."""
+    return make_hall()
 
 
 @world
@@ -226,7 +247,7 @@ def restored_feed() -> Teller:
     return make_restored()
 
 
-@world
+@partial(world, is_shared=True)
 def sample_grid() -> None:
     """What a first start makes, once its workers have done what was asked of them."""
     load_sample(at=AT)

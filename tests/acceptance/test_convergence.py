@@ -144,7 +144,8 @@ def _query(view: str, until: date) -> str:
     return f"view={view}&from={DAYS[0]}&to={until}"
 
 
-@pytest.mark.parametrize("view", ["decayed", pytest.param("raw", marks=pytest.mark.deep)])
+@pytest.mark.deep
+@pytest.mark.parametrize("view", ["decayed", "raw"])
 def test_everything_told_is_what_the_raw_records_say(raw: Raw, client: Client, view: str) -> None:
     said_by_day: set[str] = set()
     for until in ENDS:

@@ -39,6 +39,7 @@ def raw(traces_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Raw:
     return lcg_by_hand.put_in_place(traces_dir, monkeypatch)
 
 
+@pytest.mark.deep
 def test_series_and_figures_are_those_of_the_raw_records(raw: Raw) -> None:
     policy = Policy.objects.get(slug="lcg")
     (asked,) = runs.build_series_stale(at=clock.now())

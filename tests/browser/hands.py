@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import pytest
 from playwright.sync_api import Page, expect
 
 STOPS = (
@@ -67,7 +66,7 @@ class Keys:
 
 
 HANDS: dict[str, Hand] = {"mouse": Mouse(), "keys": Keys()}
-BY_HAND = ("mouse", pytest.param("keys", marks=pytest.mark.deep))
+BY_HAND = ("mouse", "keys")
 
 
 def tab_to(page: Page, selector: str) -> None:

@@ -45,6 +45,7 @@ def maria(grid: Grid) -> User:
     return maria
 
 
+@pytest.mark.deep
 def test_a_manager_gives_a_role_sees_why_it_holds_changes_and_ends_it(grid: Grid, maria: User, visit: Open) -> None:
     window = visit()
     window.sign_in("maria")

@@ -73,6 +73,7 @@ def test_a_last_day_is_chosen_from_the_month_and_published_without_scripts(grid:
     assert "/atlas" in page.inner_text(".agenda")
 
 
+@pytest.mark.deep
 def test_other_years_and_windows_are_looked_at_with_keys_alone_and_focus_stays(grid: Grid, visit: Open) -> None:
     promise(grid, "/atlas", 1000, starts_on=grid.at.date(), ends_on=grid.at.date() + timedelta(days=80))
     window = visit()
@@ -105,6 +106,7 @@ def test_months_are_turned_with_keys_alone_and_focus_stays(grid: Grid, visit: Op
     assert page.url.endswith("?month=2031-04")
 
 
+@pytest.mark.deep
 def test_an_entry_s_page_tells_its_core_hours(grid: Grid, visit: Open) -> None:
     promise(grid, "/atlas", 5000, starts_on=grid.at.date(), ends_on=grid.at.date())
     window = visit()

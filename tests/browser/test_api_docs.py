@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Open
 
 
+@pytest.mark.deep
 def test_the_description_is_drawn_and_opens_without_breaking_the_policy(transactional_db: Any, visit: Open) -> None:
     page = visit().go("/api/v1/docs")
     page.wait_for_selector("body[data-done]")

@@ -65,6 +65,7 @@ def log(grid: Grid) -> Grid:
     return grid
 
 
+@pytest.mark.deep
 def test_the_log_is_narrowed_and_opened_with_the_keyboard_and_the_focus_stays(log: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()

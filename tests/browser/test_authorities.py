@@ -17,11 +17,12 @@ from tests.browser.conftest import Open, Visit
 from tests.browser.hands import HANDS, Hand
 from tests.dashboard.grid import SLUG, Grid
 
+pytestmark = (
+    pytest.mark.deep
+)  # `make test` goes the parts of these ways: test_editor.py, test_journey.py, test_review.py
 # mouse and keyboard with scripts; without them both come down to the same forms and links
-OTHER_WAYS = (("keys", True), ("mouse", False), ("keys", False))
 WAYS = pytest.mark.parametrize(
-    ("hand", "scripts"),
-    [("mouse", True), *(pytest.param(*way, marks=pytest.mark.deep) for way in OTHER_WAYS)],
+    ("hand", "scripts"), [("mouse", True), ("keys", True), ("mouse", False), ("keys", False)]
 )
 FOCUSED = "document.activeElement.id || document.activeElement.tagName"
 

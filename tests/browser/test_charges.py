@@ -21,6 +21,7 @@ def test_my_priority_leads_to_a_jobs_arithmetic_without_scripts(grid: Grid, visi
     assert page.is_visible("[data-testid=no-class-rule]")
 
 
+@pytest.mark.deep
 @at_widths
 def test_a_job_is_found_by_name_and_its_page_is_clean_and_fits(grid: Grid, visit: Open, width: int) -> None:
     window = visit(width=width)

@@ -63,6 +63,7 @@ def test_the_panels_fit_and_are_clean_in_both_themes(made: HandMade, wide_grid: 
     window.look()
 
 
+@pytest.mark.deep
 def test_days_are_read_with_arrow_keys_and_with_the_pointer(made: HandMade, visit: Open) -> None:
     """The panels are figures once they are near the window; what the server drew stands below them."""
     window = visit()
@@ -82,6 +83,7 @@ def test_days_are_read_with_arrow_keys_and_with_the_pointer(made: HandMade, visi
     expect(panel.locator("svg.panel-chart")).to_be_hidden()
 
 
+@pytest.mark.deep
 def test_further_panels_follow_while_one_scrolls_and_keep_the_focus(
     made: HandMade, wide_grid: Grid, visit: Open
 ) -> None:

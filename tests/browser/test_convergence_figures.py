@@ -91,6 +91,7 @@ def test_picture_and_controls_fit_in_each_window(made: HandMade, visit: Open, th
     window.look()
 
 
+@pytest.mark.deep
 def test_range_unit_picks_and_isolation_are_the_address_and_back_undoes_them(
     made: HandMade, grid: Grid, visit: Open
 ) -> None:
@@ -124,6 +125,7 @@ def test_range_unit_picks_and_isolation_are_the_address_and_back_undoes_them(
     assert set(lines_of(page)) == {"atlas", "biomed", "carol"}
 
 
+@pytest.mark.deep
 def test_a_ninth_pick_asks_and_a_link_answers(made: HandMade, grid: Grid, visit: Open) -> None:
     tree = grid.tree
     nine = "&".join(f"pick={tree.uuid(i)}" for i in range(1, 10))
@@ -142,6 +144,7 @@ def test_a_ninth_pick_asks_and_a_link_answers(made: HandMade, grid: Grid, visit:
     window.complaints.clear()  # the console reports the refusal
 
 
+@pytest.mark.deep
 def test_zoom_by_drag_wheel_keys_and_slider(made: HandMade, visit: Open) -> None:
     _window, page = opened(visit, "?days=90")
     whole = range_of(page)
@@ -179,6 +182,7 @@ def test_zoom_by_drag_wheel_keys_and_slider(made: HandMade, visit: Open) -> None
     assert range_of(page)[0] > whole[0]
 
 
+@pytest.mark.deep
 def test_a_click_on_a_day_opens_the_tree_of_then_and_one_on_a_revision_its_changes(made: HandMade, visit: Open) -> None:
     window, page = opened(visit, "?days=7")
     mark = page.locator(f"{FIGURE} .annotation-text-g", has_text="rev 2")
@@ -196,6 +200,7 @@ def test_a_click_on_a_day_opens_the_tree_of_then_and_one_on_a_revision_its_chang
     expect(page.locator("[data-testid=time-bar], .timebar").first).to_be_visible()
 
 
+@pytest.mark.deep
 def test_downloads_have_exactly_what_is_shown(made: HandMade, visit: Open, tmp_path: Path) -> None:
     _window, page = opened(visit, "?range=7&pick=atlas&pick=cms")
     saved = {}
@@ -217,6 +222,7 @@ def test_downloads_have_exactly_what_is_shown(made: HandMade, visit: Open, tmp_p
     assert len(rows) == 9, "seven days, and today so far"
 
 
+@pytest.mark.deep
 def test_a_recompute_appears_by_itself_and_zoom_and_picks_stay(
     made: HandMade, grid: Grid, visit: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,6 +284,7 @@ def more_usage(grid: Grid) -> None:
     grid.recompute()
 
 
+@pytest.mark.deep
 def test_without_scripts_every_number_is_there(made: HandMade, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()

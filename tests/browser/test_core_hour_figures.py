@@ -44,6 +44,7 @@ def test_split_and_hidden_series_are_in_the_address_and_stay_for_another_year(
     assert page.get_attribute(f"{USAGE} [data-choice='by-site']", "aria-current") == "true"
 
 
+@pytest.mark.deep
 def test_without_scripts_sentence_picture_and_table_are_there(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()

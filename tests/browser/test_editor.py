@@ -56,6 +56,7 @@ def saved(page: Page, n: int) -> None:
     expect(page.locator("#n-edits")).to_contain_text(str(n))
 
 
+@pytest.mark.deep
 def test_a_manager_edits_undoes_and_publishes_with_the_mouse(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
@@ -239,6 +240,7 @@ def test_edits_made_without_a_network_wait_and_arrive(grid: Grid, window: Visit,
     window.complaints[:] = [each for each in window.complaints if not any(word in each for word in OFFLINE)]
 
 
+@pytest.mark.deep
 def test_two_windows_on_one_draft_are_shown_mine_and_theirs(grid: Grid, page: Page, draft: ChangeSet) -> None:
     actor = Actor(user=grid.admin, via="page")
     operation = {"op": "set_shares", "entry": str(grid.uid("/atlas")), "shares": 7}
@@ -255,6 +257,7 @@ def test_two_windows_on_one_draft_are_shown_mine_and_theirs(grid: Grid, page: Pa
     assert [each["shares"] for each in stored(draft)] == [7.0, 9.0]
 
 
+@pytest.mark.deep
 def test_a_draft_behind_the_policy_is_updated_with_a_choice(grid: Grid, page: Page, draft: ChangeSet) -> None:
     cell(page, grid, "/atlas").fill("9")
     cell(page, grid, "/atlas").press("Enter")
@@ -347,6 +350,7 @@ def test_the_pages_of_the_editor_are_sound_in_both_themes_and_widths(
     assert answer.locator("#mine").count() == 1
 
 
+@pytest.mark.deep
 def test_by_touch_on_a_small_screen(grid: Grid, draft: ChangeSet, browser: Any, live_server: Any, visit: Open) -> None:
     window = visit(width=390)
     window.sign_in()

@@ -55,6 +55,7 @@ def imported(twice: None) -> Import:
     return made
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("twice")
 @in_windows
 def test_what_came_from_two_sources_is_decided_with_a_reason(visit: Open, theme: str, width: int) -> None:

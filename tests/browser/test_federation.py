@@ -56,6 +56,7 @@ def mount(side: OtherSide) -> Mount:
     return made
 
 
+@pytest.mark.deep
 def test_the_way_to_a_mount_by_the_keyboard_alone(side: OtherSide, visit: Open) -> None:
     window = visit()
     window.sign_in()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from django.contrib.staticfiles import finders
 from playwright.sync_api import Browser, Page, expect
 
@@ -50,6 +51,7 @@ def test_a_pick_is_the_address_of_the_page_and_back_undoes_it(grid: Grid, visit:
     expect(page.locator(f"{FIGURE} thead th")).to_have_count(3)
 
 
+@pytest.mark.deep
 def test_the_skip_link_leaves_the_controls_as_they_are(grid: Grid, visit: Open) -> None:
     """It sets off popstate, as Back does, and a figure that is asked again replaces its controls."""
     window = visit()
@@ -112,6 +114,7 @@ def test_a_query_that_has_no_answer_is_said_in_the_pictures_place(grid: Grid, vi
     expect(page.locator(f"{FIGURE} .fig-state")).to_contain_text("1000000")
 
 
+@pytest.mark.deep
 def test_without_scripts_every_number_is_there(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()
@@ -121,6 +124,7 @@ def test_without_scripts_every_number_is_there(grid: Grid, visit: Open) -> None:
     assert page.locator(f"{FIGURE} tbody tr").count() > 20
 
 
+@pytest.mark.deep
 def test_the_rules_of_plotly_are_those_of_the_installed_bundle(browser: Browser) -> None:
     """The policy forbids plotly.js to add them by script, so a copy is served; an update of plotly needs a new one."""
     page = browser.new_page()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
 from playwright.sync_api import expect
 
 from apps.policies.models import ChangeSet
@@ -11,6 +12,7 @@ from tests.browser.conftest import Open
 from tests.dashboard.grid import SLUG, Grid
 
 
+@pytest.mark.deep
 def test_a_goal_becomes_a_draft(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()

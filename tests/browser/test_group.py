@@ -111,6 +111,7 @@ def boost_ask_and_grant(grid: Grid, visit: Open, press: Press, write: Write, *, 
     assert lead.go(page_of(grid)).get_attribute("[data-testid=request]", "data-state") == "granted"
 
 
+@pytest.mark.deep
 def test_a_boost_and_a_request_by_mouse(people: Grid, visit: Open) -> None:
     boost_ask_and_grant(people, visit, _click, _type_by_mouse, scripts=True)
 
@@ -157,6 +158,7 @@ def test_enter_in_a_field_shows_the_effect_and_publishes_nothing(people: Grid, v
     assert Policy.objects.get(slug=SLUG).head_number == 2
 
 
+@pytest.mark.deep
 def test_the_group_is_undone_with_one_button(people: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in("alice")

@@ -60,6 +60,7 @@ def test_policies_are_tried_in_any_window(grid: Grid, visit: Open, theme: str, w
     assert {name: pixels for name, pixels in wide.items() if pixels > 0} == {}
 
 
+@pytest.mark.deep
 def test_numbers_follow_what_is_typed_and_the_address_keeps_it(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in("alice")
@@ -101,7 +102,7 @@ def test_policies_are_tried_without_scripts(grid: Grid, visit: Open) -> None:
     assert window.overflow() <= 0
 
 
-@pytest.mark.parametrize("scripts", [True, False])
+@pytest.mark.parametrize("scripts", [True, pytest.param(False, marks=pytest.mark.deep)])
 def test_a_case_is_answered_with_and_without_scripts(grid: Grid, visit: Open, scripts: bool) -> None:
     window = visit(scripts=scripts)
     window.sign_in("alice")

@@ -80,6 +80,7 @@ def test_without_scripts_the_same_walk_works(grid: Grid, visit: Open) -> None:
     expect(page.locator("#problem .success")).to_contain_text("3")
 
 
+@pytest.mark.deep
 def test_a_change_that_somebody_else_made_first_is_shown_beside_mine(grid: Grid, visit: Open) -> None:
     from apps.accounts.actor import Actor
     from apps.policies.services import change_shares

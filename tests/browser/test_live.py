@@ -105,6 +105,7 @@ def test_the_tree_follows_a_recompute_and_keeps_focus_and_place(
     expect(bar).to_contain_text("You are signed out")
 
 
+@pytest.mark.deep
 def test_a_publication_is_followed_to_its_recompute_and_undone(
     grid: Grid, visit: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +161,7 @@ def test_a_publication_is_followed_to_its_recompute_and_undone(
     expect(heading).to_contain_text("Revision 4 is published")
 
 
+@pytest.mark.deep
 def test_an_entry_follows_while_its_shares_are_typed(grid: Grid, visit: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     window = visit(is_kept=False)
     window.sign_in()

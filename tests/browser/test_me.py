@@ -51,6 +51,7 @@ def test_the_page_is_clean_and_fits_now_back_and_beside_somebody(grid: Grid, vis
     shoot(window, f"me-none-{width}")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("hand_name", BY_HAND)
 def test_somebody_is_found_and_set_beside_me_and_the_focus_stays(grid: Grid, visit: Open, hand_name: str) -> None:
     window, hand = visit(), HANDS[hand_name]
@@ -84,6 +85,7 @@ def test_all_of_it_works_without_scripts(grid: Grid, visit: Open) -> None:
     window.look()
 
 
+@pytest.mark.deep
 @at_widths
 def test_somebody_without_a_place_has_a_page_that_says_what_to_do(grid: Grid, visit: Open, width: int) -> None:
     User.objects.create_user("zoe")
@@ -95,6 +97,7 @@ def test_somebody_without_a_place_has_a_page_that_says_what_to_do(grid: Grid, vi
     shoot(window, f"me-unmapped-{width}")
 
 
+@pytest.mark.deep
 def test_a_recompute_appears_by_itself_on_top_and_in_the_figures(
     grid: Grid, visit: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

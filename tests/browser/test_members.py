@@ -34,6 +34,7 @@ def test_a_rule_lets_people_in_without_scripts(grid: Grid, visit: Open) -> None:
     assert "carol" in page.inner_text("#people")
 
 
+@pytest.mark.deep
 def test_usage_is_given_back_by_keyboard_with_its_effect_while_typing(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
@@ -58,6 +59,7 @@ def test_usage_is_given_back_by_keyboard_with_its_effect_while_typing(grid: Grid
     assert window.complaints == []
 
 
+@pytest.mark.deep
 def test_an_account_is_claimed_and_confirmed(grid: Grid, visit: Open) -> None:
     User.objects.create_user("rob")
     mine = visit()

@@ -121,6 +121,7 @@ def test_every_page_says_it_all_without_scripts(told: Grid, visit: Open) -> None
         window.look()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("hand", BY_HAND)
 def test_a_notice_is_read_and_put_off(told: Grid, visit: Open, hand: str) -> None:
     evaluate(at=clock.now())

@@ -37,6 +37,7 @@ def test_every_figure_is_drawn_and_the_page_keeps_the_rules(grid: Grid, visit: O
     window.look()
 
 
+@pytest.mark.deep
 def test_a_control_of_a_figure_is_the_address_and_the_form_follows(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()

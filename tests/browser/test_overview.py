@@ -95,6 +95,7 @@ def test_a_broken_card_is_fetched_again_on_its_own(grid: Grid, visit: Open, monk
     expect(page.locator(".broken")).to_have_count(0)
 
 
+@pytest.mark.deep
 def test_pins_are_set_and_taken_away_with_keys_and_without_scripts(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import expect
 
 from apps.core import clock
@@ -12,6 +13,7 @@ from tests.dashboard.grid import SLUG, Grid
 from tests.packs.pdf_text import PdfText
 
 
+@pytest.mark.deep
 def test_a_pack_is_opened_as_pdf_and_by_link(grid: Grid, visit: Open, tmp_path: Path) -> None:
     window = visit()
     window.sign_in()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Page, TimeoutError, expect
 
 from tests.browser.conftest import NARROW, Open
@@ -29,6 +30,7 @@ def press_in_turn(page: Page, first: str, second: str, address: re.Pattern[str])
     raise AssertionError(f"{first} {second} leads to {page.url}")
 
 
+@pytest.mark.deep
 def test_search_and_questions_by_keys_alone(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()

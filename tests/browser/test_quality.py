@@ -69,6 +69,7 @@ def odd(grid: Grid) -> Source:
     return source
 
 
+@pytest.mark.deep
 @in_windows
 def test_every_oddity_can_be_read_by_everybody(odd: Source, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
@@ -80,6 +81,7 @@ def test_every_oddity_can_be_read_by_everybody(odd: Source, visit: Open, theme: 
     assert window.axe() == []
 
 
+@pytest.mark.deep
 def test_the_period_is_chosen_with_the_keyboard_and_without_scripts(odd: Source, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in("admin")

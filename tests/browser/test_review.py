@@ -166,6 +166,7 @@ def test_the_review_works_without_scripts(grid: Grid, visit: Open, maria: User, 
     assert "2099" in page.inner_text("[data-testid=scheduled]")
 
 
+@pytest.mark.deep
 def test_conflicts_are_resolved_one_by_one(grid: Grid, visit: Open, lars: User) -> None:
     change_set = drafted(lars, FEWER)
     services.change_shares(
@@ -198,6 +199,7 @@ def test_focus_and_words_stay_when_a_comment_is_sent(grid: Grid, visit: Open, la
     assert focused(window) == "send-comment"
 
 
+@pytest.mark.deep
 def test_a_large_policy_shows_its_effect_when_it_is_worked_out(
     grid: Grid, visit: Open, lars: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:

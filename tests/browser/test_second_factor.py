@@ -24,7 +24,8 @@ def set_up(page: Page) -> list[str]:
     return page.locator("#codes").inner_text().split("\n")
 
 
-@pytest.mark.parametrize("scripts", [True, pytest.param(False, marks=pytest.mark.deep)])
+@pytest.mark.deep
+@pytest.mark.parametrize("scripts", [True, False])
 def test_it_is_set_up_and_asked_for_at_the_next_sign_in(grid: Grid, visit: Open, scripts: bool) -> None:
     window = visit(scripts=scripts)
     window.sign_in("alice")

@@ -50,6 +50,7 @@ def work() -> None:
         work_run_now(run.pk)
 
 
+@pytest.mark.deep
 @at_widths
 def test_from_two_files_to_a_policy(eva: User, samples: Path, visit: Open, width: int) -> None:
     window = visit(width=width)

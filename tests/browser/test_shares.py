@@ -172,6 +172,7 @@ def test_a_dragged_border_is_one_operation_and_the_others_keep_their_shares(
     assert tree["shares"] == shares
 
 
+@pytest.mark.deep
 def test_a_chosen_giver_takes_the_difference_and_the_sum_stays(grid: Grid, window: Visit, draft: ChangeSet) -> None:
     page = window.page
     page.select_option("#giver", label="cms")
@@ -228,6 +229,7 @@ def test_a_run_of_keys_is_one_operation_that_escape_restores(grid: Grid, window:
     saved(page, 2)
 
 
+@pytest.mark.deep
 def test_by_touch_on_a_small_screen_the_bar_is_upright(grid: Grid, draft: ChangeSet, visit: Open) -> None:
     window = visit(width=390)
     window.sign_in()
@@ -306,6 +308,7 @@ def test_a_cell_of_the_treemap_is_dragged(grid: Grid, window: Visit, draft: Chan
     assert reported(window, draft)["operations"][0]["shares"] == shares
 
 
+@pytest.mark.deep
 def test_somebody_elses_edit_is_shown_and_the_bar_returns_to_the_draft(
     grid: Grid, window: Visit, draft: ChangeSet
 ) -> None:
@@ -471,6 +474,7 @@ def test_a_hundred_siblings_are_reached_and_predicted(many: Grid, visit: Open, d
     assert dict(shown) == words
 
 
+@pytest.mark.deep
 def test_what_may_not_be_changed_has_no_border_and_says_so(grid: Grid, visit: Open) -> None:
     policy = Policy.objects.get(slug=SLUG)
     lead = User.objects.create_user("lead")

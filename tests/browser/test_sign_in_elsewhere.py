@@ -27,7 +27,7 @@ def _issuer(process: tuple[Path, str], settings: Any) -> None:
     write_person(folder, EVA)
 
 
-@pytest.mark.parametrize("scripts", [True, False])
+@pytest.mark.parametrize("scripts", [True, pytest.param(False, marks=pytest.mark.deep)])
 def test_somebody_goes_there_and_comes_back_signed_in(grid: Grid, visit: Open, scripts: bool) -> None:
     window = visit(scripts=scripts)
     page = window.go("/me/priority/")
@@ -36,6 +36,7 @@ def test_somebody_goes_there_and_comes_back_signed_in(grid: Grid, visit: Open, s
     expect(page.locator(".topbar")).to_contain_text("Eva Kling")
 
 
+@pytest.mark.deep
 @in_windows
 def test_the_page_has_nothing_serious_and_fits(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)

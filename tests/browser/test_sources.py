@@ -33,6 +33,7 @@ def work() -> Run:
     return work_run_now(Run.objects.filter(kind="usage_collect").latest("pk").pk)
 
 
+@pytest.mark.deep
 def test_a_folder_is_set_up_collected_paused_and_resumed(grid: Grid, visit: Open, spool: Path) -> None:
     (spool / "a.swf").write_text(LOG)
     os.utime(spool / "a.swf", (1, 1))

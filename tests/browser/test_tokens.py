@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from apps.accounts import services
@@ -49,6 +50,7 @@ def test_a_token_is_made_copied_used_rotated_and_revoked(grid: Grid, visit: Open
     assert Token.objects.get().revoked_at is not None
 
 
+@pytest.mark.deep
 def test_it_works_without_script(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in("alice")
@@ -59,6 +61,7 @@ def test_it_works_without_script(grid: Grid, visit: Open) -> None:
     expect(page.locator("button[data-copy=secret]")).to_be_hidden()
 
 
+@pytest.mark.deep
 def test_a_token_is_made_with_the_keyboard_alone(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in("alice")

@@ -68,6 +68,7 @@ def test_both_pictures_take_the_place_of_the_first_drawing(
     assert all(page.locator(f"{FIGURE} g.slicetext").nth(at).bounding_box() for at in range(3))
 
 
+@pytest.mark.deep
 def test_a_field_opens_by_click_and_back_leads_out_again(wide_grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
@@ -117,6 +118,7 @@ def test_the_tree_is_walked_with_keys(wide_grid: Grid, visit: Open) -> None:
     expect(page.locator(PATH)).to_have_text(["SweGrid"])
 
 
+@pytest.mark.deep
 def test_what_is_drawn_together_leads_to_the_list_of_the_parent(wide_grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
@@ -125,6 +127,7 @@ def test_what_is_drawn_together_leads_to_the_list_of_the_parent(wide_grid: Grid,
         click_field(page, "32")
 
 
+@pytest.mark.deep
 def test_a_picture_of_a_tree_is_saved_as_svg_and_csv(wide_grid: Grid, visit: Open, tmp_path: Path) -> None:
     window = visit()
     window.sign_in()
@@ -143,6 +146,7 @@ def test_a_picture_of_a_tree_is_saved_as_svg_and_csv(wide_grid: Grid, visit: Ope
     assert '"/atlas"' in (tmp_path / "tree.csv").read_text(encoding="utf-8")
 
 
+@pytest.mark.deep
 def test_a_bad_query_has_a_way_back(wide_grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()

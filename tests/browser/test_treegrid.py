@@ -82,6 +82,7 @@ def test_rows_that_fail_to_load_can_be_asked_for_again(tree: Page) -> None:
     assert tree.evaluate(KIND) == "TR"
 
 
+@pytest.mark.deep
 def test_search_narrows_the_tree_and_keeps_the_focus(tree: Page) -> None:
     tree.locator("#filter").press_sequentially("member0007")
     expect(tree.locator("#rows")).to_have_attribute("data-matches", "1")
@@ -91,6 +92,7 @@ def test_search_narrows_the_tree_and_keeps_the_focus(tree: Page) -> None:
     expect(tree.locator("tbody tr")).to_have_count(3)
 
 
+@pytest.mark.deep
 def test_a_chosen_row_shows_its_numbers_beside_the_tree(tree: Page) -> None:
     row = tree.locator("tr", has=tree.get_by_role("link", name="biomed", exact=True))
     row.locator("td").nth(1).click()

@@ -50,6 +50,7 @@ def choose(page: Page, log: Path) -> None:
     page.fill("#id_new_source", "Abisko log")
 
 
+@pytest.mark.deep
 def test_a_dry_run_is_read_confirmed_and_imported_while_the_page_follows(grid: Grid, visit: Open, log: Path) -> None:
     window = visit(is_kept=False)
     window.sign_in("admin")
@@ -164,6 +165,7 @@ def running(done: int) -> Import:
     return found
 
 
+@pytest.mark.deep
 def test_progress_moves_is_announced_by_quarters_and_keeps_the_focus(grid: Grid, visit: Open, log: Path) -> None:
     window = visit(is_kept=False)
     window.sign_in("admin")

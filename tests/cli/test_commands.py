@@ -17,8 +17,9 @@ from apps.accounts.models import AuditEvent, User
 from apps.cli.commands import OperatorCommand
 from apps.cli.pipes import PIPE_CLOSED
 from apps.cli.stack.paths import REPOSITORY
-from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, TooLarge
+from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, TooLarge, Unavailable
 from tests.cli.refusals import code_of
+from tests.examples import first
 
 
 def refusing(error: DomainError) -> OperatorCommand:
@@ -49,7 +50,14 @@ def test_of_several_places_each_is_printed_once() -> None:
     assert "is empty" in str(caught.value)
 
 
-@pytest.mark.parametrize("command", ["help", "diffsettings", "priorities --help"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "help",
+        pytest.param("diffsettings", marks=pytest.mark.deep),
+        pytest.param("priorities --help", marks=pytest.mark.deep),
+    ],
+)
 def test_a_reader_that_has_read_enough_ends_any_command_without_a_traceback(command: str) -> None:
     """As in `manage.py … | head`; the reader has gone before the first line."""
     read_end, write_end = os.pipe()
@@ -117,6 +125,15 @@ def test_a_database_that_does_not_run_is_told_with_the_remedy(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(("is_ours", "named"), [(True, "make run"), (False, "DATABASE_URL")])
+def test_numbers_that_nobody_has_in_memory_are_refused_with_the_remedy(
+    settings: Any, is_ours: bool, named: str
+) -> None:
+    settings.FAIRSHARE_EMBEDDED_DATABASE = is_ours
+    with pytest.raises(CommandError, match=named):
+        call_command(refusing(Unavailable("The database is away.", code="no_database")))
+
+
 @pytest.mark.django_db
 def test_an_administrator_is_made_with_a_password_that_is_shown_once() -> None:
     out = io.StringIO()
@@ -165,14 +182,17 @@ def test_the_entry_point_is_executable_by_hand() -> None:
 
 @pytest.mark.parametrize(
     ("variable", "value", "named"),
-    [
-        ("FAIRSHARE_TICK_S", "often", ["FAIRSHARE_TICK_S='often'"]),
-        ("FAIRSHARE_TICK_S", "0", ["FAIRSHARE_TICK_S='0'", "1"]),
-        ("DATABASE_URL", "mars://s3cret@db", ["DATABASE_URL", "postgres://"]),
-        ("DATABASE_URL", "sqlite:///s3cret.db", ["DATABASE_URL", "PostgreSQL", "postgres://"]),
-        ("FAIRSHARE_PORT", "99999", ["FAIRSHARE_PORT='99999'", "65535"]),
-        ("FAIRSHARE_VAR", "pyproject.toml/var", ["pyproject.toml/var"]),
-    ],
+    first(
+        3,
+        [
+            ("FAIRSHARE_TICK_S", "often", ["FAIRSHARE_TICK_S='often'"]),
+            ("FAIRSHARE_TICK_S", "0", ["FAIRSHARE_TICK_S='0'", "1"]),
+            ("DATABASE_URL", "mars://s3cret@db", ["DATABASE_URL", "postgres://"]),
+            ("DATABASE_URL", "sqlite:///s3cret.db", ["DATABASE_URL", "PostgreSQL", "postgres://"]),
+            ("FAIRSHARE_PORT", "99999", ["FAIRSHARE_PORT='99999'", "65535"]),
+            ("FAIRSHARE_VAR", "pyproject.toml/var", ["pyproject.toml/var"]),
+        ],
+    ),
 )
 def test_a_wrong_setting_is_one_line_that_names_it(
     environment_without: Callable[..., dict[str, str]], variable: str, value: str, named: list[str]
@@ -191,6 +211,7 @@ def test_a_wrong_setting_is_one_line_that_names_it(
     assert "s3cret" not in done.stderr
 
 
+@pytest.mark.deep
 def test_priorities_without_a_database_say_how_to_start_it(
     environment_without: Callable[..., dict[str, str]], tmp_path: Path
 ) -> None:

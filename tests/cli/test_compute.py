@@ -174,9 +174,17 @@ def test_names_of_any_letters_survive_and_errors_stay_on_one_line(tmp_path: Path
     assert "b\\na\\ud800d" in errors[0]
 
 
-def test_it_works_in_a_pipe_without_a_database() -> None:
-    """A database that can't be reached, and an id that the terminal's encoding doesn't know."""
-    environment = {**os.environ, "DATABASE_URL": "postgres://nobody@127.0.0.1:9/none", "PYTHONIOENCODING": "ascii"}
+def test_it_works_in_a_pipe_without_a_database_or_an_instance(tmp_path: Path) -> None:
+    """A database that can't be reached, nowhere to write, settings that would stop everything else, and an id that the
+    terminal's encoding doesn't know."""
+    (tmp_path / "file").touch()
+    environment = {
+        **os.environ,
+        "DATABASE_URL": "postgres://nobody@127.0.0.1:9/none",
+        "FAIRSHARE_VAR": str(tmp_path / "file" / "var"),
+        "FAIRSHARE_TICK_S": "often",
+        "PYTHONIOENCODING": "ascii",
+    }
     done = subprocess.run(
         [sys.executable, "manage.py", "compute", "-"],
         input=json.dumps([CASE, {**BAD, "id": "größe"}]).encode(),
@@ -190,18 +198,3 @@ def test_it_works_in_a_pipe_without_a_database() -> None:
     (line,) = done.stderr.splitlines()
     assert line.startswith(b"error: gr")
     assert b"Traceback" not in done.stderr
-
-
-def test_it_works_without_an_instance(tmp_path: Path) -> None:
-    """Nowhere to write, and settings that would stop everything else."""
-    (tmp_path / "file").touch()
-    environment = {**os.environ, "FAIRSHARE_VAR": str(tmp_path / "file" / "var"), "FAIRSHARE_TICK_S": "often"}
-    done = subprocess.run(
-        [sys.executable, "manage.py", "compute", write(tmp_path / "case.json", CASE)],
-        cwd=REPOSITORY,
-        env=environment,
-        capture_output=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert [result["id"] for result in json.loads(done.stdout)] == ["two-projects"]

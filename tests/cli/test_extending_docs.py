@@ -13,7 +13,7 @@ import pytest
 
 from apps.engine.installed import GROUPS
 from tests.conftest import REPOSITORY
-from tests.example_package.wheel import build_wheel
+from tests.example_package.wheel import build_wheel, install_wheel
 
 _BLOCK = re.compile(r"^```(?:python|toml)\n# (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PROGRAM = """
@@ -48,14 +48,13 @@ print(json.dumps({
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
     """As a wheel, which pip makes of the folder where it can fetch a build backend; here nothing is fetched."""
     folder, target = tmp_path_factory.mktemp("ours"), tmp_path_factory.mktemp("installed")
     for name, text in _BLOCK.findall((REPOSITORY / "docs/extending.md").read_text()):
         (folder / name).write_text(text)
-    options = ["--no-deps", "--no-index", "--disable-pip-version-check", "--quiet"]
     wheel = build_wheel(tmp_path_factory.mktemp("wheel"), folder)
-    subprocess.run([sys.executable, "-m", "pip", "install", *options, "--target", target, wheel], check=True)
+    install_wheel(wheel, target, with_pip=bool(pytestconfig.getoption("deep")))
     return target
 
 

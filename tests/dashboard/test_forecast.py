@@ -26,6 +26,7 @@ from apps.figures.my_priority.forecast import ForecastAsked, forecast_figure
 from apps.figures.paint import first_drawing
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read
+from tests.examples import first
 from tests.figures.schema import check_schema
 from tests.sign_in import sign_in
 
@@ -121,14 +122,17 @@ def _figure(client: Client, grid: Grid, **more: str) -> Any:
 
 @pytest.mark.parametrize(
     ("asked", "limits"),
-    [
-        ({"core_h": "-1"}, ["0", "1,000,000,000"]),
-        ({"core_h": "1e300"}, ["0", "1,000,000,000"]),
-        ({"core_h": "NaN"}, ["0", "1,000,000,000"]),
-        ({"days": "10000"}, ["1", "365"]),
-        ({"load": "lots"}, ["0", "1000"]),
-        ({"target": "-4"}, ["0", "100"]),
-    ],
+    first(
+        2,
+        [
+            ({"core_h": "-1"}, ["0", "1,000,000,000"]),
+            ({"core_h": "1e300"}, ["0", "1,000,000,000"]),
+            ({"core_h": "NaN"}, ["0", "1,000,000,000"]),
+            ({"days": "10000"}, ["1", "365"]),
+            ({"load": "lots"}, ["0", "1000"]),
+            ({"target": "-4"}, ["0", "100"]),
+        ],
+    ),
 )
 def test_absurd_suppositions_are_answered_beside_their_field(
     alice: Client, grid: Grid, asked: dict[str, str], limits: list[str]

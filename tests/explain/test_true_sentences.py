@@ -258,7 +258,7 @@ def check(about: About, said: Message) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=IDS)
-@examples(30, fixed=10)
+@examples(30, fixed=5)
 @given(world=worlds())
 def test_no_sentence_is_contradicted_by_the_ranks(algorithm: dict[str, Any], world: Any) -> None:
     root, usage = world
@@ -277,7 +277,7 @@ def test_no_sentence_is_contradicted_by_the_ranks(algorithm: dict[str, Any], wor
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=IDS)
-@examples(20, fixed=10)
+@examples(20, fixed=4)
 @given(world=worlds())
 def test_why_one_goes_before_another_is_true(algorithm: dict[str, Any], world: Any) -> None:
     root, usage = world
@@ -329,7 +329,7 @@ def _check_contrast(
 
 
 @pytest.mark.parametrize("name", ["slurm-classic", "slurm-depth-oblivious"])
-@examples(20, fixed=10)
+@examples(20, fixed=4)
 @given(world=worlds())
 def test_the_factor_at_target_is_what_a_recompute_gives(name: str, world: Any) -> None:
     root, usage = world

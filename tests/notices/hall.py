@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
-
 from apps.accounts.actor import COMMAND
 from apps.analytics.series.runs import ask_for_series
 from apps.mapping.rules.rule import Rule
@@ -19,7 +17,7 @@ from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import make_source
-from tests.worlds import AT
+from tests.api.small_site import AT
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -36,8 +34,7 @@ def tree(physics: float) -> dict[str, Any]:
     return {"root": {"name": "hall", "children": groups}}
 
 
-@pytest.fixture
-def hall(db: None) -> Policy:
+def make_hall() -> Policy:
     """Published on 20 September with 60 to 40, and 50 to 50 from 16 October on; jobs on every day since."""
     policy = make_policy(
         slug="hall", name="Hall", visibility="path", at=datetime(2026, 9, 20, tzinfo=UTC), actor=COMMAND

@@ -78,7 +78,7 @@ def assert_complete(server: MailServer) -> None:
     assert set(ids.values()) == {1}
 
 
-@pytest.mark.parametrize("interval", ["daily", "at_once"])
+@pytest.mark.parametrize("interval", [pytest.param("daily", marks=pytest.mark.deep), "at_once"])
 def test_two_dead_hours(told: Site, server: MailServer, schedule: Schedule, interval: str) -> None:
     set_preference(interval=interval, hour=8, muted=[], actor=Actor(told.pia, "page"))
     server.stop()
@@ -109,8 +109,19 @@ def test_a_server_that_closes_is_asked_once_a_round(told: Site, server: MailServ
     assert server.n_conversations == 1
 
 
-@pytest.mark.parametrize("trickles", [False, True], ids=["silent", "trickles"])
-@pytest.mark.parametrize("command", ["connection", "RCPT", "DATA", "end"])
+@pytest.mark.parametrize(
+    ("command", "trickles"),
+    [
+        ("connection", False),
+        ("RCPT", True),
+        pytest.param("DATA", False, marks=pytest.mark.deep),
+        ("end", True),
+        pytest.param("connection", True, marks=pytest.mark.deep),
+        pytest.param("RCPT", False, marks=pytest.mark.deep),
+        pytest.param("DATA", True, marks=pytest.mark.deep),
+        pytest.param("end", False, marks=pytest.mark.deep),
+    ],
+)
 def test_a_server_that_hangs_is_left_in_time(
     told: Site, server: MailServer, schedule: Schedule, command: str, trickles: bool
 ) -> None:
@@ -125,7 +136,7 @@ def test_a_server_that_hangs_is_left_in_time(
     assert_complete(server)
 
 
-@pytest.mark.parametrize("trickles", [False, True], ids=["silent", "trickles"])
+@pytest.mark.parametrize("trickles", [False, pytest.param(True, marks=pytest.mark.deep)], ids=["silent", "trickles"])
 def test_what_was_accepted_is_sent_whatever_follows(
     told: Site, server: MailServer, schedule: Schedule, trickles: bool
 ) -> None:

@@ -4,10 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.notices.hall import hall
 from tests.worlds import AT, forget_process
-
-__all__ = ["hall"]
 
 
 @pytest.fixture(autouse=True)

