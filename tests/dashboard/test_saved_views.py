@@ -102,3 +102,21 @@ def test_a_view_has_a_name_and_a_bounded_query_and_there_are_few(admin: Client, 
     )
     save(admin)
     assert SavedView.objects.count() == MOST_VIEWS
+
+
+LISTS = (
+    f"{TREE}changes/?list=published",
+    "/notices/?state=open",
+    "/audit/?q=x",
+    f"{TREE}allocations/?from=2026-01-01&to=2026-12-31",
+)
+
+
+@pytest.mark.parametrize("page", LISTS)
+def test_every_list_with_a_state_keeps_views(admin: Client, page: str) -> None:
+    path, _, query = page.partition("?")
+    assert save(admin, page=path, query=query) == page
+    assert save(admin, name="Second", page=path, query="") == f"{path}?view=all"
+    change(admin, SavedView.objects.get(name="Late ones"), "default")
+    assert admin.get(path)["Location"] == page
+    assert read(admin.get(f"{path}?view=all")).texts("#views .views a") == ["Late ones", "Second", "Standard view"]

@@ -218,8 +218,8 @@ def csv_rows(page: TreePage, state: TreeState, rows: Iterator[Any], shown: Seque
             "actual": [actual],
             "balance": [deviation, row.state],
             "own": [row.columns.get(own)],
-            "rank": [row.rank],
-            "factor": [row.factor],
+            "rank": [None if row.n_children else row.rank],
+            "factor": [None if row.n_children else row.factor],
         }
         found = [row.path, row.name, row.kind, row.level, *(cell for key in shown for cell in cells.get(key, []))]
         yield ["" if cell is None else cell for cell in found]

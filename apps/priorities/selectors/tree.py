@@ -19,7 +19,7 @@ from apps.priorities.selectors.visible_snapshot import local_only_among, moment_
 
 # --- Rows -------------------------------------------------------------------------------------------------------------
 PAGE = 100  # children shown of one entry before "more"
-WINDOW = 32  # rows of one answer: a page stays below 1,500 elements however large the tree is
+WINDOW = 30  # rows of one answer: a page stays below 1,500 elements however large the tree is
 OPENED_ROWS = 200  # rows to which a fresh page of the draft editor is opened
 MOST_MATCHES = 200
 MOST_ROWS = 2_000

@@ -258,10 +258,11 @@ def _values(view: PolicyView, name: str) -> F8:
     values, place = view.snapshot.values, view.place
     at = np.maximum(place, 0)
     known = place >= 0
+    is_leaf = known & (view.tree.n_children == 0)  # groups have neither
     if name == "factor":
-        return np.where(known & values.has_factor[at], values.factor[at], np.nan)
+        return np.where(is_leaf & values.has_factor[at], values.factor[at], np.nan)
     if name == "rank":
-        return np.where(known & values.has_rank[at], values.rank[at], np.nan)
+        return np.where(is_leaf & values.has_rank[at], values.rank[at], np.nan)
     competes = known & view.competes & values.competes[at]
     return np.where(competes, values.actual[at] - view.target[0], np.nan)
 
