@@ -89,7 +89,12 @@ def controls_context(page: TreePage, state: TreeState) -> dict[str, Any]:
     """Links and fields above the rows: each leads to this state with one thing changed."""
     plain, is_whole = {"open": (), "shut": ()}, not (state.open or state.shut)
     levels = [
-        {"n": n, "url": state.address(level=n, **plain), "is_current": is_whole and page.level == n} for n in LEVELS
+        {
+            "n": n,
+            "url": state.address(level=n, query="", **plain),
+            "is_current": is_whole and page.level == n,
+        }
+        for n in LEVELS
     ]
     return {
         "levels": levels,

@@ -14,7 +14,7 @@ from apps.accounts.actor import Actor
 from apps.policies.settings import PolicySettings
 from apps.priorities.records import IciclePage, Moment, Sector
 from apps.priorities.selectors.rows import F8, EntryRow, PolicyView, open_view
-from apps.priorities.selectors.tree_listing import Arrangement, list_rows, matching, sort_children
+from apps.priorities.selectors.tree_listing import DEEPEST, Arrangement, list_rows, matching, sort_children
 from apps.priorities.selectors.visible_snapshot import local_only_among, moment_of, require_entry
 
 # --- Rows -------------------------------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ def get_tree_page(
         more=more,
         query=arranged.query,
         n_matches=listing.n_matches,
-        level=0 if arranged.is_filtered and arranged.level is None else listing.level,
+        level=0 if listing.level == DEEPEST else listing.level,
         n_rows=len(listing.rows),
         n_left=len(listing.rows) - stop,
     )

@@ -134,7 +134,7 @@ def parts_of_children(view: PolicyView, parents: Iterable[int], *, of_total: boo
 def sort_children(view: PolicyView, parent: int, asked: Arrangement) -> tuple[list[tuple[int, int]], int]:
     """Children that the filter lets through as (entry, position in their set), and the size of the set."""
     children = np.array(view.visible_children(parent), dtype=np.int64)
-    only = _with_way(view, _matches(view, asked, DEEPEST if asked.level is None else asked.level))
+    only = _with_way(view, _matches(view, asked, _level_of(view, asked, room=0)))
     if len(children):
         children = children[np.lexsort((children, sort_key(view, asked.sort)(children)))]
     pairs = enumerate(children.tolist(), start=1)
@@ -170,10 +170,12 @@ def matching(view: PolicyView, query: str) -> list[int]:
 
 
 def _level_of(view: PolicyView, asked: Arrangement, room: int) -> int:
-    """As asked; without that the deepest level down to which all rows fit into `room`."""
+    """As asked; without that the deepest level down to which all rows fit into `room`. A name is found at any level."""
+    if asked.query.strip():
+        return DEEPEST
     if asked.level is not None:
         return asked.level
-    if asked.is_filtered:
+    if asked.off_target:
         return DEEPEST
     if asked.open_uids:
         return 1
