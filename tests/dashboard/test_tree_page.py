@@ -48,7 +48,7 @@ def lines(client: Client, query: str = "") -> list[dict[str, str]]:
 def test_level_and_what_is_toggled_by_hand_are_in_the_address(admin: Client, grid: Grid) -> None:
     assert names(shown(admin, "level=1")) == ["SweGrid", "atlas", "biomed", "cms"]
     page = shown(admin, "level=1")
-    assert page.text('a[data-shortcut="1"][aria-current]') == "1"
+    assert page.each("#tree-state [data-shortcut][aria-current]", "data-shortcut") == ["1"]
     toggled = admin.get(f"{TREE}?level=1&toggle={grid.uid('/atlas')}")["Location"]
     assert names(read(admin.get(toggled))) == ["SweGrid", "atlas", "alice", "bob", "biomed", "cms"]
     shut = f"level=2&shut={grid.uid('/atlas')}"
