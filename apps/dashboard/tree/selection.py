@@ -29,7 +29,7 @@ _DECIMALS = 10
 
 
 def add_to_draft(
-    *, policy_slug: str, uids: Sequence[UUID], given: Mapping[str, str], at: datetime, actor: Actor
+    *, policy_slug: str, uids: Sequence[UUID], given: Mapping[str, Any], at: datetime, actor: Actor
 ) -> ChangeSet:
     """The draft with one more operation for each entry. given: `action`, its `factor`, `ends_on` or `to`, and `draft`,
     one of the actor's own; else the one to go on with, or a new one.
@@ -64,7 +64,7 @@ def _draft(policy_slug: str, wanted: str, at: datetime, actor: Actor) -> ChangeS
     return found
 
 
-def _operations(view: DraftView, nodes: list[Node], given: Mapping[str, str]) -> tuple[list[Node], list[Operation]]:
+def _operations(view: DraftView, nodes: list[Node], given: Mapping[str, Any]) -> tuple[list[Node], list[Operation]]:
     """The entries that get one, and the operations in the same order."""
     action = given.get("action", "")
     if action == "scale":
