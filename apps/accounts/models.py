@@ -37,6 +37,28 @@ class Session(AbstractBaseSession):
         return cast(type[SessionBase], import_string(f"{settings.SESSION_ENGINE}.SessionStore"))
 
 
+class SavedView(models.Model):
+    """A filter, order and choice of columns of one list, kept by a person for that list's page."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="saved_views")
+    page = models.CharField(max_length=200)  # the list's path, such as /policy/nordgrid/
+    name = models.CharField(max_length=60)
+    query = models.CharField(max_length=4_000)  # as in the address, without the question mark
+    is_default = models.BooleanField(default=False)  # opens where the address says nothing
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["user", "page", "name"], name="accounts_view_once"),
+            models.UniqueConstraint(
+                fields=["user", "page"], condition=Q(is_default=True), name="accounts_view_default_once"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} {self.page} {self.name}"
+
+
 class PasswordReset(models.Model):
     """Somebody asked for a mail with which this person sets a new password."""
 

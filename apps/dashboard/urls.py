@@ -35,6 +35,7 @@ from apps.dashboard.policy_files import views as policy_files
 from apps.dashboard.quality import views as quality
 from apps.dashboard.removal import views as removal
 from apps.dashboard.review import urls as review_urls
+from apps.dashboard.saved_views import urls as saved_view_urls
 from apps.dashboard.schedulers import urls as scheduler_urls
 from apps.dashboard.search import urls as search_urls
 from apps.dashboard.shell import navigation
@@ -44,6 +45,7 @@ from apps.dashboard.sign_in import views as sign_in
 from apps.dashboard.sources import views as sources
 from apps.dashboard.terminal import views as terminal
 from apps.dashboard.tokens import views as tokens
+from apps.dashboard.tree import selection_views as selection
 from apps.dashboard.tree import views as policy
 
 app_name = "dashboard"
@@ -91,6 +93,8 @@ urlpatterns = [
     path("me/accounts/claim/", me.claim, name="claim-account"),
     path("me/accounts/take-back/", me.take_back, name="take-back-claim"),
     path("policy/<slug:policy>/", policy.tree, name="policy"),
+    path("policy/<slug:policy>/selection/", selection.act, name="policy-selection"),
+    path("policy/<slug:policy>/tree.csv", policy.table, name="policy-csv"),
     path("policy/<slug:policy>/_rows", policy.rows, name="policy-rows"),
     path("policy/<slug:policy>/_current", policy.current, name="policy-current"),
     path("policy/<slug:policy>/_search", policy.search, name="policy-search"),
@@ -168,3 +172,4 @@ urlpatterns += convergence_urls.urlpatterns
 urlpatterns += forecast_urls.urlpatterns + goal_urls.urlpatterns + pack_urls.urlpatterns
 urlpatterns += federation_urls.urlpatterns + grid_urls.urlpatterns
 urlpatterns += search_urls.urlpatterns + scheduler_urls.urlpatterns + help_urls.urlpatterns
+urlpatterns += saved_view_urls.urlpatterns

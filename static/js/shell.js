@@ -15,3 +15,8 @@ document.addEventListener("htmx:sendError", () => {
 
 // A fragment may name what it changed: HX-Trigger: {"announce": "12 entries found"}.
 document.addEventListener("announce", (event) => announce(event.detail.value));
+
+// A saved view is what the address says now: scripts change it without a new page.
+document.addEventListener("submit", (event) => {
+  if (event.target.matches?.("[data-saves-address]")) event.target.elements.query.value = location.search;
+});

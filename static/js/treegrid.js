@@ -78,7 +78,7 @@ class TreeGrid {
     row.setAttribute("aria-expanded", "true");
     if (kept.length) this.refresh();
     else await this.load(row, { parent: row.dataset.uid }, row);
-    this.remember();
+    this.remember(row);
   }
 
   close(row) {
@@ -86,7 +86,7 @@ class TreeGrid {
     row.setAttribute("aria-expanded", "false");
     if (this.below(row).some((inside) => inside.contains(document.activeElement))) this.focusRow(row);
     this.refresh();
-    this.remember();
+    this.remember(row);
   }
 
   toggle(row) { return this.isOpen(row) ? this.close(row) : this.open(row); }
@@ -96,7 +96,7 @@ class TreeGrid {
     note.setAttribute("aria-busy", "true");
     row.setAttribute("aria-busy", "true");
     after.after(note);
-    const query = new URLSearchParams({ ...asked, of: this.table.dataset.of, ...this.mode });
+    const query = new URLSearchParams([...this.kept(asked), ...Object.entries({ ...asked, of: this.table.dataset.of, ...this.mode })]);
     try {
       const answer = await fetch(`${this.table.dataset.rows}?${query}`, { headers: { "HX-Request": "true" } });
       if (!answer.ok) throw new Error(String(answer.status));
@@ -114,6 +114,12 @@ class TreeGrid {
     } finally {
       row.removeAttribute("aria-busy");
     }
+  }
+
+  /** What of the address decides how rows look. Children of a row opened by hand aren't filtered, later ones are. */
+  kept(asked) {
+    const names = (this.table.dataset.carries ?? "").split(" ").filter((name) => asked.cursor || !["q", "off"].includes(name));
+    return [...new URLSearchParams(location.search)].filter(([name]) => names.includes(name));
   }
 
   noteRow(row, text) {
@@ -181,12 +187,26 @@ class TreeGrid {
   }
 
   /** The address shows what is open, so that it can be shared; a very long one would break instead of help. */
-  remember() {
-    const url = new URL(location.href);
-    const open = this.seen.filter((row) => this.isOpen(row)).map((row) => row.dataset.uid);
-    url.searchParams.delete("open");
-    if (open.length <= 40) open.forEach((uid) => url.searchParams.append("open", uid));
+  remember(row) {
+    const url = new URL(location.href), state = url.searchParams;
+    if (this.table.dataset.carries) this.rememberChange(state, row);
+    else {
+      const open = this.seen.filter((each) => this.isOpen(each)).map((each) => each.dataset.uid);
+      state.delete("open");
+      if (open.length <= 40) open.forEach((uid) => state.append("open", uid));
+    }
     history.replaceState(history.state, "", url);
+    document.dispatchEvent(new CustomEvent("tree:state"));
+  }
+
+  /** `level` says what is open, `open` and `shut` what differs from it. */
+  rememberChange(state, row) {
+    const [now, before] = this.isOpen(row) ? ["open", "shut"] : ["shut", "open"];
+    if (!state.has("level") && this.table.dataset.level) state.set("level", this.table.dataset.level);
+    const kept = state.getAll(before).filter((uid) => uid !== row.dataset.uid);
+    if (kept.length === state.getAll(before).length) state.append(now, row.dataset.uid);
+    state.delete(before);
+    kept.forEach((uid) => state.append(before, uid));
   }
 
   // --- selection -------------------------------------------------------------------------------------------------
@@ -243,6 +263,7 @@ class TreeGrid {
       case "ArrowLeft": return () => (this.isOpen(row) ? this.close(row) : this.focusRow(this.parent(row)));
       case "Enter": return () => (row.querySelector("a.label") ?? row.querySelector("a"))?.click();
       case " ": return () => this.select(row);
+      case "x": return () => row.querySelector("input.pick")?.click();
       default: return null;
     }
   }

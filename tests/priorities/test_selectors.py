@@ -32,6 +32,7 @@ from apps.priorities.selectors import (
     search_entries,
     unmapped_accounts,
 )
+from apps.priorities.selectors.tree_listing import Arrangement
 from apps.priorities.serving import store
 from apps.priorities.serving.store import newest
 from tests.priority_site import AS_OF, NO_AGING, PROJECTS, Site, children
@@ -132,7 +133,9 @@ def test_after_a_publish_new_targets_stand_beside_the_last_numbers(site: Site, a
 
 
 def test_only_what_is_asked_for_is_opened(site: Site, as_eva: Actor) -> None:
-    page = get_tree_page(policy_slug="grid", actor=as_eva, open_uids=[_uid(site, "/physics"), uuid4()])
+    page = get_tree_page(
+        policy_slug="grid", actor=as_eva, arranged=Arrangement(open_uids=[_uid(site, "/physics"), uuid4()])
+    )
     assert [row.path for row in page.rows] == ["/", "/biology", "/physics", "/physics/alice", "/physics/bob"]
     below = get_tree_page(policy_slug="grid", actor=as_eva, parent_uid=_uid(site, "/physics"))
     assert [(row.path, row.pos_in_set, row.set_size) for row in below.rows] == [
@@ -160,11 +163,11 @@ def test_wide_groups_come_a_hundred_at_a_time(make_site: Callable[..., Site], as
 
 
 def test_a_search_shows_matches_with_the_way_to_them(site: Site, as_eva: Actor) -> None:
-    page = get_tree_page(policy_slug="grid", actor=as_eva, query="aLi")
+    page = get_tree_page(policy_slug="grid", actor=as_eva, arranged=Arrangement(query="aLi"))
     assert [row.path for row in page.rows] == ["/", "/physics", "/physics/alice"]
     assert (page.query, page.n_matches) == ("aLi", 1)
-    assert get_tree_page(policy_slug="grid", actor=as_eva, query="/biology/dan").n_matches == 1
-    assert get_tree_page(policy_slug="grid", actor=as_eva, query="zzz").n_matches == 0
+    assert get_tree_page(policy_slug="grid", actor=as_eva, arranged=Arrangement(query="/biology/dan")).n_matches == 1
+    assert get_tree_page(policy_slug="grid", actor=as_eva, arranged=Arrangement(query="zzz")).n_matches == 0
     hits = search_entries(policy_slug="grid", query="b", actor=as_eva)
     assert [hit.path for hit in hits] == ["/biology", "/physics/bob"]
     assert search_entries(policy_slug="grid", query="  ", actor=as_eva) == []
@@ -183,7 +186,7 @@ def test_people_see_their_own_path_and_what_grants_open(
     assert [row.path for row in page.rows] == ["/", "/physics", "/physics/alice"]
     assert (page.rows[1].hidden_children, page.rows[1].n_children) == (1, 1)
     assert page.n_entries == 3
-    assert get_tree_page(policy_slug="grid", actor=as_alice, query="carol").n_matches == 0
+    assert get_tree_page(policy_slug="grid", actor=as_alice, arranged=Arrangement(query="carol")).n_matches == 0
     assert search_entries(policy_slug="grid", query="bio", actor=as_alice) == []
     for path in ("/biology", "/physics/bob"):
         with pytest.raises(NotFound):

@@ -27,6 +27,7 @@ from apps.dashboard.audit import presenters as audit_words
 from apps.dashboard.audit.presenters import Teller
 from apps.dashboard.history import presenters as history_pages
 from apps.dashboard.history.views import compared_context
+from apps.dashboard.saved_views.pages import keeps_views
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import actor_of, csv_response, fragment
 from apps.policies.audit_reading import AuditFilter, AuditPage, AuditReader
@@ -201,6 +202,7 @@ def page_url(**_kwargs: Any) -> str:
 
 
 @require_safe
+@keeps_views("audit")
 def audit(request: HttpRequest) -> HttpResponse:
     """`?row=` shows one of them beside the list; the rest of the address narrows it."""
     reader = _reader(request)

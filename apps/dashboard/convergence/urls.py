@@ -6,7 +6,7 @@ from django.urls import path
 
 from apps.dashboard.convergence import views as convergence
 from apps.dashboard.live import views as live
-from apps.dashboard.tree import views as icicle
+from apps.dashboard.tree import icicle_views as icicle
 
 _POLICY = "policy/<slug:policy>"
 _ENTRY = f"{_POLICY}/n/<uuid:uid>/<slug:name>/convergence"

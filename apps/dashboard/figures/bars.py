@@ -66,7 +66,11 @@ class Bullet:
 
 def share_scale(pairs: Iterable[tuple[float, float]], tolerance: Tolerance = USUAL_TOLERANCE) -> float:
     """The smallest step that holds every (actual, target + tolerance) of one group of siblings."""
-    needed = max((max(actual, target + tolerance.around(target)) for actual, target in pairs), default=1.0)
+    return scale_for(max((max(actual, target + tolerance.around(target)) for actual, target in pairs), default=1.0))
+
+
+def scale_for(needed: float) -> float:
+    """The smallest step that holds `needed`, a part of 1."""
     return next((step for step in SHARE_STEPS if step >= needed - 1e-12), 1.0)
 
 

@@ -18,6 +18,7 @@ from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import Invalid
 from apps.dashboard.notices.presenters import draw, headline, url_of
+from apps.dashboard.saved_views.pages import keeps_views
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.notices import selectors
 from apps.notices.kinds import kinds
@@ -48,6 +49,7 @@ def follow(request: HttpRequest, notice: int) -> HttpResponse:
 
 
 @require_safe
+@keeps_views("notices")
 def notices(request: HttpRequest) -> HttpResponse:
     """The worst first; each leads to the page that shows the matter."""
     actor, now = actor_of(request), clock.now()
@@ -67,7 +69,10 @@ def notices(request: HttpRequest) -> HttpResponse:
 @fragment(page_url)
 def rows(request: HttpRequest) -> HttpResponse:
     """The list as the filter leaves it."""
-    return render(request, "dashboard/notices/_rows.html", _list_context(request, actor_of(request)))
+    response = render(request, "dashboard/notices/_rows.html", _list_context(request, actor_of(request)))
+    if request.GET:  # what is kept as a view is what the address says
+        response["HX-Replace-Url"] = f"{page_url()}?{request.GET.urlencode()}"
+    return response
 
 
 @require_POST

@@ -236,12 +236,15 @@ def draw_lines(
     moment: str = "",
     trends: Mapping[UUID, DrawnTrend] = MappingProxyType({}),
     origins: Mapping[UUID, Origin] = MappingProxyType({}),
+    scales: Mapping[UUID | None, float] | None = None,
 ) -> list[Line]:
     """Siblings share one scale; with `against_target` each bar has its own, and all ticks stand in one line.
 
-    own_column: which of the algorithm's own numbers is told of each.
+    own_column: which of the algorithm's own numbers is told of each. scales: by parent, where not all siblings are
+    among the entries.
     """
-    scales = {} if against_target else sibling_scales(entries, of=of, tolerance=tolerance)
+    if scales is None:
+        scales = {} if against_target else sibling_scales(entries, of=of, tolerance=tolerance)
     lines = []
     for index, entry in enumerate(entries, start=first_index):
         actual, target = values(entry, of)

@@ -177,18 +177,24 @@ class PolicyView:
     def rows(self, entries: Iterable[int]) -> list[EntryRow]:
         return [self.row(i) for i in entries]
 
-    def count_out_of_tolerance(self) -> int:
-        """Visible entries over or under their target."""
+    @cached_property
+    def off_target(self) -> npt.NDArray[np.bool_]:
+        """Visible entries over or under their target, by numbers that the actor may see."""
+        found = np.zeros(len(self.tree), dtype=np.bool_)
         if self.snapshot is None:
-            return 0
+            return found
         values, place = self.snapshot.values, self.place
-        known = self.visibility.mask & self.competes & (place >= 0)
-        here = np.flatnonzero(known)
+        here = np.flatnonzero(self.visibility.mask & self.competes & (place >= 0))
         there = place[here]
         target, actual = self.target[0][here], values.actual[there]
         is_idle = (values.usage[there] == 0) & ~values.has_demand[there] & (target > 0)
         tolerance = tolerances_of(self.settings.tolerance, self.tree.n_children[here] == 0)
-        return int(out_of_tolerance(target, actual, is_idle=is_idle, tolerance=tolerance).sum())
+        found[here] = out_of_tolerance(target, actual, is_idle=is_idle, tolerance=tolerance)
+        return found
+
+    def count_out_of_tolerance(self) -> int:
+        """How many entries are off target."""
+        return int(self.off_target.sum())
 
     def _numbers(self, i: int) -> dict[str, Any]:
         """Everything computed about an entry; None and `unknown` where there is no snapshot of it."""

@@ -14,11 +14,13 @@ from apps.accounts.actor import Actor
 from apps.policies.settings import PolicySettings
 from apps.priorities.records import IciclePage, Moment, Sector
 from apps.priorities.selectors.rows import F8, EntryRow, PolicyView, open_view
+from apps.priorities.selectors.tree_listing import DEEPEST, Arrangement, list_rows, matching, sort_children
 from apps.priorities.selectors.visible_snapshot import local_only_among, moment_of, require_entry
 
 # --- Rows -------------------------------------------------------------------------------------------------------------
 PAGE = 100  # children shown of one entry before "more"
-OPENED_ROWS = 200  # rows to which a fresh page is opened
+WINDOW = 30  # rows of one answer: a page stays below 1,500 elements however large the tree is
+OPENED_ROWS = 200  # rows to which a fresh page of the draft editor is opened
 MOST_MATCHES = 200
 MOST_ROWS = 2_000
 
@@ -52,8 +54,14 @@ class TreePage:
     algorithm: dict[str, Any] = field(default_factory=dict)  # that the numbers were computed with
     own_columns: tuple[str, ...] = ()  # which it has of its own, by its scheduler's names
     moment: Moment | None = None  # of the past
+    level: int = 1  # down to which it is open; 0: as far as a filter finds something
+    n_rows: int = 0  # of all windows
+    n_left: int = 0  # rows after those shown
     view: PolicyView | None = field(default=None, repr=False, compare=False)  # for the side column
     shows_sums: bool = False  # of some entries, as of the end of a day, if at all
+
+
+_AS_STORED = Arrangement()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,82 +74,74 @@ class Hit:
     path: str
 
 
-@dataclass
-class _Page:
-    """Rows being put together, depth first."""
-
-    view: PolicyView
-    opened: frozenset[int]
-    only: frozenset[int] | None = None  # a search shows these alone
-    rows: list[EntryRow] = field(default_factory=list)
-    more: list[MoreRow] = field(default_factory=list)
-
-    def add_root(self) -> None:
-        if not self.view.visibility.may_see(0):
-            return
-        self.rows.append(self.view.row(0, position=(1, 1), is_open=0 in self.opened))
-        if 0 in self.opened:
-            self.add_children(0)
-
-    def add_children(self, parent: int, start: int = 0) -> None:
-        """Children from `start`, each followed by what is open below it; iterative, for trees may be deep."""
-        waiting = self._group(parent, start)
-        while waiting and len(self.rows) < MOST_ROWS:
-            i, position, size = waiting.pop()
-            is_open = i in self.opened and self.view.tree.n_children[i] > 0
-            self.rows.append(self.view.row(i, position=(position, size), is_open=is_open))
-            if is_open:
-                waiting += self._group(i, 0)
-
-    def _group(self, parent: int, start: int) -> list[tuple[int, int, int]]:
-        """The next children of an entry, last first, with position and size of their set."""
-        children = self.view.visible_children(parent)
-        shown = [
-            (child, place, len(children))
-            for place, child in enumerate(children, start=1)
-            if self.only is None or child in self.only
-        ]
-        rest = len(shown) - start - PAGE
-        if rest > 0:
-            level = int(self.view.tree.level[parent]) + 2
-            self.more.append(MoreRow(self.view.tree.uuid(parent), level, str(start + PAGE), rest))
-        return shown[start : start + PAGE][::-1]
-
-
 def get_tree_page(
     *,
     policy_slug: str,
     actor: Actor,
+    arranged: Arrangement = _AS_STORED,
+    after: UUID | None = None,
     parent_uid: UUID | None = None,
-    of: str = "parent",
-    open_uids: Sequence[UUID] = (),
-    query: str = "",
     cursor: str | None = None,
     at: int | datetime | None = None,
 ) -> TreePage:
-    """Rows for one page or one fragment.
+    """Rows for one page or one fragment, at most WINDOW of them besides the way to the first.
 
-    `parent_uid`: only its children, 100 from `cursor`. `query`: matching entries and their ancestors. `open_uids`:
-    exactly these (and the way to them) opened. Otherwise the upper levels, up to some 200 rows. `of` is for the page.
+    `after`: the rows behind this entry. `parent_uid`: only its children, from `cursor`.
     """
     view = open_view(policy_slug=policy_slug, actor=actor, at=at)
-    n_matches, only = 0, None
     if parent_uid is not None:
-        page = _Page(view, frozenset())
-        page.add_children(view.require(parent_uid), offset(cursor))
-    else:
-        if query.strip():
-            matches = _matches(view, query)
-            n_matches = len(matches)
-            only = frozenset(i for match in matches[:MOST_MATCHES] for i in (*view.tree.ancestors(match), match))
-            opened = frozenset(i for match in matches[:MOST_MATCHES] for i in view.tree.ancestors(match))
-        elif open_uids:
-            opened = _opened(view, open_uids)
-        else:
-            opened = _opened_by_level(view)
-        page = _Page(view, opened, only)
-        page.add_root()
-    return replace(_tree_page(view, page.rows), more=page.more, query=query, n_matches=n_matches)
+        return _children_page(view, view.require(parent_uid), arranged, offset(cursor))
+    listing = list_rows(view, arranged, most_children=PAGE, room=WINDOW)
+    start = listing.after(view, after)
+    shown = listing.rows[start : start + WINDOW].tolist()
+    stop = start + len(shown)
+    way = (
+        [above for above in view.tree.ancestors(shown[0]) if view.visibility.may_see(above)] if start and shown else []
+    )
+    rows = [
+        view.row(i, position=(int(listing.place[i]), int(listing.size[i])), is_open=bool(listing.is_open[i]))
+        for i in [*way, *shown]
+    ]
+    more = [
+        MoreRow(view.tree.uuid(i), int(view.tree.level[i]) + 2, str(PAGE), left)
+        for i, left in listing.left_out.items()
+        if start < listing.end[i] <= stop
+    ]
+    return replace(
+        _tree_page(view, rows),
+        more=more,
+        query=arranged.query,
+        n_matches=listing.n_matches,
+        level=0 if listing.level == DEEPEST else listing.level,
+        n_rows=len(listing.rows),
+        n_left=len(listing.rows) - stop,
+    )
+
+
+def iterate_rows(view: PolicyView, arranged: Arrangement) -> Iterator[EntryRow]:
+    """All rows of an arrangement, without the bound of a page."""
+    listing = list_rows(view, arranged, most_children=len(view.tree), room=WINDOW)
+    for i in listing.rows.tolist():
+        yield view.row(i, position=(int(listing.place[i]), int(listing.size[i])), is_open=bool(listing.is_open[i]))
+
+
+def selectable(view: PolicyView, arranged: Arrangement) -> list[UUID]:
+    """Rows of an arrangement that the actor may change; with a filter those that match, not the way to them."""
+    listing = list_rows(view, arranged, most_children=len(view.tree), room=WINDOW)
+    rows = listing.rows[listing.rows > 0]
+    if listing.matches is not None:
+        rows = rows[listing.matches[rows]]
+    return [view.tree.uuid(i) for i in rows.tolist() if view.visibility.may_change(i)]
+
+
+def _children_page(view: PolicyView, parent: int, arranged: Arrangement, start: int) -> TreePage:
+    children, n_siblings = sort_children(view, parent, arranged)
+    shown = children[start : start + WINDOW]
+    rows = [view.row(child, position=(place, n_siblings)) for child, place in shown]
+    left = len(children) - start - len(shown)
+    level = int(view.tree.level[parent]) + 2
+    more = [MoreRow(view.tree.uuid(parent), level, str(start + len(shown)), left)] if left > 0 else []
+    return replace(_tree_page(view, rows), more=more, query=arranged.query)
 
 
 def _tree_page(view: PolicyView, rows: list[EntryRow]) -> TreePage:
@@ -165,63 +165,21 @@ def _tree_page(view: PolicyView, rows: list[EntryRow]) -> TreePage:
 
 
 def get_tree_rows(*, policy_slug: str, actor: Actor, uids: Sequence[UUID]) -> TreePage:
-    """These rows with their siblings, whose scale they share; entries that aren't there any more are left out."""
+    """These rows; entries that aren't there any more are left out."""
     view = open_view(policy_slug=policy_slug, actor=actor)
     found = [i for uid in uids if (i := view.tree.index_of_uid(uid)) is not None and view.visibility.may_see(i)]
-    shown: dict[int, None] = {}
-    for parent in dict.fromkeys(int(view.tree.parent[i]) for i in found):
-        shown |= dict.fromkeys(view.visible_children(parent)[:PAGE] if parent >= 0 else [0])
-    return _tree_page(view, view.rows(shown | dict.fromkeys(found)))
+    return _tree_page(view, view.rows(found))
 
 
 def search_entries(*, policy_slug: str, query: str, actor: Actor, limit: int = 20) -> list[Hit]:
     """Visible entries whose name contains the query; those whose name begins with it come first."""
     view = open_view(policy_slug=policy_slug, actor=actor)
     wanted = query.strip().casefold()
-    found = sorted(_matches(view, query), key=lambda i: not view.tree.name[i].casefold().startswith(wanted))
+    found = sorted(matching(view, query), key=lambda i: not view.tree.name[i].casefold().startswith(wanted))
     tree = view.tree
     return [
         Hit(tree.uuid(i), tree.name[i], tree.kind_names[int(tree.kind_code[i])], tree.path(i)) for i in found[:limit]
     ]
-
-
-def _matches(view: PolicyView, query: str) -> list[int]:
-    wanted = query.strip().casefold()
-    if not wanted:
-        return []
-    if wanted.startswith("/"):
-        at = view.tree.index_of_path(query.strip())
-        return [at] if at is not None and view.visibility.may_see(at) else []
-    mask = view.visibility.mask
-    return [i for i, name in enumerate(view.tree.name) if i and wanted in name.casefold() and mask[i]]
-
-
-def _opened(view: PolicyView, uids: Sequence[UUID]) -> frozenset[int]:
-    """These and their ancestors; uids that aren't there or may not be seen are passed over."""
-    found = {0}
-    for uid in uids:
-        i = view.tree.index_of_uid(uid)
-        if i is not None and view.visibility.may_see(i):
-            found.update((*view.tree.ancestors(i), i))
-    return frozenset(found)
-
-
-def _opened_by_level(view: PolicyView) -> frozenset[int]:
-    """Open breadth-first until the page is full."""
-    opened, level, n_rows = {0}, [0], 1
-    while level:
-        below: list[int] = []
-        for i in level:
-            children = view.visible_children(i)[:PAGE]
-            if not children:
-                continue
-            if i and n_rows + len(children) > OPENED_ROWS:
-                return frozenset(opened)
-            opened.add(i)
-            n_rows += len(children)
-            below += children
-        level = below
-    return frozenset(opened)
 
 
 def offset(cursor: str | None) -> int:

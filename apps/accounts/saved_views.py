@@ -1,0 +1,94 @@
+"""Views of lists that a person keeps: a name for a query string. They are that person's pages alone, so the log has
+nothing of them, and nobody else reads them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import IntegrityError, transaction
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import SavedView
+from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
+
+MOST_VIEWS = 30  # of one list
+LONGEST_NAME = 60
+LONGEST_QUERY = 4_000
+
+
+def list_views(*, page: str, actor: Actor) -> list[SavedView]:
+    """One's own of a list, by name."""
+    return [] if actor.user is None else list(SavedView.objects.filter(user=actor.user, page=page).order_by("name"))
+
+
+def default_query(*, page: str, actor: Actor) -> str:
+    """What the list opens with; empty without a default view."""
+    if actor.user is None:
+        return ""
+    found = SavedView.objects.filter(user=actor.user, page=page, is_default=True)
+    return found.values_list("query", flat=True).first() or ""
+
+
+def save_view(*, page: str, name: str, query: str, at: datetime, actor: Actor) -> SavedView:
+    """A name that is there already gets the new query. Raises Invalid, and Conflict for one too many."""
+    if actor.user is None:
+        raise NotAllowed("Only a person keeps views.")
+    name = _clean_name(name)
+    if len(query) > LONGEST_QUERY:
+        message = f"This view is too long to be saved: {len(query)} characters, at most {LONGEST_QUERY}."
+        raise Invalid(message, fields=[FieldProblem("query", message)])
+    mine = SavedView.objects.filter(user=actor.user, page=page)
+    if not mine.filter(name=name).exists() and mine.count() >= MOST_VIEWS:
+        raise Conflict(f"You have {MOST_VIEWS} views of this list: delete one first.", code="too_many_views")
+    view, _is_new = SavedView.objects.update_or_create(
+        user=actor.user,
+        page=page,
+        name=name,
+        defaults={"query": query},
+        create_defaults={"query": query, "created_at": at},
+    )
+    return view
+
+
+def rename_view(*, id: int, name: str, actor: Actor) -> SavedView:
+    """Raises NotFound for the view of somebody else, Invalid, and Conflict for a name that is taken."""
+    view = get_view(id=id, actor=actor)
+    view.name = _clean_name(name)
+    try:
+        with transaction.atomic():
+            view.save(update_fields=["name"])
+    except IntegrityError:
+        raise Conflict(f"You have a view named {view.name} already.", code="name_taken") from None
+    return view
+
+
+def set_default(*, id: int, is_default: bool, actor: Actor) -> SavedView:
+    """At most one view of a list is the default."""
+    view = get_view(id=id, actor=actor)
+    with transaction.atomic():
+        SavedView.objects.filter(user=view.user_id, page=view.page).update(is_default=False)
+        view.is_default = is_default
+        view.save(update_fields=["is_default"])
+    return view
+
+
+def delete_view(*, id: int, actor: Actor) -> SavedView:
+    """Raises NotFound for the view of somebody else."""
+    view = get_view(id=id, actor=actor)
+    SavedView.objects.filter(pk=view.pk).delete()
+    return view
+
+
+def get_view(*, id: int, actor: Actor) -> SavedView:
+    found = None if actor.user is None else SavedView.objects.filter(pk=id, user=actor.user).first()
+    if found is None:
+        raise NotFound("You have no such view.")
+    return found
+
+
+def _clean_name(name: str) -> str:
+    cleaned = " ".join(name.replace("\0", "").split())
+    if not 1 <= len(cleaned) <= LONGEST_NAME:
+        message = f"Enter a name of 1 to {LONGEST_NAME} characters."
+        raise Invalid(message, fields=[FieldProblem("name", message)])
+    return cleaned

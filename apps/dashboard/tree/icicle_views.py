@@ -1,0 +1,87 @@
+"""The whole tree as one picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_safe
+
+from apps.core.errors import Invalid
+from apps.dashboard.shell import lines, time_travel
+from apps.dashboard.shell.figure_frames import answer_figure, framed
+from apps.dashboard.shell.requests import SeeOther, actor_of
+from apps.dashboard.tree.presenters import panel_context
+from apps.figures import Figure
+from apps.figures.tree.asked import TreeAsked, read_tree_asked
+from apps.figures.tree.figure import tree_figure
+from apps.priorities.records import IciclePage
+from apps.priorities.selectors.tree import get_icicle
+
+
+@require_safe
+def icicle(request: HttpRequest, policy: str) -> HttpResponse:
+    """`?entry=` is chosen, `?kind=icicle|treemap`, `?size=target|actual`, `?color=balance|share`, `?at=` a revision or
+    an instant. What can't be drawn is said in the picture's place."""
+    if elsewhere := time_travel.day_asked(request):
+        return SeeOther(elsewhere)
+    problem = None
+    try:
+        page, asked = _read(request, policy, request.GET)
+    except Invalid as refused:
+        problem = refused
+        page, asked = _read(request, policy, QueryDict())
+
+    def make() -> Figure:
+        if problem:
+            raise problem
+        return tree_figure(page, asked, request.GET, _entry_of(request, policy))
+
+    source = reverse("dashboard:tree-figure", kwargs={"policy": policy})
+    context: dict[str, Any] = {
+        "page": page,
+        "frame": framed(request, source, make),
+        "policy": policy,
+        "live": page.moment is None,
+        "time_bar": time_travel.time_bar(request, page.moment),
+        "crumbs": [
+            {"label": page.policy_name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": _("Icicle")},
+        ],
+        **panel_context(request, policy, asked.entry),
+    }
+    return render(request, "dashboard/convergence/icicle.html", context, status=422 if problem else 200)
+
+
+@require_safe
+def figure(request: HttpRequest, policy: str, form: str = "json") -> HttpResponseBase:
+    """The picture as JSON, its entries as CSV, for the page's own query."""
+    page, asked = _read(request, policy, request.GET)
+    return answer_figure(request, tree_figure(page, asked, request.GET, _entry_of(request, policy)), form)
+
+
+def _read(request: HttpRequest, policy: str, query: QueryDict) -> tuple[IciclePage, TreeAsked]:
+    """Raises Invalid for a query that can't be drawn, NotFound for an entry that the actor may not see."""
+    asked = read_tree_asked(query)
+    page = get_icicle(
+        policy_slug=policy,
+        actor=actor_of(request),
+        chosen_uid=asked.entry,
+        sizes=asked.size,
+        levels=asked.levels,
+        smallest=asked.smallest,
+        at=time_travel.moment_asked(request),
+    )
+    return page, asked
+
+
+def _entry_of(request: HttpRequest, policy: str) -> Callable[[UUID, str], str]:
+    """The page of an entry, as of the same moment."""
+    suffix = time_travel.suffix(time_travel.moment_asked(request))
+    return lambda uid, name: f"{lines.entry_url(policy, uid, name, suffix)}#children"

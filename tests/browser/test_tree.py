@@ -1,0 +1,54 @@
+"""The tree by keys: filtered, sorted, two rows selected, one action, a draft; and the view kept for the next time."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Open
+from tests.dashboard.grid import SLUG, Grid
+
+
+def test_rows_are_filtered_sorted_selected_and_changed_in_a_draft(grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = window.go(f"/policy/{SLUG}/?level=1")
+    names = page.locator("#rows a.label")
+
+    with page.expect_navigation():
+        page.keyboard.press("o")
+    expect(page.locator("#off-target")).to_have_attribute("aria-current", "true")
+    with page.expect_navigation():
+        page.keyboard.press("1")
+    window.follow("th.c-target a")
+    expect(page.locator("th.c-target")).to_have_attribute("aria-sort", "descending")
+    listed = names.all_text_contents()
+    assert len(listed) > 2
+
+    page.locator("#views summary").click()
+    page.locator("#view-name").fill("Off target")
+    window.follow(".save-view button")
+    expect(page.locator("#views summary")).to_have_text("Off target")
+    saved = page.url
+
+    bar = page.locator("#tree-selection")
+    expect(bar).to_be_hidden()
+    page.locator("#rows tr[tabindex='0']").focus()
+    for _ in range(2):
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("x")
+    expect(bar.locator("[data-chosen]")).to_have_text("2 selected")
+    assert window.axe() == []
+    bar.locator("[name=action]").select_option("scale")
+    bar.locator("[name=factor]").fill("2")
+    window.follow("#tree-selection button")
+    expect(page).to_have_url(re.compile(r"/changes/\d+/"))
+    expect(page.locator("#edits")).to_contain_text(listed[1])
+    expect(page.locator("#edits")).to_contain_text(listed[2])
+
+    window.go(f"/policy/{SLUG}/")
+    page.locator("#views summary").click()
+    window.follow("#views li a >> text=Off target")
+    expect(page).to_have_url(saved)
+    expect(names).to_have_text(listed)
