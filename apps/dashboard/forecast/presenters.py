@@ -102,6 +102,7 @@ class WhatIfCard:
     entry: str
     group: str
     levels: Sequence[tuple[str, str]]
+    metric: Mapping[str, Any]  # whose unit the usage is typed in
     typed: Mapping[str, str]
     problems: Mapping[str, str] = field(default_factory=dict)
     message: str = ""
@@ -205,7 +206,7 @@ def _what_if(request: HttpRequest, policy: str, entry: UUID, found: Forecast | N
     typed = {name: request.GET.get(name, "")[:_MOST_TYPED] for name in _FIELDS}
     levels = [(str(each.uid), each.name) for each in found.levels if each.target is not None]
     group = found.levels[-1].parent_name if len(found.levels) > 1 else ""
-    card = WhatIfCard(policy, str(entry), group, levels, typed)
+    card = WhatIfCard(policy, str(entry), group, levels, found.snapshot.settings.metric, typed)
     try:
         asked = read_asked(typed)
         if asked.is_empty:
