@@ -32,7 +32,8 @@ def places_after_job(
 ) -> dict[UUID, Place]:
     """As the newest snapshot would rank each account if its job counted in full, the others' usage unchanged.
 
-    core_h: its usage in hours of what the policy's metric counts: core-hours where it counts cores alone. Entries to which no account of the actor leads are left out by NotFound.
+    core_h: its usage in hours of what the policy's metric counts: core-hours where it counts cores alone. Entries to
+    which no account of the actor leads are left out by NotFound.
 
     Readers of a part of the tree get ranks in steps of five: another size each time must not reveal others' usage.
 

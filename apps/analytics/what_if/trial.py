@@ -58,8 +58,8 @@ USUAL_DAYS = 7.0
 
 @dataclass(frozen=True)
 class Supposition:
-    """core_h: what the account runs evenly over the next `days`, and as lately after them, in hours of what the policy's
-    metric counts (core-hours where it counts cores alone); None: as lately.
+    """core_h: what the account runs evenly over the next `days`, and as lately after them; None: as lately. In hours of
+    what the policy's metric counts: core-hours where it counts cores alone.
 
     load: what its group runs, 1.0 for as lately. target: of the entry at `level` (a path), 0..1.
     """
