@@ -553,6 +553,8 @@ ROWS = [
         besides="dora 200"),
     Row(NODE + "/<slug:name>/convergence/_panels", "/policy/grid/n/{bob}/bob/convergence/_panels",
         "302 404 404 200 404 200 302 302 302 302 302", headers=HTMX, besides="dora 200"),
+    Row(NODE + "/<slug:name>/convergence/_over-time", "/policy/grid/n/{bob}/bob/convergence/_over-time",
+        "302 404 404 200 404 200 302 302 302 302 302", headers=HTMX, besides="dora 200"),
     Row(NODE + "/<slug:name>/convergence/days.csv", "/policy/grid/n/{bob}/bob/convergence/days.csv",
         "302 404 404 200 404 200 302 302 302 302 302", besides="dora 200"),
     Row("policy/<slug:policy>/icicle/", "/policy/grid/icicle/", "302 404 200 200 200 200 302 302 302 302 302",

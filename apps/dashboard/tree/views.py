@@ -60,7 +60,8 @@ def tree(request: HttpRequest, policy: str) -> HttpResponse:
         **panel_context(request, policy, chosen),
         "query": query,
         "links": _links(request.GET),
-        "time_bar": time_travel.time_bar(request, page.moment),
+        "look_back": None if page.moment else time_travel.look_back(request, policy),
+        "time_bar": time_travel.time_bar(request, page.moment, policy),
         "at": "" if at is None else time_travel.written(at),
         "carried": json.dumps(_carried(of, at)),
         "local_only": _local_only(page),
@@ -280,7 +281,7 @@ def icicle(request: HttpRequest, policy: str) -> HttpResponse:
         "frame": framed(request, source, make),
         "policy": policy,
         "live": page.moment is None,
-        "time_bar": time_travel.time_bar(request, page.moment),
+        "time_bar": time_travel.time_bar(request, page.moment, policy),
         "crumbs": [
             {"label": page.policy_name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
             {"label": _("Icicle")},
