@@ -64,7 +64,7 @@ def get_import_effect(usage_import: Import, *, policy_slug: str, actor: Actor) -
         else:
             added[[*tree.ancestors(place), place][1]] += core_s
     tops = np.flatnonzero(added).tolist()
-    edges = [_hour(first_at), _hour(last_at) + timedelta(hours=1)]
+    edges = [_hour(first_at), _hour(last_at - timedelta(microseconds=1)) + timedelta(hours=1)]
     known = load_delivered(policy=view.policy, tree=tree, entries=tops, edges=edges)
     rows = [ImportEffectRow(tree.name[i], known.between(i, *edges), float(added[i])) for i in tops]
     rows.sort(key=lambda row: (-row.added, row.name))
