@@ -22,6 +22,7 @@ from django.urls import reverse
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import User
 from apps.core import clock
+from apps.policies.models import Policy
 from apps.policies.services import make_policy
 from apps.priorities.selectors.import_effect import get_import_effect
 from apps.runs.models import Run
@@ -431,5 +432,7 @@ def test_a_dry_run_shows_what_the_file_adds_to_each_top_entry(grid: Grid) -> Non
     (row,) = page.items("import-effect")
     assert text_of(row).split() == ["atlas", "800", "20", "820"]
     assert text_of(page.item("import-effect-unmapped")).split()[-1] == "1.0"
-    lead = User.objects.create_user("lea")
-    assert get_import_effect(made, policy_slug=SLUG, actor=Actor(user=lead, via="web")) is None
+    Policy.objects.update(visibility="path")
+    stranger = Actor(user=User.objects.create_user("lea"), via="web")
+    assert get_import_effect(made, policy_slug=SLUG, actor=stranger) is None
+    assert get_import_effect(made, policy_slug=SLUG, actor=Actor(user=grid.alice, via="web")) is None

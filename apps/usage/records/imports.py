@@ -262,8 +262,8 @@ class Tally:
         for name, n in parsed.notes.items():
             self.notes[name] = self.notes.get(name, 0) + n
         self.core_s += counts.core_s
-        for name, amount in counts.core_s_of.items():
-            self.core_s_of[name] = self.core_s_of.get(name, 0.0) + amount
+        for who, amount in counts.core_s_of.items():
+            self.core_s_of[who] = self.core_s_of.get(who, 0.0) + amount
         self.changed_from_us = earlier(self.changed_from_us, counts.changed_from_us)
         self.accounts |= counts.account_ids or {parsed.batch.people[n] for n in np.unique(parsed.batch.who).tolist()}
         self._see(accepted)
