@@ -231,10 +231,10 @@ def test_the_slider_goes_from_the_first_usage_to_now_and_knows_which_days_are_st
 
 def test_a_day_of_the_slider_is_its_end_and_today_is_now(grid: Grid, eva: Client) -> None:
     day = grid.at.date() - timedelta(days=1)
-    then = eva.get(TREE, {"on": day.toordinal(), "of": "total"})
+    then = eva.get(TREE, {"on": str(day.toordinal()), "of": "total"})
     assert then.headers["Location"] == f"{TREE}?of=total&at={day}T23%3A59%3A59%2B00%3A00"
     assert numbers_of(Page(text(eva, then.headers["Location"]))) == "reconstructed"
-    today = eva.get(TREE, {"on": clock.now().date().toordinal(), "at": "2"})
+    today = eva.get(TREE, {"on": str(clock.now().date().toordinal()), "at": "2"})
     assert today.headers["Location"] == TREE
     for wrong in ("0", "x", "99999999999"):
         assert eva.get(TREE, {"on": wrong}).status_code == 422
