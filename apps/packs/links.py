@@ -57,11 +57,12 @@ def may_share(view: PolicyView, i: int) -> bool:
 
 @transaction.atomic
 def share_pack(
-    *, policy_slug: str, uid: UUID, first: str, last: str, days: int, reason: str, at: datetime, actor: Actor
+    *, policy_slug: str, uid: UUID | None, first: str, last: str, days: int, reason: str, at: datetime, actor: Actor
 ) -> tuple[SharedPack, str]:
-    """The row and the secret of its link, which is shown once. The pack stays as it is now."""
+    """The row and the secret of its link, which is shown once. The pack stays as it is now. uid: None for the root."""
     view = open_view(policy_slug=policy_slug, actor=actor)
-    i = view.require(uid)
+    i = 0 if uid is None else view.require(uid)
+    uid = view.tree.uuid(i)
     if not may_share(view, i):
         raise NotAllowed(_("Sharing a pack needs the right to publish here."))
     if not 1 <= days <= MOST_DAYS:
@@ -125,6 +126,19 @@ def list_links(view: PolicyView, i: int) -> list[SharedPack]:
     if not may_share(view, i):
         return []
     return list(SharedPack.objects.filter(policy=view.policy, entry_uid=view.tree.uuid(i))[:_MOST_LISTED])
+
+
+def list_pack_links(*, policy_slug: str, uid: UUID | None, actor: Actor) -> list[SharedPack]:
+    """Of an entry, the root by default.
+
+    Raises:
+        NotAllowed: the actor may not share its packs.
+    """
+    view = open_view(policy_slug=policy_slug, actor=actor)
+    i = 0 if uid is None else view.require(uid)
+    if not may_share(view, i):
+        raise NotAllowed(_("Sharing a pack needs the right to publish here."))
+    return list_links(view, i)
 
 
 def open_link(secret: str, *, at: datetime) -> tuple[SharedPack, Opened]:

@@ -68,7 +68,6 @@ class Moment:
     as_of: datetime | None
     snapshot_revision: int | None
     is_reconstructed: bool
-    stops: tuple[tuple[int, datetime], ...]  # revisions and when each was published, the newest few hundred
     known_later: Mapping[str, Any] | None = None  # of a reconstruction, see past_inputs.known_later
 
     @property

@@ -1,11 +1,24 @@
-// While the slider of the past moves, its revision and day are told; the form goes there when it is sent.
-for (const form of document.querySelectorAll("[data-stops]")) {
+// The slider of the past says the day that it stands on, and goes there a moment after the last step.
+const WAIT_MS = 600;
+
+for (const form of document.querySelectorAll("[data-look-back]")) {
   const slider = form.querySelector("input[type=range]");
-  const told = form.querySelector("[data-chosen]");
-  const labels = new Map([...slider.list.options].map((option) => [option.value, option.label]));
-  slider.addEventListener("input", () => {
-    const label = labels.get(slider.value) ?? slider.value;
-    told.textContent = label;
-    slider.setAttribute("aria-valuetext", label);
-  });
+  const chosen = form.querySelector("[data-chosen]");
+  const stored = new Set(form.dataset.stored.split(" "));
+  const stops = [...slider.list.options].map((option) => [Number(option.value), option.label]);
+  const dates = new Intl.DateTimeFormat(document.documentElement.lang === "en" ? "en-GB" : document.documentElement.lang, { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
+  const EPOCH = 719163;  // the ordinal of 1 January 1970
+  const words = () => {
+    const day = Number(slider.value);
+    if (slider.value === slider.max) return form.dataset.nowWord;
+    const revision = stops.filter(([at]) => at <= day).at(-1)?.[1];
+    const origin = stored.has(slider.value) ? form.dataset.storedWord : form.dataset.computedWord;
+    return [dates.format(new Date((day - EPOCH) * 86_400_000)), revision, origin].filter(Boolean).join(", ");
+  };
+  const say = () => { chosen.textContent = words(); slider.setAttribute("aria-valuetext", words()); };
+  let timer;
+  slider.addEventListener("input", () => { say(); clearTimeout(timer); });
+  slider.addEventListener("change", () => { clearTimeout(timer); timer = setTimeout(() => form.requestSubmit(), WAIT_MS); });
+  form.addEventListener("submit", () => clearTimeout(timer));
+  say();
 }

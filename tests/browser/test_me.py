@@ -77,8 +77,10 @@ def test_all_of_it_works_without_scripts(grid: Grid, visit: Open) -> None:
     page.click("#why button")
     page.click("#why-1")
     assert page.locator("#why .contrast .turns li").count() >= 1
-    page.fill("#back-day", "2001-01-01T12:00")
+    page.fill("#back-day", str(page.get_attribute("#back-day", "min")))
     page.click("form:has(#back-day) button")
+    assert page.is_visible(".timebar")
+    page = window.go(f"{PAGE}?day=2001-01-01T12:00")
     assert page.get_attribute("#verdict", "data-key") == "not_kept"
     page.click("section[aria-labelledby=verdict] a")
     assert str(page.get_attribute("#verdict", "data-rank")).isdigit()

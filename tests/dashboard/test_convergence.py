@@ -326,6 +326,18 @@ def read_csv(client: Client, path: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(answer.getvalue().decode())))
 
 
+def test_the_page_of_an_entry_shows_its_use_over_time_first(eva: Client, grid: Grid) -> None:
+    here = f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/"
+    card = read(eva.get(here)).one("#over-time")
+    figure = read(eva.get(str(card.attributes["hx-get"]), headers={"HX-Request": "true"})).one("[data-figure]")
+    source = str(figure.attributes["data-src"])
+    assert source.startswith(f"{here}convergence/figures/focus?pick={grid.uid('/atlas')}")
+    answer = eva.get(source).json()
+    drawn = [one for one in answer["data"] if one.get("meta", {}).get("read")]
+    assert drawn
+    assert not read(eva.get(here, {"at": "2"})).has("#over-time")
+
+
 def test_the_csv_holds_every_day_of_every_member(eva: Client) -> None:
     rows = read_csv(eva, f"{PAGE}days.csv?days=7")
     assert len([row for row in rows if not row["as_of"]]) == 3 * 7

@@ -25,7 +25,7 @@ from apps.engine.explain.recovery import Recovery
 from apps.figures.my_priority.forecast import ForecastAsked, forecast_figure
 from apps.figures.paint import first_drawing
 from tests.dashboard.grid import SLUG, Grid
-from tests.dashboard.page import read
+from tests.dashboard.page import read, text_of
 from tests.examples import first
 from tests.figures.schema import check_schema
 from tests.sign_in import sign_in
@@ -232,3 +232,15 @@ def test_the_figure_is_one_that_plotly_draws_and_its_bands_hold_the_curve(alice:
     read = [trace for trace in figure.traces if trace.get("meta", {}).get("read")]
     assert len({tuple(trace["x"]) for trace in read}) == 1, "keys go from one curve to the other"
     assert all(len(trace["customdata"]) == len(trace["x"]) for trace in read)
+
+
+def test_examples_fill_the_form_in_and_are_calculated(closed: Grid, client: Client) -> None:
+    alice = sign_in(client, closed.alice)
+    page = read(alice.get(reverse("dashboard:my-priority")))
+    examples = page.all("#what-if .presets a")
+    assert [text_of(each) for each in examples] == ["I pause for a week", "I use 1,000 core-h", "atlas halves its load"]
+    for link, field, value in zip(examples, ("core-h", "core-h", "load"), ("0", "1000", "50"), strict=True):
+        tried = read(alice.get(str(link.attributes["href"]).partition("#")[0]))
+        assert tried.one(f"#what-if-{field}").attributes["value"] == value
+        assert "rank_then" in tried.values("data-key", "#what-if")
+        assert [text_of(each) for each in tried.all("#what-if .presets a[aria-current]")] == [text_of(link)]

@@ -312,6 +312,35 @@ def test_percentages_are_typed_as_well_as_shares(grid: Grid, lead: Client) -> No
     assert in_force(grid, "/atlas/alice").shares == 3
 
 
+def test_a_point_more_or_less_is_one_press(grid: Grid, lead: Client) -> None:
+    """alice and bob have 1 of 2 shares each: 51 % of the group beside bob's 1 is 1.04 shares; then 50 % again."""
+    alice, bob = (grid.uid(f"/atlas/{name}") for name in ("alice", "bob"))
+    typed = {f"shares-{alice}": "1", f"shares-{bob}": "1"}
+    more = read(lead.post(page(grid), {**typed, "step": f"more:{alice}"}))
+    assert more.text(f"#target-{alice} b") == "51.0 %"
+    shares = more.one(f"#shares-{alice}").attributes["value"] or ""
+    assert shares == "1.04"
+    less = read(lead.post(page(grid), {**typed, f"shares-{alice}": shares, "step": f"less:{alice}"}))
+    assert less.text(f"#target-{alice} b") == "50.0 %"
+    least = read(lead.post(page(grid), {**typed, f"shares-{alice}": "0", "step": f"less:{alice}"}))
+    assert least.text(f"#target-{alice} b") == "0.0 %"
+    assert Revision.objects.count() == 2
+
+
+def test_the_effect_says_whose_rank_changes_before_anything_is_published(grid: Grid, lead: Client) -> None:
+    """alice used 300 of 400 with half the shares: at 80 % bob is the one over, and the two change places."""
+    alice = f"shares-{grid.uid('/atlas/alice')}"
+    snapshot = store.newest(SLUG)
+    ranks = {snapshot.tree.name[i]: int(snapshot.values.rank[i]) for i in range(len(snapshot.tree))}
+    said = read(lead.post(f"{page(grid)}_effect", {alice: "80 %"}, headers=HTMX)).text("#rank-effect")
+    assert said.startswith("2 ranks in SweGrid change:")
+    assert f"alice {ranks['alice']} → {ranks['bob']}" in said
+    assert f"bob {ranks['bob']} → {ranks['alice']}" in said
+    same = read(lead.post(page(grid), {alice: "51 %", "step": "effect"})).text("#rank-effect")
+    assert same.startswith("No rank in SweGrid changes. The levels above decide them")
+    assert read(lead.get(page(grid))).one("#rank-effect").attributes.keys() >= {"hidden"}
+
+
 def test_more_is_asked_for_and_shown_with_its_state(grid: Grid, lead: Client) -> None:
     ask = {"amount": "75", "unit": "shares", "until": "2099-06-30", "reason": "Two new postdocs."}
     answer = lead.post(f"{page(grid)}ask/", ask, follow=True)

@@ -19,6 +19,7 @@ from apps.core import clock
 from apps.core.errors import Invalid, NotFound
 from apps.dashboard.my_priority.trend import draw
 from apps.policies.models import Policy
+from apps.policies.services import make_change_set, publish_change_set
 from apps.priorities.recompute.projection import compute_from_totals
 from apps.priorities.serving import store
 from apps.priorities.waiting_jobs import list_waiting_jobs
@@ -67,6 +68,30 @@ def test_the_rank_after_a_job_is_that_of_a_recompute_with_its_usage(grid: Grid, 
     Account.objects.filter(user_name="alice").update(person=grid.admin)
     (place,) = places_after_job(entry_uids=[uid], core_h=core_h, **asked).values()
     assert place.rank == (recomputed(grid, "/atlas/alice", core_h),) * 2
+
+
+@pytest.mark.parametrize(
+    ("weights", "unit"),
+    [
+        ({"gpu_s": 1.0}, "GPU-hours"),
+        ({"cpu_s": 2.0}, "weighted hours"),
+        ({"cpu_s": 1.0, "gpu_s": 8.0}, "weighted hours"),
+    ],
+)
+def test_the_job_is_in_hours_of_what_the_policy_counts(
+    grid: Grid, alice: Client, weights: dict[str, float], unit: str
+) -> None:
+    counted = {"op": "set_policy", "settings": {"metric": {"weights": weights}}}
+    actor = Actor(user=grid.admin, via="page")
+    draft = make_change_set(policy_slug=SLUG, operations=[counted], reason="x", at=clock.now(), actor=actor)
+    publish_change_set(id=draft.pk, version=1, at=clock.now(), actor=actor)
+    grid.recompute()
+    page = read(alice.get(PAGE))
+    assert page.item("submit-unit").text() == unit
+    assert page.text("label[for=what-if-core-h]") == f"My usage ({unit})"
+    Policy.objects.update(visibility="tree")
+    card = alice.get(CARD, {"job_core_h": "20000"}, headers={"HX-Request": "true"}).context["submit"]
+    assert card.rows[0].after.rank[0] == recomputed(grid, "/atlas/alice", 20_000.0)
 
 
 def test_accounts_of_one_cluster_stand_best_first_with_the_rank_after_the_job(grid: Grid, alice: Client) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.db import connection
 from django.test import Client
 
 from apps.accounts.actor import Actor
@@ -213,3 +214,41 @@ def test_who_was_archived_is_seen_by_who_had_a_right_to_the_place(grid: Grid, le
     page = text(lead, TREE, at=2)
     assert ">bob</a>" in page
     assert ">carol</a>" not in page
+
+
+def test_the_slider_goes_from_the_first_usage_to_now_and_knows_which_days_are_stored(grid: Grid, eva: Client) -> None:
+    """Usage begins 26 h before the snapshot; the policy, whose revision 1 is 48 h old, was there before."""
+    Snapshot.objects.update(as_of=grid.at.replace(hour=23, minute=30) - timedelta(days=1))
+    page = Page(text(eva, TREE, at=2))
+    slider = page.one("#look-back-on").attributes
+    first, last = grid.at.date() - timedelta(days=1), clock.now().date()
+    assert (slider["min"], slider["max"]) == (str(first.toordinal()), str(last.toordinal()))
+    assert page.one("[data-look-back]").attributes["data-stored"] == str(first.toordinal())
+    assert page.one("#back-day").attributes["min"] == f"{first:%Y-%m-%d}T10:01"
+    stops = page.each("#look-back-stops option", "label")
+    assert stops == ["revision 2"]
+
+
+def test_a_day_of_the_slider_is_its_end_and_today_is_now(grid: Grid, eva: Client) -> None:
+    day = grid.at.date() - timedelta(days=1)
+    then = eva.get(TREE, {"on": str(day.toordinal()), "of": "total"})
+    assert then.headers["Location"] == f"{TREE}?of=total&at={day}T23%3A59%3A59%2B00%3A00"
+    assert numbers_of(Page(text(eva, then.headers["Location"]))) == "reconstructed"
+    today = eva.get(TREE, {"on": str(clock.now().date().toordinal()), "at": "2"})
+    assert today.headers["Location"] == TREE
+    for wrong in ("0", "x", "99999999999"):
+        assert eva.get(TREE, {"on": wrong}).status_code == 422
+
+
+@pytest.mark.parametrize("path", [TREE, "/policy/grid/n/{uid}/atlas/", "/me/priority/"])
+def test_pages_of_now_offer_the_slider(grid: Grid, path: str) -> None:
+    page = read(sign_in(Client(), grid.alice).get(path.format(uid=grid.uid("/atlas"))))
+    assert page.has("#look-back-on")
+    assert page.one("#look-back-on").attributes["value"] == str(clock.now().date().toordinal())
+
+
+def test_before_any_usage_there_is_nothing_to_look_back_at(grid: Grid, eva: Client) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM usage_bucket")
+    assert not Page(text(eva, TREE)).has("#look-back-on")
+    assert not Page(text(eva, TREE, at=2)).has("#look-back-on")

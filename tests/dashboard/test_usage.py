@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import json
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -18,14 +19,17 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from apps.accounts.actor import SYSTEM
+from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import User
 from apps.core import clock
+from apps.policies.models import Policy
 from apps.policies.services import make_policy
+from apps.priorities.selectors.import_effect import get_import_effect
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage import services
 from apps.usage.models import Import, Record, RejectedLine, Source
+from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read, text_of
 from tests.sign_in import sign_in
 
@@ -403,3 +407,32 @@ def test_without_a_sign_in_every_page_leads_to_it(client: Client, source: Source
         response = client.get(url)
         assert response.status_code == 302
         assert response["Location"].startswith("/sign-in/")
+
+
+def test_a_dry_run_shows_what_the_file_adds_to_each_top_entry(grid: Grid) -> None:
+    """atlas has 400 cores × 24 h in these hours already; the file brings 10 cores × 2 h, and 1 h of nobody's."""
+    client = sign_in(Client(), grid.admin)
+    begun = grid.at - timedelta(hours=20)
+    jobs = [("n1", "alice", "atlas", 10, 2), ("n2", "zoe", "nowhere", 1, 1)]
+    lines = [
+        json.dumps(
+            {
+                "job": job,
+                "user": user,
+                "group": group,
+                "start": begun.isoformat(),
+                "end": (begun + timedelta(hours=hours)).isoformat(),
+                "cpus": cpus,
+            }
+        )
+        for job, user, group, cpus, hours in jobs
+    ]
+    made = sent(client, "\n".join(lines).encode(), name="new.ndjson", source="cluster-a")
+    page = shown(client, page_of(made))
+    (row,) = page.items("import-effect")
+    assert text_of(row).split() == ["atlas", "800", "20", "820"]
+    assert text_of(page.item("import-effect-unmapped")).split()[-1] == "1.0"
+    Policy.objects.update(visibility="path")
+    stranger = Actor(user=User.objects.create_user("lea"), via="web")
+    assert get_import_effect(made, policy_slug=SLUG, actor=stranger) is None
+    assert get_import_effect(made, policy_slug=SLUG, actor=Actor(user=grid.alice, via="web")) is None

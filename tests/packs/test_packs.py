@@ -242,6 +242,30 @@ def test_who_may_not_publish_makes_no_link(hall: Policy, client: Client) -> None
     assert not SharedPack.objects.exists()
 
 
+def test_links_are_made_listed_and_ended_by_rest(hall: Policy, eva: User) -> None:
+    actor = Actor(user=eva, via="page")
+    scopes = [Token.Scope.POLICIES_READ, Token.Scope.POLICIES_WRITE]
+    _token, secret = make_token(name="board", scopes=scopes, user=eva, at=AT, actor=actor)
+    client, headers = Client(), {"authorization": f"Bearer {secret}"}
+    links = "/api/v1/policies/hall/pack/links"
+    asked = {**OCTOBER, "entry": "/physics", "days": 3, "reason": "For the board."}
+    made = client.post(links, asked, content_type="application/json", headers=headers)
+    assert made.status_code == 201, made.content
+    row = SharedPack.objects.get()
+    given = made.json()
+    assert (given["id"], given["path"], given["sha256"]) == (row.pk, "/physics", row.digest)
+    assert row.ends_at - row.created_at == timedelta(days=3)
+    shared = Client().get(given["url"].partition("testserver")[2])
+    assert row.digest in shared.content.decode()
+    listed = client.get(links, {"entry": "/physics"}, headers=headers).json()["results"]
+    assert [each["id"] for each in listed] == [row.pk]
+    assert "url" not in listed[0]
+    assert client.post(f"{links}/{row.pk}/revoke", headers=headers).status_code == 204
+    assert Client().get(given["url"].partition("testserver")[2]).status_code == 410
+    refused = client.post(links, {**asked, "days": 0}, content_type="application/json", headers=headers)
+    assert refused.status_code == 400
+
+
 def test_names_of_all_alphabets_are_written() -> None:
     pdf = PdfDocument("Übersicht")
     pdf.add_page()

@@ -30,8 +30,10 @@ _MOST_KEPT = 4_000
 def places_after_job(
     *, policy_slug: str, entry_uids: Sequence[UUID], core_h: float, actor: Actor, at: datetime
 ) -> dict[UUID, Place]:
-    """As the newest snapshot would rank each account if its job of so many core-hours counted in full, the others'
-    usage unchanged. Entries to which no account of the actor leads are left out by NotFound.
+    """As the newest snapshot would rank each account if its job counted in full, the others' usage unchanged.
+
+    core_h: its usage in hours of what the policy's metric counts: core-hours where it counts cores alone. Entries to
+    which no account of the actor leads are left out by NotFound.
 
     Readers of a part of the tree get ranks in steps of five: another size each time must not reveal others' usage.
 
@@ -42,7 +44,7 @@ def places_after_job(
         Unavailable: nothing has been computed yet.
     """
     if not 0 <= core_h <= MOST_CORE_H:  # NaN is neither
-        message = "must be core-hours from 0 to 1,000,000,000"
+        message = "must be a number of hours from 0 to 1,000,000,000"
         raise Invalid(f"core_h {message}.", fields=[FieldProblem("core_h", message)])
     if core_h != USUAL_CORE_H:
         count_computation(actor)
@@ -95,9 +97,8 @@ _kept: LRUCache[Hashable, Any] = LRUCache(_MOST_KEPT)
 
 @cached(_kept, key=_key, lock=Lock())
 def _after(snapshot: ServedSnapshot, entry: int, core_h: float, is_exact: bool) -> Place:
-    weight = float(snapshot.settings.metric["weights"].get("cpu_s", 0.0))
     now = Totals(snapshot.values.usage, snapshot.values.group_usage)
-    then = now.added(snapshot.tree, entry, core_h * 3600 * weight)
+    then = now.added(snapshot.tree, entry, core_h * 3600)
     algorithm = snapshot.settings.algorithm
     result = compute_from_totals(snapshot.tree.engine_tree(), then.usage, then.group_usage, algorithm=algorithm)
     return place_in(result, entry, is_exact)

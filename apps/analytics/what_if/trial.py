@@ -58,7 +58,8 @@ USUAL_DAYS = 7.0
 
 @dataclass(frozen=True)
 class Supposition:
-    """core_h: what the account runs evenly over the next `days`, and as lately after them; None: as lately.
+    """core_h: what the account runs evenly over the next `days`, and as lately after them; None: as lately. In hours of
+    what the policy's metric counts: core-hours where it counts cores alone.
 
     load: what its group runs, 1.0 for as lately. target: of the entry at `level` (a path), 0..1.
     """
@@ -91,7 +92,7 @@ def read_asked(given: Mapping[str, str]) -> Supposition:
             return None
         return value
 
-    core_h = number("core_h", 0, MOST_CORE_H, _("must be core-hours from 0 to 1,000,000,000"))
+    core_h = number("core_h", 0, MOST_CORE_H, _("must be a number of hours from 0 to 1,000,000,000"))
     days = number("days", 1, MOST_DAYS, _("must be a number of days from 1 to 365"))
     load = number("load", 0, MOST_LOAD, _("must be percent of the current usage, from 0 to 1000"))
     target = number("target", 0, 100, _("must be percent from 0 to 100"))
@@ -216,7 +217,7 @@ def _tried(
         result = compute_from_totals(after, values.usage, values.group_usage, algorithm=algorithm)
         now_if = place_in(result, entry, is_exact)
     result = compute_from_totals(after, then.usage, then.group_usage, algorithm=algorithm)
-    back, back_if = _back(forecast, tree.parent[entry] > 0, asked, level, snapshot)
+    back, back_if = _back(forecast, tree.parent[entry] > 0, asked, level)
     return Tried(
         asked=asked,
         forecast=forecast,
@@ -277,7 +278,7 @@ def _with_target(
 
 
 def _supposed(snapshot: ServedSnapshot, more: Totals, entry: int, group: int, asked: Supposition) -> Totals:
-    """What is used in the week ahead: the group at its load, the account at its core-hours, then as lately again."""
+    """What is used in the week ahead: the group at its load, the account at its hours, then as lately again."""
     tree = snapshot.tree
     found = more if asked.load == 1.0 else more.scaled_below(tree, group, asked.load)
     if asked.core_h is None:
@@ -286,18 +287,17 @@ def _supposed(snapshot: ServedSnapshot, more: Totals, entry: int, group: int, as
     week_s, spell_s = float(DAYS_AHEAD * DAY_S), min(asked.days, DAYS_AHEAD) * DAY_S
     whole, rest = steady_use_s(0.0, week_s, window), steady_use_s(0.0, week_s - spell_s, window)
     usual = float(found.usage[entry])
-    own = _rate(snapshot, asked) * (whole - rest) + (usual * rest / whole if whole > 0 else 0.0)
+    own = _rate(asked) * (whole - rest) + (usual * rest / whole if whole > 0 else 0.0)
     return found.added(tree, entry, own - usual)
 
 
-def _rate(snapshot: ServedSnapshot, asked: Supposition) -> float:
-    """Core-hours over days as the policy's metric counts them, a second."""
-    weight = float(snapshot.settings.metric["weights"].get("cpu_s", 0.0))
-    return (asked.core_h or 0.0) * 3600 * weight / (asked.days * DAY_S)
+def _rate(asked: Supposition) -> float:
+    """Usage a second, in the unit of the policy's metric."""
+    return (asked.core_h or 0.0) * 3600 / (asked.days * DAY_S)
 
 
 def _back(
-    forecast: Forecast, has_group: bool, asked: Supposition, level: ForecastLevel | None, snapshot: ServedSnapshot
+    forecast: Forecast, has_group: bool, asked: Supposition, level: ForecastLevel | None
 ) -> tuple[Recovery | None, Recovery | None]:
     """When the level that is drawn meets its target, as it is and as supposed, at the likely pace."""
     drawn, mine = forecast.shown, forecast.levels[-1] if forecast.levels else None
@@ -315,7 +315,7 @@ def _back(
         pace = _more(as_now, (asked.load - 1) * of_group)
     spell = None
     if asked.core_h is not None:
-        spell = Spell(_more(pace, _rate(snapshot, asked) - asked.load * own_rate), asked.days * 24)
+        spell = Spell(_more(pace, _rate(asked) - asked.load * own_rate), asked.days * 24)
     target = asked.target if level is drawn and asked.target is not None else drawn.target
     return back, meeting(drawn.outlook.course, target, pace, spell)
 

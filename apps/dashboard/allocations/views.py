@@ -204,6 +204,11 @@ def table_context(request: HttpRequest, policy: str) -> dict[str, Any]:
         "policy_name": found.policy_name,
         "table": found,
         "lines": drawn,
+        "columns": {
+            "days": any(line.period or line.ended for line in drawn),
+            "share": any(line.share for line in drawn),
+            "below": any(line.sub_allocated or line.over or line.kept for line in drawn),
+        },
         "verdict": allocation_lines.verdict(found),
         "kpis": allocation_lines.kpis(found),
         "period": found.period,

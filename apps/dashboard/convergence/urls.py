@@ -21,6 +21,7 @@ urlpatterns = [
     path(f"{_ENTRY}/figures/<slug:figure>", convergence.figure, name="entry-convergence-figure"),
     path(f"{_ENTRY}/figures/<slug:figure>.<str:form>", convergence.figure),
     path(f"{_ENTRY}/", convergence.convergence, name="entry-convergence"),
+    path(f"{_ENTRY}/_over-time", convergence.over_time, name="entry-over-time"),
     path(f"{_ENTRY}/_panels", convergence.panels, name="entry-convergence-panels"),
     path(f"{_ENTRY}/days.csv", convergence.days_csv, name="entry-convergence-days"),
     path(f"{_POLICY}/live", live.live, name="live"),

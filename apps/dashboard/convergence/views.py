@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from math import isinf
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
@@ -30,6 +31,7 @@ from apps.dashboard.convergence.asks import Asked, read_asked
 from apps.dashboard.shell import lines, origins, presentation
 from apps.dashboard.shell.figure_frames import FigureFrame, answer_figure, framed
 from apps.dashboard.shell.requests import SeeOther, actor_of, csv_response, fragment
+from apps.explain.entry_page import get_entry_page
 from apps.figures import Figure
 from apps.figures.by_name import draw_figure, read_figure
 from apps.figures.convergence.heat import LEAST_ENTRIES
@@ -94,10 +96,11 @@ def figure_url(policy: str, figure: str, uid: UUID | None = None, name: str = ""
     return reverse("dashboard:entry-convergence-figure", kwargs=kwargs | {"uid": uid, "name": name})
 
 
-def _make(request: HttpRequest, policy: str, name: str, uid: UUID | None) -> Figure:
+def _make(request: HttpRequest, policy: str, name: str, uid: UUID | None, query: QueryDict | None = None) -> Figure:
     actor = actor_of(request)
+    query = request.GET if query is None else query
     state = get_series_state(policy_slug=policy, actor=actor)
-    asked = read_figure(name, request.GET, state, today_of(clock.now()))
+    asked = read_figure(name, query, state, today_of(clock.now()))
     numbers = asked.numbers
     found = None if numbers is None else get_numbers(numbers, policy_slug=policy, uid=uid, actor=actor)
     return draw_figure(asked, found, _links(policy))
@@ -136,6 +139,18 @@ def convergence(request: HttpRequest, policy: str, uid: UUID | None = None, name
     context = {**_context(request, asked, found), **of_itself, **_figures(request, found, uid)}
     status = 422 if asked.problem else 200
     return render(request, "dashboard/convergence/convergence.html", context, status=status)
+
+
+@require_safe
+@fragment(page_url)
+def over_time(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpResponse:
+    """The card of an entry's page: its usage and target day by day; of the whole policy the children farthest off."""
+    actor = actor_of(request)
+    entry = get_entry_page(policy_slug=policy, uid=uid, actor=actor)
+    query = QueryDict(urlencode(({"pick": str(uid)} if entry.ancestors else {}) | {"range": "30"}))
+    source = f"{figure_url(policy, 'focus', uid, name)}?{query.urlencode()}"
+    frame = framed(request, source, lambda: _make(request, policy, "focus", uid, query))
+    return render(request, "dashboard/_figure.html", {"frame": frame})
 
 
 @require_safe

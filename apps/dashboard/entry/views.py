@@ -247,7 +247,7 @@ def _preview_context(request: HttpRequest, policy: str, uid: UUID, shares: Share
 
 
 def _show(request: HttpRequest, page: EntryPage, *, status: int = 200, **extra: Any) -> HttpResponse:
-    context = {**entry_context(page), "time_bar": time_travel.time_bar(request, page.moment), **extra}
+    context = {**entry_context(page), "time_bar": time_travel.time_bar(request, page.moment, page.policy_slug), **extra}
     context["origin"] = (
         None
         if page.moment
@@ -259,6 +259,10 @@ def _show(request: HttpRequest, page: EntryPage, *, status: int = 200, **extra: 
     context["typed"] = form.data.get("shares", "") if form else presentation.shares(page.entry.shares)
     context["typed_reason"] = form.data.get("reason", "") if form else ""
     uid = page.entry.uid
+    if page.moment is None and not page.archived_in:
+        kwargs = {"policy": page.policy_slug, "uid": uid, "name": lines.name_slug(page.entry.name)}
+        context["look_back"] = time_travel.look_back(request, page.policy_slug)
+        context["over_time_url"] = reverse("dashboard:entry-over-time", kwargs=kwargs)
     context["is_pinned"] = uid in pinned_among(policy_slug=page.policy_slug, uids=[uid], actor=actor_of(request))
     return render(request, "dashboard/entry/entry.html", context, status=status)
 

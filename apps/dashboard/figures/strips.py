@@ -84,6 +84,7 @@ def _px(value: float) -> str:
 # --- Calendar ---------------------------------------------------------------------------------------------------------
 WIDTH, LABELS, ROW, TOP = 1090, 190, 27, 22
 MONTHS = 15
+_LETTER, _GAP = 6.5, 6.0
 SOON = timedelta(days=60)
 
 
@@ -157,13 +158,17 @@ def draw_plan(
     rows = []
     for number, (label, spans) in enumerate(lines):
         y = TOP + 9 + ROW * number
-        bars = [bar for span in spans if (bar := _bar(span, shown, today, y, x)) is not None]
+        ordered = sorted(spans, key=lambda span: span.period.starts_on)
+        starts = [x(span.period.starts_on) for span in ordered[1:]] + [float(WIDTH)]
+        pairs = zip(ordered, starts, strict=True)
+        bars = [bar for span, free in pairs if (bar := _bar(span, shown, today, y, x, free)) is not None]
         rows.append(PlanRow(_cut(label, 24), y + 12, bars))
     months = [Month(x(day), round(x(day) + 5, 1), name, day.month == 1) for day, name in month_names]
     return Plan(WIDTH, bottom + 4, bottom, months, rows, x(today))
 
 
-def _bar(span: Span, shown: Period, today: date, y: int, x: Callable[[date], float]) -> Bar | None:
+def _bar(span: Span, shown: Period, today: date, y: int, x: Callable[[date], float], free: float) -> Bar | None:
+    """free: up to where nothing stands to the right of the bar."""
     part = span.period.overlap(shown)
     if part is None:
         return None
@@ -171,7 +176,7 @@ def _bar(span: Span, shown: Period, today: date, y: int, x: Callable[[date], flo
     width = max(right - left - 1, 2.0)
     done = min(max(x(today) - left, 0.0), width)
     ends_soon = today - SOON / 2 <= span.period.ends_on <= today + SOON and not span.is_covered
-    fits = int(width // 6.5)
+    text_x = _text_x(span.text, left, left + width, x(today), free)
     marks_end = ends_soon and part.ends_on == span.period.ends_on
     return Bar(
         x=left,
@@ -182,9 +187,17 @@ def _bar(span: Span, shown: Period, today: date, y: int, x: Callable[[date], flo
         soon_x=round(right - 1, 1) if marks_end else None,
         soon_top=y - 3,
         soon_bottom=y + 19,
-        text=span.text if len(span.text) <= fits else "",
-        text_x=round(left + 6, 1),
+        text="" if text_x is None else span.text,
+        text_x=round(text_x or left, 1),
     )
+
+
+def _text_x(text: str, left: float, right: float, now: float, free: float) -> float | None:
+    """Where the words begin: right of the bar, else within it; they cross neither its end nor the line of today."""
+    width = len(text) * _LETTER + 2 * _GAP
+    rooms = [(right, free), (left, right)]
+    parts = [part for a, b in rooms for part in ([(now, b), (a, now)] if a < now < b else [(a, b)])]
+    return next((a + _GAP for a, b in parts if b - a >= width), None)
 
 
 def _month(day: date, n: int) -> date:

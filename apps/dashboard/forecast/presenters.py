@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import HttpRequest
@@ -94,20 +95,44 @@ class ChangeLine:
         return self.before != self.after
 
 
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """An example that fills the form in."""
+
+    label: str
+    query: str
+    is_chosen: bool
+
+
 @dataclass(frozen=True)
 class WhatIfCard:
-    """The form as it was filled in, what is wrong with it, and what came out."""
+    """The form as it was filled in, what is wrong with it, and what came out. target_now: of the level, in percent."""
 
     policy: str
     entry: str
     group: str
     levels: Sequence[tuple[str, str]]
+    metric: Mapping[str, Any]  # whose unit the usage is typed in
     typed: Mapping[str, str]
     problems: Mapping[str, str] = field(default_factory=dict)
     message: str = ""
     lines: Sequence[ChangeLine] = ()
     note: str = ""
     is_tried: bool = False
+    target_now: str = "0"
+
+    @property
+    def presets(self) -> list[Preset]:
+        amount = {"n": presentation.count(_PRESET_H), "unit": presentation.hour_unit(self.metric)}
+        found = [
+            (_("I pause for a week"), {"core_h": "0", "days": "7"}),
+            (_("I use %(n)s %(unit)s") % amount, {"core_h": str(_PRESET_H), "days": "7"}),
+        ]
+        if self.group:
+            found.append((_("%(group)s halves its load") % {"group": self.group}, {"load": "50"}))
+        own = {"policy": self.policy, "entry": self.entry}
+        asked = {name: text for name, text in self.typed.items() if text and name != "level"}
+        return [Preset(label, urlencode({**own, **fields}), fields == asked) for label, fields in found]
 
 
 def outcome_of(tried: Tried) -> tuple[list[ChangeLine], str]:
@@ -182,6 +207,7 @@ def _short_day(at: datetime) -> str:
 # --- Cards ------------------------------------------------------------------------------------------------------------
 _FIELDS = ("core_h", "days", "load", "level", "target")
 _MOST_TYPED = 200
+_PRESET_H = 1000
 
 
 def forecast_card(request: HttpRequest, policy: str, entry: UUID) -> ForecastCard | None:
@@ -205,7 +231,9 @@ def _what_if(request: HttpRequest, policy: str, entry: UUID, found: Forecast | N
     typed = {name: request.GET.get(name, "")[:_MOST_TYPED] for name in _FIELDS}
     levels = [(str(each.uid), each.name) for each in found.levels if each.target is not None]
     group = found.levels[-1].parent_name if len(found.levels) > 1 else ""
-    card = WhatIfCard(policy, str(entry), group, levels, typed)
+    level = next((each for each in found.levels if str(each.uid) == typed["level"]), found.levels[0])
+    target_now = f"{100 * (level.target or 0.0):.1f}"
+    card = WhatIfCard(policy, str(entry), group, levels, found.snapshot.settings.metric, typed, target_now=target_now)
     try:
         asked = read_asked(typed)
         if asked.is_empty:

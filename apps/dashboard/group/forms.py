@@ -21,6 +21,7 @@ from apps.policies.tree.columns import Node
 
 BOOST_TIMES = 2
 BOOST_DAYS = 14
+STEPS = {"less": -1.0, "more": 1.0}  # points of the group, by button
 MOST_NAMES = 50
 
 
@@ -148,7 +149,7 @@ def read_group(data: QueryDict, nodes: Mapping[UUID, Node]) -> GroupInput:
 
 
 def take_step(typed: GroupInput, step: str, today: date) -> None:
-    """A button that changes what is typed, and writes nothing: open, close, end a boost, equalise."""
+    """A button that changes what is typed, and writes nothing: open, close, end a boost, one point, equalise."""
     name, _colon, text = step.partition(":")
     if name == "equalise":
         for each, terms in equal_terms(list(typed.nodes.values())).items():
@@ -169,6 +170,18 @@ def take_step(typed: GroupInput, step: str, today: date) -> None:
         typed.members[uid] = untouched(node)
     elif name == "end" and is_boost(node.dates):
         row.shares, row.until = presentation.shares(former_shares(node)), ""
+    elif name in STEPS and not row.leaves:
+        row.shares = f"{min(max(round(_percent_of(typed, uid) + STEPS[name], 2), 0.0), 99.0):g} %"
+
+
+def _percent_of(typed: GroupInput, uid: UUID) -> float:
+    """What a member has of the group by what is typed for everybody."""
+    own = typed.member(uid).shares
+    if own.endswith("%"):
+        return _percent(own) or 0.0
+    rows = [typed.member(each) for each in typed.nodes]
+    whole = sum(_number(row.shares) for row in rows if not row.leaves)
+    return 100 * _number(own) / whole if whole else 0.0
 
 
 def may_boost(node: Node) -> bool:

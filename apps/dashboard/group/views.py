@@ -24,6 +24,7 @@ from apps.dashboard.algorithm import words as algorithm_words
 from apps.dashboard.figures import bars
 from apps.dashboard.group.forms import GroupInput, read_group, read_number, take_step
 from apps.dashboard.group.presenters import draw_members, long_day, scale_of
+from apps.dashboard.group.ranks import RankEffect, rank_effect
 from apps.dashboard.requests.forms import AskForm
 from apps.dashboard.requests.words import RequestCard, draw_request, group_url
 from apps.dashboard.shell import lines, origins, presentation
@@ -75,6 +76,7 @@ class Found:
     page: GroupPage
     typed: GroupInput
     n_changes: int = 0
+    ranks: RankEffect | None = None
 
 
 def page_url(policy: str, uid: UUID, **_kwargs: Any) -> str:
@@ -100,7 +102,7 @@ def work_out(request: HttpRequest, policy: str, uid: UUID, typed: GroupInput) ->
         tell(typed, error)
         return replace(open_group(request, policy, uid), typed=typed)
     touched = {operation.get("entry") or operation.get("name") for operation in operations}
-    return Found(page, typed, len(touched))
+    return Found(page, typed, len(touched), rank_effect(page, operations))
 
 
 def tell(typed: GroupInput, error: DomainError) -> None:
@@ -145,6 +147,7 @@ def context_of(request: HttpRequest, found: Found) -> dict[str, Any]:
         "problems": typed.problems,
         "members": draw_members(page, typed),
         "n_changes": found.n_changes,
+        "ranks": found.ranks,
         "scale": presentation.percent(scale_of(page), 0),
         "base_revision": typed.base_revision or page.revision,
         "cursor": _cursor(request) or "",

@@ -40,6 +40,7 @@ from apps.figures.coverage import coverage_figure, read_days
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.selectors import list_policies
 from apps.priorities import selectors as priorities
+from apps.priorities.selectors.import_effect import ImportEffect, get_import_effect
 from apps.runs import services as runs
 from apps.usage import selectors, services
 from apps.usage.models import Import, Source
@@ -275,6 +276,7 @@ def _import_context(request: HttpRequest, usage_import: Import) -> dict[str, Any
         "undo": undo_report(usage_import),
         "n_unmapped": None if report.is_unfinished else priorities.count_unmapped_of_import(usage_import),
         "map_url": _map_url(actor),
+        "effect": _effect(usage_import, actor),
         "window": _missed_window(usage_import, actor, now),
         "format": FORMATS[usage_import.format].label if usage_import.format in FORMATS else "",
         "noted": noted(usage_import.run.result.get("notes", {})),
@@ -301,6 +303,14 @@ def _map_url(actor: Actor) -> str:
     """Where an administrator maps accounts: in the first policy."""
     policy = next(iter(list_policies(actor=actor)), None) if actor.is_admin else None
     return "" if policy is None else reverse("dashboard:mappings", kwargs={"policy": policy.slug}) + "#unmapped"
+
+
+def _effect(usage_import: Import, actor: Actor) -> ImportEffect | None:
+    """Of a checked file on the first policy that it adds usage to."""
+    if not (usage_import.dry_run and usage_import.run.state == usage_import.run.State.SUCCEEDED):
+        return None
+    found = (get_import_effect(usage_import, policy_slug=each.slug, actor=actor) for each in list_policies(actor=actor))
+    return next((each for each in found if each is not None and each.rows), None)
 
 
 def _missed_window(usage_import: Import, actor: Actor, now: datetime) -> str:

@@ -93,9 +93,12 @@ def page_of(request: HttpRequest, at: int | datetime | None) -> dict[str, Any]:
         "waiting": [mine for mine in found if mine.error == "no_snapshot"],
         "is_past": at is not None,
         "at": "" if at is None else time_travel.written(at),
-        "time_bar": time_travel.time_bar(request, moment),
+        "time_bar": None,
         "policy_slug": chosen.policy_slug if chosen else "",
     }
+    if found:
+        context["time_bar"] = time_travel.time_bar(request, moment, (chosen or found[0]).policy_slug)
+        context["look_back"] = time_travel.look_back(request, (chosen or found[0]).policy_slug)
     if chosen is None:
         return context
     suffix = time_travel.suffix(at)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.utils import formats, timezone
@@ -13,6 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.dashboard.figures.bars import USUAL_TOLERANCE, State, Tolerance
+from apps.priorities.metering.usage import CORE_S, unit_of_usage
 from apps.priorities.sentences.numbers import MINUS as MINUS
 from apps.priorities.sentences.numbers import NBSP as NBSP
 from apps.priorities.sentences.numbers import UNKNOWN as UNKNOWN
@@ -24,6 +26,7 @@ from apps.priorities.sentences.numbers import percent as percent
 from apps.priorities.sentences.numbers import points as points
 from apps.priorities.sentences.numbers import points_phrase as points_phrase
 from apps.priorities.sentences.numbers import signed as signed
+from apps.priorities.sentences.numbers import unit_of_metric
 
 
 # --- Sentences with a key ---------------------------------------------------------------------------------------------
@@ -58,6 +61,11 @@ def joined(sentences: Iterable[Keyed]) -> Keyed:
 
 # --- Numbers ----------------------------------------------------------------------------------------------------------
 SECONDS_PER_HOUR = 3600.0
+
+
+def hour_unit(metric: Mapping[str, Any]) -> str:
+    """What an hour of usage is called where a policy's metric counts it: core-h, billing-hours."""
+    return _("core-h") if unit_of_usage(metric) == CORE_S else unit_of_metric(metric["weights"])
 
 
 def change(before: float, after: float) -> str:

@@ -1,54 +1,83 @@
-"""Pages of the past: which moment an address asks for, and the bar that says so, with the way to others and to now."""
+"""Pages of the past: which moment an address asks for, the bar that says so, and the slider over days."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime, time, timedelta
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, QueryDict
-from django.utils import timezone
+from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 
 from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid
-from apps.dashboard.shell import presentation
 from apps.policies.selectors import read_moment
 from apps.priorities.selectors import Moment
+from apps.priorities.selectors.past_days import PastDays, list_past_days
 from apps.priorities.sentences import text_of
 
-AT, DAY = "at", "day"
+AT, DAY, ON = "at", "day", "on"
+_MINUTE = "%Y-%m-%dT%H:%M"
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """A revision on the slider."""
+@dataclass(frozen=True)
+class LookBack:
+    """The slider over days and the field of a day and time. on: the day shown, as ordinals; kept: what else the address
+    carries."""
 
-    number: int
-    label: str
+    days: PastDays
+    shown: datetime
+    kept: Sequence[tuple[str, str]]
+
+    @property
+    def on(self) -> int:
+        return min(max(timezone.localtime(self.shown).date().toordinal(), self.days.first), self.days.last)
+
+    @property
+    def stops(self) -> Sequence[tuple[int, str]]:
+        """Days on which a revision was published, the last of each day."""
+        words = _("revision %(n)s")
+        return [(day, words % {"n": number}) for day, number in dict(self.days.revisions).items()]
+
+    @property
+    def stored(self) -> str:
+        return " ".join(map(str, sorted(self.days.stored)))
+
+    @property
+    def label(self) -> str:
+        return formats.date_format(date.fromordinal(self.on), "j M Y")
+
+    @property
+    def first_label(self) -> str:
+        return formats.date_format(date.fromordinal(self.days.first), "j M Y")
+
+    @property
+    def least(self) -> str:
+        """For the field, which knows minutes: the first whole one."""
+        return timezone.localtime(self.days.first_at + timedelta(minutes=1)).strftime(_MINUTE)
+
+    @property
+    def most(self) -> str:
+        return timezone.localtime(clock.now()).strftime(_MINUTE)
+
+    @property
+    def local(self) -> str:
+        """For the field, in the zone of the page."""
+        return timezone.localtime(self.shown).strftime(_MINUTE)
 
 
 @dataclass(frozen=True)
 class TimeBar:
-    """What the bar says. `kept`: what else the address carries, for its forms."""
+    """What the bar says."""
 
     moment: Moment
     shown: datetime
     numbers_key: str
     numbers: str
-    stops: Sequence[Stop]
-    kept: Sequence[tuple[str, str]]
+    look_back: LookBack | None
     now_url: str
-
-    @property
-    def label(self) -> str:
-        return next((stop.label for stop in self.stops if stop.number == self.moment.revision), "")
-
-    @property
-    def local(self) -> str:
-        """For the field of a day and time, in the zone of the page."""
-        return timezone.localtime(self.shown).strftime("%Y-%m-%dT%H:%M")
 
 
 def moment_asked(request: HttpRequest) -> int | datetime | None:
@@ -60,7 +89,12 @@ def moment_asked(request: HttpRequest) -> int | datetime | None:
 
 
 def day_asked(request: HttpRequest) -> str | None:
-    """Where a day and time was filled in without zone: the same address with the instant that it is here."""
+    """Where a day, or a day and time without zone, was chosen: the same address with the instant that it is here.
+
+    A day of the slider is its end; today is now.
+    """
+    if day := request.GET.get(ON):
+        return _address_of_day(request, day)
     typed = request.GET.get(DAY)
     if not typed:
         return None
@@ -69,10 +103,16 @@ def day_asked(request: HttpRequest) -> str | None:
         instant = local if local.tzinfo else timezone.make_aware(local)
     except (ValueError, OverflowError):
         raise _no_moment(_("is not a date and time")) from None
-    state = request.GET.copy()
-    del state[DAY]
-    state[AT] = instant.isoformat()
-    return f"{request.path}?{state.urlencode()}"
+    return _address(request.path, _kept(request), instant)
+
+
+def _address_of_day(request: HttpRequest, ordinal: str) -> str:
+    try:
+        chosen = date.fromordinal(int(ordinal))
+        instant = timezone.make_aware(datetime.combine(chosen, time(23, 59, 59)))
+    except (ValueError, OverflowError):
+        raise _no_moment(_("is not a date and time")) from None
+    return _address(request.path, _kept(request), instant if instant < clock.now() else None)
 
 
 def suffix(at: int | datetime | None) -> str:
@@ -84,21 +124,33 @@ def written(at: int | datetime) -> str:
     return str(at) if isinstance(at, int) else at.isoformat().replace("+00:00", "Z")
 
 
-def time_bar(request: HttpRequest, moment: Moment | None) -> TimeBar | None:
+def look_back(request: HttpRequest, policy: str, shown: datetime | None = None) -> LookBack | None:
+    """None while there is nothing to look back at."""
+    now = clock.now()
+    days = list_past_days(policy_slug=policy, zone=timezone.get_current_timezone(), now=now)
+    kept = [(name, str(value)) for name, values in _kept(request).lists() for value in values]
+    return None if days is None else LookBack(days, shown or now, kept)
+
+
+def _kept(request: HttpRequest) -> QueryDict:
+    kept = request.GET.copy()
+    for name in (AT, DAY, ON, "cursor", "toggle"):
+        kept.pop(name, None)
+    return kept
+
+
+def time_bar(request: HttpRequest, moment: Moment | None, policy: str) -> TimeBar | None:
     if moment is None:
         return None
-    kept = request.GET.copy()
-    for name in (AT, DAY, "cursor", "toggle"):
-        kept.pop(name, None)
     key, numbers = _numbers(moment)
+    shown = moment.asked if isinstance(moment.asked, datetime) else moment.since
     return TimeBar(
         moment=moment,
-        shown=moment.asked if isinstance(moment.asked, datetime) else moment.since,
+        shown=shown,
         numbers_key=key,
         numbers=numbers,
-        stops=_stops(moment),
-        kept=[(name, str(value)) for name, values in kept.lists() for value in values],
-        now_url=_address(request.path, kept),
+        look_back=look_back(request, policy, shown),
+        now_url=_address(request.path, _kept(request)),
     )
 
 
@@ -108,12 +160,9 @@ def _numbers(moment: Moment) -> tuple[str, str]:
     return notes[0].key.removeprefix("past."), text_of(notes)
 
 
-def _stops(moment: Moment) -> list[Stop]:
-    label, now = _("revision %(n)s, %(day)s"), clock.now()
-    return [Stop(n, label % {"n": n, "day": presentation.day(at, now)}) for n, at in moment.stops]
-
-
-def _address(path: str, kept: QueryDict) -> str:
+def _address(path: str, kept: QueryDict, at: datetime | None = None) -> str:
+    if at is not None:
+        kept[AT] = at.isoformat()
     return f"{path}?{kept.urlencode()}" if kept else path
 
 

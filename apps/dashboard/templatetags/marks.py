@@ -13,7 +13,6 @@ from django.templatetags.static import static
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext as _
 
 from apps.accounts.names.display_names import display_name
 from apps.core import clock
@@ -21,8 +20,6 @@ from apps.dashboard.decay import words as aging_words
 from apps.dashboard.figures.bars import Bullet, State
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.presentation import Balance
-from apps.priorities.metering.usage import CORE_S, unit_of_usage
-from apps.priorities.sentences import unit_of_metric
 
 register = template.Library()
 
@@ -189,8 +186,7 @@ def core_hours(value: float | None) -> str:
 
 @register.filter
 def hour_unit(metric: Mapping[str, Any]) -> str:
-    """What an hour of usage is called where a policy's metric counts it: core-h, billing-hours."""
-    return _("core-h") if unit_of_usage(metric) == CORE_S else unit_of_metric(metric["weights"])
+    return presentation.hour_unit(metric)
 
 
 @register.filter

@@ -49,7 +49,7 @@ def icicle(request: HttpRequest, policy: str) -> HttpResponse:
         "frame": framed(request, source, make),
         "policy": policy,
         "live": page.moment is None,
-        "time_bar": time_travel.time_bar(request, page.moment),
+        "time_bar": time_travel.time_bar(request, page.moment, policy),
         "crumbs": [
             {"label": page.policy_name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
             {"label": _("Icicle")},

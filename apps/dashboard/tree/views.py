@@ -62,7 +62,8 @@ def show(
         **panel_context(request, policy, chosen),
         "state": state,
         "selected": set(selected),
-        "time_bar": time_travel.time_bar(request, page.moment),
+        "look_back": None if page.moment else time_travel.look_back(request, policy),
+        "time_bar": time_travel.time_bar(request, page.moment, policy),
         "at": "" if state.at is None else time_travel.written(state.at),
         "local_only": presenters.local_only_of(page),
         "crumbs": [

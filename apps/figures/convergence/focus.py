@@ -109,7 +109,9 @@ def too_many_picks(asked: FocusAsked, query: QueryDict, names: Sequence[tuple[st
     )
 
 
-def _title() -> str:
+def _title(paths: Sequence[str] = ()) -> str:
+    if len(paths) == 1:
+        return _("%(name)s over time") % {"name": paths[0].rpartition("/")[2]}
     return _("Up to eight subgroups in one figure")
 
 
@@ -200,7 +202,7 @@ def _drawn(
     more = (found.target[shown[0].at][inside] * 100).tolist() if is_alone else []
     return Figure(
         name="focus",
-        title=_title(),
+        title=_title(picked.paths),
         note=_note(asked),
         sentence=_sentence(found, shown),
         traces=drawn,

@@ -6,7 +6,7 @@ Computes as a recompute does, without storing anything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -21,7 +21,7 @@ from apps.engine.algorithms.inputs import prepare
 from apps.engine.errors import BadParameter
 from apps.policies.models import ChangeSet
 from apps.policies.operations.algorithm_fit import refuse_inherited, refuse_misfit
-from apps.policies.operations.apply import Outcome, apply, work_out
+from apps.policies.operations.apply import Operation, Outcome, apply, work_out
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_archived
 from apps.priorities.recompute.projection import compute_from_totals
@@ -178,19 +178,23 @@ def simulate_change_set(change_set: ChangeSet, *, actor: Actor) -> list[dict[str
     can't be used on the tree. New and moved entries are compared by the usage that they bring along, whatever the scope
     they come into.
     """
-    view = open_view(policy_slug=change_set.policy.slug, actor=actor)
-    snapshot, outcome = view.snapshot, _on_head(view, change_set)
+    return simulate_operations(open_view(policy_slug=change_set.policy.slug, actor=actor), change_set.operations)
+
+
+def simulate_operations(view: PolicyView, operations: Sequence[Operation]) -> list[dict[str, Any]] | None:
+    """As `simulate_change_set`, of edits that nobody has saved."""
+    snapshot, outcome = view.snapshot, _on_head(view, operations)
     if snapshot is None or outcome is None:
         return None
     result = simulate(snapshot, outcome.tree, algorithm=outcome.settings.algorithm)
     return None if result is None else _moves(view, snapshot, outcome.tree, result)
 
 
-def _on_head(view: PolicyView, change_set: ChangeSet) -> Outcome | None:
+def _on_head(view: PolicyView, operations: Sequence[Operation]) -> Outcome | None:
     try:
         return work_out(
             view.tree,
-            change_set.operations,
+            operations,
             settings=view.settings,
             archived=lambda uid: load_archived(view.policy, uid),
         )

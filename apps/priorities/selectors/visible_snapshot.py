@@ -32,10 +32,8 @@ from apps.priorities.serving.store import SourceAge, State
 from apps.priorities.visibility.visible_entries import numbers_visible_in
 from apps.usage.timeliness import is_behind, last_contact_at, timeliness
 
+
 # --- Moments ----------------------------------------------------------------------------------------------------------
-_MOST_STOPS = 400
-
-
 def moment_of(view: PolicyView) -> Moment | None:
     """None while the page shows now."""
     if view.asked is None:
@@ -57,7 +55,6 @@ def moment_of(view: PolicyView) -> Moment | None:
         snapshot_revision=snapshot.revision if snapshot else None,
         is_reconstructed=snapshot is not None and not live,
         known_later=snapshot.meta.get("known_later") if snapshot else None,
-        stops=tuple(revisions.order_by("-number").values_list("number", "published_at")[:_MOST_STOPS])[::-1],
     )
 
 

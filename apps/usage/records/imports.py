@@ -54,7 +54,10 @@ class DryRun:
         self._remember(batch, key_hash(batch), verdict.winners)
         finished = verdict.winners[batch.state[verdict.winners] == FINISHED]
         seconds = (batch.end_us[finished] - batch.start_us[finished]) / 1e6
-        counts.core_s = float((seconds * batch.cpus[finished]).sum())
+        core_s = seconds * batch.cpus[finished]
+        counts.core_s = float(core_s.sum())
+        for who, amount in enumerate(np.bincount(batch.who[finished], core_s, minlength=len(batch.people)).tolist()):
+            counts.core_s_of[batch.people[who]] = counts.core_s_of.get(batch.people[who], 0.0) + amount
 
     def _stored(self, batch: RecordBatch, hashes: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> Stored:
         """What the table holds, and over that what this run would have stored."""
@@ -242,6 +245,7 @@ class Tally:
         self.notes: dict[str, int] = cursor.get("notes", {})
         self.by_code: dict[str, int] = cursor.get("by_code", {})
         self.core_s: float = cursor.get("core_s", 0.0)
+        self.core_s_of: dict[Any, float] = {}  # of a dry run, by the names of an account
         self.accounts: set[Any] = set(cursor.get("accounts", []))  # ids; in a dry run, names
         self.first_us: int | None = cursor.get("first_us")
         self.last_us: int | None = cursor.get("last_us")
@@ -258,6 +262,8 @@ class Tally:
         for name, n in parsed.notes.items():
             self.notes[name] = self.notes.get(name, 0) + n
         self.core_s += counts.core_s
+        for who, amount in counts.core_s_of.items():
+            self.core_s_of[who] = self.core_s_of.get(who, 0.0) + amount
         self.changed_from_us = earlier(self.changed_from_us, counts.changed_from_us)
         self.accounts |= counts.account_ids or {parsed.batch.people[n] for n in np.unique(parsed.batch.who).tolist()}
         self._see(accepted)
@@ -289,9 +295,11 @@ class Tally:
         }
 
     def result(self) -> dict[str, Any]:
-        names = [list(one) for one in sorted(one for one in self.accounts if not isinstance(one, int))]
+        found = sorted(one for one in self.accounts if not isinstance(one, int))
+        names, core_s = [list(one) for one in found], [self.core_s_of.get(one, 0.0) for one in found]
+        of_dry_run = {"names": names, "core_s_of_names": core_s} if 0 < len(names) <= MOST_NAMES_KEPT else {}
         return {
-            **({"names": names} if 0 < len(names) <= MOST_NAMES_KEPT else {}),  # of a dry run
+            **of_dry_run,
             **self.numbers,
             "notes": self.notes,
             "by_code": self.by_code,

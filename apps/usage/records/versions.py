@@ -23,6 +23,7 @@ from apps.usage.parsers.base import (
     Flags,
     RecordBatch,
     Rejection,
+    Who,
     microseconds,
 )
 from apps.usage.pgbinary import Int8Array, TextArray, TimestamptzArray
@@ -48,6 +49,7 @@ class Counts:
     rejected: int = 0
     vanished: int = 0  # open ones that a whole listing missed
     core_s: float = 0.0  # by which the buckets changed
+    core_s_of: dict[Who, float] = field(default_factory=dict)  # the same by account, of a dry run
     changed_from_us: int | None = None  # the first start of what changed them
     account_ids: set[int] = field(default_factory=set)
     rejections: list[Rejection] = field(default_factory=list)  # of records that only the clock could refuse

@@ -166,7 +166,9 @@ class ForecastFilterSerializer(MyForecastFilterSerializer):
 class WhatIfFilterSerializer(serializers.Serializer[Any]):
     account = serializers.CharField(max_length=1024)
     namespace = serializers.CharField(max_length=128, required=False, default="", allow_blank=True)
-    core_h = serializers.CharField(max_length=40, required=False, help_text="Core-hours it runs evenly, 0 to 1e9")
+    core_h = serializers.CharField(
+        max_length=40, required=False, help_text="Hours it runs evenly, of what the metric counts, 0 to 1e9"
+    )
     days = serializers.CharField(max_length=40, required=False, help_text="In how many days, 1 to 365; 7 unless given")
     load = serializers.CharField(max_length=40, required=False, help_text="Its group's pace, percent of now, to 1000")
     level = serializers.CharField(max_length=4096, required=False, help_text="Path of the entry with another target")

@@ -20,7 +20,11 @@ from apps.priorities.waiting_jobs import WaitingJob, list_waiting_jobs
 
 class SubmitFilterSerializer(serializers.Serializer[Any]):
     policy = serializers.CharField(max_length=64)
-    core_h = serializers.FloatField(required=False, default=USUAL_CORE_H, help_text="Size of the job, 0 to 1e9")
+    core_h = serializers.FloatField(
+        required=False,
+        default=USUAL_CORE_H,
+        help_text="Usage of the job, in hours of what the metric counts (core-hours where it counts cores), 0 to 1e9",
+    )
 
 
 class RanksAfterJobSerializer(serializers.Serializer[Any]):
@@ -47,7 +51,7 @@ class MySubmitView(APIView):
         operation_id="get_ranks_after_job", parameters=[SubmitFilterSerializer], responses=RanksAfterJobSerializer
     )
     def get(self, request: Request) -> Response:
-        """Which of the caller's accounts goes first, and its rank once a job of so many core-hours counts in full."""
+        """Which of the caller's accounts goes first, and its rank once a job of so many hours counts in full."""
         given = asked(SubmitFilterSerializer, request)
         found = list_ranks_after_job(
             policy_slug=given["policy"], core_h=given["core_h"], actor=actor_of(request), at=clock.now()
