@@ -7,9 +7,8 @@ design token, `$series-1` or `$band/0.55`, which the browser resolves, so that o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from hashlib import sha256
-from math import isfinite
 from typing import Any, Literal
 
 import orjson
@@ -189,7 +188,8 @@ class Figure:
 
 # --- Answer -----------------------------------------------------------------------------------------------------------
 def answer_of(figure: Figure) -> dict[str, Any]:
-    """Everything a page needs to draw, read and update one figure. NaN and infinities are gaps: None."""
+    """Everything a page needs to draw, read and update one figure. `body_of` writes it: records as objects, arrays as
+    lists, NaN and infinities, which are gaps, as null."""
     return {
         "name": figure.name,
         "title": figure.title,
@@ -201,18 +201,18 @@ def answer_of(figure: Figure) -> dict[str, Any]:
         "reads": figure.reads,
         "empty": figure.empty,
         "moment_url": figure.moment_url,
-        "controls": [asdict(control) for control in figure.controls],
-        "legend": [asdict(swatch) for swatch in figure.legend],
-        "series": [asdict(swatch) for swatch in figure.series],
-        "labels": [asdict(label) for label in figure.labels],
-        "marks": [asdict(mark) for mark in figure.marks],
-        "data": _without_nan(list(figure.traces)),
-        "layout": _without_nan(figure.layout),
+        "controls": figure.controls,
+        "legend": figure.legend,
+        "series": figure.series,
+        "labels": figure.labels,
+        "marks": figure.marks,
+        "data": figure.traces,
+        "layout": figure.layout,
         "table": {
-            "columns": [asdict(column) for column in figure.table.columns],
-            "rows": [list(row) for row in figure.table.first_rows],
+            "columns": figure.table.columns,
+            "rows": figure.table.first_rows,
             "n_more": figure.table.n_more,
-            "queries": list(figure.table.first_queries),
+            "queries": figure.table.first_queries,
         },
         **figure.extra,
     }
@@ -220,15 +220,12 @@ def answer_of(figure: Figure) -> dict[str, Any]:
 
 def body_of(answer: Any) -> tuple[bytes, str]:
     """The bytes of an answer, and its ETag."""
-    body = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
+    body = orjson.dumps(answer, default=_plain, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
     return body, f'"{sha256(body).hexdigest()[:32]}"'
 
 
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _without_nan(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(one) for one in value]
-    return value
+def _plain(value: Any) -> list[Any]:
+    """Rows that are no list, such as those that are formatted when they are read."""
+    if isinstance(value, Sequence):
+        return list(value)
+    raise TypeError

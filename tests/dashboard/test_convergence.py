@@ -439,6 +439,15 @@ def test_a_bad_query_is_answered_in_the_place_of_the_picture(eva: Client, query:
     assert eva.get(f"{ICICLE}figures/tree?{query}").status_code == 422
 
 
+@pytest.mark.parametrize(("at", "status"), [("1990-01-01T00:00:00Z", 404), ("0", 404), ("-1", 422), ("1e999", 422)])
+def test_a_moment_that_was_never_is_refused_in_words_that_the_figure_shows(eva: Client, at: str, status: int) -> None:
+    answer = eva.get(f"{ICICLE}figures/tree?at={at}", headers={"Accept": "application/json"})
+    assert answer.status_code == status
+    assert answer.json()["detail"]
+    assert eva.get(f"{ICICLE}?at={at}").status_code == status
+    assert eva.get(f"{ICICLE}figures/tree.csv?at={at}").status_code == status
+
+
 def test_the_icicle_of_the_past_says_so(eva: Client) -> None:
     assert Page(text(eva, f"{ICICLE}?at=2")).item("time-bar").attributes["data-value"] == "2"
 

@@ -39,6 +39,16 @@ def test_while_nothing_changes_session_person_and_state_are_one_query(client: Cl
     assert len([one for one in queries if any(table in one["sql"] for table in ABOUT_WHO)]) == 1
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_statement_that_its_connection_has_forgotten_is_prepared_anew(grid: Grid, client: Client) -> None:
+    sign_in(client, grid.admin)
+    tag = str(client.get(LIVE)["ETag"])
+    for _ in range(3):
+        assert ask(client, tag) == 304
+        with connection.cursor() as cursor:
+            cursor.execute("DEALLOCATE ALL")
+
+
 def test_the_short_way_has_the_headers_of_the_view(open_grid: Grid, client: Client, tag: str) -> None:
     fresh = sign_in(Client(), open_grid.admin)
     by_view, by_itself = (dict(one.get(LIVE, headers={"If-None-Match": tag}).items()) for one in (fresh, client))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,14 @@ from typing import Any
 import plotly.graph_objects as go
 
 from apps.figures import Figure
-from apps.figures.figure import answer_of
+from apps.figures.figure import answer_of, body_of
 
 TOKENS = Path(__file__).resolve().parents[2] / "static" / "css" / "tokens.css"
 
 
 def check_schema(figure: Figure) -> go.Figure:
     """The figure with every token as a colour; raises ValueError for a name or a value that plotly.js doesn't know."""
-    answer = answer_of(figure)
+    answer = json.loads(body_of(answer_of(figure))[0])
     return go.Figure(colored(answer["data"]), colored(answer["layout"]))
 
 

@@ -46,7 +46,17 @@ from apps.runs.models import Run
 
 # --- As stored --------------------------------------------------------------------------------------------------------
 IndexArray = npt.NDArray[np.int64]
-_ON = ("on", "ends_at", "revision_number", "is_before_first", "root_used", "root_decayed")
+# One row of arrays: as many rows as days take as long to receive as all the rest.
+_ON = """
+SELECT array_agg(day."on" ORDER BY day."on"),
+    array_agg(extract(epoch FROM day.ends_at)::float8 ORDER BY day."on"),
+    array_agg(day.revision_number ORDER BY day."on"),
+    array_agg(day.is_before_first ORDER BY day."on"),
+    array_agg(day.root_used ORDER BY day."on"),
+    array_agg(day.root_decayed ORDER BY day."on")
+FROM analytics_seriesday AS day
+WHERE day.policy_id = %s AND day."on" BETWEEN %s AND %s
+"""
 
 
 def load_series(policy: Policy, uids: Sequence[UUID], *, from_on: date, to_on: date) -> DailySeries:
@@ -108,11 +118,12 @@ def _state(policy: Policy) -> SeriesState:
 
 
 def _days(policy: Policy, from_on: date, to_on: date) -> SeriesDays:
-    rows = SeriesDay.objects.filter(policy=policy, on__range=(from_on, to_on)).order_by("on").values_list(*_ON)
-    on, ends_at, revision, is_first, used, decayed = zip(*rows, strict=True) if rows else ((),) * len(_ON)
+    with connection.cursor() as cursor:
+        cursor.execute(_ON, [policy.pk, from_on, to_on])
+        on, ends_s, revision, is_first, used, decayed = (column or () for column in cursor.fetchone())
     return SeriesDays(
         on=tuple(on),
-        ends_s=np.array([at.timestamp() for at in ends_at], np.float64),
+        ends_s=np.array(ends_s, np.float64),
         revision=np.array(revision, np.int32),
         is_before_first=np.array(is_first, np.bool_),
         root_used=np.array(used, np.float64),

@@ -1,11 +1,13 @@
-"""Django's PostgreSQL backend, which also calls what waits for the end of a transaction, however it ends."""
+"""Django's PostgreSQL backend, which also calls what waits for the end of a transaction, however it ends; and
+statements that PostgreSQL plans once a connection."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+from weakref import WeakKeyDictionary
 
-from django.db import connection
+from django.db import DatabaseError, connection
 
 from apps.core.postgresql.base import DatabaseWrapper
 
@@ -16,3 +18,26 @@ def after_transaction(call: Callable[[], object]) -> None:
     `transaction.on_commit` forgets its calls at a rollback. What `call` raises is logged: nobody waits for it.
     """
     cast(DatabaseWrapper, connection).after_transaction(call)
+
+
+_prepared: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()  # by the connection, which a pool may hand on
+
+
+def fetch_prepared(name: str, statement: str, params: Sequence[Any]) -> tuple[Any, ...] | None:
+    """The first row of a statement that is asked often: it is parsed and planned once a connection, as `name`.
+
+    statement: with $1, $2, … for `params`. Raises DatabaseError, also where something between here and the database
+    hands each statement to another connection.
+    """
+    with connection.cursor() as cursor:
+        names = _prepared.setdefault(connection.connection, set())
+        if name not in names:
+            cursor.execute(f"PREPARE {name} AS {statement}")
+            names.add(name)
+        try:
+            cursor.execute(f"EXECUTE {name} ({', '.join(['%s'] * len(params))})", params)
+        except DatabaseError:
+            names.discard(name)
+            raise
+        row: tuple[Any, ...] | None = cursor.fetchone()
+    return row

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from threading import Lock
 from typing import Any, NamedTuple
 
 from cachetools import FIFOCache
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
-from django.db import connection
+from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse
 from django.utils.crypto import constant_time_compare
 
@@ -18,6 +19,7 @@ from apps.accounts.models import User
 from apps.accounts.sign_in.sessions import SessionStore
 from apps.analytics.live import SERIES
 from apps.core.errors import DomainError
+from apps.core.postgresql import fetch_prepared
 from apps.dashboard.live.state import MARKS, PageState, get_page_state
 from apps.dashboard.shell.requests import actor_of
 from apps.priorities.serving import store
@@ -41,10 +43,10 @@ _ASKED = f"""
 SELECT session.session_data, {", ".join([*(f"series.{name}" for name in SERIES), *MARKS.values()])},
     {", ".join(f'who."{field.column}"' for field in User._meta.concrete_fields)}
 FROM accounts_session AS session
-JOIN accounts_user AS who ON who.id = %s
-LEFT JOIN analytics_series AS series ON series.policy_id = %s
-WHERE session.session_key = %s AND session.expire_date > clock_timestamp()
-"""  # noqa: S608 - constants only
+JOIN accounts_user AS who ON who.id = $1
+LEFT JOIN analytics_series AS series ON series.policy_id = $2
+WHERE session.session_key = $3 AND session.expire_date > clock_timestamp()
+""".replace("%%", "%")  # noqa: S608 - constants only
 
 
 class _Asked(NamedTuple):
@@ -82,7 +84,10 @@ class LiveMiddleware:
         user_id, policy = self._known.get(key), store.state().policies.get(policy_slug)
         if user_id is None or policy is None or "If-None-Match" not in request.headers:
             return None
-        asked = _ask(key, user_id, policy.id)
+        try:
+            asked = _ask(key, user_id, policy.id)
+        except DatabaseError:  # the view says what is wrong
+            return None
         if asked is None or not _is_signed_in(asked):
             return None
         request.user = asked.user
@@ -105,9 +110,7 @@ class LiveMiddleware:
 
 def _ask(key: str, user_id: int, policy_id: int) -> _Asked | None:
     """None where the session has ended."""
-    with connection.cursor() as cursor:
-        cursor.execute(_ASKED, [user_id, policy_id, key])
-        row = cursor.fetchone()
+    row = fetch_prepared("live_page", _ASKED, [user_id, policy_id, key])
     if row is None:
         return None
     n = 1 + len(SERIES)
@@ -117,10 +120,23 @@ def _ask(key: str, user_id: int, policy_id: int) -> _Asked | None:
 
 def _is_signed_in(asked: _Asked) -> bool:
     """As `django.contrib.auth.get_user` decides it; sessions of an older secret key are the view's."""
-    said, user = SessionStore().decode(asked.session_data), asked.user
+    said, user = _said(asked.session_data), asked.user
     return bool(
         said.get(SESSION_KEY) == str(user.pk)
         and said.get(BACKEND_SESSION_KEY) in settings.AUTHENTICATION_BACKENDS
-        and constant_time_compare(said.get(HASH_SESSION_KEY, ""), user.get_session_auth_hash())
+        and constant_time_compare(said.get(HASH_SESSION_KEY, ""), _hash_of(user.password))
         and user.is_active
     )
+
+
+@lru_cache(_MOST_KNOWN)
+def _said(session_data: str) -> Mapping[str, Any]:
+    """What a sealed text says follows from the text alone; the text is read anew each time."""
+    found: dict[str, Any] = SessionStore().decode(session_data)
+    return found
+
+
+@lru_cache(_MOST_KNOWN)
+def _hash_of(password: str) -> str:
+    """password: as stored, itself a hash."""
+    return User(password=password).get_session_auth_hash()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Literal
 
@@ -175,7 +175,7 @@ def panels_figure(found: Convergence, query: QueryDict, links: Links, name: str 
             "marks": rules,
             "data": _panel(shown, row, x, top, chosen),
             "layout": _layout(shown, top),
-            "heading": asdict(heading_of(shown, row)),
+            "heading": heading_of(shown, row),
         }
         for section in (sections_of(shown, page) if shown.on else ())
         for row, top in section.shown
