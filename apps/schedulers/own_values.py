@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 
 from apps.core.blobs import pack, unpack
 from apps.core.errors import FieldProblem, Malformed
-from apps.schedulers.models import SchedulerValues
+from apps.schedulers.models import Scheduler, SchedulerValues
 
 MOST_VALUES = 500_000
 _TEXTS = ("cluster", "group", "user", "parent")
@@ -81,6 +82,13 @@ def packed_values(values: list[OwnValue]) -> tuple[bytes, str]:
     for name in ("raw_shares", *_NUMBERS):
         columns[name] = np.array([getattr(one, name) for one in values], np.float64)
     return pack(columns)
+
+
+def store_values(scheduler: Scheduler, values: list[OwnValue], taken_at: datetime) -> None:
+    """In place of those before, in the caller's transaction."""
+    data, digest = packed_values(values)
+    rows = {"taken_at": taken_at, "n_rows": len(values), "data": data, "digest": digest}
+    SchedulerValues.objects.update_or_create(scheduler=scheduler, defaults=rows)
 
 
 def load_values(scheduler_id: int) -> list[OwnValue]:
