@@ -484,8 +484,8 @@ ROWS = [
     *(
         Row(f"setup/{step}/", f"/setup/{step}/", f"302 403 403 403 403 {admin} 302 302 302 302 302", "post", {})
         for step, admin in (
-            ("tree", 422), ("log", 422), ("source", 404), ("zone", 422), ("confirm", 404), ("again", 404),
-            ("accounts", 404), ("publish", 404), ("give-up", 404),
+            ("tree", 422), ("here", 422), ("log", 422), ("source", 404), ("zone", 422), ("confirm", 404),
+            ("again", 404), ("accounts", 404), ("publish", 404), ("give-up", 404),
         )
     ),
     Row("sign-in/", "/sign-in/", "200 302 302 302 302 302 200 200 200 200 200"),
@@ -1200,6 +1200,10 @@ ROWS = [
     Row(POLICY + "/sam", "/api/v1/policies/grid/sam", "401 403 403 403 403 422 403 403 403 401 401", "put",
         {"entry": "/nowhere"}),
     # --- Schedulers: managers of the whole policy; agents have tokens of their own; the queue by whose numbers one sees
+    Row(API + "setup", "/api/v1/setup", "401 403 403 403 403 422 403 403 403 401 401", "post", {"outputs": "x"}),
+    Row(API + "setup", "/api/v1/setup", "401 403 403 403 403 404 403 403 403 401 401", "delete"),
+    Row(API + "setup/policy", "/api/v1/setup/policy", "401 403 403 403 403 404 403 403 403 401 401", "post",
+        {"version": 1, "policy": "x", "reason": "x"}),
     Row(API + "schedulers", "/api/v1/schedulers", "401 403 403 403 403 201 403 403 403 401 401", "post",
         {"name": "c2", "policy": "grid"}, remakes="no_c2"),
     Row(SCHEDULER, "/api/v1/schedulers/c1", "401 404 404 404 404 200 403 403 404 401 401", "patch", {"step": 7},
@@ -1208,6 +1212,7 @@ ROWS = [
         headers={"If-Match": "{of_c1}"}, remakes="scheduler"),
     Row(SCHEDULER + "/passes", "/api/v1/schedulers/c1/passes", "401 404 404 404 404 200 403 403 403 401 401", "post",
         PASS, remakes="scheduler"),
+    Row(API + "setup", "/api/v1/setup", "401 403 403 403 403 404 403 403 403 401 401"),
     Row(API + "schedulers", "/api/v1/schedulers", "401 200 200 200 200 200 403 200 200 401 401", word='"name":"c1"',
         readers="admin"),
     Row(SCHEDULER, "/api/v1/schedulers/c1", "401 404 404 404 404 200 403 404 404 401 401", word='"name":"c1"',

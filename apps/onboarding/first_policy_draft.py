@@ -19,6 +19,7 @@ from apps.mapping.services import set_rules
 from apps.onboarding.models import Beginning
 from apps.onboarding.services import default_rules
 from apps.onboarding.slurm_config import SlurmConfig, read_slurm_config
+from apps.onboarding.slurm_outputs import of_site, read_here, read_log_here
 from apps.onboarding.sshare_text import read_sshare
 from apps.policies.files.remembered import packed, remember_file, unpacked
 from apps.policies.formats.base import Remembered
@@ -104,9 +105,13 @@ def read_tree(
     """Begin, or begin again with another tree: the log stays, what was decided about accounts goes with its entries.
 
     slurm_config: the output of `scontrol show config`; sshare: that of `sshare -a -P -l`, read now, which our numbers
-    are compared with. b"" keeps what was read before.
+    are compared with. b"" keeps what was read before. content may hold the outputs of all three.
     """
     require_beginner(actor)
+    outputs = of_site(text_of(content)) if format in (AUTO, "sacctmgr") else None
+    if outputs is not None:
+        content = outputs.dump.encode()
+        slurm_config, sshare = slurm_config or outputs.config.encode(), sshare or outputs.sshare.encode()
     found = guess_format(text_of(content)) if format == AUTO else get_format(format)
     if found is None:
         raise Invalid(
@@ -150,6 +155,21 @@ def read_tree(
         details = {"format": found.name, "n_entries": len(tree), "tree_digest": digest}
         audit.record(actor=actor, verb="setup.tree_read", at=at, subject=beginning.file_name, details=details)
     return beginning
+
+
+def read_tree_here(*, at: datetime, actor: Actor) -> Beginning:
+    """As `read_tree`, with the outputs of Slurm's commands on this host, as far as the settings allow them."""
+    require_beginner(actor)
+    name = _("commands on this host")
+    return read_tree(content=read_here().encode(), file_name=name, format="sacctmgr", at=at, actor=actor)
+
+
+def send_log_here(*, version: int, source_slug: str, at: datetime, actor: Actor) -> Beginning:
+    """As `send_log`, with what sacct on this host prints of the last 90 days."""
+    require_beginner(actor)
+    given = {"file_name": "sacct", "format": AUTO, "source_slug": source_slug, "time_zone": ""}
+    with read_log_here() as file:
+        return send_log(version=version, file=file, **given, at=at, actor=actor)
 
 
 def _kept_sshare(sshare: bytes, cluster: str, at: datetime) -> dict[str, Any]:

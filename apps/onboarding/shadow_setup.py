@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -11,7 +11,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
-from apps.core.errors import FieldProblem, Invalid, NotFound
+from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound
 from apps.onboarding.first_policy_draft import found_policy, get_beginning
 from apps.onboarding.models import Beginning
 from apps.onboarding.sshare_comparison import sshare_of
@@ -70,7 +70,18 @@ def publish_set_up(
         if not scheduler:
             return ShadowSetup(policy, None)
         given = {"kind": Scheduler.Kind.SLURM, "reach": reach, "namespace": namespace, "mode": Scheduler.Mode.SHADOW}
-        made = connect_scheduler(policy_slug=policy.slug, name=scheduler, given=given, at=at, actor=actor)
+        made = _connected(policy, scheduler, given, at, actor)
         if values and read_at is not None:
             store_values(made, values, read_at)
     return ShadowSetup(policy, made)
+
+
+def _connected(policy: Policy, name: str, given: Mapping[str, Any], at: datetime, actor: Actor) -> Scheduler:
+    """What is wrong with its name is so at the field of the scheduler: the policy has a name, too."""
+    try:
+        return connect_scheduler(policy_slug=policy.slug, name=name, given=given, at=at, actor=actor)
+    except (Conflict, Invalid) as refusal:
+        refusal.fields = tuple(
+            replace(one, where="scheduler") if one.where == "name" else one for one in refusal.fields
+        )
+        raise

@@ -90,7 +90,8 @@ def read_here() -> str:
 
 def read_log_here(days: int = LOG_DAYS) -> BinaryIO:
     """sacct of the last so many days; times are seconds since 1970."""
-    arguments = COMMAND.replace("-X", f"-X -S now-{days:d}days").split()
+    command = COMMAND.partition(" ")[2]  # the variable before it is set anyway
+    arguments = command.replace("-X", f"-X -S now-{days:d}days").split()
     most = int(settings.FAIRSHARE_UPLOAD_BYTES)
     return output_of(arguments, time_zone="UTC", timeout_s=_LOG_TIMEOUT_S, most_bytes=most)
 
@@ -104,4 +105,3 @@ def of_site(text: str) -> SiteOutputs | None:
     """None for a text that holds a tree alone, or no dump."""
     found = split_outputs(text)
     return found if found.dump and (found.sshare or found.config) else None
-

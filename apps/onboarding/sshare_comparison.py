@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,8 +32,8 @@ from apps.priorities.metering.usage import (
     usage_of_scope,
     window_of,
 )
-from apps.schedulers.shadow.differences import Comparison, Ours, compare
 from apps.schedulers.own_values import OwnValue
+from apps.schedulers.shadow.differences import Comparison, Ours, compare
 from apps.schedulers.shadow.usage_differences import UsageComparison, UsagePair, compare_usage
 from apps.usage.models import JobClass, Source
 from apps.usage.selectors import load_open_records, load_usage
@@ -50,6 +51,26 @@ class SshareComparison:
     algorithm: str
     unit: str
     as_of: datetime
+
+    def to_json(self) -> dict[str, Any]:
+        """The largest differences first; sums of usage, and every user whose usage differs."""
+        factors, usage = self.factors, self.usage
+        return {
+            "algorithm": self.algorithm,
+            "users": len(factors.differences),
+            "equal": factors.n_equal,
+            "unknown": factors.n_unknown,
+            "scale": factors.scale,
+            "largest": factors.largest,
+            "differences": [one.to_json() for one in factors.ordered()],
+            "usage": {
+                "unit": self.unit,
+                "ours": usage.ours,
+                "theirs": usage.theirs,
+                "quotient": usage.quotient,
+                "differences": [row.to_json() for row in usage.rows if row.reason != "same"],
+            },
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,9 +130,7 @@ def _entries(rows: list[OwnValue], tree: TreeColumns) -> list[int]:
     return found
 
 
-def _used(
-    beginning: Beginning, source: Source, tree: TreeColumns, settings: PolicySettings, as_of: datetime
-) -> _Used:
+def _used(beginning: Beginning, source: Source, tree: TreeColumns, settings: PolicySettings, as_of: datetime) -> _Used:
     """As a recompute counts the source, by the rules of the set-up."""
     sites = site_names(settings.metric)
     classes = [JobClassRow(*row) for row in JobClass.objects.values_list("id", "queue", "partition", "qos")]

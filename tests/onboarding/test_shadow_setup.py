@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import json
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 from django.core.files.base import ContentFile
+from django.core.management import call_command
 
 from apps.accounts.actor import COMMAND
 from apps.core import clock
@@ -14,8 +17,10 @@ from apps.core.errors import Invalid
 from apps.onboarding.first_policy_draft import confirm_log, get_beginning, read_tree, send_log, take_source
 from apps.onboarding.models import Beginning
 from apps.onboarding.shadow_setup import publish_set_up
+from apps.onboarding.slurm_outputs import of_site
 from apps.onboarding.sshare_comparison import SshareComparison, compare_with_sshare
 from apps.runs.services import work_run_now
+from apps.schedulers.models import Scheduler
 from apps.schedulers.own_values import load_values
 from apps.usage.models import Import
 
@@ -121,3 +126,30 @@ def test_another_text_than_sshare_is_refused_and_begins_nothing(folder: Path) ->
         begin(folder, sshare=b"sacct, perhaps\n")
     assert refused.value.code == "no_sshare"
     assert not Beginning.objects.exists()
+
+
+def test_one_command_takes_a_site_to_shadow_mode(folder: Path, tmp_path: Path) -> None:
+    """With the outputs of all commands in one file, in another order than they are listed."""
+    outputs = tmp_path / "slurm.txt"
+    outputs.write_text("".join((folder / name).read_text() for name in ("sshare.txt", "config.txt", "dump.cfg")))
+    given = ("setup", "c1", "--outputs", outputs, "--sacct", folder / "sacct.txt")
+    out, err = io.StringIO(), io.StringIO()
+    call_command("scheduler", *map(str, given), "--json", "--publish", "--reason", "x", stdout=out, stderr=err)
+    found = json.loads(out.getvalue())
+    assert (found["users"], found["equal"], found["unknown"]) == (8, 8, 0)
+    assert found["usage"]["differences"] == []
+    made = Scheduler.objects.get(name="c1")
+    assert (made.mode, made.policy.slug) == ("shadow", "c1")
+
+
+def test_outputs_are_found_in_one_text() -> None:
+    assert of_site("Cluster - 'demo':Fairshare=1\nParent - 'root'\n") is None
+    text = (
+        "Configuration data as of 2026\nPriorityType = priority/basic\nAccount|User|RawShares|FairShare\n"
+        "root|||1\n root|root|1|1\nPartitionName=batch\n   MaxTime=1\n\nCluster - 'demo':Fairshare=1\n"
+    )
+    found = of_site(text)
+    assert found is not None
+    assert found.dump == "Cluster - 'demo':Fairshare=1\n"
+    assert found.sshare.splitlines() == ["Account|User|RawShares|FairShare", "root|||1", " root|root|1|1"]
+    assert found.config.splitlines()[-2:] == ["PartitionName=batch", "   MaxTime=1"]

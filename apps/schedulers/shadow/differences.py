@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -65,6 +66,10 @@ class Difference:
     by_tree: float
     by_rule: float
     reason: Reason
+
+    def to_json(self) -> dict[str, Any]:
+        """Without the entry, which is a place in a tree."""
+        return {name: getattr(self, name) for name in self.__slots__ if name != "entry"}
 
 
 @dataclass(frozen=True)
@@ -174,7 +179,7 @@ def split_difference(
     steps = [ours, first, first if with_tree is None else with_tree, theirs]
     if scale == "position":
         steps = [_positions(step) for step in steps]
-    by_usage, by_tree, by_rule = (before - after for before, after in zip(steps, steps[1:], strict=False))
+    by_usage, by_tree, by_rule = (before - after for before, after in pairwise(steps))
     whole = steps[0] - steps[3]
     parts = np.abs(np.stack([by_usage, by_tree, by_rule]))
     names: tuple[Reason, ...] = ("rounding" if same_usage else "usage", "tree", "rule")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -33,6 +33,11 @@ class UsageDifference:
     pair: UsagePair
     difference: float
     reason: UsageReason
+
+    def to_json(self) -> dict[str, Any]:
+        pair = self.pair
+        named = {"group": pair.group, "user": pair.user, "ours": pair.ours, "theirs": pair.theirs}
+        return {**named, "difference": self.difference, "reason": self.reason}
 
 
 @dataclass(frozen=True)

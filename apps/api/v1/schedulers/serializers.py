@@ -13,6 +13,7 @@ from apps.schedulers.models import KNOBS, AgentPass, Scheduler
 from apps.schedulers.passes import COUNTS
 from apps.schedulers.queue_table import STATES, TERMS
 from apps.schedulers.selectors import SchedulerView
+from apps.schedulers.shadow.differences import REASONS
 
 FROZEN = ("snapshot_too_old", "too_many_unmapped", "too_many_changes", "scheduler_unreadable", "server_unreachable")
 ERRORS = ("job_gone", "denied", "timeout", "refused", "unreadable")
@@ -341,3 +342,19 @@ def scheduler_json(view: SchedulerView, orders: dict[str, Any], tag: str) -> dic
         else None,
         "etag": f'"{tag}"',
     }
+
+
+class DifferenceSerializer(serializers.Serializer[Any]):
+    """difference = by_usage + by_tree + by_rule."""
+
+    group = serializers.CharField()
+    user = serializers.CharField()
+    ours = serializers.FloatField(help_text="Our factor")
+    theirs = serializers.FloatField(help_text="The scheduler's")
+    our_usage = serializers.FloatField()
+    their_usage = serializers.FloatField()
+    difference = serializers.FloatField(help_text="On the scale of the comparison")
+    by_usage = serializers.FloatField()
+    by_tree = serializers.FloatField()
+    by_rule = serializers.FloatField()
+    reason = serializers.ChoiceField(REASONS, help_text="The largest part; rounding, or none where they are equal")

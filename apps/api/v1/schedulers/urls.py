@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.api.v1.schedulers import views
+from apps.api.v1.schedulers import setup, views
 
 _ONE = "schedulers/<slug:scheduler>"
 
 routes = [
+    path("setup", setup.SetupView.as_view(), name="setup"),
+    path("setup/policy", setup.SetupPolicyView.as_view(), name="setup-policy"),
     path("schedulers", views.SchedulerListView.as_view(), name="schedulers"),
     path(_ONE, views.SchedulerDetailView.as_view(), name="scheduler"),
     path(f"{_ONE}/orders", views.OrdersView.as_view(), name="scheduler-orders"),

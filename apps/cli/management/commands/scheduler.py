@@ -9,6 +9,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
+from apps.cli import shadow_setup
 from apps.cli.commands import BAD_INPUT, REFUSED, OperatorCommand
 from apps.core.clock import now
 from apps.schedulers import services
@@ -38,6 +39,9 @@ class Command(OperatorCommand):
         names = ", ".join((*SETTINGS[:-1], *LIMITS))
         change.add_argument("settings", nargs="+", metavar="NAME=VALUE", help=names)
         add.add_argument("--set", action="append", default=[], dest="settings", metavar="NAME=VALUE", help=names)
+        shadow_setup.add_arguments(
+            what.add_parser("setup", help="take a Slurm site to shadow mode: policy, usage and scheduler at once")
+        )
         listed = what.add_parser("list", help="all of them, with the state of their agents")
         shown = what.add_parser("show", help="settings, state and the last pass of one")
         for each in (listed, shown):
@@ -68,6 +72,9 @@ class Command(OperatorCommand):
             policy_slug=options["policy"], name=options["name"], given=given, at=now(), actor=COMMAND
         )
         self.stdout.write(f"{made.name} is connected to {made.policy.slug}, mode {made.mode}.")
+
+    def _setup(self, options: dict[str, Any]) -> None:
+        shadow_setup.set_up(options, self.stdout.write, self.stderr.write)
 
     def _set(self, options: dict[str, Any]) -> None:
         view = _view(options)
