@@ -54,15 +54,10 @@ class SshareComparison:
 
     def to_json(self) -> dict[str, Any]:
         """The largest differences first; sums of usage, and every user whose usage differs."""
-        factors, usage = self.factors, self.usage
+        usage = self.usage
         return {
             "algorithm": self.algorithm,
-            "users": len(factors.differences),
-            "equal": factors.n_equal,
-            "unknown": factors.n_unknown,
-            "scale": factors.scale,
-            "largest": factors.largest,
-            "differences": [one.to_json() for one in factors.ordered()],
+            **self.factors.to_json(),
             "usage": {
                 "unit": self.unit,
                 "ours": usage.ours,

@@ -91,6 +91,16 @@ class Comparison:
         """Without those that differ beyond the digits that are printed."""
         return sum(one.reason in ("none", "rounding") for one in self.differences)
 
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "users": len(self.differences),
+            "equal": self.n_equal,
+            "unknown": self.n_unknown,
+            "scale": self.scale,
+            "largest": self.largest,
+            "differences": [one.to_json() for one in self.ordered()],
+        }
+
     def ordered(self) -> list[Difference]:
         """The largest first."""
         return sorted(self.differences, key=lambda one: (-abs(one.difference), one.group, one.user))

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.v1.policies.slurm_config import ConfigLineSerializer
-from apps.api.v1.schedulers.serializers import DifferenceSerializer
+from apps.api.v1.schedulers.serializers import ComparisonSerializer
 from apps.api.v1.shapes import sent
 from apps.api.views import APIView
 from apps.core import clock
@@ -62,14 +62,8 @@ class UsageComparisonSerializer(serializers.Serializer[Any]):
     differences = UsageDifferenceSerializer(many=True)
 
 
-class SshareComparisonSerializer(serializers.Serializer[Any]):
+class SshareComparisonSerializer(ComparisonSerializer):
     algorithm = serializers.CharField()
-    users = serializers.IntegerField(help_text="That both know")
-    equal = serializers.IntegerField(help_text="By the digits that sshare prints")
-    unknown = serializers.IntegerField(help_text="Users of sshare without an entry here")
-    scale = serializers.ChoiceField(["factor", "position"])
-    largest = serializers.FloatField()
-    differences = DifferenceSerializer(many=True)
     usage = UsageComparisonSerializer()
 
 
