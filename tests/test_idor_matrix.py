@@ -36,7 +36,7 @@ ACTORS = (
     "expired",
     "revoked",
 )
-PUBLIC = {"/api/v1/schema", "/fairshare", "/fairshare-agent.pyz"}  # may be kept by caches
+PUBLIC = {"/api/v1/schema", "/fairshare", "/fairshare-agent.pyz", "/fairshare-callout.py"}  # may be kept by caches
 NO_LONGER = ("rex", "exa")  # they read what nobody reads, word for word
 OWN_MARKS = re.compile(
     r"\b(?:nobody|rex|exa)\b|aria-hidden=\"true\">[A-Z]{2}<|name=\"ticket\" value=\"[^\"]+\"|\"request_id\":\"\w+\""
@@ -1254,6 +1254,7 @@ ROWS = [
     Row("schedulers/<slug:name>/remove/", "/schedulers/c1/remove/", "302 404 404 404 404 412 302 302 302 302 302",
         "post", {"tag": "old", "reason": "x"}),
     Row("fairshare-agent.pyz", "/fairshare-agent.pyz", OPEN),
+    Row("fairshare-callout.py", "/fairshare-callout.py", OPEN),
     Row("policy/<slug:policy>/jobs/why/", "/policy/grid/jobs/why/", "302 200 200 200 200 200 302 302 302 302 302",
         word=">bob<", readers="pia admin dora"),
     Row("policy/<slug:policy>/jobs/why/<str:job>/", "/policy/grid/jobs/why/102/",

@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
 from django.conf import settings
 
-from apps.core.errors import Unavailable
+from apps.core.errors import TooLarge, Unavailable
 from apps.onboarding.slurm_config import read_slurm_config
 from apps.usage.parsers.sacct_header import COMMAND
 from apps.usage.sources.command import allowed_program, output_of
@@ -81,7 +82,7 @@ def read_here() -> str:
     if cluster is None:
         raise Unavailable("scontrol show config prints no ClusterName.", code="command_failed")
     return "".join([
-        _run("sacctmgr", "dump", cluster[1], "file=/dev/stdout"),
+        _dump(cluster[1]),
         config,
         _run("scontrol", "show", "partition"),
         _run("sshare", "-a", "-P", "-l"),
@@ -94,6 +95,20 @@ def read_log_here(days: int = LOG_DAYS) -> BinaryIO:
     arguments = command.replace("-X", f"-X -S now-{days:d}days").split()
     most = int(settings.FAIRSHARE_UPLOAD_BYTES)
     return output_of(arguments, time_zone="UTC", timeout_s=_LOG_TIMEOUT_S, most_bytes=most)
+
+
+def _dump(cluster: str) -> str:
+    """sacctmgr opens the file by its name, and says nothing where it can't: a pipe may be closed to it."""
+    with TemporaryDirectory(dir=settings.FILE_UPLOAD_TEMP_DIR) as folder:
+        file = Path(folder, "dump.cfg")
+        _run("sacctmgr", "dump", cluster, f"file={file}")
+        try:
+            content = file.read_bytes()
+        except OSError as error:
+            raise Unavailable(f"sacctmgr dump wrote no file: {error.strerror}.", code="command_failed") from error
+    if len(content) > MOST_BYTES:
+        raise TooLarge(f"sacctmgr dump writes over {MOST_BYTES // 2**20} MB.")
+    return content.decode("utf-8", "replace")
 
 
 def _run(*arguments: str) -> str:

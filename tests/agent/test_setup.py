@@ -13,7 +13,7 @@ from tests.api.small_site import Site
 
 PRINTS = {
     "scontrol": '[ "$2" = config ] && cat {folder}/config.txt || echo PartitionName=batch',
-    "sacctmgr": "cat {folder}/dump.cfg",
+    "sacctmgr": "cp {folder}/dump.cfg ${{3#file=}}",
     "sshare": "cat {folder}/sshare.txt",
 }
 
