@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from agent import commands
 from agent.commands import Commands
 from agent.loop import Agent
 from agent.rest import Rest
@@ -37,8 +38,8 @@ MOST_S = 120.0  # from publishing to the scheduler's order
 class RunPass:
     """One pass, or passes in the agent's interval, with the commands of one folder."""
 
-    def __init__(self, agent: Agent, commands: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._agent, self._path, self._monkeypatch = agent, f"{commands}:{os.environ['PATH']}", monkeypatch
+    def __init__(self, agent: Agent, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._agent, self._path, self._monkeypatch = agent, f"{folder}:{os.environ['PATH']}", monkeypatch
 
     def __call__(self) -> dict[str, Any]:
         with self._monkeypatch.context() as during:  # the site's own commands are found without it
@@ -48,8 +49,9 @@ class RunPass:
     @contextmanager
     def running(self) -> Iterator[None]:
         ends = threading.Event()
+        variables = {**commands.environment(), "PATH": self._path}
         with self._monkeypatch.context() as during:
-            during.setenv("PATH", self._path)
+            during.setattr(commands, "environment", lambda: variables)  # the site's own ones are asked meanwhile
             thread = threading.Thread(target=self._agent.run, args=(ends,))
             thread.start()
             try:
@@ -77,13 +79,13 @@ def agent_for(
     """`agent_for(bin, settings)` runs a pass of an agent that is connected to the site, with that folder's commands."""
     store.poll()
 
-    def make(commands: Path, **given: Any) -> RunPass:
+    def make(folder: Path, **given: Any) -> RunPass:
         given = {"mode": "on", "namespace": "a", "step": 1, "limits": {"unmapped_percent": 50}, **given}
         services.connect_scheduler(policy_slug="grid", name="c1", given=given, at=AT, actor=SYSTEM)
         token = computed_site.token("schedulers", "priorities:read", policy_slug="grid")
         table = open_table(str(tmp_path / "state"))
         agent = Agent(Rest(str(live_server), "c1", token), Commands(), table, "head1", print, clock=AT.timestamp)
-        return RunPass(agent, commands, monkeypatch)
+        return RunPass(agent, folder, monkeypatch)
 
     return make
 
