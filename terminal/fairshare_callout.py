@@ -339,7 +339,7 @@ def from_json(text: str) -> "Any":
 
         return loads(text)
     try:
-        found, end = make_scanner(_Scanned)(text, 0)
+        found, end = make_scanner(_Scanned)(text, 0)  # type: ignore[arg-type]
     except StopIteration:
         raise ValueError("no JSON")
     if end != len(text):
