@@ -127,6 +127,7 @@ def frozen_code(report: dict[str, Any]) -> str:
     return "" if report["frozen"] is None else str(report["frozen"]["code"])
 
 
+@pytest.mark.timeout(600)
 def test_slurms_queue_follows_operators_and_shares_through_a_killed_controller_and_is_handed_back(
     computed_site: Site, agent_for: Callable[..., RunPass], tmp_path: Path
 ) -> None:
