@@ -1222,7 +1222,7 @@ ROWS = [
     Row(SCHEDULER + "/differences", "/api/v1/schedulers/c1/differences",
         "401 404 404 404 404 200 403 404 404 401 401"),
     Row(SCHEDULER + "/figures/agreement", "/api/v1/schedulers/c1/figures/agreement",
-        "401 404 404 404 404 200 403 404 404 401 401", word="c1", readers="admin"),
+        "401 404 404 404 404 200 403 404 404 401 401", word="Agreement of the order", readers="admin"),
     Row(SCHEDULER + "/orders", "/api/v1/schedulers/c1/orders", "401 404 404 404 404 200 403 403 403 401 401",
         word='"name":"c1"', readers="admin"),
     Row(SCHEDULER + "/passes", "/api/v1/schedulers/c1/passes", "401 404 404 404 404 200 403 404 404 401 401",
