@@ -4,6 +4,7 @@ run        carries priorities into the scheduler, as the site orders it
 check      says what in the scheduler's configuration is in the way
 hand-back  resets what the agent set; needs neither site nor network
 status     the last pass, and how many jobs have a value
+setup      sends the site what Slurm's commands print, to begin with; --print: only prints it
 
 Exit status: 0 done, 1 nothing was sent or an error was found, 2 wrong usage.
 """
@@ -26,6 +27,7 @@ from agent.orders import KNOBS
 from agent.records import Refused, Unreadable
 from agent.report import COUNTS, instant
 from agent.rest import Rest, read_token
+from agent.site_outputs import read_site
 from agent.state import Table, lock, open_table
 
 STATE = "/var/lib/fairshare-agent"
@@ -67,6 +69,12 @@ def _parser() -> argparse.ArgumentParser:
     back.set_defaults(command=_hand_back)
     status = commands.add_parser("status", help="the last pass")
     status.set_defaults(command=_status)
+    setup = commands.add_parser("setup", help="send the site what Slurm's commands print, to begin with")
+    setup.add_argument("--server", help="address of the site: https://…")
+    setup.add_argument("--token-file", metavar="FILE", help="with a token of the scope admin")
+    setup.add_argument("--print", action="store_true", dest="prints", help="print it, and send nothing")
+    setup.add_argument("--timeout-s", type=float, default=60.0, help="longest time of a scheduler's command (60)")
+    setup.set_defaults(command=_setup)
     for each in (run, check, back, status):
         each.add_argument("--state", default=STATE, metavar="DIR", help=f"the agent's own table ({STATE})")
         each.add_argument("--timeout-s", type=float, default=60.0, help="longest time of a scheduler's command (60)")
@@ -77,6 +85,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(given: argparse.Namespace) -> int:
+    if not given.scheduler:
+        raise Refused("Which scheduler? Give --scheduler NAME.")
     source = Rest(given.server, given.scheduler, read_token(given.token_file))
     handle = lock(given.state)
     try:
@@ -157,6 +167,21 @@ def _status(given: argparse.Namespace) -> int:
     lines += ["{code}, {count} jobs: {detail}".format(**error) for error in last["errors"]]
     print("\n".join(lines))
     return FAILED if last["frozen"] else DONE
+
+
+def _setup(given: argparse.Namespace) -> int:
+    if not given.prints and not (given.server and given.token_file):
+        raise Refused("Where to? Give --server and --token-file, or --print.")
+    outputs = read_site(Commands(timeout_s=given.timeout_s))
+    if given.prints:
+        sys.stdout.write(outputs)
+        return DONE
+    found = Rest(given.server, "", read_token(given.token_file)).begin_setup(outputs, socket.gethostname())
+    for line in found["lines"]:
+        mark = " " if line["is_carried"] else "!"
+        print("{} {}={}: {}".format(mark, *(shown(str(line[name])) for name in ("name", "value", "meaning"))))
+    print("Continue on the page {}/setup/.".format(given.server.rstrip("/")))
+    return DONE
 
 
 def _log(text: str) -> None:

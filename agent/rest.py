@@ -38,7 +38,7 @@ class Reply(NamedTuple):
 
 
 class Rest(Source):
-    """One scheduler at one site."""
+    """One scheduler at one site. scheduler: "" before there is one."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Rest(Source):
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self._site = checked_site(site)
-        if not SLUG.fullmatch(scheduler):
+        if scheduler and not SLUG.fullmatch(scheduler):
             raise Refused(f"--scheduler {shown(scheduler)} is no name of a scheduler.")
         self._path = f"{self._site.path.rstrip('/')}/api/v1/schedulers/{scheduler}"
         self._token = token
@@ -81,6 +81,11 @@ class Rest(Source):
         revision = found.get("orders_revision") if isinstance(found, dict) else None
         return revision if isinstance(revision, int) else None
 
+    def begin_setup(self, outputs: str, name: str) -> Any:
+        """What the site proposes for these outputs of a scheduler's commands."""
+        path = self._site.path.rstrip("/") + "/api/v1/setup"
+        return _document(self._ask("POST", path, {"outputs": outputs, "name": name}))
+
     def clock_offset_s(self) -> Optional[float]:
         return self._offset_s
 
@@ -108,7 +113,7 @@ class Rest(Source):
             except (OSError, http.client.HTTPException, ValueError) as error:
                 failure, later_s = ServerFailure(self._unreached(error)), wait_s
             else:
-                if reply.status in (200, 304):
+                if reply.status in (200, 201, 304):
                     return reply
                 failure, later_s = self._refusal(reply), wait_s
                 if reply.status != 429 and reply.status < 500:

@@ -373,6 +373,7 @@ SPECTACULAR_SETTINGS = {
         {"name": name, "description": text}
         for name, text in {
             "aging-laws": "Decay functions that a policy's window can have",
+            "setup": "A Slurm site from its own outputs to shadow mode",
             "slurm-config": "Slurm's own fair share as settings to propose",
             "algorithms": "Tree algorithms that a policy can have, with their parameters",
             "audit": "What was done, refused and by whom",

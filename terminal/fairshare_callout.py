@@ -17,15 +17,16 @@ Exit status:
   3  at least one number is the fallback: the site gave none in time, or the name can't be looked up
 """
 
-import argparse
-import fcntl
-import json
 import os
-import re
 import stat
 import sys
 import time
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+# Modules that only some calls need are imported by these: 10,000 names from the cache are to take 50 ms.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 VERSION = "1"
 DONE, REFUSED, USAGE, UNREACHED = 0, 1, 2, 3
@@ -39,14 +40,15 @@ ROUNDS = 3  # of renewing parts that came from different snapshots
 FORMAT = 1  # of cache files
 CONFIG = "/etc/fairshare/callout.conf"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_TOKEN = re.compile(r"fsh_[0-9A-Za-z]+_[0-9A-Za-z_-]+")
-_BAD_NAME = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
+_BAD_NAME = "[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]"
+_LETTERS = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 _LONGEST_NAME = 1024
 _NEVER = -1.0
 
-Json = Dict[str, Any]
-Name = str  # user, group, namespace and project, with tabs between them
-Value = Tuple[Optional[float], Optional[str]]  # factor, error
+if TYPE_CHECKING:
+    Json = Dict[str, Any]
+    Name = str  # user, group, namespace and project, with tabs between them
+    Value = Tuple[Optional[float], Optional[str]]  # factor, error
 
 
 class Failure(Exception):
@@ -58,23 +60,26 @@ class Failure(Exception):
         self.message = message
 
 
-class Kept(NamedTuple):
+class Kept:
     """Cached numbers of one policy. checked_at: when the site last said that they are its newest (our clock).
 
     age_s: how old the numbers were then. names: by key, with the day on which the name was last looked up.
     """
 
-    snapshot: int
-    age_s: float
-    checked_at: float
-    names: Dict[str, List[Any]]  # [factor, error, day]
+    def __init__(self, snapshot: int, age_s: float, checked_at: float, names: "Dict[str, List[Any]]") -> None:
+        self.snapshot = snapshot
+        self.age_s = age_s
+        self.checked_at = checked_at
+        self.names = names  # [factor, error, day]
 
 
 NOTHING = Kept(0, 0.0, _NEVER, {})
 
 
 # --- Settings ---------------------------------------------------------------------------------------------------------
-def parser() -> argparse.ArgumentParser:
+def parser() -> "argparse.ArgumentParser":
+    import argparse
+
     about = (__doc__ or "").split("\n\n")
     top = argparse.ArgumentParser(
         prog="fairshare-callout",
@@ -123,8 +128,56 @@ DEFAULTS = {
 _LIMITS = {"wait_s": 300.0, "fresh_s": 86400.0, "stale_s": 31536000.0, "fallback": 1.0}
 
 
-def read_arguments(arguments: Sequence[str]) -> argparse.Namespace:
-    given = parser().parse_args(list(arguments))
+class Given:
+    """What `parser` makes of no arguments."""
+
+    def __init__(self) -> None:
+        self.names = []  # type: List[str]
+        self.stdin = self.refresh = self.quiet = False
+        self.group = self.namespace = self.project = ""
+        self.weight = self.config = None
+        for name in DEFAULTS:
+            setattr(self, name, None)
+
+
+def read_plainly(arguments: "Sequence[str]") -> "Any":
+    """As `parser` reads them, which takes longer than all else; None for what it has to refuse or explain."""
+    given, left = Given(), list(arguments)[::-1]
+    while left:
+        word = left.pop()
+        if word == "--":
+            given.names += left[::-1]
+            break
+        name, equals, value = word[2:].partition("=")
+        name = name.replace("-", "_")
+        if not word.startswith("-"):
+            given.names.append(word)
+        elif word in ("--stdin", "--refresh", "--quiet"):
+            setattr(given, name, True)
+        elif not _is_plain(word, name, given) or not (equals or left):
+            return None
+        else:
+            value = value if equals else left.pop()
+            if value.startswith("-") and not equals:
+                return None
+            try:
+                typed = float(value) if name == "weight" or isinstance(DEFAULTS.get(name), float) else value
+            except ValueError:
+                return None
+            if name == "format" and value not in ("value", "json", "columns"):
+                return None
+            setattr(given, name, typed)
+    return given
+
+
+def _is_plain(word: str, name: str, given: "Given") -> bool:
+    """Whether it is an option with a value."""
+    is_option = word[:2] == "--" and "_" not in word.partition("=")[0]
+    return is_option and name in vars(given) and name not in ("names", "stdin", "refresh", "quiet")
+
+
+def read_arguments(arguments: "Sequence[str]") -> "argparse.Namespace":
+    given = read_plainly(arguments) or parser().parse_args(list(arguments))
     from_file = read_config(given.config)
     from_environment = {"site": os.environ.get("FAIRSHARE_SITE_URL"), "policy": os.environ.get("FAIRSHARE_POLICY")}
     for name, default in DEFAULTS.items():
@@ -140,12 +193,12 @@ def read_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     if n_ways != 1 or (len(given.names) > 1 and not given.is_quota):
         raise Failure(USAGE, "Give one USER, --stdin, --refresh, or quota GROUP.")
     given.site = check_site(given.site)
-    if not re.match(r"[-a-zA-Z0-9_]+\Z", given.policy):
+    if not given.policy or not _LETTERS.union("-_").issuperset(given.policy):
         raise Failure(USAGE, "Which policy? Give --policy NAME.")
     return given
 
 
-def read_config(path: Optional[str]) -> Json:
+def read_config(path: "Optional[str]") -> "Json":
     """Options by name; a file that others than root and this user can write to is refused."""
     try:
         text = read_own_file(path or CONFIG, writable_is_bad=True)
@@ -202,32 +255,48 @@ def read_token(path: str) -> str:
         raise Failure(REFUSED, failure.message)
     except OSError as error:
         raise Failure(REFUSED, f"The token file {path} can't be read: {error.strerror}.")
-    if not _TOKEN.fullmatch(text):
+    begin, _, rest = text.partition("_")
+    number, _, secret = rest.partition("_")
+    if not (begin == "fsh" and number and secret) or not (
+        _LETTERS.issuperset(number) and _LETTERS.union("-_").issuperset(secret)
+    ):
         raise Failure(REFUSED, f"{path} holds no token: one looks like fsh_…_….")
     return text
 
 
 def check_site(text: str) -> str:
-    match = re.match(r"(https?)://(\[[0-9a-fA-F:.]+\]|[^/:@?#\[\]\s]+)(:\d{1,5})?(/[^?#\s@]*)?\Z", text.strip())
-    if not match:
+    scheme, _, rest = text.strip().partition("://")
+    address, _, path = rest.partition("/")
+    if address.startswith("["):
+        host, _, port = address[1:].partition("]")
+        is_host, has_port = _LETTERS.union(":.").issuperset(host), bool(port)
+        port = port[1:] if port.startswith(":") else port and "?"
+    else:
+        host, colon, port = address.partition(":")
+        is_host, has_port = not any(sign in "@?#[]" or sign.isspace() for sign in host), bool(colon)
+    is_port = not has_port or (0 < len(port) < 6 and set("0123456789").issuperset(port))
+    is_path = not any(sign in "?#@" or sign.isspace() for sign in path)
+    if scheme not in ("http", "https") or not (host and is_host and is_port and is_path):
         raise Failure(USAGE, "Which site? Give --site https://….")
-    if match.group(1) == "http" and match.group(2).strip("[]") not in LOOPBACK:
+    if scheme == "http" and host not in LOOPBACK:
         raise Failure(USAGE, f"--site {text} would send the token in the clear: use https://.")
     return text.strip().rstrip("/")
 
 
 # --- Names ------------------------------------------------------------------------------------------------------------
-def joined(user: str, group: str, namespace: str, project: str) -> Name:
+def joined(user: str, group: str, namespace: str, project: str) -> "Name":
     return f"{user}\t{group}\t{namespace}\t{project}"
 
 
-def is_name(name: Name) -> bool:
-    if name[0] == "\t" or _BAD_NAME.search(name) or name.count("\t") != 3:
+def is_name(name: "Name") -> bool:
+    if name[0] == "\t" or name.count("\t") != 3:
+        return False
+    if not name.replace("\t", "").isprintable() and without_control(name) != name:
         return False
     return len(name) <= _LONGEST_NAME or max(map(len, name.split("\t"))) <= _LONGEST_NAME
 
 
-def names_from(given: argparse.Namespace, stdin: Any) -> List[Name]:
+def names_from(given: "argparse.Namespace", stdin: "Any") -> "List[Name]":
     if not given.stdin:
         return [joined(given.names[0], given.group, given.namespace, given.project)]
     text = stdin.read(MOST_BYTES + 1)
@@ -242,13 +311,48 @@ def names_from(given: argparse.Namespace, stdin: Any) -> List[Name]:
     return [_of_fields(line, given) if "\t" in line else line.rstrip("\r") + plain for line in lines]
 
 
-def _of_fields(line: str, given: argparse.Namespace) -> Name:
+def _of_fields(line: str, given: "argparse.Namespace") -> "Name":
     """What the line leaves out comes from the options."""
     user, group, namespace, project = [*line.rstrip("\r").split("\t"), "", "", ""][:4]
     return joined(user, group or given.group, namespace or given.namespace, project or given.project)
 
 
 # --- Cache ------------------------------------------------------------------------------------------------------------
+class _Scanned:
+    """What CPython's scanner asks of its decoder."""
+
+    strict = True
+    object_hook = object_pairs_hook = None
+    parse_float, parse_int, parse_constant = float, int, float
+
+
+def from_json(text: str) -> "Any":
+    """As json.loads reads what json.dumps wrote, without importing json where CPython's scanner is there.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    try:
+        from _json import make_scanner
+    except ImportError:
+        from json import loads
+
+        return loads(text)
+    try:
+        found, end = make_scanner(_Scanned)(text, 0)  # type: ignore[arg-type]
+    except StopIteration:
+        raise ValueError("no JSON")
+    if end != len(text):
+        raise ValueError("more than one value")
+    return found
+
+
+def to_json(what: "Json") -> str:
+    import json
+
+    return json.dumps(what, separators=(",", ":"))
+
+
 class Cache:
     """Files of one site, policy and token in a directory that only this user can open."""
 
@@ -257,7 +361,7 @@ class Cache:
         self._stem = stem
         self._lock = None  # type: Optional[int]
 
-    def read(self, kind: str) -> Any:
+    def read(self, kind: str) -> "Any":
         """What was written; None where there is nothing, or nothing that can be read."""
         try:
             handle = os.open(self._stem + kind, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=self._folder)
@@ -268,15 +372,15 @@ class Cache:
             if not stat.S_ISREG(state.st_mode) or state.st_uid != os.geteuid() or state.st_size > MOST_BYTES:
                 return None
             try:
-                found = json.loads(file.read().decode("utf-8"))
+                found = from_json(file.read().decode("utf-8"))
             except ValueError:
                 return None
         return found if isinstance(found, dict) and found.get("format") == FORMAT else None
 
-    def write(self, kind: str, what: Json) -> None:
+    def write(self, kind: str, what: "Json") -> None:
         """Whole or not at all. Only the holder of the lock writes, so one name for the new file is enough."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-        text = json.dumps(dict(what, format=FORMAT), separators=(",", ":")).encode("ascii")
+        text = to_json(dict(what, format=FORMAT)).encode("ascii")
         try:
             handle = os.open(self._stem + kind + ".new", flags, 0o600, dir_fd=self._folder)
             with open(handle, "wb") as file:
@@ -287,6 +391,8 @@ class Cache:
 
     def lock(self, until: float) -> bool:
         """Whether this process is the one that asks the site. It waits at most until then (monotonic)."""
+        import fcntl
+
         try:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | getattr(os, "O_CLOEXEC", 0)
             self._lock = os.open(self._stem + ".lock", flags, 0o600, dir_fd=self._folder)
@@ -307,7 +413,7 @@ class Cache:
             self._lock = None
 
 
-def open_cache(given: argparse.Namespace, token: str) -> Cache:
+def open_cache(given: "argparse.Namespace", token: str) -> Cache:
     """
     Raises:
         Failure: the directory isn't one's own, or can't be made.
@@ -330,7 +436,7 @@ def open_cache(given: argparse.Namespace, token: str) -> Cache:
     return Cache(folder, hashlib.sha256(about).hexdigest()[:32])
 
 
-def try_cache(given: argparse.Namespace, token: str) -> Optional[Cache]:
+def try_cache(given: "argparse.Namespace", token: str) -> "Optional[Cache]":
     """None, with a message, where the directory can't be used: then every call asks the site."""
     try:
         return open_cache(given, token)
@@ -339,7 +445,7 @@ def try_cache(given: argparse.Namespace, token: str) -> Optional[Cache]:
         return None
 
 
-def read_kept(cache: Optional[Cache]) -> Kept:
+def read_kept(cache: "Optional[Cache]") -> Kept:
     """The numbers of the cache; nothing where a field isn't what was written."""
     found = cache.read(".names") if cache else None
     if found is None:
@@ -363,7 +469,7 @@ def is_fresh(kept_at: float, now: float, fresh_s: float) -> bool:
 class Site:
     """One site, one token, and one connection at a time. No redirect is followed, and no proxy is used."""
 
-    def __init__(self, given: argparse.Namespace, token: str) -> None:
+    def __init__(self, given: "argparse.Namespace", token: str) -> None:
         self._address = given.site
         self._policy = given.policy
         self._token = token
@@ -372,18 +478,18 @@ class Site:
         self._connection = None  # type: Any
         self.asked_at = None  # type: Optional[float]  # monotonic, of the request that is under way
 
-    def lookup(self, names: Sequence[Name], snapshot: int = 0) -> Optional[Json]:
+    def lookup(self, names: "Sequence[Name]", snapshot: int = 0) -> "Optional[Json]":
         """The site's answer for at most 10,000 names of different account, group and namespace.
 
         None: `snapshot` is still the newest; then the names weren't looked up.
         """
-        body = json.dumps({"accounts": [_query(name) for name in names]})
+        body = to_json({"accounts": [_query(name) for name in names]})
         more = {"If-None-Match": f'"{snapshot}"'} if snapshot else {}
         return self.ask("POST", "priorities/lookup", body.encode("ascii"), more)
 
     def ask(
-        self, method: str, path: str, body: Optional[bytes] = None, more: Optional[Dict[str, str]] = None
-    ) -> Optional[Json]:
+        self, method: str, path: str, body: "Optional[bytes]" = None, more: "Optional[Dict[str, str]]" = None
+    ) -> "Optional[Json]":
         import http.client
 
         headers = {"Accept": "application/json", "User-Agent": "fairshare-callout/" + VERSION}
@@ -406,7 +512,7 @@ class Site:
             raise Failure(UNREACHED, f"{self._address} can't be reached: {printable(text)}.")
         return self._read(response, content)
 
-    def _connect(self, scheme: str, host: str) -> Any:
+    def _connect(self, scheme: str, host: str) -> "Any":
         import http.client
 
         if scheme == "http":
@@ -416,7 +522,7 @@ class Site:
         context = ssl.create_default_context(cafile=self._ca_file or None)
         return http.client.HTTPSConnection(host, timeout=self._timeout_s, context=context)
 
-    def _read(self, response: Any, content: bytes) -> Optional[Json]:
+    def _read(self, response: "Any", content: "bytes") -> "Optional[Json]":
         """
         Raises:
             Failure: refused, or nothing that this site would say.
@@ -424,7 +530,7 @@ class Site:
         if response.status == 304:
             return None
         try:
-            found = json.loads(content.decode("utf-8")) if len(content) <= MOST_BYTES else None
+            found = from_json(content.decode("utf-8").strip()) if len(content) <= MOST_BYTES else None
         except ValueError:
             found = None
         found = found if isinstance(found, dict) else {}
@@ -439,7 +545,7 @@ class Site:
         raise Failure(UNREACHED, message)
 
 
-def _query(name: Name) -> Any:
+def _query(name: "Name") -> "Any":
     user, group, namespace, project = name.split("\t")
     if not (group or namespace or project):
         return user
@@ -447,11 +553,17 @@ def _query(name: Name) -> Any:
     return {field: value for field, value in found.items() if value}
 
 
+def without_control(text: str) -> str:
+    import re
+
+    return re.sub(_BAD_NAME, " ", text)
+
+
 def printable(text: str) -> str:
-    return _BAD_NAME.sub(" ", text).replace("\t", " ")[:300]
+    return without_control(text).replace("\t", " ")[:300]
 
 
-def parts_of(names: Sequence[Name]) -> Iterator[List[Name]]:
+def parts_of(names: "Sequence[Name]") -> "Iterator[List[Name]]":
     """At most 10,000 a part. Answers name account, group and namespace: these differ within each part."""
     layers = []  # type: List[List[Name]]
     seen = {}  # type: Dict[str, int]
@@ -467,7 +579,7 @@ def parts_of(names: Sequence[Name]) -> Iterator[List[Name]]:
             yield names_of_layer[at : at + MOST_IN_REQUEST]
 
 
-def values_of(answer: Json, names: Sequence[Name]) -> Dict[Name, Value]:
+def values_of(answer: "Json", names: "Sequence[Name]") -> "Dict[Name, Value]":
     """The best entry of each account.
 
     Raises:
@@ -490,7 +602,7 @@ def values_of(answer: Json, names: Sequence[Name]) -> Dict[Name, Value]:
     return found
 
 
-def head_of(answer: Json) -> Tuple[int, float]:
+def head_of(answer: "Json") -> "Tuple[int, float]":
     try:
         snapshot, age_s = int(answer["snapshot"]), float(answer["age_s"])
     except (KeyError, TypeError, ValueError):
@@ -505,7 +617,7 @@ class Renewal:
     found: what has come so far, also of a renewal that is still under way.
     """
 
-    def __init__(self, site: Site, kept: Kept, wanted: Sequence[Name], now: float) -> None:
+    def __init__(self, site: Site, kept: Kept, wanted: "Sequence[Name]", now: float) -> None:
         self.found = {}  # type: Dict[Name, Value]
         self.age_s = 0.0
         self.kept = None  # type: Optional[Kept]
@@ -547,14 +659,14 @@ class Renewal:
             answer = self._site.lookup(parts[0], old.snapshot) if parts else None
             if answer is None:
                 age_s = old.age_s + since(old.checked_at, self._now)
-                return old._replace(checked_at=self._now, age_s=age_s)
+                return Kept(old.snapshot, age_s, self._now, old.names)
             self._take(answer, parts[0])
             for part in parts[1:]:
                 self._take(self._site.lookup(part), part)
         self._level()
         return self._merged({})
 
-    def _rest(self) -> List[Name]:
+    def _rest(self) -> "List[Name]":
         """Names that others asked for within a week, the last ones first."""
         mine = set(self._wanted)
         recent = [
@@ -565,11 +677,11 @@ class Renewal:
         recent.sort(key=lambda each: -each[0])
         return [name for _, name in recent[:MOST_KEPT]]
 
-    def _look_up(self, names: Sequence[Name]) -> None:
+    def _look_up(self, names: "Sequence[Name]") -> None:
         for part in parts_of(names):
             self._take(self._site.lookup(part), part)
 
-    def _take(self, answer: Optional[Json], part: List[Name]) -> None:
+    def _take(self, answer: "Optional[Json]", part: "List[Name]") -> None:
         if answer is None:
             raise Failure(UNREACHED, "The site's answer can't be used.")
         snapshot, self.age_s = head_of(answer)
@@ -587,7 +699,7 @@ class Renewal:
             for part in behind:
                 self._take(self._site.lookup(part), part)
 
-    def _merged(self, names: Dict[str, List[Any]]) -> Kept:
+    def _merged(self, names: "Dict[str, List[Any]]") -> Kept:
         asked, merged = set(self._wanted), dict(names)
         for name, (factor, error) in self.found.items():
             before = self._old.names.get(name)
@@ -597,17 +709,25 @@ class Renewal:
         return Kept(snapshot, self.age_s, self._now, merged)
 
 
-class Answer(NamedTuple):
+class Answer:
     """values: by name; None is no number. source: site or cache. failure: why the site gave nothing."""
 
-    values: Dict[Name, Value]
-    sources: Dict[Name, str]
-    age_s: Optional[float]
-    snapshot: int
-    failure: Optional[Failure]
+    def __init__(
+        self,
+        values: "Dict[Name, Value]",
+        sources: "Dict[Name, str]",
+        age_s: "Optional[float]",
+        snapshot: int,
+        failure: "Optional[Failure]",
+    ) -> None:
+        self.values = values
+        self.sources = sources
+        self.age_s = age_s
+        self.snapshot = snapshot
+        self.failure = failure
 
 
-def look_up(names: Sequence[Name], given: argparse.Namespace) -> Answer:
+def look_up(names: "Sequence[Name]", given: "argparse.Namespace") -> Answer:
     """Numbers of names, from the cache, the site, or both, within --wait-s."""
     deadline = time.monotonic() + given.wait_s
     wanted = list(dict.fromkeys(names))
@@ -636,7 +756,9 @@ def look_up(names: Sequence[Name], given: argparse.Namespace) -> Answer:
     return _renewed(Site(given, token), cache, kept, wanted, given, deadline)
 
 
-def _without_lock(site: Site, kept: Kept, wanted: Sequence[Name], given: argparse.Namespace, deadline: float) -> Answer:
+def _without_lock(
+    site: Site, kept: Kept, wanted: "Sequence[Name]", given: "argparse.Namespace", deadline: float
+) -> Answer:
     """What is cached; and what isn't from the site, without keeping it: the process with the lock may hang."""
     answer = _from_cache(kept, wanted, given, Failure(UNREACHED, "Another process waits for the site."))
     missing = [name for name in wanted if name not in answer.values]
@@ -644,37 +766,48 @@ def _without_lock(site: Site, kept: Kept, wanted: Sequence[Name], given: argpars
         return answer
     renewal = Renewal(site, NOTHING, missing, time.time())
     renewal.run_until(deadline)
-    return _with_found(answer, renewal, missing)._replace(failure=renewal.failure)
+    _add_found(answer, renewal, missing)
+    answer.failure = renewal.failure
+    return answer
 
 
-def _with_found(answer: Answer, renewal: Renewal, wanted: Sequence[Name]) -> Answer:
+def _add_found(answer: Answer, renewal: Renewal, wanted: "Sequence[Name]") -> None:
     """And what a renewal brought, though it may not have come to its end."""
     found = dict(renewal.found)
     answer.values.update({name: found[name] for name in wanted if name in found})
     answer.sources.update({name: "site" for name in wanted if name in found})
-    return answer._replace(age_s=renewal.age_s) if found and answer.age_s is None else answer
+    if found and answer.age_s is None:
+        answer.age_s = renewal.age_s
 
 
 def _renewed(
-    site: Site, cache: Optional[Cache], kept: Kept, wanted: Sequence[Name], given: argparse.Namespace, deadline: float
+    site: Site,
+    cache: "Optional[Cache]",
+    kept: Kept,
+    wanted: "Sequence[Name]",
+    given: "argparse.Namespace",
+    deadline: float,
 ) -> Answer:
     renewal = Renewal(site, kept, wanted, time.time())
     renewal.run_until(deadline)
     new = renewal.kept
     if renewal.failure is None and new is not None:
         if cache:
-            cache.write(".names", new._asdict())
+            cache.write(".names", vars(new))
             cache.write(".failure", {"at": _NEVER, "status": 0, "message": ""})
             cache.unlock()
         answer = _from_cache(new, wanted, given, None)
-        return answer._replace(sources={name: "site" for name in answer.sources})
+        answer.sources = {name: "site" for name in answer.sources}
+        return answer
     if cache:
         _note_failure(cache, renewal, site, given)
         cache.unlock()
-    return _with_found(_from_cache(kept, wanted, given, renewal.failure), renewal, wanted)
+    answer = _from_cache(kept, wanted, given, renewal.failure)
+    _add_found(answer, renewal, wanted)
+    return answer
 
 
-def _note_failure(cache: Cache, renewal: Renewal, site: Site, given: argparse.Namespace) -> None:
+def _note_failure(cache: Cache, renewal: Renewal, site: Site, given: "argparse.Namespace") -> None:
     """So that nobody tries again for a while; but not where this host was too busy to give the site its time."""
     failure = renewal.failure
     had_time = site.asked_at is not None and time.monotonic() - site.asked_at >= given.wait_s / 2
@@ -682,13 +815,13 @@ def _note_failure(cache: Cache, renewal: Renewal, site: Site, given: argparse.Na
         cache.write(".failure", {"at": time.time(), "status": failure.status, "message": failure.message})
 
 
-def _is_enough(kept: Kept, wanted: Sequence[Name], given: argparse.Namespace) -> bool:
+def _is_enough(kept: Kept, wanted: "Sequence[Name]", given: "argparse.Namespace") -> bool:
     if given.refresh or not is_fresh(kept.checked_at, time.time(), given.fresh_s):
         return False
     return all(name in kept.names for name in wanted)
 
 
-def _recent_failure(cache: Optional[Cache]) -> Optional[Failure]:
+def _recent_failure(cache: "Optional[Cache]") -> "Optional[Failure]":
     """The last failure while it is so young that nobody tries again; a server that hangs costs one wait, not all."""
     found = cache.read(".failure") if cache else None
     try:
@@ -699,7 +832,9 @@ def _recent_failure(cache: Optional[Cache]) -> Optional[Failure]:
         return None
 
 
-def _from_cache(kept: Kept, wanted: Sequence[Name], given: argparse.Namespace, failure: Optional[Failure]) -> Answer:
+def _from_cache(
+    kept: Kept, wanted: "Sequence[Name]", given: "argparse.Namespace", failure: "Optional[Failure]"
+) -> Answer:
     kept_s = since(kept.checked_at, time.time())
     if kept_s > given.stale_s:
         return Answer({}, {}, None, 0, failure)
@@ -712,7 +847,7 @@ def _from_cache(kept: Kept, wanted: Sequence[Name], given: argparse.Namespace, f
 
 
 # --- Quota ------------------------------------------------------------------------------------------------------------
-def get_quota(group: str, given: argparse.Namespace) -> Json:
+def get_quota(group: str, given: "argparse.Namespace") -> "Json":
     """What is left of the allocation of a group: of its own, else of the nearest group above that has one.
 
     Core-hours. As advice: the site's usage arrives with its sources' delay, and nothing is reserved.
@@ -750,13 +885,13 @@ def get_quota(group: str, given: argparse.Namespace) -> Json:
     return _quota_of(kept, given)
 
 
-def _kept_quotas(cache: Optional[Cache]) -> Json:
+def _kept_quotas(cache: "Optional[Cache]") -> "Json":
     found = (cache.read(".quota") if cache else None) or {}
     groups = found.get("groups")
     return groups if isinstance(groups, dict) else {}
 
 
-def _quota_of(kept: Json, given: argparse.Namespace) -> Json:
+def _quota_of(kept: "Json", given: "argparse.Namespace") -> "Json":
     kept_s = since(kept["checked_at"], time.time())
     if kept_s > given.stale_s:
         raise Failure(UNREACHED, "The site gave no answer, and what is cached is older than --stale-s.")
@@ -766,7 +901,7 @@ def _quota_of(kept: Json, given: argparse.Namespace) -> Json:
 class QuotaQuestion(Renewal):
     """Asks for the allocation of one group, in a thread of its own."""
 
-    def __init__(self, site: Site, group: str, given: argparse.Namespace) -> None:
+    def __init__(self, site: Site, group: str, given: "argparse.Namespace") -> None:
         super().__init__(site, NOTHING, [], time.time())
         self.quota = {}  # type: Json
         self._group, self._namespace = group, given.namespace
@@ -787,41 +922,41 @@ class QuotaQuestion(Renewal):
         name = {"group": self._group}
         if self._namespace:
             name["namespace"] = self._namespace
-        body = json.dumps({"accounts": [name]}).encode("ascii")
+        body = to_json({"accounts": [name]}).encode("ascii")
         answer = self._site.ask("POST", "priorities/lookup", body) or {}
         entries = [each.get("entry") for each in answer.get("results", []) if isinstance(each, dict)]
         if not entries or not isinstance(entries[0], str):
             raise Failure(REFUSED, f"No entry is known for the group {self._group}: give its path.")
         return entries[0]
 
-    def _days_of_allocations(self, path: str, today: str) -> Optional[Tuple[str, str]]:
+    def _days_of_allocations(self, path: str, today: str) -> "Optional[Tuple[str, str]]":
         """From the first to the last day of the allocations that today is in."""
         found = self._get("allocations", {"entry": path, "from": today, "to": today})
         days = [(str(each["starts_on"]), str(each["ends_on"])) for each in found.get("results", [])]
         return (min(first for first, _ in days), max(last for _, last in days)) if days else None
 
-    def _row(self, path: str, first: str, last: str) -> Json:
+    def _row(self, path: str, first: str, last: str) -> "Json":
         row = self._get("allocations/table", {"of": path, "from": first, "to": last}).get("group") or {}
         names = ("allocated_core_h", "delivered_core_h", "remaining_core_h")
         return dict({name: row.get(name) for name in names}, starts_on=first, ends_on=last)
 
-    def _get(self, path: str, query: Dict[str, str]) -> Json:
+    def _get(self, path: str, query: "Dict[str, str]") -> "Json":
         from urllib.parse import urlencode
 
         return self._site.ask("GET", path + "?" + urlencode(query)) or {}
 
 
 # --- Output -----------------------------------------------------------------------------------------------------------
-def complain(given: argparse.Namespace, message: str) -> None:
+def complain(given: "argparse.Namespace", message: str) -> None:
     if not given.quiet:
         sys.stderr.write("fairshare-callout: {}\n".format(message.encode("ascii", "replace").decode("ascii")))
 
 
-def shown(factor: float, weight: Optional[float]) -> str:
+def shown(factor: float, weight: "Optional[float]") -> str:
     return repr(factor) if weight is None else str(round(factor * weight))
 
 
-def report(names: Sequence[Name], answer: Answer, given: argparse.Namespace, out: Any) -> int:
+def report(names: "Sequence[Name]", answer: Answer, given: "argparse.Namespace", out: "Any") -> int:
     """Prints every number in the order of the names; returns the exit status."""
     fallback = (given.fallback, "no_answer")
     rows = []  # type: List[Tuple[Name, float, Optional[str], str]]
@@ -848,7 +983,7 @@ def report(names: Sequence[Name], answer: Answer, given: argparse.Namespace, out
             for name, factor, error, source in rows
         ]
     else:
-        lines = [json.dumps(_document(rows, answer, given))]
+        lines = [to_json(_document(rows, answer, given))]
     out.write("".join(line + "\n" for line in lines))
     if not n_without:
         return DONE
@@ -858,8 +993,8 @@ def report(names: Sequence[Name], answer: Answer, given: argparse.Namespace, out
 
 
 def _document(
-    rows: Sequence[Tuple[Name, float, Optional[str], str]], answer: Answer, given: argparse.Namespace
-) -> Json:
+    rows: "Sequence[Tuple[Name, float, Optional[str], str]]", answer: Answer, given: "argparse.Namespace"
+) -> "Json":
     results = []
     for name, factor, error, source in rows:
         user, group, namespace, project = name.split("\t")[:4]
@@ -878,11 +1013,11 @@ def _document(
     }
 
 
-def report_quota(quota: Json, given: argparse.Namespace, out: Any) -> int:
+def report_quota(quota: "Json", given: "argparse.Namespace", out: "Any") -> int:
     left = quota.get("remaining_core_h")
     text = "-" if left is None else f"{left:.2f}"
     if given.format == "json":
-        out.write(json.dumps(quota) + "\n")
+        out.write(to_json(quota) + "\n")
     elif given.format == "columns":
         names = ("entry", "allocated_core_h", "delivered_core_h", "starts_on", "ends_on")
         cells = [str(quota.get(name) if quota.get(name) is not None else "-") for name in names]
@@ -892,13 +1027,13 @@ def report_quota(quota: Json, given: argparse.Namespace, out: Any) -> int:
     return DONE
 
 
-def run(arguments: Sequence[str], stdin: Any, out: Any) -> int:
+def run(arguments: "Sequence[str]", stdin: "Any", out: "Any") -> int:
     given = read_arguments(arguments)
     if given.is_quota:
         try:
             return report_quota(get_quota(given.names[1], given), given, out)
         except Failure as failure:
-            out.write("-\n" if given.format != "json" else json.dumps({"failure": failure.message}) + "\n")
+            out.write("-\n" if given.format != "json" else to_json({"failure": failure.message}) + "\n")
             complain(given, failure.message)
             return failure.status
     names = [] if given.refresh else names_from(given, stdin)

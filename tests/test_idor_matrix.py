@@ -36,7 +36,7 @@ ACTORS = (
     "expired",
     "revoked",
 )
-PUBLIC = {"/api/v1/schema", "/fairshare", "/fairshare-agent.pyz"}  # may be kept by caches
+PUBLIC = {"/api/v1/schema", "/fairshare", "/fairshare-agent.pyz", "/fairshare-callout.py"}  # may be kept by caches
 NO_LONGER = ("rex", "exa")  # they read what nobody reads, word for word
 OWN_MARKS = re.compile(
     r"\b(?:nobody|rex|exa)\b|aria-hidden=\"true\">[A-Z]{2}<|name=\"ticket\" value=\"[^\"]+\"|\"request_id\":\"\w+\""
@@ -485,8 +485,8 @@ ROWS = [
     *(
         Row(f"setup/{step}/", f"/setup/{step}/", f"302 403 403 403 403 {admin} 302 302 302 302 302", "post", {})
         for step, admin in (
-            ("tree", 422), ("log", 422), ("source", 404), ("zone", 422), ("confirm", 404), ("again", 404),
-            ("accounts", 404), ("publish", 404), ("give-up", 404),
+            ("tree", 422), ("here", 422), ("log", 422), ("source", 404), ("zone", 422), ("confirm", 404),
+            ("again", 404), ("accounts", 404), ("publish", 404), ("give-up", 404),
         )
     ),
     Row("sign-in/", "/sign-in/", "200 302 302 302 302 302 200 200 200 200 200"),
@@ -1219,18 +1219,29 @@ ROWS = [
     Row(POLICY + "/sam", "/api/v1/policies/grid/sam", "401 403 403 403 403 422 403 403 403 401 401", "put",
         {"entry": "/nowhere"}),
     # --- Schedulers: managers of the whole policy; agents have tokens of their own; the queue by whose numbers one sees
+    Row(API + "setup", "/api/v1/setup", "401 403 403 403 403 422 403 403 403 401 401", "post", {"outputs": "x"}),
+    Row(API + "setup", "/api/v1/setup", "401 403 403 403 403 404 403 403 403 401 401", "delete"),
+    Row(API + "setup/policy", "/api/v1/setup/policy", "401 403 403 403 403 404 403 403 403 401 401", "post",
+        {"version": 1, "policy": "x", "reason": "x"}),
     Row(API + "schedulers", "/api/v1/schedulers", "401 403 403 403 403 201 403 403 403 401 401", "post",
         {"name": "c2", "policy": "grid"}, remakes="no_c2"),
     Row(SCHEDULER, "/api/v1/schedulers/c1", "401 404 404 404 404 200 403 403 404 401 401", "patch", {"step": 7},
         headers={"If-Match": "{of_c1}"}, remakes="scheduler"),
     Row(SCHEDULER, "/api/v1/schedulers/c1?reason=x", "401 404 404 404 404 204 403 403 404 401 401", "delete",
         headers={"If-Match": "{of_c1}"}, remakes="scheduler"),
+    Row(SCHEDULER + "/on", "/api/v1/schedulers/c1/on", "401 404 404 404 404 200 403 403 404 401 401", "post",
+        {"everything": True}, headers={"If-Match": "{of_c1}"}, remakes="scheduler"),
     Row(SCHEDULER + "/passes", "/api/v1/schedulers/c1/passes", "401 404 404 404 404 200 403 403 403 401 401", "post",
         PASS, remakes="scheduler"),
+    Row(API + "setup", "/api/v1/setup", "401 403 403 403 403 404 403 403 403 401 401"),
     Row(API + "schedulers", "/api/v1/schedulers", "401 200 200 200 200 200 403 200 200 401 401", word='"name":"c1"',
         readers="admin"),
     Row(SCHEDULER, "/api/v1/schedulers/c1", "401 404 404 404 404 200 403 404 404 401 401", word='"name":"c1"',
         readers="admin"),
+    Row(SCHEDULER + "/differences", "/api/v1/schedulers/c1/differences",
+        "401 404 404 404 404 200 403 404 404 401 401"),
+    Row(SCHEDULER + "/figures/agreement", "/api/v1/schedulers/c1/figures/agreement",
+        "401 404 404 404 404 200 403 404 404 401 401", word="Agreement of the order", readers="admin"),
     Row(SCHEDULER + "/orders", "/api/v1/schedulers/c1/orders", "401 404 404 404 404 200 403 403 403 401 401",
         word='"name":"c1"', readers="admin"),
     Row(SCHEDULER + "/passes", "/api/v1/schedulers/c1/passes", "401 404 404 404 404 200 403 404 404 401 401",
@@ -1246,6 +1257,13 @@ ROWS = [
     Row("schedulers/new/", "/schedulers/new/", "302 403 403 403 403 422 302 302 302 302 302", "post", {"name": "c1"}),
     Row("schedulers/<slug:name>/", "/schedulers/c1/", "302 404 404 404 404 200 302 302 302 302 302", word="head1",
         readers="admin"),
+    Row("schedulers/<slug:name>/shadow/", "/schedulers/c1/shadow/", "302 404 404 404 404 200 302 302 302 302 302"),
+    Row("schedulers/<slug:name>/shadow/on/", "/schedulers/c1/shadow/on/",
+        "302 404 404 404 404 422 302 302 302 302 302", "post", {}),
+    Row("schedulers/<slug:name>/figures/agreement", "/schedulers/c1/figures/agreement",
+        "302 404 404 404 404 200 302 302 302 302 302"),
+    Row("schedulers/<slug:name>/figures/agreement.<str:form>", "/schedulers/c1/figures/agreement.csv",
+        "302 404 404 404 404 200 302 302 302 302 302"),
     Row("schedulers/<slug:name>/settings/", "/schedulers/c1/settings/", "302 404 404 404 404 200 302 302 302 302 302"),
     Row("schedulers/<slug:name>/settings/", "/schedulers/c1/settings/", "302 404 404 404 404 422 302 302 302 302 302",
         "post", {"mode": "on"}),
@@ -1255,6 +1273,7 @@ ROWS = [
     Row("schedulers/<slug:name>/remove/", "/schedulers/c1/remove/", "302 404 404 404 404 412 302 302 302 302 302",
         "post", {"tag": "old", "reason": "x"}),
     Row("fairshare-agent.pyz", "/fairshare-agent.pyz", OPEN),
+    Row("fairshare-callout.py", "/fairshare-callout.py", OPEN),
     Row("policy/<slug:policy>/jobs/why/", "/policy/grid/jobs/why/", "302 200 200 200 200 200 302 302 302 302 302",
         word=">bob<", readers="pia admin dora"),
     Row("policy/<slug:policy>/jobs/why/<str:job>/", "/policy/grid/jobs/why/102/",

@@ -261,19 +261,26 @@ def parse_shares(text: str, cluster: str) -> List[Dict[str, object]]:
     if not {"Account", "User", "RawShares", "RawUsage", "FairShare"} <= set(head):
         raise Unreadable("The first line of sshare names no columns.")
     found: List[Dict[str, object]] = []
+    above: List[str] = []  # accounts from the root down, by the blanks before a name
     for line in lines[1 : MOST_VALUES + 1]:
         cells = line.split("|")
         group = cells[0].strip()
+        depth = len(cells[0]) - len(cells[0].lstrip(" "))
         if len(cells) != len(head) or not names.GROUP.fullmatch(group):
             continue
         row = dict(zip(head, cells))
         if row["User"] and not names.USER.fullmatch(row["User"]):
             continue
         shares = row["RawShares"]
+        parent = None
+        if not row["User"]:
+            parent = above[depth - 1] if 0 < depth <= len(above) else None
+            above[depth:] = [group]
         found.append({
             "cluster": cluster,
             "group": group,
             "user": row["User"] or None,
+            "parent": parent,
             "raw_shares": "parent" if shares == "parent" else _whole(shares),
             "norm_shares": _real(row.get("NormShares")),
             "raw_usage": _whole(row["RawUsage"]),

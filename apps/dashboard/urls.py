@@ -67,6 +67,7 @@ urlpatterns = [
     path("setup/", setup.setup, name="setup"),
     path("setup/_progress", setup.progress, name="setup-progress"),
     path("setup/tree/", setup.tree, name="setup-tree"),
+    path("setup/here/", setup.here, name="setup-here"),
     path("setup/log/", setup.log, name="setup-log"),
     path("setup/source/", setup.source, name="setup-source"),
     path("setup/zone/", setup.zone, name="setup-zone"),

@@ -13,12 +13,14 @@ from django.utils.translation import gettext as _
 
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
-from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale
+from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale, TooLarge
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.onboarding.models import Beginning
 from apps.onboarding.services import default_rules
 from apps.onboarding.slurm_config import SlurmConfig, read_slurm_config
+from apps.onboarding.slurm_outputs import of_site, read_here, read_log_here
+from apps.onboarding.sshare_text import read_sshare
 from apps.policies.files.remembered import packed, remember_file, unpacked
 from apps.policies.formats.base import Remembered
 from apps.policies.formats.registry import get_format, guess_format, has_associations, read_file, text_of
@@ -91,13 +93,25 @@ def log_state(beginning: Beginning) -> LogState:
 
 
 def read_tree(
-    *, content: bytes, file_name: str, format: str, slurm_config: bytes = b"", at: datetime, actor: Actor
+    *,
+    content: bytes,
+    file_name: str,
+    format: str,
+    slurm_config: bytes = b"",
+    sshare: bytes = b"",
+    at: datetime,
+    actor: Actor,
 ) -> Beginning:
     """Begin, or begin again with another tree: the log stays, what was decided about accounts goes with its entries.
 
-    slurm_config: the output of `scontrol show config`; b"" keeps what was read before.
+    slurm_config: the output of `scontrol show config`; sshare: that of `sshare -a -P -l`, read now, which our numbers
+    are compared with. b"" keeps what was read before. content may hold the outputs of all three.
     """
     require_beginner(actor)
+    outputs = of_site(text_of(content)) if format in (AUTO, "sacctmgr") else None
+    if outputs is not None:
+        content = outputs.dump.encode()
+        slurm_config, sshare = slurm_config or outputs.config.encode(), sshare or outputs.sshare.encode()
     found = guess_format(text_of(content)) if format == AUTO else get_format(format)
     if found is None:
         raise Invalid(
@@ -127,6 +141,8 @@ def read_tree(
         "decisions": [],
         "updated_at": at,
     }
+    if sshare:
+        given |= _kept_sshare(sshare, declared.policy, at)
     with transaction.atomic():
         beginning = Beginning.objects.select_for_update().filter(is_open=True).first()
         facts["slurm_config"] = beginning.facts.get("slurm_config") if config is None and beginning else _kept(config)
@@ -139,6 +155,30 @@ def read_tree(
         details = {"format": found.name, "n_entries": len(tree), "tree_digest": digest}
         audit.record(actor=actor, verb="setup.tree_read", at=at, subject=beginning.file_name, details=details)
     return beginning
+
+
+def read_tree_here(*, at: datetime, actor: Actor) -> Beginning:
+    """As `read_tree`, with the outputs of Slurm's commands on this host, as far as the settings allow them."""
+    require_beginner(actor)
+    name = _("commands on this host")
+    return read_tree(content=read_here().encode(), file_name=name, format="sacctmgr", at=at, actor=actor)
+
+
+def send_log_here(*, version: int, source_slug: str, at: datetime, actor: Actor) -> Beginning:
+    """As `send_log`, with what sacct on this host prints of the last 90 days."""
+    require_beginner(actor)
+    given = {"file_name": "sacct", "format": AUTO, "source_slug": source_slug, "time_zone": ""}
+    with read_log_here() as file:
+        return send_log(version=version, file=file, **given, at=at, actor=actor)
+
+
+def _kept_sshare(sshare: bytes, cluster: str, at: datetime) -> dict[str, Any]:
+    text = text_of(sshare)
+    read_sshare(text, cluster)
+    blob = packed(text)
+    if blob is None:
+        raise TooLarge(_("The output of sshare is too large."))
+    return {"sshare": blob, "sshare_at": at}
 
 
 def _kept(config: SlurmConfig | None) -> dict[str, Any] | None:

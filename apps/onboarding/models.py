@@ -19,6 +19,8 @@ class Beginning(models.Model):
     facts = models.JSONField(default=dict)
     file_settings = models.JSONField(default=dict)
     left = models.BinaryField(null=True)  # of the file for later exports: see apps.policies.files.remembered
+    sshare = models.BinaryField(null=True)  # compressed output of the scheduler's sshare, which ours is compared with
+    sshare_at = models.DateTimeField(null=True)  # when it was read
     tree = models.BinaryField()
     tree_digest = models.CharField(max_length=64)
     source = models.ForeignKey("usage.Source", null=True, on_delete=models.SET_NULL, related_name="+")

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from apps.core.errors import NotFound, Unavailable
 from apps.priorities.serving import store
-from apps.priorities.serving.lookup import AccountQuery
 from apps.schedulers.models import Agreement, Scheduler
 from apps.schedulers.own_values import OwnValue
+from apps.schedulers.shadow.matching import entries_of
 
 F8 = npt.NDArray[np.float64]
 
@@ -23,13 +23,11 @@ def note_agreement(scheduler: Scheduler, values: list[OwnValue], at: datetime) -
         snapshot = store.newest(scheduler.policy.slug)
     except (NotFound, Unavailable):
         return None
-    users = [one for one in values if one.user and not math.isnan(one.fairshare)]
     theirs, entries = [], []
-    for one in users:
-        found = snapshot.index.find_certain(AccountQuery(one.user, one.group, scheduler.namespace))
-        if len(found) == 1 and snapshot.values.has_factor[found[0]]:
+    for one, entry in zip(values, entries_of(values, snapshot, scheduler.namespace), strict=True):
+        if one.user and entry >= 0 and not math.isnan(one.fairshare) and snapshot.values.has_factor[entry]:
             theirs.append(one.fairshare)
-            entries.append(found[0])
+            entries.append(entry)
     ours = np.asarray(snapshot.values.factor)[np.array(entries, np.int64)]
     tau, rho, overlap = agreement_of(np.array(theirs), np.asarray(ours, np.float64))
     numbers = {"kendall": tau, "spearman": rho, "top_overlap": overlap}

@@ -22,7 +22,6 @@ class Scheduler(models.Model):
     class Reach(models.TextChoices):
         AGENT = "agent", "Agent on the scheduler's host"
         COMMANDS = "commands", "Commands on this host"
-        SLURMRESTD = "slurmrestd", "Slurm's REST daemon"
 
     class Mode(models.TextChoices):
         OFF = "off", "Off"
@@ -63,9 +62,6 @@ class Scheduler(models.Model):
             models.CheckConstraint(
                 condition=Q(kind="slurm", knob__in=KNOBS["slurm"]) | Q(kind="gridengine", knob__in=KNOBS["gridengine"]),
                 name="schedulers_scheduler_knob",
-            ),
-            models.CheckConstraint(
-                condition=~Q(reach="slurmrestd") | Q(kind="slurm"), name="schedulers_scheduler_reach"
             ),
             models.CheckConstraint(
                 condition=Q(weight__gte=1, weight__lte=MOST_WEIGHT, step__gte=1, step__lte=F("weight")),

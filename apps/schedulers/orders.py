@@ -162,8 +162,6 @@ def _conflicts(scheduler: Scheduler) -> list[FieldProblem]:
     if scheduler.knob not in KNOBS[scheduler.kind]:
         known = ", ".join(KNOBS[scheduler.kind])
         found.append(FieldProblem("knob", _("%(kind)s has: %(names)s.") % {"kind": scheduler.kind, "names": known}))
-    if scheduler.reach == Scheduler.Reach.SLURMRESTD and scheduler.kind != Scheduler.Kind.SLURM:
-        found.append(FieldProblem("reach", _("Only Slurm has a REST daemon.")))
     if scheduler.step > scheduler.weight:
         found.append(FieldProblem("step", _("The step is larger than the weight: nothing would ever be sent.")))
     canary = scheduler.canary_partition

@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 
 from apps.core.blobs import pack, unpack
 from apps.core.errors import FieldProblem, Malformed
-from apps.schedulers.models import SchedulerValues
+from apps.schedulers.models import Scheduler, SchedulerValues
 
 MOST_VALUES = 500_000
-_TEXTS = ("cluster", "group", "user")
+_TEXTS = ("cluster", "group", "user", "parent")
 _NUMBERS = ("norm_shares", "raw_usage", "effective_usage", "fairshare", "level_fs")
 PARENT = -1.0  # raw shares of who competes one level up
 
 
 @dataclass(frozen=True, slots=True)
 class OwnValue:
-    """One line of the scheduler: of a user, or (user "") of a group. NaN: not given. Infinity is one."""
+    """One line of the scheduler: of a user, or (user "") of a group. NaN: not given. Infinity is one.
+
+    parent: of a group, the one that it is in; "" for the root, and where the agent doesn't know.
+    """
 
     cluster: str
     group: str
     user: str
+    parent: str
     raw_shares: float  # PARENT
     norm_shares: float
     raw_usage: float
@@ -55,7 +60,7 @@ def _read(row: Any, where: str) -> OwnValue:
     shares = row.get("raw_shares")
     raw_shares = PARENT if shares == "parent" else _number(shares, f"{where}.raw_shares")
     numbers = [_number(row.get(name), f"{where}.{name}") for name in _NUMBERS]
-    return OwnValue(texts["cluster"], texts["group"], texts["user"], raw_shares, *numbers)
+    return OwnValue(*(texts[name] for name in _TEXTS), raw_shares, *numbers)
 
 
 def _number(value: Any, where: str) -> float:
@@ -79,6 +84,13 @@ def packed_values(values: list[OwnValue]) -> tuple[bytes, str]:
     return pack(columns)
 
 
+def store_values(scheduler: Scheduler, values: list[OwnValue], taken_at: datetime) -> None:
+    """In place of those before, in the caller's transaction."""
+    data, digest = packed_values(values)
+    rows = {"taken_at": taken_at, "n_rows": len(values), "data": data, "digest": digest}
+    SchedulerValues.objects.update_or_create(scheduler=scheduler, defaults=rows)
+
+
 def load_values(scheduler_id: int) -> list[OwnValue]:
     """The latest; empty before the first ones."""
     stored = SchedulerValues.objects.filter(scheduler_id=scheduler_id).first()
@@ -86,5 +98,6 @@ def load_values(scheduler_id: int) -> list[OwnValue]:
         return []
     columns, _meta = unpack(stored.data, stored.digest)
     names = (*_TEXTS, "raw_shares", *_NUMBERS)
+    columns.setdefault("parent", [""] * len(columns["group"]))  # of agents that didn't send it
     lists = [columns[name] if name in _TEXTS else columns[name].tolist() for name in names]
     return [OwnValue(*row) for row in zip(*lists, strict=True)]

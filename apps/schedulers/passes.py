@@ -14,8 +14,8 @@ from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, Invalid
 from apps.schedulers.agreement import note_agreement
-from apps.schedulers.models import AgentPass, Agreement, QueueListing, Scheduler, SchedulerValues
-from apps.schedulers.own_values import packed_values, read_values
+from apps.schedulers.models import AgentPass, Agreement, QueueListing, Scheduler
+from apps.schedulers.own_values import read_values, store_values
 from apps.schedulers.permissions import find_scheduler, require_agent
 from apps.schedulers.queue_table import packed, read_queue
 
@@ -57,9 +57,7 @@ def record_pass(
             listing = {"taken_at": taken_at, "n_jobs": len(queue), "data": data, "digest": digest}
             QueueListing.objects.update_or_create(scheduler=scheduler, defaults=listing)
         if values is not None and is_newest:
-            data, digest = packed_values(values)
-            rows = {"taken_at": taken_at, "n_rows": len(values), "data": data, "digest": digest}
-            SchedulerValues.objects.update_or_create(scheduler=scheduler, defaults=rows)
+            store_values(scheduler, values, taken_at)
             note_agreement(scheduler, values, taken_at)
         if report.get("checks") is not None and is_newest:
             scheduler.checks, scheduler.checked_at = report["checks"], taken_at

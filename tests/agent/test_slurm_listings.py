@@ -84,7 +84,9 @@ def test_what_scontrol_says_is_told_apart(said: str, code: str) -> None:
 def test_shares_are_read_by_the_names_of_columns_with_and_without_fair_tree(samples: Path) -> None:
     rows = slurm.parse_shares((samples / "sshare-l-P.txt").read_text(), "demo")
     bobby = {"group": "physics", "user": "bobby", "raw_shares": "parent", "norm_shares": 0.594059, "raw_usage": 59}
-    assert {"cluster": "demo", **bobby, "effective_usage": 0.13948, "fairshare": 0.8, "level_fs": None} in rows
+    more = {"parent": None, "effective_usage": 0.13948, "fairshare": 0.8, "level_fs": None}
+    assert {"cluster": "demo", **bobby, **more} in rows
+    assert {row["group"]: row["parent"] for row in rows if not row["user"]}["hep"] == "physics"
     assert [row["level_fs"] for row in rows if row["group"] == "biology"] == ["Infinity", "Infinity"]
     classic = slurm.parse_shares((samples / "sshare-l-P-classic.txt").read_text(), "demo")
     assert {row["level_fs"] for row in classic} == {None}

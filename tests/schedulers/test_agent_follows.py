@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import copy
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent import commands
 from agent.commands import Commands
 from agent.loop import Agent
 from agent.rest import Rest
@@ -28,7 +31,36 @@ from tests.worlds import forget_process
 pytestmark = [pytest.mark.schedulers, pytest.mark.django_db]
 
 USERS = {"alice": "physics", "bob": "physics", "carol": "biology"}
-RunPass = Callable[[], dict[str, Any]]
+EVERY_S = 30  # the agent's interval
+MOST_S = 120.0  # from publishing to the scheduler's order
+
+
+class RunPass:
+    """One pass, or passes in the agent's interval, with the commands of one folder."""
+
+    def __init__(self, agent: Agent, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._agent, self._path, self._monkeypatch = agent, f"{folder}:{os.environ['PATH']}", monkeypatch
+
+    def __call__(self) -> dict[str, Any]:
+        with self._monkeypatch.context() as during:  # the site's own commands are found without it
+            during.setenv("PATH", self._path)
+            return self._agent.run_pass()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        ends = threading.Event()
+        variables = {**commands.environment(), "PATH": self._path}
+        with self._monkeypatch.context() as during:
+            during.setattr(commands, "environment", lambda: variables)  # the site's own ones are asked meanwhile
+            thread = threading.Thread(target=self._agent.run, args=(ends,))
+            thread.start()
+            try:
+                yield
+            finally:
+                ends.set()
+                thread.join(60)
+
+
 OPERATORS = ("absolute", "sigmoid-2", "combined", "relative")
 
 
@@ -47,19 +79,13 @@ def agent_for(
     """`agent_for(bin, settings)` runs a pass of an agent that is connected to the site, with that folder's commands."""
     store.poll()
 
-    def make(commands: Path, **given: Any) -> RunPass:
+    def make(folder: Path, **given: Any) -> RunPass:
         given = {"mode": "on", "namespace": "a", "step": 1, "limits": {"unmapped_percent": 50}, **given}
         services.connect_scheduler(policy_slug="grid", name="c1", given=given, at=AT, actor=SYSTEM)
         token = computed_site.token("schedulers", "priorities:read", policy_slug="grid")
         table = open_table(str(tmp_path / "state"))
         agent = Agent(Rest(str(live_server), "c1", token), Commands(), table, "head1", print, clock=AT.timestamp)
-
-        def run_pass() -> dict[str, Any]:
-            with monkeypatch.context() as during:  # the site's own commands are found without it
-                during.setenv("PATH", f"{commands}:{os.environ['PATH']}")
-                return agent.run_pass()
-
-        return run_pass
+        return RunPass(agent, folder, monkeypatch)
 
     return make
 
@@ -102,6 +128,7 @@ def frozen_code(report: dict[str, Any]) -> str:
 
 
 @pytest.mark.deep
+@pytest.mark.timeout(600)
 def test_slurms_queue_follows_operators_and_shares_through_a_killed_controller_and_is_handed_back(
     computed_site: Site, agent_for: Callable[..., RunPass], tmp_path: Path
 ) -> None:
@@ -115,7 +142,7 @@ def test_slurms_queue_follows_operators_and_shares_through_a_killed_controller_a
         array = slurm.submit("bob", "physics", "--array=0-99%2", seconds=60)
         held = slurm.submit("carol", "biology", "--hold", seconds=60)
         submitted_at = time.time()
-        run_pass = agent_for(slurm.bin)
+        run_pass = agent_for(slurm.bin, every_s=EVERY_S)
 
         def order() -> list[str]:
             priorities = listed(slurm, [*jobs.values(), array])
@@ -126,10 +153,13 @@ def test_slurms_queue_follows_operators_and_shares_through_a_killed_controller_a
             use_operator(computed_site, operator)
             assert frozen_code(run_pass()) == ""
             assert order() == order_of_site()
-        share_of_biology(computed_site, 1)
         last = order()
-        run_pass()
-        assert order() == order_of_site() != last
+        with run_pass.running():
+            wait_until(lambda: models.AgentPass.objects.count() > len(OPERATORS))  # the worst case: just after a pass
+            published_at = time.monotonic()
+            share_of_biology(computed_site, 1)
+            wait_until(lambda: order() == order_of_site() != last, MOST_S)
+            print(f"\nfrom publishing to sprio: {time.monotonic() - published_at:.1f} s, one pass every {EVERY_S} s")
         assert run_pass()["jobs"]["due"] == 0, "nothing changed"
 
         wait_until(lambda: (slurm.folder / "state" / "job_state").stat().st_mtime > submitted_at)  # every few seconds

@@ -21,6 +21,8 @@ from apps.policies.publishing.direct import first_tree
 from apps.policies.services import change_shares
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
+from apps.priorities.serving import store
+from apps.schedulers.models import Scheduler
 from apps.usage.models import Source
 from apps.usage.services import make_source
 from apps.usage.sources.source_settings import checked_terms
@@ -103,6 +105,26 @@ def test_our_fair_share_is_slurms_and_every_account_is_mapped(used: SlurmSite, i
     assert ours == pytest.approx(slurms, abs=1e-6)
     mapped = count_mapped(imported, load_tree(imported))
     assert mapped.n_mapped == mapped.n_accounts == len(CPUS)
+
+
+@pytest.mark.deep
+def test_the_set_up_reads_slurm_here_and_is_as_far_from_sshare_as_its_numbers_say(
+    used: SlurmSite, settings: Any
+) -> None:
+    settings.FAIRSHARE_COLLECT_COMMANDS = [str(used.bin / name) for name in ("scontrol", "sacctmgr", "sshare", "sacct")]
+    found = json.loads(run("scheduler", "setup", CLUSTER, "--here", "--json", "--publish", "--reason", "As it is"))
+    slurms = {(row["Account"], row["User"]): row for row in used.shares() if row["User"]}
+    assert {(one["group"], one["user"]): one["theirs"] for one in found["differences"]} == {
+        who: float(row["FairShare"]) for who, row in slurms.items()
+    }
+    print(f"{found['equal']} of {found['users']} equal, largest {found['largest']:.1e}; usage {found['usage']}")
+    assert (found["users"], found["equal"], found["unknown"]) == (len(slurms), len(slurms), 0)
+    assert found["usage"]["theirs"] == sum(int(row["RawUsage"]) for row in slurms.values())
+    made = Scheduler.objects.get(name=CLUSTER)
+    assert (made.mode, made.namespace) == ("shadow", CLUSTER)
+    run("recompute", CLUSTER, "--wait")
+    store.poll()
+    assert json.loads(run("scheduler", "differences", CLUSTER, "--json"))["equal"] == len(slurms)
 
 
 def test_one_changed_share_goes_to_slurm_and_nothing_else_changes(

@@ -56,7 +56,17 @@ class TreeForm(RefusableForm):
     blamed = {"corrupt_gzip": "file", "bad_encoding": "file", "too_large": "file", "unknown_format": "format"}  # noqa: RUF012 - read only
     file = forms.FileField(
         label=_("File"),
+        required=False,
         error_messages={"required": _("Choose a file"), "empty": _("This file is empty.")},
+    )
+    pasted = forms.CharField(
+        label=_("Or paste the output"),
+        required=False,
+        max_length=4 * 2**20,
+        strip=False,
+        widget=forms.Textarea(
+            attrs={"class": "input mono", "rows": "4", "autocomplete": "off", "spellcheck": "false", "wrap": "off"}
+        ),
     )
     format = forms.ChoiceField(label=_("Format"), initial=AUTO)
     slurm_config = forms.FileField(
@@ -70,6 +80,20 @@ class TreeForm(RefusableForm):
         self._offer(
             "format", [(AUTO, str(_("Detect automatically"))), *((one.name, one.label) for one in list_tree_formats())]
         )
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or {}
+        if not given.get("file") and not given.get("pasted") and "file" not in self.errors:
+            self.add_error("file", forms.ValidationError(_("Choose a file"), code="required"))
+        return given
+
+    @property
+    def content(self) -> tuple[bytes, str]:
+        """Of the file, else what was pasted; and its name."""
+        file = self.cleaned_data["file"]
+        if file:
+            return file.read(), file.name
+        return str(self.cleaned_data["pasted"]).replace("\r\n", "\n").encode(), str(_("pasted output"))
 
 
 class LogForm(RefusableForm):
@@ -143,10 +167,20 @@ class FirstPolicyForm(RefusableForm):
         label=_("Half-life of usage, in days"), max_length=16, widget=_text(inputmode="decimal")
     )
 
-    def __init__(self, *args: Any, allowed: Choices, given: PolicySettings, **kwargs: Any) -> None:
-        """given: what the tree's file and Slurm's configuration say."""
+    def __init__(
+        self, *args: Any, allowed: Choices, given: PolicySettings, has_scheduler: bool = False, **kwargs: Any
+    ) -> None:
+        """given: what the tree's file and Slurm's configuration say. has_scheduler: one can be connected, too."""
         super().__init__(*args, **kwargs)
         self._given = given
+        if has_scheduler:
+            self.fields["scheduler"] = forms.CharField(
+                label=_("Scheduler in shadow mode"),
+                required=False,
+                max_length=64,
+                widget=_text(),
+                help_text=_("Its numbers are compared with ours; nothing is sent to it. Leave empty for none."),
+            )
         cast("forms.ChoiceField", self.fields["algorithm"]).choices = allowed
 
     @property

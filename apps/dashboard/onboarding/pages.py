@@ -19,6 +19,7 @@ from apps.core import clock
 from apps.core.errors import DomainError
 from apps.dashboard.imports.reports import import_report, reasons, size
 from apps.dashboard.onboarding import presenters as setup_lines
+from apps.dashboard.onboarding import sshare as setup_shadow
 from apps.dashboard.onboarding.forms import (
     FirstPolicyForm,
     LogForm,
@@ -30,6 +31,9 @@ from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import actor_of
 from apps.onboarding.first_policy_draft import LogState, get_beginning, log_state, require_beginner, tree_of
 from apps.onboarding.models import Beginning
+from apps.onboarding.shadow_setup import has_scheduler
+from apps.onboarding.slurm_outputs import can_read_here, can_read_log_here
+from apps.onboarding.sshare_comparison import compare_with_sshare
 from apps.onboarding.tree_vs_usage import TreeVsUsage, compare_with_log
 from apps.policies.formats.registry import has_associations
 from apps.policies.selectors import list_policies
@@ -109,11 +113,13 @@ def setup_context(request: HttpRequest, beginning: Beginning | None, asked: Aske
             against = compare_with_log(beginning, zone=ZoneInfo(settings.TIME_ZONE), at=clock.now(), actor=actor)
     context["steps"] = _steps(beginning, state, here, context.get("tree_words", ""))
     if here == TREE:
-        context |= {"form": asked.tree or TreeForm(), "limit": 64}
+        context |= {"form": asked.tree or TreeForm(), "limit": 64, "reads_here": can_read_here()}
     elif here == LOG and beginning is not None:
         context |= _log_context(beginning, state, asked, actor)
     elif against is not None and beginning is not None and tree is not None:
         context |= _against_context(beginning, tree, against, asked)
+        compared = compare_with_sshare(beginning, at=clock.now(), actor=actor)
+        context["sshare"] = None if compared is None else setup_shadow.sshare_context(compared)
     return context
 
 
@@ -175,6 +181,7 @@ def _log_context(beginning: Beginning, state: LogState, asked: Asked, actor: Act
         "command": COMMAND.replace("-X", "-X -S now-90days"),
         "limit_bytes": limit,
         "limit": size(limit),
+        "reads_here": can_read_log_here(),
         **_report(work),
     }
 
@@ -219,7 +226,9 @@ def _first_form(beginning: Beginning, allowed: list[tuple[str, str]]) -> FirstPo
         "algorithm": wanted if wanted in names else next(iter(names), ""),
         "half_life_days": "0" if never else f"{given.window['half_life_s'] / _DAY_S:.12g}",
     }
-    return FirstPolicyForm(initial=initial, allowed=allowed, given=given)
+    if has_scheduler(beginning):
+        initial["scheduler"] = slugify(beginning.facts.get("policy", ""))
+    return FirstPolicyForm(initial=initial, allowed=allowed, given=given, has_scheduler=has_scheduler(beginning))
 
 
 def _part(some: float, whole: float) -> str:

@@ -8,12 +8,13 @@ from django.core.files.uploadhandler import TemporaryFileUploadHandler
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.text import slugify
 from django.utils.translation import gettext as _
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.core import clock
-from apps.core.errors import Conflict, Invalid, NotFound, TooLarge
+from apps.core.errors import Conflict, Invalid, NotFound, TooLarge, Unavailable
 from apps.dashboard.imports.reports import size
 from apps.dashboard.onboarding.forms import FirstPolicyForm, LogForm, TreeForm, ZoneForm, algorithms_for
 from apps.dashboard.onboarding.pages import Asked, log_context, show
@@ -21,12 +22,12 @@ from apps.dashboard.shell.requests import SeeOther, actor_of, fragment, is_htmx
 from apps.onboarding import first_policy_draft as drafting
 from apps.onboarding.first_policy_draft import (
     LogState,
-    found_policy,
     get_beginning,
     log_state,
     require_beginner,
     tree_of,
 )
+from apps.onboarding.shadow_setup import has_scheduler, publish_set_up
 from apps.policies.settings import PolicySettings
 
 MOST_TREE_BYTES = 64 * 2**20
@@ -68,11 +69,11 @@ def _tree(request: HttpRequest) -> HttpResponse:
     form = TreeForm(request.POST, request.FILES)
     if not form.is_valid():
         return show(request, Asked(tree=form), status=422)
-    file = form.cleaned_data["file"]
+    content, name = form.content
     try:
         drafting.read_tree(
-            content=file.read(),
-            file_name=file.name,
+            content=content,
+            file_name=name,
             format=form.cleaned_data["format"],
             slurm_config=form.cleaned_data["slurm_config"].read() if form.cleaned_data["slurm_config"] else b"",
             at=clock.now(),
@@ -80,6 +81,22 @@ def _tree(request: HttpRequest) -> HttpResponse:
         )
     except (Invalid, TooLarge) as refusal:
         return show(request, Asked(tree=form, refusal=refusal), status=422)
+    return SeeOther(page_url())
+
+
+@require_POST
+def here(request: HttpRequest) -> HttpResponse:
+    """Steps 1 and 2 by Slurm's commands on this host: `what` is tree or log."""
+    given = {"at": clock.now(), "actor": actor_of(request)}
+    what = request.POST.get("what", "")
+    try:
+        if what == "log":
+            slug = slugify(request.POST.get("source_name", "")) or "slurm"
+            drafting.send_log_here(version=_version(request), source_slug=slug[:64], **given)
+        else:
+            drafting.read_tree_here(**given)
+    except (Invalid, TooLarge, Unavailable, Conflict) as refusal:
+        return show(request, Asked(tree=TreeForm() if what != "log" else None, refusal=refusal), status=422)
     return SeeOther(page_url())
 
 
@@ -183,24 +200,29 @@ def publish(request: HttpRequest) -> HttpResponse:
         raise NotFound(_("No set-up to continue: send the scheduler’s tree first."))
     allowed = algorithms_for(has_inherit=bool(tree_of(beginning).inherit.any()))
     given = PolicySettings.from_json(beginning.file_settings)
-    form = FirstPolicyForm(request.POST, allowed=allowed, given=given)
+    form = FirstPolicyForm(request.POST, allowed=allowed, given=given, has_scheduler=has_scheduler(beginning))
     if not form.is_valid():
         return show(request, Asked(policy=form), status=422)
     try:
-        policy = found_policy(
+        made = publish_set_up(
             version=_version(request),
             slug=form.slug,
             name=form.cleaned_data["name"],
             settings=form.settings,
+            scheduler=form.cleaned_data.get("scheduler", "").strip(),
             reason=_("First policy, from %(file)s.") % {"file": beginning.file_name},
             at=clock.now(),
             actor=actor,
         )
-    except Invalid as refusal:
+    except (Invalid, Conflict) as refusal:
+        if isinstance(refusal, Conflict) and not refusal.fields:  # not about what was typed
+            raise
         form.add_refusal(refusal)
         return show(request, Asked(policy=form), status=422)
     messages.success(request, _("Revision 1 is active. Priorities are being computed; your scheduler keeps its own."))
-    return SeeOther(reverse("dashboard:policy", kwargs={"policy": policy.slug}))
+    if made.scheduler is not None:
+        return SeeOther(reverse("dashboard:scheduler", kwargs={"name": made.scheduler.name}))
+    return SeeOther(reverse("dashboard:policy", kwargs={"policy": made.policy.slug}))
 
 
 @require_POST

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
@@ -92,7 +94,7 @@ def scheduler(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-def settings(request: HttpRequest, name: str) -> HttpResponse:
+def change_settings(request: HttpRequest, name: str) -> HttpResponse:
     """The tag says which state of it was read."""
     found = _view(request, name).scheduler
     if request.method != "POST":
@@ -147,19 +149,29 @@ def remove(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "dashboard/schedulers/remove.html", context)
 
 
-# --- The agent's file -------------------------------------------------------------------------------------------------
-@lru_cache(maxsize=1)
-def agent_file() -> bytes:
-    """The agent as one file that Python runs."""
-    return build()
+# --- Programs for hosts of schedulers ---------------------------------------------------------------------------------
+def _callout() -> bytes:
+    return Path(settings.BASE_DIR, "terminal", "fairshare_callout.py").read_bytes()
+
+
+_PROGRAMS: dict[str, tuple[Callable[[], bytes], str]] = {
+    "fairshare-agent.pyz": (build, "application/zip"),
+    "fairshare-callout.py": (_callout, "text/x-python"),
+}
+
+
+@lru_cache(maxsize=len(_PROGRAMS))
+def program_file(name: str) -> tuple[bytes, str]:
+    """One file that Python runs, and its SHA-256."""
+    content = _PROGRAMS[name][0]()
+    return content, hashlib.sha256(content).hexdigest()
 
 
 @login_not_required  # hosts of schedulers have no browser; it holds nothing of this site
 @require_safe
-def agent(request: HttpRequest) -> HttpResponse:
-    content = agent_file()
-    digest = hashlib.sha256(content).hexdigest()
-    return program_answer(request, content, digest, name="fairshare-agent.pyz", content_type="application/zip")
+def program(request: HttpRequest, name: str) -> HttpResponse:
+    content, digest = program_file(name)
+    return program_answer(request, content, digest, name=name, content_type=_PROGRAMS[name][1])
 
 
 def _managed(request: HttpRequest) -> list[Policy]:

@@ -9,13 +9,17 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
+from apps.cli import shadow_setup
 from apps.cli.commands import BAD_INPUT, REFUSED, OperatorCommand
 from apps.core.clock import now
 from apps.schedulers import services
 from apps.schedulers.models import KNOBS
 from apps.schedulers.orders import LIMITS, SETTINGS, orders_of, tag_of
 from apps.schedulers.selectors import SchedulerView, get_scheduler, list_schedulers
+from apps.schedulers.shadow.selectors import get_shadow
+from apps.schedulers.shadow.switching import switch_on
 
+_SHOWN = 20
 _WHOLE = {"weight", "step", "every_s", *LIMITS}
 _SWITCHES = {
     "pause": services.pause_scheduler,
@@ -38,6 +42,9 @@ class Command(OperatorCommand):
         names = ", ".join((*SETTINGS[:-1], *LIMITS))
         change.add_argument("settings", nargs="+", metavar="NAME=VALUE", help=names)
         add.add_argument("--set", action="append", default=[], dest="settings", metavar="NAME=VALUE", help=names)
+        shadow_setup.add_arguments(
+            what.add_parser("setup", help="take a Slurm site to shadow mode: policy, usage and scheduler at once")
+        )
         listed = what.add_parser("list", help="all of them, with the state of their agents")
         shown = what.add_parser("show", help="settings, state and the last pass of one")
         for each in (listed, shown):
@@ -49,6 +56,15 @@ class Command(OperatorCommand):
             ("check", "what the agent found in the scheduler's settings, each with the line to change"),
         ):
             what.add_parser(name, help=text).add_argument("name")
+        compared = what.add_parser("differences", help="its own numbers beside ours, each difference with its reason")
+        compared.add_argument("name")
+        compared.add_argument("--json", action="store_true", help="all of them, as JSON")
+        on = what.add_parser("switch-on", help="send values for partitions, a subtree, or everything")
+        on.add_argument("name")
+        on.add_argument("--partition", action="append", default=[], dest="partitions", metavar="NAME")
+        on.add_argument("--subtree", default="", metavar="PATH")
+        on.add_argument("--all", action="store_true", dest="everything")
+        on.add_argument("--reason", default="")
         removed = what.add_parser("remove", help="disconnect one; hand back first")
         removed.add_argument("--reason", required=True)
         for each in (shown, removed):
@@ -60,7 +76,7 @@ class Command(OperatorCommand):
             found = _SWITCHES[what](name=options["name"], at=now(), actor=COMMAND)
             self.stdout.write(f"{found.name}: revision {found.revision}")
             return
-        getattr(self, f"_{what}")(options)
+        getattr(self, f"_{what.replace('-', '_')}")(options)
 
     def _add(self, options: dict[str, Any]) -> None:
         given = {"kind": options["kind"], **_settings(options["settings"])}
@@ -68,6 +84,9 @@ class Command(OperatorCommand):
             policy_slug=options["policy"], name=options["name"], given=given, at=now(), actor=COMMAND
         )
         self.stdout.write(f"{made.name} is connected to {made.policy.slug}, mode {made.mode}.")
+
+    def _setup(self, options: dict[str, Any]) -> None:
+        shadow_setup.set_up(options, self.stdout.write, self.stderr.write)
 
     def _set(self, options: dict[str, Any]) -> None:
         view = _view(options)
@@ -104,6 +123,25 @@ class Command(OperatorCommand):
                 self.stdout.write(f"{'':<9}{each['remedy']}")
         if any(each["severity"] == "error" for each in found.checks):
             raise CommandError("The lines above have to change first.", returncode=REFUSED)
+
+    def _differences(self, options: dict[str, Any]) -> None:
+        found = get_shadow(name=options["name"], at=now(), actor=COMMAND).comparison
+        if found is None:
+            raise CommandError("The agent has listed no values, or nothing is computed yet.", returncode=REFUSED)
+        if options["json"]:
+            self.stdout.write(json.dumps(found.to_json(), ensure_ascii=False))
+            return
+        self.stdout.write(f"{found.n_equal} of {len(found.differences)} users are equal; scale: {found.scale}")
+        for one in found.ordered()[:_SHOWN]:
+            if one.reason != "none":
+                numbers = f"{one.ours:.6f} - {one.theirs:.6f}: {one.difference:+.6f}"
+                self.stdout.write(f"  {one.group}/{one.user}: {numbers}: {one.reason}")
+
+    def _switch_on(self, options: dict[str, Any]) -> None:
+        given = {name: options[name] for name in ("name", "partitions", "subtree", "everything", "reason")}
+        made = switch_on(**given, tag=tag_of(_view(options).scheduler), at=now(), actor=COMMAND)
+        where = ", ".join(made.partitions) if made.partitions else "all partitions"
+        self.stdout.write(f"{made.name} is {made.mode}: {where}, {orders_of(made)['subtree']}")
 
     def _remove(self, options: dict[str, Any]) -> None:
         tag = tag_of(_view(options).scheduler)

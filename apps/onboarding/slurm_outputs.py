@@ -1,0 +1,122 @@
+"""What Slurm's commands print about a site: found in one text, or read by the commands of this host.
+
+One text may hold the outputs of several commands in any order, as one file or as pasted.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO
+
+from django.conf import settings
+
+from apps.core.errors import TooLarge, Unavailable
+from apps.onboarding.slurm_config import read_slurm_config
+from apps.usage.parsers.sacct_header import COMMAND
+from apps.usage.sources.command import allowed_program, output_of
+
+PROGRAMS = ("scontrol", "sacctmgr", "sshare")
+MOST_BYTES = 64 * 2**20
+LOG_DAYS = 90
+_TIMEOUT_S = 30.0
+_LOG_TIMEOUT_S = 300.0
+_DUMP = re.compile(r"(?:# )?(?:Cluster|Parent|Account|User) - '")
+_SSHARE = re.compile(r"(?=.*\bRawShares\b)(?=.*\bFairShare\b)[^|]*Account[^|]*\|.*")
+_CONFIG = re.compile(r"Configuration data as of|\s*[A-Za-z]\w*\s*=|PartitionName=|\s+[A-Za-z]\w*=")
+
+
+@dataclass(frozen=True)
+class SiteOutputs:
+    """Each "" where the text doesn't have it. config: also of `scontrol show partition`."""
+
+    dump: str
+    config: str
+    sshare: str
+
+
+def split_outputs(text: str) -> SiteOutputs:
+    """By the form of each line: a dump's lines begin with what they are, the table of sshare with its header."""
+    dump, config, sshare = [], [], []
+    columns = 0
+    for line in text.splitlines():
+        if _SSHARE.fullmatch(line):
+            columns, sshare = line.count("|"), [line]
+        elif columns and line.count("|") == columns:
+            sshare.append(line)
+        elif _DUMP.match(line):
+            dump.append(line)
+        elif _CONFIG.match(line):
+            config.append(line)
+    return SiteOutputs(*("".join(f"{line}\n" for line in lines) for lines in (dump, config, sshare)))
+
+
+def can_read_here() -> bool:
+    """Whether the settings allow every command that is needed."""
+    return _allows(*PROGRAMS)
+
+
+def can_read_log_here() -> bool:
+    return _allows("sacct")
+
+
+def _allows(*names: str) -> bool:
+    allowed = {Path(path).name for path in settings.FAIRSHARE_COLLECT_COMMANDS}
+    return allowed.issuperset(names)
+
+
+def read_here() -> str:
+    """The outputs of all of Slurm's commands on this host, in one text.
+
+    Raises:
+        Invalid: the settings don't allow one (`command_not_allowed`), or it isn't there.
+        Unavailable: one fails, or takes too long.
+    """
+    for name in PROGRAMS:
+        allowed_program(name)
+    config = _run("scontrol", "show", "config")
+    cluster = re.search(r"^ClusterName\s*=\s*([A-Za-z0-9_.-]+)\s*$", config, re.MULTILINE)
+    read_slurm_config(config)
+    if cluster is None:
+        raise Unavailable("scontrol show config prints no ClusterName.", code="command_failed")
+    return "".join([
+        _dump(cluster[1]),
+        config,
+        _run("scontrol", "show", "partition"),
+        _run("sshare", "-a", "-P", "-l"),
+    ])  # fmt: skip
+
+
+def read_log_here(days: int = LOG_DAYS) -> BinaryIO:
+    """sacct of the last so many days; times are seconds since 1970."""
+    command = COMMAND.partition(" ")[2]  # the variable before it is set anyway
+    arguments = command.replace("-X", f"-X -S now-{days:d}days").split()
+    most = int(settings.FAIRSHARE_UPLOAD_BYTES)
+    return output_of(arguments, time_zone="UTC", timeout_s=_LOG_TIMEOUT_S, most_bytes=most)
+
+
+def _dump(cluster: str) -> str:
+    """sacctmgr opens the file by its name, and says nothing where it can't: a pipe may be closed to it."""
+    with TemporaryDirectory(dir=settings.FILE_UPLOAD_TEMP_DIR) as folder:
+        file = Path(folder, "dump.cfg")
+        _run("sacctmgr", "dump", cluster, f"file={file}")
+        try:
+            content = file.read_bytes()
+        except OSError as error:
+            raise Unavailable(f"sacctmgr dump wrote no file: {error.strerror}.", code="command_failed") from error
+    if len(content) > MOST_BYTES:
+        raise TooLarge(f"sacctmgr dump writes over {MOST_BYTES // 2**20} MB.")
+    return content.decode("utf-8", "replace")
+
+
+def _run(*arguments: str) -> str:
+    with output_of(arguments, time_zone="UTC", timeout_s=_TIMEOUT_S, most_bytes=MOST_BYTES) as stream:
+        return stream.read().decode("utf-8", "replace")
+
+
+def of_site(text: str) -> SiteOutputs | None:
+    """None for a text that holds a tree alone, or no dump."""
+    found = split_outputs(text)
+    return found if found.dump and (found.sshare or found.config) else None

@@ -1,0 +1,162 @@
+"""The proposed policy beside the scheduler's own `sshare`: every association's factor and usage, and why they differ.
+
+Nothing is published for it: the tree, mapping and settings of the set-up are computed with the usage of its log, as a
+recompute would.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.accounts.actor import Actor
+from apps.accounts.names.account_ids import load_roll
+from apps.engine.algorithms import compute
+from apps.mapping.rules.resolver import UNMAPPED, Resolver
+from apps.onboarding.first_policy_draft import require_beginner, rules_of, tree_of
+from apps.onboarding.models import Beginning
+from apps.onboarding.sshare_text import read_sshare
+from apps.policies.files.remembered import unpacked
+from apps.policies.settings import PolicySettings
+from apps.policies.tree.columns import TreeColumns
+from apps.priorities.metering.usage import (
+    JobClassRow,
+    SourceRow,
+    site_names,
+    unit_of_usage,
+    usage_of_accounts,
+    usage_of_scope,
+    window_of,
+)
+from apps.schedulers.own_values import OwnValue
+from apps.schedulers.shadow.differences import Comparison, Ours, compare
+from apps.schedulers.shadow.usage_differences import UsageComparison, UsagePair, compare_usage
+from apps.usage.models import JobClass, Source
+from apps.usage.selectors import load_open_records, load_usage
+
+F8 = npt.NDArray[np.float64]
+_FADED = 10  # half-lives after which usage counts for less than a thousandth
+
+
+@dataclass(frozen=True)
+class SshareComparison:
+    """factors: of the settings as proposed. unit: stable name of the unit of usage."""
+
+    factors: Comparison
+    usage: UsageComparison
+    algorithm: str
+    unit: str
+    as_of: datetime
+
+    def to_json(self) -> dict[str, Any]:
+        """The largest differences first; sums of usage, and every user whose usage differs."""
+        usage = self.usage
+        return {
+            "algorithm": self.algorithm,
+            **self.factors.to_json(),
+            "usage": {
+                "unit": self.unit,
+                "ours": usage.ours,
+                "theirs": usage.theirs,
+                "quotient": usage.quotient,
+                "differences": [row.to_json() for row in usage.rows if row.reason != "same"],
+            },
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class _Used:
+    """own: (entries,) usage in the policy's metric. is_running: (entries,) a job runs there. first_at: of the log."""
+
+    own: F8
+    is_running: npt.NDArray[np.bool_]
+    first_at: datetime | None
+
+
+def sshare_of(beginning: Beginning) -> list[OwnValue]:
+    """What was read with the tree; empty without."""
+    if beginning.sshare is None:
+        return []
+    return read_sshare(unpacked(bytes(beginning.sshare)), beginning.facts.get("policy", ""))
+
+
+def compare_with_sshare(beginning: Beginning, *, at: datetime, actor: Actor) -> SshareComparison | None:
+    """For administrators; None without sshare. Usage counts at the instant at which sshare was read."""
+    require_beginner(actor)
+    rows = sshare_of(beginning)
+    if not rows or beginning.source is None:
+        return None
+    as_of = min(beginning.sshare_at or at, at)
+    tree, settings = tree_of(beginning), PolicySettings.from_json(beginning.file_settings)
+    used = _used(beginning, beginning.source, tree, settings, as_of)
+    result = compute(tree.engine_tree(), used.own, algorithm=settings.algorithm)
+    ours = Ours(tree.engine_tree(), settings.algorithm, result.factor, result.has_factor, result.usage)
+    entry_of_row = _entries(rows, tree)
+    pairs = [
+        UsagePair(row.group, row.user, float(used.own[i]), row.raw_usage, bool(used.is_running[i]))
+        for row, i in zip(rows, entry_of_row, strict=True)
+        if row.user and i >= 0
+    ]
+    half_life_s = settings.window.get("half_life_s") if settings.window["aging"] != "none" else None
+    usage = compare_usage(
+        pairs,
+        has_limits=_has_limits(beginning),
+        begins_late=half_life_s is None
+        or used.first_at is None
+        or as_of - used.first_at < _FADED * timedelta(seconds=float(half_life_s)),
+    )
+    unit = unit_of_usage(settings.metric)
+    return SshareComparison(compare(rows, ours, entry_of_row), usage, str(settings.algorithm["name"]), unit, as_of)
+
+
+def _entries(rows: list[OwnValue], tree: TreeColumns) -> list[int]:
+    """By the names of Slurm's associations: a user in the account of that name; −1 for none."""
+    names = list(tree.name)
+    groups = {names[i]: i for i in range(1, len(tree)) if tree.is_group[i]} | {"root": 0}
+    users = {(int(tree.parent[i]), names[i]): i for i in range(1, len(tree)) if not tree.is_group[i]}
+    found = []
+    for row in rows:
+        group = groups.get(row.group, -1)
+        found.append(users.get((group, row.user), -1) if row.user else group)
+    return found
+
+
+def _used(beginning: Beginning, source: Source, tree: TreeColumns, settings: PolicySettings, as_of: datetime) -> _Used:
+    """As a recompute counts the source, by the rules of the set-up."""
+    sites = site_names(settings.metric)
+    classes = [JobClassRow(*row) for row in JobClass.objects.values_list("id", "queue", "partition", "qos")]
+    accounts = load_roll(remembers=False)
+    usage = load_usage(sources=[source.pk], from_at=None, to_at=as_of, sites=sites)
+    opened = load_open_records(sources=[source.pk], sites=sites)
+    sources = [SourceRow(source.pk, source.slug, source.origin)]
+    counted = usage_of_accounts(
+        usage=usage,
+        opened=opened,
+        account_ids=accounts.ids,
+        sources=sources,
+        classes={row.id: row for row in classes},
+        metric=settings.metric,
+        window=window_of(settings.window),
+        as_of_s=as_of.timestamp(),
+    )
+    scope = settings.approach["global"]
+    by_account = usage_of_scope(counted, scope="global", narrowed=(), sources=sources, approach=scope)
+    entry = Resolver(rules_of(beginning, tree), tree).resolve_many(accounts.keys)
+    placed = entry != UNMAPPED
+    own = np.bincount(entry[placed], weights=by_account[placed], minlength=len(tree)).astype(np.float64)
+    is_running = np.zeros(len(tree), np.bool_)
+    running = np.unique(opened.account_id[opened.is_running])
+    is_running[entry[np.isin(accounts.ids, running) & placed]] = True
+    first_s = int(usage.hour_epoch.min()) if len(usage.hour_epoch) else None
+    first_at = None if first_s is None else datetime.fromtimestamp(first_s, as_of.tzinfo)
+    return _Used(own, is_running, first_at)
+
+
+def _has_limits(beginning: Beginning) -> bool:
+    """The configuration lists AccountingStorageEnforce only where it lacks limits."""
+    lines = (beginning.facts.get("slurm_config") or {}).get("lines", [])
+    return not any(line["name"] == "AccountingStorageEnforce" for line in lines)

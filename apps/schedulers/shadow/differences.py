@@ -1,0 +1,213 @@
+"""Why the scheduler's number of an association and ours differ: usage, tree, rule, or rounding. Pure.
+
+The difference is split by three computations, one input replaced at a time:
+
+    ours           our rule, our tree, our usage
+    with_usage     our rule, our tree, their usage
+    with_tree      our rule, their tree, their usage
+    theirs         as the scheduler lists it
+
+so that usage + tree + rule is exactly the difference. The reason is the largest part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.engine.algorithms import compute
+from apps.engine.errors import EngineError
+from apps.engine.tree import FairshareTree
+from apps.schedulers.own_values import OwnValue
+from apps.schedulers.shadow.their_tree import build_their_tree, own_usage_of
+
+F8 = npt.NDArray[np.float64]
+I8 = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Reason = Literal["none", "rounding", "usage", "tree", "rule"]
+Scale = Literal["factor", "position"]
+REASONS: tuple[Reason, ...] = ("usage", "tree", "rule", "rounding", "none")
+PRINTED = 1e-6  # sshare prints six decimals
+_SUM = 1e-9  # of what sums of doubles may be off
+
+
+@dataclass(frozen=True, eq=False)
+class Ours:
+    """Arrays (n,) over the entries of the tree. usage: total of the entry and all below."""
+
+    tree: FairshareTree
+    algorithm: Mapping[str, Any]
+    factor: F8
+    has_factor: Mask
+    usage: F8
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One user of one group. difference = by_usage + by_tree + by_rule, on the scale of the comparison.
+
+    ours, theirs: factors, 0..1. our_usage, their_usage: in the policy's and in the scheduler's unit.
+    """
+
+    group: str
+    user: str
+    entry: int
+    ours: float
+    theirs: float
+    our_usage: float
+    their_usage: float
+    difference: float
+    by_usage: float
+    by_tree: float
+    by_rule: float
+    reason: Reason
+
+    def to_json(self) -> dict[str, Any]:
+        """Without the entry, which is a place in a tree."""
+        return {name: getattr(self, name) for name in self.__slots__ if name != "entry"}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Differences in the order of the scheduler's rows. n_unknown: of its users, those that no entry of ours is found
+    for. scale: *factor* with Slurm's own algorithms, whose numbers mean the same; else *position* in the order, 0..1.
+    """
+
+    differences: Sequence[Difference]
+    n_unknown: int
+    scale: Scale
+
+    @property
+    def largest(self) -> float:
+        return max((abs(one.difference) for one in self.differences), default=0.0)
+
+    @property
+    def n_equal(self) -> int:
+        """Without those that differ beyond the digits that are printed."""
+        return sum(one.reason in ("none", "rounding") for one in self.differences)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "users": len(self.differences),
+            "equal": self.n_equal,
+            "unknown": self.n_unknown,
+            "scale": self.scale,
+            "largest": self.largest,
+            "differences": [one.to_json() for one in self.ordered()],
+        }
+
+    def ordered(self) -> list[Difference]:
+        """The largest first."""
+        return sorted(self.differences, key=lambda one: (-abs(one.difference), one.group, one.user))
+
+
+def compare(rows: Sequence[OwnValue], ours: Ours, entry_of_row: Sequence[int]) -> Comparison:
+    """entry_of_row: (rows,) the entry of ours that each row is about, −1 for none."""
+    entry = np.array(entry_of_row, np.int64).reshape(-1)
+    is_user = np.array([bool(one.user) for one in rows], np.bool_)
+    theirs_all = np.array([one.fairshare for one in rows], np.float64)
+    known = is_user & (entry >= 0) & ~np.isnan(theirs_all)
+    known[known] = ours.has_factor[entry[known]]
+    at = np.flatnonzero(known)
+    own = own_usage_of(rows)
+    with_usage = _with_their_usage(ours, entry, own)
+    their_tree = build_their_tree(rows)
+    with_tree = None
+    if their_tree is not None:
+        found = _factors(their_tree.tree, their_tree.own_usage, ours.algorithm)
+        with_tree = None if found is None else found[their_tree.entry_of_row[at]]
+    scale: Scale = "factor" if str(ours.algorithm.get("name", "")).startswith("slurm-") else "position"
+    parts = split_difference(
+        ours.factor[entry[at]],
+        None if with_usage is None else with_usage[entry[at]],
+        with_tree,
+        theirs_all[at],
+        same_usage=bool(np.all(np.abs(ours.usage[entry[at]] - own[at]) < 1.0 + _SUM * own[at])),
+        scale=scale,
+    )
+    differences = [
+        Difference(
+            group=rows[row].group,
+            user=rows[row].user,
+            entry=int(entry[row]),
+            ours=float(ours.factor[entry[row]]),
+            theirs=float(theirs_all[row]),
+            our_usage=float(ours.usage[entry[row]]),
+            their_usage=float(own[row]),
+            difference=float(parts.whole[i]),
+            by_usage=float(parts.by_usage[i]),
+            by_tree=float(parts.by_tree[i]),
+            by_rule=float(parts.by_rule[i]),
+            reason=parts.reasons[i],
+        )
+        for i, row in enumerate(at.tolist())
+    ]
+    return Comparison(differences, int((is_user & (entry < 0)).sum()), scale)
+
+
+def _with_their_usage(ours: Ours, entry: I8, own: F8) -> F8 | None:
+    """Users' usage at their entries; of groups what is their own."""
+    usage = np.zeros(ours.tree.n_entries)
+    placed = entry >= 0
+    np.add.at(usage, entry[placed], own[placed])
+    return _factors(ours.tree, usage, ours.algorithm)
+
+
+def _factors(tree: FairshareTree, usage: F8, algorithm: Mapping[str, Any]) -> F8 | None:
+    """None where the algorithm refuses the tree, as one without inherited shares does, or a package fails."""
+    try:
+        return compute(tree, usage, algorithm=algorithm).factor
+    except EngineError:
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Arrays (m,): whole = by_usage + by_tree + by_rule."""
+
+    whole: F8
+    by_usage: F8
+    by_tree: F8
+    by_rule: F8
+    reasons: Sequence[Reason]
+
+
+def split_difference(
+    ours: F8, with_usage: F8 | None, with_tree: F8 | None, theirs: F8, *, same_usage: bool, scale: Scale
+) -> Parts:
+    """Factors (m,) of the same associations by the four computations; None for one that our rule can't make.
+
+    same_usage: no usage differs by a whole unit, so that what their cut-off digits change is rounding. A computation
+    that can't be made leaves its part to the next one: a tree that our rule can't take is a matter of the rule.
+    """
+    first = ours if with_usage is None else with_usage
+    steps = [ours, first, first if with_tree is None else with_tree, theirs]
+    if scale == "position":
+        steps = [_positions(step) for step in steps]
+    by_usage, by_tree, by_rule = (before - after for before, after in pairwise(steps))
+    whole = steps[0] - steps[3]
+    parts = np.abs(np.stack([by_usage, by_tree, by_rule]))
+    names: tuple[Reason, ...] = ("rounding" if same_usage else "usage", "tree", "rule")
+    is_small = np.abs(whole) <= (PRINTED if scale == "factor" else _SUM)
+    largest = np.argmax(parts, axis=0) if len(whole) else np.zeros(0, np.int64)
+    reasons: list[Reason] = [
+        ("none" if value == 0 else "rounding") if small else names[place]
+        for value, small, place in zip(whole.tolist(), is_small.tolist(), largest.tolist(), strict=True)
+    ]
+    return Parts(whole, by_usage, by_tree, by_rule, reasons)
+
+
+def _positions(factor: F8) -> F8:
+    """Of each the part that is behind it, 0..1; equal ones, by the printed digits, share the mean."""
+    n = len(factor)
+    if n < 2:
+        return np.zeros(n)
+    _values, place, counts = np.unique(np.round(factor, 6), return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    found: F8 = (((2 * last - counts - 1) / 2)[place] / (n - 1)).astype(np.float64)
+    return found

@@ -1,0 +1,49 @@
+"""What Slurm's commands print on the scheduler's host arrives in the first steps of a site."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.command_line import main
+from apps.onboarding.models import Beginning
+from apps.onboarding.sshare_comparison import sshare_of
+from tests.api.small_site import Site
+
+PRINTS = {
+    "scontrol": '[ "$2" = config ] && cat {folder}/config.txt || echo PartitionName=batch',
+    "sacctmgr": "cp {folder}/dump.cfg ${{3#file=}}",
+    "sshare": "cat {folder}/sshare.txt",
+}
+
+
+@pytest.fixture
+def commands(golden_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in PRINTS.items():
+        program = tmp_path / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f"#!/bin/sh\n{text.format(folder=golden_dir / 'slurm/charged')}\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+
+
+@pytest.mark.usefixtures("commands")
+def test_outputs_are_printed_and_nothing_is_sent(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["setup", "--print"]) == 0
+    said = capsys.readouterr().out
+    assert all(part in said for part in ("Cluster - 'c1'", "PriorityType", "PartitionName=batch", "physics|ann|1|"))
+    assert main(["setup"]) == 2
+
+
+@pytest.mark.usefixtures("commands")
+def test_the_site_begins_with_them(
+    computed_site: Site, live_server: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "token"
+    file.touch(mode=0o600)
+    file.write_text(computed_site.token("admin"))
+    assert main(["setup", "--server", str(live_server), "--token-file", str(file)]) == 0
+    assert "PriorityDecayHalfLife" in capsys.readouterr().out
+    begun = Beginning.objects.get()
+    assert (begun.facts["format"], len(sshare_of(begun))) == ("sacctmgr", 12)

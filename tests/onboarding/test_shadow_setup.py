@@ -1,0 +1,155 @@
+"""A real Slurm site from its outputs to shadow mode, with our numbers beside its own sshare."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from django.core.files.base import ContentFile
+from django.core.management import call_command
+
+from apps.accounts.actor import COMMAND
+from apps.core import clock
+from apps.core.errors import Invalid
+from apps.onboarding.first_policy_draft import confirm_log, get_beginning, read_tree, send_log, take_source
+from apps.onboarding.models import Beginning
+from apps.onboarding.shadow_setup import publish_set_up
+from apps.onboarding.slurm_outputs import of_site
+from apps.onboarding.sshare_comparison import SshareComparison, compare_with_sshare
+from apps.runs.services import work_run_now
+from apps.schedulers.models import Scheduler
+from apps.schedulers.own_values import load_values
+from apps.usage.models import Import
+
+pytestmark = pytest.mark.django_db
+READ_AT = datetime.fromisoformat("2026-11-23T07:53:00Z")
+
+
+@pytest.fixture(autouse=True)
+def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRSHARE_CLOCK", READ_AT.isoformat())  # after the capture
+
+
+@pytest.fixture
+def folder(golden_dir: Path) -> Path:
+    return golden_dir / "slurm/charged"
+
+
+def begin(folder: Path, **changed: bytes) -> Beginning:
+    """Tree, configuration, sshare and log, imported."""
+    given = {"content": "dump.cfg", "slurm_config": "config.txt", "sshare": "sshare.txt"}
+    files = {name: (folder / file).read_bytes() for name, file in given.items()} | changed
+    begun = read_tree(**files, file_name="dump.cfg", format="auto", at=clock.now(), actor=COMMAND)  # type: ignore[arg-type]
+    sent = send_log(
+        version=begun.version,
+        file=ContentFile((folder / "sacct.txt").read_bytes()),
+        file_name="sacct.txt",
+        format="auto",
+        source_slug="c1",
+        time_zone="",
+        at=clock.now(),
+        actor=COMMAND,
+    )
+    work(sent.dry_run)
+    confirmed = confirm_log(version=sent.version, at=clock.now(), actor=COMMAND)
+    work(confirmed.usage_import)
+    found = get_beginning(actor=COMMAND)
+    assert found is not None
+    return found
+
+
+def work(done: Import | None) -> None:
+    assert done is not None
+    work_run_now(done.run_id)
+
+
+def compared(beginning: Beginning) -> SshareComparison:
+    found = compare_with_sshare(beginning, at=clock.now(), actor=COMMAND)
+    assert found is not None
+    return found
+
+
+def test_our_factors_and_usage_are_those_of_sshare(folder: Path) -> None:
+    found = compared(begin(folder))
+    assert (found.algorithm, found.unit) == ("slurm-fair-tree", "billing_s")
+    assert (found.factors.n_equal, len(found.factors.differences)) == (8, 8)
+    assert found.factors.largest <= 1e-6
+    assert (found.usage.n_different, found.usage.theirs) == (0, 199)
+
+
+def test_where_usage_differs_it_says_by_how_much_and_why(folder: Path) -> None:
+    """cat of biology: 60 in the log; Slurm lists 12, as where it lost the ends of jobs."""
+    sshare = (folder / "sshare.txt").read_bytes().replace(b"biology|cat|1|0.333333|60|", b"biology|cat|1|0.333333|12|")
+    config = (folder / "config.txt").read_bytes()
+    found = compared(begin(folder, sshare=sshare)).usage
+    first = found.rows[0]
+    assert (first.pair.user, first.difference, first.reason) == ("cat", pytest.approx(48, abs=1e-3), "longer")
+    without_limits = config.replace(b"limits", b"nothing")
+    assert without_limits != config
+    Beginning.objects.all().delete()
+    begun = read_tree(
+        content=(folder / "dump.cfg").read_bytes(),
+        slurm_config=without_limits,
+        sshare=sshare,
+        file_name="dump.cfg",
+        format="auto",
+        at=clock.now(),
+        actor=COMMAND,
+    )
+    begun = take_source(version=begun.version, source_slug="c1", at=clock.now(), actor=COMMAND)
+    assert compared(begun).usage.rows[0].reason == "removed_limits"
+
+
+def test_the_policy_is_published_and_its_scheduler_is_in_shadow_mode(folder: Path) -> None:
+    begun = begin(folder)
+    made = publish_set_up(
+        version=begun.version,
+        slug="c1",
+        name="c1",
+        settings={},
+        scheduler="c1",
+        reason="As Slurm has it",
+        at=clock.now(),
+        actor=COMMAND,
+    )
+    assert made.scheduler is not None
+    assert (made.scheduler.mode, made.scheduler.namespace, made.scheduler.policy) == ("shadow", "c1", made.policy)
+    assert len(load_values(made.scheduler.pk)) == 12
+    assert get_beginning(actor=COMMAND) is None
+
+
+def test_another_text_than_sshare_is_refused_and_begins_nothing(folder: Path) -> None:
+    with pytest.raises(Invalid, match="sshare -a -P -l") as refused:
+        begin(folder, sshare=b"sacct, perhaps\n")
+    assert refused.value.code == "no_sshare"
+    assert not Beginning.objects.exists()
+
+
+def test_one_command_takes_a_site_to_shadow_mode(folder: Path, tmp_path: Path) -> None:
+    """With the outputs of all commands in one file, in another order than they are listed."""
+    outputs = tmp_path / "slurm.txt"
+    outputs.write_text("".join((folder / name).read_text() for name in ("sshare.txt", "config.txt", "dump.cfg")))
+    given = ("setup", "c1", "--outputs", outputs, "--sacct", folder / "sacct.txt")
+    out, err = io.StringIO(), io.StringIO()
+    call_command("scheduler", *map(str, given), "--json", "--publish", "--reason", "x", stdout=out, stderr=err)
+    found = json.loads(out.getvalue())
+    assert (found["users"], found["equal"], found["unknown"]) == (8, 8, 0)
+    assert found["usage"]["differences"] == []
+    made = Scheduler.objects.get(name="c1")
+    assert (made.mode, made.policy.slug) == ("shadow", "c1")
+
+
+def test_outputs_are_found_in_one_text() -> None:
+    assert of_site("Cluster - 'demo':Fairshare=1\nParent - 'root'\n") is None
+    text = (
+        "Configuration data as of 2026\nPriorityType = priority/basic\nAccount|User|RawShares|FairShare\n"
+        "root|||1\n root|root|1|1\nPartitionName=batch\n   MaxTime=1\n\nCluster - 'demo':Fairshare=1\n"
+    )
+    found = of_site(text)
+    assert found is not None
+    assert found.dump == "Cluster - 'demo':Fairshare=1\n"
+    assert found.sshare.splitlines() == ["Account|User|RawShares|FairShare", "root|||1", " root|root|1|1"]
+    assert found.config.splitlines()[-2:] == ["PartitionName=batch", "   MaxTime=1"]
