@@ -31,7 +31,6 @@ _GONE = ("does not exist", "do not exist", "no such job", "unknown job")
 _DENIED = ("must be operator", "must be manager", "must be at least owner", "denied")
 MEASURED = re.compile(r"8\.1\.\d+")
 MOST_FIELD = 1000  # characters
-_SHARE_TICKETS = ("weight_tickets_share",)
 _TICKETS = ("weight_tickets_functional", "weight_tickets_share")
 
 
@@ -323,12 +322,8 @@ def _version(config: Config) -> Finding:
 def _check_weight(name: str, config: Config) -> Finding:
     """With a weight of 0 the knob has no effect at all."""
     severity = "error" if _real(config.get(name)) == 0 else "ok"
-    return Finding(
-        name + "_inert",
-        severity,
-        _as_set(name, config),
-        f"{name} {'1000000' if name in _SHARE_TICKETS else '1.000000'} (qconf -msconf)",
-    )
+    enough = "1000000" if name == "weight_tickets_share" else "1.000000"
+    return Finding(name + "_inert", severity, _as_set(name, config), f"{name} {enough} (qconf -msconf)")
 
 
 def _check_beside(name: str, config: Config) -> Finding:

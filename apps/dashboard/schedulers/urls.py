@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.dashboard.schedulers import views, waiting_views
+from apps.dashboard.schedulers import shares_views, views, waiting_views
 
 _ONE = "schedulers/<slug:name>/"
 
@@ -14,6 +14,7 @@ urlpatterns = [
     path(_ONE, views.scheduler, name="scheduler"),
     path(f"{_ONE}settings/", views.settings, name="scheduler-settings"),
     path(f"{_ONE}switch/", views.switch, name="scheduler-switch"),
+    path(f"{_ONE}shares/", shares_views.shares, name="scheduler-shares"),
     path(f"{_ONE}remove/", views.remove, name="scheduler-remove"),
     path("fairshare-agent.pyz", views.agent, name="agent"),
     path("policy/<slug:policy>/jobs/why/", waiting_views.ask, name="job-why"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.api.v1.schedulers import views
+from apps.api.v1.schedulers import shares, views
 
 _ONE = "schedulers/<slug:scheduler>"
 
@@ -15,5 +15,9 @@ routes = [
     path(f"{_ONE}/passes", views.PassListView.as_view(), name="scheduler-passes"),
     path(f"{_ONE}/queue", views.QueueView.as_view(), name="scheduler-queue"),
     path(f"{_ONE}/why", views.SchedulerWhyView.as_view(), name="scheduler-why"),
+    path(f"{_ONE}/shares", shares.SharesView.as_view(), name="scheduler-shares"),
+    path(f"{_ONE}/shares/orders", shares.ShareOrderListView.as_view(), name="scheduler-share-orders"),
+    path(f"{_ONE}/shares/orders/<int:order>", shares.ShareOrderView.as_view(), name="scheduler-share-order"),
+    path(f"{_ONE}/shares/take-over", shares.TakeOverView.as_view(), name="scheduler-shares-take-over"),
     path("policies/<slug:policy>/why", views.PolicyWhyView.as_view(), name="why"),
 ]
