@@ -122,9 +122,9 @@ def test_a_listing_that_is_none_is_unreadable(text: str) -> None:
     ],
 )
 def test_no_command_is_made_of_odd_names(line: ShareLine) -> None:
-    with pytest.raises(ValueError, match="can.t go into a command"):
+    with pytest.raises(ValueError, match=r"can.t go into a command"):
         slurm_argv("demo", line, False)
-    with pytest.raises(ValueError, match="can.t go into a command"):
+    with pytest.raises(ValueError, match=r"can.t go into a command"):
         gridengine_argv(line)
 
 
