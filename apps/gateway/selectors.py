@@ -51,6 +51,11 @@ def get_ledger(*, policy_slug: str, at: datetime, actor: Actor) -> dict[str, Any
     }
 
 
+def has_ledger(policy_slug: str) -> bool:
+    """Whether a link to it is worth showing; the page checks the rights."""
+    return Ledger.objects.filter(policy__slug=policy_slug).exists()
+
+
 def _sees_all(policy: Policy, groups: Groups, at: datetime, actor: Actor) -> bool:
     told = numbers_visible_in(policy=policy, snapshot=groups.snapshot, at=at, actor=actor)
     return bool(told[list(groups.names)].all())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.dashboard.schedulers import shares_views, views, waiting_views
+from apps.dashboard.schedulers import sam_views, shares_views, views, waiting_views
 
 _ONE = "schedulers/<slug:name>/"
 
@@ -17,6 +17,7 @@ urlpatterns = [
     path(f"{_ONE}shares/", shares_views.shares, name="scheduler-shares"),
     path(f"{_ONE}remove/", views.remove, name="scheduler-remove"),
     path("fairshare-agent.pyz", views.agent, name="agent"),
+    path("policy/<slug:policy>/sam/", sam_views.ledger, name="sam"),
     path("policy/<slug:policy>/jobs/why/", waiting_views.ask, name="job-why"),
     path("policy/<slug:policy>/jobs/why/<str:job>/", waiting_views.why, name="job-why-of"),
 ]
