@@ -45,7 +45,8 @@ def get_ledger(*, policy_slug: str, at: datetime, actor: Actor) -> dict[str, Any
         "ledger": solve(groups, groups.received(), [])["ledger"],
         "jobs": _jobs(ledger),
         "open": [
-            _open(row) for row in Job.objects.filter(ledger=ledger, state__in=OPEN).order_by("decided_at")[:MOST_OPEN]
+            _open(row)
+            for row in Job.objects.filter(ledger=ledger, state__in=OPEN).order_by("decided_at", "pk")[:MOST_OPEN]
         ],
         "notes": list(NOTES),
     }

@@ -29,7 +29,8 @@ def test_two_thousand_held_jobs_get_their_values_in_one_pass(
     with running_slurm(tmp_path / "slurm", users=USERS, settings={"PriorityWeightFairshare": "0"}) as slurm:
         slurm.add_tree({"physics": (1, dict.fromkeys(USERS, 1))})
         asked = "--account=physics --hold --output=/dev/null --chdir=/tmp --wrap=true"
-        loop = f"for i in $(seq {N_JOBS // len(USERS)}); do for u in {' '.join(USERS)}; do sbatch --uid=$u {asked}; done; done"
+        each = "; ".join(f"sbatch --uid={user} {asked}" for user in USERS)
+        loop = f"for i in $(seq {N_JOBS // len(USERS)}); do {each}; done"
         slurm.run("sh", "-ec", loop, timeout=600)
         assert len(slurm.queue("%i")) == N_JOBS
         passes = Passes(tmp_path, slurm.bin, factors)

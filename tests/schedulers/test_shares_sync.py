@@ -16,7 +16,10 @@ from agent.loop import Agent
 from agent.state import open_table
 from apps.accounts.actor import SYSTEM
 from apps.cli.management.commands.agent import Services
+from apps.policies.formats import gridengine
 from apps.policies.services import publish_document
+from apps.policies.settings import PolicySettings
+from apps.policies.tree.stored import load_tree
 from apps.priorities.serving import store
 from apps.schedulers import services
 from apps.schedulers.shares import services as share_services
@@ -142,7 +145,7 @@ def killed_at_steps(slurm: SlurmSite, folder: Path) -> None:
 
 
 def test_nodes_of_grid_engines_share_tree_are_set_and_usage_stays(
-    agent_for: Callable[..., RunPass], tmp_path: Path
+    computed_site: Site, agent_for: Callable[..., RunPass], tmp_path: Path
 ) -> None:
     (tmp_path / "gridengine").mkdir()
     with running_gridengine(tmp_path / "gridengine", users=USERS) as site:
@@ -150,7 +153,9 @@ def test_nodes_of_grid_engines_share_tree_are_set_and_usage_stays(
             site.add_user(user)
         for group in ("physics", "biology"):
             site._load("-Aprj", f"name {group}\noticket 0\nfshare 0\nacl NONE\nxacl NONE\n")
-        site.set_share_tree(SHARE_TREE)
+        tree = load_tree(computed_site.policy)
+        site.set_share_tree(exported := "".join(gridengine.write(gridengine.fit(tree), PolicySettings())))
+        assert site.run("qconf", "-sstree").strip() == exported.strip(), "it is read as it was written"
         site.configure(weight_tickets_share=1000, halftime=0)
         site.submit("alice", "-P", "physics", seconds=2)
         site.wait_for_jobs()
@@ -172,19 +177,6 @@ def test_nodes_of_grid_engines_share_tree_are_set_and_usage_stays(
         share_services.order_shares(tag=difference().tag, put_back=[by_hand.key], **WHO)
         assert outcomes(run_pass()) == ["done"]
         assert difference().changes == []
-
-
-SHARE_TREE = "".join(
-    f"id={id}\nname={name}\ntype={kind}\nshares={shares}\nchildnodes={below}\n"
-    for id, name, kind, shares, below in (
-        (0, "Root", 0, 1, "1,4"),
-        (1, "physics", 1, 60, "2,3"),
-        (2, "alice", 0, 2, "NONE"),
-        (3, "bob", 0, 1, "NONE"),
-        (4, "biology", 1, 40, "5"),
-        (5, "carol", 0, 1, "NONE"),
-    )
-)
 
 
 def usage_of(site: GridEngineSite) -> dict[str, str]:
