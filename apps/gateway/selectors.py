@@ -85,6 +85,12 @@ def _jobs(ledger: Ledger) -> dict[str, int]:
     return {**dict.fromkeys(Job.State.values, 0), **dict(counted)}
 
 
+def _open_jobs(ledger: Ledger) -> list[dict[str, Any]]:
+    """The oldest."""
+    found = Job.objects.filter(ledger=ledger, state__in=OPEN).order_by("decided_at", "pk")
+    return [_open(row) for row in found[:MOST_OPEN]]
+
+
 def _open(row: Job) -> dict[str, Any]:
     return {
         "job": row.job,
