@@ -53,6 +53,7 @@ class ShareDifference:
     given: TreeColumns
     fitted: TreeColumns
     wanted: Wanted
+    outside: frozenset[Key]  # of the policy, and not carried
     listing: Listing
     kind: str
     notes: tuple[str, ...]
@@ -99,7 +100,7 @@ class ShareDifference:
 
     @cached_property
     def only_there(self) -> list[Key]:
-        return [key for key in self._there if key not in self.wanted]
+        return [key for key in self._there if key not in self.wanted and key not in self.outside]
 
     @property
     def tag(self) -> str:
@@ -127,5 +128,7 @@ def compare(kind: str, tree: TreeColumns, listing: Listing, within: Mask | None 
         found = shares_for_gridengine(tree, listed)
     else:
         found = shares_for_slurm(tree, listing.cluster, listed)
-    wanted = {Key(*key): one for key, one in found.shares.items() if within is None or within[one[1]]}
-    return ShareDifference(listing.cluster, tree, found.fitted, wanted, listing, kind, found.notes)
+    whole = {Key(*key): one for key, one in found.shares.items()}
+    wanted = {key: one for key, one in whole.items() if within is None or within[one[1]]}
+    outside = frozenset(whole.keys() - wanted.keys())
+    return ShareDifference(listing.cluster, tree, found.fitted, wanted, outside, listing, kind, found.notes)

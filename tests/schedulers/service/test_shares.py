@@ -224,6 +224,15 @@ def test_grid_engine_has_nodes_by_path(carrying: Site, agent: Caller, manager: C
     assert [(one["group"], one["command"]) for one in found["to_send"]] == [("/biology", "qconf -mstnode /biology=77")]
 
 
+def test_outside_the_subtree_nothing_is_carried(carrying: Site, agent: Caller, manager: Caller) -> None:
+    Scheduler.objects.update(subtree_uid=carrying.uid("/physics"), subtree_path="/physics")
+    lists(agent, rows(biology="7", alice="9"))
+    lists(agent, rows(biology="8", alice="8"))
+    found = manager.get("schedulers/c1/shares").json()
+    assert [one["user"] for one in found["by_hand"]] == ["alice"]
+    assert (found["to_send"], found["only_in_scheduler"]) == ([], [])
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
