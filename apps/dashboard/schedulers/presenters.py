@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,13 +152,14 @@ class ShareOrderLine:
 
 def share_order_line(one: ShareOrder) -> ShareOrderLine:
     badge, words = ORDERS[one.state]
-    problems = [
-        f"{line['group']} {line['user']}".rstrip() + f": {OUTCOMES[line['outcome']]} {line['detail']}".rstrip()
-        for line in one.lines
-        if line["outcome"] in OUTCOMES
-    ]
+    problems = [_line_problem(line) for line in one.lines if line["outcome"] in OUTCOMES]
     n_set = sum(line["outcome"] in SET for line in one.lines)
     return ShareOrderLine(one, badge, str(words), n_set, problems[:20])
+
+
+def _line_problem(line: Mapping[str, str]) -> str:
+    who = f"{line['group']} {line['user']}".rstrip()
+    return f"{who}: {OUTCOMES[line['outcome']]}" + (f". {line['detail']}" if line["detail"] else "")
 
 
 def shares_headline(scheduler: Scheduler, found: ShareDifference | None) -> str:
