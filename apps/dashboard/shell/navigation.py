@@ -278,7 +278,14 @@ class Shell:
                 return []
         except (DomainError, DatabaseError):
             return []
-        names = ("schedulers", "scheduler", "scheduler-new", "scheduler-settings", "scheduler-remove")
+        names = (
+            "schedulers",
+            "scheduler",
+            "scheduler-new",
+            "scheduler-settings",
+            "scheduler-shares",
+            "scheduler-remove",
+        )
         return [self._item(_("Schedulers"), "server-2", *names)]
 
     def _of_a_user(self) -> list[Item]:
