@@ -37,7 +37,7 @@ def shares_for_slurm(tree: TreeColumns, cluster: str, listed: Iterable[ListedAss
     """notes: what shares can't bring about, as in a comparison with a dump."""
     dump = Dump(cluster, list(_lines(listed)))
     compared = Compared(dump, tree, fit_to(tree, dump))
-    wanted = {tuple(one.key): (one.shares, one.row) for one in wanted_of(compared.fitted).values()}
+    wanted = {(one.key.account, one.key.user): (one.shares, one.row) for one in wanted_of(compared.fitted).values()}
     return WantedShares(compared.fitted, wanted, compared.notes)
 
 
