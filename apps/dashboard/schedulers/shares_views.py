@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -40,7 +42,7 @@ def shares(request: HttpRequest, name: str) -> HttpResponse:
 
 def _done(request: HttpRequest, scheduler: Scheduler) -> str:
     """Does what was asked for; where to go on."""
-    asked = {"name": scheduler.name, "at": clock.now(), "actor": actor_of(request)}
+    asked: dict[str, Any] = {"name": scheduler.name, "at": clock.now(), "actor": actor_of(request)}
     to, tag = request.POST.get("to", ""), request.POST.get("tag", "")
     if to == "cancel":
         number = request.POST.get("order", "")
@@ -71,7 +73,7 @@ def _say_ordered(request: HttpRequest, order: ShareOrder) -> None:
 
 
 def _page(request: HttpRequest, scheduler: Scheduler, problem: DomainError | None) -> HttpResponse:
-    asked = {"name": scheduler.name, "at": clock.now(), "actor": actor_of(request)}
+    asked: dict[str, Any] = {"name": scheduler.name, "at": clock.now(), "actor": actor_of(request)}
     found = get_share_difference(**asked)
     orders = list_share_orders(limit=_ORDERS, **asked)
     context = {

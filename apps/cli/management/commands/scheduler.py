@@ -114,7 +114,7 @@ class Command(OperatorCommand):
             raise CommandError("The lines above have to change first.", returncode=REFUSED)
 
     def _shares(self, options: dict[str, Any]) -> None:
-        given = {"name": options["name"], "at": now(), "actor": COMMAND}
+        given: dict[str, Any] = {"name": options["name"], "at": now(), "actor": COMMAND}
         found = get_share_difference(**given)
         if found is None:
             raise CommandError(f"The agent of {options['name']} has listed no shares yet.", returncode=REFUSED)
