@@ -104,7 +104,7 @@ def _run(given: argparse.Namespace) -> int:
             first_values=FirstValues(given.first_values) if given.first_values else None,
         )
         if given.once or given.dry_run:
-            return _say_pass(agent)
+            return _say_pass(agent, is_reported=not given.dry_run)
         ends = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: ends.set())
@@ -114,11 +114,13 @@ def _run(given: argparse.Namespace) -> int:
         os.close(handle)
 
 
-def _say_pass(agent: Agent) -> int:
+def _say_pass(agent: Agent, is_reported: bool) -> int:
+    """A pass that the site refused to hear of has failed, whatever it did."""
     document = agent.run_pass()
     jobs = document["jobs"]
     print("{mode}: ".format(**document) + ", ".join(f"{jobs[name]} {name}" for name in COUNTS))
-    return FAILED if document["frozen"] or jobs["failed"] else DONE
+    is_lost = is_reported and not agent.was_reported
+    return FAILED if document["frozen"] or jobs["failed"] or is_lost else DONE
 
 
 def _check(given: argparse.Namespace) -> int:

@@ -16,11 +16,15 @@ from agent.records import Finding, Frozen, Queue, Refused, ServerFailure, Unread
 from agent.report import Report, queue_rows
 from agent.rest import new_pass_id
 from agent.sending import Sent
+from agent.shares import apply_order, digest_of
 from agent.source import Source, look_up_all
 from agent.state import Table
 
 ADAPTERS = {"slurm": Slurm, "gridengine": GridEngine}
 QUEUE_EVERY_S, VALUES_EVERY_S, CHECKS_EVERY_S = 60.0, 300.0, 3600.0
+SHARES_EVERY_S, SAME_SHARES_EVERY_S = 300.0, 3600.0
+# Of a pass, in order; what carries shares has its own between the checks and the queue.
+STEPS = ("orders", "checks", "shares", "set shares", "queue", "look-up", "intend", "send", "confirm", "report", "end")
 ALONE_EVERY_S = 30.0  # as long as no orders have come
 MOST_CLOCK_OFFSET_S = 60.0
 Log = Callable[[str], object]
@@ -53,6 +57,8 @@ class Agent:
         self._config: Optional[Config] = None
         self._last: Dict[str, float] = {}
         self._every_s = ALONE_EVERY_S
+        self._shares_reported = ""  # their digest
+        self.was_reported = False  # the last pass
 
     def run(self, ends: threading.Event) -> None:
         """Until `ends` is set; a pass that takes longer than the interval is followed by the next at once."""
@@ -65,6 +71,7 @@ class Agent:
         """The report, which is also sent; sent or not, it is kept for `status`."""
         report = Report(new_pass_id(), self._host, self._clock())
         calls_before = self._commands.n_calls
+        self._begin("orders")
         try:
             report.orders = orders = self._source.orders()
         except ServerFailure as error:
@@ -86,7 +93,11 @@ class Agent:
         return self._finish(report, calls_before, is_sent=not self._dry_run)
 
     # --- Steps
+    def _begin(self, step: str) -> None:
+        """One of STEPS; tests end the agent at each."""
+
     def _work(self, report: Report, orders: Orders, adapter: Adapter) -> None:
+        self._begin("checks")
         self._keep_checks(report, orders, adapter)
         if orders.hand_back:
             if not self._dry_run and (len(self._table) or self._is_due("hand back", float("inf"))):
@@ -96,13 +107,45 @@ class Agent:
         if orders.mode == "off":
             self._table.facts["was_sending"] = False
             return
+        if orders.carries == "shares":
+            self._carry_shares(report, orders, adapter)
+            return
         if orders.sends and not self._dry_run:
             self._change_knob(report, orders, adapter)
         queue = self._read(report, orders, adapter)
         if report.frozen is None:
             self._steer(report, orders, adapter, queue)
 
+    def _carry_shares(self, report: Report, orders: Orders, adapter: Adapter) -> None:
+        """The scheduler's own fair share orders the jobs, which are only listed."""
+        if len(self._table) and not self._dry_run:
+            self._log("Shares are carried instead of priorities: the values that were set are handed back.")
+            self._take_sent(report, self._hand_back(orders))
+        self._table.facts["was_sending"] = False
+        sets = orders.sets_shares and orders.share_order is not None and not self._dry_run
+        if self._is_due("shares", SHARES_EVERY_S) or sets:
+            self._read_shares(report, orders, adapter, sets)
+        queue = self._read(report, orders, adapter)
+        if self._is_due("queue", QUEUE_EVERY_S):
+            report.queue = queue_rows(queue.jobs, {})
+        if self._is_due("values", VALUES_EVERY_S):
+            self._read_values(report, adapter)
+
+    def _read_shares(self, report: Report, orders: Orders, adapter: Adapter, sets: bool) -> None:
+        self._begin("shares")
+        shares = adapter.read_shares()
+        if shares is None:
+            report.error("unreadable", 1, "The scheduler has no shares of its own.")
+            return
+        if sets and orders.share_order is not None:
+            self._begin("set shares")
+            outcomes, shares = apply_order(adapter, orders.share_order, shares)
+            report.outcomes = (orders.share_order.id, outcomes)
+        if digest_of(shares) != self._shares_reported or self._is_due("same shares", SAME_SHARES_EVERY_S):
+            report.shares = shares
+
     def _read(self, report: Report, orders: Orders, adapter: Adapter) -> Queue:
+        self._begin("queue")
         whole = adapter.read_queue(orders.knob, orders.weight)
         queue = whole._replace(jobs=planning.in_scope(orders, whole.jobs))
         report.n_pending = len(queue.jobs)
@@ -116,6 +159,7 @@ class Agent:
         return queue
 
     def _steer(self, report: Report, orders: Orders, adapter: Adapter, queue: Queue) -> None:
+        self._begin("look-up")
         accounts = sorted({job.account for job in queue.jobs})
         report.looked_up = looked_up = look_up_all(self._source, orders, accounts, adapter.names_of)
         differ = self._table.compare({job.id: job.current for job in queue.jobs if job.current is not None})
@@ -150,11 +194,14 @@ class Agent:
     def _send(self, report: Report, orders: Orders, adapter: Adapter, queue: Queue, plan: planning.Plan) -> None:
         """Intended values are on disk before the first call, so that everything that was touched can be handed back."""
         self._table.facts.update(kind=orders.kind, knob=orders.knob, scheduler=orders.name, was_sending=True)
+        self._begin("intend")
         self._table.intend(plan.due)
         self._table.save()
+        self._begin("send")
         if queue.running:
             self._take_problems(report, adapter.hand_back(orders.knob, list(queue.running)))
         sent = adapter.apply(orders.knob, plan.due)
+        self._begin("confirm")
         self._table.confirm(sent.done)
         self._table.forget(sent.gone)
         self._take_sent(report, sent)
@@ -200,13 +247,22 @@ class Agent:
             self._log(f"Nothing is sent ({report.frozen.code}): {report.frozen.detail}")
         for error in document["errors"]:
             self._log("{code}, {count} jobs: {detail}".format(**error))
-        if is_sent:
-            try:
-                self._source.report(document)
-            except ServerFailure as error:
-                self._log(f"The report of this pass is not sent: {error}")
+        self.was_reported = is_sent and self._send_report(report, document)
+        self._begin("end")
         self._remember(document)
         return document
+
+    def _send_report(self, report: Report, document: Dict[str, Any]) -> bool:
+        self._begin("report")
+        try:
+            self._source.report(document)
+        except ServerFailure as error:
+            self._log(f"The report of this pass is not sent: {error}")
+            self._last.pop("shares", None)  # they go with the next one
+            return False
+        if report.shares is not None:
+            self._shares_reported = digest_of(report.shares)
+        return True
 
     def _remember(self, document: Dict[str, Any]) -> None:
         if self._dry_run:
@@ -226,7 +282,7 @@ class Agent:
         if self._config is None or self._is_due("checks", CHECKS_EVERY_S):
             self._config = None
             config = adapter.read_config()
-            report.checks = adapter.check(orders.knob, config)
+            report.checks = adapter.check("shares" if orders.carries == "shares" else orders.knob, config)
             self._config = config
             self._last["checks"] = time.monotonic()
         report.scheduler_version = adapter.version(self._config)

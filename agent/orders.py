@@ -5,9 +5,11 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 from agent import names
 from agent.records import ServerFailure
+from agent.shares import ShareOrder, read_order
 
 KNOBS = {"slurm": ("sitefactor", "nice", "priority"), "gridengine": ("override_tickets", "priority")}
 MODES = ("off", "shadow", "canary", "on")
+CARRIES = ("priorities", "shares")
 BOUNDS = {  # smallest and largest value that the scheduler takes
     ("slurm", "sitefactor"): (-2147483645, 2147483645),
     ("slurm", "nice"): (-2147483645, 2147483645),
@@ -42,10 +44,17 @@ class Orders(NamedTuple):
     paused: bool
     hand_back: bool
     revision: int
+    carries: str = "priorities"
+    share_order: Optional[ShareOrder] = None
 
     @property
     def sends(self) -> bool:
-        return self.mode in ("canary", "on") and not self.paused and not self.hand_back
+        """Priorities of jobs."""
+        return self.carries == "priorities" and self.mode in ("canary", "on") and not self.paused and not self.hand_back
+
+    @property
+    def sets_shares(self) -> bool:
+        return self.carries == "shares" and self.mode == "on" and not self.paused and not self.hand_back
 
 
 def value_of(orders: Orders, factor: float) -> int:
@@ -84,6 +93,8 @@ def read_orders(found: Any) -> Orders:
         paused=fields.flag("paused"),
         hand_back=fields.flag("hand_back"),
         revision=int(fields.number("revision", 0, 2**53)),
+        carries=fields.choice("carries", CARRIES) if "carries" in found else CARRIES[0],
+        share_order=read_order(found.get("share_order")),
     )
     if not names.SLUG.fullmatch(orders.policy):
         raise _wrong("policy")

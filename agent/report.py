@@ -8,6 +8,7 @@ from agent.names import MOST_DETAIL, shown
 from agent.orders import Orders
 from agent.plan import Plan
 from agent.records import Finding, Frozen, Job, LookUp
+from agent.shares import Outcome, Shares
 
 COUNTS = ("pending", "mapped", "unmapped", "due", "sent", "failed", "calls")
 
@@ -32,6 +33,8 @@ class Report:
         self.checks: Optional[List[Finding]] = None
         self.queue: Optional[List[Dict[str, Any]]] = None
         self.values: Optional[List[Dict[str, object]]] = None
+        self.shares: Optional[Shares] = None
+        self.outcomes: Optional[Tuple[int, List[Outcome]]] = None  # of a share order
         self._errors: Dict[str, Tuple[int, str]] = {}
 
     def error(self, code: str, count: int, detail: str) -> None:
@@ -74,7 +77,22 @@ class Report:
             "checks": None if self.checks is None else [dict(check._asdict()) for check in self.checks],
             "queue": self.queue,
             "values": self.values,
+            **self._of_shares(),
         }
+
+    def _of_shares(self) -> Dict[str, Any]:
+        """Only there where shares are carried: a server of before knows neither."""
+        found: Dict[str, Any] = {}
+        if self.shares is not None:
+            found["shares"] = self.shares.document()
+        if self.outcomes is not None:
+            id, outcomes = self.outcomes
+            found["share_order"] = {"id": id, "outcomes": [_outcome(each) for each in outcomes]}
+        return found
+
+
+def _outcome(one: Outcome) -> Dict[str, Any]:
+    return {"line": one.line, "code": one.code, "detail": shown(one.detail, MOST_DETAIL)}
 
 
 def queue_rows(jobs: Sequence[Job], values: Dict[str, int]) -> List[Dict[str, Any]]:

@@ -1,16 +1,17 @@
 """One scheduler a file, with the same surface, so that the loop knows none of them."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from agent.commands import Commands
 from agent.records import Account, Finding, Queue
 from agent.sending import Sent
+from agent.shares import SetsShares
 
 Config = Dict[str, str]
 
 
-class Adapter(ABC):
+class Adapter(SetsShares):
     """What the loop asks of a scheduler. Raises everywhere: Unreadable where the scheduler gives no answer."""
 
     def __init__(self, commands: Commands) -> None:

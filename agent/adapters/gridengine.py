@@ -19,6 +19,7 @@ from agent.commands import Output, TimedOut, first_line
 from agent.names import shown
 from agent.records import Account, Finding, Job, Problem, Queue, Unreadable
 from agent.sending import Sent, send_all
+from agent.shares import NO_TREE, ShareLine, Shares, gridengine_argv, parse_share_tree
 
 _OPTIONS = {"override_tickets": "-ot", "priority": "-p"}
 _FIELDS = {"override_tickets": "JB_override_tickets", "priority": "JB_priority"}
@@ -63,18 +64,40 @@ class GridEngine(Adapter):
         return shown(config.get("version", ""))
 
     def check(self, knob: str, config: Config) -> List[Finding]:
-        return [*check_config(knob, config), self._check_operator()]
+        return [*check_config(knob, config), self._check_operator(("-sm",) if knob == "shares" else ("-so", "-sm"))]
 
-    def _check_operator(self) -> Finding:
+    def _check_operator(self, lists: Tuple[str, ...]) -> Finding:
+        """Managers alone change the share tree."""
         name = pwd.getpwuid(os.geteuid()).pw_name
         listed = set()
-        for option in ("-so", "-sm"):
+        for option in lists:
             output = self.commands.run(["qconf", option])
             if output.status == 0:
                 listed |= set(output.out.split())
         severity = "ok" if name in listed else "error"
         found = f"The agent runs as {name}: {'an operator or manager' if name in listed else 'no operator'}."
-        return Finding("operator_right", severity, found, f"qconf -ao {name}")
+        return Finding("operator_right", severity, found, f"qconf {'-ao' if '-so' in lists else '-am'} {name}")
+
+    def read_shares(self) -> Optional[Shares]:
+        output = self.commands.run(["qconf", "-sstree"])
+        if output.status != 0 and NO_TREE in output.out + output.err:
+            return None
+        if output.status != 0:
+            raise Unreadable(f"qconf -sstree ended with status {output.status}: {first_line(output)}")
+        return parse_share_tree(output.out)
+
+    def set_share(self, cluster: str, line: ShareLine, in_partitions: bool) -> Optional[Problem]:
+        """The status says nothing: 0 also of a node that isn't there, and of a denied change."""
+        try:
+            output = self.commands.run(gridengine_argv(line))
+        except ValueError as error:
+            return Problem("refused", str(error))
+        except TimedOut as error:
+            return Problem("timeout", str(error))
+        except Unreadable as error:
+            return Problem("unreadable", str(error))
+        denied = next((each for each in (output.err + output.out).splitlines() if each.startswith("denied")), None)
+        return problem_of(output) if denied is None else Problem("denied", shown(denied, 300))
 
     def apply(self, knob: str, due: Sequence[Tuple[str, int]]) -> Sent:
         return send_all(due, lambda value, jobs: self._qalter(_OPTIONS[knob], value, jobs))
@@ -277,6 +300,8 @@ def parse_config(text: str) -> Config:
 
 
 def check_config(knob: str, config: Config) -> List[Finding]:
+    if knob == "shares":
+        return [_check_weight("weight_ticket", config), _check_weight("weight_tickets_share", config), _version(config)]
     weight = "weight_ticket" if knob == "override_tickets" else "weight_priority"
     findings = [
         _check_weight(weight, config),
@@ -284,16 +309,21 @@ def check_config(knob: str, config: Config) -> List[Finding]:
         _check_beside("weight_priority" if knob == "override_tickets" else "weight_ticket", config),
         *(_check_tickets(name, config) for name in _TICKETS if knob == "override_tickets"),
     ]
+    return [*findings, _version(config)]
+
+
+def _version(config: Config) -> Finding:
     version = config.get("version", "")
     is_known = MEASURED.search(version) is not None
     remedy = "" if is_known else "Stay in shadow mode until the queue shows the values."
-    return [*findings, Finding("version", "ok" if is_known else "warning", shown(version), remedy)]
+    return Finding("version", "ok" if is_known else "warning", shown(version), remedy)
 
 
 def _check_weight(name: str, config: Config) -> Finding:
     """With a weight of 0 the knob has no effect at all."""
     severity = "error" if _real(config.get(name)) == 0 else "ok"
-    return Finding(name + "_inert", severity, _as_set(name, config), f"{name} 1.000000 (qconf -msconf)")
+    enough = "1000000" if name == "weight_tickets_share" else "1.000000"
+    return Finding(name + "_inert", severity, _as_set(name, config), f"{name} {enough} (qconf -msconf)")
 
 
 def _check_beside(name: str, config: Config) -> Finding:

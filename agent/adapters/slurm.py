@@ -15,6 +15,7 @@ from agent.commands import Output, TimedOut, first_line
 from agent.names import shown
 from agent.records import Account, Finding, Job, Problem, Queue, Unreadable
 from agent.sending import Sent, send_all
+from agent.shares import SLURM_COLUMNS, ShareLine, Shares, parse_associations, slurm_argv
 
 QUEUE_COLUMNS = "%A|%F|%K|%u|%a|%P|%q|%C|%V|%T|%Q|%y|%r"
 PRIORITY_COLUMNS = "%i|%Y|%S|%A|%B|%F|%J|%P|%Q|%N"
@@ -66,6 +67,18 @@ class Slurm(Adapter):
     def read_values(self) -> Optional[List[Dict[str, object]]]:
         return parse_shares(self.commands.read(["sshare", "--all", "--parsable2", "--long"]), self._cluster)
 
+    def read_shares(self) -> Optional[Shares]:
+        if not self._cluster:
+            self.read_config()
+        asked = ["show", "assoc", "cluster=" + self._cluster, "format=" + SLURM_COLUMNS]
+        return parse_associations(self.commands.read(["sacctmgr", "-nP", *asked]), self._cluster)
+
+    def set_share(self, cluster: str, line: ShareLine, in_partitions: bool) -> Optional[Problem]:
+        try:
+            return self._run(slurm_argv(cluster, line, in_partitions))
+        except ValueError as error:
+            return Problem("refused", str(error))
+
     def version(self, config: Config) -> str:
         return shown(config.get("SLURM_VERSION", ""))
 
@@ -106,8 +119,11 @@ class Slurm(Adapter):
         return self._scontrol(["update", "jobid=" + _list(jobs), setting])
 
     def _scontrol(self, arguments: List[str]) -> Optional[Problem]:
+        return self._run(["scontrol", *arguments])
+
+    def _run(self, argv: List[str]) -> Optional[Problem]:
         try:
-            return problem_of(self.commands.run(["scontrol", *arguments]))
+            return problem_of(self.commands.run(argv))
         except TimedOut as error:
             return Problem("timeout", str(error))
         except Unreadable as error:
@@ -124,7 +140,7 @@ def _list(jobs: Sequence[str]) -> str:
 def problem_of(output: Output) -> Optional[Problem]:
     if output.status == 0:
         return None
-    said = first_line(output) or f"scontrol ended with status {output.status}."
+    said = first_line(output) or f"The command ended with status {output.status}."
     if any(each in said for each in _GONE):
         return Problem("job_gone", said)
     if any(each in said for each in _DENIED):
@@ -303,7 +319,7 @@ def _real(text: Optional[str]) -> Optional[float]:
 def check_config(knob: str, config: Config) -> List[Finding]:
     return [
         _check_priority_type(config),
-        _check_double_counting(knob, config),
+        _check_own_weight(config) if knob == "shares" else _check_double_counting(knob, config),
         _check_plugin(knob, config),
         _check_version(config),
         _check_enforcement(config),
@@ -321,6 +337,13 @@ def _check_double_counting(knob: str, config: Config) -> Finding:
     severity = "ok" if weight == "0" or knob == "priority" else "error"
     found = f"PriorityWeightFairshare={shown(weight)}"
     return Finding("double_counting", severity, found, "PriorityWeightFairshare=0")
+
+
+def _check_own_weight(config: Config) -> Finding:
+    """Shares count for nothing where Slurm's own fair share has no weight."""
+    weight = config.get("PriorityWeightFairshare", config.get("PriorityWeightFairShare", "0"))
+    found = f"PriorityWeightFairshare={shown(weight)}"
+    return Finding("fairshare_weight", "error" if weight == "0" else "ok", found, "PriorityWeightFairshare=100000")
 
 
 def _check_plugin(knob: str, config: Config) -> Finding:

@@ -45,10 +45,16 @@ def get_ledger(*, policy_slug: str, at: datetime, actor: Actor) -> dict[str, Any
         "ledger": solve(groups, groups.received(), [])["ledger"],
         "jobs": _jobs(ledger),
         "open": [
-            _open(row) for row in Job.objects.filter(ledger=ledger, state__in=OPEN).order_by("decided_at")[:MOST_OPEN]
+            _open(row)
+            for row in Job.objects.filter(ledger=ledger, state__in=OPEN).order_by("decided_at", "pk")[:MOST_OPEN]
         ],
         "notes": list(NOTES),
     }
+
+
+def has_ledger(policy_slug: str) -> bool:
+    """Whether a link to it is worth showing; the page checks the rights."""
+    return Ledger.objects.filter(policy__slug=policy_slug).exists()
 
 
 def _sees_all(policy: Policy, groups: Groups, at: datetime, actor: Actor) -> bool:
@@ -77,6 +83,12 @@ def _rules(ledger: Ledger, groups: Groups) -> dict[str, Any]:
 def _jobs(ledger: Ledger) -> dict[str, int]:
     counted = Job.objects.filter(ledger=ledger).values_list("state").annotate(n=Count("pk")).order_by()
     return {**dict.fromkeys(Job.State.values, 0), **dict(counted)}
+
+
+def _open_jobs(ledger: Ledger) -> list[dict[str, Any]]:
+    """The oldest."""
+    found = Job.objects.filter(ledger=ledger, state__in=OPEN).order_by("decided_at", "pk")
+    return [_open(row) for row in found[:MOST_OPEN]]
 
 
 def _open(row: Job) -> dict[str, Any]:

@@ -29,6 +29,10 @@ class Scheduler(models.Model):
         CANARY = "canary", "Canary"
         ON = "on", "On"
 
+    class Carries(models.TextChoices):
+        PRIORITIES = "priorities", "Priorities of jobs"
+        SHARES = "shares", "Shares of accounts"
+
     name = models.SlugField(max_length=64)
     policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="schedulers")
     kind = models.CharField(max_length=16, choices=Kind.choices)
@@ -37,6 +41,7 @@ class Scheduler(models.Model):
     partitions = ArrayField(models.CharField(max_length=64), null=True)  # null: all
     subtree_uid = models.UUIDField(null=True)  # null: the whole tree
     subtree_path = models.CharField(max_length=8_400, default="/")  # when it was set: the entry may be gone
+    carries = models.CharField(max_length=12, choices=Carries.choices, default=Carries.PRIORITIES)
     knob = models.CharField(max_length=24)
     weight = models.BigIntegerField(default=100_000)
     step = models.BigIntegerField(default=100)
@@ -69,6 +74,10 @@ class Scheduler(models.Model):
             ),
             models.CheckConstraint(
                 condition=~Q(mode="canary") | ~Q(canary_partition=""), name="schedulers_scheduler_canary"
+            ),
+            models.CheckConstraint(
+                condition=Q(carries="priorities") | (Q(carries="shares") & ~Q(mode="canary")),
+                name="schedulers_scheduler_carries",
             ),
             models.CheckConstraint(
                 condition=Q(every_s__gte=5, every_s__lte=3_600), name="schedulers_scheduler_interval"
@@ -154,6 +163,57 @@ class SchedulerValues(models.Model):
 
     def __str__(self) -> str:
         return f"{self.n_rows} values of {self.scheduler_id}"
+
+
+class ShareListing(models.Model):
+    """The shares of the scheduler's own fair share as its agent last listed them (shares.listing)."""
+
+    scheduler = models.OneToOneField(Scheduler, on_delete=models.CASCADE, related_name="share_listing")
+    taken_at = models.DateTimeField()
+    cluster = models.CharField(max_length=256, blank=True)
+    n_rows = models.PositiveIntegerField()
+    data = models.BinaryField()
+    digest = models.CharField(max_length=64)
+
+    def __str__(self) -> str:
+        return f"{self.n_rows} shares of {self.scheduler_id}"
+
+
+class ShareOrder(models.Model):
+    """Lines that the agent has to set in the scheduler, as somebody reviewed them.
+
+    lines: [{"group", "user", "before", "after", "outcome", "detail"}]; the outcome of a line that is left is "".
+    """
+
+    class State(models.TextChoices):
+        OPEN = "open", "Open"
+        DONE = "done", "Done"
+        FAILED = "failed", "Failed"
+        CANCELLED = "cancelled", "Cancelled"
+
+    scheduler = models.ForeignKey(Scheduler, on_delete=models.CASCADE, related_name="share_orders")
+    cluster = models.CharField(max_length=256, blank=True)
+    revision_number = models.PositiveIntegerField()  # of the policy
+    lines = models.JSONField()
+    state = models.CharField(max_length=12, choices=State.choices, default=State.OPEN)
+    created_at = models.DateTimeField()
+    created_by = models.CharField(max_length=150, blank=True)
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["scheduler"], condition=Q(state="open"), name="schedulers_shareorder_one_open"
+            ),
+            models.CheckConstraint(
+                condition=Q(state="open", ended_at=None) | (~Q(state="open") & Q(ended_at__isnull=False)),
+                name="schedulers_shareorder_ended",
+            ),
+        ]
+        indexes = [models.Index(fields=["scheduler", "-id"], name="schedulers_shareorder_newest")]
+
+    def __str__(self) -> str:
+        return f"{len(self.lines)} lines for {self.scheduler_id} ({self.state})"
 
 
 class Agreement(models.Model):

@@ -13,7 +13,7 @@ from apps.accounts.names.account_ids import refuse_reserved
 from apps.core.errors import FieldProblem, Invalid
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
-from apps.schedulers.models import KNOBS, MOST_WEIGHT, Scheduler
+from apps.schedulers.models import KNOBS, MOST_WEIGHT, Scheduler, ShareOrder
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")  # of a partition or queue: it becomes an argument of a command
 MOST_PARTITIONS = 200
@@ -24,10 +24,15 @@ LIMITS = {
     "calls_per_s": (1, 1_000),
 }
 _NUMBERS = {"weight": (1, MOST_WEIGHT), "step": (1, MOST_WEIGHT), "every_s": (5, 3_600)}
-_CHOICES = {"kind": Scheduler.Kind, "reach": Scheduler.Reach, "mode": Scheduler.Mode}
+_CHOICES = {
+    "kind": Scheduler.Kind,
+    "reach": Scheduler.Reach,
+    "mode": Scheduler.Mode,
+    "carries": Scheduler.Carries,
+}
 SETTINGS = (
     *("kind", "reach", "namespace", "partitions", "subtree", "knob", "weight", "step", "mode", "canary_partition"),
-    *("every_s", "limits"),
+    *("every_s", "carries", "limits"),
 )
 
 
@@ -45,6 +50,7 @@ def orders_of(scheduler: Scheduler) -> dict[str, Any]:
         "weight": scheduler.weight,
         "step": scheduler.step,
         "mode": scheduler.mode,
+        "carries": scheduler.carries,
         "canary_partition": scheduler.canary_partition or None,
         "every_s": scheduler.every_s,
         "limits": {name: getattr(scheduler, name) for name in LIMITS},
@@ -52,6 +58,24 @@ def orders_of(scheduler: Scheduler) -> dict[str, Any]:
         "hand_back": scheduler.is_handed_back,
         "revision": scheduler.revision,
     }
+
+
+def agent_orders_of(scheduler: Scheduler) -> tuple[dict[str, Any], str]:
+    """With what is left of the open order of shares; and the tag, which differs where the orders do."""
+    order = _share_order(scheduler)
+    of_shares = "" if order is None else f"-{order['id']}.{len(order['lines'])}"
+    return {**orders_of(scheduler), "share_order": order}, tag_of(scheduler) + of_shares
+
+
+def _share_order(scheduler: Scheduler) -> dict[str, Any] | None:
+    found = ShareOrder.objects.filter(scheduler=scheduler, state=ShareOrder.State.OPEN).first()
+    if found is None or scheduler.carries != Scheduler.Carries.SHARES:
+        return None
+    names = ("group", "user", "before", "after")
+    lines = [
+        {"line": i, **{name: line[name] for name in names}} for i, line in enumerate(found.lines) if not line["outcome"]
+    ]
+    return {"id": found.pk, "cluster": found.cluster, "lines": lines}
 
 
 def subtree_path(scheduler: Scheduler) -> str:
@@ -162,6 +186,8 @@ def _conflicts(scheduler: Scheduler) -> list[FieldProblem]:
     if scheduler.knob not in KNOBS[scheduler.kind]:
         known = ", ".join(KNOBS[scheduler.kind])
         found.append(FieldProblem("knob", _("%(kind)s has: %(names)s.") % {"kind": scheduler.kind, "names": known}))
+    if scheduler.carries == Scheduler.Carries.SHARES and scheduler.mode == Scheduler.Mode.CANARY:
+        found.append(FieldProblem("mode", _("Shares have no canary: choose another mode.")))
     if scheduler.step > scheduler.weight:
         found.append(FieldProblem("step", _("The step is larger than the weight: nothing would ever be sent.")))
     canary = scheduler.canary_partition

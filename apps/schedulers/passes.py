@@ -18,6 +18,8 @@ from apps.schedulers.models import AgentPass, Agreement, QueueListing, Scheduler
 from apps.schedulers.own_values import read_values, store_values
 from apps.schedulers.permissions import find_scheduler, require_agent
 from apps.schedulers.queue_table import packed, read_queue
+from apps.schedulers.shares.listing import read_listing
+from apps.schedulers.shares.reports import store_shares
 
 _AHEAD = timedelta(minutes=5)  # by which an agent's clock may be ahead of ours
 COUNTS = ("pending", "mapped", "unmapped", "due", "sent", "failed", "calls")
@@ -31,7 +33,7 @@ def record_pass(
     The listing and the values are replaced as a whole; an older pass than the last one replaces neither.
 
     Raises:
-        Malformed: the queue or the values; the first place that is wrong.
+        Malformed: the queue, the values or the shares; the first place that is wrong.
         Invalid: `clock_ahead`, the agent's clock is ahead of ours.
         Conflict: `pass_reported`, another report with this id was stored.
     """
@@ -41,6 +43,7 @@ def record_pass(
         raise Invalid("The pass ended in the future: correct the clock of the agent’s host.", code="clock_ahead")
     queue = None if report.get("queue") is None else read_queue(report["queue"])
     values = None if report.get("values") is None else read_values(report["values"])
+    shares = None if report.get("shares") is None else read_listing(report["shares"])
     with transaction.atomic():
         scheduler = Scheduler.objects.select_for_update(of=["self"]).select_related("policy").get(pk=scheduler.pk)
         before = AgentPass.objects.filter(scheduler=scheduler, uid=report["pass"]).first()
@@ -62,6 +65,7 @@ def record_pass(
         if report.get("checks") is not None and is_newest:
             scheduler.checks, scheduler.checked_at = report["checks"], taken_at
             scheduler.save(update_fields=["checks", "checked_at"])
+        store_shares(scheduler, shares if is_newest else None, report.get("share_order"), taken_at, at, actor)
         if is_newest:
             _log_change(scheduler, last, stored, at, actor)
     return scheduler, stored

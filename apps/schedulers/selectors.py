@@ -22,7 +22,7 @@ from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visibility.visible_entries import readable_now, visible_in
 from apps.schedulers.models import AgentPass, Agreement, QueueListing, Scheduler
-from apps.schedulers.orders import orders_of, tag_of
+from apps.schedulers.orders import agent_orders_of
 from apps.schedulers.permissions import (
     READ,
     find_scheduler,
@@ -111,7 +111,7 @@ def get_orders(*, name: str, at: datetime, actor: Actor) -> tuple[dict[str, Any]
     scheduler = find_scheduler(name)
     require_agent(scheduler, actor, at)
     _refuse_archived(scheduler, actor)
-    return orders_of(scheduler), tag_of(scheduler)
+    return agent_orders_of(scheduler)
 
 
 def list_passes(

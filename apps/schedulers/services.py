@@ -34,7 +34,7 @@ def connect_scheduler(
         Conflict: there is one of this name (`scheduler_exists`), or too many.
     """
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
-    with _refusals("scheduler.connected", actor, at, policy_slug, name), transaction.atomic():
+    with refusals_of("scheduler.connected", actor, at, policy_slug, name), transaction.atomic():
         require_manage(policy, actor, at)
         policy = lock_policy(policy.pk)
         _refuse_name(name)
@@ -48,7 +48,7 @@ def connect_scheduler(
         scheduler = Scheduler(name=name, policy=policy, knob=first, kind=kind, created_at=at, changed_at=at)
         apply(scheduler, given)
         scheduler.save()
-        _log("scheduler.connected", scheduler, at, actor, settings=_settings_of(scheduler))
+        log("scheduler.connected", scheduler, at, actor, settings=_settings_of(scheduler))
     return scheduler
 
 
@@ -61,9 +61,9 @@ def change_scheduler(
         Stale: it changed since.
         Invalid: what is wrong, each at its field.
     """
-    found = _found(name, actor, at)
-    with _refusals("scheduler.changed", actor, at, found.policy.slug, name), transaction.atomic():
-        scheduler = _locked(found, actor, at)
+    found = find_to_change(name, actor, at)
+    with refusals_of("scheduler.changed", actor, at, found.policy.slug, name), transaction.atomic():
+        scheduler = lock_to_change(found, actor, at)
         if tag != tag_of(scheduler):
             raise Stale(_("Another person changed this scheduler: check it again."))
         before = _settings_of(scheduler)
@@ -99,23 +99,23 @@ def remove_scheduler(*, name: str, tag: str, reason: str, at: datetime, actor: A
     Raises:
         Stale: it changed since.
     """
-    found = _found(name, actor, at)
-    with _refusals("scheduler.removed", actor, at, found.policy.slug, name), transaction.atomic():
-        scheduler = _locked(found, actor, at)
+    found = find_to_change(name, actor, at)
+    with refusals_of("scheduler.removed", actor, at, found.policy.slug, name), transaction.atomic():
+        scheduler = lock_to_change(found, actor, at)
         if tag != tag_of(scheduler):
             raise Stale(_("Another person changed this scheduler: check it again."))
-        _log("scheduler.removed", scheduler, at, actor, reason=require_reason(reason))
+        log("scheduler.removed", scheduler, at, actor, reason=require_reason(reason))
         scheduler.delete()
 
 
-def _found(name: str, actor: Actor, at: datetime) -> Scheduler:
+def find_to_change(name: str, actor: Actor, at: datetime) -> Scheduler:
     scheduler = find_scheduler(name)
     require_read(scheduler, actor, at)
     get_policy(slug=scheduler.policy.slug, actor=actor, scope=WRITE)
     return scheduler
 
 
-def _locked(found: Scheduler, actor: Actor, at: datetime) -> Scheduler:
+def lock_to_change(found: Scheduler, actor: Actor, at: datetime) -> Scheduler:
     require_manage(found.policy, actor, at)
     scheduler = Scheduler.objects.select_for_update(of=["self"]).select_related("policy").filter(pk=found.pk).first()
     if scheduler is None:
@@ -124,9 +124,9 @@ def _locked(found: Scheduler, actor: Actor, at: datetime) -> Scheduler:
 
 
 def _switch(name: str, verb: str, columns: Mapping[str, bool], at: datetime, actor: Actor) -> Scheduler:
-    found = _found(name, actor, at)
-    with _refusals(verb, actor, at, found.policy.slug, name), transaction.atomic():
-        scheduler = _locked(found, actor, at)
+    found = find_to_change(name, actor, at)
+    with refusals_of(verb, actor, at, found.policy.slug, name), transaction.atomic():
+        scheduler = lock_to_change(found, actor, at)
         before = _settings_of(scheduler)
         for column, value in columns.items():
             setattr(scheduler, column, value)
@@ -144,7 +144,7 @@ def _keep(scheduler: Scheduler, verb: str, before: Mapping[str, Any], at: dateti
     scheduler.changed_at = at
     scheduler.save()
     details = {"before": {key: before[key] for key in changed}, "after": {key: after[key] for key in changed}}
-    _log(verb, scheduler, at, actor, reason=reason, **details)
+    log(verb, scheduler, at, actor, reason=reason, **details)
 
 
 def _settings_of(scheduler: Scheduler) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def _refuse_name(name: str) -> None:
         raise Invalid(message, fields=[FieldProblem("name", message)])
 
 
-def _log(verb: str, scheduler: Scheduler, at: datetime, actor: Actor, reason: str = "", **details: Any) -> None:
+def log(verb: str, scheduler: Scheduler, at: datetime, actor: Actor, reason: str = "", **details: Any) -> None:
     audit.record(
         actor=actor,
         verb=verb,
@@ -170,5 +170,5 @@ def _log(verb: str, scheduler: Scheduler, at: datetime, actor: Actor, reason: st
     )
 
 
-def _refusals(verb: str, actor: Actor, at: datetime, policy_slug: str, name: str) -> Any:
+def refusals_of(verb: str, actor: Actor, at: datetime, policy_slug: str, name: str) -> Any:
     return refusals_on_record(verb, actor, at, policy_slug=policy_slug, subject=name[:64])

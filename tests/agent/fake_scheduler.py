@@ -59,6 +59,7 @@ def reply() -> int:
     if told is None:
         jobs = load("jobs.json", {})
         commands = {"squeue": squeue, "sprio": sprio, "scontrol": scontrol, "qstat": qstat, "qalter": qalter}
+        commands["sacctmgr"] = sacctmgr
         status = commands[NAME](jobs)
         save("jobs.json", jobs)
         return status
@@ -119,6 +120,26 @@ def scontrol(jobs: Jobs) -> int:
         else:
             jobs[number][{"sitefactor": "site", "nice": "nice", "priority": "fixed"}[key]] = int(value)
     return status
+
+
+def sacctmgr(jobs: Jobs) -> int:
+    """Associations are in shares.json by account/user/partition."""
+    shares = load("shares.json", {})
+    if sys.argv[1] == "-nP":
+        for key, value in shares.items():
+            account, user, partition = key.split("/")
+            print("|".join(["demo", account, user, partition, "" if user else "root", value]))
+        return 0
+    asked = dict(word.partition("=")[::2] for word in sys.argv[1:] if "=" in word)
+    is_user = sys.argv[3] == "user"
+    account, user = (asked["account"], asked["name"]) if is_user else (asked["name"], "")
+    chosen = [key for key in shares if key.split("/")[:2] == [account, user]]
+    if "partition" in asked:
+        chosen = [key for key in chosen if key.endswith("/")]
+    shares.update(dict.fromkeys(chosen, asked["fairshare"]))
+    save("shares.json", shares)
+    print(" Modified associations..." if chosen else " Nothing modified")
+    return 0 if chosen else 1
 
 
 # --- Grid Engine

@@ -56,6 +56,16 @@ class FakeScheduler:
     def jobs(self, jobs: dict[str, dict[str, Any]]) -> None:
         (self.folder / "jobs.json").write_text(json.dumps(jobs))
 
+    @property
+    def shares(self) -> dict[str, str]:
+        """By account/user/partition."""
+        found: dict[str, str] = json.loads((self.folder / "shares.json").read_text())
+        return found
+
+    @shares.setter
+    def shares(self, shares: dict[str, str]) -> None:
+        (self.folder / "shares.json").write_text(json.dumps(shares))
+
     def values(self, key: str = "site") -> dict[str, int | None]:
         return {number: job.get(key) for number, job in self.jobs.items()}
 
@@ -91,6 +101,7 @@ class FakeSite:
         self.reports: list[dict[str, Any]] = []
         self.requests: list[tuple[str, str, dict[str, str]]] = []
         self.statuses: list[int] = []  # of the next requests, in place of an answer
+        self.refuses_reports = False
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
@@ -147,6 +158,8 @@ class FakeSite:
                 etag = f'"{site.orders["revision"]}"'
                 if headers.get("authorization") != f"Bearer {TOKEN}":
                     status, found = 401, {"detail": "No such token."}
+                elif site.refuses_reports and self.path.endswith("/passes"):
+                    status, found = 422, {"detail": "as the test wants"}
                 elif site.statuses:
                     status, found = site.statuses.pop(0), {"detail": "as the test wants"}
                 elif headers.get("if-none-match") == etag:

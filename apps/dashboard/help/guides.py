@@ -174,6 +174,18 @@ GUIDES = (
         ("GET schedulers",),
     ),
     Guide(
+        "Shares of a scheduler",
+        "scheduler-shares",
+        (("shares instead of priorities", "schedulers.md#shares-instead-of-priorities"),),
+        ("GET schedulers/{scheduler}/shares",),
+    ),
+    Guide(
+        "SAM queue",
+        "sam",
+        (("SAM queue", "schedulers.md#sam-queue"),),
+        ("GET policies/{policy}/sam",),
+    ),
+    Guide(
         "Waiting jobs, *Why does my job wait?*",
         "job-why job-why-of",
         (("why a job waits", "schedulers.md#why-does-a-job-wait"),),

@@ -73,6 +73,7 @@ def url_of(line: NoticeLine) -> str:
         "algorithm": {"policy": policy},
         "operators": {"policy": policy},
         "scheduler": {"name": facts.get("scheduler")},
+        "scheduler-shares": {"name": facts.get("scheduler")},
         "webhook": {"webhook": facts.get("webhook")},
         "federation-mount": {"mount": facts.get("mount")},
         "federation-subscription": {"subscription_id": facts.get("subscription")},

@@ -24,6 +24,7 @@ _HELP = {
     "subtree": _("Jobs of other entries are left alone."),
     "weight": _("What a factor of 1 becomes."),
     "step": _("Smaller changes are not sent."),
+    "carries": _("Shares: for a scheduler that keeps its own fair share."),
     "mode": _("Shadow reads and compares. Canary sends to one partition."),
     "snapshot_age_s": _("Older priorities freeze the agent."),
     "unmapped_percent": _("More unmapped jobs freeze it."),
@@ -44,7 +45,7 @@ _LABELS = {
     "calls_per_s": _("Commands per second at most"),
 }
 ABOUT = ("name", "policy", "kind", "reach", "namespace")
-SENT = ("mode", "canary_partition", "knob", "weight", "step", "subtree", "partitions", "every_s")
+SENT = ("carries", "mode", "canary_partition", "knob", "weight", "step", "subtree", "partitions", "every_s")
 BOUNDS = tuple(LIMITS)
 
 
@@ -79,6 +80,8 @@ class SchedulerForm(forms.Form):
         self.fields["kind"] = _choice(_("Scheduler"), Scheduler.Kind.choices)
         self.fields["reach"] = _choice(_("Reached by"), Scheduler.Reach.choices)
         self.fields["namespace"] = _text("namespace")
+        self.fields["carries"] = _choice(_("Carries"), Scheduler.Carries.choices, _HELP["carries"])
+        self.fields["carries"].required = False
         self.fields["mode"] = _choice(_("Mode"), Scheduler.Mode.choices, _HELP["mode"])
         self.fields["canary_partition"] = _text("canary_partition")
         self.fields["knob"] = _choice(_("Value that is set"), KNOBS)
@@ -94,6 +97,7 @@ class SchedulerForm(forms.Form):
         typed = dict(self.cleaned_data)
         typed.pop("name", None)
         typed.pop("policy", None)
+        typed["carries"] = typed["carries"] or Scheduler.Carries.PRIORITIES
         names = [one.strip() for one in typed["partitions"].split(",") if one.strip()]
         typed["partitions"] = names or None
         typed["limits"] = {name: typed.pop(name) for name in BOUNDS}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +10,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.dashboard.shell import presentation
-from apps.schedulers.models import AgentPass
+from apps.schedulers.models import AgentPass, Scheduler, ShareOrder
 from apps.schedulers.reasons import FROZEN
 from apps.schedulers.selectors import SchedulerView
+from apps.schedulers.shares.difference import ShareDifference
+from apps.schedulers.shares.reports import SET
 from apps.schedulers.waiting import Waiting
 
 STATES: dict[str, tuple[str, Any]] = {
@@ -118,6 +120,56 @@ def headline(lines: Sequence[SchedulerLine]) -> str:
         n = len(lines)
         return ngettext("%(n)s scheduler, no problems", "%(n)s schedulers, no problems", n) % {"n": n}
     return ngettext("%(n)s scheduler needs attention", "%(n)s schedulers need attention", len(bad)) % {"n": len(bad)}
+
+
+# --- Shares -----------------------------------------------------------------------------------------------------------
+OUTCOMES = {
+    "missing": gettext_lazy("not there"),
+    "changed_meanwhile": gettext_lazy("changed meanwhile"),
+    "denied": gettext_lazy("denied: the agent needs operator rights"),
+    "timeout": gettext_lazy("took too long"),
+    "refused": gettext_lazy("refused"),
+    "unreadable": gettext_lazy("can’t be read"),
+}
+ORDERS = {
+    "open": ("", gettext_lazy("waits for the agent")),
+    "done": ("ok", gettext_lazy("done")),
+    "failed": ("warn", gettext_lazy("in part")),
+    "cancelled": ("", gettext_lazy("cancelled")),
+}
+
+
+@dataclass(frozen=True)
+class ShareOrderLine:
+    """One order: how many of its lines the scheduler has, and what became of the others in words."""
+
+    one: ShareOrder
+    badge: str
+    state: str
+    n_set: int
+    problems: Sequence[str]
+
+
+def share_order_line(one: ShareOrder) -> ShareOrderLine:
+    badge, words = ORDERS[one.state]
+    problems = [_line_problem(line) for line in one.lines if line["outcome"] in OUTCOMES]
+    n_set = sum(line["outcome"] in SET for line in one.lines)
+    return ShareOrderLine(one, badge, str(words), n_set, problems[:20])
+
+
+def _line_problem(line: Mapping[str, str]) -> str:
+    who = f"{line['group']} {line['user']}".rstrip()
+    return f"{who}: {OUTCOMES[line['outcome']]}" + (f". {line['detail']}" if line["detail"] else "")
+
+
+def shares_headline(scheduler: Scheduler, found: ShareDifference | None) -> str:
+    if found is None:
+        return _("Shares of %(name)s") % {"name": scheduler.name}
+    if not found.changes:
+        return _("%(name)s has the policy’s shares") % {"name": scheduler.name}
+    n = len(found.changes)
+    text = ngettext("%(n)s share of %(name)s differs", "%(n)s shares of %(name)s differ", n)
+    return text % {"n": presentation.count(n), "name": scheduler.name}
 
 
 def installing(site: str, name: str, policy: str) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.dashboard.schedulers import shadow_views, views, waiting_views
+from apps.dashboard.schedulers import sam_views, shadow_views, shares_views, views, waiting_views
 
 _ONE = "schedulers/<slug:name>/"
 
@@ -21,6 +21,8 @@ urlpatterns = [
     path(f"{_ONE}remove/", views.remove, name="scheduler-remove"),
     path("fairshare-agent.pyz", views.program, {"name": "fairshare-agent.pyz"}, name="agent"),
     path("fairshare-callout.py", views.program, {"name": "fairshare-callout.py"}, name="callout"),
+    path(f"{_ONE}shares/", shares_views.shares, name="scheduler-shares"),
+    path("policy/<slug:policy>/sam/", sam_views.ledger, name="sam"),
     path("policy/<slug:policy>/jobs/why/", waiting_views.ask, name="job-why"),
     path("policy/<slug:policy>/jobs/why/<str:job>/", waiting_views.why, name="job-why-of"),
 ]

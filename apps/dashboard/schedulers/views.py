@@ -24,6 +24,7 @@ from apps.dashboard.schedulers import forms, presenters
 from apps.dashboard.schedulers.forms import SchedulerForm
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.dashboard.terminal.views import program_answer
+from apps.gateway.selectors import has_ledger
 from apps.policies.models import Policy
 from apps.policies.selectors import list_policies
 from apps.schedulers import selectors, services
@@ -87,6 +88,7 @@ def scheduler(request: HttpRequest, name: str) -> HttpResponse:
         "checks": [{**check, "badge": presenters.BADGES[check["severity"]]} for check in found.checks or []],
         "installing": presenters.installing(site, found.name, found.policy.slug),
         "tag": tag_of(found),
+        "has_ledger": has_ledger(found.policy.slug),
         "now": clock.now(),
         "crumbs": _crumbs(found.name),
     }

@@ -278,7 +278,7 @@ class Shell:
                 return []
         except (DomainError, DatabaseError):
             return []
-        names = ("schedulers", "scheduler", "scheduler-new", "scheduler-settings", "scheduler-remove")
+        names = ("schedulers", "scheduler", *(f"scheduler-{each}" for each in ("new", "settings", "shares", "remove")))
         return [self._item(_("Schedulers"), "server-2", *names)]
 
     def _of_a_user(self) -> list[Item]:

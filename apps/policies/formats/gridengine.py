@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -152,13 +152,43 @@ def fit(tree: TreeColumns) -> TreeColumns:
     )
 
 
+def fit_to(tree: TreeColumns, now: Mapping[str, str]) -> TreeColumns:
+    """The fitted tree; groups with fractions keep the scale that their shares have in the scheduler, by path."""
+    fitted = fit(tree)
+    there = np.full(len(tree), np.nan)
+    for path, _shares, i in nodes_of(fitted):
+        if path in now:
+            there[i] = float(now[path])
+    counted = replace(tree, shares=np.where(tree.inherit, 1.0, tree.shares), inherit=np.zeros(len(tree), np.bool_))
+    return replace(fitted, shares=whole_shares(counted, MOST_SHARES, there))
+
+
+def nodes_of(fitted: TreeColumns) -> Iterator[tuple[str, str, int]]:
+    """Path, shares and row of each node below the root; parents before their children."""
+    paths, shares = [""] * len(fitted), fitted.shares.tolist()
+    for parent in np.flatnonzero(fitted.n_children).tolist():
+        for i in fitted.listed_children(parent):
+            paths[i] = f"{paths[parent]}/{fitted.name[i]}"
+            yield paths[i], str(plain(shares[i])), i
+
+
 def write(tree: TreeColumns, settings: PolicySettings) -> Iterator[str]:
-    """The tree is a fitted one."""
-    shares = tree.shares.tolist()
-    for i, kind in enumerate(tree.kind):
-        below = ",".join(map(str, tree.listed_children(i))) or "NONE"
-        name = tree.name[i] if i else "Root"
-        yield f"id={i}\nname={name}\ntype={int(kind == PROJECT)}\nshares={plain(shares[i])}\nchildnodes={below}\n"
+    """The tree is a fitted one. Depth first, numbered in this order: Grid Engine 8.1.9 reads nodes in their order."""
+    shares, kinds = tree.shares.tolist(), tree.kind
+    order = list(_depth_first(tree))
+    number = {i: n for n, i in enumerate(order)}
+    for n, i in enumerate(order):
+        below = ",".join(str(number[child]) for child in tree.listed_children(i)) or "NONE"
+        name, kind = tree.name[i] if i else "Root", int(kinds[i] == PROJECT)
+        yield f"id={n}\nname={name}\ntype={kind}\nshares={plain(shares[i])}\nchildnodes={below}\n"
+
+
+def _depth_first(tree: TreeColumns) -> Iterator[int]:
+    waiting = [0]
+    while waiting:
+        i = waiting.pop()
+        yield i
+        waiting += reversed(tree.listed_children(i))
 
 
 def _looks_like(text: str) -> bool:

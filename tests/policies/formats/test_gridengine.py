@@ -96,3 +96,9 @@ def test_only_what_was_edited_in_an_export_is_asked_for(tree: TreeColumns) -> No
     turned = text.replace("name=a_b\ntype=0\nshares=1", "name=a_b\ntype=0\nshares=8")
     assert said(asked("ge", turned, tree), tree) == [("set_shares", "/p/a b", 8.0)]
     assert said(asked("ge", text.replace("type=1", "type=0"), tree), tree) == [("set_kind", "/p", "group")]
+
+
+def test_nodes_are_written_depth_first_for_grid_engine_reads_them_in_their_order(tree: TreeColumns) -> None:
+    lines = [line.partition("=") for line in text_of_tree("ge", tree).splitlines()]
+    assert [value for name, _, value in lines if name == "name"] == ["Root", "p", "a_b", "q"]
+    assert [value for name, _, value in lines if name == "childnodes"] == ["1,3", "2", "NONE", "NONE"]

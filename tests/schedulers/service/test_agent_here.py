@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 
+from agent.commands import Commands
+from agent.loop import Agent
+from agent.state import open_table
+from apps.cli.management.commands.agent import Services
 from apps.schedulers.models import AgentPass, Scheduler
 from apps.schedulers.queue_table import load_queue
 from tests.agent.fakes import FakeScheduler
@@ -46,3 +53,26 @@ def test_a_pass_sets_values_and_is_stored_with_its_queue(
 def test_an_unknown_scheduler_is_named(site: Site, tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="c1"):
         run(tmp_path)
+
+
+def test_a_stopped_postgresql_leaves_the_schedulers_last_values(
+    connected: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database's port is one where nothing listens."""
+    fake = FakeScheduler(tmp_path / "bin")
+    monkeypatch.setenv("PATH", str(fake.folder))
+    fake.jobs = {"11": {"user": "alice", "group": "physics"}}
+    run(tmp_path / "state")
+    values = fake.values()
+    fake.forget_calls()
+
+    def run_without_database() -> dict[str, Any]:
+        connection.settings_dict = {**connection.settings_dict, "HOST": "127.0.0.1", "PORT": "1"}
+        table = open_table(str(tmp_path / "state"))
+        return Agent(Services("c1"), Commands(), table, "head1", print).run_pass()
+
+    with ThreadPoolExecutor(1) as thread:  # which has a connection of its own
+        report = thread.submit(run_without_database).result()
+    assert report["frozen"] == {"code": "server_unreachable", "detail": "The database doesn't answer."}
+    assert (fake.values(), fake.calls()) == (values, [])
+    assert run(tmp_path / "state")

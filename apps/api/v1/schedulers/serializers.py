@@ -42,12 +42,33 @@ class OrdersSerializer(serializers.Serializer[Any]):
     weight = serializers.IntegerField(help_text="What a factor of 1 becomes")
     step = serializers.IntegerField(help_text="The least change worth sending")
     mode = serializers.ChoiceField(Scheduler.Mode.choices)
+    carries = serializers.ChoiceField(
+        Scheduler.Carries.choices, help_text="Where Slurm keeps its own Fair Tree: shares"
+    )
     canary_partition = serializers.CharField(allow_null=True)
     every_s = serializers.IntegerField()
     limits = LimitsSerializer()
     paused = serializers.BooleanField()
     hand_back = serializers.BooleanField(help_text="Reset what the agent set, and send nothing")
     revision = serializers.IntegerField(help_text="Rises with each change")
+
+
+class ShareLineSerializer(serializers.Serializer[Any]):
+    line = serializers.IntegerField(help_text="Its number in the order")
+    group = serializers.CharField()
+    user = serializers.CharField()
+    before = serializers.CharField(help_text="Set only where the scheduler still has these shares")
+    after = serializers.CharField()
+
+
+class ShareOrderToSetSerializer(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    cluster = serializers.CharField()
+    lines = ShareLineSerializer(many=True)
+
+
+class AgentOrdersSerializer(OrdersSerializer):
+    share_order = ShareOrderToSetSerializer(allow_null=True, help_text="Lines that are left of the open order")
 
 
 class CheckSerializer(serializers.Serializer[Any]):
@@ -135,6 +156,7 @@ class ChangedSchedulerSerializer(serializers.Serializer[Any]):
     weight = serializers.IntegerField(required=False)
     step = serializers.IntegerField(required=False)
     mode = serializers.ChoiceField(Scheduler.Mode.choices, required=False)
+    carries = serializers.ChoiceField(Scheduler.Carries.choices, required=False)
     canary_partition = serializers.CharField(required=False, allow_null=True, allow_blank=True, max_length=64)
     every_s = serializers.IntegerField(required=False)
     limits = serializers.DictField(child=serializers.IntegerField(), required=False)
@@ -207,6 +229,32 @@ class OwnValuesField(_Unchecked):
     """The scheduler's own shares and usage."""
 
 
+class LineOutcomeSerializer(serializers.Serializer[Any]):
+    line = serializers.IntegerField(min_value=0, max_value=_MOST)
+    code = serializers.ChoiceField(("done", "already", "missing", "changed_meanwhile", *ERRORS))
+    detail = serializers.CharField(max_length=300, allow_blank=True)
+
+
+class OrderOutcomesSerializer(serializers.Serializer[Any]):
+    id = serializers.IntegerField(min_value=0, max_value=2**63 - 1)
+    outcomes = serializers.ListField(child=LineOutcomeSerializer(), max_length=5_000)
+
+
+_SHARE_FIELDS = {name: {"type": "string"} for name in ("group", "user", "partition", "parent", "shares")}
+_SHARE = {"type": "object", "additionalProperties": False, "required": [*_SHARE_FIELDS], "properties": _SHARE_FIELDS}
+
+
+@extend_schema_field(
+    {
+        "type": "object",
+        "properties": {"cluster": {"type": "string"}, "rows": {"type": "array", "items": _SHARE, "maxItems": 200_000}},
+        "nullable": True,
+    }
+)
+class SharesField(_Unchecked):
+    """Every association of the cluster, or every node of the share tree."""
+
+
 class ReportSerializer(serializers.Serializer[Any]):
     agent = serializers.CharField(max_length=64)
     host = serializers.CharField(max_length=255)
@@ -226,6 +274,8 @@ class ReportSerializer(serializers.Serializer[Any]):
     checks = serializers.ListField(child=CheckSerializer(), required=False, allow_null=True, max_length=200)
     queue = QueueField(required=False, allow_null=True)
     values = OwnValuesField(required=False, allow_null=True)
+    shares = SharesField(required=False, allow_null=True)
+    share_order = OrderOutcomesSerializer(required=False, allow_null=True)
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
         return {"pass": serializers.UUIDField(), **super().get_fields()}

@@ -27,9 +27,9 @@ from apps.api.parsing import BODY_BYTES, StrictJSONParser, read_bounded
 from apps.api.rendering import dumps
 from apps.api.v1.allocations.views import IF_MATCH, ReasonFilterSerializer, seen_tag
 from apps.api.v1.schedulers.serializers import (
+    AgentOrdersSerializer,
     ChangedSchedulerSerializer,
     NewSchedulerSerializer,
-    OrdersSerializer,
     PassFilterSerializer,
     PassSerializer,
     PolicyWhyFilterSerializer,
@@ -121,7 +121,7 @@ class OrdersView(APIView):
         parameters=[
             OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER, description="ETag of the last one")
         ],
-        responses={200: OrdersSerializer, 304: None},
+        responses={200: AgentOrdersSerializer, 304: None},
     )
     def get(self, request: Request, scheduler: str) -> Response:
         """What the agent has to do. The ETag changes with them."""

@@ -80,6 +80,8 @@ class Command(OperatorCommand):
         if document["frozen"] or document["jobs"]["failed"]:
             why = document["frozen"]["detail"] if document["frozen"] else "Some values were refused."
             raise CommandError(why, returncode=REFUSED)
+        if not agent.was_reported:
+            raise CommandError("The report of this pass was refused.", returncode=REFUSED)
 
 
 class Services(Source):

@@ -18,6 +18,8 @@ from apps.schedulers.orders import LIMITS, SETTINGS, orders_of, tag_of
 from apps.schedulers.selectors import SchedulerView, get_scheduler, list_schedulers
 from apps.schedulers.shadow.selectors import get_shadow
 from apps.schedulers.shadow.switching import switch_on
+from apps.schedulers.shares import services as share_services
+from apps.schedulers.shares.selectors import get_share_difference
 
 _SHOWN = 20
 _WHOLE = {"weight", "step", "every_s", *LIMITS}
@@ -65,6 +67,12 @@ class Command(OperatorCommand):
         on.add_argument("--subtree", default="", metavar="PATH")
         on.add_argument("--all", action="store_true", dest="everything")
         on.add_argument("--reason", default="")
+        shares = what.add_parser("shares", help="what differs from the policy's shares, as commands of the scheduler")
+        shares.add_argument("name")
+        chosen = shares.add_mutually_exclusive_group()
+        chosen.add_argument("--send", action="store_true", help="have the agent set what the policy changed")
+        chosen.add_argument("--put-back", action="store_true", help="set back what was changed in the scheduler")
+        chosen.add_argument("--take-over", action="store_true", help="write what was changed there into a draft")
         removed = what.add_parser("remove", help="disconnect one; hand back first")
         removed.add_argument("--reason", required=True)
         for each in (shown, removed):
@@ -142,6 +150,28 @@ class Command(OperatorCommand):
         made = switch_on(**given, tag=tag_of(_view(options).scheduler), at=now(), actor=COMMAND)
         where = ", ".join(made.partitions) if made.partitions else "all partitions"
         self.stdout.write(f"{made.name} is {made.mode}: {where}, {orders_of(made)['subtree']}")
+
+    def _shares(self, options: dict[str, Any]) -> None:
+        given: dict[str, Any] = {"name": options["name"], "at": now(), "actor": COMMAND}
+        found = get_share_difference(**given)
+        if found is None:
+            raise CommandError(f"The agent of {options['name']} has listed no shares yet.", returncode=REFUSED)
+        by_hand = [one.key for one in found.by_hand]
+        if options["take_over"]:
+            draft = share_services.take_over_shares(tag=found.tag, keys=by_hand, **given)
+            self.stdout.write(f"Change set {draft.pk} has {len(by_hand)} shares of {options['name']}.")
+        elif options["send"] or options["put_back"]:
+            put_back = by_hand if options["put_back"] else None
+            order = share_services.order_shares(tag=found.tag, put_back=put_back, **given)
+            self.stdout.write(f"Order {order.pk} has {len(order.lines)} lines: the agent sets them in its next pass.")
+        else:
+            for title, changes in (
+                ("changed in the policy", found.to_send),
+                ("changed in the scheduler", found.by_hand),
+            ):
+                for one in changes:
+                    self.stdout.write(f"# {title}, {one.before} there\n{one.command}")
+            self.stdout.write(f"# {len(found.only_here)} only in the policy, {len(found.only_there)} only there")
 
     def _remove(self, options: dict[str, Any]) -> None:
         tag = tag_of(_view(options).scheduler)

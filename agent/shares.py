@@ -1,0 +1,253 @@
+"""The scheduler's own shares: listed as they are, and set line by line as a reviewed order says.
+
+Every line names the shares that the order's author saw. A line is set only where they are still there, so that an
+order may be repeated after any interruption, and never overwrites what somebody changed meanwhile.
+"""
+
+import hashlib
+import json
+import re
+from abc import ABC, abstractmethod
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+from agent import names
+from agent.names import shown
+from agent.records import Problem, ServerFailure, Unreadable
+
+PARENT = "parent"
+MOST_LINES = 500  # a pass
+MOST_ROWS = 200_000
+_SHARES = re.compile(r"[0-9]{1,10}|" + PARENT, re.ASCII)
+Key = Tuple[str, str]  # group (Slurm: account; Grid Engine: path in the share tree) and user
+
+
+class Share(NamedTuple):
+    """One association, or one node of a share tree. user: "" of a group; partition: "" of all."""
+
+    group: str
+    user: str
+    partition: str
+    parent: str
+    shares: str  # a whole number, or "parent"
+
+
+class Shares(NamedTuple):
+    """Every association of one cluster."""
+
+    cluster: str
+    rows: List[Share]
+
+    def by_key(self) -> Dict[Key, str]:
+        return {(row.group, row.user): row.shares for row in self.rows if not row.partition}
+
+    def in_partitions(self) -> Set[Key]:
+        return {(row.group, row.user) for row in self.rows if row.partition}
+
+    def document(self) -> Dict[str, Any]:
+        return {"cluster": self.cluster, "rows": [dict(row._asdict()) for row in self.rows]}
+
+
+class ShareLine(NamedTuple):
+    number: int  # of the order
+    group: str
+    user: str
+    before: str
+    after: str
+
+    @property
+    def key(self) -> Key:
+        return (self.group, self.user)
+
+
+class ShareOrder(NamedTuple):
+    """What is left of an order."""
+
+    id: int
+    cluster: str
+    lines: Tuple[ShareLine, ...]
+
+
+class Outcome(NamedTuple):
+    """code: done, already, missing, changed_meanwhile, or that of a Problem."""
+
+    line: int
+    code: str
+    detail: str
+
+
+class SetsShares(ABC):
+    """What `apply_order` asks of an adapter."""
+
+    @abstractmethod
+    def read_shares(self) -> Optional[Shares]:
+        """The shares that the scheduler's own fair share goes by; None: it has none."""
+
+    @abstractmethod
+    def set_share(self, cluster: str, line: ShareLine, in_partitions: bool) -> Optional[Problem]:
+        """Of one association that is there. in_partitions: it has associations of single partitions beside it."""
+
+
+def digest_of(shares: Shares) -> str:
+    return hashlib.sha256(json.dumps(shares.document(), sort_keys=True).encode()).hexdigest()
+
+
+def read_order(found: Any) -> Optional[ShareOrder]:
+    """Raises: ServerFailure where it is no order."""
+    if found is None:
+        return None
+    try:
+        lines = tuple(
+            ShareLine(int(each["line"]), str(each["group"]), str(each["user"]), str(each["before"]), str(each["after"]))
+            for each in found["lines"]
+        )
+        return ShareOrder(int(found["id"]), str(found["cluster"]), lines)
+    except (KeyError, TypeError, ValueError):
+        raise ServerFailure("The orders can't be read: share_order is wrong. Are agent and server of one release?")
+
+
+def apply_order(adapter: SetsShares, order: ShareOrder, there: Shares) -> Tuple[List[Outcome], Shares]:
+    """The outcome of each line of this pass, verified by listing again; and that listing. there: as it was before.
+
+    Raises: Unreadable where the shares can't be listed again; the next pass finds what arrived.
+    """
+    found: Dict[int, Outcome] = {}
+    sent: List[Tuple[ShareLine, Optional[Problem]]] = []
+    now, in_partitions = there.by_key(), there.in_partitions()
+    stopped: Optional[Problem] = None
+    for line in order.lines[:MOST_LINES]:
+        outcome = _without_sending(order, line, there.cluster, now)
+        if outcome is None and stopped is not None:
+            outcome = Outcome(line.number, stopped.code, stopped.detail)
+        if outcome is not None:
+            found[line.number] = outcome
+            continue
+        problem = adapter.set_share(order.cluster, line, line.key in in_partitions)
+        sent.append((line, problem))
+        if problem is not None and problem.code in ("denied", "timeout"):
+            stopped = problem  # the next one would end alike
+    if sent:
+        there = _listed(adapter)
+        now = there.by_key()
+    for line, problem in sent:
+        found[line.number] = _verified(line, now.get(line.key), problem)
+    return [found[line.number] for line in order.lines if line.number in found], there
+
+
+def _without_sending(order: ShareOrder, line: ShareLine, cluster: str, now: Dict[Key, str]) -> Optional[Outcome]:
+    if order.cluster != cluster:
+        return Outcome(line.number, "refused", f"The order is for the cluster {shown(order.cluster)}.")
+    if not _SHARES.fullmatch(line.after):
+        return Outcome(line.number, "refused", f"{shown(line.after)} is no number of shares.")
+    current = now.get(line.key)
+    if current is None:
+        return Outcome(line.number, "missing", "")
+    if current == line.after:
+        return Outcome(line.number, "already", "")
+    if current != line.before:
+        return Outcome(line.number, "changed_meanwhile", f"It has {shown(current)}, and had {shown(line.before)}.")
+    return None
+
+
+def _verified(line: ShareLine, now: Optional[str], problem: Optional[Problem]) -> Outcome:
+    """By what the scheduler lists: commands of some schedulers succeed and change nothing."""
+    if now == line.after:
+        return Outcome(line.number, "done", "")
+    if problem is not None:
+        return Outcome(line.number, problem.code, problem.detail)
+    return Outcome(line.number, "refused", f"The scheduler still has {shown(now or 'nothing')}.")
+
+
+def _listed(adapter: SetsShares) -> Shares:
+    shares = adapter.read_shares()
+    if shares is None:
+        raise Unreadable("The scheduler lists no shares any more.")
+    return shares
+
+
+# --- Slurm ------------------------------------------------------------------------------------------------------------
+SLURM_COLUMNS = "Cluster,Account,User,Partition,ParentName,Share"
+
+
+def slurm_argv(cluster: str, line: ShareLine, in_partitions: bool) -> List[str]:
+    """The command that changes one association's shares and nothing else. Raises: ValueError for an odd name.
+
+    Without a partition in it, the command changes the user's associations of single partitions, too (22.05.8).
+    """
+    _check(names.GROUP, line.group)
+    _check(names.GROUP, cluster)
+    who = ["account", "where", f"name={line.group}"]
+    if line.user:
+        _check(names.USER, line.user)
+        who = ["user", "where", f"name={line.user}", f"account={line.group}"]
+    of_none = ["partition=''"] if in_partitions else []
+    _check(_SHARES, line.after)
+    return ["sacctmgr", "--immediate", "modify", *who, f"cluster={cluster}", *of_none, "set", f"fairshare={line.after}"]
+
+
+def parse_associations(text: str, cluster: str) -> Shares:
+    """Rows of `sacctmgr -nP show assoc` with SLURM_COLUMNS; Slurm's own root is none of a policy's."""
+    rows: List[Share] = []
+    for line in text.splitlines():
+        cells = line.split("|")
+        if len(cells) != 6:
+            raise Unreadable(f"A row of sacctmgr has {len(cells)} columns: {shown(line)}")
+        where, group, user, partition, parent, shares = cells
+        if where != cluster or (group == "root" and user in ("", "root")):
+            continue
+        if not _SHARES.fullmatch(shares):
+            raise Unreadable(f"sacctmgr lists the shares {shown(shares)} of {shown(group)}.")
+        rows.append(Share(group, user, partition, parent, shares))
+    return _bounded(cluster, rows)
+
+
+# --- Grid Engine ------------------------------------------------------------------------------------------------------
+NO_TREE = "no sharetree element"
+_NODE = re.compile(r"(/[A-Za-z0-9_.@+-]+)+", re.ASCII)
+_FIELD = re.compile(r"(id|name|type|shares|childnodes|version)=(.*)", re.ASCII)
+
+
+def gridengine_argv(line: ShareLine) -> List[str]:
+    """The command that changes one node; the usage of users and projects stays. Raises: ValueError for an odd name."""
+    _check(_NODE, line.group)
+    _check(_SHARES, line.after)
+    return ["qconf", "-mstnode", f"{line.group}={line.after}"]
+
+
+def parse_share_tree(text: str) -> Shares:
+    """Nodes of `qconf -sstree` by their paths. Raises: Unreadable unless it is one whole tree."""
+    nodes: Dict[str, Dict[str, str]] = {}
+    node: Dict[str, str] = {}
+    for line in text.splitlines():
+        match = _FIELD.fullmatch(line.strip())
+        if match is None or (match.group(1) != "id" and not node):
+            raise Unreadable(f"A line of the share tree can't be read: {shown(line)}")
+        if match.group(1) == "id":
+            node = nodes[match.group(2)] = {"id": match.group(2)}
+        node[match.group(1)] = match.group(2)
+    rows: List[Share] = []
+    level = [("0", "")]
+    while level:
+        id, path = level.pop()
+        try:
+            node = nodes.pop(id)
+            below = [] if node["childnodes"] == "NONE" else node["childnodes"].split(",")
+            here = f"{path}/{node['name']}" if id != "0" else ""
+            if id != "0":
+                rows.append(Share(here, "", "", path or "/", node["shares"]))
+        except KeyError:
+            raise Unreadable(f"The share tree has no whole node {shown(id)}.")
+        level += [(child, here) for child in below]
+    if nodes or not all(_SHARES.fullmatch(row.shares) for row in rows):
+        raise Unreadable("The share tree is no tree, or its shares are no numbers.")
+    return _bounded("", sorted(rows))
+
+
+def _bounded(cluster: str, rows: Sequence[Share]) -> Shares:
+    if len(rows) > MOST_ROWS:
+        raise Unreadable(f"There are {len(rows)} associations, and the agent lists {MOST_ROWS} at most.")
+    return Shares(cluster, list(rows))
+
+
+def _check(pattern: "re.Pattern[str]", text: str) -> None:
+    if not pattern.fullmatch(text):
+        raise ValueError(f"{shown(text)!r} can't go into a command")

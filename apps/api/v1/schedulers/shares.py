@@ -1,0 +1,166 @@
+"""Shares of a scheduler's own fair share: what differs from the policy, orders to set them, shares taken over."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
+from apps.api.instants import UtcTimeField
+from apps.api.v1.shapes import list_of, listed, sent
+from apps.api.views import APIView
+from apps.core import clock
+from apps.schedulers.models import ShareOrder
+from apps.schedulers.shares import selectors, services
+from apps.schedulers.shares.difference import ShareChange, ShareDifference
+from apps.schedulers.shares.listing import Key
+
+READ = frozenset({POLICIES_READ, POLICIES_WRITE})
+WRITE = frozenset({POLICIES_WRITE})
+MOST_SHOWN = 5_000
+
+
+class KeySerializer(serializers.Serializer[Any]):
+    group = serializers.CharField(max_length=8_400, help_text="An account, or the path of a share tree's node")
+    user = serializers.CharField(
+        max_length=256, allow_blank=True, required=False, default="", help_text="Empty: its own"
+    )
+
+
+class ShareChangeSerializer(serializers.Serializer[Any]):
+    group = serializers.CharField(source="key.group")
+    user = serializers.CharField(source="key.user")
+    scheduler = serializers.CharField(source="before", help_text='Its shares there: a whole number, or "parent"')
+    policy = serializers.CharField(source="after", help_text="As the policy has them")
+    agreed = serializers.CharField(help_text="What both last had")
+    command = serializers.CharField(help_text="What the agent runs to set the policy's; empty: the name is refused")
+
+
+class SharesSerializer(serializers.Serializer[Any]):
+    tag = serializers.CharField(allow_null=True, help_text="Names this difference in an order")
+    cluster = serializers.CharField()
+    taken_at = UtcTimeField(allow_null=True, help_text="null: the agent has listed no shares yet")
+    to_send = ShareChangeSerializer(many=True, help_text="What the policy changed")
+    by_hand = ShareChangeSerializer(many=True, help_text="What somebody changed in the scheduler")
+    only_in_policy = KeySerializer(many=True)
+    only_in_scheduler = KeySerializer(many=True)
+    notes = serializers.ListField(child=serializers.CharField())
+
+
+class NewOrderSerializer(serializers.Serializer[Any]):
+    tag = serializers.CharField(max_length=64)
+    put_back = serializers.ListField(
+        child=KeySerializer(),
+        required=False,
+        allow_null=True,
+        default=None,
+        max_length=5_000,
+        help_text="Changed in the scheduler, to be set back; null: what the policy changed",
+    )
+
+
+class TakeOverSerializer(serializers.Serializer[Any]):
+    tag = serializers.CharField(max_length=64)
+    lines = serializers.ListField(child=KeySerializer(), max_length=5_000)
+
+
+class OrderLineSerializer(serializers.Serializer[Any]):
+    group = serializers.CharField()
+    user = serializers.CharField()
+    before = serializers.CharField()
+    after = serializers.CharField()
+    outcome = serializers.CharField(help_text="done, already, missing, changed_meanwhile, denied, …; empty: it is left")
+    detail = serializers.CharField()
+
+
+class ShareOrderSerializer(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    state = serializers.ChoiceField(ShareOrder.State.choices)
+    revision = serializers.IntegerField(source="revision_number", help_text="Of the policy")
+    created_at = UtcTimeField()
+    created_by = serializers.CharField()
+    ended_at = UtcTimeField(allow_null=True)
+    lines = OrderLineSerializer(many=True)
+
+
+class DraftedSerializer(serializers.Serializer[Any]):
+    change_set = serializers.IntegerField()
+
+
+class SharesView(APIView):
+    scopes: ClassVar[Scopes] = {"GET": READ}
+
+    @extend_schema(operation_id="get_scheduler_shares", responses=SharesSerializer)
+    def get(self, request: Request, scheduler: str) -> Response:
+        """What differs between the policy's shares and the scheduler's, as its agent last listed them."""
+        found = selectors.get_share_difference(name=scheduler, at=clock.now(), actor=actor_of(request))
+        return Response(shares_json(found))
+
+
+class ShareOrderListView(APIView):
+    scopes: ClassVar[Scopes] = {"GET": READ, "POST": WRITE}
+
+    @extend_schema(operation_id="list_scheduler_share_orders", responses=list_of(ShareOrderSerializer))
+    def get(self, request: Request, scheduler: str) -> Response:
+        """Newest first, with the outcome of each line."""
+        found = selectors.list_share_orders(name=scheduler, at=clock.now(), actor=actor_of(request))
+        return listed(ShareOrderSerializer(found, many=True).data)
+
+    @extend_schema(
+        operation_id="order_scheduler_shares", request=NewOrderSerializer, responses={201: ShareOrderSerializer}
+    )
+    def post(self, request: Request, scheduler: str) -> Response:
+        """Have the agent set shares: those that the policy changed, or of `put_back`. At most 5,000 at once."""
+        given = sent(NewOrderSerializer, request)
+        put_back = None if given["put_back"] is None else _keys(given["put_back"])
+        order = services.order_shares(
+            name=scheduler, tag=given["tag"], put_back=put_back, at=clock.now(), actor=actor_of(request)
+        )
+        return Response(ShareOrderSerializer(order).data, status=201)
+
+
+class ShareOrderView(APIView):
+    scopes: ClassVar[Scopes] = {"DELETE": WRITE}
+
+    @extend_schema(operation_id="cancel_scheduler_share_order", responses=ShareOrderSerializer)
+    def delete(self, request: Request, scheduler: str, order: int) -> Response:
+        """Cancel what is left of it; what was set stays."""
+        found = services.cancel_share_order(name=scheduler, order_id=order, at=clock.now(), actor=actor_of(request))
+        return Response(ShareOrderSerializer(found).data)
+
+
+class TakeOverView(APIView):
+    scopes: ClassVar[Scopes] = {"POST": WRITE}
+
+    @extend_schema(
+        operation_id="take_over_scheduler_shares", request=TakeOverSerializer, responses={201: DraftedSerializer}
+    )
+    def post(self, request: Request, scheduler: str) -> Response:
+        """Write the scheduler's shares into the caller's draft."""
+        given = sent(TakeOverSerializer, request)
+        draft = services.take_over_shares(
+            name=scheduler, tag=given["tag"], keys=_keys(given["lines"]), at=clock.now(), actor=actor_of(request)
+        )
+        return Response({"change_set": draft.pk}, status=201)
+
+
+def shares_json(found: ShareDifference | None) -> dict[str, Any]:
+    none: list[ShareChange] = []
+    return {
+        "tag": found and found.tag,
+        "cluster": found.cluster if found else "",
+        "taken_at": UtcTimeField().to_representation(found.listing.taken_at) if found else None,
+        "to_send": ShareChangeSerializer((found.to_send if found else none)[:MOST_SHOWN], many=True).data,
+        "by_hand": ShareChangeSerializer((found.by_hand if found else none)[:MOST_SHOWN], many=True).data,
+        "only_in_policy": [key._asdict() for key in (found.only_here if found else ())[:MOST_SHOWN]],
+        "only_in_scheduler": [key._asdict() for key in (found.only_there if found else ())[:MOST_SHOWN]],
+        "notes": list(found.notes) if found else [],
+    }
+
+
+def _keys(given: list[dict[str, str]]) -> list[Key]:
+    return [Key(each["group"], each["user"]) for each in given]

@@ -1,0 +1,241 @@
+"""Shares that the agent lists and sets: only what an order names, only where it is still what its author saw."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent.records import Problem, ServerFailure, Unreadable
+from agent.shares import (
+    Outcome,
+    SetsShares,
+    Share,
+    ShareLine,
+    ShareOrder,
+    Shares,
+    apply_order,
+    gridengine_argv,
+    parse_associations,
+    parse_share_tree,
+    read_order,
+    slurm_argv,
+)
+from tests.agent.fakes import Place
+
+LISTING = """\
+demo|root||||1
+demo|root|root|||1
+demo|physics|||root|60
+demo|physics|ann|gpu||9
+demo|physics|ann|||5
+demo|lab|bob|||parent
+other|physics|||root|3
+"""
+
+
+class Scheduler(SetsShares):
+    """Answers by (group, user): a Problem, or "silent" for a command that succeeds and changes nothing."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.shares = {("physics", ""): "60", ("physics", "ann"): "5", ("physics", "bob"): "7"}
+        self.answers = answers
+        self.asked: list[str] = []
+
+    def read_shares(self) -> Shares | None:
+        rows = [Share(group, user, "", "root", shares) for (group, user), shares in self.shares.items()]
+        return Shares("demo", rows)
+
+    def set_share(self, cluster: str, line: ShareLine, in_partitions: bool) -> Problem | None:
+        self.asked.append(line.user or line.group)
+        answer = self.answers.get(line.user or line.group)
+        if answer is None:
+            self.shares[line.key] = line.after
+        return answer if isinstance(answer, Problem) else None
+
+
+def order(*lines: tuple[str, str, str, str]) -> ShareOrder:
+    return ShareOrder(5, "demo", tuple(ShareLine(i, *line) for i, line in enumerate(lines)))
+
+
+def applied(scheduler: Scheduler, wanted: ShareOrder) -> list[Outcome]:
+    there = scheduler.read_shares()
+    assert there is not None
+    return apply_order(scheduler, wanted, there)[0]
+
+
+def test_a_line_is_set_where_its_shares_are_still_there() -> None:
+    scheduler = Scheduler()
+    lines = [
+        ("physics", "", "60", "61"),
+        ("physics", "ann", "4", "6"),
+        ("physics", "bob", "1", "7"),
+        ("physics", "cat", "1", "2"),
+        ("physics", "ann", "5", "1;rm -rf"),
+    ]
+    codes = [each.code for each in applied(scheduler, order(*lines))]
+    assert codes == ["done", "changed_meanwhile", "already", "missing", "refused"]
+    assert scheduler.asked == ["physics"]
+    codes = [each.code for each in applied(scheduler, order(*lines))]
+    assert codes == ["already", "changed_meanwhile", "already", "missing", "refused"]
+    assert scheduler.asked == ["physics"]
+
+
+def test_what_the_scheduler_lists_afterwards_is_what_counts() -> None:
+    late = Problem("timeout", "sacctmgr did not answer")
+    scheduler = Scheduler(ann="silent")
+    scheduler.answers["bob"] = late
+    lines = [("physics", "ann", "5", "6"), ("physics", "bob", "7", "8"), ("physics", "", "60", "61")]
+    found = applied(scheduler, order(*lines))
+    assert [each.code for each in found] == ["refused", "timeout", "timeout"]
+    assert found[0].detail == "The scheduler still has 5."
+    assert scheduler.asked == ["ann", "bob"], "after a timeout nothing more is sent"
+
+
+def test_an_order_for_another_cluster_sets_nothing() -> None:
+    scheduler = Scheduler()
+    other = order(("physics", "", "60", "61"))._replace(cluster="east")
+    assert [each.code for each in applied(scheduler, other)] == ["refused"]
+    assert scheduler.asked == []
+
+
+def test_associations_of_the_cluster_are_listed_without_slurms_own() -> None:
+    found = parse_associations(LISTING, "demo")
+    assert found.by_key() == {("physics", ""): "60", ("physics", "ann"): "5", ("lab", "bob"): "parent"}
+    assert found.in_partitions() == {("physics", "ann")}
+
+
+@pytest.mark.parametrize("text", ["demo|physics|||root\n", "demo|physics|||root|-1\n", "demo|physics|||root|many\n"])
+def test_a_listing_that_is_none_is_unreadable(text: str) -> None:
+    with pytest.raises(Unreadable):
+        parse_associations(text, "demo")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ShareLine(0, "physics", "root;rm -rf", "1", "2"),
+        ShareLine(0, "a,b", "", "1", "2"),
+        ShareLine(0, "physics set adminlevel=Administrator", "", "1", "2"),
+        ShareLine(0, "physics", "ann", "1", "2 adminlevel=Administrator"),
+        ShareLine(0, "-x", "", "1", "2"),
+    ],
+)
+def test_no_command_is_made_of_odd_names(line: ShareLine) -> None:
+    with pytest.raises(ValueError, match=r"can.t go into a command"):
+        slurm_argv("demo", line, False)
+    with pytest.raises(ValueError, match=r"can.t go into a command"):
+        gridengine_argv(line)
+
+
+def test_a_users_associations_of_partitions_are_left_alone() -> None:
+    line = ShareLine(0, "physics", "ann", "1", "2")
+    assert "partition=''" in slurm_argv("demo", line, True)
+    assert slurm_argv("demo", line, False)[-2:] == ["set", "fairshare=2"]
+
+
+TREE = """\
+id=0
+name=Root
+type=0
+shares=1
+childnodes=1,4
+id=1
+name=px
+type=1
+shares=300
+childnodes=2,3
+id=2
+name=gea
+type=0
+shares=10
+childnodes=NONE
+id=3
+name=geb
+type=0
+shares=20
+childnodes=NONE
+id=4
+name=default
+type=0
+shares=100
+childnodes=NONE
+"""
+
+
+def test_nodes_of_a_share_tree_are_known_by_their_paths() -> None:
+    found = parse_share_tree(TREE).by_key()
+    assert found == {("/px", ""): "300", ("/px/gea", ""): "10", ("/px/geb", ""): "20", ("/default", ""): "100"}
+
+
+@pytest.mark.parametrize(
+    "text", [TREE.replace("childnodes=2,3", "childnodes=2"), TREE.replace("=2,3", "=2,9"), TREE[:40], "x\n", ""]
+)
+def test_a_tree_that_is_not_whole_is_unreadable(text: str) -> None:
+    with pytest.raises(Unreadable):
+        parse_share_tree(text)
+
+
+@pytest.mark.parametrize("found", [[], {"id": 1}, {"id": "x", "cluster": "c", "lines": []}, {"id": 1, "lines": [1]}])
+def test_an_order_that_is_none_is_refused(found: Any) -> None:
+    with pytest.raises(ServerFailure):
+        read_order(found)
+
+
+# --- In a pass --------------------------------------------------------------------------------------------------------
+ORDER = {
+    "id": 5,
+    "cluster": "demo",
+    "lines": [
+        {"line": 0, "group": "physics", "user": "", "before": "60", "after": "61"},
+        {"line": 1, "group": "physics", "user": "ann", "before": "5", "after": "6"},
+    ],
+}
+
+
+@pytest.fixture
+def carrying(place: Place) -> Place:
+    place.site.order(carries="shares", share_order=ORDER)
+    place.scheduler.shares = {"physics//": "60", "physics/ann/": "5", "physics/ann/gpu": "9"}
+    return place
+
+
+def test_a_pass_sets_what_is_ordered_reports_it_and_touches_no_job(carrying: Place) -> None:
+    assert carrying.run().returncode == 0
+    assert carrying.scheduler.shares == {"physics//": "61", "physics/ann/": "6", "physics/ann/gpu": "9"}
+    (report,) = carrying.site.reports
+    assert [each["code"] for each in report["share_order"]["outcomes"]] == ["done", "done"]
+    assert {row["shares"] for row in report["shares"]["rows"]} == {"61", "6", "9"}
+    assert carrying.scheduler.calls("scontrol", "update") == []
+    carrying.run()
+    again = carrying.site.reports[-1]["share_order"]["outcomes"]
+    assert [each["code"] for each in again] == ["already", "already"]
+
+
+@pytest.mark.parametrize(
+    "orders", [{"mode": "shadow"}, {"paused": True}, {"hand_back": True}, {"carries": "priorities"}]
+)
+def test_nothing_is_set_unless_the_mode_is_on(carrying: Place, orders: dict[str, Any]) -> None:
+    carrying.site.order(**orders)
+    carrying.run()
+    assert carrying.scheduler.calls("sacctmgr", "--immediate") == []
+
+
+# show config, show assoc, two changes, show assoc, squeue, sprio, sshare
+@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.deep), "after"])
+@pytest.mark.parametrize("at", range(2, 6))
+def test_an_order_goes_on_after_the_agent_was_killed(carrying: Place, at: int, when: str) -> None:
+    carrying.scheduler.kill_caller(at, when)
+    assert carrying.run().returncode == -9
+    assert carrying.run().returncode == 0
+    assert carrying.scheduler.shares == {"physics//": "61", "physics/ann/": "6", "physics/ann/gpu": "9"}
+    outcomes = carrying.site.reports[-1]["share_order"]["outcomes"]
+    assert {each["code"] for each in outcomes} <= {"done", "already"}
+
+
+def test_a_report_that_is_refused_fails_the_pass(place: Place) -> None:
+    place.site.refuses_reports = True
+    found = place.run()
+    assert (found.returncode, "The report of this pass is not sent" in found.stderr) == (1, True)
+    place.site.refuses_reports = False
+    assert place.run().returncode == 0

@@ -1,0 +1,32 @@
+"""The page of SAM's ledger: books, jobs by state, warnings; for those who read it by REST."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from tests.dashboard.page import read
+from tests.gateway.conftest import Gateway
+from tests.sign_in import sign_in
+
+pytestmark = pytest.mark.django_db
+
+
+def test_books_jobs_and_warnings_are_shown_to_who_may_read_them(gateway: Gateway, client: Client) -> None:
+    sign_in(client, gateway.site.admin)
+    assert client.get("/policy/grid/sam/").status_code == 404
+    gateway.set(entry="/", lost_after_h=48, priority_groups={"daq": 7})
+    for job in ("a", "b"):
+        gateway.step("decide", job, group="physics", benefit=30)
+    gateway.step("started", "a")
+    page = read(client.get("/policy/grid/sam/"))
+    states = dict(zip(page.each("[data-testid=state]", "data-key"), page.texts("[data-testid=state]"), strict=True))
+    assert states == {"decided": "1", "started": "1", "finished": "0", "cancelled": "0", "lost": "0"}
+    assert page.texts("[data-testid=open-job] th") == ["a", "b"]
+    assert len(page.all("[data-testid=warning]")) == 2
+    groups = [" ".join(text.split()) for text in page.texts("[data-testid=group]")]
+    assert [text.split()[0] for text in groups] == ["biology", "physics"]
+    assert "30" in groups[1]
+    assert "-12" in groups[1].replace("\u2212", "-"), "60 % of 30 is 18, so it has 12 too many"
+    sign_in(client, gateway.site.pia)
+    assert client.get("/policy/grid/sam/").status_code == 404, "she doesn't see biology"
