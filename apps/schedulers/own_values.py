@@ -59,8 +59,8 @@ def _read(row: Any, where: str) -> OwnValue:
             raise _wrong(f"{where}.{name}", "must be text of at most 256 characters")
     shares = row.get("raw_shares")
     raw_shares = PARENT if shares == "parent" else _number(shares, f"{where}.raw_shares")
-    numbers = [_number(row.get(name), f"{where}.{name}") for name in _NUMBERS]
-    return OwnValue(*(texts[name] for name in _TEXTS), raw_shares, *numbers)
+    numbers: dict[str, Any] = {name: _number(row.get(name), f"{where}.{name}") for name in _NUMBERS}
+    return OwnValue(**texts, raw_shares=raw_shares, **numbers)
 
 
 def _number(value: Any, where: str) -> float:

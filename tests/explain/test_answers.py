@@ -208,14 +208,14 @@ def test_unmapped_and_uncomputed_and_unranked_have_answers_of_their_own() -> Non
 
 
 def test_the_past_has_neither_but_a_later_time_where_nothing_is_kept() -> None:
-    moment = Moment(AT, 2, "", "", AT, None, 2, None, None, False, ())
+    moment = Moment(AT, 2, "", "", AT, None, 2, None, None, False)
     assert (when(mine(moment=moment)), changes(mine(moment=moment))) == ([], [])
     assert changes(mine(moment=moment, error="no_snapshot")) == ["change.nothing_kept"]
 
 
 def test_an_instant_without_kept_numbers_is_not_called_one_before_the_first() -> None:
     """A later computation exists, so "nothing has been computed yet" would be false."""
-    moment = Moment(AT, 2, "", "", AT, None, 2, None, None, False, ())
+    moment = Moment(AT, 2, "", "", AT, None, 2, None, None, False)
     then = messages_of(mine(moment=moment, error="no_snapshot"))
     assert (then.verdict.key, [one.key for one in then.reason]) == ("verdict.nothing_kept", [])
     now = messages_of(mine(error="no_snapshot"))

@@ -240,7 +240,8 @@ def test_a_look_at_what_lies_in_the_database_goes_nowhere_and_the_last_good_one_
     """tests/test_outbound.py has all addresses; here two who ask take turns where time is short."""
     step = 1 if pytestconfig.getoption("deep") else 4
     before, usage = load_tree(Policy.objects.get(slug="grid")), everything(subscription)
-    for first, remote in enumerate((mounted, subscription)):
+    remotes: tuple[Mount | Subscription, ...] = (mounted, subscription)
+    for first, remote in enumerate(remotes):
         for url in CHOSEN[first % step :: step]:
             if len(url) > 2048:
                 continue  # the database itself accepts none so long

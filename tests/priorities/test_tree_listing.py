@@ -138,7 +138,8 @@ def test_a_fresh_page_is_as_deep_as_there_is_room() -> None:
 
 def test_windows_follow_each_other_without_a_gap(make_site: Callable[..., Site], as_eva: Actor) -> None:
     made = make_site()
-    made.publish(children(**{f"g{n}": {"": n + 1, **{f"u{n}x{k}": 1 for k in range(30)}} for n in range(3)}))
+    groups = {f"g{n}": {"": n + 1.0, **{f"u{n}x{k}": 1.0 for k in range(30)}} for n in range(3)}
+    made.publish(children(**groups))
     asked = Arrangement(level=2, sort="-target")
     whole = [row.path for row in iterate_rows(open_view(policy_slug="grid", actor=as_eva), asked)]
     assert len(whole) == 1 + 3 + 90

@@ -114,12 +114,12 @@ def contents() -> tuple[Contents, ...]:
 
 
 # --- What a page of this site needs beside the HTML of the text -------------------------------------------------------
-class _OfThisSite(Extension):
+class _OfThisSite(Extension):  # type: ignore[misc]  # the library has no types
     def extendMarkdown(self, md: Markdown) -> None:
         md.treeprocessors.register(_Places(md), "places", 5)
 
 
-class _Places(Treeprocessor):
+class _Places(Treeprocessor):  # type: ignore[misc]
     """Links lead to pages of this site; what is wide can be scrolled, also by keys."""
 
     def run(self, root: Element) -> None:

@@ -59,7 +59,7 @@ GUIDES = (
     ),
     Guide(
         "Policy tree, entry",
-        "policy icicle entry edit entry-find policy-remove",
+        "policy policy-selection icicle entry edit entry-find policy-remove",
         (("read the tree", "manager.md#read-the-tree"), ("change a share", "manager.md#change-a-share")),
         ("GET policies/{policy}/tree",),
     ),
@@ -172,6 +172,12 @@ GUIDES = (
         "schedulers scheduler scheduler-new scheduler-settings scheduler-remove",
         (("connect a scheduler", "schedulers.md#connect-a-scheduler"),),
         ("GET schedulers",),
+    ),
+    Guide(
+        "Compare with the scheduler",
+        "scheduler-shadow",
+        (("shadow mode", "schedulers.md#shadow-mode"),),
+        ("GET schedulers/{scheduler}/differences", "GET schedulers/{scheduler}/figures/agreement"),
     ),
     Guide(
         "Shares of a scheduler",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.conf import settings
 from django.contrib import messages
 from django.core.files.uploadhandler import TemporaryFileUploadHandler
@@ -87,7 +89,7 @@ def _tree(request: HttpRequest) -> HttpResponse:
 @require_POST
 def here(request: HttpRequest) -> HttpResponse:
     """Steps 1 and 2 by Slurm's commands on this host: `what` is tree or log."""
-    given = {"at": clock.now(), "actor": actor_of(request)}
+    given: dict[str, Any] = {"at": clock.now(), "actor": actor_of(request)}
     what = request.POST.get("what", "")
     try:
         if what == "log":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from django.http import QueryDict
 from django.utils.translation import gettext as _
@@ -10,7 +11,7 @@ from django.utils.translation import ngettext
 
 from apps.core.errors import FieldProblem, Invalid
 from apps.figures import axes, traces
-from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Table, changed
+from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Table, Trace, changed
 from apps.schedulers.shadow.records import AgreementDays, AgreementPoint
 
 DAYS = "agreement_days"  # a name in the query of the page
@@ -64,13 +65,13 @@ def _values(points: Sequence[AgreementPoint], measure: str) -> list[float | None
     return axes.rounded([getattr(one, measure) for one in points], 4)
 
 
-def _line(points: Sequence[AgreementPoint], number: int) -> traces.Trace:
+def _line(points: Sequence[AgreementPoint], number: int) -> Trace:
     measure = _MEASURES[number]
     x = [axes.moment(one.at) for one in points]
     y = _values(points, measure)
     said = ["–" if value is None else f"{value:.3f}" for value in y]
     color = traces.series_color(number)
-    mode = {"mode": "markers", "marker": {"color": color, "size": 6}} if len(points) == 1 else {}
+    mode: dict[str, Any] = {"mode": "markers", "marker": {"color": color, "size": 6}} if len(points) == 1 else {}
     return traces.line(x, y, name=_words(measure), color=color, words=said, **mode)
 
 

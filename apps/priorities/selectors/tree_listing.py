@@ -227,16 +227,16 @@ def _indices(view: PolicyView, uids: Sequence[UUID]) -> list[int]:
     return [i for i in found if i is not None and view.visibility.may_see(i)]
 
 
-def _counted(groups: I8) -> tuple[I8, I8]:
+def _counted(groups: npt.NDArray[np.signedinteger[Any]]) -> tuple[I8, I8]:
     """Position within each run of equal numbers, from 1, and the length of the run."""
     if not len(groups):
-        return groups, groups
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     starts = np.flatnonzero(np.r_[True, groups[1:] != groups[:-1]])
     lengths = np.diff(np.r_[starts, len(groups)])
     return np.arange(len(groups)) - np.repeat(starts, lengths) + 1, np.repeat(lengths, lengths)
 
 
-def _positions(parent: I8, shown: Mask, levels: list[I8]) -> tuple[I8, I8]:
+def _positions(parent: npt.NDArray[np.signedinteger[Any]], shown: Mask, levels: list[I8]) -> tuple[I8, I8]:
     """Depth-first position of each shown entry, and of what follows the rows below it; −1 for others."""
     below = shown.astype(np.int64)  # rows of an entry with those below it
     for here in reversed(levels):

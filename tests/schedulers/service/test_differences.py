@@ -36,7 +36,7 @@ def ours_of(rows: list[OwnValue], algorithm: Mapping[str, Any] = FAIR_TREE) -> t
     return ours, found.entry_of_row.tolist()
 
 
-def changed(rows: list[OwnValue], user: str, group: str, **columns: float) -> list[OwnValue]:
+def changed(rows: list[OwnValue], user: str, group: str, **columns: Any) -> list[OwnValue]:
     return [replace(one, **columns) if (one.user, one.group) == (user, group) else one for one in rows]
 
 

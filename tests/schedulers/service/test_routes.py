@@ -49,7 +49,6 @@ def test_a_scheduler_is_connected_changed_and_removed(site: Site) -> None:
     ("given", "where"),
     [
         ({"kind": "slurm", "knob": "override_tickets"}, "knob"),
-        ({"reach": "slurmrestd"}, "reach"),
         ({"mode": "canary"}, "canary_partition"),
         ({"partitions": ["a"], "canary_partition": "b", "mode": "canary"}, "canary_partition"),
         ({"partitions": ["root;rm -rf"]}, "partitions"),

@@ -78,7 +78,7 @@ class PackLinkSerializer(serializers.ModelSerializer[SharedPack]):
 
     class Meta:
         model = SharedPack
-        fields = ("id", "entry", "path", "sha256", "created_by", "created_at", "ends_at", "revoked_at")
+        fields: tuple[str, ...] = ("id", "entry", "path", "sha256", "created_by", "created_at", "ends_at", "revoked_at")
 
 
 class MadePackLinkSerializer(PackLinkSerializer):

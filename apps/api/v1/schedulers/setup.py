@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.v1.policies.slurm_config import ConfigLineSerializer
-from apps.api.v1.schedulers.serializers import ComparisonSerializer
+from apps.api.v1.schedulers.shadow_serializers import ComparisonSerializer
 from apps.api.v1.shapes import sent
 from apps.api.views import APIView
 from apps.core import clock
@@ -39,7 +39,7 @@ class NewSetupSerializer(serializers.Serializer[Any]):
         trim_whitespace=False,
         help_text="What sacctmgr dump, scontrol show config, scontrol show partition and sshare -a -P -l print, in one",
     )
-    source = serializers.CharField(
+    source = serializers.CharField(  # type: ignore[assignment]  # a field of serializers has this name
         max_length=64, required=False, help_text="Slug of a usage source that has the log already"
     )
     name = serializers.CharField(max_length=255, required=False, help_text="Of the host, for people")

@@ -13,7 +13,8 @@ from rest_framework.response import Response
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.figures import FIGURE_ANSWERS, FigureFilterSerializer, figure_response
 from apps.api.v1.allocations.views import IF_MATCH, seen_tag
-from apps.api.v1.schedulers.serializers import SchedulerSerializer, ShadowSerializer, SwitchOnSerializer, scheduler_json
+from apps.api.v1.schedulers.serializers import SchedulerSerializer, scheduler_json
+from apps.api.v1.schedulers.shadow_serializers import ShadowSerializer, SwitchOnSerializer
 from apps.api.v1.shapes import asked, sent
 from apps.api.views import APIView
 from apps.core import clock
