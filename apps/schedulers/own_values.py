@@ -53,7 +53,7 @@ def _read(row: Any, where: str) -> OwnValue:
     known = {*_TEXTS, *_NUMBERS, "raw_shares"}
     if not isinstance(row, dict) or not known.issuperset(row):
         raise _wrong(where, f"must be an object with: {', '.join(sorted(known))}")
-    texts = {name: "" if row.get(name) is None else row[name] for name in _TEXTS}
+    texts: dict[str, Any] = {name: "" if row.get(name) is None else row[name] for name in _TEXTS}
     for name, text in texts.items():
         if type(text) is not str or len(text) > 256:
             raise _wrong(f"{where}.{name}", "must be text of at most 256 characters")
