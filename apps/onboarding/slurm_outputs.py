@@ -81,12 +81,8 @@ def read_here() -> str:
     read_slurm_config(config)
     if cluster is None:
         raise Unavailable("scontrol show config prints no ClusterName.", code="command_failed")
-    return "".join([
-        _dump(cluster[1]),
-        config,
-        _run("scontrol", "show", "partition"),
-        _run("sshare", "-a", "-P", "-l"),
-    ])  # fmt: skip
+    partitions = _run("scontrol", "show", "partition")
+    return "".join([_dump(cluster[1]), config, partitions, _run("sshare", "-a", "-P", "-l")])
 
 
 def read_log_here(days: int = LOG_DAYS) -> BinaryIO:

@@ -130,5 +130,12 @@ def _chosen(changes: Sequence[ShareChange], keys: Sequence[Key]) -> list[ShareCh
 
 
 def _line(one: ShareChange) -> dict[str, str]:
-    return {"group": one.key.group, "user": one.key.user, "before": one.before, "after": one.after,
-            "outcome": "", "detail": ""}  # fmt: skip
+    key = one.key
+    return {
+        "group": key.group,
+        "user": key.user,
+        "before": one.before,
+        "after": one.after,
+        "outcome": "",
+        "detail": "",
+    }
