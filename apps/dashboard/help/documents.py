@@ -88,7 +88,7 @@ def _rendered(name: str, _changed_ns: int) -> Document:
     head, _, body = text.partition("\n")
     title = head.removeprefix("# ").strip()
     renderer = Markdown(extensions=["tables", "fenced_code", "sane_lists", "toc", _OfThisSite()], output_format="html")
-    html = renderer.convert(body)
+    html = renderer.convert(body).replace("<pre>", '<pre tabindex="0">')  # it can be scrolled by keys
     tokens: list[dict[str, Any]] = getattr(renderer, "toc_tokens")  # noqa: B009 - set by the extension `toc`
     return Document(name, title, mark_safe(html), tuple(_headings(tokens)))  # noqa: S308 - our own files
 
