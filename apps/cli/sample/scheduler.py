@@ -19,6 +19,9 @@ from apps.schedulers.services import connect_scheduler
 NAME = "umea"
 _WEIGHT = 100_000
 _JOBS = 48
+_PASSES = 15
+_BETWEEN = timedelta(hours=12)
+_NOISE = 0.08  # standard deviation of Slurm's factors from ours
 _KIMBERG = ("kimberg", "climate"), ("kimberg", "climate"), ("kimberg", "ocean")
 _CHECKS = [
     {"code": "operator", "severity": "ok", "found": "slurm is an administrator", "remedy": ""},
@@ -32,43 +35,55 @@ _CHECKS = [
 
 
 def connect_shadow(grid: Grid, *, at: datetime) -> None:
-    """One pass, a few seconds old; it sends nothing, so Slurm's order is its own."""
+    """Passes of a week, the last a few seconds old; they send nothing, so Slurm's order is its own.
+
+    Slurm's numbers come nearer to ours from pass to pass, as where its mapping of accounts is being corrected.
+    """
     settings = {"mode": "shadow", "namespace": NAMESPACE, "every_s": 3600}
-    connect_scheduler(policy_slug=POLICY_SLUG, name=NAME, given=settings, at=at - timedelta(days=2), actor=COMMAND)
+    begun_at = at - _PASSES * _BETWEEN
+    connect_scheduler(policy_slug=POLICY_SLUG, name=NAME, given=settings, at=begun_at, actor=COMMAND)
     rng = random.Random(SEED + 7)
     factors = _factors(grid.members)
-    queue = _queue(rng, factors, at)
-    n_sure = len(queue)
-    record_pass(
-        name=NAME,
-        report={
-            "pass": UUID(int=SEED),
-            "agent": "1.0",
-            "host": "umea-head",
-            "orders_revision": 1,
-            "started_at": at - timedelta(seconds=9),
-            "ended_at": at - timedelta(seconds=8),
-            "mode": "shadow",
-            "snapshot": None,
-            "snapshot_age_s": 9.0,
-            "scheduler_version": "22.05.8",
-            "jobs": {
-                "pending": n_sure,
-                "mapped": n_sure,
-                "unmapped": 0,
-                "due": n_sure,
-                "sent": 0,
-                "failed": 0,
-                "calls": 0,
-            },
-            "queue": queue,
-            "values": _values(rng, factors),
-            "checks": _CHECKS,
+    for n_left in reversed(range(_PASSES)):
+        passed_at = at - n_left * _BETWEEN
+        queue, values = _queue(rng, factors, passed_at), _values(rng, factors, _NOISE * (1 + n_left / 4))
+        record_pass(
+            name=NAME,
+            report=_report(n_left, queue, values, passed_at),
+            body_sha256=f"{n_left:064x}",
+            at=passed_at,
+            actor=COMMAND,
+        )
+
+
+def _report(
+    n_left: int, queue: Sequence[dict[str, Any]], values: Sequence[dict[str, Any]], at: datetime
+) -> dict[str, Any]:
+    n_jobs = len(queue)
+    return {
+        "pass": UUID(int=SEED + n_left),
+        "agent": "1.0",
+        "host": "umea-head",
+        "orders_revision": 1,
+        "started_at": at - timedelta(seconds=9),
+        "ended_at": at - timedelta(seconds=8),
+        "mode": "shadow",
+        "snapshot": None,
+        "snapshot_age_s": 9.0,
+        "scheduler_version": "22.05.8",
+        "jobs": {
+            "pending": n_jobs,
+            "mapped": n_jobs,
+            "unmapped": 0,
+            "due": n_jobs,
+            "sent": 0,
+            "failed": 0,
+            "calls": 0,
         },
-        body_sha256="0" * 64,
-        at=at,
-        actor=COMMAND,
-    )
+        "queue": queue,
+        "values": values,
+        "checks": _CHECKS,
+    }
 
 
 def _factors(members: Sequence[Member]) -> dict[tuple[str, str], float]:
@@ -120,16 +135,22 @@ def _job(rng: random.Random, number: int, name: tuple[str, str], factor: float, 
     }
 
 
-def _values(rng: random.Random, factors: dict[tuple[str, str], float]) -> list[dict[str, Any]]:
+def _values(rng: random.Random, factors: dict[tuple[str, str], float], noise: float) -> list[dict[str, Any]]:
     return [
-        {"cluster": NAME, "group": group, "user": user, "raw_shares": 1, "fairshare": round(_own(rng, factor), 6)}
+        {
+            "cluster": NAME,
+            "group": group,
+            "user": user,
+            "raw_shares": 1,
+            "fairshare": round(_own(rng, factor, noise), 6),
+        }
         for (user, group), factor in factors.items()
     ]
 
 
-def _own(rng: random.Random, factor: float) -> float:
+def _own(rng: random.Random, factor: float, noise: float = _NOISE) -> float:
     """Slurm's: near ours, as of a tree that is nearly the same."""
-    return min(max(factor + rng.gauss(0, 0.08), 0.0), 1.0)
+    return min(max(factor + rng.gauss(0, noise), 0.0), 1.0)
 
 
 def _written(at: datetime) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from django.http import QueryDict
@@ -78,9 +79,10 @@ def _line(points: Sequence[AgreementPoint], number: int) -> Trace:
 def _layout(points: Sequence[AgreementPoint]) -> dict[str, object]:
     lowest = min((value for one in _MEASURES for value in _values(points, one) if value is not None), default=0.0)
     low = -1.0 if lowest < 0 else 0.0
+    around = timedelta(minutes=30) if points[0].at == points[-1].at else timedelta(0)
     return {
         "margin": axes.margin(44, 158),
-        "xaxis": axes.day_axis(points[0].at, points[-1].at),
+        "xaxis": axes.day_axis(points[0].at - around, points[-1].at + around),
         "yaxis": axes.number_axis(low - 0.02, 1.04, most=4),
     }
 
