@@ -1146,7 +1146,7 @@ ROWS = [
     Row("policy/<slug:policy>/tree.csv", "/policy/grid/tree.csv?level=9", "302 200 200 200 200 200 302 302 302 302 302",
         word='"bob"', readers="pia admin dora"),
     Row("policy/<slug:policy>/selection/", "/policy/grid/selection/", "302 403 403 303 404 303 302 302 302 302 302",
-        "post", {"e": "{bob}", "action": "lock", "draft": "new"}, besides="dora 403"),
+        "post", {"e": "{bob}", "action": "lock", "draft": "new"}, besides="dora 303"),
     Row("policy/<slug:policy>/selection/", "/policy/grid/selection/", "302 303 303 303 303 303 302 302 302 302 302"),
     Row("me/views/", "/me/views/", "302 303 303 303 303 303 302 302 302 302 302", "post",
         {"page": "/policy/grid/", "name": "mine", "query": "level=1"}),

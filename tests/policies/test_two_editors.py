@@ -324,7 +324,7 @@ class TwoEditors(RuleBasedStateMachine):
 def test_no_interleaving_of_two_editors_loses_an_update_or_breaks_the_tree(policy: Policy, bob: Actor) -> None:
     TwoEditors.people = {"manager": person("manager", is_admin=True), "lead": bob}
     TwoEditors.seen = TwoEditors.published = 0
-    drawn = examples(THROUGH_ALL, steps=STEPS, suppress=HealthCheck, fixed=12)
+    drawn = examples(THROUGH_ALL, steps=STEPS, suppress=HealthCheck, fixed=25)
     run_state_machine_as_test(TwoEditors, settings=drawn)
     assert TwoEditors.seen >= drawn.max_examples
     assert TwoEditors.published >= 3

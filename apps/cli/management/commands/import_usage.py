@@ -80,7 +80,7 @@ class Command(OperatorCommand):
 
     def _print_report(self, report: _Report, *, as_json: bool) -> None:
         if as_json:
-            result = {name: value for name, value in report.result.items() if name != "names"}
+            result = {name: value for name, value in report.result.items() if not name.endswith("names")}
             answer = {"import": report.import_id, "dry_run": report.is_dry, **result, "unmapped": report.n_unmapped}
             answer["rejected_lines"] = report.rejected
             self.stdout.write(json.dumps(answer, ensure_ascii=False))
