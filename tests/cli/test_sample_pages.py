@@ -47,6 +47,7 @@ NOT_LINKED = {
     "federation/mounts/<int:mount>/looks/": "linked once there are more looks than the mount's page shows",
     "group/": "leads managers of one group to its page",
     "policy/<slug:policy>/files/<int:change_set>/": "no file waits for a decision",
+    "schedulers/<slug:name>/shares/": "linked where a scheduler carries shares",
     "setup/": "the first steps of an empty site",
     "usage/overlaps/": "linked where two sources report the same hours",
 }
