@@ -18,7 +18,7 @@ import pytest
 import pytest_django
 from django.conf import settings
 
-from apps.cli.stack.paths import private_dir, socket_dir
+from apps.cli.stack.paths import private_dir, read_or_make_secret, socket_dir, write_once
 from apps.cli.stack.postgres import CannotStart, PostgresServer
 from tests.databases import Databases, World, copied
 from tests.examples import register_profiles
@@ -56,9 +56,11 @@ if not _IS_WORKER:
 else:  # files of one worker are no business of another; the server they share
     _shared = Path(os.environ["FAIRSHARE_VAR"])
     _own = _shared / os.environ["PYTEST_XDIST_WORKER"]
+    private_dir(_own)
     if "DATABASE_URL" not in os.environ:
-        private_dir(_own)
         (_own / "socket").symlink_to(socket_dir(_shared))
+    for _name in ("secret_key", "token_pepper", "pseudonym_key"):  # worlds made once for all workers hold sealed values
+        write_once(_own / _name, read_or_make_secret(_name, var=_shared) + "\n")
     os.environ["FAIRSHARE_VAR"] = str(_own)
 if not is_engine_alone(sys.argv[1:]):
     set_up_django()

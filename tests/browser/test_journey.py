@@ -30,7 +30,8 @@ def test_a_changed_share_moves_bar_rank_and_rest_alike(grid: Grid, visit: Open) 
     expect(carol).to_be_visible()
     rank_before = _rank(page.request.get(f"{window.base}/api/v1/policies/{SLUG}/priorities?account=carol").json())
 
-    row.get_by_role("link", name="biomed", exact=True).click()
+    with page.expect_navigation():
+        row.get_by_role("link", name="biomed", exact=True).click()
     page.fill("#id_shares", "120")
     preview = page.locator("#preview table")
     expect(preview.locator("tr.edited")).to_contain_text("63.2\u00a0%")
