@@ -12,9 +12,9 @@ from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.core.errors import FieldProblem, Invalid
 from apps.figures import axes
 from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Size, Table, changed
+from apps.figures.queries import read_days
 from apps.usage.quality.coverage import Coverage, Day, SourceDays
 
 DAYS = "coverage_days"  # a name in the query of the page
@@ -26,19 +26,9 @@ _NAME = 14
 _WITH_GAPS = (Coverage.HOLE, Coverage.PART)
 
 
-def read_days(query: QueryDict) -> int:
-    """`?coverage_days=60`. Raises Invalid, with the name in the address, for a number that can't be chosen."""
-    text = query.get(DAYS, str(PERIODS_DAYS[0]))
-    if text not in map(str, PERIODS_DAYS):
-        message = _("“%(text)s” is not one of %(known)s days.")
-        message %= {"text": text[:40], "known": ", ".join(map(str, sorted(PERIODS_DAYS)))}
-        raise Invalid(message, fields=[FieldProblem(DAYS, message)])
-    return int(text)
-
-
 def coverage_figure(sources: Sequence[SourceDays], query: QueryDict) -> Figure:
     """Those with most gaps first."""
-    n_days = read_days(query)
+    n_days = read_days(query, DAYS, PERIODS_DAYS)
     rows = sorted(sources, key=lambda one: -one.count(Coverage.HOLE) * 1000 - one.count(Coverage.PART))
     drawn = rows[:MOST_ROWS]
     empty = "" if rows else _("No usage source is set up.")

@@ -32,9 +32,10 @@ from apps.figures.by_name import (
     read_my_figure,
 )
 from apps.figures.core_hours.usage_weeks import SPLITS, UNITS
-from apps.figures.coverage import PERIODS_DAYS, coverage_figure, read_days
+from apps.figures.coverage import DAYS, PERIODS_DAYS, coverage_figure
 from apps.figures.curves import decay_of, profile_of
 from apps.figures.my_priority.rank import MEASURES
+from apps.figures.queries import read_days
 from apps.figures.tree.asked import COLORS, ENTRY_PARAMETER, KINDS, SIZES, read_tree_asked
 from apps.figures.tree.figure import tree_figure
 from apps.priorities.selectors.allocations.weeks import get_core_hour_weeks
@@ -279,5 +280,7 @@ class CoverageFigureView(APIView):
         """A row a source, a cell a day: complete, in part, or without usage that was expected."""
         asked(CoverageFilterSerializer, request)
         query = request.query_params
-        found = list_source_days(n_days=read_days(query), at=clock.now(), zone=zone(), actor=actor_of(request))
+        found = list_source_days(
+            n_days=read_days(query, DAYS, PERIODS_DAYS), at=clock.now(), zone=zone(), actor=actor_of(request)
+        )
         return figure_response(request, coverage_figure(found, query))

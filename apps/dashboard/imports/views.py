@@ -36,7 +36,8 @@ from apps.dashboard.sources.presenters import (
 )
 from apps.dashboard.sources.views import collecting_context
 from apps.figures import Figure
-from apps.figures.coverage import coverage_figure, read_days
+from apps.figures.coverage import DAYS, PERIODS_DAYS, coverage_figure
+from apps.figures.queries import read_days
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.selectors import list_policies
 from apps.priorities import selectors as priorities
@@ -78,7 +79,9 @@ def coverage(request: HttpRequest, form: str = "json") -> HttpResponseBase:
 
 def _coverage(request: HttpRequest) -> Figure:
     zone, actor = ZoneInfo(settings.TIME_ZONE), actor_of(request)
-    found = selectors.list_source_days(n_days=read_days(request.GET), at=clock.now(), zone=zone, actor=actor)
+    found = selectors.list_source_days(
+        n_days=read_days(request.GET, DAYS, PERIODS_DAYS), at=clock.now(), zone=zone, actor=actor
+    )
     return coverage_figure(found, request.GET)
 
 

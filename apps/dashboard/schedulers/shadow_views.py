@@ -18,7 +18,8 @@ from apps.dashboard.schedulers import differences
 from apps.dashboard.shell.figure_frames import answer_figure, framed
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.figures import Figure
-from apps.figures.schedulers.agreement import agreement_figure, read_days
+from apps.figures.queries import read_days
+from apps.figures.schedulers.agreement import DAYS, PERIODS_DAYS, agreement_figure
 from apps.schedulers.orders import orders_of, tag_of
 from apps.schedulers.shadow.selectors import get_shadow, list_agreement, list_partitions
 from apps.schedulers.shadow.switching import switch_on as switch_scheduler_on
@@ -97,6 +98,6 @@ def _problem(refusal: DomainError | None) -> str:
 
 
 def _figure(request: HttpRequest, name: str) -> Figure:
-    n_days = read_days(request.GET)
+    n_days = read_days(request.GET, DAYS, PERIODS_DAYS)
     found = list_agreement(name=name, n_days=n_days, at=clock.now(), actor=actor_of(request))
     return agreement_figure(found, request.GET)

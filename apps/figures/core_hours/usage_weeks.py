@@ -14,6 +14,7 @@ from django.utils.translation import ngettext
 from apps.figures import axes, traces
 from apps.figures.core_hours import words
 from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Table, changed
+from apps.figures.queries import read_choice
 from apps.priorities.records import CoreHourWeeks, WeekAmounts
 from apps.priorities.sentences.numbers import percent
 
@@ -40,7 +41,7 @@ class _Drawn:
 
 def usage_weeks(found: CoreHourWeeks, query: QueryDict) -> Figure:
     """`?usage_by=site&usage_unit=percent&usage_hide=<key>`. Raises Invalid for what can't be drawn."""
-    by, unit = words.read_choice(query, BY, SPLITS), words.read_choice(query, UNIT, UNITS)
+    by, unit = read_choice(query, BY, SPLITS), read_choice(query, UNIT, UNITS)
     hidden = words.read_hidden(query, HIDE)
     series = _series(found, by)
     named = [one for one in series if one.key != "rest"]

@@ -50,15 +50,6 @@ def read_hidden(query: QueryDict, name: str) -> frozenset[str]:
     return found
 
 
-def read_choice(query: QueryDict, name: str, known: Sequence[str]) -> str:
-    """One of the known words, the first where none is given. Raises Invalid with the name in the address."""
-    text = query.get(name) or known[0]
-    if text not in known:
-        message = _("“%(text)s” is not one of %(known)s.") % {"text": text[:40], "known": ", ".join(known)}
-        raise Invalid(message, fields=[FieldProblem(name, message)])
-    return text
-
-
 def chips(query: QueryDict, name: str, series: Sequence[tuple[str, str, str]], hidden: Collection[str]) -> list[Choice]:
     """series: key, label and colour of each. A click hides or shows one; the last that is shown can't be hidden."""
     keys = [key for key, *_more in series]

@@ -10,9 +10,9 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.core.errors import FieldProblem, Invalid
 from apps.figures import axes, traces
 from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Table, Trace, changed
+from apps.figures.queries import read_days
 from apps.schedulers.shadow.records import AgreementDays, AgreementPoint
 
 DAYS = "agreement_days"  # a name in the query of the page
@@ -21,19 +21,9 @@ _MEASURES = ("kendall", "spearman", "top_overlap")
 _AGREES = 0.95
 
 
-def read_days(query: QueryDict) -> int:
-    """`?agreement_days=7`. Raises Invalid for a number that can't be chosen."""
-    text = query.get(DAYS, str(PERIODS_DAYS[0]))
-    if text not in map(str, PERIODS_DAYS):
-        message = _("“%(text)s” is not one of %(known)s days.")
-        message %= {"text": text[:40], "known": ", ".join(map(str, sorted(PERIODS_DAYS)))}
-        raise Invalid(message, fields=[FieldProblem(DAYS, message)])
-    return int(text)
-
-
 def agreement_figure(found: AgreementDays, query: QueryDict) -> Figure:
     """A line a measure; 1 is the same order."""
-    n_days = read_days(query)
+    n_days = read_days(query, DAYS, PERIODS_DAYS)
     points = found.points
     empty = "" if points else _("The agent has listed no values of the scheduler in these days.")
     return Figure(

@@ -18,7 +18,8 @@ from apps.api.v1.schedulers.shadow_serializers import ShadowSerializer, SwitchOn
 from apps.api.v1.shapes import asked, sent
 from apps.api.views import APIView
 from apps.core import clock
-from apps.figures.schedulers.agreement import PERIODS_DAYS, agreement_figure, read_days
+from apps.figures.queries import read_days
+from apps.figures.schedulers.agreement import DAYS, PERIODS_DAYS, agreement_figure
 from apps.schedulers.orders import orders_of, tag_of
 from apps.schedulers.selectors import get_scheduler
 from apps.schedulers.shadow.selectors import get_shadow, list_agreement
@@ -54,7 +55,9 @@ class AgreementFigureView(APIView):
         """Kendall's tau-b, Spearman's rho and the overlap of the first tenth, over time."""
         asked(AgreementFilterSerializer, request)
         query = request.query_params
-        found = list_agreement(name=scheduler, n_days=read_days(query), at=clock.now(), actor=actor_of(request))
+        found = list_agreement(
+            name=scheduler, n_days=read_days(query, DAYS, PERIODS_DAYS), at=clock.now(), actor=actor_of(request)
+        )
         return figure_response(request, agreement_figure(found, query))
 
 
