@@ -44,7 +44,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """A part of the table of contents: (name of a document, title). title: empty for pages that stand alone."""
+    """A part of the table of contents: (name of a document, title). title: empty for pages without a part."""
 
     title: str
     documents: tuple[tuple[str, str], ...]
@@ -104,12 +104,15 @@ def _headings(tokens: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
 def contents() -> tuple[Contents, ...]:
     """The navigation of mkdocs.yml, with the pages that are files of docs/."""
     entries = yaml.safe_load(_NAVIGATION.read_text(encoding="utf-8"))["nav"]
-    parts = []
+    parts: list[Contents] = []
     for entry in entries:
         for title, inside in entry.items():
             pairs = [(title, inside)] if isinstance(inside, str) else [pair for one in inside for pair in one.items()]
             kept = tuple((place.removesuffix(".md"), text) for text, place in pairs if (DOCS / place).is_file())
-            parts.append(Contents("" if isinstance(inside, str) else title, kept))
+            if isinstance(inside, str) and parts and not parts[-1].title:
+                parts[-1] = Contents("", parts[-1].documents + kept)
+            else:
+                parts.append(Contents("" if isinstance(inside, str) else title, kept))
     return tuple(parts)
 
 
