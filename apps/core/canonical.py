@@ -39,7 +39,7 @@ def canonical(value: Any) -> bytes:
     """
     odd: list[float] = []
     plain = _plain(value, odd, 0)
-    return rfc8785.dumps(plain) if odd else orjson.dumps(plain)  # orjson is many times faster
+    return rfc8785.dumps(plain) if odd else orjson.dumps(plain)  # orjson is faster
 
 
 def read_canonical(body: bytes, where: str) -> dict[str, Any]:
