@@ -34,7 +34,7 @@ from tests.federation.grid_site import make_grid_site
 from tests.federation.other_side import OtherSide
 from tests.federation.restored_site import make_restored
 from tests.notices.hall import make_hall
-from tests.notices.told_site import make_told
+from tests.notices.notices_site import make_told
 from tests.priority_site import Site as PrioritySite
 from tests.priority_site import make_month_of_days, make_two_projects
 from tests.privacy.known_site import build_known_world
@@ -115,8 +115,8 @@ def computed_site() -> Site:
 
 
 @partial(world, extends="computed_site")
-def told_site() -> Site:
-    """Two people are told something."""
+def notices_site() -> Site:
+    """Two people have notices."""
     return make_told()
 
 

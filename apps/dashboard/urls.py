@@ -38,7 +38,7 @@ from apps.dashboard.review import urls as review_urls
 from apps.dashboard.saved_views import urls as saved_view_urls
 from apps.dashboard.schedulers import urls as scheduler_urls
 from apps.dashboard.search import urls as search_urls
-from apps.dashboard.shell import navigation
+from apps.dashboard.shell import preferences
 from apps.dashboard.sign_in import password_views as passwords
 from apps.dashboard.sign_in import second_factor_views as second_factor
 from apps.dashboard.sign_in import views as sign_in
@@ -85,7 +85,7 @@ urlpatterns = [
     path("me/password/", passwords.own, name="password"),
     path("me/password/sessions/", passwords.end_sessions, name="sessions-end"),
     path("me/second-factor/", second_factor.own, name="second-factor"),
-    path("theme/", navigation.theme, name="theme"),
+    path("theme/", preferences.theme, name="theme"),
     path("me/priority/", me.my_priority, name="my-priority"),
     path("me/priority/_why", me.why, name="my-priority-why"),
     path("me/priority/_submit", me.submit, name="my-submit"),

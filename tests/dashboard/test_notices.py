@@ -29,10 +29,10 @@ def signed_in(user: User) -> Client:
 
 
 @pytest.fixture
-def told(told_site: Site) -> Site:
+def told(notices_site: Site) -> Site:
     """A late source, and a role of pia that ends in twenty days."""
     store.poll()
-    return told_site
+    return notices_site
 
 
 @pytest.fixture

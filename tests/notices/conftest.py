@@ -7,7 +7,7 @@ import pytest
 
 from apps.priorities.serving import store
 from tests.api.small_site import Site
-from tests.notices.told_site import forget_queued_runs
+from tests.notices.notices_site import forget_queued_runs
 from tests.worlds import AT, forget_process
 
 
@@ -33,8 +33,8 @@ def computed(computed_site: Site) -> Site:
 
 
 @pytest.fixture
-def told(told_site: Site, settings: Any) -> Site:
+def told(notices_site: Site, settings: Any) -> Site:
     settings.FAIRSHARE_EMAIL, settings.FAIRSHARE_URL = "smtp", "https://fairshare.example.org"
     settings.FAIRSHARE_SITE, settings.DEFAULT_FROM_EMAIL = "abisko", "Fairshare <fairshare@example.org>"
     store.poll()
-    return told_site
+    return notices_site

@@ -35,20 +35,6 @@ USAGE_REASONS: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class DifferenceLine:
-    """One association; the parts that add up to the difference are in its title."""
-
-    group: str
-    user: str
-    ours: str
-    theirs: str
-    difference: str
-    reason: str
-    reason_key: str
-    parts: str
-
-
-@dataclass(frozen=True, slots=True)
 class UsageLine:
     group: str
     user: str
@@ -57,6 +43,13 @@ class UsageLine:
     difference: str
     reason: str
     reason_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceLine(UsageLine):
+    """One association; the parts add up to the difference."""
+
+    parts: str
 
 
 def difference_lines(found: Comparison) -> list[DifferenceLine]:

@@ -240,7 +240,7 @@ def draw_lines(
 ) -> list[Line]:
     """Siblings share one scale; with `against_target` each bar has its own, and all ticks stand in one line.
 
-    own_column: which of the algorithm's own numbers is told of each. scales: by parent, where not all siblings are
+    own_column: which of the algorithm's own numbers each line shows. scales: by parent, where not all siblings are
     among the entries.
     """
     if scales is None:

@@ -8,15 +8,12 @@ from functools import cached_property
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.decorators import login_not_required
 from django.db import DatabaseError
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import get_language, ngettext
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST
 
 from apps.accounts.request_cache import cache_for_request
 from apps.core import clock
@@ -24,7 +21,7 @@ from apps.core.errors import DomainError
 from apps.dashboard.help.documents import guide_address
 from apps.dashboard.live.frame import LivePage, live_page
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.requests import SeeOther, actor_of
+from apps.dashboard.shell.requests import actor_of
 from apps.federation.grid.peers import count_alarming, may_federate
 from apps.notices.selectors import count_unread
 from apps.policies import selectors as policies
@@ -403,24 +400,3 @@ def chip(fresh: priorities.Freshness) -> FreshnessChip:
     more = len(fresh.problems) - 1
     note = _("and %(n)s more") % {"n": more} if more > 0 else ""
     return FreshnessChip(fresh.state, fresh.as_of, fresh.revision, problem, label, lines, note)
-
-
-# --- Preferences of a browser -----------------------------------------------------------------------------------------
-_YEAR_S = 365 * 86400
-
-
-@login_not_required
-@require_POST
-def theme(request: HttpRequest) -> HttpResponse:
-    """Light, dark, or as the system says; then back to the page it was asked on."""
-    back = request.POST.get("next", "")
-    if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}, require_https=request.is_secure()):
-        back = reverse("dashboard:overview")
-    response = SeeOther(back)
-    chosen = request.POST.get("theme", "")
-    if chosen in THEMES:
-        secure = bool(settings.SESSION_COOKIE_SECURE)
-        response.set_cookie(THEME_COOKIE, chosen, max_age=_YEAR_S, samesite="Lax", httponly=True, secure=secure)
-    else:
-        response.delete_cookie(THEME_COOKIE, samesite="Lax")
-    return response

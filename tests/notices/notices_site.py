@@ -1,4 +1,4 @@
-"""A site in which two people are told something: a late source and a role that ends."""
+"""A site in which two people have notices: a late source and a role that ends."""
 
 from __future__ import annotations
 
