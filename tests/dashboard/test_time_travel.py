@@ -234,6 +234,7 @@ def test_a_day_of_the_slider_is_its_end_and_today_is_now(grid: Grid, eva: Client
     then = eva.get(TREE, {"on": str(day.toordinal()), "of": "total"})
     assert then.headers["Location"] == f"{TREE}?of=total&at={day}T23%3A59%3A59%2B00%3A00"
     assert numbers_of(Page(text(eva, then.headers["Location"]))) == "reconstructed"
+    assert eva.get(TREE, {"on": day.isoformat(), "of": "total"}).headers["Location"] == then.headers["Location"]
     today = eva.get(TREE, {"on": str(clock.now().date().toordinal()), "at": "2"})
     assert today.headers["Location"] == TREE
     for wrong in ("0", "x", "99999999999"):

@@ -106,9 +106,10 @@ def day_asked(request: HttpRequest) -> str | None:
     return _address(request.path, _kept(request), instant)
 
 
-def _address_of_day(request: HttpRequest, ordinal: str) -> str:
+def _address_of_day(request: HttpRequest, day: str) -> str:
+    """day: its number, as the slider sends it, or a date."""
     try:
-        chosen = date.fromordinal(int(ordinal))
+        chosen = date.fromordinal(int(day)) if day.isdecimal() else date.fromisoformat(day)
         instant = timezone.make_aware(datetime.combine(chosen, time(23, 59, 59)))
     except (ValueError, OverflowError):
         raise _no_moment(_("is not a date and time")) from None
