@@ -245,8 +245,11 @@ def world_of_test(
     with django_db_blocker.unblock():
         name = databases.copy(world.database)
     yield world
+    if live_files := sys.modules.get("tests.browser.live_files"):
+        live_files.wait_until_idle()
     with django_db_blocker.unblock():
         databases.use(databases.empty)
+        databases.check_empty()
         databases.release_copy(name, world.database)
 
 
@@ -259,8 +262,14 @@ def commits(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture
-def _django_db_helper(world_of_test: World, _django_db_helper: None) -> None:
+def _django_db_helper(world_of_test: World, _django_db_helper: None) -> Iterator[None]:
     """What pytest-django opens a test's transaction in: the database is chosen before."""
+    from django.db import connection
+
+    yield
+    assert not vars(connection).get("_waiting"), (
+        "What waits for this test's transaction would be done after its rollback."
+    )
 
 
 def _give_worlds() -> None:

@@ -120,6 +120,12 @@ class Databases:
         else:
             self.drop(name)
 
+    def check_empty(self) -> None:
+        """A row that some test wrote past its copy would be found by all that follow."""
+        with self._connect({**self.settings, "NAME": self.empty}) as connection:
+            rows = connection.execute("SELECT actor_name, verb, subject FROM accounts_auditevent").fetchall()
+        assert not rows, f"A test wrote into the database that others begin with: {rows}"
+
     def drop(self, database: str) -> None:
         from django.db import connections
 

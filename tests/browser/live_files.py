@@ -1,10 +1,13 @@
-"""Static files of the live server: from memory, and a browser may keep them."""
+"""The live server's handler: static files from memory, and whoever changes the database waits for its requests."""
 
 from __future__ import annotations
 
 import mimetypes
+import threading
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from django.contrib.staticfiles import finders
 from django.contrib.staticfiles.handlers import StaticFilesHandler
@@ -14,9 +17,32 @@ AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 AXE_ADDRESS = "/static/axe.min.js"  # as a file of our own: the policy of the page allows no other
 
 
+_LONGEST_S = 30
+_running: set[int] = set()
+_changed = threading.Condition()
+
+
+def wait_until_idle() -> None:
+    """Until no request runs: one that outlives its test would go on in the database of the next."""
+    with _changed:
+        assert _changed.wait_for(lambda: not _running, _LONGEST_S), "A request of this test doesn't end."
+
+
 class KeptFilesHandler(StaticFilesHandler):
     """Reads each file once a process. Django's own opens it for every request and gives it no age, so that a browser
     asks for some twenty files a page."""
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        number = id(environ)
+        with _changed:
+            _running.add(number)
+        try:
+            answer: Iterable[bytes] = super().__call__(environ, start_response)
+            return answer
+        finally:
+            with _changed:
+                _running.discard(number)
+                _changed.notify_all()
 
     def get_response(self, request: HttpRequest) -> HttpResponseBase:
         found = _read(AXE) if request.path == AXE_ADDRESS else _find(self.file_path(request.path))
