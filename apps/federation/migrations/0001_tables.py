@@ -7,8 +7,8 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ("policies", "0001_first_models"),
-        ("usage", "0001_first_models"),
+        ("policies", "0001_tables"),
+        ("usage", "0001_tables"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
@@ -81,6 +81,7 @@ class Migration(migrations.Migration):
                 ("most_points", models.FloatField(default=5.0)),
                 ("most_entries", models.PositiveIntegerField(default=10000)),
                 ("most_levels", models.PositiveIntegerField(default=32)),
+                ("keep_usage", models.BooleanField(default=False)),
                 (
                     "held",
                     models.ForeignKey(

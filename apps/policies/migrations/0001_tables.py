@@ -2,6 +2,7 @@ import uuid
 
 import django.contrib.postgres.fields
 import django.db.models.deletion
+import django.db.models.manager
 from django.conf import settings
 from django.db import migrations, models
 
@@ -101,10 +102,14 @@ class Migration(migrations.Migration):
                 ("head_number", models.PositiveIntegerField(default=0)),
                 ("is_sample", models.BooleanField(default=False)),
                 ("created_at", models.DateTimeField()),
+                ("archived_at", models.DateTimeField(blank=True, null=True)),
             ],
             options={
                 "verbose_name_plural": "policies",
             },
+            managers=[
+                ("all_objects", django.db.models.manager.Manager()),
+            ],
         ),
         migrations.CreateModel(
             name="ProposedTree",
@@ -148,6 +153,32 @@ class Migration(migrations.Migration):
             options={
                 "ordering": ("pk",),
             },
+        ),
+        migrations.CreateModel(
+            name="ImportedFile",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("number", models.PositiveIntegerField()),
+                ("cluster", models.CharField(blank=True, max_length=128)),
+                ("text", models.BinaryField()),
+                ("digest", models.CharField(max_length=64)),
+                ("created_at", models.DateTimeField()),
+                (
+                    "change_set",
+                    models.OneToOneField(
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="imported_file",
+                        to="policies.changeset",
+                    ),
+                ),
+                (
+                    "policy",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="imported_files", to="policies.policy"
+                    ),
+                ),
+            ],
         ),
         migrations.AddField(
             model_name="changeset",

@@ -1,4 +1,5 @@
 import django.db.models.deletion
+import django.db.models.manager
 from django.conf import settings
 from django.db import migrations, models
 
@@ -7,8 +8,8 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ("accounts", "0001_first_models"),
-        ("runs", "0001_first_models"),
+        ("accounts", "0001_tables"),
+        ("runs", "0001_tables"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
@@ -59,6 +60,10 @@ class Migration(migrations.Migration):
                 ("last_received_at", models.DateTimeField(blank=True, null=True)),
                 ("n_records", models.BigIntegerField(default=0)),
                 ("created_at", models.DateTimeField()),
+                ("archived_at", models.DateTimeField(blank=True, null=True)),
+            ],
+            managers=[
+                ("all_objects", django.db.models.manager.Manager()),
             ],
         ),
         migrations.CreateModel(
@@ -120,17 +125,6 @@ class Migration(migrations.Migration):
                     models.UniqueConstraint(fields=("queue", "partition", "qos"), name="usage_jobclass_once")
                 ],
             },
-        ),
-        migrations.CreateModel(
-            name="IdempotentAnswer",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("key", models.CharField(max_length=128)),
-                ("body_sha256", models.CharField(max_length=64)),
-                ("answer", models.JSONField()),
-                ("created_at", models.DateTimeField()),
-                ("source", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="usage.source")),
-            ],
         ),
         migrations.CreateModel(
             name="ChangedHour",
@@ -581,10 +575,6 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="import",
             index=models.Index(fields=["source", "-id"], name="usage_import_newest"),
-        ),
-        migrations.AddConstraint(
-            model_name="idempotentanswer",
-            constraint=models.UniqueConstraint(fields=("source", "key"), name="usage_idempotentanswer_key"),
         ),
         migrations.AddIndex(
             model_name="changedhour",

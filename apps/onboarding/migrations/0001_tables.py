@@ -7,8 +7,8 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ("policies", "0001_first_models"),
-        ("usage", "0001_first_models"),
+        ("policies", "0001_tables"),
+        ("usage", "0001_tables"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
@@ -21,6 +21,9 @@ class Migration(migrations.Migration):
                 ("file_name", models.CharField(max_length=255)),
                 ("facts", models.JSONField(default=dict)),
                 ("file_settings", models.JSONField(default=dict)),
+                ("left", models.BinaryField(null=True)),
+                ("sshare", models.BinaryField(null=True)),
+                ("sshare_at", models.DateTimeField(null=True)),
                 ("tree", models.BinaryField()),
                 ("tree_digest", models.CharField(max_length=64)),
                 ("decisions", models.JSONField(default=list)),

@@ -10,8 +10,8 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ("policies", "0001_first_models"),
-        ("usage", "0001_first_models"),
+        ("policies", "0001_tables"),
+        ("usage", "0001_tables"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
@@ -100,6 +100,7 @@ class Migration(migrations.Migration):
                         base_field=models.CharField(max_length=32), default=list, size=None
                     ),
                 ),
+                ("statements_since", models.DateTimeField(null=True)),
                 (
                     "user",
                     models.OneToOneField(
@@ -156,6 +157,31 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+        ),
+        migrations.CreateModel(
+            name="Watch",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("entry_uid", models.UUIDField()),
+                ("begins_at", models.DateTimeField()),
+                ("ends_at", models.DateTimeField()),
+                ("actual_before", models.FloatField(null=True)),
+                (
+                    "policy",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="watches", to="policies.policy"
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="watches", to=settings.AUTH_USER_MODEL
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name_plural": "watches",
+            },
         ),
         migrations.CreateModel(
             name="Webhook",
@@ -348,6 +374,16 @@ class Migration(migrations.Migration):
             model_name="statement",
             constraint=models.CheckConstraint(
                 condition=models.Q(("month_on__day", 1)), name="notices_statement_first_day"
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="watch",
+            constraint=models.UniqueConstraint(fields=("user", "policy", "entry_uid"), name="notices_watch_once"),
+        ),
+        migrations.AddConstraint(
+            model_name="watch",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("ends_at__gt", models.F("begins_at"))), name="notices_watch_ends_after"
             ),
         ),
         migrations.AddIndex(

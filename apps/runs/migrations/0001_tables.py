@@ -12,6 +12,13 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
+            name="WorkerContact",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("at", models.DateTimeField()),
+            ],
+        ),
+        migrations.CreateModel(
             name="Run",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),

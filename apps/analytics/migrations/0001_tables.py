@@ -6,7 +6,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ("policies", "0001_first_models"),
+        ("policies", "0001_tables"),
     ]
 
     operations = [
@@ -152,5 +152,9 @@ class Migration(migrations.Migration):
                     models.UniqueConstraint(fields=("policy", "block", "month_on"), name="analytics_seriestile_once")
                 ],
             },
+        ),
+        migrations.RunSQL(  # Tiles are compressed already: the database needn't try again.
+            "ALTER TABLE analytics_seriestile ALTER COLUMN data SET STORAGE EXTERNAL",
+            "ALTER TABLE analytics_seriestile ALTER COLUMN data SET STORAGE EXTENDED",
         ),
     ]

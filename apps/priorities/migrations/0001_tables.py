@@ -6,9 +6,9 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ("accounts", "0001_first_models"),
-        ("policies", "0001_first_models"),
-        ("runs", "0001_first_models"),
+        ("accounts", "0001_tables"),
+        ("policies", "0001_tables"),
+        ("runs", "0001_tables"),
     ]
 
     operations = [
@@ -115,5 +115,9 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="unmappedusage",
             constraint=models.UniqueConstraint(fields=("snapshot", "account"), name="priorities_unmapped_once"),
+        ),
+        migrations.RunSQL(  # Blobs of snapshots are compressed already: the database needn't try again.
+            "ALTER TABLE priorities_snapshot ALTER COLUMN data SET STORAGE EXTERNAL",
+            "ALTER TABLE priorities_snapshot ALTER COLUMN data SET STORAGE EXTENDED",
         ),
     ]

@@ -8,8 +8,8 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ("accounts", "0001_first_models"),
-        ("policies", "0001_first_models"),
+        ("accounts", "0001_tables"),
+        ("policies", "0001_tables"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
@@ -91,6 +91,7 @@ class Migration(migrations.Migration):
                             ("exact", "This account"),
                             ("glob", "Accounts whose names match"),
                             ("group", "Accounts of a group or FQAN"),
+                            ("association", "A user in a Slurm account, found by the account's name"),
                             ("each", "Every matching user becomes a child"),
                             ("default", "All other accounts"),
                         ],

@@ -145,6 +145,46 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="IdempotentAnswer",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("scope", models.CharField(max_length=512)),
+                ("key", models.CharField(max_length=128)),
+                ("body_sha256", models.CharField(max_length=64)),
+                ("answer", models.JSONField()),
+                ("created_at", models.DateTimeField(db_index=True)),
+            ],
+            options={
+                "constraints": [models.UniqueConstraint(fields=("scope", "key"), name="accounts_idempotentanswer_key")],
+            },
+        ),
+        migrations.CreateModel(
+            name="Session",
+            fields=[
+                (
+                    "session_key",
+                    models.CharField(max_length=40, primary_key=True, serialize=False, verbose_name="session key"),
+                ),
+                ("session_data", models.TextField(verbose_name="session data")),
+                ("expire_date", models.DateTimeField(db_index=True, verbose_name="expire date")),
+                (
+                    "user",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="sessions",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name": "session",
+                "verbose_name_plural": "sessions",
+                "abstract": False,
+            },
+        ),
+        migrations.CreateModel(
             name="Account",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
@@ -220,6 +260,58 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="PasswordReset",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("asked_at", models.DateTimeField()),
+                ("due_at", models.DateTimeField()),
+                ("attempts", models.PositiveSmallIntegerField(default=0)),
+                ("ended_at", models.DateTimeField(null=True)),
+                (
+                    "user",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="password_resets",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+            ],
+            options={
+                "indexes": [
+                    models.Index(condition=models.Q(("ended_at", None)), fields=["due_at"], name="accounts_reset_due")
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="SavedView",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("page", models.CharField(max_length=200)),
+                ("name", models.CharField(max_length=60)),
+                ("query", models.CharField(max_length=4000)),
+                ("is_default", models.BooleanField(default=False)),
+                ("created_at", models.DateTimeField()),
+                (
+                    "user",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="saved_views",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("user", "page", "name"), name="accounts_view_once"),
+                    models.UniqueConstraint(
+                        condition=models.Q(("is_default", True)),
+                        fields=("user", "page"),
+                        name="accounts_view_default_once",
+                    ),
+                ],
+            },
+        ),
+        migrations.CreateModel(
             name="Token",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
@@ -236,6 +328,7 @@ class Migration(migrations.Migration):
                                 ("policies:read", "Read policies and their trees"),
                                 ("policies:write", "Propose and publish changes"),
                                 ("federation", "Exchange policies and usage with a peer"),
+                                ("schedulers", "Carry priorities to a scheduler"),
                                 ("admin", "All rights of its owner"),
                             ],
                             max_length=32,
