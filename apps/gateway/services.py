@@ -21,7 +21,6 @@ from django.db.models.functions import Greatest
 from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound
 from apps.engine.jobs.sam import NO_AGING
-from apps.gateway.booking import booked_amount
 from apps.gateway.models import OPEN, Job, Ledger, Received
 from apps.gateway.permissions import lock_ledger, policy_to_use
 from apps.gateway.shares import Groups, is_held, load_groups, solve
@@ -287,3 +286,26 @@ def _contradiction(message: str) -> Conflict:
 
 def _wrong(where: str, message: str) -> Invalid:
     return Invalid(f"{where} {message}.", fields=[FieldProblem(where, message)])
+
+
+# --- Booking ----------------------------------------------------------------------------------------------------------
+# The one rule by which every step books or takes back a job's benefit, by its state.
+_FROM = {Ledger.BookedAt.SUBMIT: (Job.State.DECIDED, Job.State.STARTED), Ledger.BookedAt.START: (Job.State.STARTED,)}
+
+
+def booked_amount(*, state: str, benefit: float, before: float, booked_at: str, is_held: bool, is_fair: bool) -> float:
+    """The benefit that the books have of a job in this state.
+
+    benefit: estimated until the job has finished, measured then. before: what is booked now. is_held: the benefit
+    counts while the job runs. is_fair: not of a priority group.
+    """
+    if not is_fair:
+        return 0.0
+    match state:
+        case Job.State.FINISHED:
+            return 0.0 if is_held else benefit
+        case Job.State.CANCELLED:
+            return 0.0
+        case Job.State.LOST:  # of one that ran, what was booked stays; nobody will measure it
+            return 0.0 if is_held else before
+    return benefit if state in _FROM.get(Ledger.BookedAt(booked_at), ()) else 0.0
