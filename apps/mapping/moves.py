@@ -27,9 +27,9 @@ from django.db import connection
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.accounts.account_ids import AccountKey, canonical, is_reserved
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account, User
-from apps.accounts.names.account_ids import AccountKey, canonical, is_reserved
 from apps.accounts.selectors import groups_of
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.resolver import UNMAPPED, KnownAccounts, Resolver, decide_accounts

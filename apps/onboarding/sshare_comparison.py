@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from apps.accounts.account_ids import load_roll
 from apps.accounts.actor import Actor
-from apps.accounts.names.account_ids import load_roll
 from apps.engine.algorithms import compute
 from apps.mapping.rules.resolver import UNMAPPED, Resolver
 from apps.onboarding.first_policy_draft import require_beginner, rules_of, tree_of

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
+from apps.accounts.account_ids import is_reserved
 from apps.accounts.actor import SYSTEM
-from apps.accounts.names.account_ids import is_reserved
 from apps.core.signing import BadDocument
 from apps.federation.documents.wire import PolicyDocument
 from apps.federation.models import Mount

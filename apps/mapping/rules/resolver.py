@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache
 
-from apps.accounts.names.account_ids import AccountKey, canonical, is_reserved, uid_of_account
+from apps.accounts.account_ids import AccountKey, canonical, is_reserved, uid_of_account
 from apps.core import blobs
 from apps.mapping.rules.rule import Person, Rule, RuleIndex, entry_name, text_of
 from apps.policies.tree.columns import TreeColumns

@@ -17,9 +17,9 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.accounts.account_ids import AccountKey, is_reserved
 from apps.accounts.models import Account
-from apps.accounts.names.account_ids import AccountKey, is_reserved
-from apps.mapping.membership.activity import (
+from apps.mapping.membership_activity import (
     Activity,
     Someone,
     load_activity,

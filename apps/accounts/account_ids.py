@@ -21,7 +21,7 @@ import numpy.typing as npt
 from django.conf import settings
 from django.db import connection
 
-from apps.accounts.names.grid_names import canonical_dn, canonical_fqan, is_dn
+from apps.accounts.grid_names import canonical_dn, canonical_fqan, is_dn
 from apps.core.errors import FieldProblem, Invalid
 
 # --- Account names into row ids ---------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from uuid import UUID
 
 from django.db import connection
 
+from apps.accounts.account_ids import AccountKey
 from apps.accounts.models import Account, User
-from apps.accounts.names.account_ids import AccountKey
 from apps.mapping.rules.rule import Person
 from apps.policies.models import ChangeSet, Policy
 from apps.usage.buckets.account_sums import OF_CURRENT
