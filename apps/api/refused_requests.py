@@ -9,7 +9,7 @@ from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponseBase
 
 from apps.accounts.actor import Actor, TokenBounds
-from apps.accounts.refusals import n_put_on_record, put_on_record
+from apps.accounts.audit_log import n_put_on_record, put_on_record
 from apps.api.requests import client_address, request_id
 from apps.core import clock
 

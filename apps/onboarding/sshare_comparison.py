@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from apps.accounts.account_ids import load_roll
 from apps.accounts.actor import Actor
-from apps.accounts.names.account_ids import load_roll
 from apps.engine.algorithms import compute
 from apps.mapping.rules.resolver import UNMAPPED, Resolver
 from apps.onboarding.first_policy_draft import require_beginner, rules_of, tree_of
 from apps.onboarding.models import Beginning
-from apps.onboarding.sshare_text import read_sshare
+from apps.onboarding.slurm_outputs import read_sshare
 from apps.policies.files.remembered import unpacked
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns

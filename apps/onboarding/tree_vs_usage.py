@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from django.db import connection
 
+from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
-from apps.accounts.names.account_ids import AccountKey
 from apps.engine.algorithms.inputs import prepare
 from apps.mapping.rules.resolver import UNMAPPED, Resolver
 from apps.mapping.selectors import Suggester, Suggestion, find_neighbours, groups_of

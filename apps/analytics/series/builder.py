@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from django.db import connection
 
-from apps.accounts.names.account_ids import Roll, load_roll
+from apps.accounts.account_ids import Roll, load_roll
 from apps.analytics.series.calendar import HOUR_S, Day, day_at, days_of, site_zone
 from apps.analytics.series.daily_series import DayValues
 from apps.analytics.series.revision_state import LaterTree, Standing, later_tree, stand

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from django.db import connection
 
 from apps import engine
-from apps.accounts.names.account_ids import load_roll
+from apps.accounts.account_ids import load_roll
 from apps.analytics.models import Series
 from apps.analytics.series.calendar import day_at
 from apps.analytics.series.revision_state import has_new_places, unplaced_accounts

@@ -18,8 +18,8 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
+from apps.accounts.account_ids import AccountKey, Roll
 from apps.accounts.models import Account
-from apps.accounts.names.account_ids import AccountKey, Roll
 from apps.analytics.series.daily_series import COMPETES, EXISTS, KNOWS_WAITING, DayValues
 from apps.engine import decay, sweep
 from apps.engine.algorithms.inputs import Compared, Prepared, compare_usage, prepare

@@ -15,7 +15,7 @@ from apps.accounts.models import Token, User
 from apps.accounts.services import make_token
 from apps.cli.sample.grid import POLICY_SLUG, SITES, Grid
 from apps.cli.sample.jobs import DAYS, GUESTS
-from apps.mapping.membership.plan import apply_members
+from apps.mapping.membership_plan import apply_members
 from apps.notices.rules import Place
 from apps.notices.webhooks import make_webhook, turn
 from apps.policies.allocations.capacities import state_capacity

@@ -17,8 +17,7 @@ from apps.dashboard.sources.presenters import Meter
 from apps.federation.grid.peers import Direction, Peer
 from apps.federation.models import Remote
 from apps.federation.staleness import NEEDS_ATTENTION, Condition
-from apps.mapping.moves import DAYS
-from apps.mapping.unmapped_by_tree import UnmappedUsage
+from apps.mapping.moves import DAYS, UnmappedUsage
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.revision_diff import target_moves
 

@@ -8,8 +8,8 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.accounts.names.account_ids import AccountKey
-from apps.accounts.names.display_names import display_name
+from apps.accounts.account_ids import AccountKey
+from apps.accounts.selectors import display_name
 from apps.dashboard.shell import lines, presentation
 from apps.mapping.attachments import key_of
 from apps.policies.tree.terms import Members

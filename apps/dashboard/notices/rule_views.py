@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.accounts.actor import Actor
-from apps.accounts.names.display_names import display_name
+from apps.accounts.selectors import display_name
 from apps.core import clock
 from apps.core.errors import DomainError, FieldProblem, Invalid, NotAllowed
 from apps.dashboard.notices.forms import PlaceForm, RuleForm

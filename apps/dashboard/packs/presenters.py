@@ -12,8 +12,7 @@ from django.utils.safestring import SafeString
 
 from apps.dashboard.shell import lines
 from apps.figures.elements import element, joined
-from apps.packs.drawing import svg_of
-from apps.packs.layout import Section, made_of, sections_of, title_of
+from apps.packs.layout import Section, made_of, sections_of, svg_of, title_of
 from apps.packs.links import Sealed
 
 

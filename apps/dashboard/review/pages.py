@@ -13,7 +13,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.accounts.names.display_names import display_name
+from apps.accounts.selectors import display_name
 from apps.analytics.review import LeafLine, ReviewPage, TargetLine, get_review_page, shown_targets
 from apps.core import clock
 from apps.dashboard.figures import dumbbell, moves

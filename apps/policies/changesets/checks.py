@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.accounts.actor import Actor
-from apps.accounts.names.display_names import display_name
+from apps.accounts.selectors import display_name
 from apps.core.errors import Invalid
 from apps.policies.access.scope import Verb
 from apps.policies.changesets.change_sets import AccountMoves

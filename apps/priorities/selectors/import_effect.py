@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
-from apps.accounts.names.account_ids import AccountKey
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import load_rulebook
 from apps.priorities.delivered_usage import load_delivered

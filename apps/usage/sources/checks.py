@@ -12,7 +12,7 @@ from django.apps import AppConfig
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 
-from apps.core.allowed_targets import allowed_targets
+from apps.core.addresses import allowed_targets
 from apps.usage.sources.command import SHELLS
 
 _TARGET = re.compile(r"(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")

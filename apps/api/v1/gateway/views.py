@@ -16,9 +16,8 @@ from apps.api.views import APIView
 from apps.core import clock
 from apps.gateway import services
 from apps.gateway.models import Job, Ledger
-from apps.gateway.rules import MOST_HOURS, Rules, set_rules
 from apps.gateway.selectors import get_ledger
-from apps.gateway.services import MOST_BENEFIT, Asked
+from apps.gateway.services import MOST_BENEFIT, MOST_HOURS, Asked, Rules, set_rules
 from apps.priorities.serving.lookup import AccountQuery
 
 _NAMES = ("user", "group", "namespace", "dn", "fqan", "project")
