@@ -8,7 +8,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from apps.api import errors
 from apps.api import schema as schema_view
-from apps.api.v1 import audit, charges, figures, jobs, priorities, removal, runs, search, tokens
+from apps.api.v1 import audit, charges, figures, jobs, priorities, removal, runs, saved_views, search, tokens
 from apps.api.v1.algorithm import views as algorithms
 from apps.api.v1.allocations import capacities
 from apps.api.v1.allocations import views as allocations
@@ -61,6 +61,8 @@ urlpatterns = [
     path("me/figures/<slug:figure>", figures.MyFigureView.as_view(), name="me-figure"),
     path("me/submit", submitting.MySubmitView.as_view(), name="me-submit"),
     path("me/waiting-jobs", submitting.MyWaitingJobsView.as_view(), name="me-waiting-jobs"),
+    path("me/views", saved_views.SavedViewListView.as_view(), name="me-views"),
+    path("me/views/<int:view>", saved_views.SavedViewView.as_view(), name="me-view"),
     path("me/explain", me.MyExplanationView.as_view(), name="me-explain"),
     path("policies", policies.PolicyListView.as_view(), name="policies"),
     path(_POLICY, policies.PolicyDetailView.as_view(), name="policy"),
