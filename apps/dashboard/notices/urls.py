@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from django.urls import path
 
+from apps.dashboard import statements
 from apps.dashboard.notices import delivery_views as delivery
 from apps.dashboard.notices import rule_views as notice_rules
 from apps.dashboard.notices import views as notices
-from apps.dashboard.statements import views as statements
 
 _STATEMENTS = "policy/<slug:policy>/n/<uuid:uid>/<slug:name>/statements"
 

@@ -18,7 +18,7 @@ from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import Invalid
 from apps.dashboard.notices.presenters import draw, headline, url_of
-from apps.dashboard.saved_views.pages import keeps_views
+from apps.dashboard.saved_views import keeps_views
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.notices import selectors
 from apps.notices.kinds import kinds

@@ -23,7 +23,7 @@ from apps.core.errors import Conflict, Invalid, NotAllowed, Stale
 from apps.dashboard.schedulers import forms, presenters
 from apps.dashboard.schedulers.forms import SchedulerForm
 from apps.dashboard.shell.requests import SeeOther, actor_of
-from apps.dashboard.terminal.views import program_answer
+from apps.dashboard.terminal import program_answer
 from apps.gateway.selectors import has_ledger
 from apps.policies.models import Policy
 from apps.policies.selectors import list_policies

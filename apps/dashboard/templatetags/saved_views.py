@@ -7,7 +7,7 @@ from typing import Any
 from django import template
 
 from apps.accounts.saved_views import LONGEST_NAME, list_views
-from apps.dashboard.saved_views.pages import WHOLE, kept_query
+from apps.dashboard.saved_views import WHOLE, kept_query
 from apps.dashboard.shell.requests import actor_of
 
 register = template.Library()

@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_safe
 
-from apps.dashboard.saved_views.pages import keeps_views
+from apps.dashboard.saved_views import keeps_views
 from apps.dashboard.shell import time_travel
 from apps.dashboard.shell.requests import SeeOther, actor_of, csv_response, fragment
 from apps.dashboard.tree import presenters

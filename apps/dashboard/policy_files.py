@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from django import forms
 from django.contrib import messages
 from django.core.files.uploadhandler import TemporaryFileUploadHandler
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, TooLarge, status_of
-from apps.dashboard.policy_files.forms import AUTO, AgainstForm, PolicyFileForm
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.published import say_published
 from apps.dashboard.shell.requests import SeeOther, actor_of
@@ -28,6 +29,53 @@ from apps.policies.selectors import get_policy
 from apps.policies.services import publish_change_set, withdraw_change_set
 from apps.policies.tree.difference import Comparison, EntryChange
 
+# --- Forms ------------------------------------------------------------------------------------------------------------
+AUTO = "auto"
+
+
+class AgainstForm(forms.Form):
+    """A file with the state of now, and what is written against it. cluster: "" is that of the last import."""
+
+    file = forms.FileField(
+        label=gettext_lazy("Dump of now"),
+        error_messages={"required": gettext_lazy("Choose a file"), "empty": gettext_lazy("This file is empty.")},
+    )
+    format = forms.ChoiceField(label=gettext_lazy("Format"), widget=forms.Select(attrs={"class": "input"}))
+    cluster = forms.CharField(
+        label=gettext_lazy("Cluster"), required=False, max_length=128, widget=forms.TextInput(attrs={"class": "input"})
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.auto_id = "against-%s"  # the form of an import is on the same page
+        choices = [(each.name, each.label) for each in list_formats() if each.against]
+        self.fields["format"].widget.choices = choices
+        self.fields["format"].choices = choices  # type: ignore[attr-defined]
+
+
+class PolicyFileForm(forms.Form):
+    """`missing` is what becomes of entries that the file leaves out."""
+
+    file = forms.FileField(
+        label=gettext_lazy("File"),
+        error_messages={"required": gettext_lazy("Choose a file"), "empty": gettext_lazy("This file is empty.")},
+    )
+    format = forms.ChoiceField(label=gettext_lazy("Format"), widget=forms.Select(attrs={"class": "input"}))
+    missing = forms.ChoiceField(
+        choices=[("archive", gettext_lazy("Archive them")), ("keep", gettext_lazy("Keep them"))], initial="archive"
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        choices = [
+            (AUTO, str(gettext_lazy("Detect automatically"))),
+            *((each.name, each.label) for each in list_formats()),
+        ]
+        self.fields["format"].widget.choices = choices
+        self.fields["format"].choices = choices  # type: ignore[attr-defined]
+
+
+# --- Views ------------------------------------------------------------------------------------------------------------
 MOST_BYTES = 64 * 2**20
 _MOST_LOOKED_THROUGH = 20_000  # entries of which a page lists what each format leaves out
 _FORM_ROOM = 100_000  # what the fields and boundaries around a file may take

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.decorators import login_not_required
+from django.contrib.staticfiles import finders
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.urls import reverse
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.core import clock
 from apps.core.errors import Archived, DomainError, FieldProblem, Invalid, NotFound, status_of
-from apps.dashboard.packs.presenters import context_of, file_name, html_file
 from apps.dashboard.shell import lines
 from apps.dashboard.shell.requests import SeeOther, actor_of
+from apps.figures.elements import element, joined
 from apps.packs.content import get_pack
+from apps.packs.drawing import svg_of
+from apps.packs.layout import Section, made_of, sections_of, title_of
 from apps.packs.links import (
     USUAL_DAYS,
     Sealed,
@@ -32,6 +39,42 @@ from apps.packs.links import (
 from apps.packs.pdf import pdf_of
 from apps.priorities.selectors.rows import open_view
 
+
+# --- In words ---------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Drawn:
+    section: Section
+    drawing: SafeString
+
+
+def context_of(sealed: Sealed) -> dict[str, Any]:
+    pack = sealed.document
+    drawn = [
+        Drawn(one, svg_of(one.bars, one.title) if one.bars is not None else joined(())) for one in sections_of(pack)
+    ]
+    return {
+        "pack": pack,
+        "title": title_of(pack),
+        "made": made_of(pack),
+        "sections": drawn,
+        "digest": sealed.digest,
+        "fingerprint": sealed.fingerprint,
+    }
+
+
+def html_file(sealed: Sealed) -> str:
+    """One file with its style in it: it is saved, sent and printed, and asks for nothing else."""
+    found = finders.find("css/packs.css")
+    with open(str(found), encoding="utf-8") as file:
+        style = element("style", file.read())  # it holds nothing that HTML escapes
+    return render_to_string("packs/document.html", {**context_of(sealed), "style": style})
+
+
+def file_name(pack: Mapping[str, Any], form: str) -> str:
+    return f"pack-{pack['policy']}-{lines.name_slug(pack['name'])}-{pack['from'][:7]}-{pack['to'][:7]}.{form}"
+
+
+# --- Views ------------------------------------------------------------------------------------------------------------
 _TYPES = {"html": "text/html; charset=utf-8", "pdf": "application/pdf", "json": "application/json"}
 
 

@@ -1,4 +1,4 @@
-"""The cards of my priority that look ahead: sentences beside a forecast's curve, and a supposition."""
+"""Cards of my priority that look ahead: when it gets better, and what would become of it if."""
 
 from __future__ import annotations
 
@@ -6,20 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 from uuid import UUID
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+from django.urls import reverse
 from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
+from django.views.decorators.http import require_safe
 
 from apps.analytics.forecast import Forecast, ForecastLevel, get_my_forecast
 from apps.analytics.what_if import Place, Tried, read_asked, try_out_mine
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound, TooOften, Unavailable
+from apps.dashboard.my_priority.presenters import account_asked, frame_of
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.requests import actor_of
+from apps.dashboard.shell.requests import actor_of, fragment
 from apps.engine.explain import Recovery
 from apps.figures.my_priority.forecast import SHARE, read_share
 from apps.priorities.sentences import text_of
@@ -278,3 +282,45 @@ def _share(request: HttpRequest) -> tuple[float | None, str, str]:
         return read_share(typed), typed, ""
     except Invalid as error:
         return None, typed, error.message
+
+
+# --- Views ------------------------------------------------------------------------------------------------------------
+def page_url(**_kwargs: Any) -> str:
+    return reverse("dashboard:my-priority")
+
+
+@require_safe
+@fragment(page_url)
+def forecast(request: HttpRequest) -> HttpResponse:
+    """`?policy=` and `?entry=` choose the account, `?share=` another pace in percent; the page's address takes it."""
+    policy, entry = account_asked(request)
+    request.GET = state = _state_of_page(request)  # type: ignore[assignment]  # it is only read from here on
+    card = forecast_card(request, policy, entry)
+    context = {"forecast": card, "figures": {"forecast": card and frame_of(request, "forecast", policy, entry)}}
+    status = 422 if card is not None and card.problem else 200
+    response = render(request, "dashboard/my_priority/_forecast.html", context, status=status)
+    response["HX-Push-Url"] = f"{page_url()}?{state.urlencode()}"
+    return _private(response)
+
+
+@require_safe
+@fragment(page_url)
+def what_if(request: HttpRequest) -> HttpResponse:
+    """`?core_h=`, `?days=`, `?load=`, `?level=` and `?target=`; nothing is kept."""
+    policy, entry = account_asked(request)
+    card = what_if_card(request, policy, entry)
+    status = 422 if card is not None and card.message else 200
+    return _private(render(request, "dashboard/my_priority/_whatif.html", {"what_if": card}, status=status))
+
+
+def _state_of_page(request: HttpRequest) -> QueryDict:
+    """The query of the page that asks, with what is asked here set anew."""
+    state = QueryDict(urlsplit(request.headers.get("HX-Current-URL", "")).query, mutable=True)
+    for name, values in request.GET.lists():
+        state.setlist(name, values)
+    return state
+
+
+def _private(response: HttpResponse) -> HttpResponse:
+    response["Cache-Control"] = "private, no-store"
+    return response
