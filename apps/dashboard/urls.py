@@ -7,6 +7,7 @@ from django.urls import path
 from apps.dashboard import (
     adjustments,
     charges,
+    entry,
     forecast,
     goals,
     packs,
@@ -16,15 +17,14 @@ from apps.dashboard import (
     saved_views,
     terminal,
 )
+from apps.dashboard import decay as aging
 from apps.dashboard.access import views as access
-from apps.dashboard.algorithm import operators
+from apps.dashboard.algorithm import views
 from apps.dashboard.algorithm import views as algorithm
 from apps.dashboard.allocations import urls as allocation_urls
 from apps.dashboard.audit import views as audit
 from apps.dashboard.convergence import urls as convergence_urls
-from apps.dashboard.decay import views as aging
 from apps.dashboard.drafts import urls as draft_urls
-from apps.dashboard.entry import views as entry
 from apps.dashboard.federation import urls as federation_urls
 from apps.dashboard.group import views as group
 from apps.dashboard.help import documents as help_pages
@@ -114,9 +114,9 @@ urlpatterns = [
     path("policy/<slug:policy>/_panel", policy.panel, name="policy-panel"),
     path("policy/<slug:policy>/algorithm/", algorithm.algorithm, name="algorithm"),
     path("policy/<slug:policy>/algorithm/compare/", algorithm.compare, name="compare"),
-    path("policy/<slug:policy>/operators/", operators.operators, name="operators"),
-    path("policy/<slug:policy>/operators/figures/<slug:figure>", operators.figure, name="operators-figure"),
-    path("policy/<slug:policy>/operators/figures/<slug:figure>.<str:form>", operators.figure),
+    path("policy/<slug:policy>/operators/", views.operators, name="operators"),
+    path("policy/<slug:policy>/operators/figures/<slug:figure>", views.figure, name="operators-figure"),
+    path("policy/<slug:policy>/operators/figures/<slug:figure>.<str:form>", views.figure),
     path("policy/<slug:policy>/aging/", aging.aging, name="aging"),
     path("policy/<slug:policy>/algorithm/figures/operator", algorithm.profile, name="algorithm-operator"),
     path("policy/<slug:policy>/algorithm/figures/operator.<str:form>", algorithm.profile),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.dashboard.allocations import capacity_views as capacity
 from apps.dashboard.allocations import edit_views as allocation_edits
+from apps.dashboard.allocations import edit_views as capacity
 from apps.dashboard.allocations import entry_views as core_hours
 from apps.dashboard.allocations import views as allocations
 

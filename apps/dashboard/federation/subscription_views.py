@@ -17,8 +17,8 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import DomainError
-from apps.dashboard.federation import subscription_presenters as told_lines
-from apps.dashboard.federation.subscription_forms import (
+from apps.dashboard.federation import subscriptions as told_lines
+from apps.dashboard.federation.subscriptions import (
     STALE_ACTIONS,
     AddressForm,
     SettingsForm,

@@ -16,8 +16,8 @@ from django.views.decorators.http import require_safe
 from apps.analytics.what_if.without_sources import Difference, Without, leave_out
 from apps.core import clock
 from apps.core.errors import NotFound, TooLarge, Unavailable
-from apps.dashboard.federation import subscription_presenters as subscription_lines
-from apps.dashboard.figures import dumbbell
+from apps.dashboard.federation import subscriptions as subscription_lines
+from apps.dashboard.figures import moves
 from apps.dashboard.grid import presenters as grid_lines
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.figure_frames import answer_figure, framed
@@ -55,8 +55,8 @@ def shown(found: Without, site: str) -> dict[str, Any]:
     return {
         "headline": headline(found, site),
         "lines": [_line(found, row) for row in found.rows],
-        "wide": dumbbell.draw(pairs, width=720) if pairs else None,
-        "narrow": dumbbell.draw(pairs, width=340, narrow=True) if pairs else None,
+        "wide": moves.draw_dumbbell(pairs, width=720) if pairs else None,
+        "narrow": moves.draw_dumbbell(pairs, width=340, narrow=True) if pairs else None,
         "moved": _moved(found),
     }
 

@@ -11,7 +11,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from apps.accounts.names.account_ids import AccountKey
-from apps.dashboard.entry.forms import read_shares
+from apps.dashboard.entry import read_shares
 from apps.policies.tree.terms import Members, read_members
 
 _MOST_REASON = 2_000

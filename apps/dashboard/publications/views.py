@@ -1,23 +1,25 @@
-"""What this site tells others: its name and key, publications and feeds; made, changed, dropped."""
+"""What this site publishes to others: its name and key, publications and feeds; made, changed, dropped."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.accounts.actor import Actor
 from apps.core import clock
-from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound
+from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound
+from apps.dashboard.federation.forms import as_typed, number_field, reason_field, text_field
 from apps.dashboard.publications import presenters as published_lines
-from apps.dashboard.publications.forms import FeedForm, PublicationForm, ReasonForm, ToldForm, whole
 from apps.dashboard.publications.presenters import ToldLine
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.federation.documents.trust import list_keys, rotate_key
@@ -25,6 +27,102 @@ from apps.federation.models import Publication, UsageFeed
 from apps.federation.publishing import drop_publication, list_publications, make_publication, own_name
 from apps.federation.usage_feeds.feeds import drop_feed, list_feeds, make_feed
 from apps.policies.selectors import list_policies
+
+# --- Forms ------------------------------------------------------------------------------------------------------------
+Choices = Sequence[tuple[str, str]]
+_HOUR_S, _DAY_S = 3_600, 86_400
+
+
+class ToldForm(forms.Form):
+    """What publications and feeds have in common; where it is, is settled when it is made."""
+
+    where: Iterable[str] = ("policy", "entry")
+    expires_unit_s: int  # in which its field counts
+
+    def __init__(self, *args: Any, policies: Choices, is_new: bool, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.is_new = is_new
+        if not is_new:
+            return
+        choices = forms.ChoiceField(
+            label=gettext_lazy("Policy"), choices=list(policies), widget=forms.Select(attrs={"class": "input"})
+        )
+        entry = text_field(
+            gettext_lazy("Entry"), 8192, gettext_lazy("Path, such as /vo-a; it is published with everything below it.")
+        )
+        self.fields = {"policy": choices, "entry": entry, **self.fields}
+
+    def given(self) -> dict[str, Any]:
+        """What was filled in, as the services take it."""
+        cleaned = self.cleaned_data
+        return {
+            "name": cleaned["name"],
+            "expires_after_s": round(cleaned["expires"] * self.expires_unit_s),
+            "is_open": cleaned["is_open"],
+        }
+
+    def add_refusal(self, error: DomainError) -> None:
+        known = {"expires_after_s": "expires", "keeps_days": "keeps", "capacity_cores": "capacity"}
+        for problem in error.fields:
+            where = known.get(problem.where, problem.where)
+            place = where if where in self.fields else None
+            self.add_error(place, forms.ValidationError(problem.message, error.code))
+        if not error.fields:
+            place = "name" if error.code == "name_taken" else None
+            self.add_error(place, forms.ValidationError(error.message, error.code))
+
+
+class PublicationForm(ToldForm):
+    """A subtree, as a series of documents."""
+
+    expires_unit_s = _DAY_S
+    name = text_field(
+        gettext_lazy("Name"),
+        128,
+        gettext_lazy("Used in addresses and documents: vo-a. Peers know the publication by this name."),
+    )
+    expires = number_field(
+        gettext_lazy("Documents expire after (days)"),
+        0.05,
+        366,
+        gettext_lazy("A peer without a fetch for that long is late."),
+        initial=7,
+    )
+    is_open = forms.BooleanField(label=gettext_lazy("Anyone may fetch it, without a token"), required=False)
+
+
+class FeedForm(ToldForm):
+    """Its usage on this site's own sources."""
+
+    expires_unit_s = _HOUR_S
+    name = text_field(gettext_lazy("Name"), 128, gettext_lazy("Used in addresses and documents: north-vo-a."))
+    capacity = number_field(
+        gettext_lazy("Capacity (cores)"),
+        1e-3,
+        1e9,
+        gettext_lazy("Cores available for it here; peers ignore usage above this."),
+    )
+    keeps = number_field(
+        gettext_lazy("Days published"), 1, 3_660, gettext_lazy("Older hours are not published."), initial=400
+    )
+    expires = number_field(gettext_lazy("Documents expire after (hours)"), 1, 8_784, initial=24)
+    sends_running = forms.BooleanField(label=gettext_lazy("Publish running jobs, too"), required=False, initial=True)
+    is_open = forms.BooleanField(label=gettext_lazy("Anyone may fetch it, without a token"), required=False)
+
+    def given(self) -> dict[str, Any]:
+        cleaned = self.cleaned_data
+        return {
+            **super().given(),
+            "capacity_cores": cleaned["capacity"],
+            "keeps_days": int(cleaned["keeps"]),
+            "sends_running": cleaned["sends_running"],
+        }
+
+
+class ReasonForm(forms.Form):
+    """Why, where that is all there is to say."""
+
+    reason = reason_field()
 
 
 # --- Overview ---------------------------------------------------------------------------------------------------------
@@ -96,7 +194,7 @@ def publication(request: HttpRequest, name: str) -> HttpResponse:
     rows = list_publications(actor=administrator(request))
     row = named(rows, name, _("There is no such publication."))
     line = published_lines.publication_line(row, clock.now())
-    initial = {"name": row.name, "expires": whole(row.expires_after_s / 86_400), "is_open": row.is_open}
+    initial = {"name": row.name, "expires": as_typed(row.expires_after_s / 86_400), "is_open": row.is_open}
     return change_one(request, _publications(), line, initial)
 
 
@@ -209,9 +307,9 @@ def feed(request: HttpRequest, name: str) -> HttpResponse:
     line = published_lines.feed_line(row, clock.now())
     initial = {
         "name": row.name,
-        "capacity": whole(row.capacity_cores),
+        "capacity": as_typed(row.capacity_cores),
         "keeps": row.keeps_days,
-        "expires": whole(row.expires_after_s / 3_600),
+        "expires": as_typed(row.expires_after_s / 3_600),
         "sends_running": row.sends_running,
         "is_open": row.is_open,
     }

@@ -17,9 +17,10 @@ from apps.core import clock
 from apps.core.errors import NotFound
 from apps.dashboard.algorithm import words as algorithm_words
 from apps.dashboard.drafts import presenters as draft_words
+from apps.dashboard.federation.presenters import origin_of, origins_of
 from apps.dashboard.figures import bars
 from apps.dashboard.figures.bars import Tolerance
-from apps.dashboard.shell import lines, origins, time_travel
+from apps.dashboard.shell import lines, time_travel
 from apps.dashboard.shell.lines import draw_trends
 from apps.dashboard.shell.requests import actor_of
 from apps.dashboard.tree.selection import MOST_SELECTED
@@ -233,7 +234,7 @@ def csv_rows(page: TreePage, state: TreeState, rows: Iterator[Any], shown: Seque
 def _origins(page: TreePage) -> Mapping[UUID, lines.Origin]:
     if page.view is None:
         return {}
-    return origins.origins_of(page.view.policy, page.view.tree, at=clock.now(), is_past=page.moment is not None)
+    return origins_of(page.view.policy, page.view.tree, at=clock.now(), is_past=page.moment is not None)
 
 
 def local_only_of(page: TreePage) -> list[LocalOnly]:
@@ -260,7 +261,7 @@ def panel_context(request: HttpRequest, policy: str, uid: UUID | None) -> dict[s
         "compared_words": lines.phrase(*page.compared_by),
         "origin": None
         if page.moment
-        else origins.origin_of(policy_slug=policy, uid=uid, at=clock.now(), actor=actor_of(request)),
+        else origin_of(policy_slug=policy, uid=uid, at=clock.now(), actor=actor_of(request)),
     }
 
 

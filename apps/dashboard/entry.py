@@ -1,27 +1,30 @@
-"""One entry: is it getting its part, and why; and the place where its shares are changed, with a preview."""
+"""One entry: its target and usage, and why; and where its shares are changed, with a preview."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from math import isfinite
+from typing import Any, Literal
 from uuid import UUID
 
+from django import forms
 from django.forms import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotFound
 from apps.dashboard.algorithm import words as algorithm_words
-from apps.dashboard.entry.forms import Shares, SharesForm, read_shares
+from apps.dashboard.federation.presenters import origin_of
 from apps.dashboard.figures import bars
 from apps.dashboard.figures.bars import USUAL_TOLERANCE, Bullet
 from apps.dashboard.history import presenters
-from apps.dashboard.shell import lines, origins, presentation, time_travel
+from apps.dashboard.shell import lines, presentation, time_travel
 from apps.dashboard.shell.published import say_published
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.explain.entry_page import EntryPage, get_entry_page
@@ -31,6 +34,59 @@ from apps.policies.changesets.conflicts import EditConflict
 from apps.priorities.change_effects import ranks as previews
 from apps.priorities.change_effects.ranks import PreviewRow, SharesPreview
 from apps.priorities.pins import pinned_among
+
+# --- Form -------------------------------------------------------------------------------------------------------------
+MOST = 1e15
+INHERIT_WORDS = frozenset({"inherit", "parent"})
+Shares = float | Literal["parent"]
+
+
+def read_shares(text: str) -> Shares:
+    """A number ≥ 0, with a decimal point or comma, or the word *inherit*."""
+    plain = text.strip().replace("\u00a0", "").replace(" ", "")
+    if plain.lower() in INHERIT_WORDS:
+        return "parent"
+    if plain.count(",") == 1 and "." not in plain:
+        plain = plain.replace(",", ".")
+    try:
+        value = float(plain) if plain.isascii() and "_" not in plain else float("nan")
+    except ValueError:
+        value = float("nan")
+    if not isfinite(value):
+        raise forms.ValidationError(
+            gettext_lazy("Enter a number, such as 20 or 0.5, or the word inherit."), code="number"
+        )
+    if value < 0:
+        raise forms.ValidationError(gettext_lazy("Shares can’t be negative. With 0 the target is 0."), code="negative")
+    if value > MOST:
+        raise forms.ValidationError(
+            gettext_lazy("Too large. Shares only matter relative to those of the siblings."), code="large"
+        )
+    return value
+
+
+class SharesForm(forms.Form):
+    """One entry's shares, with the reason and the revision the change was thought out on."""
+
+    shares = forms.CharField(
+        max_length=40, label=gettext_lazy("Shares"), error_messages={"required": gettext_lazy("Enter the shares.")}
+    )
+    reason = forms.CharField(
+        max_length=2000,
+        label=gettext_lazy("Reason"),
+        error_messages={"required": gettext_lazy("Enter a reason: it is shown in the history to those affected.")},
+    )
+    base_revision = forms.IntegerField(min_value=1)
+    previewed = forms.CharField(max_length=40, required=False)
+
+    def clean_shares(self) -> Shares:
+        return read_shares(str(self.cleaned_data["shares"]))
+
+    @property
+    def is_previewed(self) -> bool:
+        """Whether the effect that was shown is the effect of what is now typed."""
+        return bool(self.data.get("previewed")) and self.data.get("previewed") == self.data.get("shares")
+
 
 # --- Preview ----------------------------------------------------------------------------------------------------------
 SHOWN = 12
@@ -251,9 +307,7 @@ def _show(request: HttpRequest, page: EntryPage, *, status: int = 200, **extra: 
     context["origin"] = (
         None
         if page.moment
-        else origins.origin_of(
-            policy_slug=page.policy_slug, uid=page.entry.uid, at=clock.now(), actor=actor_of(request)
-        )
+        else origin_of(policy_slug=page.policy_slug, uid=page.entry.uid, at=clock.now(), actor=actor_of(request))
     )
     form = context.get("form")
     context["typed"] = form.data.get("shares", "") if form else presentation.shares(page.entry.shares)

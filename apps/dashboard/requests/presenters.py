@@ -1,4 +1,4 @@
-"""A request from below in words: what is asked for, what it rests on, what granting it would do, how it stands."""
+"""A request from below: the forms to ask and to answer; what it asks for and rests on, and its state, in words."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django import forms
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 
 from apps.dashboard.drafts.pages import review_url
+from apps.dashboard.entry import read_shares
 from apps.dashboard.figures.bars import State, Tolerance
 from apps.dashboard.group.presenters import long_day
 from apps.dashboard.shell import lines, presentation
@@ -192,3 +194,53 @@ def _balance(actual: float | None, target: float | None, state: str, tolerance: 
         return Balance(State(state), presentation.points(actual - target), word)
     known = None if state == "unknown" else actual
     return presentation.balance(known, target, has_usage=state != "idle", tolerance=tolerance)
+
+
+SHARES, PERCENT = "shares", "percent"
+
+
+def _amount(text: str) -> float:
+    value = read_shares(text.strip().removesuffix("%"))
+    if isinstance(value, str):
+        raise forms.ValidationError(gettext_lazy("Write a number, such as 20 or 0.5."), code="number")
+    return value
+
+
+class AskForm(forms.Form):
+    """How much is asked for: a number of shares, or a percentage of the parent."""
+
+    amount = forms.CharField(max_length=40, error_messages={"required": gettext_lazy("How much?")})
+    unit = forms.ChoiceField(
+        choices=[(SHARES, gettext_lazy("shares")), (PERCENT, gettext_lazy("percent"))], required=False
+    )
+    until = forms.DateField(
+        required=False, error_messages={"invalid": gettext_lazy("Enter a date, such as 2027-03-31.")}
+    )
+    reason = forms.CharField(
+        max_length=4_000,
+        error_messages={"required": gettext_lazy("Enter a reason: the managers above and the history show it.")},
+    )
+
+    def clean_amount(self) -> float:
+        return _amount(str(self.cleaned_data["amount"]))
+
+    @property
+    def wish(self) -> dict[str, Any]:
+        """As the service takes it."""
+        key = PERCENT if self.cleaned_data["unit"] == PERCENT else SHARES
+        return {key: self.cleaned_data["amount"], "until": self.cleaned_data["until"]}
+
+
+class AnswerForm(forms.Form):
+    """Another amount, or words."""
+
+    version = forms.IntegerField(min_value=1, max_value=2**31 - 1)
+    shares = forms.CharField(max_length=40, required=False)
+    until = forms.DateField(
+        required=False, error_messages={"invalid": gettext_lazy("Enter a date, such as 2027-03-31.")}
+    )
+    text = forms.CharField(max_length=4_000, required=False)
+
+    def clean_shares(self) -> float | None:
+        text = str(self.cleaned_data["shares"])
+        return _amount(text) if text.strip() else None

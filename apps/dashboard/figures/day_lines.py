@@ -1,4 +1,4 @@
-"""One line of days, with the publishes in between: numbers in, coordinates out."""
+"""Lines of days: the deviation with its publishes, and a sparkline beside numbers. Numbers in, coordinates out."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from math import isfinite
 
+# --- Deviation --------------------------------------------------------------------------------------------------------
 SCALES = (1, 2, 5, 10, 15, 20, 25, 30, 40, 50, 60, 75, 100)
 _TOP, _BOTTOM, _LEFT, _RIGHT_ROOM = 12.0, 148.0, 30.0, 60.0
 HEIGHT = 170
@@ -99,3 +100,50 @@ def _rows(most: float) -> list[float]:
 
 def _path(points: Sequence[tuple[float, float]]) -> str:
     return " ".join(f"{x:g},{y:g}" for x, y in points)
+
+
+# --- Sparkline --------------------------------------------------------------------------------------------------------
+DAYS = 14
+_SPARK_LEFT, _SPARK_RIGHT, _SPARK_TOP, _SPARK_BOTTOM = 2.0, 60.0, 2.5, 15.5
+
+
+@dataclass(frozen=True, slots=True)
+class Sparkline:
+    """`points` are stretches of days that are known; `target_y` is today's target; `state` its colour."""
+
+    points: tuple[str, ...]
+    target_y: float | None
+    end: tuple[float, float] | None
+    state: str
+
+
+def draw_sparkline(actual: Sequence[float], target: float | None, *, state: str) -> Sparkline | None:
+    """Fractions 0..1, oldest first, NaN where nothing is known; the scale holds the target and all of them.
+
+    None where there are fewer than two days to draw.
+    """
+    known = [value for value in actual if isfinite(value)]
+    if len(known) < 2:
+        return None
+    has_target = target is not None and isfinite(target)
+    bounds = [*known, target] if has_target and target is not None else known
+    low, high = min(bounds), max(bounds)
+    span = (high - low) or 1.0
+
+    def y(value: float) -> float:
+        return (
+            round(_SPARK_BOTTOM - (value - low) / span * (_SPARK_BOTTOM - _SPARK_TOP), 1)
+            if high > low
+            else (_SPARK_TOP + _SPARK_BOTTOM) / 2
+        )
+
+    step = (_SPARK_RIGHT - _SPARK_LEFT) / max(len(actual) - 1, 1)
+    stretches: list[list[str]] = [[]]
+    for at, value in enumerate(actual):
+        if isfinite(value):
+            stretches[-1].append(f"{round(_SPARK_LEFT + at * step, 1):g},{y(value):g}")
+        elif stretches[-1]:
+            stretches.append([])
+    end = (_SPARK_RIGHT, y(actual[-1])) if isfinite(actual[-1]) else None
+    drawn = tuple(" ".join(one) for one in stretches if one)
+    return Sparkline(drawn, y(target) if has_target and target is not None else None, end, state)
