@@ -21,8 +21,8 @@ from django.views.decorators.http import require_http_methods, require_safe
 from apps.accounts.names.display_names import display_name
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, status_of
-from apps.dashboard.members.forms import reason_field, text_input
-from apps.dashboard.shell import lines, presentation, put_in_force
+from apps.dashboard.members.presenters import reason_field, text_input
+from apps.dashboard.shell import lines, presentation, publishing
 from apps.dashboard.shell.presentation import Balance, signed_hours
 from apps.dashboard.shell.requests import actor_of, fragment
 from apps.policies.tree.columns import TreeColumns
@@ -284,8 +284,8 @@ def _decide(request: HttpRequest, page: AdjustmentsPage) -> HttpResponse:
     operations = [form.operation(uid, clock.now())]
     try:
         if step == "draft":
-            return put_in_force.add_to_draft(request, slug, operations, form.cleaned_data["reason"])
-        return put_in_force.publish(request, slug, operations, form.cleaned_data["reason"], page_url(slug, uid))
+            return publishing.add_to_draft(request, slug, operations, form.cleaned_data["reason"])
+        return publishing.publish(request, slug, operations, form.cleaned_data["reason"], page_url(slug, uid))
     except (Invalid, Conflict) as error:
         form.add_error(None, error.message)
         return _show(request, page, form=form, status=status_of(error))
@@ -300,7 +300,7 @@ def _revoke(request: HttpRequest, page: AdjustmentsPage) -> HttpResponse:
         raise NotFound(_("There is no such active adjustment here."))
     operation = {"op": "adjust_usage", "entry": str(line.adjustment.entry_uid), "revokes": asked}
     try:
-        return put_in_force.publish(request, slug, [operation], request.POST.get("reason", ""), page_url(slug, uid))
+        return publishing.publish(request, slug, [operation], request.POST.get("reason", ""), page_url(slug, uid))
     except (Invalid, Conflict) as error:
         messages.error(request, error.message)
         return _show(request, page, form=AdjustmentForm(), status=status_of(error))

@@ -25,7 +25,7 @@ from apps.dashboard.figures import bars
 from apps.dashboard.figures.bars import USUAL_TOLERANCE, Bullet
 from apps.dashboard.history import presenters
 from apps.dashboard.shell import lines, presentation, time_travel
-from apps.dashboard.shell.published import say_published
+from apps.dashboard.shell.publishing import say_published
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.explain.entry_page import EntryPage, get_entry_page
 from apps.policies import selectors as policy_selectors

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, TooLarge, status_of
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.published import say_published
+from apps.dashboard.shell.publishing import say_published
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.policies.files.exports import Export, export_policy
 from apps.policies.files.import_export import compare_change_set, import_policy

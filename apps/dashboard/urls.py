@@ -19,7 +19,6 @@ from apps.dashboard import (
 )
 from apps.dashboard import decay as aging
 from apps.dashboard.access import views as access
-from apps.dashboard.algorithm import views
 from apps.dashboard.algorithm import views as algorithm
 from apps.dashboard.allocations import urls as allocation_urls
 from apps.dashboard.audit import views as audit
@@ -32,6 +31,7 @@ from apps.dashboard.history import views as history
 from apps.dashboard.imports import undo_views as exactly_once
 from apps.dashboard.imports import views as usage
 from apps.dashboard.jobs import views as jobs
+from apps.dashboard.live import views as live
 from apps.dashboard.mapping import views as mappings
 from apps.dashboard.members import views as members
 from apps.dashboard.my_priority import views as me
@@ -48,7 +48,6 @@ from apps.dashboard.sign_in import second_factor_views as second_factor
 from apps.dashboard.sign_in import views as sign_in
 from apps.dashboard.sources import views as sources
 from apps.dashboard.tokens import views as tokens
-from apps.dashboard.tree import selection_views as selection
 from apps.dashboard.tree import views as policy
 
 app_name = "dashboard"
@@ -106,7 +105,11 @@ urlpatterns = [
     path("me/accounts/take-back/", me.take_back, name="take-back-claim"),
     # A policy and its settings
     path("policy/<slug:policy>/", policy.tree, name="policy"),
-    path("policy/<slug:policy>/selection/", selection.act, name="policy-selection"),
+    path("policy/<slug:policy>/live", live.live, name="live"),
+    path("policy/<slug:policy>/icicle/", policy.icicle, name="icicle"),
+    path("policy/<slug:policy>/icicle/figures/tree", policy.figure, name="tree-figure"),
+    path("policy/<slug:policy>/icicle/figures/tree.<str:form>", policy.figure),
+    path("policy/<slug:policy>/selection/", policy.act, name="policy-selection"),
     path("policy/<slug:policy>/tree.csv", policy.table, name="policy-csv"),
     path("policy/<slug:policy>/_rows", policy.rows, name="policy-rows"),
     path("policy/<slug:policy>/_current", policy.current, name="policy-current"),
@@ -114,9 +117,9 @@ urlpatterns = [
     path("policy/<slug:policy>/_panel", policy.panel, name="policy-panel"),
     path("policy/<slug:policy>/algorithm/", algorithm.algorithm, name="algorithm"),
     path("policy/<slug:policy>/algorithm/compare/", algorithm.compare, name="compare"),
-    path("policy/<slug:policy>/operators/", views.operators, name="operators"),
-    path("policy/<slug:policy>/operators/figures/<slug:figure>", views.figure, name="operators-figure"),
-    path("policy/<slug:policy>/operators/figures/<slug:figure>.<str:form>", views.figure),
+    path("policy/<slug:policy>/operators/", algorithm.operators, name="operators"),
+    path("policy/<slug:policy>/operators/figures/<slug:figure>", algorithm.figure, name="operators-figure"),
+    path("policy/<slug:policy>/operators/figures/<slug:figure>.<str:form>", algorithm.figure),
     path("policy/<slug:policy>/aging/", aging.aging, name="aging"),
     path("policy/<slug:policy>/algorithm/figures/operator", algorithm.profile, name="algorithm-operator"),
     path("policy/<slug:policy>/algorithm/figures/operator.<str:form>", algorithm.profile),

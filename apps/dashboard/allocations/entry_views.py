@@ -34,7 +34,7 @@ from apps.dashboard.allocations.forms import (
     zone,
 )
 from apps.dashboard.shell import lines, presentation
-from apps.dashboard.shell.published import say_published
+from apps.dashboard.shell.publishing import say_published
 from apps.dashboard.shell.requests import SeeOther, actor_of, is_htmx
 from apps.mapping.permissions import see
 from apps.policies.allocations.services import change_dates, give_allocation, period_of

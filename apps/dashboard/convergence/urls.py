@@ -1,12 +1,10 @@
-"""Convergence of a policy and of each entry, and the icicle of the whole."""
+"""Convergence of a policy and of each entry."""
 
 from __future__ import annotations
 
 from django.urls import path
 
 from apps.dashboard.convergence import views as convergence
-from apps.dashboard.live import views as live
-from apps.dashboard.tree import icicle_views as icicle
 
 _POLICY = "policy/<slug:policy>"
 _ENTRY = f"{_POLICY}/n/<uuid:uid>/<slug:name>/convergence"
@@ -24,8 +22,4 @@ urlpatterns = [
     path(f"{_ENTRY}/_over-time", convergence.over_time, name="entry-over-time"),
     path(f"{_ENTRY}/_panels", convergence.panels, name="entry-convergence-panels"),
     path(f"{_ENTRY}/days.csv", convergence.days_csv, name="entry-convergence-days"),
-    path(f"{_POLICY}/live", live.live, name="live"),
-    path(f"{_POLICY}/icicle/", icicle.icicle, name="icicle"),
-    path(f"{_POLICY}/icicle/figures/tree", icicle.figure, name="tree-figure"),
-    path(f"{_POLICY}/icicle/figures/tree.<str:form>", icicle.figure),
 ]

@@ -19,7 +19,7 @@ from apps.core.errors import DomainError, FieldProblem, Invalid, NotFound
 from apps.dashboard.followup import presenters
 from apps.dashboard.review.pages import open_page, page_context, tab_url
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.published import say_published
+from apps.dashboard.shell.publishing import say_published
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.notices.rank_notices import preview_rank_notices, send_rank_notices, sent_notices
 from apps.notices.watches import watch_entry

@@ -27,7 +27,7 @@ from apps.dashboard.group.forms import GroupInput, read_group, read_number, take
 from apps.dashboard.group.presenters import RankEffect, draw_members, long_day, rank_effect, scale_of
 from apps.dashboard.requests.presenters import AskForm, RequestCard, draw_request, group_url
 from apps.dashboard.shell import lines, presentation
-from apps.dashboard.shell.published import say_published
+from apps.dashboard.shell.publishing import say_published
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.explain.my_priority import get_my_priority
 from apps.policies.access.scope import holds_a_role

@@ -9,9 +9,8 @@ from django.template.loader import render_to_string
 from django.views.decorators.http import require_safe
 
 from apps.core import clock
-from apps.dashboard.live.frame import age_of
 from apps.dashboard.live.middleware import unchanged
-from apps.dashboard.live.state import PageState, get_page_state
+from apps.dashboard.live.state import PageState, age_of, get_page_state
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.navigation import Shell
 from apps.dashboard.shell.requests import actor_of

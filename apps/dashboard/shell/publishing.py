@@ -1,4 +1,4 @@
-"""One person's small change, from a form: at once, or as an edit of their draft."""
+"""A small change from a form: published at once, or as an edit of one's draft; and what a page says afterwards."""
 
 from __future__ import annotations
 
@@ -8,14 +8,26 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.translation import gettext as _
 
 from apps.core import clock
-from apps.dashboard.shell.published import say_published
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.policies.changesets import drafts
+from apps.policies.models import Revision
 from apps.policies.publishing.direct import publish_operations
 
+
+def say_published(request: HttpRequest, revision: Revision, *, has_link: bool = True) -> None:
+    """Its class names the revision. has_link: no on the page of the change set itself."""
+    text = _("Published as revision %(n)s.") % {"n": revision.number}
+    if has_link:
+        followed = reverse("dashboard:change", kwargs={"change_set": revision.change_set_id})
+        text = format_html('{} <a href="{}">{}</a>', text, followed, _("See who moves"))
+    messages.success(request, text, extra_tags=f"published-{revision.number}")
+
+
+# --- A small change ---------------------------------------------------------------------------------------------------
 Operations = Sequence[Mapping[str, Any]]
 
 

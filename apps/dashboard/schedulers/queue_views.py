@@ -1,4 +1,4 @@
-"""Why a job waits, for own jobs and those whose numbers the reader sees."""
+"""Queues of jobs: why a job waits, for own jobs and those the reader sees; and the ledger of SAM's queue."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
 from apps.core import clock
 from apps.core.errors import Conflict, NotFound, status_of
 from apps.dashboard.schedulers import presenters
 from apps.dashboard.shell.requests import SeeOther, actor_of
+from apps.gateway.selectors import MOST_OPEN, get_ledger
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 from apps.schedulers.waiting import find_waiting, list_waiting
 
+# --- Why a job waits --------------------------------------------------------------------------------------------------
 _SHOWN = 100
 
 
@@ -66,3 +69,48 @@ def _crumbs(policy: Policy, job: str = "") -> list[dict[str, str]]:
         return [first, all_jobs]
     address = reverse("dashboard:job-why", kwargs={"policy": policy.slug})
     return [first, {**all_jobs, "url": address}, {"label": job}]
+
+
+# --- SAM's queue ------------------------------------------------------------------------------------------------------
+STATES = {
+    "decided": gettext_lazy("Decided"),
+    "started": gettext_lazy("Started"),
+    "finished": gettext_lazy("Finished"),
+    "cancelled": gettext_lazy("Cancelled"),
+    "lost": gettext_lazy("Lost"),
+}
+QUEUES = {"front": gettext_lazy("front"), "back": gettext_lazy("back"), "priority": gettext_lazy("priority group")}
+_WIDTH = 160
+
+
+@require_safe
+def ledger(request: HttpRequest, policy: str) -> HttpResponse:
+    """For those who read it by REST, too."""
+    found = get_ledger(policy_slug=policy, at=clock.now(), actor=actor_of(request))
+    books, groups = found["ledger"], found["ledger"]["groups"]
+    context = {
+        "policy": policy,
+        "rules": found["rules"],
+        "unit": books["unit"],
+        "total": books["total"],
+        "groups": [group_line(name, each, books["total"]) for name, each in sorted(groups.items())],
+        "states": [{"key": key, "label": label, "n": found["jobs"][key]} for key, label in STATES.items()],
+        "open": [{**job, "label": STATES[job["state"]], "class": QUEUES[job["queue"]]} for job in found["open"]],
+        "most_open": MOST_OPEN,
+        "notes": found["notes"],
+        "crumbs": [{"label": _("SAM queue")}],
+    }
+    return render(request, "dashboard/schedulers/sam.html", context)
+
+
+def group_line(name: str, each: dict[str, Any], total: float) -> dict[str, Any]:
+    """promised: its share of all benefit. The bar has the received part, its mark the share."""
+    fraction = each["fraction"] or 0.0
+    return {
+        **each,
+        "name": name,
+        "promised": each["share"] * total,
+        "is_over": each["owed"] < 0,
+        "width": round(min(fraction, 1.0) * _WIDTH, 1),
+        "mark": round(min(each["share"], 1.0) * _WIDTH, 1),
+    }
