@@ -22,7 +22,7 @@ from apps.dashboard.access import views as access
 from apps.dashboard.algorithm import views as algorithm
 from apps.dashboard.allocations import urls as allocation_urls
 from apps.dashboard.audit import views as audit
-from apps.dashboard.convergence import urls as convergence_urls
+from apps.dashboard.convergence import views as convergence
 from apps.dashboard.drafts import urls as draft_urls
 from apps.dashboard.federation import urls as federation_urls
 from apps.dashboard.group import views as group
@@ -52,6 +52,7 @@ from apps.dashboard.tree import views as policy
 
 app_name = "dashboard"
 _NODE = "policy/<slug:policy>/n/<uuid:uid>"
+_CONVERGENCE = f"{_NODE}/<slug:name>/convergence"
 _GROUP = "policy/<slug:policy>/group/<uuid:uid>"
 _HISTORY = "policy/<slug:policy>/history"
 _MAPPINGS = "policy/<slug:policy>/mappings"
@@ -151,6 +152,19 @@ urlpatterns = [
     path(f"{_NODE}/_preview", entry.preview, name="shares-preview"),
     path(f"{_NODE}/_shares", entry.change_shares, name="shares"),
     path(f"{_NODE}/<slug:name>/", entry.entry, name="entry"),
+    # Convergence
+    path("policy/<slug:policy>/convergence/", convergence.convergence, name="convergence"),
+    path("policy/<slug:policy>/convergence/_panels", convergence.panels, name="convergence-panels"),
+    path("policy/<slug:policy>/convergence/_building", convergence.building, name="convergence-building"),
+    path("policy/<slug:policy>/convergence/days.csv", convergence.days_csv, name="convergence-days"),
+    path("policy/<slug:policy>/convergence/figures/<slug:figure>", convergence.figure, name="convergence-figure"),
+    path("policy/<slug:policy>/convergence/figures/<slug:figure>.<str:form>", convergence.figure),
+    path(f"{_CONVERGENCE}/figures/<slug:figure>", convergence.figure, name="entry-convergence-figure"),
+    path(f"{_CONVERGENCE}/figures/<slug:figure>.<str:form>", convergence.figure),
+    path(f"{_CONVERGENCE}/", convergence.convergence, name="entry-convergence"),
+    path(f"{_CONVERGENCE}/_over-time", convergence.over_time, name="entry-over-time"),
+    path(f"{_CONVERGENCE}/_panels", convergence.panels, name="entry-convergence-panels"),
+    path(f"{_CONVERGENCE}/days.csv", convergence.days_csv, name="entry-convergence-days"),
     # Jobs, the client for terminals and tokens
     path("jobs/", jobs.jobs, name="jobs"),
     path("jobs/_result", jobs.result, name="jobs-result"),
@@ -244,4 +258,4 @@ urlpatterns = [
 ]
 urlpatterns = notice_urls.urlpatterns + urlpatterns  # before the page of an entry, which takes any name
 urlpatterns += draft_urls.urlpatterns + review_urls.urlpatterns + allocation_urls.urlpatterns
-urlpatterns += convergence_urls.urlpatterns + federation_urls.urlpatterns + scheduler_urls.urlpatterns
+urlpatterns += federation_urls.urlpatterns + scheduler_urls.urlpatterns

@@ -27,9 +27,9 @@ from apps.analytics.operators.selectors import FIGURES, OperatorsPage, ask, chec
 from apps.analytics.operators.sentences import verdict
 from apps.analytics.operators.tree_figures import OperatorQuery
 from apps.core.errors import Invalid, NotFound
-from apps.dashboard.algorithm import comparison, forms
+from apps.dashboard.algorithm import choice
 from apps.dashboard.algorithm import words as algorithm_words
-from apps.dashboard.algorithm.forms import ParametersForm
+from apps.dashboard.algorithm.choice import ParametersForm
 from apps.dashboard.drafts import table_views
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.figure_frames import FigureFrame, answer_figure, framed
@@ -68,22 +68,22 @@ def profile(request: HttpRequest, policy: str, form: str = "json") -> HttpRespon
 def compare(request: HttpRequest, policy: str) -> HttpResponse:
     """`?with=&resolution=&k=` once for each column, up to four; `?sort=rank` in the order of the first one."""
     current = get_algorithm_page(policy_slug=policy, actor=actor_of(request)).settings.algorithm
-    places = comparison.read_places(request.GET)
+    places = choice.read_places(request.GET)
     found = compare_algorithms(
         policy_slug=policy,
-        algorithms=[comparison.settings_of(place, current) for place in places],
+        algorithms=[choice.settings_of(place, current) for place in places],
         by_rank=request.GET.get("sort") == "rank",
         actor=actor_of(request),
     )
     query = [pair for place in places for pair in place.query]
-    empty = [comparison.Place("")] * (MOST_ALGORITHMS - len(places))
+    empty = [choice.Place("")] * (MOST_ALGORITHMS - len(places))
     context = {
         "found": found,
-        "verdict": comparison.verdict(found),
-        "furthest": comparison.furthest(found),
-        "columns": comparison.columns(found, places),
-        "rows": comparison.rows(found),
-        "options": comparison.options(found.settings.algorithm),
+        "verdict": choice.verdict(found),
+        "furthest": choice.furthest(found),
+        "columns": choice.columns(found, places),
+        "rows": choice.rows(found),
+        "options": choice.options(found.settings.algorithm),
         "places": list(enumerate([*places, *empty], start=1)),
         "by_movers_url": f"?{urlencode(query)}",
         "by_rank_url": f"?{urlencode([*query, ('sort', 'rank')])}",
@@ -96,7 +96,7 @@ def compare(request: HttpRequest, policy: str) -> HttpResponse:
 def _decide(request: HttpRequest, policy: str) -> HttpResponse:
     current = get_algorithm_page(policy_slug=policy, actor=actor_of(request))
     name = request.POST.get("algorithm", "")
-    form = forms.bound(_known(name), request.POST)
+    form = choice.bound(_known(name), request.POST)
 
     def show(*, status: int = 200, **more: Any) -> HttpResponse:
         if "stated" in more:
@@ -123,7 +123,7 @@ def _show(request: HttpRequest, current: PolicyAlgorithm, name: str, *, status: 
         "others": [algorithm_words.describe(each) for each in all_algorithms()],
         "misfit": current.misfits.get(name, "") if name != in_force["name"] else "",
         "profile": _profile(request, current, chosen),
-        "form": None if chosen is None else forms.unbound(chosen, in_force),
+        "form": None if chosen is None else choice.unbound(chosen, in_force),
         "may_change": current.may_change,
         "policy": current.policy_slug,
         **_resolution_check(request, current.policy_slug, chosen, shown),
@@ -175,10 +175,10 @@ def _shown_settings(more: dict[str, Any], in_force: dict[str, Any], name: str) -
 def _effect(request: HttpRequest, policy: str, form: ParametersForm) -> dict[str, Any]:
     """What the chosen settings would change on the newest usage."""
     found = compare_algorithms(policy_slug=policy, algorithms=[{}, form.settings or {}], actor=actor_of(request))
-    movers = [row for row in comparison.rows(found) if row.leaf.spread or row.cells[0].rank != row.cells[1].rank]
+    movers = [row for row in choice.rows(found) if row.leaf.spread or row.cells[0].rank != row.cells[1].rank]
     return {
         "found": found,
-        "verdict": comparison.verdict(found),
+        "verdict": choice.verdict(found),
         "movers": movers[:_SHOWN_MOVERS],
         "refused": found.sides[1].refused,
         "parted": _moves(found.sides[1]),
@@ -187,7 +187,7 @@ def _effect(request: HttpRequest, policy: str, form: ParametersForm) -> dict[str
 
 def _moves(side: Side) -> str:
     """Of what moves, the part of the operator and that of rounding."""
-    return f"{comparison.parted(side)}." if side.n_moved and not side.refused else ""
+    return f"{choice.parted(side)}." if side.n_moved and not side.refused else ""
 
 
 def _known(name: str) -> Any:
@@ -198,7 +198,7 @@ def _known(name: str) -> Any:
 
 
 def _compare_url(policy: str, name: str) -> str:
-    query = urlencode([("with", comparison.IN_FORCE), ("with", name)])
+    query = urlencode([("with", choice.IN_FORCE), ("with", name)])
     return f"{reverse('dashboard:compare', kwargs={'policy': policy})}?{query}"
 
 
@@ -288,7 +288,7 @@ def operators(request: HttpRequest, policy: str) -> HttpResponse:
         "readings": [(reading.name, reading.text) for reading in READINGS.values()],
         "reading": page.query.reading,
         "problem": problem,
-        "operator_names": [choice.name for choice in page.choices],
+        "operator_names": [each.name for each in page.choices],
         "rest_url": reverse("api:policy-operators", kwargs={"policy": policy}),
         "crumbs": [
             {"label": page.policy_name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},

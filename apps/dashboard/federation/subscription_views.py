@@ -17,6 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import DomainError
+from apps.dashboard.federation import publication_presenters as published_lines
 from apps.dashboard.federation import subscriptions as told_lines
 from apps.dashboard.federation.subscriptions import (
     STALE_ACTIONS,
@@ -26,7 +27,6 @@ from apps.dashboard.federation.subscriptions import (
     rhythm_of,
     settings_of,
 )
-from apps.dashboard.publications import presenters as published_lines
 from apps.dashboard.shell import lines
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.federation import control
@@ -186,7 +186,7 @@ def _places(actor: Actor, at: datetime) -> list[tuple[str, str]]:
 
 def _address(request: HttpRequest, form: AddressForm, *, status: int = 200) -> HttpResponse:
     context = {"form": form, "crumbs": crumbs(_("Subscribe to usage")), "has_places": form.has_places}
-    return render(request, "dashboard/grid/subscribe.html", context, status=status)
+    return render(request, "dashboard/federation/subscribe.html", context, status=status)
 
 
 def _terms(
@@ -210,7 +210,7 @@ def _terms(
         "place": address.place,
         "crumbs": crumbs(_("Subscribe to usage")),
     }
-    return render(request, "dashboard/grid/subscribe_terms.html", context, status=status)
+    return render(request, "dashboard/federation/subscribe_terms.html", context, status=status)
 
 
 def _page(
@@ -254,7 +254,7 @@ def _page(
         "now": now,
         "crumbs": crumbs(f"{told_lines.site_name(row)}, {row.feed}"),
     }
-    return render(request, "dashboard/grid/subscription.html", context, status=status)
+    return render(request, "dashboard/federation/subscription.html", context, status=status)
 
 
 def crumbs(last: str) -> list[dict[str, str]]:

@@ -15,8 +15,8 @@ from django.utils.translation import gettext_lazy, ngettext
 from apps.core.errors import DomainError, Invalid
 from apps.dashboard.federation import presenters as federation_lines
 from apps.dashboard.federation.forms import as_typed, number_field, reason_field, text_field
+from apps.dashboard.federation.grid_presenters import METER
 from apps.dashboard.federation.presenters import STANDINGS
-from apps.dashboard.grid.presenters import METER
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.presentation import Keyed, Standing, joined
 from apps.federation.models import Fetch, Subscription

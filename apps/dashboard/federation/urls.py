@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from django.urls import path
 
+from apps.dashboard.federation import grid_views as grid
 from apps.dashboard.federation import mount_views as federation_mount
+from apps.dashboard.federation import publication_views as published
 from apps.dashboard.federation import subscription_views as subscriptions
 from apps.dashboard.federation import views as federation
-from apps.dashboard.grid import views as grid
-from apps.dashboard.publications import views as published
 
 _MOUNT = "federation/mounts/<int:mount>/"
 _USAGE = "federation/usage/<int:subscription_id>"

@@ -17,7 +17,7 @@ from apps.accounts.names.display_names import display_name
 from apps.analytics.review import LeafLine, ReviewPage, TargetLine, get_review_page, shown_targets
 from apps.core import clock
 from apps.dashboard.figures import moves
-from apps.dashboard.followup import presenters as followup
+from apps.dashboard.review import followup
 from apps.dashboard.review import words as change_words
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.requests import actor_of

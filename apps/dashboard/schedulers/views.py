@@ -21,8 +21,8 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from agent.build import build
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, Stale
-from apps.dashboard.schedulers import forms, presenters
-from apps.dashboard.schedulers.forms import SchedulerForm
+from apps.dashboard.schedulers import presenters
+from apps.dashboard.schedulers.presenters import SchedulerForm
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.dashboard.terminal import program_answer
@@ -63,7 +63,7 @@ def new(request: HttpRequest) -> HttpResponse:
     """A form for all kinds; nothing is sent until the mode says so."""
     policies = _managed(request)
     if request.method != "POST":
-        first = {**forms.first_values(), "policy": request.GET.get("policy", policies[0].slug)}
+        first = {**presenters.first_values(), "policy": request.GET.get("policy", policies[0].slug)}
         return _form(request, SchedulerForm(initial=first, policies=policies))
     form = SchedulerForm(request.POST, policies=policies)
     if form.is_valid():
@@ -105,7 +105,7 @@ def change_settings(request: HttpRequest, name: str) -> HttpResponse:
     """The tag says which state of it was read."""
     found = _view(request, name).scheduler
     if request.method != "POST":
-        return _form(request, SchedulerForm(initial=forms.initial_of(found), policies=[]), found)
+        return _form(request, SchedulerForm(initial=presenters.initial_of(found), policies=[]), found)
     form = SchedulerForm(request.POST, policies=[])
     if form.is_valid():
         try:
@@ -213,9 +213,9 @@ def _form(
         "form": form,
         "scheduler": found,
         "tag": tag_of(found) if found else "",
-        "about": [form[name] for name in forms.ABOUT if name in form.fields],
-        "sent": [form[name] for name in forms.SENT],
-        "bounds": [form[name] for name in forms.BOUNDS],
+        "about": [form[name] for name in presenters.ABOUT if name in form.fields],
+        "sent": [form[name] for name in presenters.SENT],
+        "bounds": [form[name] for name in presenters.BOUNDS],
         "crumbs": _crumbs(found.name, _("Settings"))
         if found
         else [{"label": _("Schedulers"), "url": reverse("dashboard:schedulers")}, {"label": _("Connect")}],

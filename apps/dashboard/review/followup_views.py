@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from apps.analytics.publish_followup import followup_of
 from apps.core import clock
 from apps.core.errors import DomainError, FieldProblem, Invalid, NotFound
-from apps.dashboard.followup import presenters
+from apps.dashboard.review import followup as presenters
 from apps.dashboard.review.pages import open_page, page_context, tab_url
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.publishing import say_published
@@ -44,7 +44,7 @@ def followup(request: HttpRequest, change_set: int) -> HttpResponse:
         context = {"change_set": page.review.change_set, **presenters.context_of(page)}
         if "followup" not in context:
             raise NotFound(f"Nothing follows change set {change_set} any more.")
-        response = render(request, "dashboard/followup/_followup.html", context)
+        response = render(request, "dashboard/review/_followup.html", context)
     response["ETag"] = tag
     return response
 
@@ -69,7 +69,7 @@ def notify(request: HttpRequest, change_set: int) -> HttpResponse:
         "who": "down" if only_down else "all",
         "crumbs": [*page_context(page, "diff")["crumbs"][:2], {"label": _("Notify"), "url": ""}],
     }
-    return render(request, "dashboard/followup/notify.html", context)
+    return render(request, "dashboard/review/notify.html", context)
 
 
 @require_POST

@@ -16,9 +16,9 @@ from django.views.decorators.http import require_safe
 from apps.analytics.what_if.without_sources import Difference, Without, leave_out
 from apps.core import clock
 from apps.core.errors import NotFound, TooLarge, Unavailable
+from apps.dashboard.federation import grid_presenters as grid_lines
 from apps.dashboard.federation import subscriptions as subscription_lines
 from apps.dashboard.figures import moves
-from apps.dashboard.grid import presenters as grid_lines
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.figure_frames import answer_figure, framed
 from apps.dashboard.shell.navigation import current_policy_slug
@@ -131,7 +131,7 @@ def grid(request: HttpRequest) -> HttpResponse:
         "has_tabs": may_federate(at=clock.now(), actor=actor_of(request)),
         "crumbs": [{"label": _("Federation"), "url": reverse("dashboard:federation")}, {"label": _("Grid")}],
     }
-    return render(request, "dashboard/grid/grid.html", context | (_shown(request, found) if found else {}))
+    return render(request, "dashboard/federation/grid.html", context | (_shown(request, found) if found else {}))
 
 
 @require_safe
@@ -223,4 +223,4 @@ def without(request: HttpRequest, subscription_id: int) -> HttpResponse:
             else {"headline": Keyed("problem", _("Without %(site)s") % {"site": site})}
         ),
     }
-    return render(request, "dashboard/grid/without.html", context)
+    return render(request, "dashboard/federation/without.html", context)

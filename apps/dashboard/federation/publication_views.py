@@ -18,9 +18,9 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound
+from apps.dashboard.federation import publication_presenters as published_lines
 from apps.dashboard.federation.forms import as_typed, number_field, reason_field, text_field
-from apps.dashboard.publications import presenters as published_lines
-from apps.dashboard.publications.presenters import ToldLine
+from apps.dashboard.federation.publication_presenters import ToldLine
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.federation.documents.trust import list_keys, rotate_key
 from apps.federation.models import Publication, UsageFeed
@@ -134,7 +134,7 @@ def published(request: HttpRequest) -> HttpResponse:
     feeds = [published_lines.feed_line(row, now) for row in list_feeds(actor=actor)]
     return render(
         request,
-        "dashboard/grid/published.html",
+        "dashboard/federation/published.html",
         {
             "headline": published_lines.headline(publications, feeds),
             "publications": publications,
@@ -218,7 +218,7 @@ def rotate(request: HttpRequest) -> HttpResponse:
         return SeeOther(reverse("dashboard:federation-published") + "#key")
     context = {"form": form, **identity(), "crumbs": crumbs(_("Replace the key"))}
     status = 422 if request.method == "POST" else 200
-    return render(request, "dashboard/grid/rotate.html", context, status=status)
+    return render(request, "dashboard/federation/rotate.html", context, status=status)
 
 
 def make_one(request: HttpRequest, kind: Kind) -> HttpResponse:
@@ -273,7 +273,7 @@ def _page(
         "address": request.build_absolute_uri(line.address) if line else "",
         "crumbs": crumbs(line.name if line else kind.title),
     }
-    return render(request, "dashboard/grid/told.html", context, status=status)
+    return render(request, "dashboard/federation/told.html", context, status=status)
 
 
 def named(rows: Sequence[Row], name: str, missing: str) -> Row:
