@@ -44,6 +44,7 @@ from apps.federation.usage_feeds.subscriptions import (
 from apps.policies.models import Revision
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
+from apps.priorities.metering.usage import site_factor
 
 
 @never_cache
@@ -243,7 +244,7 @@ def _page(
         "capacity_words": told_lines.capacity_words(row, told),
         "suggested": f"{told_lines.suggested_cores(row):g}",
         "running": told_lines.cores(told.running_cores),
-        "speed": told_lines.speed(PolicySettings.from_stored(stored[0]), row.source.site) if stored else "1",
+        "speed": _speed(PolicySettings.from_stored(stored[0]), row.source.site) if stored else "1",
         "groups": published_lines.groups_of(row.fingerprint),
         "form": form,
         "rhythm": [form["every"], form["max_age"]],
@@ -255,6 +256,10 @@ def _page(
         "crumbs": crumbs(f"{told_lines.site_name(row)}, {row.feed}"),
     }
     return render(request, "dashboard/federation/subscription.html", context, status=status)
+
+
+def _speed(settings: PolicySettings, site: str) -> str:
+    return f"{site_factor(site, settings.metric['site_factors']):g}"
 
 
 def crumbs(last: str) -> list[dict[str, str]]:

@@ -23,8 +23,6 @@ from apps.federation.models import Fetch, Subscription
 from apps.federation.mounts.services import clean_fingerprint
 from apps.federation.staleness import Condition, condition_of, is_held, is_stale
 from apps.federation.usage_feeds.quarantine import ReportedHour, ReportedUsage
-from apps.policies.settings import PolicySettings
-from apps.priorities.metering.usage import site_factor
 
 _MINUTE_S, _HOUR_S = 60, 3_600
 # --- Forms ------------------------------------------------------------------------------------------------------------
@@ -367,10 +365,6 @@ def cores(value: float) -> str:
 def suggested_cores(row: Subscription) -> float:
     """As declared now, if that is more than is agreed."""
     return max(row.reported_capacity_cores or 0.0, row.capacity_cores)
-
-
-def speed(settings: PolicySettings, site: str) -> str:
-    return f"{site_factor(site, settings.metric['site_factors']):g}"
 
 
 def subscription_url(row: Subscription) -> str:

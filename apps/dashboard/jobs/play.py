@@ -14,9 +14,6 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.dashboard.jobs.tables import short
-from apps.engine.jobs.gridengine.inputs.config import AS_SHIPPED, MOST_FUNCTIONAL_JOBS, PRESETS
-
 # --- Form -------------------------------------------------------------------------------------------------------------
 MOST_ROWS = 20  # of users, of departments and of projects
 MOST_JOBS = 2_000
@@ -365,42 +362,3 @@ def _of_each(row: Row) -> dict[str, Any]:
     """What all jobs of a row have in common."""
     owners = {name: row.cell(name).typed for name in ("department", "project") if row.cell(name).typed}
     return owners | {to: row.cell(name).value for name, to in _TO_CASE.items() if row.cell(name).value is not None}
-
-
-@dataclass(frozen=True, slots=True)
-class OwnerTable:
-    """One table of inputs: its rows, then blank ones to fill in. name: of its first column."""
-
-    name: str
-    title: str
-    fields: Sequence[Field]
-    rows: Sequence[Row]
-    focused: str = ""  # key of the input to go on with
-
-    @property
-    def may_grow(self) -> bool:
-        return len(self.rows) < MOST_ROWS
-
-
-def layout_of(form: PlayForm, *, adding: str) -> dict[str, Any]:
-    """Tables with a blank row each, settings with the value that a blank one has. adding: the table that grew last."""
-    tables = {
-        "users_table": _table(gettext("Users and their jobs"), USER_FIELDS, form.users, adding),
-        "departments_table": _table(gettext("Departments"), DEPARTMENT_FIELDS, form.departments, adding),
-        "projects_table": _table(gettext("Projects"), PROJECT_FIELDS, form.projects, adding),
-    }
-    preset = PRESETS.get(form.preset, PRESETS[AS_SHIPPED])
-    defaults = {**preset, "slots_urgency": preset.get("urgency", {}).get("slots", 0)}
-    defaults["max_functional_jobs_to_schedule"] = MOST_FUNCTIONAL_JOBS
-    groups = [
-        (group.title, [(cell, short(defaults[cell.field.name])) for cell in cells]) for group, cells in form.groups
-    ]
-    presets = [(name, name == (form.preset or AS_SHIPPED)) for name in PRESETS]
-    return {**tables, "groups": groups, "presets": presets}
-
-
-def _table(title: str, fields: Sequence[Field], rows: Sequence[Row], adding: str) -> OwnerTable:
-    number = len(rows) + 1
-    blank = [blank_row(fields, number)] if number <= MOST_ROWS else []
-    focused = blank[0].cells[0].key if blank and adding == fields[0].name else ""
-    return OwnerTable(fields[0].name, title, fields, [*rows, *blank], focused)

@@ -21,11 +21,24 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.core import clock
 from apps.core.errors import DomainError, Invalid, TooLarge
-from apps.dashboard.jobs.play import MOST_JOBS, STARTS, PlayForm, case_of, layout_of
+from apps.dashboard.jobs.play import (
+    DEPARTMENT_FIELDS,
+    MOST_JOBS,
+    MOST_ROWS,
+    PROJECT_FIELDS,
+    STARTS,
+    USER_FIELDS,
+    Field,
+    PlayForm,
+    Row,
+    blank_row,
+    case_of,
+)
 from apps.dashboard.jobs.reading import read_table
-from apps.dashboard.jobs.tables import grid_engine_table
+from apps.dashboard.jobs.tables import grid_engine_table, short
 from apps.dashboard.shell.requests import actor_of, fragment
 from apps.engine.jobs import all_job_algorithms, get_job_algorithm
+from apps.engine.jobs.gridengine.inputs.config import AS_SHIPPED, MOST_FUNCTIONAL_JOBS, PRESETS
 from apps.engine.jobs.printed.check import TERMS
 from apps.policies.selectors import list_policies
 from apps.priorities.job_cases import sam_case
@@ -265,3 +278,42 @@ def _played(form: PlayForm) -> dict[str, Any]:
         return {"problems": places, "is_live": True}
     text = json.dumps(case, ensure_ascii=False, indent=1) if len(case["jobs"]) <= MOST_SHOWN else ""
     return {"table": table, "case": text, "is_live": True}
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerTable:
+    """One table of inputs: its rows, then blank ones to fill in. name: of its first column."""
+
+    name: str
+    title: str
+    fields: Sequence[Field]
+    rows: Sequence[Row]
+    focused: str = ""  # key of the input to go on with
+
+    @property
+    def may_grow(self) -> bool:
+        return len(self.rows) < MOST_ROWS
+
+
+def layout_of(form: PlayForm, *, adding: str) -> dict[str, Any]:
+    """Tables with a blank row each, settings with the value that a blank one has. adding: the table that grew last."""
+    tables = {
+        "users_table": _table(_("Users and their jobs"), USER_FIELDS, form.users, adding),
+        "departments_table": _table(_("Departments"), DEPARTMENT_FIELDS, form.departments, adding),
+        "projects_table": _table(_("Projects"), PROJECT_FIELDS, form.projects, adding),
+    }
+    preset = PRESETS.get(form.preset, PRESETS[AS_SHIPPED])
+    defaults = {**preset, "slots_urgency": preset.get("urgency", {}).get("slots", 0)}
+    defaults["max_functional_jobs_to_schedule"] = MOST_FUNCTIONAL_JOBS
+    groups = [
+        (group.title, [(cell, short(defaults[cell.field.name])) for cell in cells]) for group, cells in form.groups
+    ]
+    presets = [(name, name == (form.preset or AS_SHIPPED)) for name in PRESETS]
+    return {**tables, "groups": groups, "presets": presets}
+
+
+def _table(title: str, fields: Sequence[Field], rows: Sequence[Row], adding: str) -> OwnerTable:
+    number = len(rows) + 1
+    blank = [blank_row(fields, number)] if number <= MOST_ROWS else []
+    focused = blank[0].cells[0].key if blank and adding == fields[0].name else ""
+    return OwnerTable(fields[0].name, title, fields, [*rows, *blank], focused)
