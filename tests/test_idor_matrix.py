@@ -17,7 +17,7 @@ from django.db import transaction
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from apps.accounts.models import AuditEvent
-from apps.dashboard.members.forms import seen_tag
+from apps.dashboard.members.presenters import seen_tag
 from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
 from tests.rights_world import BESIDES, JSON, SHARES, Row, World, cache_navigation_counts
 from tests.schedulers.service.reports import report

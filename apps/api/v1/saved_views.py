@@ -49,7 +49,9 @@ class SavedViewListView(APIView):
     def post(self, request: Request) -> Response:
         """Save a view; one of this name gets the new query."""
         given = sent(NewSavedViewSerializer, request)
-        made = saved_views.save_view(**given | {"query": given["query"].removeprefix("?")}, at=clock.now(), actor=actor_of(request))
+        made = saved_views.save_view(
+            **given | {"query": given["query"].removeprefix("?")}, at=clock.now(), actor=actor_of(request)
+        )
         return Response(SavedViewSerializer(made).data, status=201)
 
 

@@ -1,4 +1,4 @@
-"""The page of the first steps, put together: where one is, what was read, what is asked next."""
+"""The page of the first steps, put together: what was read, what is asked next, and the scheduler's own sshare."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from apps.core import clock
 from apps.core.errors import DomainError
 from apps.dashboard.imports.reports import import_report, reasons, size
 from apps.dashboard.onboarding import presenters as setup_lines
-from apps.dashboard.onboarding import sshare as setup_shadow
 from apps.dashboard.onboarding.forms import (
     FirstPolicyForm,
     LogForm,
@@ -27,13 +26,14 @@ from apps.dashboard.onboarding.forms import (
     ZoneForm,
     algorithms_for,
 )
+from apps.dashboard.schedulers import shadow
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import actor_of
 from apps.onboarding.first_policy_draft import LogState, get_beginning, log_state, require_beginner, tree_of
 from apps.onboarding.models import Beginning
 from apps.onboarding.shadow_setup import has_scheduler
 from apps.onboarding.slurm_outputs import can_read_here, can_read_log_here
-from apps.onboarding.sshare_comparison import compare_with_sshare
+from apps.onboarding.sshare_comparison import SshareComparison, compare_with_sshare
 from apps.onboarding.tree_vs_usage import TreeVsUsage, compare_with_log
 from apps.policies.formats.registry import has_associations
 from apps.policies.selectors import list_policies
@@ -119,7 +119,7 @@ def setup_context(request: HttpRequest, beginning: Beginning | None, asked: Aske
     elif against is not None and beginning is not None and tree is not None:
         context |= _against_context(beginning, tree, against, asked)
         compared = compare_with_sshare(beginning, at=clock.now(), actor=actor)
-        context["sshare"] = None if compared is None else setup_shadow.sshare_context(compared)
+        context["sshare"] = None if compared is None else sshare_context(compared)
     return context
 
 
@@ -233,3 +233,32 @@ def _first_form(beginning: Beginning, allowed: list[tuple[str, str]]) -> FirstPo
 
 def _part(some: float, whole: float) -> str:
     return presentation.percent(some / whole if whole else 0.0)
+
+
+# --- The scheduler's own sshare ---------------------------------------------------------------------------------------
+def sshare_context(found: SshareComparison) -> dict[str, Any]:
+    usage = found.usage
+    return {
+        "headline": shadow.headline(found.factors),
+        "n": len(found.factors.differences),
+        "n_equal": found.factors.n_equal,
+        "n_unknown": found.factors.n_unknown,
+        "lines": shadow.difference_lines(found.factors),
+        "usage": _usage_words(found),
+        "n_usage": usage.n_different,
+        "usage_lines": shadow.usage_lines(usage),
+        "as_of": found.as_of,
+    }
+
+
+def _usage_words(found: SshareComparison) -> str:
+    """Both sums, and the quotient where it is the same for all."""
+    usage = found.usage
+    given = {"ours": presentation.count(usage.ours), "theirs": presentation.count(usage.theirs)}
+    text = _("Usage in %(unit)s: %(ours)s from the log, %(theirs)s in sshare.")
+    text %= given | {"unit": "billing-s" if found.unit == "billing_s" else "core-s"}
+    if usage.quotient is not None:
+        text += " " + _("Every user’s is %(quotient)s times sshare’s.") % {
+            "quotient": presentation.number(usage.quotient, 4)
+        }
+    return text
