@@ -29,15 +29,20 @@ from apps.dashboard.onboarding.forms import (
 from apps.dashboard.schedulers import shadow
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import actor_of
-from apps.onboarding.first_policy_draft import LogState, get_beginning, log_state, require_beginner, tree_of
+from apps.onboarding.first_policy_draft import (
+    LogState,
+    get_beginning,
+    log_state,
+    proposed_settings,
+    require_beginner,
+    tree_of,
+)
 from apps.onboarding.models import Beginning
 from apps.onboarding.shadow_setup import has_scheduler
 from apps.onboarding.slurm_outputs import can_read_here, can_read_log_here
 from apps.onboarding.sshare_comparison import SshareComparison, compare_with_sshare
 from apps.onboarding.tree_vs_usage import TreeVsUsage, compare_with_log
-from apps.policies.formats.registry import has_associations
 from apps.policies.selectors import list_policies
-from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.usage import selectors as usage
 from apps.usage.models import Import, RejectedLine
@@ -110,7 +115,9 @@ def setup_context(request: HttpRequest, beginning: Beginning | None, asked: Aske
             "tree_words": setup_lines.tree_words(tree),
         }
         if state is LogState.READY:
-            against = compare_with_log(beginning, zone=ZoneInfo(settings.TIME_ZONE), at=clock.now(), actor=actor)
+            chosen = asked.policy.settings if asked.policy and asked.policy.is_valid() else proposed_settings(beginning)
+            zone = ZoneInfo(settings.TIME_ZONE)
+            against = compare_with_log(beginning, zone=zone, settings=chosen, at=clock.now(), actor=actor)
     context["steps"] = _steps(beginning, state, here, context.get("tree_words", ""))
     if here == TREE:
         context |= {"form": asked.tree or TreeForm(), "limit": 64, "reads_here": can_read_here()}
@@ -118,7 +125,7 @@ def setup_context(request: HttpRequest, beginning: Beginning | None, asked: Aske
         context |= _log_context(beginning, state, asked, actor)
     elif against is not None and beginning is not None and tree is not None:
         context |= _against_context(beginning, tree, against, asked)
-        compared = compare_with_sshare(beginning, at=clock.now(), actor=actor)
+        compared = compare_with_sshare(beginning, settings=against.settings, at=clock.now(), actor=actor)
         context["sshare"] = None if compared is None else sshare_context(compared)
     return context
 
@@ -213,18 +220,14 @@ def _against_context(beginning: Beginning, tree: TreeColumns, against: TreeVsUsa
 
 
 def _first_form(beginning: Beginning, allowed: list[tuple[str, str]]) -> FirstPolicyForm:
-    """As the file says, else as its scheduler does it."""
-    given = PolicySettings.from_json(beginning.file_settings)
+    """As proposed."""
+    given = proposed_settings(beginning)
     names = [name for name, _label in allowed]
-    if "algorithm" in beginning.file_settings:
-        wanted = str(given.algorithm["name"])
-    else:
-        wanted = "slurm-fair-tree" if has_associations(beginning.facts.get("format", "")) else "aequus"
-    never = given.window["aging"] == "none" and wanted.startswith("slurm-")
+    wanted = str(given.algorithm["name"])
     initial = {
         "name": beginning.facts.get("policy", "") or (beginning.source.name if beginning.source else ""),
         "algorithm": wanted if wanted in names else next(iter(names), ""),
-        "half_life_days": "0" if never else f"{given.window['half_life_s'] / _DAY_S:.12g}",
+        "half_life_days": "0" if given.window["aging"] == "none" else f"{given.window['half_life_s'] / _DAY_S:.12g}",
     }
     if has_scheduler(beginning):
         initial["scheduler"] = slugify(beginning.facts.get("policy", ""))
