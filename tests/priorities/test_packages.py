@@ -14,7 +14,7 @@ from django.core.checks import CheckMessage
 from apps.accounts.actor import COMMAND, Actor
 from apps.analytics.comparison import compare_algorithms
 from apps.analytics.what_if.trial import Supposition, try_out
-from apps.api.v1.algorithm.views import algorithm_json
+from apps.api.v1.algorithm import algorithm_json
 from apps.core.errors import Conflict, Invalid
 from apps.dashboard.algorithm.words import describe
 from apps.engine import operator_trial, operators

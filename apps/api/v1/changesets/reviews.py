@@ -13,7 +13,7 @@ from rest_framework.response import Response
 
 from apps.analytics.review import LeafLine, ReviewPage, get_review_page
 from apps.api.authentication import Scopes, actor_of
-from apps.api.instants import UtcTimeField
+from apps.api.shapes import UtcTimeField, list_of, listed, sent
 from apps.api.v1.changesets.views import (
     IF_MATCH_OF_STEP,
     READ_WRITE,
@@ -23,7 +23,6 @@ from apps.api.v1.changesets.views import (
     version_of,
 )
 from apps.api.v1.priorities import AskedRunSerializer
-from apps.api.v1.shapes import list_of, listed, sent
 from apps.api.views import APIView
 from apps.core import clock
 from apps.policies import services

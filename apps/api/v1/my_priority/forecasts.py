@@ -13,8 +13,7 @@ from apps.analytics.forecast import get_forecasts, get_my_forecasts
 from apps.analytics.what_if import read_asked, try_out
 from apps.analytics.what_if.payload import forecast_json, tried_json
 from apps.api.authentication import POLICIES_READ, PRIORITIES_READ, SELF_READ, Scopes, actor_of
-from apps.api.instants import UtcTimeField
-from apps.api.v1.shapes import SaidSerializer, asked
+from apps.api.shapes import SaidSerializer, UtcTimeField, asked
 from apps.api.views import APIView
 from apps.core import clock
 from apps.priorities.serving.lookup import AccountQuery

@@ -15,9 +15,8 @@ from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.errors import Refusal
 from apps.api.figures import TABLE_ANSWERS, TableFormatField, table_response
-from apps.api.instants import UtcTimeField
+from apps.api.shapes import MomentSerializer, ScopeSerializer, UtcTimeField, asked, moment_of
 from apps.api.v1.priorities import NumberField
-from apps.api.v1.shapes import MomentSerializer, ScopeSerializer, asked, moment_of
 from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import FieldProblem, NotFound, TooLarge

@@ -11,10 +11,19 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITIES_READ, Scopes, actor_of
-from apps.api.instants import UtcTimeField
+from apps.api.shapes import (
+    UtcTimeField,
+    asked,
+    decode_cursor,
+    encode_cursor,
+    list_of,
+    listed,
+    moment_of,
+    reach_json,
+    sent,
+)
 from apps.api.v1.policies.tree import EntrySerializer, entry_of
 from apps.api.v1.removal import RemovalReasonSerializer
-from apps.api.v1.shapes import asked, decode_cursor, encode_cursor, list_of, listed, moment_of, reach_json, sent
 from apps.api.views import APIView
 from apps.core import clock
 from apps.mapping.removal import remove_policy

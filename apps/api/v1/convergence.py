@@ -15,9 +15,8 @@ from apps.analytics.convergence.query import DAILY_UP_TO, DAY_S, OFS, VIEWS, rea
 from apps.analytics.convergence.records import Convergence, by_weeks
 from apps.analytics.convergence.selectors import get_convergence, get_series_state
 from apps.api.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
-from apps.api.instants import UtcTimeField
+from apps.api.shapes import UtcTimeField, asked, decode_cursor, encode_cursor, entry_uid
 from apps.api.v1.priorities import NumberField
-from apps.api.v1.shapes import asked, decode_cursor, encode_cursor, entry_uid
 from apps.api.views import APIView
 from apps.core import clock
 

@@ -14,8 +14,7 @@ from apps.analytics.goals import LEVERS
 from apps.analytics.goals.payload import solution_json
 from apps.analytics.goals.selectors import get_solution, read_goal
 from apps.api.authentication import POLICIES_READ, Scopes, actor_of
-from apps.api.instants import UtcTimeField
-from apps.api.v1.shapes import asked, entry_uid
+from apps.api.shapes import UtcTimeField, asked, entry_uid
 from apps.api.views import APIView
 from apps.core import clock
 from apps.priorities.selectors.rows import open_view

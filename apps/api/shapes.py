@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import binascii
 from dataclasses import fields
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_type_hints
 from uuid import UUID
 
 import orjson
+from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field, inline_serializer
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -19,13 +20,30 @@ from rest_framework.response import Response
 
 from apps.api.authentication import actor_of
 from apps.api.errors import Refusal
-from apps.api.instants import UtcTimeField
-from apps.core import clock
+from apps.core import clock, local_time
 from apps.core.errors import FieldProblem
 from apps.mapping.permissions import see
 from apps.policies.selectors import get_policy, read_instant, read_moment
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
+
+
+# --- Times in answers -------------------------------------------------------------------------------------------------
+class UtcTimeField(serializers.DateTimeField):
+    """An instant. One without offset is the site's local time: the first pass of an hour that clocks repeat; refused,
+    with the two instants around it, where clocks skip it. The answer says in UTC which instant it is.
+    """
+
+    def enforce_timezone(self, value: datetime) -> datetime:
+        try:
+            if value.tzinfo is not None:
+                return value.astimezone(UTC)
+            return local_time.instant_of(value, timezone.get_current_timezone())
+        except local_time.NoSuchTime as error:
+            raise serializers.ValidationError(str(error), code="nonexistent_time") from error
+        except OverflowError:
+            self.fail("overflow")
+
 
 # --- Lists ------------------------------------------------------------------------------------------------------------
 Place = TypeVar("Place", int, list[Any])
