@@ -23,7 +23,7 @@ from django.db.models import Max, Min, Q
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
-from apps.analytics.series.calendar import site_zone
+from apps.analytics.series.daily_series import site_zone
 from apps.analytics.series.stored_series import load_series, series_state
 from apps.analytics.series.visible_days import as_visible
 from apps.core.errors import FieldProblem, Invalid

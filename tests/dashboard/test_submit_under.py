@@ -13,8 +13,8 @@ from django.test import Client
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
+from apps.analytics.my_priority.outlook import places_after_job
 from apps.analytics.my_priority.records import PublishedThen, RankHistory, RankThen
-from apps.analytics.what_if.after_job import places_after_job
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound
 from apps.dashboard.my_priority.trend import draw

@@ -19,7 +19,7 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, AuditEvent, User
 from apps.accounts.names.account_ids import ENTRY_NAMESPACE, AccountKey, account_ids, entry_account, uid_of_account
 from apps.analytics.series.builder import Builder
-from apps.analytics.series.calendar import days_of, site_zone
+from apps.analytics.series.daily_series import days_of, site_zone
 from apps.core.errors import Conflict, Invalid
 from apps.explain.account_walk import explain
 from apps.mapping import attachments

@@ -17,8 +17,7 @@ import numpy.typing as npt
 from cachetools import LRUCache, cached
 from django.db import connection
 
-from apps.analytics.series.calendar import site_zone
-from apps.analytics.series.daily_series import DailySeries
+from apps.analytics.series.daily_series import DailySeries, site_zone
 from apps.analytics.series.stored_series import load_series
 from apps.engine import decay
 from apps.engine.algorithms.inputs import prepare

@@ -33,7 +33,7 @@ from apps.analytics.my_priority.records import (
     WaitDay,
     Waited,
 )
-from apps.analytics.series.calendar import site_zone
+from apps.analytics.series.daily_series import site_zone
 from apps.analytics.series.stored_series import load_series
 from apps.core.blobs import CorruptBlob
 from apps.core.errors import FieldProblem, Invalid, NotFound

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from django.db import connection
 
-from apps.analytics.series.calendar import HOUR_S, Day
+from apps.analytics.series.daily_series import HOUR_S, Day
 from apps.engine import decay
 from apps.priorities.metering.usage import SourceRow
 from apps.usage.buckets.account_sums import OF_CURRENT

@@ -16,7 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import Token
 from apps.analytics.models import Series
-from apps.analytics.series.calendar import site_zone
+from apps.analytics.series.daily_series import site_zone
 from apps.analytics.series.runs import KIND as SERIES_BUILD
 from apps.analytics.series.runs import subject_of
 from apps.core import clock

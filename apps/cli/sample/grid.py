@@ -1,4 +1,4 @@
-"""The sample grid: virtual organisations, projects, users, six sites; their jobs of three months, the same at every call."""
+"""The sample grid: organisations, projects, users and six sites; their jobs of three months, the same at every call."""
 
 from __future__ import annotations
 

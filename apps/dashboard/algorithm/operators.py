@@ -12,9 +12,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from apps.accounts.actor import Actor
+from apps.analytics.operators.figures import OperatorQuery
 from apps.analytics.operators.records import NAMES, READINGS, FigureQuery, read_query
 from apps.analytics.operators.selectors import FIGURES, OperatorsPage, ask, figure_of, page_of
-from apps.analytics.operators.tree_figures import OperatorQuery
 from apps.core.errors import Invalid
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.figure_frames import FigureFrame, answer_figure, framed

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from django.http import HttpRequest
 
+from apps.analytics.my_priority.outlook import USUAL_CORE_H, places_after_job
 from apps.analytics.what_if import Place, read_asked
-from apps.analytics.what_if.after_job import USUAL_CORE_H, places_after_job
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound, TooOften, Unavailable
 from apps.dashboard.shell.requests import actor_of

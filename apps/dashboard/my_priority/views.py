@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from apps.analytics.forecast.level_forecast import outlook_of
+from apps.analytics.my_priority.outlook import outlook_of
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, NotFound, Unavailable, status_of
 from apps.dashboard.charges import presenters as charge_lines

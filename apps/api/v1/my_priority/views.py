@@ -9,8 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.analytics.forecast.level_forecast import outlook_of
-from apps.analytics.what_if.after_job import USUAL_CORE_H, AfterJob, list_ranks_after_job
+from apps.analytics.my_priority.outlook import USUAL_CORE_H, AfterJob, list_ranks_after_job, outlook_of
 from apps.api.authentication import POLICIES_READ, PRIORITIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.shapes import (
     MomentSerializer,
