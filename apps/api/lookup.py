@@ -34,7 +34,7 @@ from apps.policies.models import Policy
 from apps.policies.tree.columns import Mask
 from apps.priorities.serving import store
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.visibility.visible_entries import readable_now
+from apps.priorities.visibility import readable_now
 
 # --- Reach of a token -------------------------------------------------------------------------------------------------
 _MOST = 1_000

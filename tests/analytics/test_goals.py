@@ -21,7 +21,7 @@ from apps.policies.files.document import read_document
 from apps.policies.operations.apply import work_out
 from apps.policies.operations.tree_edits import Adjusted
 from apps.policies.settings import PolicySettings
-from apps.priorities.metering.usage import JobClassRow, SourceRow, window_of
+from apps.priorities.metering import JobClassRow, SourceRow, window_of
 from apps.priorities.recompute.inputs import Correction, Fingerprint
 from apps.priorities.recompute.pipeline import Inputs
 from apps.priorities.recompute.projection import Side, project

@@ -24,7 +24,7 @@ from apps.core.errors import Conflict
 from apps.policies.allocations.records import Period
 from apps.policies.models import Policy, Revision
 from apps.priorities.models import Snapshot
-from apps.priorities.selectors.allocations.table import get_allocation_table
+from apps.priorities.selectors.allocations import get_allocation_table
 from apps.priorities.selectors.tree import get_tree_page
 from apps.priorities.serving import store
 from apps.usage.models import Record, Source

@@ -20,9 +20,9 @@ from apps.core.errors import Invalid, NotFound
 from apps.dashboard.my_priority.trend import draw
 from apps.policies.models import Policy
 from apps.policies.services import make_change_set, publish_change_set
+from apps.priorities.jobs import list_waiting_jobs
 from apps.priorities.recompute.projection import compute_from_totals
 from apps.priorities.serving import store
-from apps.priorities.waiting_jobs import list_waiting_jobs
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch

@@ -30,7 +30,7 @@ from apps.policies.recompute_runs import nudge
 from apps.policies.selectors import get_change_set
 from apps.policies.services import change_settings, effect_of, make_change_set, publish_change_set
 from apps.policies.tree.stored import load_tree
-from apps.priorities.change_effects.ranks import simulate_change_set
+from apps.priorities.change_effects import simulate_change_set
 from apps.priorities.checks import check_packages
 from apps.priorities.models import Snapshot
 from apps.priorities.serving import store

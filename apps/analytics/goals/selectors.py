@@ -33,7 +33,7 @@ from apps.engine.decay import bucket_weights, get_decay_function
 from apps.policies.changesets import drafts
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.settings import PolicySettings
-from apps.priorities.metering.usage import window_of
+from apps.priorities.metering import window_of
 from apps.priorities.recompute.inputs import Correction
 from apps.priorities.recompute.pipeline import Inputs, compute_from
 from apps.priorities.recompute.projection import Side, demand_of, needing_the_algorithm, project

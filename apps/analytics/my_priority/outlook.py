@@ -27,11 +27,11 @@ from apps.explain.answers import Outlook
 from apps.explain.my_priority import MyPriority, get_my_priority
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
-from apps.priorities.metering.usage import window_of
+from apps.priorities.metering import window_of
 from apps.priorities.recompute.projection import compute_from_totals, needing_the_algorithm
 from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.visibility.visible_entries import numbers_visible_in
+from apps.priorities.visibility import numbers_visible_in
 
 # --- When the deciding level returns ----------------------------------------------------------------------------------
 F8 = npt.NDArray[np.float64]

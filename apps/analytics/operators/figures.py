@@ -38,7 +38,7 @@ from apps.engine.analysis.density import curve
 from apps.engine.analysis.job_size import COLUMNS, PUBLISHED, Reading
 from apps.engine.operators import Operator, get_operator
 from apps.policies.tree.columns import Mask
-from apps.priorities.change_effects.ranks import simulate
+from apps.priorities.change_effects import simulate
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.sentences.numbers import unit_of_metric
 

@@ -28,8 +28,8 @@ from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import load_rules
 from apps.policies.models import Policy, Revision
 from apps.policies.settings import PolicySettings
-from apps.priorities.local_only.services import LocalOnlyEntry, list_local_only_entries
-from apps.priorities.metering.usage import JobClassRow, SourceRow, amounts, site_names, weighed
+from apps.priorities.local_only import LocalOnlyEntry, list_local_only_entries
+from apps.priorities.metering import JobClassRow, SourceRow, amounts, site_names, weighed
 from apps.priorities.recompute.pipeline import one_view
 from apps.usage import pgbinary
 from apps.usage.models import JobClass, Source

@@ -1,4 +1,11 @@
-"""What a series is built from: the tree of a revision with all accounts at their entries; and since when it changed."""
+"""What a series is built from: the tree of a revision with all accounts at their entries; and since when it changed.
+
+Entries for usage of accounts whose own entry came with a later revision.
+A mount is made after the first revisions, so on earlier days the accounts of its members have no entry. Their usage
+counts at the nearest entry above that was there: what the mount's own entry used is right from the first day on. Below
+the root alone it counts nowhere, as usage of an unmapped account does. An account that has an entry in the tree of the
+day, by any rule, stays there.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +36,8 @@ from apps.policies.models import Policy, Revision
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.document_merge import indexes_of
 from apps.policies.tree.stored import TreeColumns, load_tree
-from apps.priorities.local_only.services import list_local_only_entries
-from apps.priorities.metering.usage import AccountUsage, SourceRow, usage_of_scope, window_of
+from apps.priorities.local_only import list_local_only_entries
+from apps.priorities.metering import AccountUsage, SourceRow, usage_of_scope, window_of
 from apps.priorities.recompute.inputs import Correction, corrected, counted_now, load_corrections
 from apps.usage.buckets.hourly import earliest_change
 from apps.usage.selectors import watermarks

@@ -29,7 +29,7 @@ from apps.policies.settings import tolerances_of
 from apps.priorities.models import Snapshot, UnmappedUsage
 from apps.priorities.selectors import count_unmapped_by_source
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.snapshots.ordering import out_of_tolerance
+from apps.priorities.snapshots import out_of_tolerance
 from apps.runs.models import Run
 from apps.runs.workers import last_contact_at as last_worker_contact_at
 from apps.runs.workers import silent_workers

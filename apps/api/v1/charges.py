@@ -16,7 +16,7 @@ from apps.api.views import APIView
 from apps.policies.settings import APPROACHES, RESOURCES
 from apps.priorities.adjustments import AdjustmentLine, list_adjustments
 from apps.priorities.charges import ChargedJob, list_charges
-from apps.priorities.metering.job_charge import HourLine
+from apps.priorities.job_charge import HourLine
 
 # --- Charges ----------------------------------------------------------------------------------------------------------
 _PAGE = 50

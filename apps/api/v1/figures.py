@@ -38,7 +38,7 @@ from apps.figures.my_priority.rank import MEASURES
 from apps.figures.queries import read_days
 from apps.figures.tree.asked import COLORS, ENTRY_PARAMETER, KINDS, SIZES, read_tree_asked
 from apps.figures.tree.figure import tree_figure
-from apps.priorities.selectors.allocations.weeks import get_core_hour_weeks
+from apps.priorities.selectors.delivered_weeks import get_core_hour_weeks
 from apps.priorities.selectors.tree import get_icicle
 from apps.usage.selectors import list_source_days
 

@@ -17,7 +17,7 @@ from apps.api.shapes import asked
 from apps.api.views import APIView
 from apps.core import clock
 from apps.engine.jobs import all_job_algorithms
-from apps.priorities.job_cases import MOST_CASES, MOST_JOBS, explain_jobs, refuse_many, sam_case
+from apps.priorities.jobs import MOST_CASES, MOST_JOBS, explain_jobs, refuse_many, sam_case
 
 
 class SamCaseFilterSerializer(serializers.Serializer[Any]):

@@ -24,7 +24,7 @@ from apps.core import clock
 from apps.priorities import selectors
 from apps.priorities.recompute import staleness as recompute
 from apps.priorities.selectors.tree_changes import PRIORITY_COLUMNS, priority_rows
-from apps.priorities.visibility.visible_entries import served_to
+from apps.priorities.visibility import served_to
 
 LOOK_UP: Scopes = {
     "GET": frozenset({PRIORITIES_READ, SELF_READ}),

@@ -14,7 +14,7 @@ from apps.dashboard.review import words as change_words
 from apps.dashboard.shell import presentation
 from apps.policies.settings import PolicySettings
 from apps.priorities.charges import ChargedJob, ChargesPage
-from apps.priorities.metering.job_charge import HourLine
+from apps.priorities.job_charge import HourLine
 from apps.priorities.sentences import unit_of as unit_of_resource
 from apps.priorities.sentences import unit_of_metric
 

@@ -12,7 +12,7 @@ from apps.dashboard.shell import presentation
 from apps.engine.decay import DECAY_FUNCTIONS, weights
 from apps.engine.decay_function import DecayFunction
 from apps.engine.errors import BadParameter, PackageFailed
-from apps.priorities.metering.usage import window_of
+from apps.priorities.metering import window_of
 
 HOUR_S = 3_600
 DAY_S = 24 * HOUR_S

@@ -19,7 +19,7 @@ from apps.federation.models import Fetch, Subscription
 from apps.federation.staleness import Condition, condition_of, is_held, is_stale
 from apps.federation.usage_feeds.quarantine import ReportedHour, ReportedUsage
 from apps.policies.settings import PolicySettings
-from apps.priorities.metering.usage import site_factor
+from apps.priorities.metering import site_factor
 
 LOOKS = 30
 _OUTCOMES = {

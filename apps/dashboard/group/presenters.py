@@ -14,7 +14,7 @@ from apps.dashboard.figures.bars import Bullet, State, Tolerance
 from apps.dashboard.group.forms import GroupInput, MemberInput, may_boost, untouched
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.presentation import Balance
-from apps.priorities.selectors.changesets.group import GroupPage, MemberRow
+from apps.priorities.selectors.group import GroupPage, MemberRow
 
 WIDTH = 104
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from apps.dashboard.algorithm.words import decides_by_levels
 from apps.dashboard.shell import presentation
 from apps.policies.operations.apply import Operation
-from apps.priorities.change_effects.ranks import simulate_operations
-from apps.priorities.change_effects.requests import MOST_RANKED_AT_ONCE
-from apps.priorities.selectors.changesets.group import GroupPage
+from apps.priorities.change_effects import MOST_RANKED_AT_ONCE, simulate_operations
+from apps.priorities.selectors.group import GroupPage
 
 _MOST_SHOWN = 5
 

@@ -22,7 +22,7 @@ from apps.dashboard.jobs.tables import grid_engine_table
 from apps.dashboard.shell.requests import actor_of, fragment
 from apps.engine.jobs import all_job_algorithms
 from apps.policies.selectors import list_policies
-from apps.priorities.job_cases import sam_case
+from apps.priorities.jobs import sam_case
 
 # --- Listings and cases -----------------------------------------------------------------------------------------------
 _MOST_POLICIES = 5

@@ -39,8 +39,8 @@ from apps.explain.my_priority import MyPriority, get_my_priority, who_sees_me
 from apps.explain.walk import WalkStep
 from apps.mapping import attachments
 from apps.priorities.charges import list_newest_charges
+from apps.priorities.jobs import WaitingJobs, list_waiting_jobs
 from apps.priorities.sentences import Message, text_of
-from apps.priorities.waiting_jobs import WaitingJobs, list_waiting_jobs
 from apps.schedulers.selectors import has_queue
 
 # --- Page -------------------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from apps.policies.models import Allocation
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import AT_END
-from apps.priorities.selectors.allocations.table import PAGE, AllocationTable, get_allocation_table
+from apps.priorities.selectors.allocations import PAGE, AllocationTable, get_allocation_table
 
 READ_WRITE: Scopes = {
     "GET": frozenset({POLICIES_READ, POLICIES_WRITE}),

@@ -20,7 +20,7 @@ from apps.core.errors import FieldProblem, NotFound
 from apps.policies import selectors, services
 from apps.policies.changesets.change_sets import conflicts_to_show
 from apps.policies.models import ChangeSet
-from apps.priorities.change_effects.ranks import simulate_change_set
+from apps.priorities.change_effects import simulate_change_set
 
 READ_WRITE: Scopes = {
     "GET": frozenset({POLICIES_READ, POLICIES_WRITE}),

@@ -27,7 +27,7 @@ from apps.core import clock
 from apps.explain.account_walk import explain, explain_me, get_me
 from apps.explain.contrasts import compare_leaves, comparison_json
 from apps.explain.my_priority import PathJob
-from apps.priorities.waiting_jobs import WaitingJob, list_waiting_jobs
+from apps.priorities.jobs import WaitingJob, list_waiting_jobs
 
 # --- Walk -------------------------------------------------------------------------------------------------------------
 _NUMBER: dict[str, Any] = {

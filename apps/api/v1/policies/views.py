@@ -35,9 +35,9 @@ from apps.policies.services import make_policy
 from apps.policies.settings import APPROACHES, RESOURCES, PolicySettings
 from apps.policies.tree.revision_diff import EntryDifference
 from apps.priorities.selectors import HistoryLine, diff_revisions, get_entry_history, open_view
-from apps.priorities.selectors.class_factors import unmatched_class_factors
 from apps.priorities.selectors.history import Correction
 from apps.priorities.selectors.rows import PolicyView
+from apps.priorities.selectors.usage import unmatched_class_factors
 
 # --- Policies ---------------------------------------------------------------------------------------------------------
 READ: Scopes = {"GET": frozenset({POLICIES_READ})}

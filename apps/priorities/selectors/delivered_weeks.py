@@ -27,7 +27,7 @@ from apps.policies.allocations.summary import Event, ending_soon, events_in
 from apps.policies.models import Allocation
 from apps.priorities.delivered_usage import DeliveredBySite, load_delivered_by_site
 from apps.priorities.records import AllocationLeft, CoreHourWeeks, WeekAmounts
-from apps.priorities.selectors.allocations.table import TableSums, listed_entries
+from apps.priorities.selectors.allocations import TableSums, listed_entries
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.usage.models import Source
 

@@ -34,7 +34,7 @@ from apps.policies.selectors import get_change_set
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.stored import load_tree
-from apps.priorities.change_effects.ranks import simulate, simulate_or_refuse
+from apps.priorities.change_effects import simulate, simulate_or_refuse
 from apps.priorities.models import ChangeSetEffect
 from apps.priorities.recompute.inputs import Correction
 from apps.priorities.recompute.pipeline import Inputs, load_inputs, oldest
@@ -42,7 +42,7 @@ from apps.priorities.recompute.projection import DEMAND_DAYS, HORIZONS_DAYS, Pro
 from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.sentences.numbers import count
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.snapshots.ordering import ordering_of
+from apps.priorities.snapshots import ordering_of
 from apps.runs.models import Run
 from apps.runs.services import Lease, enqueue_run
 

@@ -30,7 +30,7 @@ from apps.priorities.records import LocalOnly
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import offset
 from apps.priorities.selectors.visible_snapshot import local_only_among
-from apps.priorities.snapshots.ordering import State, state_of
+from apps.priorities.snapshots import State, state_of
 
 MOST_MEMBERS = 100
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.engine import decay
-from apps.priorities.metering.usage import JobClassRow, class_factor, class_rules, site_factor
+from apps.priorities.metering import JobClassRow, class_factor, class_rules, site_factor
 from apps.usage.buckets import hourly as buckets
 
 F8 = npt.NDArray[np.float64]

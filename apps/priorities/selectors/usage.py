@@ -1,7 +1,8 @@
-"""What a checked file would add to the top entries of a policy, beside what is recorded there for the same days."""
+"""Usage beside a policy: what a checked file would add to its top entries, and class factors that fit no job so far."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,8 +14,9 @@ from apps.accounts.names.account_ids import AccountKey
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import load_rulebook
 from apps.priorities.delivered_usage import load_delivered
+from apps.priorities.metering import CLASS_NAMES, JobClassRow, unmatched_factors
 from apps.priorities.selectors.rows import open_view
-from apps.usage.models import Import
+from apps.usage.models import Import, JobClass
 
 _MOST_ROWS = 12
 
@@ -73,3 +75,18 @@ def get_import_effect(usage_import: Import, *, policy_slug: str, actor: Actor) -
 
 def _hour(at: datetime) -> datetime:
     return at.replace(minute=0, second=0, microsecond=0)
+
+
+# --- Class factors ----------------------------------------------------------------------------------------------------
+def unmatched_class_factors(metric: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """By the jobs of all sources; each as it stands in the metric."""
+    factors = metric["class_factors"]
+    if not factors:
+        return []
+    rows = JobClass.objects.values_list("id", *CLASS_NAMES)
+    return unmatched_factors(factors, (JobClassRow(*row) for row in rows.iterator()))
+
+
+def factor_name(given: Mapping[str, Any]) -> str:
+    """`partition gpu, qos long`."""
+    return ", ".join(f"{name} {given[name]}" for name in CLASS_NAMES if given[name])
