@@ -19,7 +19,7 @@ from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import actor_of, csv_response, fragment
 from apps.policies.settings import PolicySettings
 from apps.priorities.charges import HEADER, ChargedJob, ChargesPage, charge_rows, get_charge, list_charges
-from apps.priorities.metering.job_charge import HourLine
+from apps.priorities.job_charge import HourLine
 from apps.priorities.sentences import unit_of as unit_of_resource
 from apps.priorities.sentences import unit_of_metric
 

@@ -28,7 +28,7 @@ from apps.engine.parameters import Parameter
 from apps.figures import Figure
 from apps.figures.curves import decay_of
 from apps.policies.settings import PolicySettings
-from apps.priorities.metering.usage import window_of
+from apps.priorities.metering import window_of
 
 # --- In words ---------------------------------------------------------------------------------------------------------
 HOUR_S = 3_600

@@ -31,8 +31,8 @@ from apps.explain.entry_page import EntryPage, get_entry_page
 from apps.policies import selectors as policy_selectors
 from apps.policies import services as policy_services
 from apps.policies.changesets.conflicts import EditConflict
-from apps.priorities.change_effects import ranks as previews
-from apps.priorities.change_effects.ranks import PreviewRow, SharesPreview
+from apps.priorities import change_effects as previews
+from apps.priorities.change_effects import PreviewRow, SharesPreview
 from apps.priorities.pins import pinned_among
 
 # --- Form -------------------------------------------------------------------------------------------------------------

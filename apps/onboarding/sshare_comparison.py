@@ -23,7 +23,7 @@ from apps.onboarding.slurm_outputs import read_sshare
 from apps.policies.files.remembered import unpacked
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.metering.usage import (
+from apps.priorities.metering import (
     JobClassRow,
     SourceRow,
     site_names,

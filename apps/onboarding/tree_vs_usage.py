@@ -24,7 +24,7 @@ from apps.onboarding.models import Beginning
 from apps.policies.formats.whole_shares import competitors
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.snapshots.ordering import State, out_of_tolerance, state_of
+from apps.priorities.snapshots import State, out_of_tolerance, state_of
 from apps.usage.models import Source
 
 F8 = npt.NDArray[np.float64]

@@ -13,16 +13,16 @@ from django.test import Client
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
+from apps.analytics.my_priority.outlook import places_after_job
 from apps.analytics.my_priority.records import PublishedThen, RankHistory, RankThen
-from apps.analytics.what_if.after_job import places_after_job
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound
 from apps.dashboard.my_priority.presenters import draw_trend
 from apps.policies.models import Policy
 from apps.policies.services import make_change_set, publish_change_set
+from apps.priorities.jobs import list_waiting_jobs
 from apps.priorities.recompute.projection import compute_from_totals
 from apps.priorities.serving import store
-from apps.priorities.waiting_jobs import list_waiting_jobs
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch

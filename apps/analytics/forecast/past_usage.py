@@ -17,8 +17,7 @@ import numpy.typing as npt
 from cachetools import LRUCache, cached
 from django.db import connection
 
-from apps.analytics.series.calendar import site_zone
-from apps.analytics.series.daily_series import DailySeries
+from apps.analytics.series.daily_series import DailySeries, site_zone
 from apps.analytics.series.stored_series import load_series
 from apps.engine import decay
 from apps.engine.algorithms.inputs import prepare
@@ -27,7 +26,7 @@ from apps.mapping.rules.resolver import place_accounts
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns
-from apps.priorities.metering.usage import HOUR_S, amounts, window_of
+from apps.priorities.metering import HOUR_S, amounts, window_of
 from apps.priorities.recompute.pipeline import Inputs, load_inputs
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.usage.selectors import OpenRecords

@@ -32,13 +32,13 @@ from apps.policies.models import Policy
 from apps.policies.selectors import get_policy, list_policies
 from apps.policies.settings import tolerance_at
 from apps.policies.tree.columns import Mask
-from apps.priorities.metering.usage import window_of
+from apps.priorities.metering import window_of
 from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.sentences import SCENARIO, TEXTS, Message, say
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.visibility.visible_entries import numbers_visible_in, own_queries
+from apps.priorities.visibility import numbers_visible_in, own_queries
 
 HORIZON_S = HORIZON_DAYS * DAY_S
 _ALIKE_S = 6 * 3600  # times that are closer together than this make no range

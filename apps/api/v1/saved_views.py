@@ -11,8 +11,7 @@ from rest_framework.response import Response
 
 from apps.accounts import saved_views
 from apps.api.authentication import Scopes, actor_of
-from apps.api.instants import UtcTimeField
-from apps.api.v1.shapes import list_of, listed, sent
+from apps.api.shapes import UtcTimeField, list_of, listed, sent
 from apps.api.views import APIView
 from apps.core import clock
 

@@ -22,10 +22,10 @@ from apps.analytics.comparison import (
     compare_algorithms,
     get_algorithm_page,
 )
+from apps.analytics.operators.figures import OperatorQuery
 from apps.analytics.operators.records import NAMES, READINGS, FigureQuery, read_query
 from apps.analytics.operators.selectors import FIGURES, OperatorsPage, ask, check_tree, figure_of, page_of
 from apps.analytics.operators.sentences import verdict
-from apps.analytics.operators.tree_figures import OperatorQuery
 from apps.core.errors import Invalid, NotFound
 from apps.dashboard.algorithm import choice
 from apps.dashboard.algorithm import words as algorithm_words

@@ -41,7 +41,7 @@ from apps.policies.allocations.services import change_dates, give_allocation, pe
 from apps.policies.models import Allocation
 from apps.policies.publishing.direct import is_over
 from apps.policies.tree.terms import AT_END, Dates
-from apps.priorities.selectors.allocations.table import EntryCoreHours, get_entry_core_hours
+from apps.priorities.selectors.allocations import EntryCoreHours, get_entry_core_hours
 
 
 @require_safe

@@ -20,7 +20,7 @@ from apps.dashboard.shell import lines as tree_lines
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.presentation import Balance
 from apps.policies.allocations.records import Period
-from apps.priorities.selectors.allocations.table import (
+from apps.priorities.selectors.allocations import (
     PACE_TOLERANCE,
     AllocationRow,
     AllocationTable,

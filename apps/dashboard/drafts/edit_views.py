@@ -36,7 +36,7 @@ from apps.policies.changesets import drafts
 from apps.policies.changesets.conflicts import EditConflict
 from apps.policies.models import ChangeSet
 from apps.policies.operations.apply import Operation
-from apps.priorities.selectors.changesets.draft import DraftView, get_draft_page
+from apps.priorities.selectors.draft import DraftView, get_draft_page
 
 _IN_PLACE = ("set_shares", "lock", "set_scope", "set_dates", "set_kind")
 _TAG = re.compile(r'(?:W/)?"(\d{1,9})"')

@@ -33,7 +33,7 @@ from apps.dashboard.shell.requests import fragment
 from apps.engine.explain import Recovery
 from apps.policies.models import ChangeSet
 from apps.policies.tree.columns import Node
-from apps.priorities.selectors.changesets.draft import DraftRow, DraftView
+from apps.priorities.selectors.draft import DraftRow, DraftView
 
 # --- Bar --------------------------------------------------------------------------------------------------------------
 BAR_WIDTH = 800

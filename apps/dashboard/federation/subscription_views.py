@@ -44,7 +44,7 @@ from apps.federation.usage_feeds.subscriptions import (
 from apps.policies.models import Revision
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
-from apps.priorities.metering.usage import site_factor
+from apps.priorities.metering import site_factor
 
 
 @never_cache

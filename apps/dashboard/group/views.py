@@ -42,8 +42,8 @@ from apps.policies.requests.group_division import (
     undo_division,
 )
 from apps.policies.requests.share_requests import RequestState, ask_upward, plan_request, requests_for
-from apps.priorities.change_effects.requests import get_request_evidence, preview_request
-from apps.priorities.selectors.changesets.group import GroupPage, get_group_page, load_members
+from apps.priorities.change_effects import get_request_evidence, preview_request
+from apps.priorities.selectors.group import GroupPage, get_group_page, load_members
 
 __all__ = [
     "Found",

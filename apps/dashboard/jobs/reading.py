@@ -44,7 +44,7 @@ from apps.engine.jobs.printed.check import (
     priorities,
 )
 from apps.engine.jobs.printed.listings import ASIDE, PENDING
-from apps.priorities.job_cases import explain_jobs
+from apps.priorities.jobs import explain_jobs
 
 MOST_JOBS = 2_000  # a page solves the same case once for every variant
 

@@ -14,9 +14,9 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from apps.analytics.my_priority.numbers import get_my_numbers, get_my_rank_history
+from apps.analytics.my_priority.outlook import USUAL_CORE_H, places_after_job
 from apps.analytics.my_priority.records import RankHistory, RankThen
 from apps.analytics.what_if import Place, read_asked
-from apps.analytics.what_if.after_job import USUAL_CORE_H, places_after_job
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound, TooOften, Unavailable
 from apps.dashboard.algorithm.words import OwnNumber, own_number

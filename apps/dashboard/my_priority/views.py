@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from apps.analytics.forecast.level_forecast import outlook_of
+from apps.analytics.my_priority.outlook import outlook_of
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, NotFound, Unavailable, status_of
 from apps.dashboard import charges as charge_lines
@@ -37,8 +37,8 @@ from apps.explain.my_priority import MyPriority, get_my_priority, who_sees_me
 from apps.explain.walk import WalkStep
 from apps.mapping import attachments
 from apps.priorities.charges import list_newest_charges
+from apps.priorities.jobs import WaitingJobs, list_waiting_jobs
 from apps.priorities.sentences import Message, text_of
-from apps.priorities.waiting_jobs import WaitingJobs, list_waiting_jobs
 from apps.schedulers.selectors import has_queue
 
 # --- Page -------------------------------------------------------------------------------------------------------------

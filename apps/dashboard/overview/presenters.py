@@ -22,8 +22,7 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
-from apps.analytics.series.calendar import site_zone
-from apps.analytics.series.daily_series import DailySeries, SeriesState
+from apps.analytics.series.daily_series import DailySeries, SeriesState, site_zone
 from apps.analytics.series.stored_series import load_children, series_state
 from apps.analytics.series.visible_days import as_visible
 from apps.core import clock

@@ -20,7 +20,7 @@ from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.presentation import Balance
 from apps.policies.models import ChangeSet, Comment
 from apps.policies.requests.share_requests import RequestState, Wish
-from apps.priorities.change_effects.requests import RequestEvidence, Week
+from apps.priorities.change_effects import RequestEvidence, Week
 
 _STATES = {
     RequestState.DRAFT: ("", "pencil"),

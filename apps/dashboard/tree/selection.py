@@ -21,7 +21,7 @@ from apps.policies.models import ChangeSet
 from apps.policies.operations.apply import Operation
 from apps.policies.selectors import get_policy
 from apps.policies.tree.columns import Node
-from apps.priorities.selectors.changesets.draft import DraftView, find_entries, open_draft_view
+from apps.priorities.selectors.draft import DraftView, find_entries, open_draft_view
 
 MOST_SELECTED = 500
 _PLACE = re.compile(r"operations\[(\d+)\]")
