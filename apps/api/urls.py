@@ -14,7 +14,6 @@ from apps.api.v1 import (
     charges,
     convergence,
     figures,
-    gateway,
     goals,
     jobs,
     notices,
@@ -36,7 +35,7 @@ from apps.api.v1.my_priority import forecasts
 from apps.api.v1.my_priority import views as me
 from apps.api.v1.policies import documents, grants, tree
 from apps.api.v1.policies import views as policies
-from apps.api.v1.schedulers import shadow, shares
+from apps.api.v1.schedulers import gateway, shadow, shares
 from apps.api.v1.schedulers import views as schedulers
 from apps.api.v1.usage import sources
 from apps.api.v1.usage import views as usage
