@@ -22,7 +22,7 @@ from apps.mapping.moves import Move
 from apps.mapping.unmapped_by_tree import UnmappedUsage, moves_to_nowhere, usage_of_unmapped
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.mounts import mount_of
+from apps.policies.tree.difference import mount_of
 from apps.policies.tree.stored import load_tree
 
 
