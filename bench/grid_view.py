@@ -93,7 +93,7 @@ def _view(client: Client, address: str) -> None:
 
 def _forget_all() -> None:
     """As a process that has just started, but for its code."""
-    from apps.accounts.names import account_ids as account_index
+    from apps.accounts import account_ids as account_index
     from apps.mapping.rules import resolver as placing
     from apps.policies.tree import stored as trees
     from apps.priorities import delivered_usage as delivered_by_site

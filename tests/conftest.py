@@ -79,6 +79,8 @@ def pytest_configure(config: pytest.Config) -> None:
     minutes = config.getoption("minutes")
     if not _IS_WORKER and minutes is not None:
         os.environ[_ENDS_S] = str(time.time() + minutes * 60)
+    if not (config.getoption("deep") and not config.option.markexpr):  # tests are left out, their snapshots stay
+        config.option.warn_unused_snapshots = True
     if not _IS_WORKER and config.getoption("numprocesses", None):
         # Else workers read their settings before they come to this file.
         os.environ.pop("DJANGO_SETTINGS_MODULE", None)

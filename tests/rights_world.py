@@ -15,9 +15,9 @@ from django.conf import settings
 from django.test import Client, override_settings
 from django.test.client import ClientHandler
 
+from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import Account, AuditEvent, Token, User
-from apps.accounts.names.account_ids import AccountKey
 from apps.accounts.saved_views import save_view
 from apps.accounts.services import make_token, revoke_token
 from apps.dashboard.shell.navigation import Shell

@@ -17,7 +17,7 @@ from typing import Any
 from cachetools import Cache
 from django.test import override_settings
 
-from apps.accounts.names import account_ids
+from apps.accounts import account_ids
 from apps.accounts.token_cache import tokens
 from apps.cli.sample.grid import work_at
 from apps.cli.sample.loading import load_sample

@@ -1,8 +1,9 @@
-"""What the actor may see of people, tokens and accounts."""
+"""What the actor may see of people, tokens and accounts, and how pages call a person."""
 
 from __future__ import annotations
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet, Value
+from django.db.models.functions import Concat
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account, Token, User
@@ -45,3 +46,21 @@ def groups_of(user: User) -> list[str]:
     """The names of a person's groups of sign-in."""
     names = user.groups.values_list("name", flat=True)
     return list(once_per_request(("groups", user.pk), lambda: list(names)))
+
+
+# --- Display names ----------------------------------------------------------------------------------------------------
+# Records and logs keep the name of the sign-in.
+def display_name(username: str) -> str:
+    """The name that a person's own menu shows; a name that is nobody's (`system`, a pseudonym) stays as it is."""
+    return once_per_request(("display_name", username), lambda: _shown_name(username)) if username else ""
+
+
+def _shown_name(username: str) -> str:
+    user = User.objects.only("username", "first_name", "last_name").filter(username=username).first()
+    return username if user is None else str(user)
+
+
+def usernames_like(text: str) -> QuerySet[User]:
+    """Names of the sign-in of people whose display name contains this: to filter what records keep."""
+    full = Concat("first_name", Value(" "), "last_name")
+    return User.objects.annotate(full=full).filter(full__icontains=text).values("username")  # type: ignore[return-value]

@@ -9,9 +9,8 @@ from django.utils.translation import ngettext
 
 from apps.accounts.actor import Actor
 from apps.federation.models import Mount
-from apps.mapping.moves import DAYS
+from apps.mapping.moves import DAYS, UnmappedUsage, moves_to_nowhere, usage_of_unmapped
 from apps.mapping.permissions import MapRights
-from apps.mapping.unmapped_by_tree import UnmappedUsage, moves_to_nowhere, usage_of_unmapped
 from apps.policies.changesets.checks import Check
 from apps.policies.changesets.review import Review
 from apps.policies.models import ChangeSet

@@ -12,7 +12,7 @@ from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 from apps.accounts.actor import Actor, TokenBounds
-from apps.accounts.refusals import n_put_on_record, put_on_record
+from apps.accounts.audit_log import n_put_on_record, put_on_record
 from apps.accounts.request_cache import cache_for_request
 from apps.core import clock
 

@@ -14,7 +14,6 @@ from apps.api.v1 import (
     charges,
     convergence,
     figures,
-    gateway,
     goals,
     jobs,
     notices,
@@ -22,6 +21,7 @@ from apps.api.v1 import (
     priorities,
     removal,
     runs,
+    saved_views,
     search,
     tokens,
 )
@@ -35,7 +35,7 @@ from apps.api.v1.my_priority import forecasts
 from apps.api.v1.my_priority import views as me
 from apps.api.v1.policies import documents, grants, tree
 from apps.api.v1.policies import views as policies
-from apps.api.v1.schedulers import shadow, shares
+from apps.api.v1.schedulers import gateway, shadow, shares
 from apps.api.v1.schedulers import views as schedulers
 from apps.api.v1.usage import sources
 from apps.api.v1.usage import views as usage
@@ -146,6 +146,8 @@ urlpatterns = [
     path("me/figures/<slug:figure>", figures.MyFigureView.as_view(), name="me-figure"),
     path("me/submit", me.MySubmitView.as_view(), name="me-submit"),
     path("me/waiting-jobs", me.MyWaitingJobsView.as_view(), name="me-waiting-jobs"),
+    path("me/views", saved_views.SavedViewListView.as_view(), name="me-views"),
+    path("me/views/<int:view>", saved_views.SavedViewView.as_view(), name="me-view"),
     path("me/explain", me.MyExplanationView.as_view(), name="me-explain"),
     path("policies", policies.PolicyListView.as_view(), name="policies"),
     path(_POLICY, policies.PolicyDetailView.as_view(), name="policy"),

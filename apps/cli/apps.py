@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from django.apps import AppConfig, apps
 from django.conf import settings
-from django.core.checks import register
+from django.core.checks import Tags, register
 
+from apps.cli.stack.migration_check import check_migrations
 from apps.core.clock import check_clock
 
 
@@ -12,6 +13,7 @@ class CliConfig(AppConfig):
 
     def ready(self) -> None:
         register(check_clock)
+        register(check_migrations, Tags.database)
         # Commands that need no instance install no federation; production refuses the sample.
         if apps.is_installed("apps.federation") and not settings.PRODUCTION:
             from apps.cli.sample.peers import register_publishers

@@ -1,7 +1,8 @@
-"""Jobs of SAM's queue: decided, started, finished, cancelled. Each step is one transaction, and safe to repeat.
+"""Jobs of SAM's queue (decided, started, finished, cancelled) and the rules of its ledger.
 
-A repeat with the same content gets the same answer and books nothing; with another content it is refused. So a gateway
-that was killed, or a scheduler that got no answer, sends the step again.
+Each step of a job is one transaction, and safe to repeat. A repeat with the same content gets the same answer and
+books nothing; with another content it is refused. So a gateway that was killed, or a scheduler that got no answer,
+sends the step again.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -19,12 +20,14 @@ from django.db.models import F, FloatField, Value
 from django.db.models.functions import Greatest
 
 from apps.accounts.actor import Actor
+from apps.accounts.audit_log import record
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound
 from apps.engine.jobs.sam import NO_AGING
-from apps.gateway.booking import booked_amount
 from apps.gateway.models import OPEN, Job, Ledger, Received
-from apps.gateway.permissions import lock_ledger, policy_to_use
+from apps.gateway.permissions import lock_ledger, policy_to_manage, policy_to_use
 from apps.gateway.shares import Groups, is_held, load_groups, solve
+from apps.policies.models import Policy
+from apps.policies.tree.stored import load_tree
 from apps.priorities.serving.lookup import AccountQuery
 from apps.runs.fault_points import fault_point
 
@@ -287,3 +290,87 @@ def _contradiction(message: str) -> Conflict:
 
 def _wrong(where: str, message: str) -> Invalid:
     return Invalid(f"{where} {message}.", fields=[FieldProblem(where, message)])
+
+
+# --- Booking ----------------------------------------------------------------------------------------------------------
+# The one rule by which every step books or takes back a job's benefit, by its state.
+_FROM = {Ledger.BookedAt.SUBMIT: (Job.State.DECIDED, Job.State.STARTED), Ledger.BookedAt.START: (Job.State.STARTED,)}
+
+
+def booked_amount(*, state: str, benefit: float, before: float, booked_at: str, is_held: bool, is_fair: bool) -> float:
+    """The benefit that the books have of a job in this state.
+
+    benefit: estimated until the job has finished, measured then. before: what is booked now. is_held: the benefit
+    counts while the job runs. is_fair: not of a priority group.
+    """
+    if not is_fair:
+        return 0.0
+    match state:
+        case Job.State.FINISHED:
+            return 0.0 if is_held else benefit
+        case Job.State.CANCELLED:
+            return 0.0
+        case Job.State.LOST:  # of one that ran, what was booked stays; nobody will measure it
+            return 0.0 if is_held else before
+    return benefit if state in _FROM.get(Ledger.BookedAt(booked_at), ()) else 0.0
+
+
+# --- Rules of the ledger ----------------------------------------------------------------------------------------------
+MOST_HOURS = 100_000
+
+
+@dataclass(frozen=True)
+class Rules:
+    """entry: the path or uid of the entry whose children are the groups. lost_after_h: hours; None: never."""
+
+    entry: str = "/"
+    benefit: str | dict[str, float] | None = None
+    booked_at: str = Ledger.BookedAt.START.value
+    p_back: float = 0.0
+    p_front: float = 1.0
+    priority_groups: Mapping[str, float] = field(default_factory=dict)
+    lost_after_h: float | None = None
+
+
+@transaction.atomic
+def set_rules(
+    *, policy_slug: str, rules: Rules, received: Mapping[str, float] | None, at: datetime, actor: Actor
+) -> Ledger:
+    """Open the ledger, or replace its rules: by administrators, in the audit log.
+
+    received: B[g] of these groups from now on; others stay.
+
+    Raises:
+        Invalid: an unknown entry, benefit function or group, or priorities in another order than back < front < groups.
+    """
+    policy = policy_to_manage(actor, policy_slug)
+    ledger = Ledger.objects.select_for_update().filter(policy=policy).first() or Ledger(policy=policy, revision=0)
+    _fill(ledger, policy, rules)
+    ledger.revision, ledger.changed_at = ledger.revision + 1, at
+    groups = load_groups(ledger, policy.slug)
+    solve(groups, {}, [])  # names what is wrong with function and priorities
+    if is_held(ledger) and ledger.booked_at == Ledger.BookedAt.END:
+        raise _wrong("booked_at", "can't be end: this benefit counts while a job runs")
+    ledger.save()
+    for name, amount in (received or {}).items():
+        if name not in groups.uids or name in ledger.priority_groups:
+            raise _wrong(f"received.{name[:100]}", "is no fair-share group of this ledger")
+        Received.objects.update_or_create(ledger=ledger, entry_uid=groups.uids[name], defaults={"amount": amount})
+    details = {**asdict(rules), "received": dict(received or {}), "revision": ledger.revision}
+    verb = "policy.sam_rules_set"
+    record(actor=actor, verb=verb, at=at, policy_slug=policy.slug, subject=policy.name, details=details)
+    return ledger
+
+
+def _fill(ledger: Ledger, policy: Policy, rules: Rules) -> None:
+    tree = load_tree(policy)
+    i = tree.index_of_path(rules.entry)
+    if i is None:
+        raise _wrong("entry", "is no path of this policy")
+    if rules.lost_after_h is not None and not 0 < rules.lost_after_h <= MOST_HOURS:
+        raise _wrong("lost_after_h", f"must be above 0 and at most {MOST_HOURS}")
+    ledger.parent_uid = tree.uuid(i)
+    ledger.benefit, ledger.booked_at = rules.benefit, rules.booked_at
+    ledger.p_back, ledger.p_front = rules.p_back, rules.p_front
+    ledger.priority_groups = dict(rules.priority_groups)
+    ledger.lost_after_s = None if rules.lost_after_h is None else max(round(rules.lost_after_h * 3600), 1)

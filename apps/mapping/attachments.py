@@ -11,9 +11,9 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from apps.accounts import audit_log as audit
+from apps.accounts.account_ids import RESERVED, AccountKey, canonical, refuse_reserved
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account, Token, User
-from apps.accounts.names.account_ids import RESERVED, AccountKey, canonical, refuse_reserved
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.mapping.models import Attachment, Claim
 from apps.mapping.moves import Wanted, find_moves, moves_of_people, refusal_of

@@ -14,10 +14,10 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from apps.accounts import audit_log as audit
+from apps.accounts.account_ids import RESERVED
 from apps.accounts.actor import Actor
+from apps.accounts.audit_log import refusals_on_record
 from apps.accounts.models import Account
-from apps.accounts.names.account_ids import RESERVED
-from apps.accounts.refusals import refusals_on_record
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.mapping.attachments import no_place_for_accounts
 from apps.mapping.models import Attachment, MappingRule

@@ -11,8 +11,8 @@ from uuid import UUID
 import numpy as np
 from django.utils.translation import gettext as _
 
+from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
-from apps.accounts.names.account_ids import AccountKey
 from apps.accounts.selectors import list_accounts_of
 from apps.core.errors import NotAllowed, NotFound
 from apps.mapping.rules.resolver import UNMAPPED

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 
+from apps.accounts.account_ids import ENTRY_NAMESPACE, RESERVED, AccountKey, uid_of_account
 from apps.accounts.actor import Actor
+from apps.accounts.grid_names import common_name, group_of_fqan, is_dn
 from apps.accounts.models import Account
-from apps.accounts.names.account_ids import ENTRY_NAMESPACE, RESERVED, AccountKey, uid_of_account
-from apps.accounts.names.grid_names import common_name, group_of_fqan, is_dn
 from apps.mapping.changes import may_read_rule
 from apps.mapping.moves import NOTHING, AffectedUsage, Remembered, is_own, load_affected_usage
 from apps.mapping.permissions import MapRights, rights_in

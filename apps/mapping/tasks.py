@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 
 from apps.core import clock
-from apps.mapping.membership import plan as membership
+from apps.mapping import membership_plan as membership
 
 
 @shared_task(name="apps.mapping.tasks.apply_rules_for_members")

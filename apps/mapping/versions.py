@@ -12,9 +12,9 @@ from uuid import UUID
 from django.db.models import F
 from django.utils.translation import gettext as _
 
+from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
-from apps.accounts.names.account_ids import AccountKey
 from apps.core.errors import FieldProblem, NotFound, Stale
 from apps.mapping.models import Attachment, MappingVersion
 from apps.mapping.models import Mapping as MappingRow

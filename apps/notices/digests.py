@@ -28,7 +28,7 @@ from apps.accounts.models import User
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.core.mail_server import ServerDown, is_down, is_free
 from apps.notices.kinds import kinds
-from apps.notices.mail_message import address, make_message, one_line
+from apps.notices.mail import address, make_message, one_line
 from apps.notices.models import Mail, Notice, Preference
 from apps.notices.selectors import NoticeLine, list_open_notices
 from apps.notices.statements import mail as statement_mail

@@ -27,7 +27,7 @@ from apps.core.errors import DomainError
 from apps.core.outbound import Limits, Resolve, fetch
 from apps.notices.kinds import is_visible, kinds
 from apps.notices.kinds.base import Sentence
-from apps.notices.mail_message import address
+from apps.notices.mail import address
 from apps.notices.models import Delivery, Notice, Webhook
 from apps.notices.rules import Place, may_set
 from apps.notices.visibility import Reader

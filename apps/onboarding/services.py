@@ -15,8 +15,8 @@ import numpy as np
 from django.db import connection, transaction
 from django.utils.translation import gettext as _
 
+from apps.accounts.account_ids import is_reserved, load_roll
 from apps.accounts.actor import Actor
-from apps.accounts.names.account_ids import is_reserved, load_roll
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed
 from apps.mapping.rules.problems import RuleProblem, problems_of
 from apps.mapping.rules.resolver import UNMAPPED

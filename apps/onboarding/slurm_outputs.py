@@ -13,8 +13,11 @@ from typing import BinaryIO
 
 from django.conf import settings
 
-from apps.core.errors import TooLarge, Unavailable
+from agent.adapters.slurm import parse_shares
+from agent.records import Unreadable
+from apps.core.errors import FieldProblem, Invalid, TooLarge, Unavailable
 from apps.onboarding.slurm_config import read_slurm_config
+from apps.schedulers.own_values import OwnValue, read_values
 from apps.usage.parsers.sacct_header import COMMAND
 from apps.usage.sources.command import allowed_program, output_of
 
@@ -116,3 +119,16 @@ def of_site(text: str) -> SiteOutputs | None:
     """None for a text that holds a tree alone, or no dump."""
     found = split_outputs(text)
     return found if found.dump and (found.sshare or found.config) else None
+
+
+def read_sshare(text: str, cluster: str = "") -> list[OwnValue]:
+    """`sshare -a -P -l` as rows, by the parser of the agent.
+
+    Raises:
+        Invalid: it is something else (`no_sshare`).
+    """
+    try:
+        return read_values(parse_shares(text, cluster))
+    except Unreadable as error:
+        message = f"{error} Send the output of sshare -a -P -l."
+        raise Invalid(message, code="no_sshare", fields=[FieldProblem("sshare", message)]) from error

@@ -18,7 +18,7 @@ from django.db.models import Count, Q, QuerySet
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
-from apps.accounts.names.display_names import usernames_like
+from apps.accounts.selectors import usernames_like
 from apps.core.errors import NotAllowed, NotFound
 from apps.policies.access.scope import Rights, rules_all
 from apps.policies.models import ChangeSet, Entry, Grant, Policy

@@ -12,8 +12,8 @@ import numpy as np
 from django.db.models import Min, Q, QuerySet
 
 from apps.accounts.actor import Actor
-from apps.accounts.names.display_names import usernames_like
 from apps.accounts.request_cache import once_per_request
+from apps.accounts.selectors import usernames_like
 from apps.core.errors import NotFound
 from apps.policies.access.scope import Visibility, no_policy, refuse_archived, require_policy, require_scope
 from apps.policies.changesets.change_sets import ChangeSetAccess, missing_change_set, require_visible

@@ -12,8 +12,7 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 
 from apps.accounts.actor import Actor
-from apps.accounts.audit_log import record
-from apps.accounts.refusals import logs_refusals, refusals_on_record
+from apps.accounts.audit_log import logs_refusals, record, refusals_on_record
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.policies.access.authority import ActorGuard
 from apps.policies.access.scope import require_policy, require_scope, rules_all

@@ -11,9 +11,9 @@ from functools import cached_property
 from django.db import connection
 from django.db.models import F, Q, QuerySet
 
+from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account, Token
-from apps.accounts.names.account_ids import AccountKey
 from apps.accounts.selectors import list_accounts_of
 from apps.core.errors import NotAllowed, NotFound
 from apps.mapping.permissions import MapRights

@@ -29,8 +29,8 @@ import numpy.typing as npt
 from cachetools import LRUCache
 from django.db import connection
 
+from apps.accounts.account_ids import AccountKey, Roll, load_roll
 from apps.accounts.models import Account
-from apps.accounts.names.account_ids import AccountKey, Roll, load_roll
 from apps.engine import sweep
 from apps.mapping.rules.resolver import UNMAPPED, place_accounts
 from apps.mapping.rules.rule_set import Rulebook, load_rulebook

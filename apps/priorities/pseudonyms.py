@@ -15,9 +15,9 @@ from typing import Any
 from django.db import connection, transaction
 
 from apps.accounts import audit_log as audit
+from apps.accounts.account_ids import AccountKey, pseudonymous
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
-from apps.accounts.names.account_ids import AccountKey, pseudonymous
 from apps.core.errors import FieldProblem, Invalid, NotAllowed, NotFound
 from apps.mapping.models import Attachment
 from apps.mapping.rules.resolver import UNMAPPED

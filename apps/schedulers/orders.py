@@ -9,7 +9,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from apps.accounts.names.account_ids import refuse_reserved
+from apps.accounts.account_ids import refuse_reserved
 from apps.core.errors import FieldProblem, Invalid
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
-from apps.accounts.refusals import refusals_on_record
+from apps.accounts.audit_log import refusals_on_record
 from apps.core.errors import Conflict, FieldProblem, Invalid, Stale
 from apps.policies.changesets.change_sets import require_reason
 from apps.policies.publishing.revisions import lock_policy

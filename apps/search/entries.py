@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache
 
-from apps.accounts.names.account_ids import AccountKey
+from apps.accounts.account_ids import AccountKey
 from apps.policies.access.scope import Rights, Verb, rules_all
 from apps.policies.tree.columns import Mask
 from apps.priorities.selectors.rows import PolicyView

@@ -13,9 +13,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from django.db import IntegrityError, transaction
 
 from apps.accounts import audit_log as audit
+from apps.accounts.account_ids import refuse_reserved
 from apps.accounts.actor import Actor
 from apps.accounts.idempotency import first_answer, keep_answer
-from apps.accounts.names.account_ids import refuse_reserved
 from apps.core.errors import Conflict, FieldProblem, Invalid, Malformed, NotFound, TooLarge
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from apps.accounts.account_ids import AccountKey, account_ids, canonical
+from apps.accounts.grid_names import canonical_dn, canonical_fqan, common_name, group_of_fqan, is_dn
 from apps.accounts.models import Account
-from apps.accounts.names.account_ids import AccountKey, account_ids, canonical
-from apps.accounts.names.grid_names import canonical_dn, canonical_fqan, common_name, group_of_fqan, is_dn
 
 KIM = "/C=SE/O=NorduGrid/CN=Kim Svan"
 # Every way in which each type may be written, the kept one first.

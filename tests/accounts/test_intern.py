@@ -6,8 +6,8 @@ from datetime import datetime
 import pytest
 from django.db import connection
 
+from apps.accounts.account_ids import AccountKey, account_ids
 from apps.accounts.models import Account
-from apps.accounts.names.account_ids import AccountKey, account_ids
 from apps.core.errors import Invalid
 
 

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import pytest
 from django.db import connection, transaction
 
+from apps.accounts import account_ids as account_index
+from apps.accounts.account_ids import AccountKey, Roll, account_ids, load_roll
 from apps.accounts.models import Account
-from apps.accounts.names import account_ids as account_index
-from apps.accounts.names.account_ids import AccountKey, Roll, account_ids, load_roll
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 pytestmark = pytest.mark.django_db(transaction=True)

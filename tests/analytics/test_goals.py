@@ -11,7 +11,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from apps.accounts.names.account_ids import AccountKey
+from apps.accounts.account_ids import AccountKey
 from apps.analytics.forecast.past_usage import competitors
 from apps.analytics.goals import Goal, Option, Solution
 from apps.analytics.goals.selectors import HALF_LIVES_S, solve

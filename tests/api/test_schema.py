@@ -19,9 +19,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from schemathesis.checks import CHECKS, load_all_checks
 
+from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import User
-from apps.accounts.names.account_ids import AccountKey
 from apps.api.transport import WriteThrottle
 from apps.federation.publishing import make_publication
 from apps.federation.usage_feeds.feeds import make_feed

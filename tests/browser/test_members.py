@@ -8,7 +8,7 @@ import pytest
 
 from apps.accounts.models import User
 from apps.core import clock
-from apps.mapping.membership.plan import apply_members
+from apps.mapping.membership_plan import apply_members
 from apps.policies.models import Adjustment
 from tests.browser.conftest import Open, in_windows_of_all
 from tests.dashboard.grid import SLUG, Grid

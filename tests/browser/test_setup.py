@@ -14,6 +14,7 @@ from apps.policies.models import Policy
 from apps.priorities.serving import store
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
+from apps.schedulers.models import Scheduler
 from tests.browser.conftest import Open, Visit, at_widths
 from tests.browser.hands import Keys
 
@@ -86,6 +87,37 @@ def test_from_two_files_to_a_policy(eva: User, samples: Path, visit: Open, width
     page.wait_for_url("**/policy/demo/")
     expect(page.locator("#problem .success")).to_be_visible()
     assert Policy.objects.get().head_number == 1
+
+
+@pytest.mark.deep
+@at_widths
+def test_from_slurms_outputs_to_a_scheduler_in_shadow_mode(
+    eva: User, golden_dir: Path, tmp_path: Path, visit: Open, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("FAIRSHARE_CLOCK", "2026-11-23T07:53:00Z")  # after the capture
+    captured = golden_dir / "slurm/charged"
+    outputs = tmp_path / "slurm.txt"
+    outputs.write_bytes(b"".join((captured / name).read_bytes() for name in ("dump.cfg", "config.txt", "sshare.txt")))
+    window = visit(width=width)
+    window.sign_in("eva")
+    page = window.go("/setup/")
+    page.set_input_files("#id_file", outputs)
+    page.click(TREE)
+    page.set_input_files("#id_file", captured / "sacct.txt")
+    page.click(LOG)
+    expect(page.locator("#reading")).to_have_attribute("data-key", "waiting")
+    work()
+    page.click(TAKE)
+    expect(page.locator("#progress")).to_be_visible()
+    work()
+    expect(page.get_by_test_id("sshare")).to_have_attribute("data-value", "8 8 0")  # of 8 users equal, usage too
+    _look(window, f"setup-sshare-{width}")
+    scheduler = page.locator("#id_scheduler").input_value()
+    page.click(PUBLISH)
+    page.wait_for_url(f"**/schedulers/{scheduler}/")
+    made = Scheduler.objects.get()
+    assert (made.name, made.mode, made.policy.head_number) == (scheduler, "shadow", 1)
+    window.look()
 
 
 @pytest.mark.deep

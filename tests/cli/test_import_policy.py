@@ -15,9 +15,9 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from syrupy.assertion import SnapshotAssertion
 
+from apps.accounts.account_ids import AccountKey, account_ids
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
-from apps.accounts.names.account_ids import AccountKey, account_ids
 from apps.core.clock import now
 from apps.core.errors import Conflict, Invalid
 from apps.mapping.models import MappingRule

@@ -10,7 +10,7 @@ from django.test import Client
 
 from apps.accounts.models import Account, User
 from apps.core import clock
-from apps.mapping.membership.plan import apply_members
+from apps.mapping.membership_plan import apply_members
 from apps.mapping.models import Attachment, Claim
 from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Adjustment, ChangeSet, Grant, Revision

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from apps.accounts.names.account_ids import AccountKey
+from apps.accounts.account_ids import AccountKey
 from apps.analytics.forecast.selectors import at_target_said
 from apps.engine.algorithms import compute, get_algorithm, read_algorithm
 from apps.explain.contrasts import Comparison, _compared

@@ -7,12 +7,18 @@ import signal
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from apps.cli.sample.grid import POLICY_SLUG
+from agent.commands import Commands
+from agent.loop import Agent
+from agent.rest import Rest
+from agent.state import open_table
+from apps.cli.sample.grid import MONITORING, NAMESPACE, POLICY_SLUG
 from apps.cli.stack import processes
+from tests.agent.fakes import FakeScheduler
 from tests.faults.conftest import FirstStart
 from tests.faults.stack import Stack, eventually
 
@@ -115,3 +121,45 @@ def test_priorities_are_answered_from_memory_while_the_database_is_away(sample: 
         lambda: look_up(sample, token, leaf["account"])["snapshot"] > during["snapshot"], "newer priorities arrive"
     )
     assert status_of(sample, page, Cookie=cookie) == 200
+
+
+CONNECT = """
+from apps.accounts.actor import COMMAND
+from apps.core import clock
+from apps.schedulers.services import connect_scheduler
+given = {"mode": "on", "namespace": NAMESPACE, "step": 1, "limits": {"unmapped_percent": 50}}
+connect_scheduler(policy_slug=POLICY_SLUG, name="c9", given=given, at=clock.now(), actor=COMMAND)
+from django.core.management import call_command
+call_command("create_token", "--user", "admin", "--scope", "priorities:read", "--scope", "schedulers")
+"""
+
+
+@pytest.mark.deep
+def test_a_scheduler_keeps_its_values_while_the_database_is_away_and_follows_again(
+    sample: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = f"NAMESPACE, POLICY_SLUG = {NAMESPACE!r}, {POLICY_SLUG!r}\n"
+    token = sample.run(names + CONNECT).strip().splitlines()[-1]
+    fake = FakeScheduler(tmp_path / "bin")
+    monkeypatch.setenv("PATH", str(fake.folder))
+    fake.jobs = {"11": {"user": MONITORING.user_name, "group": MONITORING.group_name}}
+    site = Rest(f"http://127.0.0.1:{sample.port}", "c9", token, timeout_s=10, patience_s=1)
+    agent = Agent(site, Commands(), open_table(str(tmp_path / "state")), "head1", print)
+    assert agent.run_pass()["frozen"] is None
+    values = fake.values()
+    assert values["11"] is not None
+
+    take_database_away(sample)
+    eventually(lambda: not sample.answers("readyz"), "/readyz says that there is no database")
+    fake.forget_calls()
+    fake.jobs = {**fake.jobs, "12": {"user": MONITORING.user_name, "group": MONITORING.group_name}}
+    report = agent.run_pass()
+    assert report["frozen"] is not None
+    assert report["frozen"]["code"] == "server_unreachable"
+    assert fake.values() == {**values, "12": None}
+    assert fake.calls("scontrol", "update") == []
+
+    (sample.var / "pg.away").rename(sample.var / "pg")
+    sample.assert_works()
+    eventually(lambda: agent.run_pass()["frozen"] is None, "the agent follows again")
+    assert fake.values() == {"11": values["11"], "12": values["11"]}

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import COMMAND
-from apps.accounts.names.account_ids import AccountKey
 from apps.core.signing import open_document
 from apps.federation.documents.trust import load_keys
 from apps.federation.documents.wire_usage import State, UsageDocument, read_usage

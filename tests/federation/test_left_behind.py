@@ -14,8 +14,8 @@ import pytest
 from django.conf import LazySettings
 from django.db import transaction
 
+from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import COMMAND
-from apps.accounts.names.account_ids import AccountKey
 from apps.analytics.series.runs import ask_for_series
 from apps.analytics.series.stored_series import load_series
 from apps.federation.models import Fetch, Mount, Subscription

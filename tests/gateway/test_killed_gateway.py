@@ -10,8 +10,7 @@ import pytest
 from apps.accounts.actor import COMMAND
 from apps.gateway import services
 from apps.gateway.models import Job, Received
-from apps.gateway.rules import Rules, set_rules
-from apps.gateway.services import Asked
+from apps.gateway.services import Asked, Rules, set_rules
 from apps.priorities.serving import store
 from tests.api.small_site import Site
 from tests.killed_process import work_until_killed

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
+from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import COMMAND
-from apps.accounts.names.account_ids import AccountKey
 from apps.api.v1.mapping.serializers import rule_json
 from apps.dashboard.mapping.presenters import rule_line
 from apps.mapping.rules.problems import problem_text, problems_of

@@ -8,9 +8,9 @@ from uuid import UUID
 import pytest
 from django.test import Client
 
+from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, AuditEvent, User
-from apps.accounts.names.account_ids import AccountKey
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound
 from apps.mapping import attachments
 from apps.mapping.attachments import attach_account, detach_account, list_attachments
@@ -207,7 +207,7 @@ def test_a_preview_says_how_many_would_join_and_names_only_who_may_be_named(site
 
 
 def test_the_page_tells_what_rules_did_lately(site: Site, as_eva: Actor) -> None:
-    from apps.mapping.membership.plan import apply_members
+    from apps.mapping.membership_plan import apply_members
 
     set_members(site, "/physics", {"group": "students", "archive_after_days": 30})
     site.job("zoe", "students", 3)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.accounts.names.account_ids import AccountKey
+from apps.accounts.account_ids import AccountKey
 from apps.mapping.rules.resolver import AccountPlaces, Match, NameIndex, Resolver, unpack_places
 from apps.mapping.rules.rule import Rule, entry_name, rule_problems, text_of
 from apps.policies.files.document import read_document

@@ -9,9 +9,9 @@ from uuid import UUID
 
 import pytest
 
+from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, AuditEvent, User
-from apps.accounts.names.account_ids import AccountKey
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
 from apps.mapping.attachments import attach_account, detach_account
 from apps.mapping.changes import (

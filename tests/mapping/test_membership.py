@@ -15,11 +15,11 @@ from django.db import connection
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apps.accounts.account_ids import AccountKey, account_ids
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import Account, AuditEvent, User
-from apps.accounts.names.account_ids import AccountKey, account_ids
-from apps.mapping.membership import plan as membership
-from apps.mapping.membership.plan import Plan, apply_members
+from apps.mapping import membership_plan as membership
+from apps.mapping.membership_plan import Plan, apply_members
 from apps.mapping.rules.resolver import KnownAccounts, Resolver
 from apps.mapping.rules.rule import Person, Rule
 from apps.mapping.rules.rule_set import in_order, rules_of_tree

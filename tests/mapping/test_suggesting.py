@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from apps.accounts.names.account_ids import AccountKey
+from apps.accounts.account_ids import AccountKey
 from apps.mapping.selectors import Suggester, find_neighbours, folded, groups_of
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.working_tree import columns_of

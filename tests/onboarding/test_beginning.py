@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from apps.accounts.names.account_ids import AccountKey
+from apps.accounts.account_ids import AccountKey
 from apps.mapping.rules.resolver import Resolver
 from apps.onboarding.services import default_rules
 from apps.onboarding.tree_vs_usage import compare_with_usage, top_entries

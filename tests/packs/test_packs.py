@@ -17,7 +17,7 @@ from apps.accounts.services import make_token
 from apps.core import clock
 from apps.core.signing import BadDocument, open_document
 from apps.packs.models import SharedPack
-from apps.packs.pdf_writer import PdfDocument
+from apps.packs.pdf import PdfDocument
 from apps.policies.allocations.services import give_allocation
 from apps.policies.models import Grant, Policy
 from apps.policies.tree.stored import load_tree

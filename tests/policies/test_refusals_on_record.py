@@ -9,8 +9,8 @@ import pytest
 from django.db import transaction
 
 from apps.accounts.actor import COMMAND, Actor
+from apps.accounts.audit_log import refusals_on_record
 from apps.accounts.models import AuditEvent
-from apps.accounts.refusals import refusals_on_record
 from apps.core.errors import NotAllowed
 from apps.core.postgresql import after_transaction
 from apps.policies import services

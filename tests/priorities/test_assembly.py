@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.accounts.names.account_ids import AccountKey
+from apps.accounts.account_ids import AccountKey
 from apps.mapping.rules.rule import Rule
 from apps.policies.files.document import read_document
 from apps.policies.settings import PolicySettings

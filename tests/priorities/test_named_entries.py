@@ -9,7 +9,7 @@ import numpy as np
 import orjson
 import pytest
 
-from apps.accounts.names.account_ids import AccountKey
+from apps.accounts.account_ids import AccountKey
 from apps.mapping.rules.resolver import AccountPlaces, Resolver, unpack_places
 from apps.mapping.rules.rule import Rule
 from apps.policies.files.document import read_document

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from django.test import Client
 
+from apps.accounts.account_ids import ENTRY_NAMESPACE, AccountKey, account_ids, entry_account, uid_of_account
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, AuditEvent, User
-from apps.accounts.names.account_ids import ENTRY_NAMESPACE, AccountKey, account_ids, entry_account, uid_of_account
 from apps.analytics.series.builder import Builder
 from apps.analytics.series.daily_series import days_of, site_zone
 from apps.core.errors import Conflict, Invalid

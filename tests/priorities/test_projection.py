@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.accounts.names.account_ids import AccountKey
+from apps.accounts.account_ids import AccountKey
 from apps.policies.files.document import read_document
 from apps.policies.models import Policy
 from apps.policies.operations.apply import apply

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
+from apps.accounts.account_ids import pseudonym_of
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, AuditEvent
-from apps.accounts.names.account_ids import pseudonym_of
 from apps.core.errors import Invalid, NotAllowed, NotFound
 from apps.mapping.models import Attachment
 from apps.priorities.pseudonyms import Hidden, pseudonymise_idle, pseudonymise_user

@@ -18,12 +18,12 @@ from uuid import UUID
 
 import numpy as np
 
+from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import Account, User
-from apps.accounts.names.account_ids import AccountKey
 from apps.accounts.request_cache import cache_for_request
 from apps.engine.algorithms import compute
-from apps.mapping.membership.plan import apply_members
+from apps.mapping.membership_plan import apply_members
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule import Rule

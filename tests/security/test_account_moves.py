@@ -9,13 +9,13 @@ from uuid import UUID
 import pytest
 from django.test import Client
 
+from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
-from apps.accounts.names.account_ids import AccountKey
 from apps.api.v1.mapping.serializers import plan_json
 from apps.core.errors import NotAllowed
 from apps.mapping.changes import AddRule, Assign, RemoveRule, ReplaceRules, make_change, preview_change
-from apps.mapping.membership.plan import apply_members
+from apps.mapping.membership_plan import apply_members
 from apps.mapping.permissions import rights_in
 from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import load_rules

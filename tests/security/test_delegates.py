@@ -18,16 +18,16 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
-from apps.accounts.names.account_ids import AccountKey
 from apps.accounts.request_cache import cache_for_request
 from apps.api.v1.mapping.serializers import plan_json
 from apps.core.errors import DomainError
 from apps.mapping import changes as mapping_changes
 from apps.mapping.attachments import attach_account, claim_account, decide_claim, detach_account
 from apps.mapping.changes import make_change, preview_change
-from apps.mapping.membership.plan import apply_members
+from apps.mapping.membership_plan import apply_members
 from apps.mapping.models import Attachment, Claim
 from apps.mapping.rules.rule import KINDS as RULE_KINDS
 from apps.mapping.rules.rule import Rule

@@ -48,7 +48,7 @@ print(json.dumps(make_token(name="cleo", scopes=scopes, user=user, at=at, actor=
 _WORK = """
 from apps.accounts.actor import COMMAND
 from apps.core.clock import now
-from apps.mapping.membership.plan import apply_members
+from apps.mapping.membership_plan import apply_members
 from apps.priorities.recompute.staleness import request_recompute
 from apps.runs.services import work_run_now
 apply_members(at=now())

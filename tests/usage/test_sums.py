@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from apps.accounts.account_ids import ENTRY_NAMESPACE, account_ids, entry_account
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import Account, AuditEvent
-from apps.accounts.names.account_ids import ENTRY_NAMESPACE, account_ids, entry_account
 from apps.core.errors import Conflict, Invalid
 from apps.usage.buckets import HOUR_US, earliest_change
 from apps.usage.models import Bucket, Overlap, Record, SealedHour, SiteDay, Source

@@ -21,5 +21,5 @@ DROP FUNCTION accounts_audit_refuse();
 
 
 class Migration(migrations.Migration):
-    dependencies = [("accounts", "0001_first_models")]
+    dependencies = [("accounts", "0001_tables")]
     operations = [migrations.RunSQL(FORWARD, BACKWARD)]

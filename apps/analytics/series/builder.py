@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from django.db import connection
 
-from apps.accounts.names.account_ids import Roll, load_roll
+from apps.accounts.account_ids import Roll, load_roll
 from apps.analytics.series.daily_series import HOUR_S, Day, DayValues, day_at, days_of, site_zone
 from apps.analytics.series.inputs import LaterTree, Standing, later_tree, stand
 from apps.analytics.series.usage_and_demand import (

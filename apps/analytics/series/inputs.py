@@ -22,8 +22,8 @@ import numpy.typing as npt
 from django.db import connection
 
 from apps import engine
+from apps.accounts.account_ids import AccountKey, Roll, load_roll
 from apps.accounts.models import Account
-from apps.accounts.names.account_ids import AccountKey, Roll, load_roll
 from apps.analytics.models import Series
 from apps.analytics.series.daily_series import COMPETES, EXISTS, KNOWS_WAITING, DayValues, day_at
 from apps.engine import decay, sweep

@@ -22,7 +22,7 @@ from apps.analytics.series.runs import subject_of
 from apps.core import clock
 from apps.federation.models import HeldHour, Mount, Remote, Subscription
 from apps.federation.staleness import last_contact_at as last_contact_of_remote
-from apps.notices.mail_state import count_mails, failing_mail
+from apps.notices.mail import count_mails, failing_mail
 from apps.policies.models import Policy
 from apps.policies.recompute_runs import failed_recompute
 from apps.policies.settings import tolerances_of

@@ -43,7 +43,7 @@ from apps.api.requests import client_address, has_uncounted_proxy
 from apps.core import clock
 from apps.core.disk_space import full_disks
 from apps.core.errors import DomainError, NotAllowed, Unauthenticated
-from apps.notices.mail_state import failing_mail
+from apps.notices.mail import failing_mail
 from apps.policies.models import Policy
 from apps.policies.recompute_runs import failed_recompute
 from apps.priorities.serving import store

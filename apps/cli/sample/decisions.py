@@ -14,7 +14,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Token, User
 from apps.accounts.services import make_token
 from apps.cli.sample.grid import DAYS, GUESTS, POLICY_SLUG, SITES, Grid
-from apps.mapping.membership.plan import apply_members
+from apps.mapping.membership_plan import apply_members
 from apps.notices.rules import Place
 from apps.notices.webhooks import make_webhook, turn
 from apps.policies.allocations.capacities import state_capacity

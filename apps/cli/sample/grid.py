@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
-from apps.accounts.names.account_ids import AccountKey
 from apps.mapping.attachments import attach_account
 from apps.runs.services import claim_run, work_lease
 from apps.usage.services import start_import

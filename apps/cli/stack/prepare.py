@@ -29,7 +29,8 @@ def main(arguments: list[str] | None = None) -> int:
     django.setup()
     logging.getLogger("apps").setLevel(logging.WARNING)  # the log of a first start is kept short
     try:
-        call_command("check", stdout=io.StringIO())  # misconfiguration stops the start here, with its id
+        # Misconfiguration, or a database of another version, stops the start here, with its id.
+        call_command("check", stdout=io.StringIO(), databases=["default"])
         call_command("migrate", interactive=False, verbosity=0)
         _collect_static()
         describe_api()

@@ -15,15 +15,15 @@ from django.utils.translation import ngettext
 
 from apps.core import clock
 from apps.dashboard.allocations import presenters as allocation_lines
-from apps.dashboard.allocations.days import (
+from apps.dashboard.allocations.forms import (
     asked_month,
     asked_uid,
     day_words,
     month_key,
     today,
+    typed_amount,
     zone,
 )
-from apps.dashboard.allocations.forms import typed_amount
 from apps.dashboard.figures.strips import Span, draw_plan, first_days, months_around
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import actor_of

@@ -13,12 +13,16 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
-from apps.accounts.names.display_names import display_name
+from apps.accounts.selectors import display_name
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid
 from apps.dashboard.allocations import presenters as allocation_lines
 from apps.dashboard.allocations.calendar import end_words, month_context, soon_context
-from apps.dashboard.allocations.days import (
+from apps.dashboard.allocations.forms import (
+    NUMBER,
+    AllocationForm,
+    DatesForm,
+    EndlessForm,
     asked_month,
     asked_period,
     day_words,
@@ -29,9 +33,8 @@ from apps.dashboard.allocations.days import (
     today,
     zone,
 )
-from apps.dashboard.allocations.forms import NUMBER, AllocationForm, DatesForm, EndlessForm
 from apps.dashboard.shell import lines, presentation
-from apps.dashboard.shell.published import say_published
+from apps.dashboard.shell.publishing import say_published
 from apps.dashboard.shell.requests import SeeOther, actor_of, is_htmx
 from apps.mapping.permissions import see
 from apps.policies.allocations.services import change_dates, give_allocation, period_of

@@ -29,7 +29,7 @@ from apps.dashboard.drafts.presenters import PERCENT, typed_value
 from apps.dashboard.drafts.views import show, words_of_refusal
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.errors import Refusal, refuse
-from apps.dashboard.shell.published import say_published
+from apps.dashboard.shell.publishing import say_published
 from apps.dashboard.shell.requests import SeeOther, actor_of, is_htmx
 from apps.policies import services
 from apps.policies.changesets import drafts

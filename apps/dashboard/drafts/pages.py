@@ -12,7 +12,7 @@ from django.http import HttpRequest, QueryDict
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from apps.accounts.names.display_names import display_name
+from apps.accounts.selectors import display_name
 from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid
 from apps.dashboard.drafts import presenters as draft_words

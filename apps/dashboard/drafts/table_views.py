@@ -21,7 +21,7 @@ from apps.dashboard.drafts import presenters as draft_words
 from apps.dashboard.drafts.edit_views import unconditional, version_of
 from apps.dashboard.drafts.pages import draft_url
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.published import say_published
+from apps.dashboard.shell.publishing import say_published
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.policies.changesets import drafts
 from apps.policies.changesets.conflicts import EditConflict

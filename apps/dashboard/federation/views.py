@@ -25,7 +25,7 @@ from apps.federation.control import fetch_now
 from apps.federation.grid import peers as room
 from apps.federation.grid.peers import Direction, list_mountable, list_places, require_federation
 from apps.federation.mounts.services import Preview, make_mount, preview
-from apps.mapping.unmapped_by_tree import UnmappedUsage
+from apps.mapping.moves import UnmappedUsage
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from apps.accounts.names.account_ids import AccountKey
+from apps.accounts.account_ids import AccountKey
 from apps.dashboard.members.presenters import reach_words
 from apps.dashboard.shell import lines, presentation
 from apps.mapping.changes import Plan

@@ -12,7 +12,7 @@ from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.accounts.names.account_ids import AccountKey
+from apps.accounts.account_ids import AccountKey
 from apps.dashboard.figures import bars
 from apps.dashboard.figures.bars import Bullet, State, Tolerance
 from apps.dashboard.mapping.presenters import WHY

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.accounts.actor import Actor
-from apps.accounts.names.display_names import display_name
+from apps.accounts.selectors import display_name
 from apps.dashboard.federation import presenters as federation_lines
 from apps.dashboard.figures.bars import State
 from apps.dashboard.group.presenters import long_day

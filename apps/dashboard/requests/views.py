@@ -17,14 +17,21 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.actor import Actor
-from apps.accounts.names.display_names import display_name
+from apps.accounts.selectors import display_name
 from apps.analytics.convergence.selectors import list_weeks
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotFound, Stale, status_of
 from apps.dashboard.drafts.pages import review_url
 from apps.dashboard.group.presenters import long_day, short_day
-from apps.dashboard.requests.forms import AnswerForm
-from apps.dashboard.requests.words import RequestCard, draw_request, group_url, ranks_words, state_label, wish_words
+from apps.dashboard.requests.presenters import (
+    AnswerForm,
+    RequestCard,
+    draw_request,
+    group_url,
+    ranks_words,
+    state_label,
+    wish_words,
+)
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.policies.access.holders import GrantState, name_of

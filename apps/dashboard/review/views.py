@@ -23,7 +23,7 @@ from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFoun
 from apps.core.local_time import NoSuchTime, instant_of, is_repeated
 from apps.dashboard.review import words as change_words
 from apps.dashboard.review.pages import STATES, Decision, open_page, page_context, tab_context, tab_url
-from apps.dashboard.saved_views.pages import keeps_views
+from apps.dashboard.saved_views import keeps_views
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment, is_htmx
 from apps.policies import services

@@ -14,9 +14,9 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from apps.accounts.names.display_names import display_name
+from apps.accounts.selectors import display_name
 from apps.core import clock
-from apps.dashboard.decay import words as aging_words
+from apps.dashboard import decay as aging_words
 from apps.dashboard.figures.bars import Bullet, State
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.presentation import Balance

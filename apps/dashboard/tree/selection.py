@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.core.errors import DomainError, FieldProblem, Invalid, TooLarge
 from apps.dashboard.drafts.forms import message_of
-from apps.dashboard.entry.forms import read_shares
+from apps.dashboard.entry import read_shares
 from apps.policies.changesets import drafts
 from apps.policies.models import ChangeSet
 from apps.policies.operations.apply import Operation

@@ -11,15 +11,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
+from apps.accounts.account_ids import is_reserved
 from apps.accounts.actor import SYSTEM
-from apps.accounts.names.account_ids import is_reserved
 from apps.core.signing import BadDocument
 from apps.federation.documents.wire import PolicyDocument
 from apps.federation.models import Mount
 from apps.federation.mounts.landing import lay_over
 from apps.mapping.changes import MOST_ASSIGNED, Assign, make_change
-from apps.mapping.moves import Move
-from apps.mapping.unmapped_by_tree import UnmappedUsage, moves_to_nowhere, usage_of_unmapped
+from apps.mapping.moves import Move, UnmappedUsage, moves_to_nowhere, usage_of_unmapped
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.difference import mount_of

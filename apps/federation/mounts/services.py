@@ -22,7 +22,7 @@ from apps.federation.fetch_requests import clean_token, no_document, sealed_toke
 from apps.federation.models import Mount
 from apps.federation.mounts.kept_usage import may_have_accounts, unmapped_by_arrival
 from apps.federation.publishing import own_name
-from apps.mapping.unmapped_by_tree import UnmappedUsage
+from apps.mapping.moves import UnmappedUsage
 from apps.policies.access.scope import Rights, Verb, rules_all
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import publish_operations

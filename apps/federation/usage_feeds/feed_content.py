@@ -16,7 +16,7 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
-from apps.accounts.names.account_ids import load_roll
+from apps.accounts.account_ids import load_roll
 from apps.core.errors import NotFound
 from apps.federation.documents.wire_usage import RunningRows, State
 from apps.federation.models import FeedHour, FeedMark, UsageFeed

@@ -18,9 +18,9 @@ import numpy as np
 from django.db import connection, transaction
 from django.db.models import Count, F, Max, QuerySet, Sum
 
+from apps.accounts.account_ids import ENTRY_NAMESPACE
 from apps.accounts.actor import SYSTEM
 from apps.accounts.audit_log import record
-from apps.accounts.names.account_ids import ENTRY_NAMESPACE
 from apps.federation.documents.wire_usage import RunningRows, UsageDocument
 from apps.federation.models import HeldHour, Subscription
 from apps.policies.tree.stored import load_tree

@@ -12,9 +12,9 @@ import numpy as np
 from django.conf import settings
 from django.db import transaction
 
+from apps.accounts.account_ids import account_ids, entry_account
 from apps.accounts.actor import SYSTEM
 from apps.accounts.audit_log import record
-from apps.accounts.names.account_ids import account_ids, entry_account
 from apps.core import outbound
 from apps.core.errors import DomainError, FieldProblem
 from apps.core.signing import BadDocument, open_document

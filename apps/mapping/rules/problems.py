@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
 
-from apps.mapping.rules.account_entries import ambiguous_accounts
-from apps.mapping.rules.resolver import Resolver
+from apps.mapping.rules.resolver import Resolver, ambiguous_accounts
 from apps.mapping.rules.rule import Rule
 
 _MOST_NAMES = 5

@@ -12,8 +12,8 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from apps.accounts.names.account_ids import AccountKey, is_reserved
-from apps.accounts.names.grid_names import canonical_dn, canonical_fqan, is_dn
+from apps.accounts.account_ids import AccountKey, is_reserved
+from apps.accounts.grid_names import canonical_dn, canonical_fqan, is_dn
 from apps.core.errors import FieldProblem
 from apps.core.invisible import first_invisible
 

@@ -23,8 +23,8 @@ from uuid import UUID
 from django.contrib.auth.models import Group
 from django.db import connection
 
+from apps.accounts.account_ids import AccountKey, canonical
 from apps.accounts.models import Account, User
-from apps.accounts.names.account_ids import AccountKey, canonical
 from apps.accounts.people import clean_group
 from apps.accounts.request_cache import once_per_request
 from apps.mapping.models import Attachment, MappingRule

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.notices.kinds.base import Finding, Kind, Sentence, SitePlace
-from apps.notices.mail_state import failing_mail
+from apps.notices.mail import failing_mail
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice

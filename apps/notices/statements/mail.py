@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.core.errors import DomainError
-from apps.notices.mail_message import address, make_message, one_line
+from apps.notices.mail import address, make_message, one_line
 from apps.notices.models import Mail, Preference, Statement
 from apps.notices.statements.selectors import Month, StatementLine, get_statements
 from apps.policies.access.scope import grants_of

@@ -16,10 +16,9 @@ from uuid import UUID
 from django.db import transaction
 
 from apps.accounts.actor import Actor
-from apps.accounts.audit_log import record
+from apps.accounts.audit_log import record, refusals_on_record
 from apps.accounts.models import User
 from apps.accounts.people import clean_group
-from apps.accounts.refusals import refusals_on_record
 from apps.accounts.selectors import groups_of
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound, Stale
 from apps.policies.access.authority import FOREVER, VERBS_OF_ROLE, GrantDependencies, Holding, Lineages, until_of

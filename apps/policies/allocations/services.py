@@ -13,7 +13,7 @@ from uuid import UUID
 from django.db import transaction
 
 from apps.accounts.actor import Actor
-from apps.accounts.refusals import refusals_on_record
+from apps.accounts.audit_log import refusals_on_record
 from apps.core.errors import Conflict, NotAllowed, NotFound, Stale
 from apps.policies.access.scope import WRITE, require_scope, visible_entries
 from apps.policies.allocations.records import (

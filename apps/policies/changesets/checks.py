@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.accounts.actor import Actor
-from apps.accounts.names.display_names import display_name
+from apps.accounts.selectors import display_name
 from apps.core.errors import Invalid
 from apps.core.invisible import visible
 from apps.policies.access.scope import Verb

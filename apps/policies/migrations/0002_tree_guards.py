@@ -69,8 +69,12 @@ END $$;
 CREATE TRIGGER policies_entry_closed AFTER UPDATE ON policies_entry
     REFERENCING NEW TABLE AS became FOR EACH STATEMENT EXECUTE FUNCTION policies_entry_closed();
 
+-- A policy that has never had an entry below its root says nothing, and may be removed with its history.
 CREATE FUNCTION policies_history_stays() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    IF NOT EXISTS (SELECT 1 FROM policies_entry WHERE policy_id = OLD.policy_id AND parent_uid IS NOT NULL) THEN
+        RETURN OLD;
+    END IF;
     RAISE EXCEPTION 'what was published is never deleted: archive the entry by a change set'
         USING ERRCODE = 'check_violation', CONSTRAINT = TG_TABLE_NAME || '_history_stays';
 END $$;
@@ -257,6 +261,6 @@ ALTER TABLE policies_revision ALTER COLUMN tree SET STORAGE EXTENDED;
 
 
 class Migration(migrations.Migration):
-    dependencies = [("policies", "0001_first_models")]
+    dependencies = [("policies", "0001_tables")]
 
     operations = [migrations.RunSQL(FORWARD, BACKWARD)]

@@ -17,8 +17,7 @@ from zoneinfo import ZoneInfo
 from django.db import transaction
 
 from apps.accounts.actor import SYSTEM, Actor
-from apps.accounts.audit_log import record
-from apps.accounts.refusals import logs_refusals
+from apps.accounts.audit_log import logs_refusals, record
 from apps.core.errors import DomainError, FieldProblem, Invalid, Stale
 from apps.policies.changesets.change_sets import clean_reason, require_reason, settings_of
 from apps.policies.files.parsed_document import Declared

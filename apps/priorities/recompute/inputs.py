@@ -19,8 +19,8 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from apps import engine
+from apps.accounts.account_ids import AccountKey, canonical
 from apps.accounts.models import Account
-from apps.accounts.names.account_ids import AccountKey, canonical
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine import decay
 from apps.mapping.models import MappingVersion

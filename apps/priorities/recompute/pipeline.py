@@ -14,7 +14,7 @@ import numpy.typing as npt
 from django.db import connection, transaction
 
 from apps import engine
-from apps.accounts.names.account_ids import AccountKey, load_roll
+from apps.accounts.account_ids import AccountKey, load_roll
 from apps.engine import sweep
 from apps.engine.algorithms import PriorityResult
 from apps.engine.algorithms import compute as compute_priorities

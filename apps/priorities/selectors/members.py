@@ -11,13 +11,13 @@ from uuid import UUID
 
 from django.db.models import Q
 
+from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
-from apps.accounts.names.account_ids import AccountKey
 from apps.core.errors import NotAllowed
 from apps.mapping.attachments import OpenClaim, list_attachments, list_claims
-from apps.mapping.membership.activity import load_people
-from apps.mapping.membership.plan import Census, plan_joining
+from apps.mapping.membership_activity import load_people
+from apps.mapping.membership_plan import Census, plan_joining
 from apps.mapping.models import Attachment
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.resolver import UNMAPPED

@@ -9,9 +9,9 @@ from typing import Any
 from django.db import connection
 from django.db.models import Max
 
+from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
-from apps.accounts.names.account_ids import AccountKey
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import load_rulebook
 from apps.policies.models import Policy

@@ -19,8 +19,8 @@ import numpy.typing as npt
 from django.conf import settings as site_settings
 from django.utils.translation import gettext as _
 
+from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
-from apps.accounts.names.account_ids import AccountKey
 from apps.core.errors import FieldProblem, Invalid
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import load_rulebook

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from apps.accounts.names.account_ids import AccountKey, canonical, is_reserved
+from apps.accounts.account_ids import AccountKey, canonical, is_reserved
 from apps.mapping.rules.resolver import UNMAPPED, AccountPlaces, Match, Resolver
 from apps.policies.tree.stored import TreeColumns
 from apps.priorities.serving.named_entries import NamedEntries

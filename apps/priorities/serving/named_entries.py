@@ -12,10 +12,9 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from apps.accounts.names.account_ids import AccountKey
-from apps.accounts.names.grid_names import is_dn
-from apps.mapping.rules.account_entries import account_of_entry
-from apps.mapping.rules.resolver import NameIndex, Resolver
+from apps.accounts.account_ids import AccountKey
+from apps.accounts.grid_names import is_dn
+from apps.mapping.rules.resolver import NameIndex, Resolver, account_of_entry
 from apps.mapping.rules.rule import MOST_PARTS, Rule, entry_name, has_wild, text_of
 
 _FIELD_OF = {"{user}": "user_name", "{group}": "group_name", "{project}": "project"}

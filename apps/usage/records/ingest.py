@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import numpy as np
 from django.db import connection, transaction
 
-from apps.accounts.names.account_ids import AccountKey, account_ids
+from apps.accounts.account_ids import AccountKey, account_ids
 from apps.runs.fault_points import fault_point
 from apps.runs.models import Run
 from apps.usage import buckets

@@ -15,8 +15,8 @@ import numpy as np
 from django.db import IntegrityError, connection, transaction
 
 from apps.accounts import audit_log as audit
+from apps.accounts.account_ids import ENTRY_NAMESPACE
 from apps.accounts.actor import Actor
-from apps.accounts.names.account_ids import ENTRY_NAMESPACE
 from apps.core.errors import Conflict, FieldProblem, Invalid
 from apps.runs.fault_points import fault_point
 from apps.usage import buckets, pgbinary

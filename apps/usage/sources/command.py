@@ -23,7 +23,7 @@ from django.apps import AppConfig
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 
-from apps.core.allowed_targets import allowed_targets
+from apps.core.addresses import allowed_targets
 from apps.core.errors import Invalid, TooLarge, Unavailable
 from apps.usage.models import Source
 from apps.usage.parsers.base import Reading, excerpt

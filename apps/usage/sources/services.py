@@ -11,8 +11,8 @@ from typing import Any
 from django.db import transaction
 
 from apps.accounts import audit_log as audit
+from apps.accounts.account_ids import refuse_reserved
 from apps.accounts.actor import Actor
-from apps.accounts.names.account_ids import refuse_reserved
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound, Stale
 from apps.runs.models import Run
 from apps.usage.authority import require_maker, require_open, require_write

@@ -10,8 +10,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.accounts.account_ids import AccountKey, canonical
 from apps.accounts.models import Account
-from apps.accounts.names.account_ids import AccountKey, canonical
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
 from apps.api.shapes import InstantField, UtcTimeField, asked, decode_cursor, entry_uid, list_of, listed, sent

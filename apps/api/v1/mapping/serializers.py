@@ -10,7 +10,7 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from apps.accounts.names.account_ids import AccountKey
+from apps.accounts.account_ids import AccountKey
 from apps.api.errors import Refusal
 from apps.api.shapes import UtcTimeField, reach_json
 from apps.core.errors import FieldProblem

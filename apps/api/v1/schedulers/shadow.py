@@ -25,6 +25,7 @@ from apps.onboarding.first_policy_draft import (
     get_beginning,
     give_up,
     log_state,
+    proposed_settings,
     read_tree,
     require_beginner,
     take_source,
@@ -261,12 +262,13 @@ def _open(actor: Actor) -> Beginning:
 
 
 def _json(begun: Beginning, actor: Actor) -> dict[str, Any]:
-    compared = compare_with_sshare(begun, at=clock.now(), actor=actor)
+    proposed = proposed_settings(begun)
+    compared = compare_with_sshare(begun, settings=proposed, at=clock.now(), actor=actor)
     return {
         "version": begun.version,
         "cluster": begun.facts.get("policy", ""),
         "log": str(log_state(begun)),
-        "settings": begun.file_settings,
+        "settings": {**begun.file_settings, "algorithm": proposed.algorithm, "window": proposed.window},
         "lines": (begun.facts.get("slurm_config") or {}).get("lines", []),
         "sshare": None if compared is None else compared.to_json(),
     }

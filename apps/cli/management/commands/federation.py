@@ -23,8 +23,7 @@ from apps.federation.publishing import issue_into, list_publications, make_publi
 from apps.federation.staleness import age_of, condition_of, is_held
 from apps.federation.usage_feeds import feeds
 from apps.federation.usage_feeds.subscriptions import list_subscriptions, preview_feed, subscribe
-from apps.mapping.moves import DAYS
-from apps.mapping.unmapped_by_tree import UnmappedUsage
+from apps.mapping.moves import DAYS, UnmappedUsage
 from apps.policies.tree.stored import load_tree
 from apps.runs.services import work_run_now
 

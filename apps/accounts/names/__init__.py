@@ -1,1 +1,0 @@
-"""Names under which jobs run."""

@@ -1,1 +1,0 @@
-"""Members by rule."""

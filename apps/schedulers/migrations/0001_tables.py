@@ -1,0 +1,352 @@
+import django.contrib.postgres.fields
+import django.db.models.deletion
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    initial = True
+
+    dependencies = [
+        ("policies", "0001_tables"),
+    ]
+
+    operations = [
+        migrations.CreateModel(
+            name="Scheduler",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", models.SlugField(max_length=64)),
+                ("kind", models.CharField(choices=[("slurm", "Slurm"), ("gridengine", "Grid Engine")], max_length=16)),
+                (
+                    "reach",
+                    models.CharField(
+                        choices=[("agent", "Agent on the scheduler's host"), ("commands", "Commands on this host")],
+                        default="agent",
+                        max_length=16,
+                    ),
+                ),
+                ("namespace", models.CharField(blank=True, default="", max_length=128)),
+                (
+                    "partitions",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.CharField(max_length=64), null=True, size=None
+                    ),
+                ),
+                ("subtree_uid", models.UUIDField(null=True)),
+                ("subtree_path", models.CharField(default="/", max_length=8400)),
+                (
+                    "carries",
+                    models.CharField(
+                        choices=[("priorities", "Priorities of jobs"), ("shares", "Shares of accounts")],
+                        default="priorities",
+                        max_length=12,
+                    ),
+                ),
+                ("knob", models.CharField(max_length=24)),
+                ("weight", models.BigIntegerField(default=100000)),
+                ("step", models.BigIntegerField(default=100)),
+                (
+                    "mode",
+                    models.CharField(
+                        choices=[("off", "Off"), ("shadow", "Shadow"), ("canary", "Canary"), ("on", "On")],
+                        default="off",
+                        max_length=8,
+                    ),
+                ),
+                ("canary_partition", models.CharField(blank=True, default="", max_length=64)),
+                ("every_s", models.PositiveIntegerField(default=30)),
+                ("snapshot_age_s", models.PositiveIntegerField(default=900)),
+                ("unmapped_percent", models.PositiveSmallIntegerField(default=20)),
+                ("changed_percent", models.PositiveSmallIntegerField(default=50)),
+                ("calls_per_s", models.PositiveSmallIntegerField(default=20)),
+                ("is_paused", models.BooleanField(default=False)),
+                ("is_handed_back", models.BooleanField(default=False)),
+                ("revision", models.PositiveIntegerField(default=1)),
+                ("created_at", models.DateTimeField()),
+                ("changed_at", models.DateTimeField()),
+                ("checks", models.JSONField(null=True)),
+                ("checked_at", models.DateTimeField(null=True)),
+                (
+                    "policy",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="schedulers", to="policies.policy"
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ("name",),
+            },
+        ),
+        migrations.CreateModel(
+            name="QueueListing",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("taken_at", models.DateTimeField()),
+                ("n_jobs", models.PositiveIntegerField()),
+                ("data", models.BinaryField()),
+                ("digest", models.CharField(max_length=64)),
+                (
+                    "scheduler",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="queue", to="schedulers.scheduler"
+                    ),
+                ),
+            ],
+        ),
+        migrations.CreateModel(
+            name="Agreement",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("at", models.DateTimeField()),
+                ("snapshot", models.BigIntegerField()),
+                ("compared", models.PositiveIntegerField()),
+                ("kendall", models.FloatField(null=True)),
+                ("spearman", models.FloatField(null=True)),
+                ("top_overlap", models.FloatField(null=True)),
+                (
+                    "scheduler",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="agreements",
+                        to="schedulers.scheduler",
+                    ),
+                ),
+            ],
+        ),
+        migrations.CreateModel(
+            name="AgentPass",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("uid", models.UUIDField()),
+                ("body_sha256", models.CharField(max_length=64)),
+                ("received_at", models.DateTimeField()),
+                ("started_at", models.DateTimeField()),
+                ("ended_at", models.DateTimeField()),
+                ("agent", models.CharField(max_length=64)),
+                ("host", models.CharField(max_length=255)),
+                ("scheduler_version", models.CharField(blank=True, default="", max_length=64)),
+                ("orders_revision", models.PositiveIntegerField()),
+                (
+                    "mode",
+                    models.CharField(
+                        choices=[("off", "Off"), ("shadow", "Shadow"), ("canary", "Canary"), ("on", "On")], max_length=8
+                    ),
+                ),
+                ("snapshot", models.BigIntegerField(null=True)),
+                ("snapshot_age_s", models.FloatField(null=True)),
+                ("pending", models.PositiveIntegerField(default=0)),
+                ("mapped", models.PositiveIntegerField(default=0)),
+                ("unmapped", models.PositiveIntegerField(default=0)),
+                ("due", models.PositiveIntegerField(default=0)),
+                ("sent", models.PositiveIntegerField(default=0)),
+                ("failed", models.PositiveIntegerField(default=0)),
+                ("calls", models.PositiveIntegerField(default=0)),
+                ("frozen_code", models.CharField(blank=True, default="", max_length=32)),
+                ("frozen_detail", models.CharField(blank=True, default="", max_length=1000)),
+                ("errors", models.JSONField(default=list)),
+                ("unmapped_names", models.JSONField(default=list)),
+                (
+                    "scheduler",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="passes", to="schedulers.scheduler"
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name_plural": "agent passes",
+            },
+        ),
+        migrations.CreateModel(
+            name="SchedulerValues",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("taken_at", models.DateTimeField()),
+                ("n_rows", models.PositiveIntegerField()),
+                ("data", models.BinaryField()),
+                ("digest", models.CharField(max_length=64)),
+                (
+                    "scheduler",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="own_values",
+                        to="schedulers.scheduler",
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name_plural": "scheduler values",
+            },
+        ),
+        migrations.CreateModel(
+            name="ShareListing",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("taken_at", models.DateTimeField()),
+                ("cluster", models.CharField(blank=True, max_length=256)),
+                ("n_rows", models.PositiveIntegerField()),
+                ("data", models.BinaryField()),
+                ("digest", models.CharField(max_length=64)),
+                (
+                    "scheduler",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="share_listing",
+                        to="schedulers.scheduler",
+                    ),
+                ),
+            ],
+        ),
+        migrations.CreateModel(
+            name="ShareOrder",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("cluster", models.CharField(blank=True, max_length=256)),
+                ("revision_number", models.PositiveIntegerField()),
+                ("lines", models.JSONField()),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[("open", "Open"), ("done", "Done"), ("failed", "Failed"), ("cancelled", "Cancelled")],
+                        default="open",
+                        max_length=12,
+                    ),
+                ),
+                ("created_at", models.DateTimeField()),
+                ("created_by", models.CharField(blank=True, max_length=150)),
+                ("ended_at", models.DateTimeField(null=True)),
+                (
+                    "scheduler",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="share_orders",
+                        to="schedulers.scheduler",
+                    ),
+                ),
+            ],
+        ),
+        migrations.AddConstraint(
+            model_name="scheduler",
+            constraint=models.UniqueConstraint(fields=("name",), name="schedulers_scheduler_name"),
+        ),
+        migrations.AddConstraint(
+            model_name="scheduler",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("kind", "slurm"), ("knob__in", ("sitefactor", "nice", "priority"))),
+                    models.Q(("kind", "gridengine"), ("knob__in", ("override_tickets", "priority"))),
+                    _connector="OR",
+                ),
+                name="schedulers_scheduler_knob",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="scheduler",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("step__gte", 1), ("step__lte", models.F("weight")), ("weight__gte", 1), ("weight__lte", 2147483645)
+                ),
+                name="schedulers_scheduler_weight",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="scheduler",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("mode", "canary"), _negated=True),
+                    models.Q(("canary_partition", ""), _negated=True),
+                    _connector="OR",
+                ),
+                name="schedulers_scheduler_canary",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="scheduler",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("carries", "priorities"),
+                    models.Q(("carries", "shares"), models.Q(("mode", "canary"), _negated=True)),
+                    _connector="OR",
+                ),
+                name="schedulers_scheduler_carries",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="scheduler",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("every_s__gte", 5), ("every_s__lte", 3600)), name="schedulers_scheduler_interval"
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="scheduler",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("changed_percent__gte", 1), ("changed_percent__lte", 100), ("unmapped_percent__lte", 100)
+                ),
+                name="schedulers_scheduler_percent",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="scheduler",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("revision__gte", 1)), name="schedulers_scheduler_revision"
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="agreement",
+            index=models.Index(fields=["at"], name="schedulers_agreement_at"),
+        ),
+        migrations.AddConstraint(
+            model_name="agreement",
+            constraint=models.UniqueConstraint(fields=("scheduler", "at"), name="schedulers_agreement_once"),
+        ),
+        migrations.AddConstraint(
+            model_name="agreement",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("kendall", None), models.Q(("kendall__gte", -1), ("kendall__lte", 1)), _connector="OR"),
+                    models.Q(
+                        ("spearman", None), models.Q(("spearman__gte", -1), ("spearman__lte", 1)), _connector="OR"
+                    ),
+                    models.Q(
+                        ("top_overlap", None),
+                        models.Q(("top_overlap__gte", 0), ("top_overlap__lte", 1)),
+                        _connector="OR",
+                    ),
+                ),
+                name="schedulers_agreement_range",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="agentpass",
+            index=models.Index(fields=["scheduler", "-id"], name="schedulers_agentpass_newest"),
+        ),
+        migrations.AddIndex(
+            model_name="agentpass",
+            index=models.Index(fields=["received_at"], name="schedulers_agentpass_received"),
+        ),
+        migrations.AddConstraint(
+            model_name="agentpass",
+            constraint=models.UniqueConstraint(fields=("scheduler", "uid"), name="schedulers_agentpass_once"),
+        ),
+        migrations.AddIndex(
+            model_name="shareorder",
+            index=models.Index(fields=["scheduler", "-id"], name="schedulers_shareorder_newest"),
+        ),
+        migrations.AddConstraint(
+            model_name="shareorder",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("state", "open")), fields=("scheduler",), name="schedulers_shareorder_one_open"
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="shareorder",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("ended_at", None), ("state", "open")),
+                    models.Q(models.Q(("state", "open"), _negated=True), ("ended_at__isnull", False)),
+                    _connector="OR",
+                ),
+                name="schedulers_shareorder_ended",
+            ),
+        ),
+    ]
