@@ -29,7 +29,6 @@ from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.terms import WHOLE_POLICY
 from apps.policies.tree.working_tree import WorkingTree
 
-# --- Held rights ------------------------------------------------------------------------------------------------------
 # --- Roles ------------------------------------------------------------------------------------------------------------
 _SEES = (Grant.Verb.VIEW_AGGREGATE,)
 _LEADS = (*_SEES, Grant.Verb.VIEW_MEMBERS, Grant.Verb.EDIT_SHARES, Grant.Verb.MAP_ACCOUNTS, Grant.Verb.PUBLISH)

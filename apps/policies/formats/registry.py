@@ -111,6 +111,7 @@ def _failed(given: Format, what: str) -> Invalid:
     return Invalid(f"The package of the policy format {given.name} {what}.", code="package_failed")
 
 
+# --- All formats ------------------------------------------------------------------------------------------------------
 _OURS: dict[str, Format] = {
     module.FORMAT.name: module.FORMAT
     for module in (yaml_document, json_document, csv_table, sacctmgr, sacctmgr_script, gridengine)
