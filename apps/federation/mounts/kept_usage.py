@@ -21,7 +21,7 @@ from apps.mapping.changes import MOST_ASSIGNED, Assign, make_change
 from apps.mapping.moves import Move, UnmappedUsage, moves_to_nowhere, usage_of_unmapped
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.mounts import mount_of
+from apps.policies.tree.difference import mount_of
 from apps.policies.tree.stored import load_tree
 
 

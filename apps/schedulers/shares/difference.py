@@ -15,7 +15,7 @@ import numpy as np
 
 from agent.shares import ShareLine, gridengine_argv, slurm_argv
 from apps.policies.files.document import plain
-from apps.policies.files.scheduler_shares import (
+from apps.policies.files.exports import (
     ListedAssociation,
     shares_for_gridengine,
     shares_for_slurm,
