@@ -10,12 +10,12 @@ import numpy as np
 from apps.accounts.actor import Actor
 from apps.core.errors import NotFound, Unavailable
 from apps.priorities.serving import store
+from apps.schedulers.agreement import entries_of
 from apps.schedulers.models import Agreement, Scheduler, SchedulerValues
 from apps.schedulers.own_values import load_values
 from apps.schedulers.queue_table import load_queue
 from apps.schedulers.selectors import get_scheduler
 from apps.schedulers.shadow.differences import Comparison, Ours, compare
-from apps.schedulers.shadow.matching import entries_of
 from apps.schedulers.shadow.records import AgreementDays, AgreementPoint
 
 MOST_POINTS = 2_000

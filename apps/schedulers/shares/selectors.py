@@ -8,8 +8,7 @@ from apps.accounts.actor import Actor
 from apps.policies.tree.stored import load_tree
 from apps.schedulers.models import Scheduler, ShareOrder
 from apps.schedulers.selectors import get_scheduler
-from apps.schedulers.shares.difference import ShareDifference, compare
-from apps.schedulers.shares.listing import Listing, load_listing
+from apps.schedulers.shares.difference import Listing, ShareDifference, compare, load_listing
 
 MOST_ORDERS = 100
 

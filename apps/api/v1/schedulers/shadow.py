@@ -22,8 +22,8 @@ from apps.figures.queries import read_days
 from apps.figures.schedulers.agreement import DAYS, PERIODS_DAYS, agreement_figure
 from apps.schedulers.orders import orders_of, tag_of
 from apps.schedulers.selectors import get_scheduler
+from apps.schedulers.services import switch_on
 from apps.schedulers.shadow.selectors import get_shadow, list_agreement
-from apps.schedulers.shadow.switching import switch_on
 
 READ = frozenset({POLICIES_READ, POLICIES_WRITE})
 

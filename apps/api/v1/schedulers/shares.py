@@ -16,8 +16,7 @@ from apps.api.views import APIView
 from apps.core import clock
 from apps.schedulers.models import ShareOrder
 from apps.schedulers.shares import selectors, services
-from apps.schedulers.shares.difference import ShareChange, ShareDifference
-from apps.schedulers.shares.listing import Key
+from apps.schedulers.shares.difference import Key, ShareChange, ShareDifference
 
 READ = frozenset({POLICIES_READ, POLICIES_WRITE})
 WRITE = frozenset({POLICIES_WRITE})
