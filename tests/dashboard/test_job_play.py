@@ -31,7 +31,7 @@ from apps.dashboard.jobs.reading import read_table
 from apps.dashboard.jobs.tables import MOST_ROWS as MOST_ROWS_SHOWN
 from apps.dashboard.jobs.tables import grid_engine_table
 from apps.engine.jobs import solve_job_case
-from apps.engine.jobs.gridengine.inputs.config import PRESETS
+from apps.engine.jobs.gridengine.config import PRESETS
 from tests.dashboard.page import Page, read
 from tests.examples import examples
 from tests.sign_in import sign_in

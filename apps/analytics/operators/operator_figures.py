@@ -19,7 +19,7 @@ from apps.analytics.operators.records import (
     Step,
 )
 from apps.engine import codecs
-from apps.engine.analysis import density, job_size
+from apps.engine.analysis import job_size, properties
 from apps.engine.analysis.job_size import COLUMNS, PUBLISHED
 from apps.engine.operators import Operator, get_operator
 
@@ -45,10 +45,10 @@ def profiles(operators: Sequence[Operator], target: float) -> Iterator[ProfilePo
 
 
 def local_densities(operators: Sequence[Operator], targets: Sequence[float], bits: int) -> Iterator[LocalDensity]:
-    lowest = density.effective_priorities(2**bits).tolist()
+    lowest = properties.effective_priorities(2**bits).tolist()
     for operator in operators:
         for target in targets:
-            found = density.local_density(operator, target, 2**bits).tolist()
+            found = properties.local_density(operator, target, 2**bits).tolist()
             for component, (priority, width) in enumerate(zip(lowest, found, strict=True)):
                 yield LocalDensity(operator.name, target, component, priority, width)
 
@@ -59,9 +59,9 @@ def aggregation(operator: Operator, bits: int) -> Iterator[LocalDensity]:
 
 
 def input_densities(operators: Sequence[Operator], bits: int) -> Iterator[InputDensity]:
-    lowest = density.effective_priorities(2**bits).tolist()
+    lowest = properties.effective_priorities(2**bits).tolist()
     for operator in operators:
-        found = density.input_density(operator, 2**bits).tolist()
+        found = properties.input_density(operator, 2**bits).tolist()
         for component, (priority, part) in enumerate(zip(lowest, found, strict=True)):
             yield InputDensity(operator.name, component, priority, part)
 

@@ -26,8 +26,8 @@ from apps.analytics.operators.tree_check import CANDIDATES, FEW_CANDIDATES, MOST
 from apps.core.errors import NotFound
 from apps.engine.algorithms import read_algorithm
 from apps.engine.algorithms.aequus import operator_of
-from apps.engine.analysis.density import curve
 from apps.engine.analysis.job_size import Reading
+from apps.engine.analysis.properties import exponent_curve
 from apps.engine.operators import Operator
 from apps.policies.tree.columns import Mask
 from apps.priorities.change_effects.ranks import simulate
@@ -259,7 +259,7 @@ def _finite(value: float) -> float | None:
 
 def exponents(asked: OperatorQuery) -> Iterator[ExponentPoint]:
     """The curve, then entries on it: the one asked about, else those whose own ratio counts least."""
-    for ratio, k in zip(*(axis.tolist() for axis in curve()), strict=True):
+    for ratio, k in zip(*(axis.tolist() for axis in exponent_curve()), strict=True):
         yield ExponentPoint(ratio, k, None, None, None)
     yield from _points(asked)
 

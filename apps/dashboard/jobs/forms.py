@@ -14,7 +14,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from apps.engine.jobs import get_job_algorithm
-from apps.engine.jobs.printed.check import TERMS
+from apps.engine.jobs.listing_check import TERMS
 
 # --- Examples ---------------------------------------------------------------------------------------------------------
 _FOLDER = Path(__file__).with_name("examples")

@@ -23,7 +23,7 @@ from apps.dashboard.jobs.play_forms import (
     blank_row,
 )
 from apps.dashboard.jobs.tables import short
-from apps.engine.jobs.gridengine.inputs.config import AS_SHIPPED, MOST_FUNCTIONAL_JOBS, PRESETS
+from apps.engine.jobs.gridengine.config import AS_SHIPPED, MOST_FUNCTIONAL_JOBS, PRESETS
 
 _TO_CASE = {"posix": "posix_priority", "waits_s": "submitted_s_ago", "slots": "slots", "job_share": "job_share"}
 _STATES = (("running", "running"), ("waiting", "pending"))

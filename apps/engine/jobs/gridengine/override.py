@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from apps.engine.jobs.base import plain
-from apps.engine.jobs.gridengine.inputs.case import Job
-from apps.engine.jobs.gridengine.inputs.owners import KINDS, Owner
+from apps.engine.jobs.gridengine.case import Job
 from apps.engine.jobs.gridengine.line import Amount, Line, total_of
+from apps.engine.jobs.gridengine.owners import KINDS, Owner
 
 
 def _amount(job: Job, divisor: Mapping[Owner, int], note: str = "") -> Amount:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from apps.engine.jobs.base import plain
 from apps.engine.jobs.gridengine import functional, override, sharetree
+from apps.engine.jobs.gridengine.case import Case, Job
 from apps.engine.jobs.gridengine.functional import Functional
-from apps.engine.jobs.gridengine.inputs.case import Case, Job
 from apps.engine.jobs.gridengine.line import Amount
 from apps.engine.jobs.gridengine.sharetree import ShareTree
 
