@@ -11,7 +11,7 @@ from apps.analytics.forecast.entry_forecast import foresee, needs_hours
 from apps.analytics.forecast.past_usage import LevelPast, read_past
 from apps.analytics.forecast.selectors import standing_of
 from apps.engine.explain import Recovery
-from apps.explain.answers import Outlook
+from apps.explain.messages import Outlook
 from apps.explain.my_priority import MyPriority
 from apps.policies.models import Policy
 from apps.priorities.metering.usage import window_of

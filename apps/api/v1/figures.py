@@ -34,8 +34,8 @@ from apps.figures.by_name import (
 from apps.figures.core_hours.usage_weeks import SPLITS, UNITS
 from apps.figures.coverage import DAYS, PERIODS_DAYS, coverage_figure
 from apps.figures.curves import decay_of, profile_of
+from apps.figures.figure import read_days
 from apps.figures.my_priority.rank import MEASURES
-from apps.figures.queries import read_days
 from apps.figures.tree.asked import COLORS, ENTRY_PARAMETER, KINDS, SIZES, read_tree_asked
 from apps.figures.tree.figure import tree_figure
 from apps.priorities.selectors.allocations.weeks import get_core_hour_weeks

@@ -13,8 +13,7 @@ from apps.analytics.what_if.after_job import USUAL_CORE_H, places_after_job
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound, TooOften, Unavailable
 from apps.dashboard.shell.requests import actor_of
-from apps.explain.answers import runs_where
-from apps.explain.messages import reason_in_short
+from apps.explain.messages import reason_in_short, runs_where
 from apps.explain.my_priority import MyPriority
 from apps.priorities.sentences.numbers import as_typed
 

@@ -11,7 +11,7 @@ from django.core.management import call_command
 from django.http import QueryDict
 from django.test import Client
 
-from apps.figures.schedulers.agreement import agreement_figure
+from apps.figures.agreement import agreement_figure
 from apps.schedulers.models import Scheduler
 from apps.schedulers.shadow.records import AgreementDays, AgreementPoint
 from tests.api.conftest import Caller, refused

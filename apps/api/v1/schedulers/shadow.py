@@ -18,8 +18,8 @@ from apps.api.v1.schedulers.shadow_serializers import ShadowSerializer, SwitchOn
 from apps.api.v1.shapes import asked, sent
 from apps.api.views import APIView
 from apps.core import clock
-from apps.figures.queries import read_days
-from apps.figures.schedulers.agreement import DAYS, PERIODS_DAYS, agreement_figure
+from apps.figures.agreement import DAYS, PERIODS_DAYS, agreement_figure
+from apps.figures.figure import read_days
 from apps.schedulers.orders import orders_of, tag_of
 from apps.schedulers.selectors import get_scheduler
 from apps.schedulers.services import switch_on
