@@ -266,8 +266,8 @@ def may_mount_at(policy: Policy, entry_uid: UUID, actor: Actor, at: datetime) ->
 
 
 # --- Usage that a mounted document leaves without an entry ------------------------------------------------------------
-# A document replaces all entries below its mount. Accounts that counted at an entry which goes are unmapped from then on,
-# and their past usage counts nowhere, unless another rule maps them or the mount keeps it.
+# A document replaces all entries below its mount. Accounts that counted at an entry which goes are unmapped from then
+# on, and their past usage counts nowhere, unless another rule maps them or the mount keeps it.
 def unmapped_by_arrival(policy: Policy, mount_uid: UUID, document: PolicyDocument, *, at: datetime) -> UnmappedUsage:
     """What laying the document over the current tree leaves without an entry; nothing where it can't be laid over it,
     because then it isn't applied: the fetch says why.
