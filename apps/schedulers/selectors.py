@@ -1,4 +1,4 @@
-"""Schedulers with their state, orders, passes, agreement and queue, as far as the actor may read them."""
+"""Schedulers with their state, orders, passes, agreement, queue and shadow mode, as far as the actor may read them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visibility.visible_entries import readable_now, visible_in
-from apps.schedulers.models import AgentPass, Agreement, QueueListing, Scheduler
+from apps.schedulers.agreement import entries_of
+from apps.schedulers.models import AgentPass, Agreement, QueueListing, Scheduler, SchedulerValues
 from apps.schedulers.orders import agent_orders_of
+from apps.schedulers.own_values import load_values
 from apps.schedulers.permissions import (
     READ,
     find_scheduler,
@@ -33,6 +35,8 @@ from apps.schedulers.permissions import (
     require_read,
 )
 from apps.schedulers.queue_table import STATES, TERMS, QueueTable, instant_of, load_queue
+from apps.schedulers.records import AgreementDays, AgreementPoint
+from apps.schedulers.shadow_differences import Comparison, Ours, compare
 
 SILENT_INTERVALS = 3
 State = Literal["off", "new", "silent", "frozen", "handing_back", "handed_back", "paused", "failing", "running"]
@@ -301,3 +305,54 @@ def _refuse_archived(scheduler: Scheduler, actor: Actor) -> None:
 
 def _number(value: Any) -> float | None:
     return None if np.isnan(value) else float(value)
+
+
+# --- Shadow mode: agreement over time, and where the scheduler's numbers differ from ours -----------------------------
+MOST_POINTS = 2_000
+
+
+@dataclass(frozen=True)
+class Shadow:
+    """comparison: None before the agent listed values, and while nothing is computed."""
+
+    scheduler: Scheduler
+    taken_at: datetime | None
+    comparison: Comparison | None
+
+
+def get_shadow(*, name: str, at: datetime, actor: Actor) -> Shadow:
+    """The last values of the scheduler beside our newest snapshot, for managers of the policy."""
+    scheduler = get_scheduler(name=name, at=at, actor=actor).scheduler
+    taken_at = SchedulerValues.objects.filter(scheduler=scheduler).values_list("taken_at", flat=True).first()
+    if taken_at is None:
+        return Shadow(scheduler, None, None)
+    try:
+        snapshot = store.newest(scheduler.policy.slug)
+    except (NotFound, Unavailable):
+        return Shadow(scheduler, taken_at, None)
+    rows, values = load_values(scheduler.pk), snapshot.values
+    ours = Ours(
+        snapshot.tree.engine_tree(),
+        {key: value for key, value in snapshot.algorithm.items() if key != "factor_from"},
+        np.asarray(values.factor, np.float64),
+        np.asarray(values.has_factor, np.bool_),
+        np.asarray(values.usage, np.float64),
+    )
+    return Shadow(scheduler, taken_at, compare(rows, ours, entries_of(rows, snapshot, scheduler.namespace)))
+
+
+def list_agreement(*, name: str, n_days: int, at: datetime, actor: Actor) -> AgreementDays:
+    """Of the last so many days; of more than 2,000 instants every second, third … one, and the last."""
+    scheduler = get_scheduler(name=name, at=at, actor=actor).scheduler
+    found = Agreement.objects.filter(scheduler=scheduler, at__gt=at - timedelta(days=n_days)).order_by("at")
+    rows = list(found.values_list("at", "compared", "kendall", "spearman", "top_overlap"))
+    step = -(-len(rows) // MOST_POINTS) or 1
+    points = [AgreementPoint(*row) for row in rows[::-1][::step][::-1]]
+    return AgreementDays(scheduler.name, scheduler.policy.slug, points)
+
+
+def list_partitions(scheduler: Scheduler) -> list[str]:
+    """Those of the waiting jobs that the agent listed last, and those of the settings; by name."""
+    table = load_queue(scheduler.pk)
+    listed = {one for names in (table.partition if table else ()) for one in names.split(",") if one}
+    return sorted(listed | set(scheduler.partitions or ()))

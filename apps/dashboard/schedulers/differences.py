@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.dashboard.shell import presentation
-from apps.schedulers.shadow.differences import Comparison, Difference, UsageComparison, UsageDifference
+from apps.schedulers.shadow_differences import Comparison, Difference, UsageComparison, UsageDifference
 
 MOST_ROWS = 20
 _DIGITS = 6  # as sshare prints them

@@ -21,8 +21,8 @@ from apps.figures import Figure
 from apps.figures.agreement import DAYS, PERIODS_DAYS, agreement_figure
 from apps.figures.figure import read_days
 from apps.schedulers.orders import orders_of, tag_of
+from apps.schedulers.selectors import get_shadow, list_agreement, list_partitions
 from apps.schedulers.services import switch_on as switch_scheduler_on
-from apps.schedulers.shadow.selectors import get_shadow, list_agreement, list_partitions
 
 _STATUS: tuple[tuple[type[DomainError], int], ...] = ((Stale, 412), (Conflict, 409), (Invalid, 422))
 

@@ -19,8 +19,8 @@ from apps.dashboard.shell.figure_frames import answer_figure, framed
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.dashboard.tree.presenters import panel_context
 from apps.figures import Figure
-from apps.figures.tree.asked import TreeAsked, read_tree_asked
-from apps.figures.tree.figure import tree_figure
+from apps.figures.tree import tree_figure
+from apps.figures.tree_query import TreeAsked, read_tree_asked
 from apps.priorities.records import IciclePage
 from apps.priorities.selectors.tree import get_icicle
 

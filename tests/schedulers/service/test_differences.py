@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from agent.adapters.slurm import parse_shares
 from apps.engine.algorithms import compute, read_algorithm
 from apps.schedulers.own_values import OwnValue, read_values
-from apps.schedulers.shadow.differences import (
+from apps.schedulers.shadow_differences import (
     Comparison,
     Ours,
     build_their_tree,

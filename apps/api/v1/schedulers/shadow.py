@@ -21,9 +21,8 @@ from apps.core import clock
 from apps.figures.agreement import DAYS, PERIODS_DAYS, agreement_figure
 from apps.figures.figure import read_days
 from apps.schedulers.orders import orders_of, tag_of
-from apps.schedulers.selectors import get_scheduler
+from apps.schedulers.selectors import get_scheduler, get_shadow, list_agreement
 from apps.schedulers.services import switch_on
-from apps.schedulers.shadow.selectors import get_shadow, list_agreement
 
 READ = frozenset({POLICIES_READ, POLICIES_WRITE})
 

@@ -7,7 +7,7 @@ from typing import Any
 from rest_framework import serializers
 
 from apps.api.instants import UtcTimeField
-from apps.schedulers.shadow.differences import REASONS
+from apps.schedulers.shadow_differences import REASONS
 
 
 class DifferenceSerializer(serializers.Serializer[Any]):

@@ -15,9 +15,8 @@ from apps.core.clock import now
 from apps.schedulers import services
 from apps.schedulers.models import KNOBS
 from apps.schedulers.orders import LIMITS, SETTINGS, orders_of, tag_of
-from apps.schedulers.selectors import SchedulerView, get_scheduler, list_schedulers
+from apps.schedulers.selectors import SchedulerView, get_scheduler, get_shadow, list_schedulers
 from apps.schedulers.services import switch_on
-from apps.schedulers.shadow.selectors import get_shadow
 from apps.schedulers.shares import services as share_services
 from apps.schedulers.shares.selectors import get_share_difference
 
