@@ -1,4 +1,4 @@
-"""Schedulers with their state, orders, passes, agreement, queue and shadow mode, as far as the actor may read them."""
+"""Schedulers with state, orders, passes, agreement, queue, shadow mode and shares, as far as actors may read them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from apps.core.errors import NotFound, Unavailable
 from apps.mapping.permissions import own_keys
 from apps.policies.selectors import get_policy, list_policies
 from apps.policies.tree.columns import Mask
+from apps.policies.tree.stored import load_tree
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visibility.visible_entries import readable_now, visible_in
 from apps.schedulers.agreement import entries_of
-from apps.schedulers.models import AgentPass, Agreement, QueueListing, Scheduler, SchedulerValues
+from apps.schedulers.models import AgentPass, Agreement, QueueListing, Scheduler, SchedulerValues, ShareOrder
 from apps.schedulers.orders import agent_orders_of
 from apps.schedulers.own_values import load_values
 from apps.schedulers.permissions import (
@@ -37,6 +38,7 @@ from apps.schedulers.permissions import (
 from apps.schedulers.queue_table import STATES, TERMS, QueueTable, instant_of, load_queue
 from apps.schedulers.records import AgreementDays, AgreementPoint
 from apps.schedulers.shadow_differences import Comparison, Ours, compare
+from apps.schedulers.share_difference import Listing, ShareDifference, compare_shares, load_listing
 
 SILENT_INTERVALS = 3
 State = Literal["off", "new", "silent", "frozen", "handing_back", "handed_back", "paused", "failing", "running"]
@@ -356,3 +358,33 @@ def list_partitions(scheduler: Scheduler) -> list[str]:
     table = load_queue(scheduler.pk)
     listed = {one for names in (table.partition if table else ()) for one in names.split(",") if one}
     return sorted(listed | set(scheduler.partitions or ()))
+
+
+# --- Shares: where the policy's and the scheduler's differ, and the orders made of it ---------------------------------
+MOST_ORDERS = 100
+
+
+def get_share_difference(*, name: str, at: datetime, actor: Actor) -> ShareDifference | None:
+    """Of now; None before the agent listed shares."""
+    return difference_of(get_scheduler(name=name, at=at, actor=actor).scheduler)
+
+
+def difference_of(scheduler: Scheduler) -> ShareDifference | None:
+    """The caller checks the rights."""
+    listing = load_listing(scheduler)
+    return None if listing is None else difference_with(scheduler, listing)
+
+
+def difference_with(scheduler: Scheduler, listing: Listing) -> ShareDifference:
+    tree = load_tree(scheduler.policy)
+    within = None
+    if scheduler.subtree_uid is not None:
+        i = tree.index_of_uid(scheduler.subtree_uid)
+        within = tree.subtree_mask(i) if i is not None else tree.subtree_mask(0) & False
+    return compare_shares(scheduler.kind, tree, listing, within)
+
+
+def list_share_orders(*, name: str, at: datetime, actor: Actor, limit: int = MOST_ORDERS) -> list[ShareOrder]:
+    """Newest first."""
+    scheduler = get_scheduler(name=name, at=at, actor=actor).scheduler
+    return list(ShareOrder.objects.filter(scheduler=scheduler).order_by("-id")[: min(limit, MOST_ORDERS)])

@@ -12,8 +12,7 @@ from apps.core import clock
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.schedulers.models import Scheduler, ShareListing
-from apps.schedulers.selectors import views_of
-from apps.schedulers.shares.selectors import difference_of
+from apps.schedulers.selectors import difference_of, views_of
 
 _JOBS = ("pending", "unmapped", "sent", "failed")
 

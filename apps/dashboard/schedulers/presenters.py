@@ -12,8 +12,8 @@ from django.utils.translation import gettext_lazy, ngettext
 from apps.dashboard.shell import presentation
 from apps.schedulers.models import AgentPass, Scheduler, ShareOrder
 from apps.schedulers.selectors import SchedulerView
-from apps.schedulers.shares.difference import ShareDifference
-from apps.schedulers.shares.services import SET
+from apps.schedulers.share_difference import ShareDifference
+from apps.schedulers.share_orders import SET
 from apps.schedulers.waiting import FROZEN, Waiting
 
 STATES: dict[str, tuple[str, Any]] = {

@@ -12,13 +12,11 @@ from apps.accounts.actor import COMMAND
 from apps.cli import shadow_setup
 from apps.cli.commands import BAD_INPUT, REFUSED, OperatorCommand
 from apps.core.clock import now
-from apps.schedulers import services
+from apps.schedulers import services, share_orders
 from apps.schedulers.models import KNOBS
 from apps.schedulers.orders import LIMITS, SETTINGS, orders_of, tag_of
-from apps.schedulers.selectors import SchedulerView, get_scheduler, get_shadow, list_schedulers
+from apps.schedulers.selectors import SchedulerView, get_scheduler, get_shadow, get_share_difference, list_schedulers
 from apps.schedulers.services import switch_on
-from apps.schedulers.shares import services as share_services
-from apps.schedulers.shares.selectors import get_share_difference
 
 _SHOWN = 20
 _WHOLE = {"weight", "step", "every_s", *LIMITS}
@@ -157,11 +155,11 @@ class Command(OperatorCommand):
             raise CommandError(f"The agent of {options['name']} has listed no shares yet.", returncode=REFUSED)
         by_hand = [one.key for one in found.by_hand]
         if options["take_over"]:
-            draft = share_services.take_over_shares(tag=found.tag, keys=by_hand, **given)
+            draft = share_orders.take_over_shares(tag=found.tag, keys=by_hand, **given)
             self.stdout.write(f"Change set {draft.pk} has {len(by_hand)} shares of {options['name']}.")
         elif options["send"] or options["put_back"]:
             put_back = by_hand if options["put_back"] else None
-            order = share_services.order_shares(tag=found.tag, put_back=put_back, **given)
+            order = share_orders.order_shares(tag=found.tag, put_back=put_back, **given)
             self.stdout.write(f"Order {order.pk} has {len(order.lines)} lines: the agent sets them in its next pass.")
         else:
             for title, changes in (

@@ -1,4 +1,4 @@
-"""Shares sent to a scheduler, put back there or taken over after a review; and what the agent reports about them."""
+"""Orders of shares: sent to a scheduler, put back there or taken over after a review; and what its agent reports."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound, Stale
 from apps.policies.changesets.drafts import add_operations, find_draft, open_draft
 from apps.policies.models import ChangeSet
 from apps.schedulers.models import Scheduler, ShareOrder
+from apps.schedulers.selectors import difference_of, difference_with
 from apps.schedulers.services import find_to_change, lock_to_change, log, refusals_of
-from apps.schedulers.shares.difference import (
+from apps.schedulers.share_difference import (
     Key,
     ListedShare,
     Listing,
@@ -26,7 +27,6 @@ from apps.schedulers.shares.difference import (
     keep_listing,
     load_listing,
 )
-from apps.schedulers.shares.selectors import difference_of, difference_with
 
 MOST_LINES = 5_000  # of an order; the next one has the rest
 

@@ -232,7 +232,7 @@ class ShareDifference:
         return float(np.median(self.fitted.shares[beside] / self.given.shares[beside])) if len(beside) else 1.0
 
 
-def compare(kind: str, tree: TreeColumns, listing: Listing, within: Mask | None = None) -> ShareDifference:
+def compare_shares(kind: str, tree: TreeColumns, listing: Listing, within: Mask | None = None) -> ShareDifference:
     """tree: of the policy as it is, not a fitted one. within: entries whose shares are carried; None: all."""
     listed = [ListedAssociation(row.group, row.user, row.partition, row.parent, row.shares) for row in listing.rows]
     if kind == Scheduler.Kind.GRIDENGINE:
