@@ -8,6 +8,8 @@ The difference is split by three computations, one input replaced at a time:
     theirs         as the scheduler lists it
 
 so that usage + tree + rule is exactly the difference. The reason is the largest part.
+
+Also the scheduler's own tree, built from the rows that it lists, and why usage as listed and as logged differs.
 """
 
 from __future__ import annotations
