@@ -123,13 +123,13 @@ MIDDLEWARE = [
     "apps.dashboard.sign_in.trusted_header.StripHeaderMiddleware",  # before anything reads a header
     "apps.api.requests.RequestIdMiddleware",
     "apps.api.transport.TransportMiddleware",  # Host, TRACE and caches: for every answer below
-    "apps.api.byte_order_mark.ByteOrderMarkMiddleware",  # CSV of pages and REST
+    "apps.api.transport.ByteOrderMarkMiddleware",  # CSV of pages and REST
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "fairshare_web.content_policy.ContentPolicyMiddleware",
     "apps.api.monitoring.views.HealthMiddleware",  # answers without session or database
     "apps.api.lookup.LookupMiddleware",  # token look-ups: no session, no database (priorities/lookup endpoints)
-    "apps.dashboard.live.middleware.LiveMiddleware",  # pages that ask for news: one query
+    "apps.dashboard.live.views.LiveMiddleware",  # pages that ask for news: one query
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -140,7 +140,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "apps.api.refused_requests.RefusedRequestMiddleware",
+    "apps.api.requests.RefusedRequestMiddleware",
     "apps.api.requests.RequestCacheMiddleware",
     "apps.dashboard.shell.errors.DomainErrorMiddleware",
     "axes.middleware.AxesMiddleware",  # last, by its own rule

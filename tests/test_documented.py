@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management import get_commands, load_command_class
 from django.urls import Resolver404, resolve
 
-from apps.api.v1.algorithm.views import AlgorithmSerializer
+from apps.api.v1.algorithm import AlgorithmSerializer
 from apps.api.v1.my_priority.forecasts import FactorAheadSerializer
 from apps.api.v1.my_priority.views import ExplainedSerializer, LevelEffectSerializer, WalkStepSerializer
 from apps.api.v1.policies.tree import TreeSerializer

@@ -17,7 +17,7 @@ from django.db import transaction
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from apps.accounts.models import AuditEvent
-from apps.dashboard.members.forms import seen_tag
+from apps.dashboard.members.presenters import seen_tag
 from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
 from tests.rights_world import BESIDES, JSON, SHARES, Row, World, cache_navigation_counts
 from tests.schedulers.service.reports import report
@@ -1152,10 +1152,26 @@ ROWS = [
         {"page": "/policy/grid/", "name": "mine", "query": "level=1"}),
     Row("me/views/<int:view_id>/", "/me/views/{view}/", "302 404 404 303 404 404 302 302 302 302 302", "post",
         {"step": "delete"}, remakes="view"),
+    Row(API + "me/views", "/api/v1/me/views", "401 200 200 200 200 200 403 403 403 401 401",
+        word="of pia", readers="pia"),
+    Row(API + "me/views", "/api/v1/me/views", "401 201 201 201 201 201 403 403 403 401 401", "post",
+        {"page": "/policy/grid/", "name": "mine"}),
+    Row(API + "me/views/<int:view>", "/api/v1/me/views/{view}", "401 404 404 200 404 404 403 403 403 401 401", "patch",
+        {"name": "renamed"}, remakes="view"),
+    Row(API + "me/views/<int:view>", "/api/v1/me/views/{view}", "401 404 404 204 404 404 403 403 403 401 401", "delete",
+        remakes="view"),
     Row("policy/<slug:policy>/_current", "/policy/grid/_current?e={physics}&e={bob}",
         "302 200 200 200 200 200 302 302 302 302 302", word=">bob<", readers="pia admin dora", headers=HTMX),
     Row(CHANGE + "/_followup", "/changes/{published}/_followup", "302 404 404 200 404 200 302 302 302 302 302",
         headers=HTMX, besides="dora 200"),
+    Row(CHANGE_SET + "/followup", "/api/v1/policies/grid/changesets/{published}/followup",
+        "401 404 404 200 404 200 403 200 404 401 401", besides="dora 200"),
+    Row(CHANGE_SET + "/rank-notices", "/api/v1/policies/grid/changesets/{published}/rank-notices",
+        "401 404 404 409 404 409 403 403 404 401 401", besides="dora 403"),
+    Row(CHANGE_SET + "/rank-notices", "/api/v1/policies/grid/changesets/{published}/rank-notices",
+        "401 404 404 409 404 409 403 403 404 401 401", "post", {}, besides="dora 403"),
+    Row(CHANGE_SET + "/watch", "/api/v1/policies/grid/changesets/{published}/watch",
+        "401 404 404 201 404 201 403 403 403 401 401", "post", {"entry": "{bob}"}, besides="dora 201"),
     Row(CHANGE + "/undo/", "/changes/{published}/undo/", "302 404 404 303 404 303 302 302 302 302 302", "post", WHY,
         remakes="published", besides="dora 403"),
     Row(CHANGE + "/notify/", "/changes/{published}/notify/", "302 404 404 409 404 409 302 302 302 302 302",

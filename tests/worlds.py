@@ -19,7 +19,7 @@ from django.test import override_settings
 
 from apps.accounts import account_ids
 from apps.accounts.token_cache import tokens
-from apps.cli.sample.jobs import work_at
+from apps.cli.sample.grid import work_at
 from apps.cli.sample.loading import load_sample
 from apps.notices.evaluation import evaluate
 from apps.policies.models import Policy

@@ -6,6 +6,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import SavedView
@@ -21,6 +22,11 @@ def list_views(*, page: str, actor: Actor) -> list[SavedView]:
     return [] if actor.user is None else list(SavedView.objects.filter(user=actor.user, page=page).order_by("name"))
 
 
+def list_all_views(*, actor: Actor) -> list[SavedView]:
+    """One's own of every list, by list and name."""
+    return [] if actor.user is None else list(SavedView.objects.filter(user=actor.user).order_by("page", "name"))
+
+
 def default_query(*, page: str, actor: Actor) -> str:
     """What the list opens with; empty without a default view."""
     if actor.user is None:
@@ -32,14 +38,18 @@ def default_query(*, page: str, actor: Actor) -> str:
 def save_view(*, page: str, name: str, query: str, at: datetime, actor: Actor) -> SavedView:
     """A name that is there already gets the new query. Raises Invalid, and Conflict for one too many."""
     if actor.user is None:
-        raise NotAllowed("Only a person keeps views.")
+        raise NotAllowed(_("Only a person keeps views."))
     name = _clean_name(name)
     if len(query) > LONGEST_QUERY:
-        message = f"This view is too long to be saved: {len(query)} characters, at most {LONGEST_QUERY}."
+        message = _("This view is too long to be saved: %(n)d characters, at most %(most)d.") % {
+            "n": len(query),
+            "most": LONGEST_QUERY,
+        }
         raise Invalid(message, fields=[FieldProblem("query", message)])
     mine = SavedView.objects.filter(user=actor.user, page=page)
     if not mine.filter(name=name).exists() and mine.count() >= MOST_VIEWS:
-        raise Conflict(f"You have {MOST_VIEWS} views of this list: delete one first.", code="too_many_views")
+        message = _("You have %(n)d views of this list: delete one first.") % {"n": MOST_VIEWS}
+        raise Conflict(message, code="too_many_views")
     view, _is_new = SavedView.objects.update_or_create(
         user=actor.user,
         page=page,
@@ -58,7 +68,8 @@ def rename_view(*, id: int, name: str, actor: Actor) -> SavedView:
         with transaction.atomic():
             view.save(update_fields=["name"])
     except IntegrityError:
-        raise Conflict(f"You have a view named {view.name} already.", code="name_taken") from None
+        message = _("You have a view named %(name)s already.") % {"name": view.name}
+        raise Conflict(message, code="name_taken") from None
     return view
 
 
@@ -82,13 +93,13 @@ def delete_view(*, id: int, actor: Actor) -> SavedView:
 def get_view(*, id: int, actor: Actor) -> SavedView:
     found = None if actor.user is None else SavedView.objects.filter(pk=id, user=actor.user).first()
     if found is None:
-        raise NotFound("You have no such view.")
+        raise NotFound(_("You have no such view."))
     return found
 
 
 def _clean_name(name: str) -> str:
     cleaned = " ".join(name.replace("\0", "").split())
     if not 1 <= len(cleaned) <= LONGEST_NAME:
-        message = f"Enter a name of 1 to {LONGEST_NAME} characters."
+        message = _("Enter a name of 1 to %(most)d characters.") % {"most": LONGEST_NAME}
         raise Invalid(message, fields=[FieldProblem("name", message)])
     return cleaned

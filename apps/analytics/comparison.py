@@ -19,7 +19,7 @@ from apps.engine.errors import BadParameter
 from apps.policies.access.scope import rules_all
 from apps.policies.operations.algorithm_fit import refuse_misfit
 from apps.policies.settings import PolicySettings
-from apps.priorities.change_effects.ranks import simulate_or_refuse
+from apps.priorities.change_effects import simulate_or_refuse
 from apps.priorities.selectors.rows import PolicyView, open_view
 
 MOST_ALGORITHMS = 4

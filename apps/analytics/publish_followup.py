@@ -18,7 +18,7 @@ from apps.core.errors import NotFound
 from apps.policies.models import Policy, Revision
 from apps.policies.recompute_runs import KIND, subject_of
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.change_effects.ranks import places, simulate
+from apps.priorities.change_effects import places, simulate
 from apps.priorities.models import Snapshot
 from apps.priorities.selectors.rows import newest_or_none, open_view
 from apps.priorities.sentences.numbers import percent

@@ -23,7 +23,7 @@ from apps.policies.changesets.checks import Check, list_checks
 from apps.policies.changesets.review import Review, open_review
 from apps.policies.tree.columns import Mask, Node, TreeColumns
 from apps.policies.tree.revision_diff import TargetMoves
-from apps.priorities.change_effects.runs import Effect, check_groups, effect_ahead
+from apps.priorities.change_effect_runs import Effect, check_groups, effect_ahead
 from apps.priorities.recompute.projection import Projection
 from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.serving.served_snapshot import ServedSnapshot

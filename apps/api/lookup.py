@@ -25,17 +25,16 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from apps.accounts.actor import Actor, TokenBounds
 from apps.accounts.models import User
 from apps.accounts.token_cache import Clerk, tokens
-from apps.api import errors
+from apps.api import answers, errors
 from apps.api.authentication import PRIORITIES_READ, bearer_text, require_policy
 from apps.api.monitoring import views
-from apps.api.v1 import answers
 from apps.core import clock
 from apps.core.errors import DomainError
 from apps.policies.models import Policy
 from apps.policies.tree.columns import Mask
 from apps.priorities.serving import store
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.visibility.visible_entries import readable_now
+from apps.priorities.visibility import readable_now
 
 # --- Reach of a token -------------------------------------------------------------------------------------------------
 _MOST = 1_000

@@ -21,8 +21,8 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.renderers import OpenApiJsonRenderer, OpenApiYamlRenderer
 
 from apps.api import errors
-from apps.api.byte_order_mark import PARAMETER_SCHEMA
 from apps.api.rendering import is_known
+from apps.api.transport import PARAMETER_SCHEMA
 from apps.core.errors import Unavailable
 from apps.core.release import schema_file
 

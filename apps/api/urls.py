@@ -3,32 +3,118 @@
 from __future__ import annotations
 
 from django.contrib.auth.decorators import login_not_required
-from django.urls import path, re_path
+from django.urls import URLPattern, path, re_path
 from django.views.decorators.csrf import csrf_exempt
 
 from apps.api import errors
 from apps.api import schema as schema_view
-from apps.api.v1 import audit, charges, figures, jobs, priorities, removal, runs, search, tokens
-from apps.api.v1.algorithm import views as algorithms
+from apps.api.v1 import algorithm as algorithms
+from apps.api.v1 import (
+    audit,
+    charges,
+    convergence,
+    figures,
+    goals,
+    jobs,
+    notices,
+    packs,
+    priorities,
+    removal,
+    runs,
+    saved_views,
+    search,
+    tokens,
+)
 from apps.api.v1.allocations import capacities
 from apps.api.v1.allocations import views as allocations
+from apps.api.v1.changesets import followup as changeset_followup
 from apps.api.v1.changesets import reviews as changeset_reviews
 from apps.api.v1.changesets import views as changesets
-from apps.api.v1.convergence import views as convergence
-from apps.api.v1.federation import urls as federation_routes
-from apps.api.v1.gateway import views as gateway
-from apps.api.v1.goals import views as goals
+from apps.api.v1.federation import mounts, overview, published, subscriptions
 from apps.api.v1.mapping import rules as mappings
-from apps.api.v1.my_priority import forecasts, submitting
+from apps.api.v1.my_priority import forecasts
 from apps.api.v1.my_priority import views as me
-from apps.api.v1.notices import views as notices
-from apps.api.v1.packs import views as packs
-from apps.api.v1.policies import documents, grants, slurm_config, tree
+from apps.api.v1.policies import documents, grants, tree
 from apps.api.v1.policies import views as policies
-from apps.api.v1.schedulers import urls as scheduler_routes
+from apps.api.v1.schedulers import gateway, shadow, shares
+from apps.api.v1.schedulers import views as schedulers
 from apps.api.v1.usage import sources
 from apps.api.v1.usage import views as usage
+from apps.federation.control import Kind
 
+# --- Schedulers -------------------------------------------------------------------------------------------------------
+_SCHEDULER = "schedulers/<slug:scheduler>"
+
+_SCHEDULERS = [
+    path("setup", shadow.SetupView.as_view(), name="setup"),
+    path("setup/policy", shadow.SetupPolicyView.as_view(), name="setup-policy"),
+    path("schedulers", schedulers.SchedulerListView.as_view(), name="schedulers"),
+    path(_SCHEDULER, schedulers.SchedulerDetailView.as_view(), name="scheduler"),
+    path(f"{_SCHEDULER}/orders", schedulers.OrdersView.as_view(), name="scheduler-orders"),
+    path(f"{_SCHEDULER}/passes", schedulers.PassListView.as_view(), name="scheduler-passes"),
+    path(f"{_SCHEDULER}/queue", schedulers.QueueView.as_view(), name="scheduler-queue"),
+    path(f"{_SCHEDULER}/why", schedulers.SchedulerWhyView.as_view(), name="scheduler-why"),
+    path(f"{_SCHEDULER}/differences", shadow.DifferencesView.as_view(), name="scheduler-differences"),
+    path(f"{_SCHEDULER}/figures/agreement", shadow.AgreementFigureView.as_view(), name="scheduler-agreement"),
+    path(f"{_SCHEDULER}/on", shadow.SwitchOnView.as_view(), name="scheduler-on"),
+    path(f"{_SCHEDULER}/shares", shares.SharesView.as_view(), name="scheduler-shares"),
+    path(f"{_SCHEDULER}/shares/orders", shares.ShareOrderListView.as_view(), name="scheduler-share-orders"),
+    path(f"{_SCHEDULER}/shares/orders/<int:order>", shares.ShareOrderView.as_view(), name="scheduler-share-order"),
+    path(f"{_SCHEDULER}/shares/take-over", shares.TakeOverView.as_view(), name="scheduler-shares-take-over"),
+    path("policies/<slug:policy>/why", schedulers.PolicyWhyView.as_view(), name="why"),
+]
+
+
+# --- Federation -------------------------------------------------------------------------------------------------------
+_MOUNT = "federation/mounts/<int:mount>"
+_SUBSCRIPTION = "federation/subscriptions/<int:subscription>"
+_STEPS = ("pause", "resume", "freeze", "thaw", "begin-anew")
+
+
+def _of_both(kind: Kind, where: str) -> list[URLPattern]:
+    """What is done about either."""
+    found = [
+        path(f"{where}/{step}", subscriptions.step_view(kind, step).as_view(), name=f"{kind}-{step}") for step in _STEPS
+    ]
+    end = "unmount" if kind == "mount" else "unsubscribe"
+    return [
+        *found,
+        path(f"{where}/trust-key", subscriptions.trust_key_view(kind).as_view(), name=f"{kind}-trust-key"),
+        path(f"{where}/fetch", subscriptions.fetch_view(kind).as_view(), name=f"{kind}-fetch"),
+        path(f"{where}/fetches", subscriptions.timeline_view(kind).as_view(), name=f"{kind}-fetches"),
+        path(f"{where}/{end}", subscriptions.end_view(kind).as_view(), name=f"{kind}-{end}"),
+    ]
+
+
+_FEDERATION = [
+    path("publications/<str:name>", published.PublicationDocumentView.as_view(), name="publication"),
+    path("feeds/<str:name>", published.FeedDocumentView.as_view(), name="feed"),
+    path("federation/publications", published.PublicationListView.as_view(), name="published-publications"),
+    path("federation/publications/<str:name>", published.PublicationDetailView.as_view(), name="published-publication"),
+    path("federation/feeds", published.FeedListView.as_view(), name="published-feeds"),
+    path("federation/feeds/<str:name>", published.FeedDetailView.as_view(), name="published-feed"),
+    path("federation/peers", overview.PeerListView.as_view(), name="peers"),
+    path("federation/grid", overview.GridView.as_view(), name="grid"),
+    path("federation/grid/figures/flow", overview.GridFlowView.as_view(), name="grid-flow"),
+    path("federation/keys", published.KeyListView.as_view(), name="keys"),
+    path("federation/mounts", mounts.MountListView.as_view(), name="mounts"),
+    path("federation/mounts/preview", mounts.PreviewView.as_view(), name="mount-preview"),
+    path(_MOUNT, mounts.MountDetailView.as_view(), name="mount"),
+    *_of_both("mount", _MOUNT),
+    path("federation/subscriptions", subscriptions.SubscriptionListView.as_view(), name="subscriptions"),
+    path("federation/subscriptions/preview", subscriptions.FeedPreviewView.as_view(), name="subscription-preview"),
+    path(_SUBSCRIPTION, subscriptions.SubscriptionDetailView.as_view(), name="subscription"),
+    path(f"{_SUBSCRIPTION}/held-hours", subscriptions.HeldHourListView.as_view(), name="subscription-held-hours"),
+    path(
+        f"{_SUBSCRIPTION}/agree-capacity",
+        subscriptions.CapacityAgreementView.as_view(),
+        name="subscription-agree-capacity",
+    ),
+    *_of_both("subscription", _SUBSCRIPTION),
+]
+
+
+# --- All routes -------------------------------------------------------------------------------------------------------
 app_name = "api"
 _POLICY = "policies/<slug:policy>"
 _CHANGE_SET = f"{_POLICY}/changesets/<int:change_set>"
@@ -59,8 +145,10 @@ urlpatterns = [
     path(f"{_POLICY}/algorithm/figures/operator", figures.OperatorFigureView.as_view(), name="operator-figure"),
     path(f"{_POLICY}/icicle/figures/tree", figures.TreeFigureView.as_view(), name="tree-figure"),
     path("me/figures/<slug:figure>", figures.MyFigureView.as_view(), name="me-figure"),
-    path("me/submit", submitting.MySubmitView.as_view(), name="me-submit"),
-    path("me/waiting-jobs", submitting.MyWaitingJobsView.as_view(), name="me-waiting-jobs"),
+    path("me/submit", me.MySubmitView.as_view(), name="me-submit"),
+    path("me/waiting-jobs", me.MyWaitingJobsView.as_view(), name="me-waiting-jobs"),
+    path("me/views", saved_views.SavedViewListView.as_view(), name="me-views"),
+    path("me/views/<int:view>", saved_views.SavedViewView.as_view(), name="me-view"),
     path("me/explain", me.MyExplanationView.as_view(), name="me-explain"),
     path("policies", policies.PolicyListView.as_view(), name="policies"),
     path(_POLICY, policies.PolicyDetailView.as_view(), name="policy"),
@@ -84,6 +172,9 @@ urlpatterns = [
     path(f"{_CHANGE_SET}/revert", changeset_reviews.RevertView.as_view(), name="changeset-revert"),
     path(f"{_CHANGE_SET}/checks", changeset_reviews.ChangeSetCheckListView.as_view(), name="changeset-checks"),
     path(f"{_CHANGE_SET}/effect", changeset_reviews.ChangeSetEffectView.as_view(), name="changeset-effect"),
+    path(f"{_CHANGE_SET}/followup", changeset_followup.FollowupView.as_view(), name="changeset-followup"),
+    path(f"{_CHANGE_SET}/rank-notices", changeset_followup.RankNoticesView.as_view(), name="changeset-rank-notices"),
+    path(f"{_CHANGE_SET}/watch", changeset_followup.FollowupWatchView.as_view(), name="changeset-watch"),
     path(f"{_CHANGE_SET}/comments", changeset_reviews.ChangeSetCommentListView.as_view(), name="changeset-comments"),
     path(f"{_POLICY}/grants", grants.GrantListView.as_view(), name="grants"),
     path(f"{_POLICY}/grants/<int:grant>", grants.GrantDetailView.as_view(), name="grant"),
@@ -132,8 +223,8 @@ urlpatterns = [
     ),
     path(f"{_POLICY}/charges", charges.ChargeListView.as_view(), name="charges"),
     path(f"{_POLICY}/statements", notices.StatementListView.as_view(), name="statements"),
-    *federation_routes.routes,
-    *scheduler_routes.routes,
+    *_FEDERATION,
+    *_SCHEDULERS,
     path("search", search.SearchView.as_view(), name="search"),
     path("notices", notices.NoticeListView.as_view(), name="notices"),
     path("notices/kinds", notices.NoticeKindListView.as_view(), name="notice-kinds"),
@@ -157,7 +248,7 @@ urlpatterns = [
     path("usage/quality", usage.QualityListView.as_view(), name="usage-quality"),
     path("usage/formats", usage.UsageFormatListView.as_view(), name="usage-formats"),
     path("usage/buckets", usage.BucketListView.as_view(), name="usage-buckets"),
-    path("slurm-config", slurm_config.SlurmConfigView.as_view(), name="slurm-config"),
+    path("slurm-config", documents.SlurmConfigView.as_view(), name="slurm-config"),
     path("jobs/explain", jobs.JobExplanationView.as_view(), name="jobs-explain"),
     path("runs/<int:run>", runs.RunDetailView.as_view(), name="run"),
     path("tokens", tokens.TokenListView.as_view(), name="tokens"),

@@ -1,7 +1,11 @@
-"""Where a refusal becomes one line on standard error and an exit status: 1 refused or failed, 2 bad input."""
+"""How a command ends: a refusal is one line on standard error and a status (1 refused, 2 bad input)."""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from django.conf import settings
@@ -58,3 +62,22 @@ def _remedy() -> str:
         if settings.FAIRSHARE_EMBEDDED_DATABASE
         else "look at the server that DATABASE_URL names"
     )
+
+
+# --- Closed pipes -----------------------------------------------------------------------------------------------------
+PIPE_CLOSED = 141  # as a shell reports a program that SIGPIPE ended
+
+
+@contextmanager
+def end_with_the_reader() -> Iterator[None]:
+    """`manage.py … | head` ends without a traceback, also where the last lines were still to be written."""
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):  # what is still buffered has nowhere to go
+            os.dup2(nowhere, stream.fileno())
+        raise SystemExit(PIPE_CLOSED) from None

@@ -4,55 +4,64 @@ from __future__ import annotations
 
 from django.urls import path
 
+from apps.dashboard import (
+    adjustments,
+    charges,
+    entry,
+    forecast,
+    goals,
+    packs,
+    policy_files,
+    quality,
+    removal,
+    saved_views,
+    terminal,
+)
+from apps.dashboard import decay as aging
 from apps.dashboard.access import views as access
-from apps.dashboard.adjustments import views as adjustments
-from apps.dashboard.algorithm import operators
 from apps.dashboard.algorithm import views as algorithm
 from apps.dashboard.allocations import urls as allocation_urls
-from apps.dashboard.charges import urls as charge_urls
-from apps.dashboard.convergence import urls as convergence_urls
-from apps.dashboard.decay import views as aging
+from apps.dashboard.audit import views as audit
+from apps.dashboard.convergence import views as convergence
 from apps.dashboard.drafts import urls as draft_urls
-from apps.dashboard.entry import views as entry
 from apps.dashboard.federation import urls as federation_urls
-from apps.dashboard.forecast import urls as forecast_urls
-from apps.dashboard.goals import urls as goal_urls
-from apps.dashboard.grid import urls as grid_urls
-from apps.dashboard.group import urls as group_urls
-from apps.dashboard.help import urls as help_urls
-from apps.dashboard.history import urls as history_urls
+from apps.dashboard.group import views as group
+from apps.dashboard.help import documents as help_pages
+from apps.dashboard.history import views as history
 from apps.dashboard.imports import undo_views as exactly_once
 from apps.dashboard.imports import views as usage
 from apps.dashboard.jobs import views as jobs
-from apps.dashboard.mapping import urls as mapping_urls
+from apps.dashboard.live import views as live
+from apps.dashboard.mapping import views as mappings
 from apps.dashboard.members import views as members
 from apps.dashboard.my_priority import views as me
 from apps.dashboard.notices import urls as notice_urls
 from apps.dashboard.onboarding import views as setup
 from apps.dashboard.overview import views as overview
-from apps.dashboard.packs import urls as pack_urls
-from apps.dashboard.policy_files import views as policy_files
-from apps.dashboard.quality import views as quality
-from apps.dashboard.removal import views as removal
+from apps.dashboard.requests import views as inbox
 from apps.dashboard.review import urls as review_urls
-from apps.dashboard.saved_views import urls as saved_view_urls
 from apps.dashboard.schedulers import urls as scheduler_urls
-from apps.dashboard.search import urls as search_urls
+from apps.dashboard.search import views as search
 from apps.dashboard.shell import preferences
 from apps.dashboard.sign_in import password_views as passwords
 from apps.dashboard.sign_in import second_factor_views as second_factor
 from apps.dashboard.sign_in import views as sign_in
 from apps.dashboard.sources import views as sources
-from apps.dashboard.terminal import views as terminal
 from apps.dashboard.tokens import views as tokens
-from apps.dashboard.tree import selection_views as selection
 from apps.dashboard.tree import views as policy
 
 app_name = "dashboard"
 _NODE = "policy/<slug:policy>/n/<uuid:uid>"
+_CONVERGENCE = f"{_NODE}/<slug:name>/convergence"
+_GROUP = "policy/<slug:policy>/group/<uuid:uid>"
+_HISTORY = "policy/<slug:policy>/history"
+_MAPPINGS = "policy/<slug:policy>/mappings"
+_CHARGES = "policy/<slug:policy>/charges/"
+_PACK = "policy/<slug:policy>/pack/<uuid:uid>"
 _IMPORT = "usage/imports/<int:import_id>"
 
 urlpatterns = [
+    # Overview and first steps
     path("", overview.overview, name="overview"),
     path("_mine", overview.mine, name="overview-mine"),
     path("_verdict", overview.verdict, name="overview-verdict"),
@@ -76,6 +85,7 @@ urlpatterns = [
     path("setup/accounts/", setup.accounts, name="setup-accounts"),
     path("setup/publish/", setup.publish, name="setup-publish"),
     path("setup/give-up/", setup.give_up, name="setup-give-up"),
+    # Sign-in
     path("sign-in/", sign_in.sign_in, name="sign-in"),
     path("sign-in/oidc/", sign_in.oidc_start, name="oidc-start"),
     path("sign-in/second-step/", second_factor.step, name="second-step"),
@@ -86,6 +96,7 @@ urlpatterns = [
     path("me/password/sessions/", passwords.end_sessions, name="sessions-end"),
     path("me/second-factor/", second_factor.own, name="second-factor"),
     path("theme/", preferences.theme, name="theme"),
+    # My priority
     path("me/priority/", me.my_priority, name="my-priority"),
     path("me/priority/_why", me.why, name="my-priority-why"),
     path("me/priority/_submit", me.submit, name="my-submit"),
@@ -93,8 +104,13 @@ urlpatterns = [
     path("me/priority/figures/<slug:figure>.<str:form>", me.figure),
     path("me/accounts/claim/", me.claim, name="claim-account"),
     path("me/accounts/take-back/", me.take_back, name="take-back-claim"),
+    # A policy and its settings
     path("policy/<slug:policy>/", policy.tree, name="policy"),
-    path("policy/<slug:policy>/selection/", selection.act, name="policy-selection"),
+    path("policy/<slug:policy>/live", live.live, name="live"),
+    path("policy/<slug:policy>/icicle/", policy.icicle, name="icicle"),
+    path("policy/<slug:policy>/icicle/figures/tree", policy.figure, name="tree-figure"),
+    path("policy/<slug:policy>/icicle/figures/tree.<str:form>", policy.figure),
+    path("policy/<slug:policy>/selection/", policy.act, name="policy-selection"),
     path("policy/<slug:policy>/tree.csv", policy.table, name="policy-csv"),
     path("policy/<slug:policy>/_rows", policy.rows, name="policy-rows"),
     path("policy/<slug:policy>/_current", policy.current, name="policy-current"),
@@ -102,9 +118,9 @@ urlpatterns = [
     path("policy/<slug:policy>/_panel", policy.panel, name="policy-panel"),
     path("policy/<slug:policy>/algorithm/", algorithm.algorithm, name="algorithm"),
     path("policy/<slug:policy>/algorithm/compare/", algorithm.compare, name="compare"),
-    path("policy/<slug:policy>/operators/", operators.operators, name="operators"),
-    path("policy/<slug:policy>/operators/figures/<slug:figure>", operators.figure, name="operators-figure"),
-    path("policy/<slug:policy>/operators/figures/<slug:figure>.<str:form>", operators.figure),
+    path("policy/<slug:policy>/operators/", algorithm.operators, name="operators"),
+    path("policy/<slug:policy>/operators/figures/<slug:figure>", algorithm.figure, name="operators-figure"),
+    path("policy/<slug:policy>/operators/figures/<slug:figure>.<str:form>", algorithm.figure),
     path("policy/<slug:policy>/aging/", aging.aging, name="aging"),
     path("policy/<slug:policy>/algorithm/figures/operator", algorithm.profile, name="algorithm-operator"),
     path("policy/<slug:policy>/algorithm/figures/operator.<str:form>", algorithm.profile),
@@ -114,6 +130,7 @@ urlpatterns = [
     path("policy/<slug:policy>/files/<int:change_set>/", policy_files.decide, name="policy-file"),
     path("policy/<slug:policy>/files/against/", policy_files.against, name="policy-against"),
     path("policy/<slug:policy>/files/<slug:format>/", policy_files.download, name="policy-download"),
+    # Rights, members and adjustments
     path("policy/<slug:policy>/access/", access.overview, name="access"),
     path("policy/<slug:policy>/access/_grants", access.grants, name="access-grants"),
     path("policy/<slug:policy>/access/_why", access.why, name="access-why"),
@@ -130,10 +147,25 @@ urlpatterns = [
     path("policy/<slug:policy>/adjustments/<uuid:uid>/_preview", adjustments.preview, name="adjustment-preview"),
     path(f"{_NODE}/_members", members.of_entry, name="entry-members"),
     path(f"{_NODE}/_adjustments", adjustments.of_entry, name="entry-adjustments"),
+    # An entry
     path(f"{_NODE}/", entry.find, name="entry-find"),
     path(f"{_NODE}/_preview", entry.preview, name="shares-preview"),
     path(f"{_NODE}/_shares", entry.change_shares, name="shares"),
     path(f"{_NODE}/<slug:name>/", entry.entry, name="entry"),
+    # Convergence
+    path("policy/<slug:policy>/convergence/", convergence.convergence, name="convergence"),
+    path("policy/<slug:policy>/convergence/_panels", convergence.panels, name="convergence-panels"),
+    path("policy/<slug:policy>/convergence/_building", convergence.building, name="convergence-building"),
+    path("policy/<slug:policy>/convergence/days.csv", convergence.days_csv, name="convergence-days"),
+    path("policy/<slug:policy>/convergence/figures/<slug:figure>", convergence.figure, name="convergence-figure"),
+    path("policy/<slug:policy>/convergence/figures/<slug:figure>.<str:form>", convergence.figure),
+    path(f"{_CONVERGENCE}/figures/<slug:figure>", convergence.figure, name="entry-convergence-figure"),
+    path(f"{_CONVERGENCE}/figures/<slug:figure>.<str:form>", convergence.figure),
+    path(f"{_CONVERGENCE}/", convergence.convergence, name="entry-convergence"),
+    path(f"{_CONVERGENCE}/_over-time", convergence.over_time, name="entry-over-time"),
+    path(f"{_CONVERGENCE}/_panels", convergence.panels, name="entry-convergence-panels"),
+    path(f"{_CONVERGENCE}/days.csv", convergence.days_csv, name="entry-convergence-days"),
+    # Jobs, the client for terminals and tokens
     path("jobs/", jobs.jobs, name="jobs"),
     path("jobs/_result", jobs.result, name="jobs-result"),
     path("jobs/play/", jobs.play, name="jobs-play"),
@@ -142,6 +174,7 @@ urlpatterns = [
     path("me/tokens/", tokens.tokens, name="tokens"),
     path("me/tokens/<int:token_id>/rotate/", tokens.rotate, name="token-rotate"),
     path("me/tokens/<int:token_id>/revoke/", tokens.revoke, name="token-revoke"),
+    # Usage
     path("usage/figures/coverage", usage.coverage, name="coverage"),
     path("usage/figures/coverage.<str:form>", usage.coverage),
     path("usage/sources/", usage.sources, name="sources"),
@@ -165,12 +198,64 @@ urlpatterns = [
     path(f"{_IMPORT}/undo/", exactly_once.import_undo, name="import-undo"),
     path("usage/overlaps/", exactly_once.overlaps, name="overlaps"),
     path("usage/overlaps/decide/", exactly_once.overlap_decide, name="overlap-decide"),
+    # My group and the inbox
+    path("start/", group.start, name="start"),
+    path("group/", group.my_group, name="my-group"),
+    path(f"{_GROUP}/", group.group, name="group"),
+    path(f"{_GROUP}/_form", group.form, name="group-form"),
+    path(f"{_GROUP}/_effect", group.effect, name="group-effect"),
+    path(f"{_GROUP}/_ask_effect", group.ask_effect, name="group-ask-effect"),
+    path(f"{_GROUP}/ask/", group.ask, name="group-ask"),
+    path(f"{_GROUP}/undo/", group.undo, name="group-undo"),
+    path("inbox/", inbox.inbox, name="inbox"),
+    path("inbox/_news", inbox.news, name="inbox-news"),
+    path("inbox/<int:change_set>/_ranks", inbox.ranks, name="request-ranks"),
+    path("inbox/<int:change_set>/answer/", inbox.answer, name="request-answer"),
+    # History and the audit log
+    path("policy/<slug:policy>/remove/", removal.policy, name="policy-remove"),
+    path(f"{_HISTORY}/", history.history, name="history"),
+    path(f"{_HISTORY}/_rows", history.rows, name="history-rows"),
+    path(f"{_HISTORY}/diff/", history.diff, name="diff"),
+    path(f"{_HISTORY}/_diff", history.diff_part, name="diff-part"),
+    path(f"{_HISTORY}/<int:revision>/undo/", history.undo, name="undo-revision"),
+    path(f"{_HISTORY}/<int:revision>/restore/", history.restore, name="restore-revision"),
+    path(f"{_HISTORY}/entry/<uuid:uid>/", history.entry, name="entry-history"),
+    path("audit/", audit.audit, name="audit"),
+    path("audit/_rows", audit.rows, name="audit-rows"),
+    path("audit/_event", audit.event, name="audit-event"),
+    path("audit/export.jsonl", audit.export_lines, name="audit-lines"),
+    path("audit/export.csv", audit.export_table, name="audit-table"),
+    # Mapping and charges
+    path(f"{_MAPPINGS}/", mappings.mappings, name="mappings"),
+    path(f"{_MAPPINGS}/_unmapped", mappings.unmapped, name="mappings-unmapped"),
+    path(f"{_MAPPINGS}/_rules", mappings.rules, name="mappings-rules"),
+    path(f"{_MAPPINGS}/rule/", mappings.rule, name="mapping-rule"),
+    path(f"{_MAPPINGS}/order/", mappings.order, name="mapping-order"),
+    path(f"{_MAPPINGS}/assign/", mappings.assign, name="mapping-assign"),
+    path(f"{_MAPPINGS}/let-go/", mappings.let_go, name="mapping-let-go"),
+    path(f"{_MAPPINGS}/versions/", mappings.versions, name="mapping-versions"),
+    path(f"{_MAPPINGS}/versions/<int:number>/", mappings.version, name="mapping-version"),
+    path(_CHARGES, charges.charges, name="charges"),
+    path(f"{_CHARGES}_rows", charges.rows, name="charges-rows"),
+    path(f"{_CHARGES}table.csv", charges.table, name="charges-table"),
+    path(f"{_CHARGES}<int:record>/", charges.charge, name="charge"),
+    # Forecasts, goals and packs
+    path("me/priority/_forecast", forecast.forecast, name="my-forecast"),
+    path("me/priority/_whatif", forecast.what_if, name="my-what-if"),
+    path("policy/<slug:policy>/goal/<uuid:uid>/", goals.goal, name="goal"),
+    path(f"{_PACK}/", packs.pack, name="pack"),
+    path(f"{_PACK}/pack.<str:form>", packs.download, name="pack-file"),
+    path("shared/packs/<str:token>/", packs.shared, name="shared-pack"),
+    path("shared/packs/<str:token>/pack.<str:form>", packs.shared_file, name="shared-pack-file"),
+    # Search, guides and saved views
+    path("search/", search.search, name="search"),
+    path("search/_results", search.results, name="search-results"),
+    path("keys/", search.keys, name="keys"),
+    path("help/", help_pages.show_help, name="help"),
+    path("help/<slug:name>/", help_pages.show_help, name="help-page"),
+    path("me/views/", saved_views.save, name="views"),
+    path("me/views/<int:view_id>/", saved_views.change, name="view"),
 ]
-urlpatterns += draft_urls.urlpatterns + review_urls.urlpatterns + group_urls.urlpatterns + history_urls.urlpatterns
 urlpatterns = notice_urls.urlpatterns + urlpatterns  # before the page of an entry, which takes any name
-urlpatterns += allocation_urls.urlpatterns + mapping_urls.urlpatterns + charge_urls.urlpatterns
-urlpatterns += convergence_urls.urlpatterns
-urlpatterns += forecast_urls.urlpatterns + goal_urls.urlpatterns + pack_urls.urlpatterns
-urlpatterns += federation_urls.urlpatterns + grid_urls.urlpatterns
-urlpatterns += search_urls.urlpatterns + scheduler_urls.urlpatterns + help_urls.urlpatterns
-urlpatterns += saved_view_urls.urlpatterns
+urlpatterns += draft_urls.urlpatterns + review_urls.urlpatterns + allocation_urls.urlpatterns
+urlpatterns += federation_urls.urlpatterns + scheduler_urls.urlpatterns

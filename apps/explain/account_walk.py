@@ -18,7 +18,7 @@ from apps.priorities.selectors.visible_snapshot import VisibleSnapshot, open_sna
 from apps.priorities.sentences import Message, say, text_of
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import instant
-from apps.priorities.snapshots.ordering import json_number
+from apps.priorities.snapshots import json_number
 
 
 def explain(

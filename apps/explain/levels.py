@@ -12,7 +12,7 @@ import numpy.typing as npt
 from apps.engine.algorithms import Explanation, PriorityResult
 from apps.priorities.sentences import Message, say
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.snapshots.storage import Values
+from apps.priorities.snapshots import Values
 
 # --- Siblings ahead ---------------------------------------------------------------------------------------------------
 I8 = npt.NDArray[np.int64]

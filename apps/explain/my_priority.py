@@ -31,7 +31,7 @@ from apps.policies.models import Grant, Policy
 from apps.policies.selectors import get_policy, list_policies
 from apps.policies.tree.columns import Mask
 from apps.policies.tree.stored import load_tree
-from apps.priorities.metering.usage import HOUR_S
+from apps.priorities.metering import HOUR_S
 from apps.priorities.records import Moment
 from apps.priorities.selectors.rows import newest_or_none, open_view
 from apps.priorities.selectors.visible_snapshot import freshness, moment_of, open_past_snapshot, open_snapshot
@@ -39,7 +39,7 @@ from apps.priorities.sentences import Message, say
 from apps.priorities.sentences.numbers import job_hours, unit_of_metric
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.visibility.visible_entries import own_queries
+from apps.priorities.visibility import own_queries
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from apps.engine.algorithms.base import Kind
 from apps.explain.levels import Beside, Effect, deciding_level, effect_said, effects_of, siblings_of, weightiest
 from apps.policies.settings import tolerance_at
 from apps.policies.tree.columns import Mask
-from apps.priorities.local_only.services import LocalOnlyEntry
+from apps.priorities.local_only import LocalOnlyEntry
 from apps.priorities.sentences import Message, adjustment_sentence, say, text_of
 from apps.priorities.serving.served_snapshot import ServedSnapshot, instant
-from apps.priorities.snapshots.ordering import State, json_number, own_numbers, state_of
+from apps.priorities.snapshots import State, json_number, own_numbers, state_of
 
 _COMPARES: dict[Kind, Literal["level", "factor", "priority"]] = {
     "levels": "level",

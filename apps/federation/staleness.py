@@ -12,7 +12,7 @@ from apps.accounts.actor import SYSTEM
 from apps.accounts.audit_log import record
 from apps.federation.models import HeldHour, Mount, Remote, Subscription
 from apps.policies.models import ChangeSet
-from apps.priorities.local_only import services as fallbacks
+from apps.priorities import local_only as fallbacks
 
 _LOCAL, _FREEZE = Remote.StaleAction.LOCAL, Remote.StaleAction.FREEZE
 

@@ -18,7 +18,7 @@ from apps.engine.operators import DEFAULT_K, Operator, all_operators, get_operat
 from apps.figures import axes, traces
 from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Slider, Table, changed
 from apps.policies.settings import PolicySettings
-from apps.priorities.metering.usage import window_of
+from apps.priorities.metering import window_of
 from apps.priorities.sentences.numbers import MINUS, percent, signed
 
 # --- Decay ------------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.onboarding.models import Beginning
 from apps.onboarding.services import default_rules
-from apps.onboarding.slurm_config import SlurmConfig, read_slurm_config
+from apps.onboarding.slurm_config import CALC_PERIOD_S, SlurmConfig, read_slurm_config
 from apps.onboarding.slurm_outputs import of_site, read_here, read_log_here, read_sshare
 from apps.policies.files.remembered import packed, remember_file, unpacked
 from apps.policies.formats.base import Remembered
@@ -331,17 +331,36 @@ def _entry_at(tree: TreeColumns, path: str) -> UUID | None:
     return None if i is None or i == 0 or tree.is_reserve[i] else tree.uuid(i)
 
 
+def proposed_settings(beginning: Beginning) -> PolicySettings:
+    """As the file and Slurm's configuration say, else as a scheduler with this tree does it."""
+    given = PolicySettings.from_json(beginning.file_settings)
+    if "algorithm" in beginning.file_settings or not has_associations(str(beginning.facts.get("format", ""))):
+        return given
+    return settings_with(given, "slurm-fair-tree", float(given.window["half_life_s"]))
+
+
+def settings_with(given: PolicySettings, algorithm: str, half_life_s: float) -> PolicySettings:
+    """With another algorithm and half-life (0: no decay). With Slurm's own all usage counts, and decays as in Slurm."""
+    window: dict[str, Any] = {"aging": "exponential", "half_life_s": max(1, round(half_life_s))}
+    if algorithm.startswith("slurm-"):
+        period_s = given.window.get("calc_period_s", CALC_PERIOD_S)
+        window = {**window, "aging": "slurm", "length_s": None, "calc_period_s": period_s}
+        if not round(half_life_s):
+            window = {"aging": "none", "length_s": None}
+    chosen = given.algorithm if given.algorithm["name"] == algorithm else {"name": algorithm}
+    return PolicySettings.from_json({"algorithm": chosen, "window": window}, base=given)
+
+
 def found_policy(
     *, version: int, slug: str, name: str, settings: Mapping[str, Any], reason: str, at: datetime, actor: Actor
 ) -> Policy:
-    """settings: parts of PolicySettings; what they leave out is as the file says, else as usual."""
+    """settings: parts of PolicySettings; what they leave out is as proposed."""
     with transaction.atomic():
         beginning = locked(version, actor)
         if log_state(beginning) is not LogState.READY or beginning.source is None:
             raise Conflict(_("The accounting log is missing: import it, or use a source with usage."))
         tree = tree_of(beginning)
-        base = PolicySettings.from_json(beginning.file_settings)
-        wanted = PolicySettings.from_json(settings, base=base)
+        wanted = PolicySettings.from_json(settings, base=proposed_settings(beginning))
         policy = begin_policy(slug=slug, name=name, tree=tree, settings=wanted, reason=reason, at=at, actor=actor)
         if beginning.left:
             left = Remembered(beginning.facts["policy"], unpacked(bytes(beginning.left)))

@@ -17,13 +17,13 @@ from apps.accounts.account_ids import load_roll
 from apps.accounts.actor import Actor
 from apps.engine.algorithms import compute
 from apps.mapping.rules.resolver import UNMAPPED, Resolver
-from apps.onboarding.first_policy_draft import require_beginner, rules_of, tree_of
+from apps.onboarding.first_policy_draft import proposed_settings, require_beginner, rules_of, tree_of
 from apps.onboarding.models import Beginning
 from apps.onboarding.slurm_outputs import read_sshare
 from apps.policies.files.remembered import unpacked
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.metering.usage import (
+from apps.priorities.metering import (
     JobClassRow,
     SourceRow,
     site_names,
@@ -83,14 +83,19 @@ def sshare_of(beginning: Beginning) -> list[OwnValue]:
     return read_sshare(unpacked(bytes(beginning.sshare)), beginning.facts.get("policy", ""))
 
 
-def compare_with_sshare(beginning: Beginning, *, at: datetime, actor: Actor) -> SshareComparison | None:
-    """For administrators; None without sshare. Usage counts at the instant at which sshare was read."""
+def compare_with_sshare(
+    beginning: Beginning, *, settings: PolicySettings | None = None, at: datetime, actor: Actor
+) -> SshareComparison | None:
+    """For administrators; None without sshare. settings: the proposed ones unless others are given.
+
+    Usage counts at the instant at which sshare was read.
+    """
     require_beginner(actor)
     rows = sshare_of(beginning)
     if not rows or beginning.source is None:
         return None
     as_of = min(beginning.sshare_at or at, at)
-    tree, settings = tree_of(beginning), PolicySettings.from_json(beginning.file_settings)
+    tree, settings = tree_of(beginning), settings or proposed_settings(beginning)
     used = _used(beginning, beginning.source, tree, settings, as_of)
     result = compute(tree.engine_tree(), used.own, algorithm=settings.algorithm)
     ours = Ours(tree.engine_tree(), settings.algorithm, result.factor, result.has_factor, result.usage)

@@ -19,12 +19,12 @@ from apps.accounts.models import Account
 from apps.engine.algorithms.inputs import prepare
 from apps.mapping.rules.resolver import UNMAPPED, Resolver
 from apps.mapping.selectors import Suggester, Suggestion, find_neighbours, groups_of
-from apps.onboarding.first_policy_draft import require_beginner, rules_of, tree_of
+from apps.onboarding.first_policy_draft import proposed_settings, require_beginner, rules_of, tree_of
 from apps.onboarding.models import Beginning
 from apps.policies.formats.whole_shares import competitors
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.snapshots.ordering import State, out_of_tolerance, state_of
+from apps.priorities.snapshots import State, out_of_tolerance, state_of
 from apps.usage.models import Source
 
 F8 = npt.NDArray[np.float64]
@@ -200,12 +200,14 @@ class TreeVsUsage:
         return self.ledger.used_core_s + self.unplaced_core_s
 
 
-def compare_with_log(beginning: Beginning, *, zone: ZoneInfo, at: datetime, actor: Actor) -> TreeVsUsage:
-    """For administrators. The source has usage."""
+def compare_with_log(
+    beginning: Beginning, *, zone: ZoneInfo, settings: PolicySettings | None = None, at: datetime, actor: Actor
+) -> TreeVsUsage:
+    """For administrators. The source has usage. settings: the proposed ones unless others are given."""
     require_beginner(actor)
     if beginning.source is None:
         raise ValueError("There is no log yet.")
-    tree, settings = tree_of(beginning), PolicySettings.from_json(beginning.file_settings)
+    tree, settings = tree_of(beginning), settings or proposed_settings(beginning)
     span = span_of(beginning.source, zone=zone, at=at)
     account_ids, used = load_used(beginning.source, span, zone)
     keys = _keys(account_ids)

@@ -23,7 +23,7 @@ from django.db.models import Max, Min, Q
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
-from apps.analytics.series.calendar import site_zone
+from apps.analytics.series.daily_series import site_zone
 from apps.analytics.series.stored_series import load_series, series_state
 from apps.analytics.series.visible_days import as_visible
 from apps.core.errors import FieldProblem, Invalid
@@ -32,8 +32,8 @@ from apps.policies.allocations.records import Period
 from apps.policies.allocations.summary import Event
 from apps.policies.models import Entry, Revision
 from apps.policies.tree.columns import Mask
-from apps.priorities.selectors.allocations.table import AllocationRow, get_allocation_table
-from apps.priorities.selectors.allocations.weeks import get_ending_soon
+from apps.priorities.selectors.allocations import AllocationRow, get_allocation_table
+from apps.priorities.selectors.delivered_weeks import get_ending_soon
 from apps.priorities.selectors.history import HistoryLine, history_lines
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.serving.served_snapshot import instant

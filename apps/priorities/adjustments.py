@@ -19,12 +19,12 @@ from apps.policies.models import Adjustment
 from apps.policies.operations.tree_edits import read_adjustment
 from apps.policies.settings import tolerance_at
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.metering.usage import window_of
+from apps.priorities.metering import window_of
 from apps.priorities.recompute.inputs import Correction, counted_now
 from apps.priorities.recompute.projection import compute_from_totals, needing_the_algorithm
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.snapshots.ordering import State, state_of
+from apps.priorities.snapshots import State, state_of
 
 F8 = npt.NDArray[np.float64]
 _MOST = 200

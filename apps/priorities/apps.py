@@ -14,7 +14,7 @@ class PrioritiesConfig(AppConfig):
         from apps.policies.publishing.revisions import policy_published
         from apps.policies.publishing.size_guard import register_rank_count
         from apps.policies.recompute_runs import KIND
-        from apps.priorities.change_effects import runs as effect_runs
+        from apps.priorities import change_effect_runs
         from apps.priorities.checks import check_packages
         from apps.priorities.receivers import nudge_after_publish
         from apps.priorities.recompute import staleness as recompute
@@ -22,7 +22,7 @@ class PrioritiesConfig(AppConfig):
 
         register_check(check_packages)
         register(KIND, recompute.work_recompute)
-        register(effect_runs.KIND, effect_runs.work_effect)
-        register_rank_count(effect_runs.count_rank_moves)
-        register_trial(effect_runs.try_on_present_usage)
+        register(change_effect_runs.KIND, change_effect_runs.work_effect)
+        register_rank_count(change_effect_runs.count_rank_moves)
+        register_trial(change_effect_runs.try_on_present_usage)
         policy_published.connect(nudge_after_publish, dispatch_uid="priorities.nudge_after_publish")

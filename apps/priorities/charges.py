@@ -22,8 +22,8 @@ from apps.mapping.rules.rule_set import load_rulebook
 from apps.policies.access.scope import rules_all
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
-from apps.priorities.metering.job_charge import JobCharge, JobFacts, charge_of
-from apps.priorities.metering.usage import RATES, JobClassRow, window_of
+from apps.priorities.job_charge import JobCharge, JobFacts, charge_of
+from apps.priorities.metering import RATES, JobClassRow, window_of
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.usage.models import Overlap, Record, Source
 

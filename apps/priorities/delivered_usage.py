@@ -36,7 +36,7 @@ from apps.mapping.rules.resolver import UNMAPPED, place_accounts
 from apps.mapping.rules.rule_set import Rulebook, load_rulebook
 from apps.policies.models import Policy
 from apps.policies.tree.stored import TreeColumns
-from apps.priorities.metering.usage import places_among
+from apps.priorities.metering import places_among
 from apps.priorities.recompute.pipeline import one_view
 from apps.usage.buckets import account_sums
 from apps.usage.buckets.account_sums import NOT_HELD, OF_CURRENT, Piece, first_hour, hour_from

@@ -13,7 +13,7 @@ from apps.policies.allocations.records import Period
 from apps.policies.selectors import read_instant
 from apps.policies.settings import PolicySettings
 from apps.priorities.sentences import Message, say
-from apps.priorities.snapshots.ordering import State
+from apps.priorities.snapshots import State
 
 
 # --- Moments ----------------------------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ from __future__ import annotations
 from celery import shared_task
 
 from apps.core import clock
+from apps.priorities import snapshots
 from apps.priorities.recompute import staleness as recompute
-from apps.priorities.snapshots import storage
 
 
 @shared_task(name="apps.priorities.tasks.recompute_stale")
@@ -18,4 +18,4 @@ def recompute_stale() -> int:
 @shared_task(name="apps.priorities.tasks.prune_snapshots")
 def prune_snapshots() -> int:
     """How many snapshots were deleted."""
-    return storage.prune_snapshots(at=clock.now())
+    return snapshots.prune_snapshots(at=clock.now())

@@ -11,7 +11,7 @@ from apps.accounts.actor import COMMAND
 from apps.analytics.forecast import FactorAhead, get_forecasts
 from apps.analytics.forecast.entry_forecast import DAYS
 from apps.analytics.what_if import Supposition, try_out
-from apps.analytics.what_if.payload import forecast_json
+from apps.api.v1.my_priority.forecasts import forecast_json
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute.pipeline import compute, load_inputs
 from apps.priorities.serving import store

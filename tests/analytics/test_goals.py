@@ -14,14 +14,14 @@ import pytest
 from apps.accounts.account_ids import AccountKey
 from apps.analytics.forecast.past_usage import competitors
 from apps.analytics.goals import Goal, Option, Solution
-from apps.analytics.goals.solve import HALF_LIVES_S, solve
+from apps.analytics.goals.selectors import HALF_LIVES_S, solve
 from apps.engine.decay import bucket_weights
 from apps.mapping.rules.rule import Rule
 from apps.policies.files.document import read_document
 from apps.policies.operations.apply import work_out
 from apps.policies.operations.tree_edits import Adjusted
 from apps.policies.settings import PolicySettings
-from apps.priorities.metering.usage import JobClassRow, SourceRow, window_of
+from apps.priorities.metering import JobClassRow, SourceRow, window_of
 from apps.priorities.recompute.inputs import Correction, Fingerprint
 from apps.priorities.recompute.pipeline import Inputs
 from apps.priorities.recompute.projection import Side, project

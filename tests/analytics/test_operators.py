@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from apps.accounts.actor import COMMAND, Actor
-from apps.analytics.operators import tree_figures
-from apps.analytics.operators.operator_figures import SEVEN
+from apps.analytics.operators import figures
+from apps.analytics.operators.figures import SEVEN
 from apps.analytics.operators.records import FigureQuery, columns_of, read_query
 from apps.analytics.operators.selectors import FIGURES, check_tree, choices_for, get_figure, get_operators_page
 from apps.analytics.review import get_review_page
@@ -251,7 +251,7 @@ def test_a_review_counts_the_tree_after_the_change(open_grid: Grid) -> None:
 def test_of_a_very_large_tree_one_operator_is_counted_at_few_resolutions(
     open_grid: Grid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tree_figures, "MOST_FOR_ALL", 5)
+    monkeypatch.setattr(figures, "MOST_FOR_ALL", 5)
     rows = figure("resolution", operator="absolute", resolution=77).rows
     assert {row.operator for row in rows} == {"absolute"}
     assert [row.resolution for row in rows] == [77, 256, 4096, 10_000, 65_536]

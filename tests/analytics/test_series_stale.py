@@ -14,7 +14,7 @@ from django.test import override_settings
 from apps.accounts.actor import COMMAND
 from apps.analytics.models import Series, SeriesDay, SeriesTile
 from apps.analytics.series import runs
-from apps.analytics.series.calendar import day_at, days_of, site_zone
+from apps.analytics.series.daily_series import day_at, days_of, site_zone
 from apps.analytics.series.stored_series import load_series, series_state
 from apps.mapping.rules.rule import Rule
 from apps.policies.recompute_runs import nudge

@@ -11,7 +11,7 @@ from apps.accounts.models import User
 from apps.policies.access.held_rights import VERBS_OF_ROLE
 from apps.policies.models import Grant
 from apps.policies.services import change_settings, change_shares
-from apps.priorities.change_effects import runs as effect_runs
+from apps.priorities import change_effect_runs
 from apps.runs.services import work_run_now
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
@@ -154,7 +154,7 @@ def test_the_effect_names_ranks_now_and_later(computed: Site) -> None:
 
 
 def test_the_effect_in_a_large_policy_is_asked_for(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(effect_runs, "MOST_ENTRIES", 2)
+    monkeypatch.setattr(change_effect_runs, "MOST_ENTRIES", 2)
     pia = Caller(user=computed.pia)
     number = draft(pia, shares("/physics/bob", 18)).json()["id"]
     assert pia.get(f"{PATH}/{number}/effect").json()["state"] == "absent"

@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from apps.api.v1.convergence.views import PAGE
+from apps.api.v1.convergence import PAGE
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
 from tests.series_by_hand import HandMade, put_in_place
@@ -118,7 +118,7 @@ def test_a_token_bound_to_a_part_gets_that_part(series: HandMade, computed: Site
 
 
 def test_many_members_come_in_pages(admin: Caller, series: HandMade, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.api.v1.convergence.views.PAGE", 1)
+    monkeypatch.setattr("apps.api.v1.convergence.PAGE", 1)
     assert PAGE == 24
     first = admin.get(PATH).json()
     second = admin.get(PATH, {"cursor": first["next"]}).json()

@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 
 from apps.accounts.actor import COMMAND, Actor
-from apps.dashboard.quality.views import findings_of
+from apps.dashboard.quality import findings_of
 from apps.dashboard.sources.presenters import lines_of
 from apps.notices.evaluation import evaluate
 from apps.notices.models import Notice

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mimetypes
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,12 @@ class KeptFilesHandler(StaticFilesHandler):
     """Reads each file once a process. Django's own opens it for every request and gives it no age, so that a browser
     asks for some twenty files a page."""
 
-    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> HttpResponseBase:
         number = id(environ)
         with _changed:
             _running.add(number)
         try:
-            answer: Iterable[bytes] = super().__call__(environ, start_response)
-            return answer
+            return super().__call__(environ, start_response)
         finally:
             with _changed:
                 _running.discard(number)

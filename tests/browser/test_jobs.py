@@ -7,8 +7,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from apps.dashboard.jobs.forms import EXAMPLES
 from apps.dashboard.jobs.play import STARTS
+from apps.dashboard.jobs.views import EXAMPLES
 from tests.browser.conftest import NARROW, Open, in_windows_of_all
 from tests.dashboard.grid import Grid
 from tests.pages.test_every_page import photograph

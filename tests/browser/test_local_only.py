@@ -11,7 +11,7 @@ from apps.analytics.series.runs import ask_for_series
 from apps.core import clock
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import publish_operations
-from apps.priorities.local_only.services import fall_back
+from apps.priorities.local_only import fall_back
 from apps.runs.services import work_run_now
 from tests.browser.conftest import Open, at_widths
 from tests.browser.test_me import shoot

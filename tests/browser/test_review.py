@@ -12,7 +12,7 @@ from apps.core import clock
 from apps.policies import services
 from apps.policies.access.held_rights import VERBS_OF_ROLE
 from apps.policies.models import ChangeSet, Grant, Policy
-from apps.priorities.change_effects import runs as effect_runs
+from apps.priorities import change_effect_runs
 from apps.runs.services import work_run_now
 from tests.browser.conftest import Open, Visit, in_windows_of_all
 from tests.dashboard.grid import SLUG, Grid
@@ -203,7 +203,7 @@ def test_focus_and_words_stay_when_a_comment_is_sent(grid: Grid, visit: Open, la
 def test_a_large_policy_shows_its_effect_when_it_is_worked_out(
     grid: Grid, visit: Open, lars: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(effect_runs, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(change_effect_runs, "MOST_ENTRIES", 3)
     change_set = drafted(lars, FEWER)
     window = visit()
     window.sign_in("lars")
@@ -211,7 +211,7 @@ def test_a_large_policy_shows_its_effect_when_it_is_worked_out(
     page.click("#work-out")
     page.wait_for_selector("[data-poll]")
     page.wait_for_function("document.activeElement.id === 'pause'")
-    run = effect_runs.newest_run(change_set)
+    run = change_effect_runs.newest_run(change_set)
     assert run is not None
     work_run_now(run.pk)
     page.wait_for_selector("table.later")

@@ -28,7 +28,7 @@ from apps.engine.operators import brought_operators
 from apps.notices.kinds import installed_kinds, kind_of
 from apps.policies.formats.registry import guess_format, installed_formats as policy_formats, read_file
 from apps.policies.settings import PolicySettings
-from apps.priorities.metering.usage import window_of
+from apps.priorities.metering import window_of
 from apps.usage.parsers.registry import installed_formats
 groups = (brought_operators(), brought_benefits(), installed_decay_functions(), installed_formats(),
           policy_formats(), installed_kinds(), brought_algorithms())

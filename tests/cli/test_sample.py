@@ -18,14 +18,13 @@ from apps.accounts.actor import COMMAND
 from apps.analytics.operators.records import FigureQuery
 from apps.analytics.operators.selectors import check_tree
 from apps.cli.sample.decisions import PART
-from apps.cli.sample.grid import POLICY_SLUG, SITES, Grid
-from apps.cli.sample.jobs import DAYS, SampleJob, jobs
+from apps.cli.sample.grid import DAYS, POLICY_SLUG, SITES, Grid, SampleJob, jobs
 from apps.cli.sample.loading import load_sample
 from apps.core.errors import Conflict
 from apps.policies.allocations.records import Period
 from apps.policies.models import Policy, Revision
 from apps.priorities.models import Snapshot
-from apps.priorities.selectors.allocations.table import get_allocation_table
+from apps.priorities.selectors.allocations import get_allocation_table
 from apps.priorities.selectors.tree import get_tree_page
 from apps.priorities.serving import store
 from apps.usage.models import Record, Source

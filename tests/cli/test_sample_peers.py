@@ -9,8 +9,7 @@ import pytest
 
 from apps.accounts.actor import COMMAND
 from apps.cli.sample import peers
-from apps.cli.sample.grid import MOUNTED, Grid
-from apps.cli.sample.jobs import work_at
+from apps.cli.sample.grid import MOUNTED, Grid, work_at
 from apps.core.signing import BadDocument, open_document
 from apps.federation import fetch_requests
 from apps.federation.documents.wire import PolicyLimits, read_policy

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps.dashboard.decay.words import fading
+from apps.dashboard.decay import fading
 from apps.engine.decay import AGINGS
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.models import Policy

@@ -20,7 +20,7 @@ from apps.accounts.models import User
 from apps.analytics.forecast import get_my_forecast
 from apps.analytics.what_if.trial import Supposition
 from apps.core import clock
-from apps.dashboard.forecast.presenters import target_line
+from apps.dashboard.forecast import target_line
 from apps.engine.explain.recovery import Recovery
 from apps.figures.my_priority.forecast import ForecastAsked, forecast_figure
 from apps.figures.paint import first_drawing

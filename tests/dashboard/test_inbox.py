@@ -14,7 +14,7 @@ from apps.analytics.convergence.selectors import list_weeks
 from apps.policies import services
 from apps.policies.models import ChangeSet, Comment, Grant
 from apps.policies.requests.share_requests import ask_upward
-from apps.priorities.change_effects.requests import get_request_evidence
+from apps.priorities.change_effects import get_request_evidence
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read, text_of
 from tests.dashboard.test_group import HTMX, give, head, in_force, lead, manager, page, said  # noqa: F401 - fixtures

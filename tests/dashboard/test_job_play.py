@@ -16,20 +16,21 @@ from hypothesis import strategies as st
 
 from apps.accounts.models import User
 from apps.core.errors import Invalid
-from apps.dashboard.jobs.forms import example
-from apps.dashboard.jobs.play import STARTS, case_of
-from apps.dashboard.jobs.play_forms import (
+from apps.dashboard.jobs.play import (
     DEPARTMENT_FIELDS,
     MOST_JOBS,
     MOST_ROWS,
     PROJECT_FIELDS,
     SETTINGS,
+    STARTS,
     USER_FIELDS,
     PlayForm,
+    case_of,
 )
 from apps.dashboard.jobs.reading import read_table
 from apps.dashboard.jobs.tables import MOST_ROWS as MOST_ROWS_SHOWN
 from apps.dashboard.jobs.tables import grid_engine_table
+from apps.dashboard.jobs.views import example
 from apps.engine.jobs import solve_job_case
 from apps.engine.jobs.gridengine.config import PRESETS
 from tests.dashboard.page import Page, read

@@ -17,7 +17,7 @@ from apps.dashboard.overview import presenters
 from apps.federation.models import Mount, Remote
 from apps.notices.evaluation import evaluate
 from apps.policies.publishing.direct import publish_operations
-from apps.priorities.local_only.services import fall_back, recover
+from apps.priorities.local_only import fall_back, recover
 from apps.runs.services import work_run_now
 from tests.api.conftest import Caller, _fresh_process, computed, site  # noqa: F401 - fixtures
 from tests.api.small_site import Site

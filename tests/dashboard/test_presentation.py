@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.dashboard.charges import presenters as charges
+from apps.dashboard import charges
 from apps.dashboard.federation import presenters as federation
 from apps.dashboard.figures.bars import State
 from apps.dashboard.imports import reports

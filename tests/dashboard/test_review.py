@@ -21,7 +21,7 @@ from apps.policies.changesets import drafts, lifecycle
 from apps.policies.files import import_export
 from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.settings import PolicySettings
-from apps.priorities.change_effects import runs as effect_runs
+from apps.priorities import change_effect_runs
 from apps.runs.services import work_run_now
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, names_in, read
@@ -303,7 +303,7 @@ def test_who_may_not_see_it_finds_nothing(grid: Grid, bob: User) -> None:
 def test_a_large_policy_is_worked_out_when_somebody_asks(
     grid: Grid, bob: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(effect_runs, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(change_effect_runs, "MOST_ENTRIES", 3)
     change_set = drafted(bob, MORE)
     client = signed_in(bob)
     page = read(client.get(f"/changes/{change_set.pk}/effect/"))
@@ -312,7 +312,7 @@ def test_a_large_policy_is_worked_out_when_somebody_asks(
     assert client.post(f"/changes/{change_set.pk}/work-out/").status_code == 303
     waiting = client.get(f"/changes/{change_set.pk}/effect/").content.decode()
     assert "data-poll" in waiting
-    run = effect_runs.newest_run(change_set)
+    run = change_effect_runs.newest_run(change_set)
     assert run is not None
     work_run_now(run.pk)
     done = client.get(f"/changes/{change_set.pk}/effect/").content.decode()

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from apps.accounts.models import User
-from apps.dashboard.search.presenters import MOST_LINES
+from apps.dashboard.search.views import MOST_LINES
 from apps.policies.models import Policy
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.forms import ValidationError
 
-from apps.dashboard.entry.forms import SharesForm, read_shares
+from apps.dashboard.entry import SharesForm, read_shares
 
 
 @pytest.mark.parametrize(

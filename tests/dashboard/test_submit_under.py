@@ -13,16 +13,16 @@ from django.test import Client
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
+from apps.analytics.my_priority.outlook import places_after_job
 from apps.analytics.my_priority.records import PublishedThen, RankHistory, RankThen
-from apps.analytics.what_if.after_job import places_after_job
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound
-from apps.dashboard.my_priority.trend import draw
+from apps.dashboard.my_priority.presenters import draw_trend
 from apps.policies.models import Policy
 from apps.policies.services import make_change_set, publish_change_set
+from apps.priorities.jobs import list_waiting_jobs
 from apps.priorities.recompute.projection import compute_from_totals
 from apps.priorities.serving import store
-from apps.priorities.waiting_jobs import list_waiting_jobs
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
@@ -189,14 +189,14 @@ def history(*ranks: int | None, of: int = 20) -> RankHistory:
     ids=str,
 )
 def test_the_trend_compares_with_a_week_ago_and_names_the_best_day(ranks: tuple[int, ...], said: Any) -> None:
-    drawn = draw(history(*ranks))
+    drawn = draw_trend(history(*ranks))
     assert drawn is not None
     found = [(one.key, one.values["rank"] if one.key == "trend.best" else dict(one.values)) for one in drawn.said]
     assert found == said
 
 
 def test_a_better_rank_is_drawn_higher_and_days_without_one_are_gaps() -> None:
-    drawn = draw(history(9, None, 3, 12))
+    drawn = draw_trend(history(9, None, 3, 12))
     assert drawn is not None
     first, second = drawn.points
     ys = [float(point.split(",")[1]) for point in (first, *second.split())]
@@ -206,9 +206,9 @@ def test_a_better_rank_is_drawn_higher_and_days_without_one_are_gaps() -> None:
 
 
 def test_one_day_alone_is_no_trend() -> None:
-    assert draw(history(3)) is None
-    assert draw(history(3, None)) is None
-    assert draw(replace(history(3, 4), days=history(3, 4).days[:1])) is None
+    assert draw_trend(history(3)) is None
+    assert draw_trend(history(3, None)) is None
+    assert draw_trend(replace(history(3, 4), days=history(3, 4).days[:1])) is None
 
 
 def test_rest_says_the_same_as_the_page(grid: Grid, alice: Client) -> None:

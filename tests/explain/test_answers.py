@@ -14,7 +14,7 @@ from apps.explain.messages import Outlook, better_account, changes_said, is_near
 from apps.explain.my_priority import MyPriority
 from apps.explain.walk import WalkStep
 from apps.priorities.records import Moment
-from apps.priorities.snapshots.ordering import State
+from apps.priorities.snapshots import State
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

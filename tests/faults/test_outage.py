@@ -16,8 +16,7 @@ from agent.commands import Commands
 from agent.loop import Agent
 from agent.rest import Rest
 from agent.state import open_table
-from apps.cli.sample.grid import NAMESPACE, POLICY_SLUG
-from apps.cli.sample.jobs import MONITORING
+from apps.cli.sample.grid import MONITORING, NAMESPACE, POLICY_SLUG
 from apps.cli.stack import processes
 from tests.agent.fakes import FakeScheduler
 from tests.faults.conftest import FirstStart

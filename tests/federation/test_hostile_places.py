@@ -71,7 +71,7 @@ FIELDS = {
     "notices.models: Webhook.url": "webhook_calls._call",
     "dashboard.notices.forms: url": "make_webhook, change_webhook",
     "dashboard.federation.forms: url": "preview, make_mount",
-    "dashboard.federation.subscription_forms: url": "preview_feed, subscribe",
+    "dashboard.federation.subscriptions: url": "preview_feed, subscribe",
     "api.v1.audit: address": "",
     "api.figures: moment_url": "",  # an address of our own pages, in an answer
     "api.v1.notices.views: url": "",

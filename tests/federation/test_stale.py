@@ -14,7 +14,7 @@ from apps.federation.models import Mount, Subscription
 from apps.federation.mounts.services import unmount
 from apps.federation.staleness import act_on_stale, is_stale
 from apps.federation.usage_feeds.subscriptions import subscribe, unsubscribe
-from apps.priorities.local_only.services import load_fallbacks
+from apps.priorities.local_only import load_fallbacks
 from apps.runs.models import Run
 from tests.federation.conftest import AT
 from tests.federation.looks import counted, look_at

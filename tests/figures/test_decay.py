@@ -11,7 +11,7 @@ from apps.figures import Figure
 from apps.figures.curves import DAY_S, HORIZONS_DAYS, DecayAsked, decay_figure, read_decay
 from apps.figures.paint import first_drawing
 from apps.policies.settings import PolicySettings
-from apps.priorities.metering.usage import window_of
+from apps.priorities.metering import window_of
 from tests.figures.schema import check_schema
 
 AS_OF_S = 1_767_225_600.0

@@ -10,7 +10,7 @@ from django.http import QueryDict
 from apps.accounts.actor import COMMAND
 from apps.analytics.operators.records import NAMES, read_query
 from apps.analytics.operators.selectors import FIGURES, ask, get_figure
-from apps.dashboard.algorithm.operators import drawn
+from apps.dashboard.algorithm.views import drawn
 from apps.figures import Figure
 from apps.figures.operators import DRAWN
 from apps.figures.paint import first_drawing

@@ -17,7 +17,7 @@ from apps.core import clock
 from apps.core.errors import NotFound
 from apps.figures.my_priority.rank import places_figure
 from apps.figures.paint import first_drawing
-from apps.priorities.change_effects.ranks import simulate_or_refuse
+from apps.priorities.change_effects import simulate_or_refuse
 from apps.priorities.serving import store
 from tests.dashboard.grid import SLUG, Grid
 from tests.figures.schema import check_schema

@@ -157,7 +157,7 @@ PLANTED = (
     ),
     Planted(
         name="suppression of small groups off by one",
-        path="apps/priorities/visibility/suppression.py",
+        path="apps/priorities/visibility.py",
         old="np.asarray(n_active) >= smallest",
         new="np.asarray(n_active) >= smallest - 1",
         tests=("tests/privacy/test_suppression.py",),

@@ -10,19 +10,31 @@ from pathlib import Path
 import pytest
 from django.core.files.base import ContentFile
 from django.core.management import call_command
+from django.test import Client
 
 from apps.accounts.actor import COMMAND
+from apps.accounts.models import User
 from apps.core import clock
 from apps.core.errors import Invalid
-from apps.onboarding.first_policy_draft import confirm_log, get_beginning, read_tree, send_log, take_source
+from apps.onboarding.first_policy_draft import (
+    confirm_log,
+    get_beginning,
+    proposed_settings,
+    read_tree,
+    send_log,
+    take_source,
+)
 from apps.onboarding.models import Beginning
 from apps.onboarding.shadow_setup import publish_set_up
 from apps.onboarding.slurm_outputs import of_site
 from apps.onboarding.sshare_comparison import SshareComparison, compare_with_sshare
+from apps.policies.models import Policy
 from apps.runs.services import work_run_now
 from apps.schedulers.models import Scheduler
 from apps.schedulers.own_values import load_values
 from apps.usage.models import Import
+from tests.dashboard.page import read
+from tests.sign_in import sign_in
 
 pytestmark = pytest.mark.django_db
 READ_AT = datetime.fromisoformat("2026-11-23T07:53:00Z")
@@ -102,6 +114,30 @@ def test_where_usage_differs_it_says_by_how_much_and_why(folder: Path) -> None:
     )
     begun = take_source(version=begun.version, source_slug="c1", at=clock.now(), actor=COMMAND)
     assert compared(begun).usage.rows[0].reason == "removed_limits"
+
+
+def test_the_numbers_follow_the_choices_before_anything_is_published(folder: Path, client: Client) -> None:
+    begun = begin(folder)
+    sign_in(client, User.objects.create_superuser("eva"))
+    form = {"version": str(begun.version), "name": "c1", "algorithm": "slurm-fair-tree", "compare": "1"}
+    n_different = {}
+    for half_life_days in ("0", "0.01"):  # as the site has it, and another one
+        page = read(client.post("/setup/publish/", {**form, "half_life_days": half_life_days}))
+        assert page.has(f"#id_half_life_days[value='{half_life_days}']")
+        n_different[half_life_days] = int(page.values("data-value", "#sshare")[0].split()[2])
+    assert n_different["0"] == 0
+    assert n_different["0.01"] > 0
+    refused = client.post("/setup/publish/", {**form, "algorithm": "aequus", "half_life_days": "0"})
+    assert refused.status_code == 422, "no decay is Slurm's alone"
+    assert not Policy.objects.exists()
+
+
+def test_a_tree_of_slurm_without_its_configuration_gets_slurms_algorithm(folder: Path) -> None:
+    dump = (folder / "dump.cfg").read_bytes()
+    begun = read_tree(content=dump, file_name="dump.cfg", format="auto", at=clock.now(), actor=COMMAND)
+    settings = proposed_settings(begun)
+    assert settings.algorithm["name"] == "slurm-fair-tree"
+    assert (settings.window["aging"], settings.window["half_life_s"]) == ("slurm", 7 * 86_400)
 
 
 def test_the_policy_is_published_and_its_scheduler_is_in_shadow_mode(folder: Path) -> None:

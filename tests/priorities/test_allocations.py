@@ -19,7 +19,7 @@ from apps.policies.allocations.records import Period
 from apps.policies.allocations.services import give_allocation
 from apps.policies.tree.stored import load_tree
 from apps.priorities.delivered_usage import load_delivered
-from apps.priorities.selectors.allocations.table import AllocationRow, AllocationTable, get_allocation_table
+from apps.priorities.selectors.allocations import AllocationRow, AllocationTable, get_allocation_table
 from apps.usage.models import Overlap, Record
 from tests.examples import examples
 from tests.priority_site import AS_OF, PROJECTS, Site, children

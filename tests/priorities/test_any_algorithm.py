@@ -20,7 +20,7 @@ from apps.explain.account_walk import explain
 from apps.policies.services import change_settings, change_shares, make_change_set
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
-from apps.priorities.change_effects.ranks import carried_totals, preview_shares, simulate, simulate_change_set
+from apps.priorities.change_effects import carried_totals, preview_shares, simulate, simulate_change_set
 from apps.priorities.serving import newcomer, store
 from apps.priorities.serving.served_snapshot import AccountQuery, ServedSnapshot
 from apps.usage.services import make_source

@@ -15,7 +15,7 @@ from apps.policies.access.held_rights import VERBS_OF_ROLE
 from apps.policies.models import Grant
 from apps.policies.tree.stored import load_tree
 from apps.priorities.charges import HEADER, charge_rows, get_charge, list_charges, list_newest_charges
-from apps.priorities.metering.usage import site_factors
+from apps.priorities.metering import site_factors
 from apps.priorities.serving import store
 from apps.usage.models import Overlap, Record
 from apps.usage.parsers.base import RecordRow

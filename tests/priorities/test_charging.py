@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.policies.settings import PolicySettings
-from apps.priorities.metering.job_charge import JobCharge, JobFacts, charge_of
-from apps.priorities.metering.usage import (
+from apps.priorities.job_charge import JobCharge, JobFacts, charge_of
+from apps.priorities.metering import (
     APPROACHES,
     AccountUsage,
     JobClassRow,

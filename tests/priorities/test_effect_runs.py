@@ -14,8 +14,8 @@ from apps.policies import services
 from apps.policies.changesets import lifecycle
 from apps.policies.models import ChangeSet
 from apps.policies.tree.stored import load_tree
-from apps.priorities.change_effects import runs as effect_runs
-from apps.priorities.change_effects.runs import effect_ahead, request_effect
+from apps.priorities import change_effect_runs
+from apps.priorities.change_effect_runs import effect_ahead, request_effect
 from apps.priorities.serving import store
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
@@ -40,7 +40,7 @@ def computed(site: Site) -> Site:
 
 @pytest.fixture
 def large(computed: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
-    monkeypatch.setattr(effect_runs, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(change_effect_runs, "MOST_ENTRIES", 3)
     return computed
 
 
@@ -49,7 +49,7 @@ def test_a_small_policy_is_answered_at_once(computed: Site) -> None:
     assert effect.state == "ready"
     assert effect.projection is not None
     assert effect.projection.n_moved > 0
-    assert not Run.objects.filter(kind=effect_runs.KIND).exists()
+    assert not Run.objects.filter(kind=change_effect_runs.KIND).exists()
 
 
 def test_without_priorities_nothing_is_foreseen(site: Site) -> None:

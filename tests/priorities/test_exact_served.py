@@ -19,7 +19,7 @@ from apps.policies.tree.working_tree import columns_of
 from apps.priorities.serving.lookup import LookupIndex
 from apps.priorities.serving.newcomer import beside
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.snapshots.storage import pack_snapshot, unpack_snapshot, values_of
+from apps.priorities.snapshots import pack_snapshot, unpack_snapshot, values_of
 from tests.engine.random_cases import ALGORITHMS, Case, random_case, renamed
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -14,7 +14,7 @@ from django.core.checks import CheckMessage
 from apps.accounts.actor import COMMAND, Actor
 from apps.analytics.comparison import compare_algorithms
 from apps.analytics.what_if.trial import Supposition, try_out
-from apps.api.v1.algorithm.views import algorithm_json
+from apps.api.v1.algorithm import algorithm_json
 from apps.core.errors import Conflict, Invalid
 from apps.dashboard.algorithm.words import describe
 from apps.engine import operator_trial, operators
@@ -30,7 +30,7 @@ from apps.policies.recompute_runs import nudge
 from apps.policies.selectors import get_change_set
 from apps.policies.services import change_settings, effect_of, make_change_set, publish_change_set
 from apps.policies.tree.stored import load_tree
-from apps.priorities.change_effects.ranks import simulate_change_set
+from apps.priorities.change_effects import simulate_change_set
 from apps.priorities.checks import check_packages
 from apps.priorities.models import Snapshot
 from apps.priorities.serving import store

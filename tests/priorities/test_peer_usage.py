@@ -19,7 +19,7 @@ from apps.accounts.account_ids import ENTRY_NAMESPACE, AccountKey, account_ids, 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, AuditEvent, User
 from apps.analytics.series.builder import Builder
-from apps.analytics.series.calendar import days_of, site_zone
+from apps.analytics.series.daily_series import days_of, site_zone
 from apps.core.errors import Conflict, Invalid
 from apps.explain.account_walk import explain
 from apps.mapping import attachments
@@ -30,12 +30,12 @@ from apps.mapping.rules.rule import Rule
 from apps.mapping.selectors import get_mapping_page
 from apps.mapping.services import set_rules
 from apps.policies.tree.stored import load_tree
-from apps.priorities.local_only.services import fall_back, load_fallbacks, recover
+from apps.priorities.local_only import fall_back, load_fallbacks, recover
 from apps.priorities.models import UnmappedUsage
+from apps.priorities.pseudonyms import pseudonymise_idle
 from apps.priorities.recompute.inputs import read_fingerprint
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
-from apps.priorities.visibility.pseudonyms import pseudonymise_idle
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch

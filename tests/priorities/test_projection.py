@@ -17,7 +17,7 @@ from apps.policies.models import Policy
 from apps.policies.operations.apply import apply
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
-from apps.priorities.metering.usage import APPROACHES, JobClassRow, SourceRow
+from apps.priorities.metering import APPROACHES, JobClassRow, SourceRow
 from apps.priorities.recompute.inputs import Fingerprint
 from apps.priorities.recompute.pipeline import Inputs, compute, load_inputs
 from apps.priorities.recompute.projection import HORIZONS_DAYS, Projection, Side, accounts_ahead, compare, demand_of

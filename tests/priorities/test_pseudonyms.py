@@ -12,8 +12,8 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, AuditEvent
 from apps.core.errors import Invalid, NotAllowed, NotFound
 from apps.mapping.models import Attachment
+from apps.priorities.pseudonyms import Hidden, pseudonymise_idle, pseudonymise_user
 from apps.priorities.serving import store
-from apps.priorities.visibility.pseudonyms import Hidden, pseudonymise_idle, pseudonymise_user
 from apps.usage.models import Bucket, Record, Source
 from apps.usage.sources.collection import close_silent
 from tests.priority_site import AS_OF, Site

@@ -20,7 +20,7 @@ from apps.priorities.recompute import pipeline as assembly
 from apps.priorities.recompute import staleness as recompute
 from apps.priorities.recompute.inputs import read_fingerprint, tick_of
 from apps.priorities.serving import store
-from apps.priorities.snapshots.storage import prune_snapshots
+from apps.priorities.snapshots import prune_snapshots
 from apps.runs.models import Run
 from apps.runs.services import LeaseLost, claim_run, work_lease, work_run_now
 from tests.priority_site import AS_OF, PROJECTS, Site

@@ -20,7 +20,7 @@ from apps.policies.access.held_rights import VERBS_OF_ROLE
 from apps.policies.models import Grant
 from apps.policies.services import change_shares
 from apps.policies.tree.stored import load_tree
-from apps.priorities.change_effects.ranks import preview_shares
+from apps.priorities.change_effects import preview_shares
 from apps.priorities.selectors import (
     EntryRow,
     count_unmapped_by_source,

@@ -13,8 +13,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from apps.priorities.sentences import numbers, say, text_of
-from apps.priorities.sentences.catalogue import TEXTS
-from apps.priorities.sentences.message import _WRITTEN
+from apps.priorities.sentences.catalogue import _WRITTEN, TEXTS
 from apps.priorities.sentences.numbers import adjustment_sentence
 
 ROOMS = Path(__file__).resolve().parents[2] / "apps"
@@ -94,7 +93,7 @@ def test_values_stay_as_they_are_and_infinity_has_a_name() -> None:
 
 
 def _values(said: Any) -> Any:
-    from apps.priorities.sentences.message import _plain
+    from apps.priorities.sentences.catalogue import _plain
 
     return {name: _plain(value) for name, value in said.values.items()}
 

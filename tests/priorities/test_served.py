@@ -16,11 +16,11 @@ from django.conf import settings
 from django.db import DataError, OperationalError, connection
 
 from apps.core.errors import NotFound, Unavailable
+from apps.priorities import snapshots
 from apps.priorities.models import Snapshot
 from apps.priorities.selectors import freshness
 from apps.priorities.serving import store
 from apps.priorities.serving.served_snapshot import AccountQuery, Query
-from apps.priorities.snapshots import storage
 from tests.priority_site import AS_OF, PROJECTS, Site
 
 pytestmark = pytest.mark.django_db
@@ -259,7 +259,7 @@ def test_a_policy_that_is_gone_leaves_no_copy(site: Site) -> None:
 def test_a_disk_that_refuses_costs_the_copy_and_not_the_answer(site: Site) -> None:
     site.recompute()
     store.forget()
-    with patch("apps.priorities.snapshots.storage._write", side_effect=OSError(28, "No space left on device")):
+    with patch("apps.priorities.snapshots._write", side_effect=OSError(28, "No space left on device")):
         assert store.newest("grid").lookup(["alice"])[0]["rank"] == 2
 
 
@@ -331,10 +331,10 @@ def test_the_copy_of_another_policy_with_the_same_name_is_not_served(site: Site)
     store.newest("grid")
     damage(newest)
     store.forget()
-    head = storage.copy_of("grid")
+    head = snapshots.copy_of("grid")
     assert head is not None
     row, data, tree = head
-    storage.keep({**row, "policy_id": row["policy_id"] + 1}, data, tree)
+    snapshots.keep({**row, "policy_id": row["policy_id"] + 1}, data, tree)
     with pytest.raises(Unavailable) as refusal:
         store.newest("grid")
     assert refusal.value.code == "no_snapshot"
@@ -360,15 +360,15 @@ def test_a_page_that_the_database_itself_cannot_read_is_a_damaged_snapshot(site:
     bad = site.recompute()
     without_copies()
     store.forget()
-    read = storage.read_data
+    read = snapshots.read_data
 
     def refuse(snapshot_id: int) -> bytes | None:
         if snapshot_id == bad.pk:
-            with patch.object(storage, "_READ", "SELECT 1 / 0 WHERE %s > 0"):
+            with patch.object(snapshots, "_READ", "SELECT 1 / 0 WHERE %s > 0"):
                 return read(snapshot_id)
         return read(snapshot_id)
 
-    with patch.object(storage, "InternalError", DataError), patch.object(store, "read_data", refuse):
+    with patch.object(snapshots, "InternalError", DataError), patch.object(store, "read_data", refuse):
         assert store.newest("grid").snapshot_id == good.pk
 
 

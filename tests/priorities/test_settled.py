@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from apps.priorities.visibility import visible_entries as settled
+from apps.priorities import visibility as settled
 from tests.worlds import _caches
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)

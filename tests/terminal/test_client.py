@@ -21,7 +21,7 @@ from apps.accounts.actor import SYSTEM
 from apps.accounts.models import Token
 from apps.accounts.services import revoke_token
 from apps.policies.publishing.direct import publish_operations
-from apps.priorities.local_only.services import fall_back
+from apps.priorities.local_only import fall_back
 from apps.priorities.sentences import say
 from tests.examples import first
 from tests.terminal.conftest import Terminal

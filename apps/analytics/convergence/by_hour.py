@@ -11,8 +11,18 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
-from apps.analytics.convergence.members import Found, days_before_entry, find_members_by_hour, leaves_of
-from apps.analytics.convergence.query import WINDOWED, Counting, Period, actual_share, target_share, today_of
+from apps.analytics.convergence.query import (
+    WINDOWED,
+    Counting,
+    Found,
+    Period,
+    actual_share,
+    days_before_entry,
+    find_members_by_hour,
+    leaves_of,
+    target_share,
+    today_of,
+)
 from apps.analytics.convergence.records import Convergence
 from apps.analytics.convergence.selectors import compared_in, local_only, open_entry, published_in, way_to
 from apps.analytics.convergence.verdict import Figures, Shares, slack_of, states_of, verdict, verdict_of_one

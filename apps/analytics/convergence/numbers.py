@@ -16,14 +16,17 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.accounts.request_cache import once_per_request
 from apps.analytics.convergence.by_hour import convergence_by_hour, refuse_windowed
-from apps.analytics.convergence.members import (
+from apps.analytics.convergence.query import (
+    DECAYED,
+    TOTAL,
+    Counting,
+    Period,
     find_members,
     find_members_by_hour,
     find_selection,
     find_selection_by_hour,
     leaves_of,
 )
-from apps.analytics.convergence.query import DECAYED, TOTAL, Counting, Period
 from apps.analytics.convergence.records import ChildrenQuery, Convergence, Published, Selection, SelectionQuery
 from apps.analytics.convergence.selectors import make_convergence, open_entry, order_children, published_in
 from apps.analytics.convergence.verdict import slack_of

@@ -8,9 +8,8 @@ from datetime import date, datetime
 
 import numpy as np
 
-from apps.analytics.convergence.members import BEFORE_ENTRY, Member
 from apps.analytics.convergence.messages import Sentence
-from apps.analytics.convergence.query import Counting, Period
+from apps.analytics.convergence.query import BEFORE_ENTRY, Counting, Member, Period
 from apps.analytics.convergence.verdict import Figures, States
 from apps.analytics.series.daily_series import F8, Mask, SeriesDays, SeriesState
 from apps.policies.settings import PolicySettings

@@ -13,22 +13,31 @@ from django.conf import settings
 
 from apps.accounts.actor import Actor
 from apps.analytics.convergence import query as counts
-from apps.analytics.convergence.members import Found, Member, days_before_entry, find_members, leaves_of
 from apps.analytics.convergence.messages import Sentence, say
-from apps.analytics.convergence.query import Counting, Period, actual_share, target_share, today_of
+from apps.analytics.convergence.query import (
+    Counting,
+    Found,
+    Member,
+    Period,
+    actual_share,
+    days_before_entry,
+    find_members,
+    leaves_of,
+    target_share,
+    today_of,
+)
 from apps.analytics.convergence.records import Convergence, Published, order_of
 from apps.analytics.convergence.verdict import Shares, measure, slack_of, states_of, verdict, verdict_of_one
-from apps.analytics.series.calendar import day_at
-from apps.analytics.series.daily_series import F8, DailySeries, Mask, SeriesState
+from apps.analytics.series.daily_series import F8, DailySeries, Mask, SeriesState, day_at
 from apps.analytics.series.stored_series import load_series, series_state
 from apps.analytics.series.visible_days import as_visible
 from apps.policies.models import Revision
 from apps.policies.selectors import READ, get_policy
 from apps.policies.settings import tolerance_at
-from apps.priorities.change_effects.requests import RequestEvidence, Week
-from apps.priorities.local_only.services import list_local_only_entries
+from apps.priorities.change_effects import RequestEvidence, Week
+from apps.priorities.local_only import list_local_only_entries
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
-from apps.priorities.snapshots.ordering import state_of
+from apps.priorities.snapshots import state_of
 from apps.usage.quality.coverage import list_gaps
 
 

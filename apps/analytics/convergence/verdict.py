@@ -17,8 +17,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from apps.analytics.convergence.members import BEFORE_ENTRY
 from apps.analytics.convergence.messages import Sentence, say, side_words
+from apps.analytics.convergence.query import BEFORE_ENTRY
 from apps.analytics.series.daily_series import F8, DailySeries, Mask, SeriesDays
 from apps.engine import convergence as engine
 from apps.engine.convergence import DayState, HalfTime, Outcome

@@ -18,8 +18,8 @@ from apps.engine.explain import Recovery
 from apps.policies.changesets.draft_tree import Place
 from apps.policies.models import Policy
 from apps.policies.tree.columns import Node
-from apps.priorities.metering.usage import window_of
-from apps.priorities.selectors.changesets.draft import DraftRow, DraftView
+from apps.priorities.metering import window_of
+from apps.priorities.selectors.draft import DraftRow, DraftView
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 
 DAYS_AHEAD = 30

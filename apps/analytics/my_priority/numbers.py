@@ -33,7 +33,7 @@ from apps.analytics.my_priority.records import (
     WaitDay,
     Waited,
 )
-from apps.analytics.series.calendar import site_zone
+from apps.analytics.series.daily_series import site_zone
 from apps.analytics.series.stored_series import load_series
 from apps.core.blobs import CorruptBlob
 from apps.core.errors import FieldProblem, Invalid, NotFound
@@ -49,8 +49,8 @@ from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery, LookupIndex
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.snapshots.storage import read_data, unpack_snapshot
-from apps.priorities.visibility.visible_entries import numbers_visible_in, own_queries
+from apps.priorities.snapshots import read_data, unpack_snapshot
+from apps.priorities.visibility import numbers_visible_in, own_queries
 from apps.usage.models import Record
 
 # --- Rank on past days ------------------------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
 from apps.accounts.actor import Actor
-from apps.analytics.operators import operator_figures, sentences, tree_figures
+from apps.analytics.operators import figures, sentences
+from apps.analytics.operators.figures import NamedTarget, OperatorQuery
 from apps.analytics.operators.records import (
     REGIONS,
     BitsNeeded,
@@ -31,7 +32,6 @@ from apps.analytics.operators.records import (
     TreeCheck,
     as_json,
 )
-from apps.analytics.operators.tree_figures import NamedTarget, OperatorQuery
 from apps.core.errors import NotFound
 from apps.engine.analysis import job_size
 from apps.engine.analysis.properties import compare_orders
@@ -79,7 +79,7 @@ def figure_of(name: str) -> Figure:
 
 
 def _profile_says(asked: OperatorQuery, _rows: Sequence[Row]) -> str:
-    found = operator_figures.local_densities([asked.operator], [asked.target], asked.query.bits)
+    found = figures.local_densities([asked.operator], [asked.target], asked.query.bits)
     return sentences.profile_sentence(asked.operator.name, asked.target, [row.density for row in found])
 
 
@@ -138,7 +138,7 @@ _LISTED = (
         gettext_lazy("priority by actual, at one target"),
         gettext_lazy("Operators paper, figures 10 and 11"),
         ProfilePoint,
-        lambda asked: operator_figures.profiles(asked.operators, asked.target),
+        lambda asked: figures.profiles(asked.operators, asked.target),
         _profile_says,
         ("operator", "target", "bits"),
         Layout("actual", "operator", "priority"),
@@ -149,7 +149,7 @@ _LISTED = (
         gettext_lazy("part of all actuals"),
         gettext_lazy("Operators paper, figures 10 to 13"),
         LocalDensity,
-        lambda asked: operator_figures.local_densities(asked.operators, [asked.target], asked.query.bits),
+        lambda asked: figures.local_densities(asked.operators, [asked.target], asked.query.bits),
         _density_says,
         ("target", "bits"),
         Layout("operator", "priority", "density"),
@@ -160,7 +160,7 @@ _LISTED = (
         gettext_lazy("part of all inputs"),
         gettext_lazy("Operators paper, figures 7 and 8"),
         InputDensity,
-        lambda asked: operator_figures.input_densities(asked.operators, asked.query.bits),
+        lambda asked: figures.input_densities(asked.operators, asked.query.bits),
         _density_says,
         ("bits",),
         Layout("operator", "priority", "density"),
@@ -171,7 +171,7 @@ _LISTED = (
         gettext_lazy("part of all actuals"),
         gettext_lazy("Operators paper, figure 9"),
         LocalDensity,
-        lambda asked: operator_figures.aggregation(asked.operator, asked.query.bits),
+        lambda asked: figures.aggregation(asked.operator, asked.query.bits),
         _aggregation_says,
         ("operator", "bits"),
         Layout("target", "priority", "density"),
@@ -182,7 +182,7 @@ _LISTED = (
         gettext_lazy("component by target and actual"),
         gettext_lazy("Operators paper, figure 6"),
         Step,
-        lambda asked: operator_figures.steps(asked.operators, asked.query.bits),
+        lambda asked: figures.steps(asked.operators, asked.query.bits),
         _steps_say,
         ("operator", "bits"),
         Layout("target", "actual", "component"),
@@ -193,7 +193,7 @@ _LISTED = (
         _HOURS,
         gettext_lazy("Operators paper, figures 14 to 16"),
         JobSize,
-        lambda asked: operator_figures.job_sizes(asked.operators, asked.query),
+        lambda asked: figures.job_sizes(asked.operators, asked.query),
         _job_sizes_say,
         _POOL,
         Layout("operator", "bits", "job_h"),
@@ -204,7 +204,7 @@ _LISTED = (
         gettext_lazy("bits of one component"),
         gettext_lazy("Operators paper, figure 17"),
         BitsNeeded,
-        lambda asked: operator_figures.bits_needed(asked.operators, asked.query),
+        lambda asked: figures.bits_needed(asked.operators, asked.query),
         _bits_say,
         _POOL,
         Layout("operator", "region", "bits"),
@@ -215,8 +215,8 @@ _LISTED = (
         gettext_lazy("by bits of a component, and at 10,000"),
         gettext_lazy("Operators paper, figure 5"),
         ResolutionEffect,
-        tree_figures.effects,
-        tree_figures.effects_sentence,
+        figures.effects,
+        figures.effects_sentence,
         ("operator", "resolution", "k", "job_h", "count"),
         Layout("operator", "resolution", "n_misplaced"),
     ),
@@ -226,8 +226,8 @@ _LISTED = (
         gettext_lazy("hours of the metric"),
         gettext_lazy("Operators paper, equation 25"),
         LeafJob,
-        tree_figures.leaf_jobs,
-        tree_figures.leaf_jobs_sentence,
+        figures.leaf_jobs,
+        figures.leaf_jobs_sentence,
         ("operator", "resolution", "k"),
     ),
     Figure(
@@ -236,8 +236,8 @@ _LISTED = (
         gettext_lazy("k by the ratio of the parent"),
         gettext_lazy("Slurm: Depth-Oblivious Fair-share Factor, figure 1"),
         ExponentPoint,
-        tree_figures.exponents,
-        tree_figures.exponent_sentence,
+        figures.exponents,
+        figures.exponent_sentence,
         ("entry",),
     ),
 )
@@ -291,7 +291,7 @@ def page_of(asked: OperatorQuery) -> OperatorsPage:
         settings=view.settings,
         is_aequus=view.settings.algorithm.get("name") == "aequus",
         verdict=sentences.verdict(),
-        check=tree_figures.check(asked),
+        check=figures.check(asked),
         choices=choices_for(view.settings.algorithm),
         targets=tuple(asked.targets),
         query=query,
@@ -312,7 +312,7 @@ def ask(*, policy_slug: str, query: FigureQuery, actor: Actor) -> OperatorQuery:
 
 def check_tree(*, policy_slug: str, query: FigureQuery, actor: Actor) -> TreeCheck:
     """What the operator and the resolution asked about do to the tree of a policy."""
-    return tree_figures.check(ask(policy_slug=policy_slug, query=query, actor=actor))
+    return figures.check(ask(policy_slug=policy_slug, query=query, actor=actor))
 
 
 def choices_for(algorithm: Mapping[str, Any]) -> tuple[OperatorChoice, ...]:

@@ -26,8 +26,8 @@ from apps.engine.errors import BadParameter
 from apps.policies.changesets.checks import Check
 from apps.policies.changesets.review import Review
 from apps.policies.tree.columns import Mask, TreeColumns
-from apps.priorities.change_effects.ranks import simulate_or_refuse
-from apps.priorities.metering.usage import HOUR_S
+from apps.priorities.change_effects import simulate_or_refuse
+from apps.priorities.metering import HOUR_S
 from apps.priorities.sentences.numbers import count
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 

@@ -12,9 +12,8 @@ import numpy.typing as npt
 from django.db import connection
 
 from apps.accounts.account_ids import Roll, load_roll
-from apps.analytics.series.calendar import HOUR_S, Day, day_at, days_of, site_zone
-from apps.analytics.series.daily_series import DayValues
-from apps.analytics.series.revision_state import LaterTree, Standing, later_tree, stand
+from apps.analytics.series.daily_series import HOUR_S, Day, DayValues, day_at, days_of, site_zone
+from apps.analytics.series.inputs import LaterTree, Standing, later_tree, stand
 from apps.analytics.series.usage_and_demand import (
     DayRows,
     DaySums,
@@ -29,8 +28,8 @@ from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import load_rules
 from apps.policies.models import Policy, Revision
 from apps.policies.settings import PolicySettings
-from apps.priorities.local_only.services import LocalOnlyEntry, list_local_only_entries
-from apps.priorities.metering.usage import JobClassRow, SourceRow, amounts, site_names, weighed
+from apps.priorities.local_only import LocalOnlyEntry, list_local_only_entries
+from apps.priorities.metering import JobClassRow, SourceRow, amounts, site_names, weighed
 from apps.priorities.recompute.pipeline import one_view
 from apps.usage import pgbinary
 from apps.usage.models import JobClass, Source

@@ -1,27 +1,87 @@
-"""The daily series of some entries: as arrays, and as stored blobs.
-
-Where the series lies: entries in blocks of neighbouring slots, days by calendar month, each tile one blob.
-A tile holds every field of `DTYPES` as (days of the month from its first, slots of the block), or by the hour as
-(hours of a day of UTC, slots of the block): what siblings
-have in common and what stays from day to day lies at regular distances, and compresses well.
-"""
+"""Days of the site's zone, cut to whole hours of UTC; daily series of some entries, as arrays and as stored blobs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import UTC, date, datetime, time, timedelta
+from itertools import groupby
 from typing import Any, NamedTuple
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
+from django.conf import settings
 from django.db import connection
 
 from apps.core import blobs
 from apps.policies.models import Policy
 from apps.policies.tree.stored import TreeColumns
 from apps.usage import pgbinary
+
+# --- Days -------------------------------------------------------------------------------------------------------------
+HOUR_S = 3600
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """`from_s` up to, not including, `to_s`: epoch seconds, whole hours; 23 or 25 of them where clocks change."""
+
+    on: date
+    from_s: int
+    to_s: int
+
+    @property
+    def from_at(self) -> datetime:
+        return datetime.fromtimestamp(self.from_s, UTC)
+
+    @property
+    def to_at(self) -> datetime:
+        return datetime.fromtimestamp(self.to_s, UTC)
+
+
+def site_zone() -> ZoneInfo:
+    return ZoneInfo(settings.TIME_ZONE)
+
+
+def day_of(on: date, zone: ZoneInfo) -> Day:
+    return Day(on, _first_hour_s(on, zone), _first_hour_s(on + _DAY, zone))
+
+
+def day_at(at: datetime, zone: ZoneInfo) -> Day:
+    """The day to which the hour of this instant belongs."""
+    hour_s = int(at.timestamp()) // HOUR_S * HOUR_S
+    on = datetime.fromtimestamp(hour_s, UTC).astimezone(zone).date()
+    found = day_of(on, zone)
+    if hour_s < found.from_s:  # the hour in which the day begins, begins before it
+        return day_of(on - _DAY, zone)
+    return found
+
+
+def days_of(first_on: date, last_on: date, zone: ZoneInfo) -> list[Day]:
+    """Both included; none where the last is before the first."""
+    n_days = (last_on - first_on).days + 1
+    starts = [_first_hour_s(first_on + step * _DAY, zone) for step in range(n_days + 1)] if n_days > 0 else []
+    return [Day(first_on + step * _DAY, starts[step], starts[step + 1]) for step in range(max(n_days, 0))]
+
+
+def last_ended(at: datetime, zone: ZoneInfo) -> date:
+    """The last day that is over."""
+    return day_at(at, zone).on - _DAY
+
+
+def months_of(days: Sequence[Day]) -> Iterator[tuple[date, list[Day]]]:
+    """Consecutive days by calendar month, each with the month's first day."""
+    for first_on, found in groupby(days, key=lambda day: day.on.replace(day=1)):
+        yield first_on, list(found)
+
+
+def _first_hour_s(on: date, zone: ZoneInfo) -> int:
+    begins_s = datetime.combine(on, time(), zone).astimezone(UTC).timestamp()
+    return int(-(-begins_s // HOUR_S)) * HOUR_S
+
 
 # --- Arrays -----------------------------------------------------------------------------------------------------------
 F8 = npt.NDArray[np.float64]

@@ -19,20 +19,33 @@ import numpy as np
 
 from apps.analytics.models import Series, SeriesDay, SeriesHour, SeriesHourTile
 from apps.analytics.series.builder import Builder, BuiltDay
-from apps.analytics.series.calendar import HOUR_S, Day, day_at, days_of, last_ended, months_of, site_zone
 from apps.analytics.series.daily_series import (
     DAYS,
+    HOUR_S,
     KNOWS_WAITING,
+    Day,
     Month,
     Slots,
+    day_at,
+    days_of,
     empty_month,
+    last_ended,
+    months_of,
     put_day,
     read_month,
+    site_zone,
     widened,
     write_month,
 )
-from apps.analytics.series.inputs import built_from, changed_policy, first_at, is_all_other, read_inputs, stale_from
-from apps.analytics.series.revision_state import Standing
+from apps.analytics.series.inputs import (
+    Standing,
+    built_from,
+    changed_policy,
+    first_at,
+    is_all_other,
+    read_inputs,
+    stale_from,
+)
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.runs.fault_points import fault_point

@@ -19,21 +19,23 @@ from django.utils.translation import gettext as _
 from apps.accounts.request_cache import once_per_request
 from apps.analytics.models import Series, SeriesDay, SeriesHour
 from apps.analytics.series.builder import Builder, BuiltDay
-from apps.analytics.series.calendar import HOUR_S, days_of, site_zone
 from apps.analytics.series.daily_series import (
     AMOUNTS,
     BLOCK,
     COMPETES,
     DAYS,
     EXISTS,
+    HOUR_S,
     KNOWS_WAITING,
     DailySeries,
     Month,
     SeriesDays,
     SeriesState,
+    days_of,
     empty_month,
     find_slots,
     read_tiles,
+    site_zone,
 )
 from apps.analytics.series.inputs import read_inputs, stale_from
 from apps.analytics.series.runs import KIND, subject_of

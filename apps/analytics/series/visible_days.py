@@ -20,7 +20,7 @@ from django.conf import settings
 from apps.analytics.series.daily_series import F8, DailySeries, Mask, SeriesDays
 from apps.analytics.series.stored_series import load_children, load_series
 from apps.priorities.selectors.rows import PolicyView
-from apps.priorities.visibility.suppression import is_large_enough, members_below
+from apps.priorities.visibility import is_large_enough, members_below
 
 _LEAST = 1e-9
 _UNTIL_KEPT_S = 600.0

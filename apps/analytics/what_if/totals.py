@@ -15,7 +15,7 @@ from apps.analytics.forecast.past_usage import DAY_S, inputs_of, key_of
 from apps.engine.algorithms import PriorityResult
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.metering.usage import APPROACHES, AccountUsage, steady_use_s, window_of
+from apps.priorities.metering import APPROACHES, AccountUsage, steady_use_s, window_of
 from apps.priorities.recompute.pipeline import Inputs, compute_from
 from apps.priorities.recompute.projection import accounts_ahead, compute_from_totals, demand_of
 from apps.priorities.serving.served_snapshot import ServedSnapshot

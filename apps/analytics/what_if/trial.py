@@ -27,12 +27,12 @@ from apps.engine.explain import Pace, Recovery, Spell, meeting
 from apps.engine.tree import FairshareTree
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
-from apps.priorities.metering.usage import steady_use_s, window_of
+from apps.priorities.metering import steady_use_s, window_of
 from apps.priorities.recompute.projection import compute_from_totals, needing_the_algorithm
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.visibility.visible_entries import numbers_visible_in, own_queries
+from apps.priorities.visibility import numbers_visible_in, own_queries
 
 __all__ = [
     "MOST_CORE_H",

@@ -19,7 +19,7 @@ from apps.analytics.forecast.past_usage import key_of
 from apps.core.errors import NotFound, TooLarge
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Mask, TreeColumns
-from apps.priorities.metering.usage import AccountUsage, demanded
+from apps.priorities.metering import AccountUsage, demanded
 from apps.priorities.recompute.pipeline import Computed, Inputs, compute_from, load_inputs, oldest, used_by_accounts
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.serving.served_snapshot import ServedSnapshot

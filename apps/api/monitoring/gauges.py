@@ -16,7 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import Token
 from apps.analytics.models import Series
-from apps.analytics.series.calendar import site_zone
+from apps.analytics.series.daily_series import site_zone
 from apps.analytics.series.runs import KIND as SERIES_BUILD
 from apps.analytics.series.runs import subject_of
 from apps.core import clock
@@ -29,7 +29,7 @@ from apps.policies.settings import tolerances_of
 from apps.priorities.models import Snapshot, UnmappedUsage
 from apps.priorities.selectors import count_unmapped_by_source
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.snapshots.ordering import out_of_tolerance
+from apps.priorities.snapshots import out_of_tolerance
 from apps.runs.models import Run
 from apps.runs.workers import last_contact_at as last_worker_contact_at
 from apps.runs.workers import silent_workers

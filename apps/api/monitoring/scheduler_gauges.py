@@ -36,13 +36,13 @@ def scheduler_families() -> Iterator[Metric]:
     yield from (age, jobs, frozen, silent, _shares_changed_by_hand(list(found)))
 
 
-# --- Shares that somebody changed in the scheduler --------------------------------------------------------------------
+# --- Shares changed in the scheduler itself ---------------------------------------------------------------------------
 _counted: dict[int, tuple[tuple[Any, ...], int]] = {}  # of each scheduler: what was compared, and its changes by hand
 
 
 def _shares_changed_by_hand(schedulers: Sequence[Scheduler]) -> Metric:
     """No sample before an agent listed shares."""
-    words = "Shares that somebody changed in a scheduler whose shares come from a policy"
+    words = "Shares changed in a scheduler whose shares come from a policy"
     changed = gauge("fairshare_agent_shares_changed_by_hand", words, "scheduler")
     for scheduler in schedulers:
         if scheduler.carries == Scheduler.Carries.SHARES and scheduler.mode != Scheduler.Mode.OFF:

@@ -13,8 +13,7 @@ from rest_framework.response import Response
 from apps.accounts.audit_log import last_check
 from apps.accounts.models import AuditEvent
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, SELF_READ, Scopes, actor_of
-from apps.api.instants import UtcTimeField
-from apps.api.v1.shapes import InstantField, asked, decode_cursor, encode_cursor
+from apps.api.shapes import InstantField, UtcTimeField, asked, decode_cursor, encode_cursor
 from apps.api.views import APIView
 from apps.core import clock
 from apps.policies.audit_reading import AuditFilter, AuditPage, AuditReader

@@ -11,13 +11,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, SELF_READ, Scopes, actor_of
-from apps.api.instants import UtcTimeField
-from apps.api.v1.shapes import asked, decode_cursor, entry_uid, list_of, listed
+from apps.api.shapes import UtcTimeField, asked, decode_cursor, entry_uid, list_of, listed
 from apps.api.views import APIView
 from apps.policies.settings import APPROACHES, RESOURCES
 from apps.priorities.adjustments import AdjustmentLine, list_adjustments
 from apps.priorities.charges import ChargedJob, list_charges
-from apps.priorities.metering.job_charge import HourLine
+from apps.priorities.job_charge import HourLine
 
 # --- Charges ----------------------------------------------------------------------------------------------------------
 _PAGE = 50

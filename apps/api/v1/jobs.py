@@ -13,11 +13,11 @@ from rest_framework.response import Response
 
 from apps.api.authentication import ANY, POLICIES_READ, PRIORITIES_READ, Scopes, actor_of
 from apps.api.parsing import StrictJSONParser
-from apps.api.v1.shapes import asked
+from apps.api.shapes import asked
 from apps.api.views import APIView
 from apps.core import clock
 from apps.engine.jobs import all_job_algorithms
-from apps.priorities.job_cases import MOST_CASES, MOST_JOBS, explain_jobs, refuse_many, sam_case
+from apps.priorities.jobs import MOST_CASES, MOST_JOBS, explain_jobs, refuse_many, sam_case
 
 
 class SamCaseFilterSerializer(serializers.Serializer[Any]):

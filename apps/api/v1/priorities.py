@@ -13,19 +13,18 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.api import answers
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.figures import TABLE_ANSWERS, TableFormatField, table_response
-from apps.api.instants import UtcTimeField
+from apps.api.shapes import InstantField, UtcTimeField, asked, decode_cursor, list_of, listed, sent
 from apps.api.transport import READS
-from apps.api.v1 import answers
-from apps.api.v1.shapes import InstantField, asked, decode_cursor, list_of, listed, sent
 from apps.api.v1.usage.views import StreamParser
 from apps.api.views import APIView
 from apps.core import clock
 from apps.priorities import selectors
 from apps.priorities.recompute import staleness as recompute
 from apps.priorities.selectors.tree_changes import PRIORITY_COLUMNS, priority_rows
-from apps.priorities.visibility.visible_entries import served_to
+from apps.priorities.visibility import served_to
 
 LOOK_UP: Scopes = {
     "GET": frozenset({PRIORITIES_READ, SELF_READ}),

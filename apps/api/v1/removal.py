@@ -10,8 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_WRITE, USAGE_WRITE, Scopes, actor_of
-from apps.api.instants import UtcTimeField
-from apps.api.v1.shapes import sent
+from apps.api.shapes import UtcTimeField, sent
 from apps.api.views import APIView
 from apps.core import clock
 from apps.mapping import removal

@@ -10,8 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
-from apps.api.instants import UtcTimeField
-from apps.api.v1.shapes import asked
+from apps.api.shapes import UtcTimeField, asked
 from apps.api.views import APIView
 from apps.search.answers import Answer
 from apps.search.selectors import LONGEST, ChangeSetHit, Hit, SourceHit, UserHit, search_everything

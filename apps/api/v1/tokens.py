@@ -13,8 +13,7 @@ from apps.accounts import selectors, services
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token, User
 from apps.api.authentication import Scopes, actor_of
-from apps.api.instants import UtcTimeField
-from apps.api.v1.shapes import list_of, listed, sent
+from apps.api.shapes import UtcTimeField, list_of, listed, sent
 from apps.api.views import APIView
 from apps.core import clock
 

@@ -13,8 +13,7 @@ from django.conf import settings
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token, User
 from apps.accounts.services import make_token
-from apps.cli.sample.grid import POLICY_SLUG, SITES, Grid
-from apps.cli.sample.jobs import DAYS, GUESTS
+from apps.cli.sample.grid import DAYS, GUESTS, POLICY_SLUG, SITES, Grid
 from apps.mapping.membership_plan import apply_members
 from apps.notices.rules import Place
 from apps.notices.webhooks import make_webhook, turn

@@ -18,8 +18,19 @@ from apps.accounts.services import make_user
 from apps.analytics.series.runs import ask_for_series
 from apps.cli.sample import peers
 from apps.cli.sample.decisions import allocate_core_hours, connect_programs, on, put_decisions, refund
-from apps.cli.sample.grid import NAMESPACE, POLICY_NAME, POLICY_SLUG, SITES, Grid
-from apps.cli.sample.jobs import DAYS, SampleJob, attach_robots, import_backlog, jobs, work_at
+from apps.cli.sample.grid import (
+    DAYS,
+    NAMESPACE,
+    POLICY_NAME,
+    POLICY_SLUG,
+    SITES,
+    Grid,
+    SampleJob,
+    attach_robots,
+    import_backlog,
+    jobs,
+    work_at,
+)
 from apps.cli.sample.scheduler import connect_shadow
 from apps.cli.stack.paths import password_for
 from apps.core.errors import Conflict

@@ -25,8 +25,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Token, User
 from apps.accounts.services import make_token, verify_token
 from apps.cli.sample.decisions import PART
-from apps.cli.sample.grid import MOUNTED, POLICY_SLUG, SEED, SITES, Grid
-from apps.cli.sample.jobs import DAYS
+from apps.cli.sample.grid import DAYS, MOUNTED, POLICY_SLUG, SEED, SITES, Grid
 from apps.core.errors import NotFound
 from apps.core.signing import SigningKey, digest_of, sign_document
 from apps.federation import fetch_requests

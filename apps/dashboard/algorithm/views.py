@@ -1,4 +1,4 @@
-"""By which algorithm a policy decides: what it is, how another would do on the same tree, and the choice itself."""
+"""The algorithm of a policy: what it is, how another would decide, the choice; and operators with their figures."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
+from apps.accounts.actor import Actor
 from apps.analytics.comparison import (
     MOST_ALGORITHMS,
     Comparison,
@@ -21,19 +22,24 @@ from apps.analytics.comparison import (
     compare_algorithms,
     get_algorithm_page,
 )
-from apps.analytics.operators.records import FigureQuery
-from apps.analytics.operators.selectors import check_tree
+from apps.analytics.operators.figures import OperatorQuery
+from apps.analytics.operators.records import NAMES, READINGS, FigureQuery, read_query
+from apps.analytics.operators.selectors import FIGURES, OperatorsPage, ask, check_tree, figure_of, page_of
 from apps.analytics.operators.sentences import verdict
 from apps.core.errors import Invalid, NotFound
-from apps.dashboard.algorithm import comparison, forms, operators
+from apps.dashboard.algorithm import choice
 from apps.dashboard.algorithm import words as algorithm_words
-from apps.dashboard.algorithm.forms import ParametersForm
+from apps.dashboard.algorithm.choice import ParametersForm
 from apps.dashboard.drafts import table_views
+from apps.dashboard.shell import presentation
 from apps.dashboard.shell.figure_frames import FigureFrame, answer_figure, framed
 from apps.dashboard.shell.requests import actor_of
 from apps.engine.algorithms import all_algorithms
+from apps.figures import Figure
 from apps.figures.curves import profile_of
+from apps.figures.operators import DRAWN, Shown
 
+# --- Algorithms -------------------------------------------------------------------------------------------------------
 _SHOWN_MOVERS = 8
 
 
@@ -62,22 +68,22 @@ def profile(request: HttpRequest, policy: str, form: str = "json") -> HttpRespon
 def compare(request: HttpRequest, policy: str) -> HttpResponse:
     """`?with=&resolution=&k=` once for each column, up to four; `?sort=rank` in the order of the first one."""
     current = get_algorithm_page(policy_slug=policy, actor=actor_of(request)).settings.algorithm
-    places = comparison.read_places(request.GET)
+    places = choice.read_places(request.GET)
     found = compare_algorithms(
         policy_slug=policy,
-        algorithms=[comparison.settings_of(place, current) for place in places],
+        algorithms=[choice.settings_of(place, current) for place in places],
         by_rank=request.GET.get("sort") == "rank",
         actor=actor_of(request),
     )
     query = [pair for place in places for pair in place.query]
-    empty = [comparison.Place("")] * (MOST_ALGORITHMS - len(places))
+    empty = [choice.Place("")] * (MOST_ALGORITHMS - len(places))
     context = {
         "found": found,
-        "verdict": comparison.verdict(found),
-        "furthest": comparison.furthest(found),
-        "columns": comparison.columns(found, places),
-        "rows": comparison.rows(found),
-        "options": comparison.options(found.settings.algorithm),
+        "verdict": choice.verdict(found),
+        "furthest": choice.furthest(found),
+        "columns": choice.columns(found, places),
+        "rows": choice.rows(found),
+        "options": choice.options(found.settings.algorithm),
         "places": list(enumerate([*places, *empty], start=1)),
         "by_movers_url": f"?{urlencode(query)}",
         "by_rank_url": f"?{urlencode([*query, ('sort', 'rank')])}",
@@ -90,7 +96,7 @@ def compare(request: HttpRequest, policy: str) -> HttpResponse:
 def _decide(request: HttpRequest, policy: str) -> HttpResponse:
     current = get_algorithm_page(policy_slug=policy, actor=actor_of(request))
     name = request.POST.get("algorithm", "")
-    form = forms.bound(_known(name), request.POST)
+    form = choice.bound(_known(name), request.POST)
 
     def show(*, status: int = 200, **more: Any) -> HttpResponse:
         if "stated" in more:
@@ -117,7 +123,7 @@ def _show(request: HttpRequest, current: PolicyAlgorithm, name: str, *, status: 
         "others": [algorithm_words.describe(each) for each in all_algorithms()],
         "misfit": current.misfits.get(name, "") if name != in_force["name"] else "",
         "profile": _profile(request, current, chosen),
-        "form": None if chosen is None else forms.unbound(chosen, in_force),
+        "form": None if chosen is None else choice.unbound(chosen, in_force),
         "may_change": current.may_change,
         "policy": current.policy_slug,
         **_resolution_check(request, current.policy_slug, chosen, shown),
@@ -145,7 +151,7 @@ def _resolution_check(
         check = None
     return {
         "check": check,
-        "operators_url": f"{address}{operators.address_of(query)}",
+        "operators_url": f"{address}{address_of(query)}",
         "operators_verdict": verdict(),
     }
 
@@ -169,10 +175,10 @@ def _shown_settings(more: dict[str, Any], in_force: dict[str, Any], name: str) -
 def _effect(request: HttpRequest, policy: str, form: ParametersForm) -> dict[str, Any]:
     """What the chosen settings would change on the newest usage."""
     found = compare_algorithms(policy_slug=policy, algorithms=[{}, form.settings or {}], actor=actor_of(request))
-    movers = [row for row in comparison.rows(found) if row.leaf.spread or row.cells[0].rank != row.cells[1].rank]
+    movers = [row for row in choice.rows(found) if row.leaf.spread or row.cells[0].rank != row.cells[1].rank]
     return {
         "found": found,
-        "verdict": comparison.verdict(found),
+        "verdict": choice.verdict(found),
         "movers": movers[:_SHOWN_MOVERS],
         "refused": found.sides[1].refused,
         "parted": _moves(found.sides[1]),
@@ -181,7 +187,7 @@ def _effect(request: HttpRequest, policy: str, form: ParametersForm) -> dict[str
 
 def _moves(side: Side) -> str:
     """Of what moves, the part of the operator and that of rounding."""
-    return f"{comparison.parted(side)}." if side.n_moved and not side.refused else ""
+    return f"{choice.parted(side)}." if side.n_moved and not side.refused else ""
 
 
 def _known(name: str) -> Any:
@@ -192,7 +198,7 @@ def _known(name: str) -> Any:
 
 
 def _compare_url(policy: str, name: str) -> str:
-    query = urlencode([("with", comparison.IN_FORCE), ("with", name)])
+    query = urlencode([("with", choice.IN_FORCE), ("with", name)])
     return f"{reverse('dashboard:compare', kwargs={'policy': policy})}?{query}"
 
 
@@ -201,4 +207,131 @@ def _crumbs(found: Comparison | PolicyAlgorithm) -> list[dict[str, str]]:
     return [
         {"label": found.policy_name, "url": tree},
         {"label": _("Algorithm"), "url": page_url(found.policy_slug)},
+    ]
+
+
+# --- Operators and resolution -----------------------------------------------------------------------------------------
+def drawn(asked: OperatorQuery, name: str, address: QueryDict) -> Figure:
+    """One figure; NotFound for a name that there isn't."""
+    view = asked.view
+    found = figure_of(name).table(asked)
+    shown = Shown(
+        found=found,
+        query=asked.query,
+        address=address,
+        policy=view.policy.slug,
+        caption=_caption(asked),
+        own=asked.operator.name,
+        resolution=int(asked.settings["resolution"]),
+        target=asked.target,
+        targets=asked.targets,
+    )
+    return DRAWN[name](shown)
+
+
+def _caption(asked: OperatorQuery) -> str:
+    view = asked.view
+    caption = _("%(policy)s, revision %(n)s") % {"policy": view.policy.name, "n": view.revision}
+    if view.as_of is None:
+        return caption
+    return _("%(caption)s, usage as of %(at)s") % {
+        "caption": caption,
+        "at": presentation.clock_time(view.as_of, view.now),
+    }
+
+
+def frames(
+    request: HttpRequest, policy: str, asked: OperatorQuery | None, problem: Exception | None
+) -> list[FigureFrame]:
+    """All figures of the page; what the address asks for in vain is said in the place of each picture."""
+
+    def make(name: str) -> Figure:
+        if asked is None:
+            raise problem or LookupError(name)
+        return drawn(asked, name, request.GET)
+
+    return [framed(request, source_of(policy, name), lambda name=name: make(name)) for name in FIGURES]  # type: ignore[misc]
+
+
+def source_of(policy: str, name: str) -> str:
+    return reverse("dashboard:operators-figure", kwargs={"policy": policy, "figure": name})
+
+
+def address_of(query: FigureQuery) -> str:
+    """What of a query isn't as it is by default, behind a question mark."""
+    plain = FigureQuery()
+    given = {name: getattr(query, name) for name in NAMES if getattr(query, name) != getattr(plain, name)}
+    return f"?{urlencode(given)}" if given else ""
+
+
+# What the controls of the figures set stays as it is when the form is sent.
+_SET_BY_FIGURES = ("target", "region", "count", "entry")
+
+
+@require_safe
+def operators(request: HttpRequest, policy: str) -> HttpResponse:
+    """Everything that can be asked is in the address; what cannot be read is named at its field and in each figure."""
+    actor, problem = actor_of(request), None
+    asked: OperatorQuery | None = None
+    try:
+        asked = _asked(request, policy, actor)
+        page = page_of(asked)
+    except Invalid as error:
+        asked, problem = None, error
+        page = _own(policy, actor)
+    problems = {} if problem is None else {each.where: each.message for each in problem.fields}
+    context = {
+        "page": page,
+        "frames": frames(request, policy, asked, problem),
+        "fields": _fields(page, request, problems),
+        "kept": [(name, request.GET[name]) for name in _SET_BY_FIGURES if request.GET.get(name)],
+        "readings": [(reading.name, reading.text) for reading in READINGS.values()],
+        "reading": page.query.reading,
+        "problem": problem,
+        "operator_names": [each.name for each in page.choices],
+        "rest_url": reverse("api:policy-operators", kwargs={"policy": policy}),
+        "crumbs": [
+            {"label": page.policy_name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": _("Operators and resolution")},
+        ],
+        "policy": policy,
+    }
+    return render(request, "dashboard/operators/operators.html", context, status=422 if problem else 200)
+
+
+@require_safe
+def figure(request: HttpRequest, policy: str, figure: str, form: str = "json") -> HttpResponseBase:
+    """One figure for the page's own query, as JSON or CSV."""
+    asked = _asked(request, policy, actor_of(request))
+    return answer_figure(request, drawn(asked, figure, request.GET), form)
+
+
+def _asked(request: HttpRequest, policy: str, actor: Actor) -> OperatorQuery:
+    query = read_query({name: request.GET.get(name, "") for name in NAMES})
+    return ask(policy_slug=policy, query=query, actor=actor)
+
+
+def _own(policy: str, actor: Actor) -> OperatorsPage:
+    """The policy's own; where its operator is of a package that fails or is gone, relative."""
+    try:
+        return page_of(ask(policy_slug=policy, query=FigureQuery(), actor=actor))
+    except Invalid:
+        return page_of(ask(policy_slug=policy, query=FigureQuery(operator="relative"), actor=actor))
+
+
+def _fields(page: OperatorsPage, request: HttpRequest, problems: dict[str, str]) -> list[dict[str, str]]:
+    """Text fields of the form, as they were typed or as they are."""
+    check, query = page.check, page.query
+    shown: dict[str, tuple[str, object]] = {
+        "operator": (_("Operator"), check.operator),
+        "resolution": (_("Resolution"), check.resolution),
+        "k": (_("Weight of absolute, k"), "" if check.k is None else f"{check.k:g}"),
+        "bits": (_("Bits in profiles"), query.bits),
+        "nodes": (_("Nodes"), f"{query.nodes:g}"),
+        "window_days": (_("Window in days"), f"{query.window_days:g}"),
+        "job_h": (_("Job in hours"), f"{query.job_h:g}"),
+    }
+    return [
+        {"name": name, "label": label, "value": request.GET.get(name) or str(value), "error": problems.get(name, "")}
+        for name, (label, value) in shown.items()
     ]

@@ -15,15 +15,15 @@ from django.utils.translation import ngettext
 
 from apps.core import clock
 from apps.dashboard.allocations import presenters as allocation_lines
-from apps.dashboard.allocations.days import (
+from apps.dashboard.allocations.forms import (
     asked_month,
     asked_uid,
     day_words,
     month_key,
     today,
+    typed_amount,
     zone,
 )
-from apps.dashboard.allocations.forms import typed_amount
 from apps.dashboard.figures.strips import Span, draw_plan, first_days, months_around
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import actor_of
@@ -32,7 +32,7 @@ from apps.policies.allocations.services import period_of, successor_of
 from apps.policies.allocations.summary import SOON_DAYS, Event
 from apps.policies.models import Allocation
 from apps.policies.tree.terms import Dates
-from apps.priorities.selectors.allocations.weeks import Upcoming, get_calendar, get_ending_soon
+from apps.priorities.selectors.delivered_weeks import Upcoming, get_calendar, get_ending_soon
 
 _MOST_PLANNED = 12
 _MOST_LISTED = 50

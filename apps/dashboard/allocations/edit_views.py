@@ -1,4 +1,4 @@
-"""One promise changed or taken back, and the promises of a group turned into a draft of shares."""
+"""One allocation changed or withdrawn; allocations of a group as a draft of shares; and capacity in cores."""
 
 from __future__ import annotations
 
@@ -8,27 +8,43 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
 
+from apps.accounts.selectors import display_name
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, Stale
 from apps.dashboard.allocations import presenters as allocation_lines
-from apps.dashboard.allocations.days import asked_period, neighbours, period_words, query_of, zone
-from apps.dashboard.allocations.forms import AllocationForm, DraftForm, WithdrawForm, typed_amount
+from apps.dashboard.allocations.forms import (
+    AllocationForm,
+    CapacityForm,
+    DraftForm,
+    WithdrawForm,
+    asked_period,
+    day_words,
+    neighbours,
+    period_words,
+    query_of,
+    today,
+    typed_amount,
+    zone,
+)
 from apps.dashboard.allocations.views import crumbs_of, page_url
 from apps.dashboard.drafts.pages import draft_url
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.mapping.permissions import see
+from apps.policies.allocations import capacities as capacity_services
 from apps.policies.allocations import services
 from apps.policies.allocations.conversion import RESTS, Conversion, ConvertedLine, draft_shares, get_conversion
-from apps.policies.allocations.records import may_decide
-from apps.policies.models import Allocation, Policy
+from apps.policies.allocations.records import may_decide, whole_year
+from apps.policies.models import Allocation, Capacity, Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
 
+# --- Allocations ------------------------------------------------------------------------------------------------------
 _REFUSALS = (Invalid, Conflict, Stale)
 
 
@@ -59,7 +75,7 @@ def allocation(request: HttpRequest, policy: str, allocation: UUID) -> HttpRespo
     return _allocation_page(request, found, path, changed, gone, status=412 if form.is_stale else 422)
 
 
-def _try(form: AllocationForm | WithdrawForm, step: Any, given: dict[str, Any]) -> bool:
+def _try(form: AllocationForm | CapacityForm | WithdrawForm, step: Any, given: dict[str, Any]) -> bool:
     """Whether it was done; if not, the form says why."""
     try:
         step(**given)
@@ -204,3 +220,119 @@ def _line(found: Conversion, line: ConvertedLine) -> dict[str, Any]:
         "is_changed": line.is_changed,
         "is_nothing": line.basis == "none" and line.kind != "reserve",
     }
+
+
+# --- Capacity ---------------------------------------------------------------------------------------------------------
+@require_http_methods(["GET", "HEAD", "POST"])
+def capacities(request: HttpRequest, policy: str) -> HttpResponse:
+    """All rows, and a form for one more."""
+    now, actor = clock.now(), actor_of(request)
+    found = get_policy(slug=policy, actor=actor)
+    tree = load_tree(found)
+    see(policy=found, tree=tree, at=now, actor=actor).require(0)
+    form = CapacityForm(request.POST if request.method == "POST" else None, initial={"starts_on": today(now)})
+    if request.method == "POST" and form.is_valid():
+        try:
+            capacity_services.state_capacity(policy_slug=policy, **form.cleaned_data, at=now, actor=actor)
+        except (Invalid, Conflict) as refusal:
+            form.add_refusal(refusal)
+        else:
+            messages.success(request, _("Capacity added."))
+            return SeeOther(_capacities_url(policy))
+    rows = capacity_services.list_capacities(policy_slug=policy, at=now, actor=actor, visibility=see)
+    year = whole_year(today(now))
+    context = {
+        "policy": policy,
+        "policy_name": found.name,
+        "form": form,
+        "rows": [_capacity_row(policy, each) for each in rows],
+        "year": year.starts_on.year,
+        "core_h": allocation_lines.core_h(capacity_services.core_hours(rows, year, zone())) if rows else "",
+        "may_state": capacity_services.may_state(policy=found, tree=tree, at=now, actor=actor),
+        "crumbs": [*crumbs_of(policy, found.name), {"label": _("Capacity")}],
+    }
+    status = 422 if request.method == "POST" else 200
+    return render(request, "dashboard/allocations/capacities.html", context, status=status)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def capacity(request: HttpRequest, policy: str, capacity_id: int) -> HttpResponse:
+    """One row: changed, or removed as if it had never been there."""
+    now, actor = clock.now(), actor_of(request)
+    found = capacity_services.get_capacity(
+        policy_slug=policy, capacity_id=capacity_id, at=now, actor=actor, visibility=see
+    )
+    changed, gone = CapacityForm(initial=_capacity_initial(found)), WithdrawForm()
+    if request.method != "POST":
+        return _capacity_page(request, found, changed, gone)
+    whole: dict[str, Any] = {"policy_slug": policy, "capacity_id": capacity_id, "at": now, "actor": actor}
+    whole["tag"] = request.POST.get("tag", "")
+    form: CapacityForm | WithdrawForm
+    if request.POST.get("step") == "remove":
+        form = gone = WithdrawForm(request.POST)
+        done, told = (
+            form.is_valid() and _try(form, capacity_services.remove_capacity, {**whole, **form.cleaned_data}),
+            _("Capacity removed."),
+        )
+    else:
+        form = changed = CapacityForm(request.POST)
+        done, told = (
+            form.is_valid() and _try(form, capacity_services.change_capacity, {**whole, **form.cleaned_data}),
+            _("Capacity changed."),
+        )
+    if done:
+        messages.success(request, told)
+        return SeeOther(_capacities_url(policy))
+    return _capacity_page(request, found, changed, gone, status=412 if form.is_stale else 422)
+
+
+def _capacity_page(
+    request: HttpRequest, found: Capacity, form: CapacityForm, gone: WithdrawForm, *, status: int = 200
+) -> HttpResponse:
+    policy: Policy = found.policy
+    context = {
+        "policy": policy.slug,
+        "policy_name": policy.name,
+        "capacity": found,
+        "form": form,
+        "gone": gone,
+        "row": _capacity_row(policy.slug, found),
+        "tag": capacity_services.tag_of(found),
+        "may_state": capacity_services.may_state(
+            policy=policy, tree=load_tree(policy), at=clock.now(), actor=actor_of(request)
+        ),
+        "crumbs": [
+            *crumbs_of(policy.slug, policy.name),
+            {"label": _("Capacity"), "url": _capacities_url(policy.slug)},
+            {"label": found.site or _("The site")},
+        ],
+    }
+    return render(request, "dashboard/allocations/capacity.html", context, status=status)
+
+
+def _capacity_row(policy: str, each: Capacity) -> dict[str, Any]:
+    now = clock.now()
+    return {
+        "site": each.site or _("The site"),
+        "cores": presentation.core_hours(each.cores * 3600),
+        "note": each.note,
+        "first": day_words(each.starts_on, now),
+        "last": day_words(each.ends_on, now) if each.ends_on else _("no end"),
+        "author": display_name(each.author_name),
+        "is_over": each.ends_on is not None and each.ends_on < today(now),
+        "url": reverse("dashboard:capacity", kwargs={"policy": policy, "capacity_id": each.pk}),
+    }
+
+
+def _capacity_initial(found: Capacity) -> dict[str, Any]:
+    return {
+        "cores": typed_amount(found.cores),
+        "site": found.site,
+        "starts_on": found.starts_on,
+        "ends_on": found.ends_on,
+        "note": found.note,
+    }
+
+
+def _capacities_url(policy: str) -> str:
+    return reverse("dashboard:capacities", kwargs={"policy": policy})

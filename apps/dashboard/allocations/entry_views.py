@@ -18,7 +18,11 @@ from apps.core import clock
 from apps.core.errors import Conflict, Invalid
 from apps.dashboard.allocations import presenters as allocation_lines
 from apps.dashboard.allocations.calendar import end_words, month_context, soon_context
-from apps.dashboard.allocations.days import (
+from apps.dashboard.allocations.forms import (
+    NUMBER,
+    AllocationForm,
+    DatesForm,
+    EndlessForm,
     asked_month,
     asked_period,
     day_words,
@@ -29,16 +33,15 @@ from apps.dashboard.allocations.days import (
     today,
     zone,
 )
-from apps.dashboard.allocations.forms import NUMBER, AllocationForm, DatesForm, EndlessForm
 from apps.dashboard.shell import lines, presentation
-from apps.dashboard.shell.published import say_published
+from apps.dashboard.shell.publishing import say_published
 from apps.dashboard.shell.requests import SeeOther, actor_of, is_htmx
 from apps.mapping.permissions import see
 from apps.policies.allocations.services import change_dates, give_allocation, period_of
 from apps.policies.models import Allocation
 from apps.policies.publishing.direct import is_over
 from apps.policies.tree.terms import AT_END, Dates
-from apps.priorities.selectors.allocations.table import EntryCoreHours, get_entry_core_hours
+from apps.priorities.selectors.allocations import EntryCoreHours, get_entry_core_hours
 
 
 @require_safe

@@ -13,14 +13,14 @@ from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.dashboard.allocations.days import day_words, period_words, query_of
+from apps.dashboard.allocations.forms import day_words, period_words, query_of
 from apps.dashboard.figures import bars
 from apps.dashboard.figures.bars import Bullet, Meter, State, Tolerance, draw_meter
 from apps.dashboard.shell import lines as tree_lines
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.presentation import Balance
 from apps.policies.allocations.records import Period
-from apps.priorities.selectors.allocations.table import (
+from apps.priorities.selectors.allocations import (
     PACE_TOLERANCE,
     AllocationRow,
     AllocationTable,

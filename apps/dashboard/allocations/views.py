@@ -19,9 +19,17 @@ from apps.core import clock
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed
 from apps.dashboard.allocations import presenters as allocation_lines
 from apps.dashboard.allocations.calendar import calendar_context, plan_context, soon_context
-from apps.dashboard.allocations.days import asked_period, asked_uid, neighbours, period_words, query_of, zone
-from apps.dashboard.allocations.forms import GiveForm, read_amount
-from apps.dashboard.saved_views.pages import keeps_views
+from apps.dashboard.allocations.forms import (
+    GiveForm,
+    asked_period,
+    asked_uid,
+    neighbours,
+    period_words,
+    query_of,
+    read_amount,
+    zone,
+)
+from apps.dashboard.saved_views import keeps_views
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.figure_frames import FigureFrame, answer_figure, framed
 from apps.dashboard.shell.requests import SeeOther, actor_of, csv_response, fragment
@@ -32,8 +40,8 @@ from apps.policies.allocations.services import give_allocation
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
 from apps.priorities.records import CoreHourWeeks
-from apps.priorities.selectors.allocations.table import AllocationTable, get_allocation_table
-from apps.priorities.selectors.allocations.weeks import get_core_hour_weeks
+from apps.priorities.selectors.allocations import AllocationTable, get_allocation_table
+from apps.priorities.selectors.delivered_weeks import get_core_hour_weeks
 
 
 def page_url(policy: str, **_kwargs: Any) -> str:

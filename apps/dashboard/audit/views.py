@@ -27,7 +27,7 @@ from apps.dashboard.audit import presenters as audit_words
 from apps.dashboard.audit.presenters import Teller
 from apps.dashboard.history import presenters as history_pages
 from apps.dashboard.history.views import compared_context
-from apps.dashboard.saved_views.pages import keeps_views
+from apps.dashboard.saved_views import keeps_views
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import actor_of, csv_response, fragment
 from apps.policies.audit_reading import AuditFilter, AuditPage, AuditReader

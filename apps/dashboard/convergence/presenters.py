@@ -14,7 +14,7 @@ from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.analytics.convergence.members import Member
+from apps.analytics.convergence.query import Member
 from apps.analytics.convergence.records import Convergence
 from apps.dashboard.convergence.asks import Asked
 from apps.dashboard.figures import panel as figure

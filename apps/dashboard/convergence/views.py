@@ -28,7 +28,8 @@ from apps.core.errors import TooLarge
 from apps.dashboard.convergence import asks
 from apps.dashboard.convergence import presenters as drawing
 from apps.dashboard.convergence.asks import Asked, read_asked
-from apps.dashboard.shell import lines, origins, presentation
+from apps.dashboard.federation.presenters import origin_of
+from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.figure_frames import FigureFrame, answer_figure, framed
 from apps.dashboard.shell.requests import SeeOther, actor_of, csv_response, fragment
 from apps.explain.entry_page import get_entry_page
@@ -222,7 +223,7 @@ def _context(request: HttpRequest, asked: Asked, found: Convergence) -> dict[str
         "verdict": found.verdict,
         "last_full": drawing.short_day(found.on[found.n_over - 1]) if found.n_over else "",
         "local_only": found.local_only,
-        "origin": origins.origin_of(policy_slug=policy, uid=found.entry.uid, at=clock.now(), actor=actor_of(request)),
+        "origin": origin_of(policy_slug=policy, uid=found.entry.uid, at=clock.now(), actor=actor_of(request)),
         "kpis": kpis(found),
         "periods": asks.periods(asked),
         "views": asks.ways_to_count(asked),

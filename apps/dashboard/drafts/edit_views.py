@@ -29,14 +29,14 @@ from apps.dashboard.drafts.presenters import PERCENT, typed_value
 from apps.dashboard.drafts.views import show, words_of_refusal
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.errors import Refusal, refuse
-from apps.dashboard.shell.published import say_published
+from apps.dashboard.shell.publishing import say_published
 from apps.dashboard.shell.requests import SeeOther, actor_of, is_htmx
 from apps.policies import services
 from apps.policies.changesets import drafts
 from apps.policies.changesets.conflicts import EditConflict
 from apps.policies.models import ChangeSet
 from apps.policies.operations.apply import Operation
-from apps.priorities.selectors.changesets.draft import DraftView, get_draft_page
+from apps.priorities.selectors.draft import DraftView, get_draft_page
 
 _IN_PLACE = ("set_shares", "lock", "set_scope", "set_dates", "set_kind")
 _TAG = re.compile(r'(?:W/)?"(\d{1,9})"')

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from apps.core.errors import DomainError, FieldProblem, Invalid
 from apps.dashboard.drafts.presenters import PERCENT
-from apps.dashboard.entry.forms import read_shares
+from apps.dashboard.entry import read_shares
 from apps.policies.operations.apply import Operation
 from apps.policies.settings import APPROACHES, RESOURCES, PolicySettings
 

@@ -27,13 +27,13 @@ from apps.dashboard.drafts.forms import message_of, read_operation
 from apps.dashboard.drafts.pages import Asked, draft_url
 from apps.dashboard.drafts.presenters import DraftLine, draw_draft
 from apps.dashboard.figures.bars import Tolerance
-from apps.dashboard.forecast.presenters import when_words
+from apps.dashboard.forecast import when_words
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.requests import fragment
 from apps.engine.explain import Recovery
 from apps.policies.models import ChangeSet
 from apps.policies.tree.columns import Node
-from apps.priorities.selectors.changesets.draft import DraftRow, DraftView
+from apps.priorities.selectors.draft import DraftRow, DraftView
 
 # --- Bar --------------------------------------------------------------------------------------------------------------
 BAR_WIDTH = 800

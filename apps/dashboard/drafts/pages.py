@@ -25,7 +25,7 @@ from apps.policies.changesets.change_sets import ChangeSetAccess
 from apps.policies.models import ChangeSet
 from apps.policies.selectors import get_change_set
 from apps.policies.tree.columns import Node
-from apps.priorities.selectors.changesets.draft import (
+from apps.priorities.selectors.draft import (
     DraftPage,
     DraftRow,
     DraftView,

@@ -18,7 +18,7 @@ from apps.dashboard.shell import presentation
 from apps.policies.changesets.draft_tree import DraftTree
 from apps.policies.models import ChangeSet
 from apps.policies.tree.columns import Node
-from apps.priorities.selectors.changesets.draft import DraftRow
+from apps.priorities.selectors.draft import DraftRow
 
 # --- Edits as sentences -----------------------------------------------------------------------------------------------
 ICONS = {

@@ -21,7 +21,7 @@ from apps.dashboard.drafts import presenters as draft_words
 from apps.dashboard.drafts.edit_views import unconditional, version_of
 from apps.dashboard.drafts.pages import draft_url
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.published import say_published
+from apps.dashboard.shell.publishing import say_published
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.policies.changesets import drafts
 from apps.policies.changesets.conflicts import EditConflict
@@ -29,8 +29,8 @@ from apps.policies.files.import_export import PastePlan, plan_paste
 from apps.policies.operations.apply import Operation
 from apps.policies.services import change_settings
 from apps.policies.settings import RESOURCES
-from apps.priorities.selectors.changesets.draft import DraftView
-from apps.priorities.selectors.class_factors import factor_name, unmatched_class_factors
+from apps.priorities.selectors.draft import DraftView
+from apps.priorities.selectors.usage import factor_name, unmatched_class_factors
 
 _SHOWN = 200
 SAMPLE = "path\tshares\n/physics\t30\n/physics/alice\t2\n/physics/bob\tinherit\n"

@@ -28,7 +28,7 @@ from apps.policies.changesets import drafts
 from apps.policies.models import Policy, Revision
 from apps.policies.publishing import revert
 from apps.policies.selectors import get_policy
-from apps.priorities.selectors.changesets.draft import DraftView, get_draft_page, trial
+from apps.priorities.selectors.draft import DraftView, get_draft_page, trial
 
 _OFFERED_FOR = timedelta(days=1)
 

@@ -1,4 +1,4 @@
-"""What somebody says when a policy of another authority is mounted, and what is kept to afterwards."""
+"""What an administrator fills in to mount a policy of another authority, and fields of the other federation forms."""
 
 from __future__ import annotations
 
@@ -43,6 +43,37 @@ def _text(**attributes: str) -> forms.TextInput:
 def _number(label: Any, help_text: Any, unit_step: str = "1") -> forms.FloatField:
     widget = forms.NumberInput(attrs={"class": "input", "step": unit_step, "min": "0"})
     return forms.FloatField(label=label, help_text=help_text, widget=widget)
+
+
+def text_field(
+    label: Any, most: int, help_text: Any = "", *, required: bool = True, **attributes: str
+) -> forms.CharField:
+    widget = forms.TextInput(
+        attrs={"class": "input", "autocomplete": "off", "spellcheck": "false", "autocapitalize": "none", **attributes}
+    )
+    return forms.CharField(label=label, max_length=most, required=required, help_text=help_text, widget=widget)
+
+
+def reason_field() -> forms.CharField:
+    return text_field(
+        gettext_lazy("Reason"),
+        1000,
+        gettext_lazy("Recorded in the audit log."),
+        autocapitalize="sentences",
+        spellcheck="true",
+    )
+
+
+def number_field(label: Any, least: float, most: float, help_text: Any = "", *, initial: float | None = None) -> Any:
+    widget = forms.NumberInput(attrs={"class": "input", "step": "any", "min": f"{least:g}"})
+    return forms.FloatField(
+        label=label, min_value=least, max_value=most, help_text=help_text, initial=initial, widget=widget
+    )
+
+
+def as_typed(value: float) -> float | int:
+    """7 in place of 7.0, as somebody would type it."""
+    return int(value) if value == int(value) else round(value, 4)
 
 
 class RemoteForm(RefusedForm):

@@ -1,27 +1,36 @@
-"""Other authorities in words: how each stands, how old what it told is, and what follows from that."""
+"""Other authorities in words: state and age of each, what follows, and where the terms of an entry come from."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 from django.urls import NoReverseMatch, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from apps.accounts.actor import Actor
 from apps.dashboard.shell import lines, presentation
+from apps.dashboard.shell.lines import Origin
 from apps.dashboard.shell.presentation import Keyed, Standing, joined
 from apps.dashboard.sources.presenters import Meter
-from apps.federation.grid.peers import Direction, Peer
+from apps.federation.grid.peers import Direction, Peer, Place
 from apps.federation.models import Remote
+from apps.federation.mounts.selectors import Provenance, load_provenance, provenance_of
 from apps.federation.staleness import NEEDS_ATTENTION, Condition
 from apps.mapping.moves import DAYS, UnmappedUsage
+from apps.policies.models import Policy
+from apps.policies.selectors import get_policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.revision_diff import target_moves
+from apps.policies.tree.stored import load_tree
 
 _METER, _TICK = 74.0, 46.0  # as the lag of sources is drawn: the tick is what is allowed
+# --- Peers ------------------------------------------------------------------------------------------------------------
 _SHOWN = 3
 
 
@@ -281,3 +290,64 @@ def unmapped_words(unmapped: UnmappedUsage) -> str:
     """What is lost by mounting, unless it is kept."""
     text = _("Their usage, %(n)s core-hours of the last %(days)s days, would count nowhere.")
     return text % {"n": presentation.core_hours(unmapped.core_s), "days": DAYS}
+
+
+# --- Origins ----------------------------------------------------------------------------------------------------------
+_QUIET = (Condition.FRESH, Condition.LATE, Condition.NEW, Condition.HELD)  # what is in force is as its authority says
+
+
+_NOTHING = Keyed("", "")
+
+
+def origins_of(policy: Policy, tree: TreeColumns, *, at: datetime, is_past: bool = False) -> dict[UUID, Origin]:
+    """Of each mount of a tree, by the uid of its entry; for rows, which lead to the entry and not to the mount.
+
+    is_past: a tree of then, of which nobody knows how old its documents were.
+    """
+    if is_past:
+        return {tree.uuid(i): _of_then(told.issuer, tree.path(i)) for i, told in tree.mount.items()}
+    found = load_provenance(policy, tree, at=at)
+    return {uid: _origin(each, "") for uid, each in found.items()}
+
+
+def origin_of(*, policy_slug: str, uid: UUID, at: datetime, actor: Actor) -> Origin | None:
+    """Of an entry that the actor sees: what it, or an entry above it, is mounted from."""
+    policy = get_policy(slug=policy_slug, actor=actor)
+    tree = load_tree(policy)
+    i = tree.index_of_uid(uid)
+    if i is None or not tree.mount:
+        return None
+    found = provenance_of(load_provenance(policy, tree, at=at), tree, i)
+    if found is None:
+        return None
+    may_open = found.mount_id is not None and Place(policy, at, actor).decides(found.entry_uid)
+    return _origin(found, reverse("dashboard:federation-mount", args=[found.mount_id]) if may_open else "")
+
+
+def words_of(found: Provenance) -> str:
+    """From vo-a.example, version 41, 3 min old."""
+    if not found.version:
+        return _("from %(name)s, nothing yet") % {"name": found.issuer}
+    said = {"name": found.issuer, "n": presentation.count(found.version)}
+    if found.age_s is None:
+        return _("from %(name)s, version %(n)s") % said
+    return _("from %(name)s, version %(n)s, %(age)s old") % {**said, "age": presentation.age(found.age_s)}
+
+
+def _of_then(issuer: str, path: str) -> Origin:
+    words = _("from %(name)s") % {"name": issuer}
+    return Origin(words=words, short=issuer, at=path, url="", standing=None, meanwhile=_NOTHING)
+
+
+def _origin(found: Provenance, url: str) -> Origin:
+    is_old = found.condition in (Condition.STALE, Condition.EXPIRED)
+    return Origin(
+        words=words_of(found),
+        short=found.issuer,
+        at=found.entry_path,
+        url=url,
+        standing=None if found.condition in _QUIET else STANDINGS[found.condition],
+        meanwhile=meanwhile(found.acts) if is_old else _NOTHING,
+        version=found.version,
+        age_s=found.age_s,
+    )

@@ -17,8 +17,9 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import DomainError
-from apps.dashboard.federation import subscription_presenters as told_lines
-from apps.dashboard.federation.subscription_forms import (
+from apps.dashboard.federation import publication_presenters as published_lines
+from apps.dashboard.federation import subscriptions as told_lines
+from apps.dashboard.federation.subscriptions import (
     STALE_ACTIONS,
     AddressForm,
     SettingsForm,
@@ -26,7 +27,6 @@ from apps.dashboard.federation.subscription_forms import (
     rhythm_of,
     settings_of,
 )
-from apps.dashboard.publications import presenters as published_lines
 from apps.dashboard.shell import lines
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.federation import control
@@ -44,6 +44,7 @@ from apps.federation.usage_feeds.subscriptions import (
 from apps.policies.models import Revision
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
+from apps.priorities.metering import site_factor
 
 
 @never_cache
@@ -186,7 +187,7 @@ def _places(actor: Actor, at: datetime) -> list[tuple[str, str]]:
 
 def _address(request: HttpRequest, form: AddressForm, *, status: int = 200) -> HttpResponse:
     context = {"form": form, "crumbs": crumbs(_("Subscribe to usage")), "has_places": form.has_places}
-    return render(request, "dashboard/grid/subscribe.html", context, status=status)
+    return render(request, "dashboard/federation/subscribe.html", context, status=status)
 
 
 def _terms(
@@ -210,7 +211,7 @@ def _terms(
         "place": address.place,
         "crumbs": crumbs(_("Subscribe to usage")),
     }
-    return render(request, "dashboard/grid/subscribe_terms.html", context, status=status)
+    return render(request, "dashboard/federation/subscribe_terms.html", context, status=status)
 
 
 def _page(
@@ -243,7 +244,7 @@ def _page(
         "capacity_words": told_lines.capacity_words(row, told),
         "suggested": f"{told_lines.suggested_cores(row):g}",
         "running": told_lines.cores(told.running_cores),
-        "speed": told_lines.speed(PolicySettings.from_stored(stored[0]), row.source.site) if stored else "1",
+        "speed": _speed(PolicySettings.from_stored(stored[0]), row.source.site) if stored else "1",
         "groups": published_lines.groups_of(row.fingerprint),
         "form": form,
         "rhythm": [form["every"], form["max_age"]],
@@ -254,7 +255,11 @@ def _page(
         "now": now,
         "crumbs": crumbs(f"{told_lines.site_name(row)}, {row.feed}"),
     }
-    return render(request, "dashboard/grid/subscription.html", context, status=status)
+    return render(request, "dashboard/federation/subscription.html", context, status=status)
+
+
+def _speed(settings: PolicySettings, site: str) -> str:
+    return f"{site_factor(site, settings.metric['site_factors']):g}"
 
 
 def crumbs(last: str) -> list[dict[str, str]]:

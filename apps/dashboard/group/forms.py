@@ -12,7 +12,7 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from apps.dashboard.entry.forms import read_shares
+from apps.dashboard.entry import read_shares
 from apps.dashboard.shell import presentation
 from apps.policies.operations.dated_shares import former_shares, is_boost
 from apps.policies.operations.tree_edits import own_shares_for_percent

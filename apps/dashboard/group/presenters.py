@@ -1,7 +1,8 @@
-"""Members of a group as lines: what they have beside what they used, and what they would have."""
+"""Members of a group as lines: what they have and used, what they would have, and whose rank would change."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from uuid import UUID
@@ -9,13 +10,17 @@ from uuid import UUID
 from django.utils import formats
 from django.utils.translation import gettext as _
 
+from apps.dashboard.algorithm.words import decides_by_levels
 from apps.dashboard.figures import bars
 from apps.dashboard.figures.bars import Bullet, State, Tolerance
 from apps.dashboard.group.forms import GroupInput, MemberInput, may_boost, untouched
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.presentation import Balance
-from apps.priorities.selectors.changesets.group import GroupPage, MemberRow
+from apps.policies.operations.apply import Operation
+from apps.priorities.change_effects import MOST_RANKED_AT_ONCE, simulate_operations
+from apps.priorities.selectors.group import GroupPage, MemberRow
 
+# --- Members ----------------------------------------------------------------------------------------------------------
 WIDTH = 104
 
 
@@ -156,3 +161,53 @@ def _differ(before: float | None, after: float | None) -> bool:
     if before is None or after is None:
         return before is not after
     return abs(before - after) > 1e-9
+
+
+# --- Ranks ------------------------------------------------------------------------------------------------------------
+_MOST_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A rank now and then; "–" for none."""
+
+    name: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class RankEffect:
+    """moves: the furthest few of `n_moved`, among those that the reader sees."""
+
+    root: str
+    n_moved: int
+    moves: Sequence[Move]
+    above_decides: bool
+
+    @property
+    def n_more(self) -> int:
+        return self.n_moved - len(self.moves)
+
+
+def rank_effect(page: GroupPage, operations: Sequence[Operation]) -> RankEffect | None:
+    """None without edits, before anything is computed, and of trees too large to rank while somebody types."""
+    if not operations or len(page.view.tree) > MOST_RANKED_AT_ONCE:
+        return None
+    found = simulate_operations(page.view, operations)
+    if found is None:
+        return None
+    moved = [each for each in found if each["rank_before"] != each["rank_after"]]
+    return RankEffect(
+        root=page.policy_name,
+        n_moved=len(moved),
+        moves=[
+            Move(each["path"].rpartition("/")[2], _rank(each["rank_before"]), _rank(each["rank_after"]))
+            for each in moved[:_MOST_SHOWN]
+        ],
+        above_decides=page.parent is not None and decides_by_levels(page.algorithm),
+    )
+
+
+def _rank(rank: int | None) -> str:
+    return presentation.UNKNOWN if rank is None else presentation.count(rank)

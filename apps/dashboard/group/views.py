@@ -21,14 +21,13 @@ from apps.analytics.convergence.selectors import list_weeks
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, status_of
 from apps.dashboard.algorithm import words as algorithm_words
+from apps.dashboard.federation.presenters import origin_of
 from apps.dashboard.figures import bars
 from apps.dashboard.group.forms import GroupInput, read_group, read_number, take_step
-from apps.dashboard.group.presenters import draw_members, long_day, scale_of
-from apps.dashboard.group.ranks import RankEffect, rank_effect
-from apps.dashboard.requests.forms import AskForm
-from apps.dashboard.requests.words import RequestCard, draw_request, group_url
-from apps.dashboard.shell import lines, origins, presentation
-from apps.dashboard.shell.published import say_published
+from apps.dashboard.group.presenters import RankEffect, draw_members, long_day, rank_effect, scale_of
+from apps.dashboard.requests.presenters import AskForm, RequestCard, draw_request, group_url
+from apps.dashboard.shell import lines, presentation
+from apps.dashboard.shell.publishing import say_published
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.explain.my_priority import get_my_priority
 from apps.policies.access.scope import holds_a_role
@@ -43,8 +42,8 @@ from apps.policies.requests.group_division import (
     undo_division,
 )
 from apps.policies.requests.share_requests import RequestState, ask_upward, plan_request, requests_for
-from apps.priorities.change_effects.requests import get_request_evidence, preview_request
-from apps.priorities.selectors.changesets.group import GroupPage, get_group_page, load_members
+from apps.priorities.change_effects import get_request_evidence, preview_request
+from apps.priorities.selectors.group import GroupPage, get_group_page, load_members
 
 __all__ = [
     "Found",
@@ -166,7 +165,7 @@ def _around(request: HttpRequest, found: Found) -> dict[str, Any]:
     return {
         "own": own,
         "decides_by_levels": algorithm_words.decides_by_levels(page.algorithm),
-        "origin": origins.origin_of(policy_slug=page.policy_slug, uid=page.group.uid, at=at, actor=actor),
+        "origin": origin_of(policy_slug=page.policy_slug, uid=page.group.uid, at=at, actor=actor),
         "led_until": long_day(page.until.date()) if page.until else "",
         "groups": [
             {

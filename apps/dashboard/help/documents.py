@@ -13,16 +13,20 @@ from xml.etree.ElementTree import Element, SubElement
 
 import yaml
 from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.templatetags.static import static
 from django.urls import reverse
 from django.utils.html import strip_tags
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_safe
 from markdown import Markdown
 from markdown.extensions import Extension
 from markdown.treeprocessors import Treeprocessor
 
 from apps.core.errors import NotFound
-from apps.dashboard.help.guides import guide_of
+from apps.dashboard.help.guides import guide_of, rest_of
 
 DOCS = Path(settings.BASE_DIR, "docs")
 HOME = "index"
@@ -159,3 +163,16 @@ def _scrolled(table: Element) -> Element:
         if not "".join(head.itertext()).strip():
             SubElement(head, "span", {"class": "sr"}).text = "-"
     return wrap
+
+
+@require_safe
+def show_help(request: HttpRequest, name: str = HOME) -> HttpResponse:
+    document = read_document(name)
+    crumbs = [{"label": _("Help"), "url": reverse("dashboard:help")}, {"label": document.title}]
+    context = {
+        "document": document,
+        "parts": contents(),
+        "rest": rest_of(f"{name}.md"),
+        "crumbs": crumbs[-1:] if name == HOME else crumbs,
+    }
+    return render(request, "dashboard/help/help.html", context)

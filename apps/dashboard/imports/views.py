@@ -41,7 +41,7 @@ from apps.figures.figure import read_days
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.selectors import list_policies
 from apps.priorities import selectors as priorities
-from apps.priorities.selectors.import_effect import ImportEffect, get_import_effect
+from apps.priorities.selectors.usage import ImportEffect, get_import_effect
 from apps.runs import services as runs
 from apps.usage import selectors, services
 from apps.usage.models import Import, Source

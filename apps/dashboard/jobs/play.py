@@ -1,30 +1,242 @@
-"""From the form in which Grid Engine's policies are tried to a case, and the states it can start from."""
+"""Grid Engine's policies to try: the form of settings and owners, and its case, with states to start from."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import zip_longest
+from math import isfinite
+from typing import Any, Literal
 
 from django.http import QueryDict
 from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.dashboard.jobs.play_forms import (
-    DEPARTMENT_FIELDS,
-    MOST_ROWS,
-    PROJECT_FIELDS,
-    USER_FIELDS,
-    Field,
-    PlayForm,
-    Row,
-    blank_row,
-)
-from apps.dashboard.jobs.tables import short
-from apps.engine.jobs.gridengine.config import AS_SHIPPED, MOST_FUNCTIONAL_JOBS, PRESETS
+# --- Form -------------------------------------------------------------------------------------------------------------
+MOST_ROWS = 20  # of users, of departments and of projects
+MOST_JOBS = 2_000
+_LARGEST = 10**12
+_LONGEST = 60  # characters of a cell
+Text = str | Promise
+Number = int | float
 
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One input: a name, or a number from `lowest` to `largest`."""
+
+    name: str
+    label: Text
+    kind: Literal["name", "number", "whole"] = "number"
+    lowest: int = 0
+    largest: int = _LARGEST
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Settings that belong together."""
+
+    title: Text
+    fields: Sequence[Field]
+
+
+SETTINGS = (
+    Group(
+        _("Weights of the priority"),
+        (
+            Field("weight_urgency", _("Urgency")),
+            Field("weight_ticket", _("Tickets")),
+            Field("weight_priority", _("POSIX priority")),
+        ),
+    ),
+    Group(
+        _("Tickets"),
+        (
+            Field("weight_tickets_functional", _("Functional tickets")),
+            Field("weight_tickets_share", _("Share-tree tickets")),
+            Field("auto_user_fshare", _("Functional shares of automatic users")),
+        ),
+    ),
+    Group(
+        _("Weights of the functional tickets"),
+        (
+            Field("weight_user", _("Users")),
+            Field("weight_department", _("Departments")),
+            Field("weight_project", _("Projects")),
+            Field("weight_job", _("Job shares")),
+            Field("max_functional_jobs_to_schedule", _("Pending jobs considered"), "whole"),
+        ),
+    ),
+    Group(
+        _("Urgency"),
+        (
+            Field("slots_urgency", _("Each slot")),
+            Field("weight_waiting_time", _("Each second of waiting")),
+        ),
+    ),
+)
+USER_FIELDS = (
+    Field("user", _("User"), "name"),
+    Field("running", _("Running jobs"), "whole", largest=MOST_JOBS),
+    Field("waiting", _("Waiting jobs"), "whole", largest=MOST_JOBS),
+    Field("fshare", _("Functional shares")),
+    Field("oticket", _("Override tickets")),
+    Field("department", _("Department"), "name"),
+    Field("project", _("Project"), "name"),
+    Field("slots", _("Slots a job"), "whole", 1, 10**6),
+    Field("waits_s", _("Age, s")),
+    Field("posix", _("POSIX priority"), "whole", -1023, 1024),
+    Field("job_share", _("Job shares")),
+    Field("tree", _("Tree shares")),
+    Field("cpu", _("CPU used")),
+)
+_ONCE = ("fshare", "oticket", "tree", "cpu")  # of a user, whose jobs may have several rows
+DEPARTMENT_FIELDS = (
+    Field("dept", _("Department"), "name"),
+    Field("dept_fshare", _("Functional shares")),
+    Field("dept_oticket", _("Override tickets")),
+)
+PROJECT_FIELDS = (
+    Field("proj", _("Project"), "name"),
+    Field("proj_fshare", _("Functional shares")),
+    Field("proj_oticket", _("Override tickets")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """An input with what was typed, the number it means (None: left out) and what is wrong with it."""
+
+    field: Field
+    typed: str
+    value: Number | None
+    problem: str = ""
+    key: str = ""  # tells the inputs of a page apart
+
+    @property
+    def is_name(self) -> bool:
+        return self.field.kind == "name"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One owner; `number` counts from 1 in its table."""
+
+    number: int
+    cells: Sequence[Cell]
+
+    @property
+    def name(self) -> str:
+        return self.cells[0].typed
+
+    @property
+    def is_blank(self) -> bool:
+        return not any(cell.typed for cell in self.cells)
+
+    def cell(self, field: str) -> Cell:
+        return next(cell for cell in self.cells if cell.field.name == field)
+
+
+class PlayForm:
+    """What a query says. Blank rows are left out, `settings` has only what was filled in."""
+
+    def __init__(self, query: QueryDict) -> None:
+        self.preset = query.get("preset", "")
+        self.variants = query.getlist("variants")
+        self.groups = [
+            (group, [_read(field, query.get(field.name, "")) for field in group.fields]) for group in SETTINGS
+        ]
+        self.users = _rows(query, USER_FIELDS)
+        self.departments = _rows(query, DEPARTMENT_FIELDS)
+        self.projects = _rows(query, PROJECT_FIELDS)
+
+    @property
+    def settings(self) -> Mapping[str, Number]:
+        cells = (cell for _group, cells in self.groups for cell in cells)
+        return {cell.field.name: cell.value for cell in cells if cell.value is not None}
+
+    @property
+    def problems(self) -> list[tuple[str, str]]:
+        """Where (in the words of the page) and what, cell by cell; then what concerns several."""
+        found = [(str(cell.field.label), cell.problem) for _g, cells in self.groups for cell in cells if cell.problem]
+        for row in (*self.users, *self.departments, *self.projects):
+            where = row.name or gettext("row %(n)s") % {"n": row.number}
+            found += [(f"{where}: {cell.field.label}", cell.problem) for cell in row.cells if cell.problem]
+        return found or list(self._of_all())
+
+    def _of_all(self) -> Iterator[tuple[str, str]]:
+        n_jobs = sum(int(row.cell(field).value or 0) for row in self.users for field in ("running", "waiting"))
+        if n_jobs > MOST_JOBS:
+            yield (
+                str(gettext("Jobs")),
+                gettext("%(n)s jobs; at most %(most)s are allowed here.") % {"n": n_jobs, "most": MOST_JOBS},
+            )
+        for rows in (self.departments, self.projects):
+            names = [row.name for row in rows]
+            for name in dict.fromkeys(name for name in names if names.count(name) > 1):
+                yield name, gettext("Two rows have this name.")
+        first = {row.name: row.number for row in reversed(self.users)}
+        for row in self.users:
+            if row.number != first[row.name] and any(row.cell(name).typed for name in _ONCE):
+                yield row.name, gettext("Enter shares, override tickets and usage only in the first row of this user.")
+
+
+def blank_row(fields: Sequence[Field], number: int) -> Row:
+    """A row to be filled in."""
+    return Row(number, [_read(field, "", number) for field in fields])
+
+
+def _rows(query: QueryDict, fields: Sequence[Field]) -> list[Row]:
+    """Rows from repeated parameters, of which the first `MOST_ROWS` count; `drop=user-2` leaves out the second user."""
+    columns = [query.getlist(field.name)[:MOST_ROWS] for field in fields]
+    dropped = query.get("drop", "")
+    rows: list[Row] = []
+    for index, typed in enumerate(zip_longest(*columns, fillvalue=""), start=1):
+        if dropped == f"{fields[0].name}-{index}":
+            continue
+        number = len(rows) + 1
+        row = Row(number, [_read(field, text, number) for field, text in zip(fields, typed, strict=True)])
+        if not row.is_blank:
+            rows.append(row if row.name else _nameless(row))
+    return rows
+
+
+def _nameless(row: Row) -> Row:
+    first = row.cells[0]
+    return Row(row.number, [Cell(first.field, "", None, gettext("Enter a name."), first.key), *row.cells[1:]])
+
+
+def _read(field: Field, text: str, number: int = 0) -> Cell:
+    typed, key = text.strip()[:_LONGEST], f"{field.name}-{number}" if number else field.name
+    if field.kind == "name" or not typed:
+        return Cell(field, typed, None, key=key)
+    value = _number(typed)
+    is_whole = field.kind == "whole"
+    if value is None or not field.lowest <= value <= field.largest or (is_whole and not value.is_integer()):
+        what = (
+            gettext("Enter a whole number from %(low)s to %(high)s.")
+            if is_whole
+            else gettext("Enter a number from %(low)s up.")
+        )
+        return Cell(field, typed, None, what % {"low": field.lowest, "high": field.largest}, key)
+    return Cell(field, typed, int(value) if value.is_integer() else value, key=key)
+
+
+def _number(text: str) -> float | None:
+    """A number with a decimal point or comma."""
+    plain = text.replace(",", ".") if text.count(",") == 1 and "." not in text else text
+    if not plain.isascii() or "_" in plain:
+        return None
+    try:
+        value = float(plain)
+    except ValueError:
+        return None
+    return value if isfinite(value) else None
+
+
+# --- Case -------------------------------------------------------------------------------------------------------------
 _TO_CASE = {"posix": "posix_priority", "waits_s": "submitted_s_ago", "slots": "slots", "job_share": "job_share"}
 _STATES = (("running", "running"), ("waiting", "pending"))
 
@@ -150,42 +362,3 @@ def _of_each(row: Row) -> dict[str, Any]:
     """What all jobs of a row have in common."""
     owners = {name: row.cell(name).typed for name in ("department", "project") if row.cell(name).typed}
     return owners | {to: row.cell(name).value for name, to in _TO_CASE.items() if row.cell(name).value is not None}
-
-
-@dataclass(frozen=True, slots=True)
-class OwnerTable:
-    """One table of inputs: its rows, then blank ones to fill in. name: of its first column."""
-
-    name: str
-    title: str
-    fields: Sequence[Field]
-    rows: Sequence[Row]
-    focused: str = ""  # key of the input to go on with
-
-    @property
-    def may_grow(self) -> bool:
-        return len(self.rows) < MOST_ROWS
-
-
-def layout_of(form: PlayForm, *, adding: str) -> dict[str, Any]:
-    """Tables with a blank row each, settings with the value that a blank one has. adding: the table that grew last."""
-    tables = {
-        "users_table": _table(gettext("Users and their jobs"), USER_FIELDS, form.users, adding),
-        "departments_table": _table(gettext("Departments"), DEPARTMENT_FIELDS, form.departments, adding),
-        "projects_table": _table(gettext("Projects"), PROJECT_FIELDS, form.projects, adding),
-    }
-    preset = PRESETS.get(form.preset, PRESETS[AS_SHIPPED])
-    defaults = {**preset, "slots_urgency": preset.get("urgency", {}).get("slots", 0)}
-    defaults["max_functional_jobs_to_schedule"] = MOST_FUNCTIONAL_JOBS
-    groups = [
-        (group.title, [(cell, short(defaults[cell.field.name])) for cell in cells]) for group, cells in form.groups
-    ]
-    presets = [(name, name == (form.preset or AS_SHIPPED)) for name in PRESETS]
-    return {**tables, "groups": groups, "presets": presets}
-
-
-def _table(title: str, fields: Sequence[Field], rows: Sequence[Row], adding: str) -> OwnerTable:
-    number = len(rows) + 1
-    blank = [blank_row(fields, number)] if number <= MOST_ROWS else []
-    focused = blank[0].cells[0].key if blank and adding == fields[0].name else ""
-    return OwnerTable(fields[0].name, title, fields, [*rows, *blank], focused)

@@ -43,7 +43,7 @@ from apps.engine.jobs.listing_check import (
     priorities,
 )
 from apps.engine.jobs.listings import ASIDE, PENDING, Printed, read_printed
-from apps.priorities.job_cases import explain_jobs
+from apps.priorities.jobs import explain_jobs
 
 MOST_JOBS = 2_000  # a page solves the same case once for every variant
 

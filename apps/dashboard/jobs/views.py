@@ -1,28 +1,172 @@
-"""Why does this job stand where it stands; and Grid Engine's policies to try. Nothing that is pasted is kept."""
+"""Why a job has its place in a queue, from a pasted listing or case; nothing that is pasted is kept."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
 from typing import Any
 
+from django import forms
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.functional import Promise
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.core import clock
 from apps.core.errors import DomainError, Invalid, TooLarge
-from apps.dashboard.jobs.forms import EXAMPLES, JobsForm, amendments, example
-from apps.dashboard.jobs.play import STARTS, case_of, layout_of
-from apps.dashboard.jobs.play_forms import MOST_JOBS, PlayForm
+from apps.dashboard.jobs.play import (
+    DEPARTMENT_FIELDS,
+    MOST_JOBS,
+    MOST_ROWS,
+    PROJECT_FIELDS,
+    STARTS,
+    USER_FIELDS,
+    Field,
+    PlayForm,
+    Row,
+    blank_row,
+    case_of,
+)
 from apps.dashboard.jobs.reading import read_table
-from apps.dashboard.jobs.tables import grid_engine_table
+from apps.dashboard.jobs.tables import grid_engine_table, short
 from apps.dashboard.shell.requests import actor_of, fragment
-from apps.engine.jobs import all_job_algorithms
+from apps.engine.jobs import all_job_algorithms, get_job_algorithm
+from apps.engine.jobs.gridengine.config import AS_SHIPPED, MOST_FUNCTIONAL_JOBS, PRESETS
+from apps.engine.jobs.listing_check import TERMS
 from apps.policies.selectors import list_policies
-from apps.priorities.job_cases import sam_case
+from apps.priorities.jobs import sam_case
+
+# --- Examples ---------------------------------------------------------------------------------------------------------
+_FOLDER = Path(__file__).with_name("examples")
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One text of the folder, and the amendments that show something with it."""
+
+    name: str
+    label: str | Promise
+    file_name: str
+    variants: Sequence[str] = ()
+
+    @property
+    def data(self) -> QueryDict:
+        """As the form would send it."""
+        sent = QueryDict(mutable=True)
+        sent["text"] = (_FOLDER / self.file_name).read_text(encoding="utf-8")
+        sent.setlist("variants", list(self.variants))
+        return sent
+
+
+EXAMPLES = (
+    Example("qstat", gettext_lazy("Grid Engine: qstat -ext -urg -pri"), "qstat.txt", ("exclude_running",)),
+    Example(
+        "case",
+        gettext_lazy("Grid Engine: a case with two amendments"),
+        "gridengine.json",
+        ("exclude_running", "even_split"),
+    ),
+    Example("worked", gettext_lazy("Grid Engine: the worked example of 2011"), "gridengine-2011.json", ("even_split",)),
+    Example("sprio", gettext_lazy("Slurm: sprio -w, -l and -n -l"), "sprio.txt"),
+    Example("sam", gettext_lazy("SAM: front or back"), "sam.json"),
+    Example("sam-weighted", gettext_lazy("SAM: weighted benefits"), "sam-weighted.json"),
+)
+
+
+def example(name: str) -> Example | None:
+    """The example of this name, if there is one."""
+    return next((each for each in EXAMPLES if each.name == name), None)
+
+
+# --- Form -------------------------------------------------------------------------------------------------------------
+MOST_CHARACTERS = 2_000_000
+MOST_WEIGHT = 1e9
+_LABELS = {
+    "weight_urgency": gettext_lazy("Urgency"),
+    "weight_ticket": gettext_lazy("Tickets"),
+    "weight_priority": gettext_lazy("POSIX priority"),
+}
+
+
+def amendments() -> list[tuple[str, str, str]]:
+    """Setting, label and what it changes, of each amendment alone."""
+    variants = get_job_algorithm("gridengine").variants
+    return [(each.setting, each.label, each.changes) for each in variants[1:] if "+" not in each.setting]
+
+
+class JobsForm(forms.Form):
+    """`text` is a listing or a case; weights are asked for because `qstat` doesn't print them."""
+
+    text = forms.CharField(
+        label=gettext_lazy("Scheduler output or case"),
+        strip=False,
+        max_length=MOST_CHARACTERS,
+        widget=forms.Textarea(attrs={"class": "input mono", "rows": 22, "spellcheck": "false", "wrap": "off"}),
+        error_messages={
+            "required": gettext_lazy("Paste scheduler output with its header line, or a case as JSON."),
+            "max_length": gettext_lazy("Too long for a page: paste fewer jobs, or use manage.py jobs."),
+        },
+    )
+    variants = forms.MultipleChoiceField(label=gettext_lazy("Variants"), required=False)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["variants"].choices = [(setting, label) for setting, label, _changes in amendments()]  # type: ignore[attr-defined]
+        for _term, name in TERMS:
+            self.fields[name] = forms.CharField(
+                label=_LABELS[name],
+                required=False,
+                max_length=40,
+                widget=forms.TextInput(attrs={"class": "input", "inputmode": "decimal", "autocomplete": "off"}),
+            )
+
+    @property
+    def weights(self) -> Mapping[str, float] | None:
+        """All three, or None where none was given: then they are found from the rows."""
+        given = {name: self.cleaned_data[name] for _term, name in TERMS}
+        return None if all(value is None for value in given.values()) else {k: v or 0.0 for k, v in given.items()}
+
+    @property
+    def weight_fields(self) -> list[forms.BoundField]:
+        return [self[name] for _term, name in TERMS]
+
+    @property
+    def choices(self) -> list[dict[str, Any]]:
+        chosen = self["variants"].value() or []
+        return [
+            {"value": setting, "label": label, "changes": changes, "checked": setting in chosen}
+            for setting, label, changes in amendments()
+        ]
+
+    def clean(self) -> dict[str, Any] | None:
+        cleaned = super().clean()
+        for _term, name in TERMS:
+            if name in self.cleaned_data:
+                self.cleaned_data[name] = self._weight(name)
+        return cleaned
+
+    def _weight(self, name: str) -> float | None:
+        """A number with a decimal point or comma; nothing is no weight."""
+        text = str(self.cleaned_data[name]).strip()
+        if not text:
+            return None
+        plain = text.replace(",", ".") if text.count(",") == 1 and "." not in text else text
+        try:
+            value = float(plain) if plain.isascii() and "_" not in plain else float("nan")
+        except ValueError:
+            value = float("nan")
+        if not isfinite(value) or not 0 <= value <= MOST_WEIGHT:
+            self.add_error(name, gettext_lazy("Enter a weight such as 0.5, or leave all three empty."))
+            return None
+        return value
+
 
 # --- Listings and cases -----------------------------------------------------------------------------------------------
 _MOST_POLICIES = 5
@@ -134,3 +278,42 @@ def _played(form: PlayForm) -> dict[str, Any]:
         return {"problems": places, "is_live": True}
     text = json.dumps(case, ensure_ascii=False, indent=1) if len(case["jobs"]) <= MOST_SHOWN else ""
     return {"table": table, "case": text, "is_live": True}
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerTable:
+    """One table of inputs: its rows, then blank ones to fill in. name: of its first column."""
+
+    name: str
+    title: str
+    fields: Sequence[Field]
+    rows: Sequence[Row]
+    focused: str = ""  # key of the input to go on with
+
+    @property
+    def may_grow(self) -> bool:
+        return len(self.rows) < MOST_ROWS
+
+
+def layout_of(form: PlayForm, *, adding: str) -> dict[str, Any]:
+    """Tables with a blank row each, settings with the value that a blank one has. adding: the table that grew last."""
+    tables = {
+        "users_table": _table(_("Users and their jobs"), USER_FIELDS, form.users, adding),
+        "departments_table": _table(_("Departments"), DEPARTMENT_FIELDS, form.departments, adding),
+        "projects_table": _table(_("Projects"), PROJECT_FIELDS, form.projects, adding),
+    }
+    preset = PRESETS.get(form.preset, PRESETS[AS_SHIPPED])
+    defaults = {**preset, "slots_urgency": preset.get("urgency", {}).get("slots", 0)}
+    defaults["max_functional_jobs_to_schedule"] = MOST_FUNCTIONAL_JOBS
+    groups = [
+        (group.title, [(cell, short(defaults[cell.field.name])) for cell in cells]) for group, cells in form.groups
+    ]
+    presets = [(name, name == (form.preset or AS_SHIPPED)) for name in PRESETS]
+    return {**tables, "groups": groups, "presets": presets}
+
+
+def _table(title: str, fields: Sequence[Field], rows: Sequence[Row], adding: str) -> OwnerTable:
+    number = len(rows) + 1
+    blank = [blank_row(fields, number)] if number <= MOST_ROWS else []
+    focused = blank[0].cells[0].key if blank and adding == fields[0].name else ""
+    return OwnerTable(fields[0].name, title, fields, [*rows, *blank], focused)

@@ -1,23 +1,155 @@
-"""What an open page fetches when something has changed: its frame, and which parts to load again."""
+"""What an open page fetches: a 304 in one query, before sessions and views, or its frame and the parts that changed."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from threading import Lock
+from typing import Any, NamedTuple
 
+from cachetools import FIFOCache
+from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.loader import render_to_string
+from django.utils.crypto import constant_time_compare
 from django.views.decorators.http import require_safe
 
+from apps.accounts.models import User
+from apps.accounts.sign_in.sessions import SessionStore
+from apps.analytics.live import SERIES
 from apps.core import clock
-from apps.dashboard.live.frame import age_of
-from apps.dashboard.live.middleware import unchanged
-from apps.dashboard.live.state import PageState, get_page_state
+from apps.core.errors import DomainError
+from apps.core.postgresql import fetch_prepared
+from apps.dashboard.live.state import MARKS, PageState, age_of, get_page_state
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.navigation import Shell
 from apps.dashboard.shell.requests import actor_of
 from apps.policies.selectors import get_policy, get_revision
+from apps.priorities.serving import store
 
 
+# --- Middleware -------------------------------------------------------------------------------------------------------
+def unchanged(request: HttpRequest, state: PageState) -> HttpResponse | None:
+    """The 304 of a page that has this state; None where it has another one."""
+    tag = f'"{state.tag}"'
+    if request.headers.get("If-None-Match") != tag:
+        return None
+    response = HttpResponse(status=304)
+    del response["Content-Type"]
+    response["ETag"] = tag
+    return response
+
+
+_ROUTE = re.compile(r"/policy/([-a-zA-Z0-9_]+)/live")
+_MOST_KNOWN = 1024  # sessions
+_USER = [field.attname for field in User._meta.concrete_fields]
+_ASKED = f"""
+SELECT session.session_data, {", ".join([*(f"series.{name}" for name in SERIES), *MARKS.values()])},
+    {", ".join(f'who."{field.column}"' for field in User._meta.concrete_fields)}
+FROM accounts_session AS session
+JOIN accounts_user AS who ON who.id = $1
+LEFT JOIN analytics_series AS series ON series.policy_id = $2
+WHERE session.session_key = $3 AND session.expire_date > clock_timestamp()
+""".replace("%%", "%")  # noqa: S608 - constants only
+
+
+class _Asked(NamedTuple):
+    session_data: str
+    series: tuple[Any, ...]
+    marks: tuple[str, ...]
+    user: User
+
+
+class LiveMiddleware:
+    """Answers 304 by itself where the page has what there is; everything else goes on to sessions and views.
+
+    Session, person and rights are read anew each time. Only who the person behind a session was is kept in memory, so
+    that all three are one query; a session that says somebody else goes on to the view.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+        self._known: FIFOCache[str, int] = FIFOCache(_MOST_KNOWN)  # who a session is of; reading one needs no lock
+        self._lock = Lock()
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        match = _ROUTE.fullmatch(request.path_info) if request.method in ("GET", "HEAD") else None
+        request.served_at_start = store.last_state()  # type: ignore[attr-defined]
+        if match is None or settings.FAIRSHARE_TRUSTED_HEADER:  # there each request says who it is from
+            return self.get_response(request)
+        answer = self._unchanged(request, match[1])
+        if answer is None:
+            answer = self.get_response(request)
+            self._remember(request)
+        return answer
+
+    def _unchanged(self, request: HttpRequest, policy_slug: str) -> HttpResponse | None:
+        key = request.COOKIES.get(settings.SESSION_COOKIE_NAME, "")
+        user_id, policy = self._known.get(key), store.state().policies.get(policy_slug)
+        if user_id is None or policy is None or "If-None-Match" not in request.headers:
+            return None
+        try:
+            asked = _ask(key, user_id, policy.id)
+        except DatabaseError:  # the view says what is wrong
+            return None
+        if asked is None or not _is_signed_in(asked):
+            return None
+        request.user = asked.user
+        try:
+            state = get_page_state(
+                policy_slug=policy_slug, actor=actor_of(request), series=asked.series, marks=asked.marks
+            )
+        except DomainError:
+            return None
+        return unchanged(request, state)
+
+    def _remember(self, request: HttpRequest) -> None:
+        """Whom the session is of, once the view has answered."""
+        user, session = getattr(request, "user", None), getattr(request, "session", None)
+        if user is None or session is None or not user.is_authenticated or not session.session_key:
+            return
+        with self._lock:
+            self._known[session.session_key] = user.pk
+
+
+def _ask(key: str, user_id: int, policy_id: int) -> _Asked | None:
+    """None where the session has ended."""
+    row = fetch_prepared("live_page", _ASKED, [user_id, policy_id, key])
+    if row is None:
+        return None
+    n = 1 + len(SERIES)
+    m = n + len(MARKS)
+    return _Asked(row[0], row[1:n], row[n:m], User.from_db(connection.alias, _USER, row[m:]))
+
+
+def _is_signed_in(asked: _Asked) -> bool:
+    """As `django.contrib.auth.get_user` decides it; sessions of an older secret key are the view's."""
+    said, user = _said(asked.session_data), asked.user
+    return bool(
+        said.get(SESSION_KEY) == str(user.pk)
+        and said.get(BACKEND_SESSION_KEY) in settings.AUTHENTICATION_BACKENDS
+        and constant_time_compare(said.get(HASH_SESSION_KEY, ""), _hash_of(user.password))
+        and user.is_active
+    )
+
+
+@lru_cache(_MOST_KNOWN)
+def _said(session_data: str) -> Mapping[str, Any]:
+    """What a sealed text says follows from the text alone; the text is read anew each time."""
+    found: dict[str, Any] = SessionStore().decode(session_data)
+    return found
+
+
+@lru_cache(_MOST_KNOWN)
+def _hash_of(password: str) -> str:
+    """password: as stored, itself a hash."""
+    return User(password=password).get_session_auth_hash()
+
+
+# --- View -------------------------------------------------------------------------------------------------------------
 @require_safe
 def live(request: HttpRequest, policy: str) -> HttpResponse:
     """304 without a body while nothing has changed. Writes nothing, not even the session."""

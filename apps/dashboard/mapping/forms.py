@@ -9,8 +9,8 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from apps.core.errors import DomainError
-from apps.dashboard.entry.forms import read_shares
-from apps.dashboard.members.forms import reason_field, text_input
+from apps.dashboard.entry import read_shares
+from apps.dashboard.members.presenters import reason_field, text_input
 from apps.mapping.rules.rule import LONGEST_SUFFIX, Rule
 from apps.policies.tree.columns import TreeColumns
 

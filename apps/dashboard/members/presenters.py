@@ -1,21 +1,162 @@
-"""Members, rules for them and what rules did, in words."""
+"""Members: forms for rules, attached accounts and claims; and members, rules and what rules did, in words."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any
 
+from django import forms
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.selectors import display_name
+from apps.dashboard.entry import read_shares
 from apps.dashboard.shell import lines, presentation
 from apps.mapping.attachments import key_of
-from apps.policies.tree.terms import Members
+from apps.policies.tree.terms import Members, read_members
 from apps.priorities.selectors.members import MemberAccount, MembersPage, MembersPreview, RuleEvent
 
+# --- Forms ------------------------------------------------------------------------------------------------------------
+_MOST_REASON = 2_000
 
+
+def text_input(**attributes: str) -> forms.TextInput:
+    return forms.TextInput(
+        attrs={"class": "input", "autocomplete": "off", "autocapitalize": "none", "spellcheck": "false", **attributes}
+    )
+
+
+def reason_field(**more: Any) -> forms.CharField:
+    return forms.CharField(
+        label=gettext_lazy("Reason"),
+        max_length=_MOST_REASON,
+        widget=text_input(),
+        help_text=gettext_lazy("Shown in the history to those affected."),
+        error_messages={"required": gettext_lazy("Enter a reason: it is shown in the history to those affected.")},
+        **more,
+    )
+
+
+class RuleForm(forms.Form):
+    """One rule for members; every condition that isn't empty must hold."""
+
+    source = forms.ChoiceField(label=gettext_lazy("Accounts of the source"), required=False)
+    group = forms.CharField(
+        label=gettext_lazy("Group of the account"),
+        required=False,
+        max_length=512,
+        widget=text_input(),
+        help_text=gettext_lazy("Such as nbis-*: * matches anything, ? one character."),
+    )
+    fqan = forms.CharField(
+        label=gettext_lazy("FQAN of the account"),
+        required=False,
+        max_length=512,
+        widget=text_input(),
+        help_text=gettext_lazy("Such as /atlas; includes everything below it."),
+    )
+    people = forms.CharField(
+        label=gettext_lazy("Sign-in group"),
+        required=False,
+        max_length=512,
+        widget=text_input(),
+        help_text=gettext_lazy("Such as oidc:physics or ldap:cn=hpc: its users become children by name."),
+    )
+    shares = forms.CharField(
+        label=gettext_lazy("Shares of each"), max_length=40, initial="1", widget=text_input(inputmode="decimal")
+    )
+    days = forms.IntegerField(
+        label=gettext_lazy("Archived after idle days"),
+        required=False,
+        min_value=1,
+        max_value=36_500,
+        widget=forms.NumberInput(attrs={"class": "input", "autocomplete": "off"}),
+        help_text=gettext_lazy("Without usage and jobs; restored with their next job. Leave empty for never."),
+    )
+    kind = forms.CharField(label=gettext_lazy("Kind"), max_length=32, initial="user", widget=text_input())
+    reason = reason_field(required=False)
+
+    def __init__(self, *args: Any, sources: Sequence[tuple[str, str]] = (), **more: Any) -> None:
+        super().__init__(*args, **more)
+        field = self.fields["source"]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - for the type checker
+        field.choices = [("", gettext_lazy("any source")), *sources]
+        field.widget.attrs["class"] = "input"
+
+    def clean_shares(self) -> float:
+        shares = read_shares(str(self.cleaned_data["shares"]))
+        if shares == "parent":
+            raise forms.ValidationError(gettext_lazy("Enter a number, such as 1 or 0.5."), code="number")
+        return shares
+
+    def clean(self) -> dict[str, Any] | None:
+        cleaned = super().clean()
+        if not self.errors:
+            try:
+                self._rule = read_members(self._stated())[0]
+            except ValueError as error:
+                message = str(error).removeprefix("rule 0: ")
+                said = message[:1].upper() + message[1:] + "."
+                self.add_error(None, forms.ValidationError(said, code="no_rule"))
+        return cleaned
+
+    @property
+    def rule(self) -> Members:
+        return self._rule
+
+    @property
+    def stated(self) -> str:
+        """What was previewed: something else is previewed first."""
+        return json.dumps(self._stated(), sort_keys=True)
+
+    @property
+    def is_previewed(self) -> bool:
+        return self.data.get("previewed") == self.stated
+
+    def _stated(self) -> dict[str, Any]:
+        given = {name: self.cleaned_data.get(name) or "" for name in ("source", "group", "fqan", "people")}
+        days, kind = self.cleaned_data.get("days"), self.cleaned_data.get("kind") or "user"
+        return {**given, "shares": self.cleaned_data["shares"], "kind": kind, "archive_after_days": days}
+
+
+def seen_tag(rules: Sequence[Members]) -> str:
+    """Names the rules that somebody saw, so that nobody's change is lost."""
+    return sha256(repr([rule.to_json() for rule in rules]).encode()).hexdigest()[:16]
+
+
+class AttachForm(forms.Form):
+    """An account by what its source calls it."""
+
+    namespace = forms.CharField(label=gettext_lazy("Cluster"), max_length=128, widget=text_input())
+    user_name = forms.CharField(label=gettext_lazy("Account"), max_length=256, widget=text_input())
+    group_name = forms.CharField(
+        label=gettext_lazy("Its group"),
+        required=False,
+        max_length=256,
+        widget=text_input(),
+        help_text=gettext_lazy("As the cluster writes it; leave empty if it has none."),
+    )
+    entry = forms.UUIDField(label=gettext_lazy("Entry"), widget=forms.Select(attrs={"class": "input"}))
+    reason = reason_field()
+
+    @property
+    def account(self) -> AccountKey:
+        return AccountKey(
+            self.cleaned_data["namespace"], self.cleaned_data["user_name"], self.cleaned_data["group_name"]
+        )
+
+
+class ClaimForm(forms.Form):
+    """An account that somebody says is theirs."""
+
+    namespace = forms.CharField(label=gettext_lazy("Cluster"), max_length=128, widget=text_input())
+    user_name = forms.CharField(label=gettext_lazy("Account name there"), max_length=256, widget=text_input())
+
+
+# --- In words ---------------------------------------------------------------------------------------------------------
 def draw(page: MembersPage) -> dict[str, Any]:
     """What the page of members and the card on the entry's page show."""
     slug, tree = page.view.policy.slug, page.view.tree

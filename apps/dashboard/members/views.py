@@ -16,8 +16,8 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, status_of
 from apps.dashboard.members import presenters as member_lines
-from apps.dashboard.members.forms import AttachForm, RuleForm, seen_tag
-from apps.dashboard.shell import lines, put_in_force
+from apps.dashboard.members.presenters import AttachForm, RuleForm, seen_tag
+from apps.dashboard.shell import lines, publishing
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.mapping import attachments
 from apps.mapping import attachments as attaching
@@ -134,7 +134,7 @@ def _remove(request: HttpRequest, page: MembersPage, asked: str) -> HttpResponse
     left = [rule for at, rule in enumerate(page.rules) if str(at) != asked]
     slug, uid, reason = page.view.policy.slug, page.entry.uid, request.POST.get("reason", "")
     try:
-        return put_in_force.publish(request, slug, [_operation(uid, left)], reason, page_url(slug, uid))
+        return publishing.publish(request, slug, [_operation(uid, left)], reason, page_url(slug, uid))
     except (Invalid, Conflict) as error:
         return _show(request, page, refusal=error, status=status_of(error))
 
@@ -146,8 +146,8 @@ def _decide(
     operations = [_operation(uid, wanted)]
     try:
         if step == "draft":
-            return put_in_force.add_to_draft(request, slug, operations)
-        return put_in_force.publish(request, slug, operations, form.cleaned_data["reason"], page_url(slug, uid))
+            return publishing.add_to_draft(request, slug, operations)
+        return publishing.publish(request, slug, operations, form.cleaned_data["reason"], page_url(slug, uid))
     except (Invalid, Conflict) as error:
         form.add_error(None, error.message)
         status = status_of(error)

@@ -1,9 +1,10 @@
-"""My priority as a page draws it: the walk with bars, balances and addresses, and the figures."""
+"""My priority as a page draws it: the walk, figures, rank over 30 days, and under which account to submit."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -12,9 +13,12 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from apps.analytics.my_priority.numbers import get_my_numbers
+from apps.analytics.my_priority.numbers import get_my_numbers, get_my_rank_history
+from apps.analytics.my_priority.outlook import USUAL_CORE_H, places_after_job
+from apps.analytics.my_priority.records import RankHistory, RankThen
+from apps.analytics.what_if import Place, read_asked
 from apps.core import clock
-from apps.core.errors import NotFound, Unavailable
+from apps.core.errors import Invalid, NotFound, TooOften, Unavailable
 from apps.dashboard.algorithm.words import OwnNumber, own_number
 from apps.dashboard.figures import bars
 from apps.dashboard.figures.bars import USUAL_TOLERANCE, Bullet, State
@@ -23,12 +27,13 @@ from apps.dashboard.shell.figure_frames import FigureFrame, framed
 from apps.dashboard.shell.presentation import Balance
 from apps.dashboard.shell.requests import actor_of
 from apps.dashboard.shell.time_travel import DAY
-from apps.explain.messages import AccountMessages, LevelMessages, Outlook, messages_of
+from apps.explain.messages import AccountMessages, LevelMessages, Outlook, messages_of, reason_in_short, runs_where
 from apps.explain.my_priority import MyPriority
 from apps.explain.walk import WalkStep
 from apps.figures import Figure
 from apps.figures.by_name import MY_FIGURES, MyLinks, draw_my_figure, read_my_figure
-from apps.priorities.sentences import text_of
+from apps.priorities.sentences import Message, say, text_of
+from apps.priorities.sentences.numbers import as_typed
 
 # --- Walk -------------------------------------------------------------------------------------------------------------
 WIDTH = 210
@@ -190,4 +195,183 @@ def _links(policy: str, entry: UUID) -> MyLinks:
     return MyLinks(
         moment=f"{reverse('dashboard:my-priority')}?{here}&{DAY}={{at}}",
         revision=lambda number: f"{diff}?from={number - 1}&to={number}" if number > 1 else "",
+    )
+
+
+# --- Trend ------------------------------------------------------------------------------------------------------------
+# --- Trend ------------------------------------------------------------------------------------------------------------
+TREND_DAYS = 30
+TREND_WIDTH, TREND_HEIGHT = 340, 132
+_LEFT, _RIGHT, _TOP, _BOTTOM = 30.0, 326.0, 10.0, 104.0
+_WEEK = timedelta(days=7)
+_LONGEST = timedelta(days=10)  # from now to what still counts as a week ago
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A revision that was published within the days."""
+
+    number: int
+    x: float
+
+
+@dataclass(frozen=True)
+class Trend:
+    """points: stretches of days with a rank. scale: (rank, y) of the lines behind them."""
+
+    said: Sequence[Message]
+    points: Sequence[str]
+    end: tuple[float, float]
+    marks: Sequence[Mark]
+    scale: Sequence[tuple[int, float]]
+    first_on: date
+    rank: int
+    width: int = TREND_WIDTH
+    height: int = TREND_HEIGHT
+    left: float = _LEFT
+    right: float = _RIGHT
+    top: float = _TOP
+    bottom: float = _BOTTOM
+
+
+def trend_of(request: HttpRequest, policy: str, entry: UUID | None) -> Trend | None:
+    """None without an entry, and with fewer than two days of which the rank is stored."""
+    if entry is None:
+        return None
+    asked: dict[str, Any] = {"policy_slug": policy, "entry_uid": entry, "n_days": TREND_DAYS}
+    try:
+        found = get_my_rank_history(**asked, actor=actor_of(request), at=clock.now())
+    except (NotFound, Unavailable):
+        return None
+    return draw_trend(found)
+
+
+def draw_trend(found: RankHistory) -> Trend | None:
+    ranked = [day for day in found.days if day.rank is not None]
+    if len(ranked) < 2 or found.days[-1].rank is None:
+        return None
+    lowest = max(max(day.rank or 1 for day in ranked), found.days[-1].of, 2)
+    since = found.as_of - timedelta(days=TREND_DAYS)
+
+    def x(at: datetime) -> float:
+        return round(_LEFT + max((at - since) / timedelta(days=TREND_DAYS), 0.0) * (_RIGHT - _LEFT), 1)
+
+    def y(rank: int) -> float:
+        return round(_TOP + (rank - 1) / (lowest - 1) * (_BOTTOM - _TOP), 1)
+
+    stretches: list[list[str]] = [[]]
+    for day in found.days:
+        if day.rank is not None:
+            stretches[-1].append(f"{x(day.as_of):g},{y(day.rank):g}")
+        elif stretches[-1]:
+            stretches.append([])
+    rank = found.days[-1].rank
+    return Trend(
+        said=_said(ranked, found.as_of),
+        points=[" ".join(one) for one in stretches if one],
+        end=(x(found.as_of), y(rank)),
+        marks=[Mark(one.number, x(one.at)) for one in found.published],
+        scale=[(each, y(each)) for each in sorted({1, (lowest + 1) // 2, lowest})],
+        first_on=since.date(),
+        rank=rank,
+    )
+
+
+def _said(ranked: Sequence[RankThen], as_of: datetime) -> list[Message]:
+    """Against the last rank of a week ago, and the best day."""
+    now = ranked[-1].rank or 1
+    before = [day for day in ranked if _WEEK <= as_of - day.as_of <= _LONGEST]
+    said = []
+    if before:
+        then = before[-1].rank or 1
+        word = "better" if now < then else "worse" if now > then else "same"
+        said.append(say(f"trend.{word}", n=abs(then - now), other_rank=then))
+    best = min(ranked, key=lambda day: (day.rank or 1, -day.as_of.timestamp()))
+    if best.rank is not None and best.rank < now:
+        said.append(say("trend.best", rank=best.rank, on=best.as_of))
+    return said
+
+
+# --- Account to submit under ------------------------------------------------------------------------------------------
+_MOST_SHOWN = 8
+_MOST_TYPED = 40
+
+
+@dataclass(frozen=True)
+class SubmitRow:
+    """One account. after: its rank once the job counts; None where that isn't known."""
+
+    mine: MyPriority
+    url: str
+    reason: str
+    is_shown: bool
+    is_first: bool
+    after: Place | None
+
+    @property
+    def falls(self) -> int | None:
+        """Places that the job costs; None where the rank is rounded."""
+        if self.after is None or self.after.rank is None or not self.after.is_exact or self.mine.rank is None:
+            return None
+        return self.after.rank[0] - self.mine.rank
+
+
+@dataclass(frozen=True)
+class SubmitCard:
+    """core_h: as typed; problem: why that can't be. option: what Slurm's sbatch takes for the first account."""
+
+    policy: str
+    entry: str
+    account: str
+    rows: Sequence[SubmitRow]
+    core_h: str
+    problem: str = ""
+    option: str = ""
+
+
+def submit_card(
+    request: HttpRequest, mine: MyPriority, known: Sequence[MyPriority], urls: Mapping[int, str]
+) -> SubmitCard | None:
+    """known: all accounts of the person, best first. urls: their pages, by id(). None for an account without a rank."""
+    able = [other for other in known if runs_where(mine, other) and other.rank is not None][:_MOST_SHOWN]
+    if mine.rank is None or mine.entry_uid is None or not able:
+        return None
+    typed = request.GET.get("job_core_h", "").strip()[:_MOST_TYPED] or as_typed(USUAL_CORE_H)
+    after: dict[UUID, Place] = {}
+    problem = ""
+    try:
+        asked = read_asked({"core_h": typed}).core_h or 0.0
+        uids = [other.entry_uid for other in able if other.entry_uid is not None]
+        after = places_after_job(
+            policy_slug=mine.policy_slug,
+            entry_uids=list(dict.fromkeys(uids)),
+            core_h=asked,
+            actor=actor_of(request),
+            at=clock.now(),
+        )
+    except Invalid as error:
+        problem = error.fields[0].message if error.fields else error.message
+    except TooOften as error:
+        problem = error.message
+    except (NotFound, Unavailable):
+        pass  # a newer snapshot has just arrived: the ranks of now stay
+    rows = [
+        SubmitRow(
+            mine=other,
+            url=urls[id(other)],
+            reason=reason_in_short(other),
+            is_shown=other is mine,
+            is_first=place == 0 and len(able) > 1,
+            after=None if other.entry_uid is None else after.get(other.entry_uid),
+        )
+        for place, other in enumerate(able)
+    ]
+    return SubmitCard(
+        policy=mine.policy_slug,
+        entry=str(mine.entry_uid),
+        account=mine.account,
+        rows=rows,
+        core_h=typed,
+        problem=problem,
+        option=f"--account={able[0].group}" if able[0].group and len(able) > 1 else "",
     )

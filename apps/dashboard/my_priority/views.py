@@ -16,19 +16,17 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from apps.analytics.forecast.level_forecast import outlook_of
+from apps.analytics.my_priority.outlook import outlook_of
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, NotFound, Unavailable, status_of
-from apps.dashboard.charges import presenters as charge_lines
-from apps.dashboard.charges.presenters import ChargeLine
+from apps.dashboard import charges as charge_lines
+from apps.dashboard import forecast as forecast_pages
+from apps.dashboard.charges import ChargeLine
 from apps.dashboard.figures import bars
 from apps.dashboard.figures.bars import USUAL_TOLERANCE, Bullet
-from apps.dashboard.forecast import presenters as forecast_pages
-from apps.dashboard.members.forms import ClaimForm
+from apps.dashboard.members.presenters import ClaimForm
 from apps.dashboard.my_priority import presenters as my_figures
-from apps.dashboard.my_priority.presenters import WIDTH, balance_of, tell
-from apps.dashboard.my_priority.submit import SubmitCard, submit_card
-from apps.dashboard.my_priority.trend import trend_of
+from apps.dashboard.my_priority.presenters import WIDTH, SubmitCard, balance_of, submit_card, tell, trend_of
 from apps.dashboard.shell import lines, time_travel
 from apps.dashboard.shell.figure_frames import answer_figure
 from apps.dashboard.shell.presentation import Balance
@@ -39,8 +37,8 @@ from apps.explain.my_priority import MyPriority, get_my_priority, who_sees_me
 from apps.explain.walk import WalkStep
 from apps.mapping import attachments
 from apps.priorities.charges import list_newest_charges
+from apps.priorities.jobs import WaitingJobs, list_waiting_jobs
 from apps.priorities.sentences import Message, text_of
-from apps.priorities.waiting_jobs import WaitingJobs, list_waiting_jobs
 from apps.schedulers.selectors import has_queue
 
 # --- Page -------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotAllowed, Stale
 from apps.dashboard.notices.forms import MailForm, WebhookForm
-from apps.dashboard.notices.rule_views import divided_policies, entry_uid
+from apps.dashboard.notices.views import divided_policies, entry_uid
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.notices import digests
 from apps.notices import mail as mail_message

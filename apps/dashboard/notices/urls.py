@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from django.urls import path
 
+from apps.dashboard import statements
 from apps.dashboard.notices import delivery_views as delivery
-from apps.dashboard.notices import rule_views as notice_rules
 from apps.dashboard.notices import views as notices
-from apps.dashboard.statements import views as statements
 
 _STATEMENTS = "policy/<slug:policy>/n/<uuid:uid>/<slug:name>/statements"
 
@@ -18,11 +17,11 @@ urlpatterns = [
     path("notices/_rows", notices.rows, name="notices-rows"),
     path("notices/read/", notices.read, name="notices-read"),
     path("notices/snooze/", notices.snooze, name="notices-snooze"),
-    path("notices/rules/", notice_rules.rules, name="notice-rules"),
-    path("notices/rules/new/", notice_rules.new, name="notice-rule-new"),
-    path("notices/rules/<int:rule>/", notice_rules.rule, name="notice-rule"),
-    path("notices/rules/<int:rule>/remove/", notice_rules.remove, name="notice-rule-remove"),
-    path("notices/watches/<int:watch>/stop/", notice_rules.stop_watch, name="watch-stop"),
+    path("notices/rules/", notices.rules, name="notice-rules"),
+    path("notices/rules/new/", notices.new_rule, name="notice-rule-new"),
+    path("notices/rules/<int:rule>/", notices.rule, name="notice-rule"),
+    path("notices/rules/<int:rule>/remove/", notices.remove_rule, name="notice-rule-remove"),
+    path("notices/watches/<int:watch>/stop/", notices.stop_watch, name="watch-stop"),
     path("notices/mail/", delivery.mail, name="notice-mail"),
     path("notices/unsubscribe/<str:token>/", delivery.unsubscribe, name="notice-unsubscribe"),
     path("notices/<int:notice>/", notices.follow, name="notice"),

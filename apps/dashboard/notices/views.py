@@ -1,4 +1,4 @@
-"""Notices: what needs a look, read, put off, and closed by itself."""
+"""Notices: what needs attention, read, snoozed, closed by itself; and rules for what is watched where."""
 
 from __future__ import annotations
 
@@ -7,23 +7,34 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.accounts.actor import Actor
+from apps.accounts.selectors import display_name
 from apps.core import clock
-from apps.core.errors import Invalid
+from apps.core.errors import DomainError, FieldProblem, Invalid, NotAllowed
+from apps.dashboard.notices.forms import PlaceForm, RuleForm
 from apps.dashboard.notices.presenters import draw, headline, url_of
-from apps.dashboard.saved_views.pages import keeps_views
+from apps.dashboard.saved_views import keeps_views
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
+from apps.mapping.permissions import see
+from apps.notices import rules as watching
 from apps.notices import selectors
-from apps.notices.kinds import kinds
-from apps.policies.selectors import list_policies
+from apps.notices.kinds import kind_of, kinds
+from apps.notices.kinds.base import Kind
+from apps.notices.rules import NEW, Place, RuleLine
+from apps.notices.watches import list_watches, stop_watching
+from apps.policies.selectors import get_policy, list_policies
+from apps.policies.tree.stored import load_tree
+from apps.usage.selectors import list_sources
 
+# --- Notices ----------------------------------------------------------------------------------------------------------
 SHOWN = 100
 STATES = [
     ("open", gettext_lazy("Open")),
@@ -141,3 +152,188 @@ def _back(request: HttpRequest) -> str:
     query = request.POST.get("back", "")[:_LONGEST_BACK]
     state = {name: value for name, value in QueryDict(query).items() if name in _FILTERS}
     return page_url() + (f"?{urlencode(state)}" if state else "")
+
+
+# --- Rules ------------------------------------------------------------------------------------------------------------
+@require_safe
+def rules(request: HttpRequest) -> HttpResponse:
+    """Every kind with the site's rule, and those that go before it."""
+    actor, now = actor_of(request), clock.now()
+    lines = watching.list_rules(at=now, actor=actor)
+    groups = []
+    for kind in kinds().values():
+        own = [draw_rule(line) for line in lines if line.kind is kind]
+        groups.append((kind, sorted(own, key=lambda row: (not row["is_site"], row["place"]))))
+    places = divided_policies(actor)
+    watches = list_watches(at=now, actor=actor)
+    context = {"groups": groups, "watches": watches, "may_add": bool(places) or actor.is_admin, **_crumbs()}
+    return render(request, "dashboard/notices/rules.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def rule(request: HttpRequest, rule: int) -> HttpResponse:
+    """One rule, to be read by who sees it and changed by who rules there."""
+    actor, now = actor_of(request), clock.now()
+    line = watching.get_rule(id=rule, at=now, actor=actor)
+    place = Place(line.rule.policy, line.rule.entry_uid, line.rule.source)
+    initial = RuleForm.initial_of(line.rule.is_on, line.terms, line.rule.version)
+    form = RuleForm(request.POST or None, kind=line.kind, initial=initial)
+    if request.method == "POST" and _set(form, place, actor):
+        messages.success(request, _("Saved. It applies from the next check, within five minutes."))
+        return SeeOther(reverse("dashboard:notice-rules"))
+    status = 412 if form.is_stale else 422 if form.errors else 200
+    context = {"form": form, "kind": line.kind, "row": draw_rule(line), "is_new": False, **_crumbs(line.kind)}
+    return render(request, "dashboard/notices/rule.html", context, status=status)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def new_rule(request: HttpRequest) -> HttpResponse:
+    """First what and where, then its limits."""
+    actor = actor_of(request)
+    if not (divided_policies(actor) or actor.is_admin):
+        raise NotAllowed(_("Rules are set by administrators and by managers of a group."))
+    asked = PlaceForm(request.GET if request.GET else None, **_choices(actor))
+    if not request.GET or not asked.is_valid():
+        return render(request, "dashboard/notices/rule_place.html", {"form": asked, **_crumbs()})
+    try:
+        kind, place = kind_of(asked.cleaned_data["kind"]), _place(asked, actor)
+        watching.require_place(place, clock.now(), actor)
+    except (Invalid, NotAllowed) as error:
+        for problem in error.fields or (FieldProblem("", error.message),):
+            where = problem.where if problem.where in asked.fields else None
+            asked.add_error(where, ValidationError(problem.message, error.code))
+        return render(request, "dashboard/notices/rule_place.html", {"form": asked, **_crumbs()}, status=422)
+    there = _there(kind, place, actor)
+    if there is not None and request.method != "POST":
+        return SeeOther(reverse("dashboard:notice-rule", kwargs={"rule": there.rule.pk}))
+    form = RuleForm(request.POST or None, kind=kind, initial=RuleForm.initial_of(True, kind.defaults(), NEW))
+    if request.method == "POST" and _set(form, place, actor):
+        messages.success(request, _("Saved. It applies from the next check, within five minutes."))
+        return SeeOther(reverse("dashboard:notice-rules"))
+    status = 412 if form.is_stale else 422 if form.errors else 200
+    row = {"place": _place_words(place, asked.cleaned_data["entry"]), "may_change": True}
+    context = {"form": form, "kind": kind, "row": row, "is_new": True, **_crumbs(kind)}
+    return render(request, "dashboard/notices/rule.html", context, status=status)
+
+
+@require_POST
+def remove_rule(request: HttpRequest, rule: int) -> HttpResponse:
+    text = request.POST.get("version", "")
+    version = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    watching.remove_rule(id=rule, version=version, at=clock.now(), actor=actor_of(request))
+    messages.success(request, _("Removed. The rule above it applies again."))
+    return SeeOther(reverse("dashboard:notice-rules"))
+
+
+@require_POST
+def stop_watch(request: HttpRequest, watch: int) -> HttpResponse:
+    stop_watching(id=watch, actor=actor_of(request))
+    messages.success(request, _("Not watched any more."))
+    return SeeOther(reverse("dashboard:notice-rules"))
+
+
+def draw_rule(line: RuleLine) -> dict[str, Any]:
+    rule = line.rule
+    limits = [(term.name, term.label, line.terms[term.name], term.unit) for term in line.kind.terms]
+    place = Place(rule.policy, rule.entry_uid, rule.source)
+    return {
+        "id": rule.pk,
+        "is_on": rule.is_on,
+        "limits": limits,
+        "version": rule.version,
+        "may_change": line.may_change,
+        "place": _place_words(place, line.path),
+        "is_site": place == Place(),
+        "author": display_name(rule.author_name),
+        "changed_at": rule.changed_at,
+    }
+
+
+def _place_words(place: Place, path: str) -> str:
+    if place.source is not None:
+        return place.source.name
+    if place.policy is None:
+        return _("The whole site")
+    if place.entry_uid is None:
+        return place.policy.name
+    return _("%(policy)s, below %(path)s") % {"policy": place.policy.name, "path": path}
+
+
+def _set(form: RuleForm, place: Place, actor: Actor) -> bool:
+    if not form.is_valid():
+        return False
+    given = form.cleaned_data
+    try:
+        watching.set_rule(
+            kind=form.kind.name,
+            place=place,
+            is_on=given["is_on"],
+            terms=form.terms(),
+            version=given["version"],
+            at=clock.now(),
+            actor=actor,
+        )
+    except NotAllowed:
+        raise
+    except DomainError as error:
+        form.add_refusal(error)
+        return False
+    return True
+
+
+def _there(kind: Kind, place: Place, actor: Actor) -> RuleLine | None:
+    lines = watching.list_rules(at=clock.now(), actor=actor)
+    return next(
+        (
+            line
+            for line in lines
+            if line.kind is kind and Place(line.rule.policy, line.rule.entry_uid, line.rule.source) == place
+        ),
+        None,
+    )
+
+
+def _place(form: PlaceForm, actor: Actor) -> Place:
+    given = form.cleaned_data
+    uid = entry_uid(given["policy"], given["entry"], actor) if given["policy"] else None
+    return watching.place_of(
+        policy_slug=given["policy"], entry_uid=uid, source_slug=given.get("source", ""), actor=actor
+    )
+
+
+def entry_uid(policy_slug: str, path: str, actor: Actor) -> Any:
+    """The entry of this path, among those that the actor sees; None for the whole policy."""
+    path = "/" + path.strip().strip("/")
+    if path == "/":
+        return None
+    policy = get_policy(slug=policy_slug, actor=actor)
+    tree = load_tree(policy)
+    i = tree.index_of_path(path)
+    if i is not None and see(policy=policy, tree=tree, at=clock.now(), actor=actor).may_see(i):
+        return tree.uuid(i)
+    message = _("There is no entry %(path)s in this policy.") % {"path": path[:200]}
+    raise Invalid(message, fields=[FieldProblem("entry", message)])
+
+
+def _choices(actor: Actor) -> dict[str, list[tuple[str, str]]]:
+    sources = list_sources(actor=actor) if actor.is_admin else []
+    return {"policies": divided_policies(actor), "sources": [(each.slug, each.name) for each in sources]}
+
+
+def divided_policies(actor: Actor) -> list[tuple[str, str]]:
+    """Policies in which the actor divides something."""
+    found = []
+    for policy in list_policies(actor=actor):
+        sees = see(policy=policy, tree=load_tree(policy), at=clock.now(), actor=actor)
+        if sees.divided.any():
+            found.append((policy.slug, policy.name))
+    return found
+
+
+def _crumbs(kind: Kind | None = None) -> dict[str, Any]:
+    notices, own = reverse("dashboard:notices"), reverse("dashboard:notice-rules")
+    crumbs: list[dict[str, Any]] = [{"label": _("Notices"), "url": notices}, {"label": _("Rules")}]
+    if kind is not None:
+        crumbs[-1]["url"] = own
+        crumbs.append({"label": kind.title})
+    return {"crumbs": crumbs}

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.core.errors import DomainError
 from apps.dashboard.algorithm.words import describe
-from apps.onboarding.slurm_config import CALC_PERIOD_S
+from apps.onboarding.first_policy_draft import settings_with
 from apps.policies.formats.registry import list_formats as list_tree_formats
 from apps.policies.settings import PolicySettings
 from apps.usage.parsers.registry import AUTO
@@ -211,17 +211,8 @@ class FirstPolicyForm(RefusableForm):
         return str(self.cleaned_data.get("algorithm", "")).startswith("slurm-")
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """Parts of PolicySettings. With Slurm's own algorithms all usage counts, and decays as in Slurm."""
-        name, half_life_s = self.cleaned_data["algorithm"], round(self.cleaned_data["half_life_days"] * 86_400)
-        algorithm = self._given.algorithm if self._given.algorithm["name"] == name else {"name": name}
-        window: dict[str, Any] = {"aging": "exponential", "half_life_s": max(1, half_life_s)}
-        if self._is_slurm:
-            period_s = self._given.window.get("calc_period_s", CALC_PERIOD_S)
-            window = {**window, "aging": "slurm", "length_s": None, "calc_period_s": period_s}
-            if not half_life_s:
-                window = {"aging": "none", "length_s": None}
-        return {"algorithm": algorithm, "window": window}
+    def settings(self) -> PolicySettings:
+        return settings_with(self._given, self.cleaned_data["algorithm"], self.cleaned_data["half_life_days"] * 86_400)
 
 
 def algorithms_for(*, has_inherit: bool) -> Choices:

@@ -1,4 +1,4 @@
-"""The page of the first steps, put together: where one is, what was read, what is asked next."""
+"""The page of the first steps, put together: what was read, what is asked next, and the scheduler's own sshare."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from apps.core import clock
 from apps.core.errors import DomainError
 from apps.dashboard.imports.reports import import_report, reasons, size
 from apps.dashboard.onboarding import presenters as setup_lines
-from apps.dashboard.onboarding import sshare as setup_shadow
 from apps.dashboard.onboarding.forms import (
     FirstPolicyForm,
     LogForm,
@@ -27,17 +26,23 @@ from apps.dashboard.onboarding.forms import (
     ZoneForm,
     algorithms_for,
 )
+from apps.dashboard.schedulers import shadow
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import actor_of
-from apps.onboarding.first_policy_draft import LogState, get_beginning, log_state, require_beginner, tree_of
+from apps.onboarding.first_policy_draft import (
+    LogState,
+    get_beginning,
+    log_state,
+    proposed_settings,
+    require_beginner,
+    tree_of,
+)
 from apps.onboarding.models import Beginning
 from apps.onboarding.shadow_setup import has_scheduler
 from apps.onboarding.slurm_outputs import can_read_here, can_read_log_here
-from apps.onboarding.sshare_comparison import compare_with_sshare
+from apps.onboarding.sshare_comparison import SshareComparison, compare_with_sshare
 from apps.onboarding.tree_vs_usage import TreeVsUsage, compare_with_log
-from apps.policies.formats.registry import has_associations
 from apps.policies.selectors import list_policies
-from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.usage import selectors as usage
 from apps.usage.models import Import, RejectedLine
@@ -110,7 +115,9 @@ def setup_context(request: HttpRequest, beginning: Beginning | None, asked: Aske
             "tree_words": setup_lines.tree_words(tree),
         }
         if state is LogState.READY:
-            against = compare_with_log(beginning, zone=ZoneInfo(settings.TIME_ZONE), at=clock.now(), actor=actor)
+            chosen = asked.policy.settings if asked.policy and asked.policy.is_valid() else proposed_settings(beginning)
+            zone = ZoneInfo(settings.TIME_ZONE)
+            against = compare_with_log(beginning, zone=zone, settings=chosen, at=clock.now(), actor=actor)
     context["steps"] = _steps(beginning, state, here, context.get("tree_words", ""))
     if here == TREE:
         context |= {"form": asked.tree or TreeForm(), "limit": 64, "reads_here": can_read_here()}
@@ -118,8 +125,8 @@ def setup_context(request: HttpRequest, beginning: Beginning | None, asked: Aske
         context |= _log_context(beginning, state, asked, actor)
     elif against is not None and beginning is not None and tree is not None:
         context |= _against_context(beginning, tree, against, asked)
-        compared = compare_with_sshare(beginning, at=clock.now(), actor=actor)
-        context["sshare"] = None if compared is None else setup_shadow.sshare_context(compared)
+        compared = compare_with_sshare(beginning, settings=against.settings, at=clock.now(), actor=actor)
+        context["sshare"] = None if compared is None else sshare_context(compared)
     return context
 
 
@@ -213,18 +220,14 @@ def _against_context(beginning: Beginning, tree: TreeColumns, against: TreeVsUsa
 
 
 def _first_form(beginning: Beginning, allowed: list[tuple[str, str]]) -> FirstPolicyForm:
-    """As the file says, else as its scheduler does it."""
-    given = PolicySettings.from_json(beginning.file_settings)
+    """As proposed."""
+    given = proposed_settings(beginning)
     names = [name for name, _label in allowed]
-    if "algorithm" in beginning.file_settings:
-        wanted = str(given.algorithm["name"])
-    else:
-        wanted = "slurm-fair-tree" if has_associations(beginning.facts.get("format", "")) else "aequus"
-    never = given.window["aging"] == "none" and wanted.startswith("slurm-")
+    wanted = str(given.algorithm["name"])
     initial = {
         "name": beginning.facts.get("policy", "") or (beginning.source.name if beginning.source else ""),
         "algorithm": wanted if wanted in names else next(iter(names), ""),
-        "half_life_days": "0" if never else f"{given.window['half_life_s'] / _DAY_S:.12g}",
+        "half_life_days": "0" if given.window["aging"] == "none" else f"{given.window['half_life_s'] / _DAY_S:.12g}",
     }
     if has_scheduler(beginning):
         initial["scheduler"] = slugify(beginning.facts.get("policy", ""))
@@ -233,3 +236,32 @@ def _first_form(beginning: Beginning, allowed: list[tuple[str, str]]) -> FirstPo
 
 def _part(some: float, whole: float) -> str:
     return presentation.percent(some / whole if whole else 0.0)
+
+
+# --- The scheduler's own sshare ---------------------------------------------------------------------------------------
+def sshare_context(found: SshareComparison) -> dict[str, Any]:
+    usage = found.usage
+    return {
+        "headline": shadow.headline(found.factors),
+        "n": len(found.factors.differences),
+        "n_equal": found.factors.n_equal,
+        "n_unknown": found.factors.n_unknown,
+        "lines": shadow.difference_lines(found.factors),
+        "usage": _usage_words(found),
+        "n_usage": usage.n_different,
+        "usage_lines": shadow.usage_lines(usage),
+        "as_of": found.as_of,
+    }
+
+
+def _usage_words(found: SshareComparison) -> str:
+    """Both sums, and the quotient where it is the same for all."""
+    usage = found.usage
+    given = {"ours": presentation.count(usage.ours), "theirs": presentation.count(usage.theirs)}
+    text = _("Usage in %(unit)s: %(ours)s from the log, %(theirs)s in sshare.")
+    text %= given | {"unit": "billing-s" if found.unit == "billing_s" else "core-s"}
+    if usage.quotient is not None:
+        text += " " + _("Every user’s is %(quotient)s times sshare’s.") % {
+            "quotient": presentation.number(usage.quotient, 4)
+        }
+    return text

@@ -26,11 +26,11 @@ from apps.onboarding.first_policy_draft import (
     LogState,
     get_beginning,
     log_state,
+    proposed_settings,
     require_beginner,
     tree_of,
 )
 from apps.onboarding.shadow_setup import has_scheduler, publish_set_up
-from apps.policies.settings import PolicySettings
 
 MOST_TREE_BYTES = 64 * 2**20
 _FORM_ROOM = 1_000_000  # what the fields and boundaries around a file may take
@@ -195,14 +195,16 @@ def accounts(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def publish(request: HttpRequest) -> HttpResponse:
-    """Step 4: in force as revision 1; the first snapshot follows by itself."""
+    """Step 4: in force as revision 1; the first snapshot follows by itself. With `compare` only the numbers change."""
     actor = actor_of(request)
     beginning = get_beginning(actor=actor)
     if beginning is None:
         raise NotFound(_("No set-up to continue: send the scheduler’s tree first."))
     allowed = algorithms_for(has_inherit=bool(tree_of(beginning).inherit.any()))
-    given = PolicySettings.from_json(beginning.file_settings)
+    given = proposed_settings(beginning)
     form = FirstPolicyForm(request.POST, allowed=allowed, given=given, has_scheduler=has_scheduler(beginning))
+    if form.is_valid() and "compare" in request.POST:
+        return show(request, Asked(policy=form))
     if not form.is_valid():
         return show(request, Asked(policy=form), status=422)
     try:
@@ -210,7 +212,7 @@ def publish(request: HttpRequest) -> HttpResponse:
             version=_version(request),
             slug=form.slug,
             name=form.cleaned_data["name"],
-            settings=form.settings,
+            settings={"algorithm": form.settings.algorithm, "window": form.settings.window},
             scheduler=form.cleaned_data.get("scheduler", "").strip(),
             reason=_("First policy, from %(file)s.") % {"file": beginning.file_name},
             at=clock.now(),

@@ -22,19 +22,17 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
-from apps.analytics.series.calendar import site_zone
-from apps.analytics.series.daily_series import DailySeries, SeriesState
+from apps.analytics.series.daily_series import DailySeries, SeriesState, site_zone
 from apps.analytics.series.stored_series import load_children, series_state
 from apps.analytics.series.visible_days import as_visible
 from apps.core import clock
 from apps.core.errors import DomainError
-from apps.dashboard.figures import bars, sparkline
-from apps.dashboard.figures.deviation import NARROW, WIDE, draw_deviation
-from apps.dashboard.figures.sparkline import Sparkline
+from apps.dashboard.figures import bars, day_lines
+from apps.dashboard.figures.day_lines import NARROW, WIDE, Sparkline, draw_deviation
 from apps.dashboard.my_priority.presenters import Story, tell
 from apps.dashboard.overview import concerns as overview_words
 from apps.dashboard.overview.concerns import list_concerns
-from apps.dashboard.requests.words import group_url
+from apps.dashboard.requests.presenters import group_url
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.lines import Line
 from apps.dashboard.shell.requests import actor_of
@@ -197,9 +195,11 @@ class Desk:
         at = {uid: place for place, uid in enumerate(series.uids)}.get(line.entry.uid)
         if at is None or line.balance is None:
             return None
-        known = (told & series.competes & (series.peers_decayed > 0))[at, -sparkline.DAYS :]
-        actual = convergence.actual_share(series.decayed[at], series.peers_decayed[at])[-sparkline.DAYS :]
-        return sparkline.draw(np.where(known, actual, nan).tolist(), line.entry.target, state=line.balance.state.value)
+        known = (told & series.competes & (series.peers_decayed > 0))[at, -day_lines.DAYS :]
+        actual = convergence.actual_share(series.decayed[at], series.peers_decayed[at])[-day_lines.DAYS :]
+        return day_lines.draw_sparkline(
+            np.where(known, actual, nan).tolist(), line.entry.target, state=line.balance.state.value
+        )
 
     @cached_property
     def deviation(self) -> list[DeviationDay]:
@@ -288,7 +288,7 @@ def _top(desk: Desk) -> Mapping[str, Any]:
     return {
         "overview": desk.overview,
         "lines": [(line, line.entry.uid in pinned, desk.trend(line)) for line in ranked[:SHOWN]],
-        "n_trend_days": sparkline.DAYS,
+        "n_trend_days": day_lines.DAYS,
         "against_target": desk.against_target,
         "by_balance": _by_balance(desk),
         "n_rest": len(rest),

@@ -23,8 +23,15 @@ from apps.core import clock
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotFound, Stale, status_of
 from apps.dashboard.drafts.pages import review_url
 from apps.dashboard.group.presenters import long_day, short_day
-from apps.dashboard.requests.forms import AnswerForm
-from apps.dashboard.requests.words import RequestCard, draw_request, group_url, ranks_words, state_label, wish_words
+from apps.dashboard.requests.presenters import (
+    AnswerForm,
+    RequestCard,
+    draw_request,
+    group_url,
+    ranks_words,
+    state_label,
+    wish_words,
+)
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.policies.access.holders import GrantState, name_of
@@ -43,7 +50,7 @@ from apps.policies.requests.share_requests import (
 from apps.policies.selectors import get_change_set
 from apps.policies.services import withdraw_change_set
 from apps.policies.tree.stored import load_tree
-from apps.priorities.change_effects.requests import get_request_evidence
+from apps.priorities.change_effects import get_request_evidence
 
 # --- Page -------------------------------------------------------------------------------------------------------------
 SHOWN = 20  # requests with their whole story; the rest is a list

@@ -16,8 +16,8 @@ from django.utils.translation import ngettext
 from apps.accounts.selectors import display_name
 from apps.analytics.review import LeafLine, ReviewPage, TargetLine, get_review_page, shown_targets
 from apps.core import clock
-from apps.dashboard.figures import dumbbell, moves
-from apps.dashboard.followup import presenters as followup
+from apps.dashboard.figures import moves
+from apps.dashboard.review import followup
 from apps.dashboard.review import words as change_words
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.requests import actor_of
@@ -285,8 +285,8 @@ def _effect(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
     return {
         "targets": [_target(page, line) for line in targets[:most]],
         "n_more_targets": max(0, len(targets) - most),
-        "wide": dumbbell.draw(drawn, width=720) if drawn else None,
-        "narrow": dumbbell.draw(drawn, width=340, narrow=True) if drawn else None,
+        "wide": moves.draw_dumbbell(drawn, width=720) if drawn else None,
+        "narrow": moves.draw_dumbbell(drawn, width=340, narrow=True) if drawn else None,
         "effect": page.effect if page.review.is_open and page.edits else None,
         "days": projection.horizons_days[1:] if projection is not None else (),
         "leaves": [_leaf(page, line) for line in leaves],
@@ -302,7 +302,7 @@ def _effect(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
 
 
 def _bars(page: ReviewPage) -> list[dict[str, Any]]:
-    return [{"bar": bar, "words": _places_words(bar.step)} for bar in moves.draw(page.histogram)]
+    return [{"bar": bar, "words": _places_words(bar.step)} for bar in moves.draw_moves(page.histogram)]
 
 
 def _checks(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from apps.dashboard.followup import views as followup
+from apps.dashboard.review import followup_views as followup
 from apps.dashboard.review import views as changes
 from apps.dashboard.review.pages import TABS
 

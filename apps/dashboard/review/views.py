@@ -23,7 +23,7 @@ from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFoun
 from apps.core.local_time import NoSuchTime, instant_of, is_repeated
 from apps.dashboard.review import words as change_words
 from apps.dashboard.review.pages import STATES, Decision, open_page, page_context, tab_context, tab_url
-from apps.dashboard.saved_views.pages import keeps_views
+from apps.dashboard.saved_views import keeps_views
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment, is_htmx
 from apps.policies import services
@@ -32,7 +32,7 @@ from apps.policies.changesets.conflicts import EditConflict, FieldConflict, Side
 from apps.policies.changesets.review import WHICH, Which, list_of_change_sets
 from apps.policies.models import ChangeSet
 from apps.policies.selectors import get_policy
-from apps.priorities.change_effects import runs as effect_runs
+from apps.priorities import change_effect_runs
 
 # --- Forms ------------------------------------------------------------------------------------------------------------
 STEPS = ("propose", "approve", "request-changes", "publish", "schedule", "withdraw")
@@ -194,8 +194,8 @@ def _take(page: ReviewPage, form: DecisionForm) -> str:
         return _("Withdrawn; nothing was changed.")
     if form.step == "propose":
         services.propose_change_set(**common, **reason)
-        if effect_runs.is_large(page.review.policy, at=page.now):
-            effect_runs.request_effect(change_set_id=change_set.pk, at=page.now, actor=page.actor)
+        if change_effect_runs.is_large(page.review.policy, at=page.now):
+            change_effect_runs.request_effect(change_set_id=change_set.pk, at=page.now, actor=page.actor)
         return _("Submitted for a decision by the managers of these entries.")
     if form.step == "schedule" and form.effective_at is not None:
         lifecycle.schedule_change_set(**common, **reason, effective_at=form.effective_at)
@@ -315,7 +315,7 @@ def work_out(request: HttpRequest, change_set: int) -> HttpResponse:
     if request.method != "POST":
         return SeeOther(page_url(change_set, "effect"))
     page = open_page(request, change_set)
-    effect_runs.request_effect(change_set_id=change_set, at=page.now, actor=page.actor)
+    change_effect_runs.request_effect(change_set_id=change_set, at=page.now, actor=page.actor)
     if is_htmx(request):
         return render(request, "dashboard/review/_tab.html", _tab(request, open_page(request, change_set), "effect"))
     return SeeOther(page_url(change_set, "effect"))

@@ -1,4 +1,4 @@
-"""Schedulers in words: state of the agent, passes, checks, how it is installed; and the parts of a job's priority."""
+"""Schedulers: the form to connect one; state, passes, checks and installation in words; parts of a job's priority."""
 
 from __future__ import annotations
 
@@ -6,16 +6,138 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from apps.core.errors import DomainError, Stale
 from apps.dashboard.shell import presentation
+from apps.policies.models import Policy
 from apps.schedulers.models import AgentPass, Scheduler, ShareOrder
+from apps.schedulers.orders import LIMITS, orders_of
 from apps.schedulers.selectors import SchedulerView
 from apps.schedulers.share_difference import ShareDifference
 from apps.schedulers.share_orders import SET
 from apps.schedulers.waiting import FROZEN, Waiting
 
+# --- Form -------------------------------------------------------------------------------------------------------------
+KNOBS = (
+    ("sitefactor", gettext_lazy("Site factor (Slurm)")),
+    ("nice", gettext_lazy("Nice value (Slurm)")),
+    ("priority", gettext_lazy("Priority (Slurm, Grid Engine)")),
+    ("override_tickets", gettext_lazy("Override tickets (Grid Engine)")),
+)
+_HELP = {
+    "namespace": gettext_lazy("Of its user names, as usage sources have it. Leave empty for any."),
+    "partitions": gettext_lazy("Comma-separated. Leave empty for all."),
+    "subtree": gettext_lazy("Jobs of other entries are left alone."),
+    "weight": gettext_lazy("What a factor of 1 becomes."),
+    "step": gettext_lazy("Smaller changes are not sent."),
+    "carries": gettext_lazy("Shares: for a scheduler that keeps its own fair share."),
+    "mode": gettext_lazy("Shadow reads and compares. Canary sends to one partition."),
+    "snapshot_age_s": gettext_lazy("Older priorities freeze the agent."),
+    "unmapped_percent": gettext_lazy("More unmapped jobs freeze it."),
+    "changed_percent": gettext_lazy("More changes at once freeze it."),
+}
+_LABELS = {
+    "name": gettext_lazy("Short name"),
+    "namespace": gettext_lazy("Namespace of user names"),
+    "partitions": gettext_lazy("Partitions or queues"),
+    "subtree": gettext_lazy("Subtree"),
+    "weight": gettext_lazy("Weight"),
+    "step": gettext_lazy("Step"),
+    "canary_partition": gettext_lazy("Canary partition"),
+    "every_s": gettext_lazy("Interval (seconds)"),
+    "snapshot_age_s": gettext_lazy("Age of priorities at most (seconds)"),
+    "unmapped_percent": gettext_lazy("Unmapped jobs at most (%)"),
+    "changed_percent": gettext_lazy("Changed jobs at most (%)"),
+    "calls_per_s": gettext_lazy("Commands per second at most"),
+}
+ABOUT = ("name", "policy", "kind", "reach", "namespace")
+SENT = ("carries", "mode", "canary_partition", "knob", "weight", "step", "subtree", "partitions", "every_s")
+BOUNDS = tuple(LIMITS)
+
+
+def _text(name: str, *, required: bool = False) -> forms.CharField:
+    widget = forms.TextInput(attrs={"class": "input", "autocomplete": "off", "spellcheck": "false"})
+    return forms.CharField(
+        label=_LABELS[name], required=required, help_text=_HELP.get(name, ""), max_length=9_000, widget=widget
+    )
+
+
+def _whole(name: str) -> forms.IntegerField:
+    widget = forms.NumberInput(attrs={"class": "input", "min": "0"})
+    return forms.IntegerField(label=_LABELS[name], help_text=_HELP.get(name, ""), widget=widget)
+
+
+def _choice(label: Any, choices: Any, help_text: Any = "") -> forms.ChoiceField:
+    return forms.ChoiceField(
+        label=label, choices=choices, help_text=help_text, widget=forms.Select(attrs={"class": "input"})
+    )
+
+
+class SchedulerForm(forms.Form):
+    """policies: where a new one may be connected; none where one is changed."""
+
+    is_stale = False
+
+    def __init__(self, *args: Any, policies: list[Policy], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if policies:
+            self.fields["name"] = _text("name", required=True)
+            self.fields["policy"] = _choice(gettext_lazy("Policy"), [(one.slug, one.name) for one in policies])
+        self.fields["kind"] = _choice(gettext_lazy("Scheduler"), Scheduler.Kind.choices)
+        self.fields["reach"] = _choice(gettext_lazy("Reached by"), Scheduler.Reach.choices)
+        self.fields["namespace"] = _text("namespace")
+        self.fields["carries"] = _choice(gettext_lazy("Carries"), Scheduler.Carries.choices, _HELP["carries"])
+        self.fields["carries"].required = False
+        self.fields["mode"] = _choice(gettext_lazy("Mode"), Scheduler.Mode.choices, _HELP["mode"])
+        self.fields["canary_partition"] = _text("canary_partition")
+        self.fields["knob"] = _choice(gettext_lazy("Value that is set"), KNOBS)
+        for name in ("weight", "step"):
+            self.fields[name] = _whole(name)
+        for name in ("subtree", "partitions"):
+            self.fields[name] = _text(name, required=name == "subtree")
+        for name in ("every_s", *BOUNDS):
+            self.fields[name] = _whole(name)
+
+    def given(self) -> dict[str, Any]:
+        """As the room of schedulers takes it."""
+        typed = dict(self.cleaned_data)
+        typed.pop("name", None)
+        typed.pop("policy", None)
+        typed["carries"] = typed["carries"] or Scheduler.Carries.PRIORITIES
+        names = [one.strip() for one in typed["partitions"].split(",") if one.strip()]
+        typed["partitions"] = names or None
+        typed["limits"] = {name: typed.pop(name) for name in BOUNDS}
+        return typed
+
+    def add_refusal(self, error: DomainError) -> None:
+        self.is_stale = isinstance(error, Stale)
+        for problem in error.fields:
+            where = problem.where.removeprefix("limits.")
+            told = forms.ValidationError(problem.message, code=error.code)
+            self.add_error(where if where in self.fields else None, told)
+        if not error.fields:
+            self.add_error(None, forms.ValidationError(error.message, code=error.code))
+
+
+def initial_of(scheduler: Scheduler) -> dict[str, Any]:
+    orders = orders_of(scheduler)
+    partitions = ", ".join(orders["partitions"] or [])
+    return {**orders, **orders["limits"], "partitions": partitions, "namespace": scheduler.namespace}
+
+
+def first_values() -> dict[str, Any]:
+    """What a new one begins with: nothing is sent."""
+    blank = Scheduler(knob="sitefactor", mode=Scheduler.Mode.SHADOW)
+    return {name: getattr(blank, name) for name in (*SENT, *BOUNDS, "kind", "reach") if hasattr(blank, name)} | {
+        "subtree": "/",
+        "partitions": "",
+    }
+
+
+# --- In words ---------------------------------------------------------------------------------------------------------
 STATES: dict[str, tuple[str, Any]] = {
     "off": ("", gettext_lazy("off")),
     "new": ("", gettext_lazy("waits for its agent")),

@@ -1,4 +1,4 @@
-"""Schedulers as their managers keep them: connected, watched, paused, handed back, removed."""
+"""Schedulers as their managers keep them: connected, watched, paused, handed back, removed; and their shares."""
 
 from __future__ import annotations
 
@@ -15,24 +15,27 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from agent.build import build
 from apps.core import clock
-from apps.core.errors import Conflict, Invalid, NotAllowed, Stale
-from apps.dashboard.schedulers import forms, presenters
-from apps.dashboard.schedulers.forms import SchedulerForm
+from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, Stale
+from apps.dashboard.schedulers import presenters
+from apps.dashboard.schedulers.presenters import SchedulerForm
+from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import SeeOther, actor_of
-from apps.dashboard.terminal.views import program_answer
+from apps.dashboard.terminal import program_answer
 from apps.gateway.selectors import has_ledger
 from apps.policies.models import Policy
 from apps.policies.selectors import list_policies
-from apps.schedulers import selectors, services
-from apps.schedulers.models import Scheduler
+from apps.schedulers import selectors, services, share_orders
+from apps.schedulers.models import Scheduler, ShareOrder
 from apps.schedulers.orders import orders_of, tag_of
 from apps.schedulers.permissions import manages
-from apps.schedulers.selectors import SchedulerView
+from apps.schedulers.selectors import SchedulerView, get_share_difference, list_share_orders
 
+# --- Schedulers -------------------------------------------------------------------------------------------------------
 _REFUSALS = (Invalid, Conflict, Stale)
 _PASSES = 30
 
@@ -58,7 +61,7 @@ def new(request: HttpRequest) -> HttpResponse:
     """A form for all kinds; nothing is sent until the mode says so."""
     policies = _managed(request)
     if request.method != "POST":
-        first = {**forms.first_values(), "policy": request.GET.get("policy", policies[0].slug)}
+        first = {**presenters.first_values(), "policy": request.GET.get("policy", policies[0].slug)}
         return _form(request, SchedulerForm(initial=first, policies=policies))
     form = SchedulerForm(request.POST, policies=policies)
     if form.is_valid():
@@ -100,7 +103,7 @@ def change_settings(request: HttpRequest, name: str) -> HttpResponse:
     """The tag says which state of it was read."""
     found = _view(request, name).scheduler
     if request.method != "POST":
-        return _form(request, SchedulerForm(initial=forms.initial_of(found), policies=[]), found)
+        return _form(request, SchedulerForm(initial=presenters.initial_of(found), policies=[]), found)
     form = SchedulerForm(request.POST, policies=[])
     if form.is_valid():
         try:
@@ -208,11 +211,86 @@ def _form(
         "form": form,
         "scheduler": found,
         "tag": tag_of(found) if found else "",
-        "about": [form[name] for name in forms.ABOUT if name in form.fields],
-        "sent": [form[name] for name in forms.SENT],
-        "bounds": [form[name] for name in forms.BOUNDS],
+        "about": [form[name] for name in presenters.ABOUT if name in form.fields],
+        "sent": [form[name] for name in presenters.SENT],
+        "bounds": [form[name] for name in presenters.BOUNDS],
         "crumbs": _crumbs(found.name, _("Settings"))
         if found
         else [{"label": _("Schedulers"), "url": reverse("dashboard:schedulers")}, {"label": _("Connect")}],
     }
     return render(request, "dashboard/schedulers/form.html", context, status=status)
+
+
+# --- Shares -----------------------------------------------------------------------------------------------------------
+MOST_ROWS = 200
+_ORDERS = 10
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def shares(request: HttpRequest, name: str) -> HttpResponse:
+    """`to`: send, put-back, take-over or cancel; the tag says which lines were reviewed."""
+    scheduler = selectors.get_scheduler(name=name, at=clock.now(), actor=actor_of(request)).scheduler
+    problem = None
+    if request.method == "POST":
+        try:
+            return SeeOther(_change_shares(request, scheduler))
+        except _REFUSALS as refusal:
+            problem = refusal
+    return _shares_page(request, scheduler, problem)
+
+
+def _change_shares(request: HttpRequest, scheduler: Scheduler) -> str:
+    """Does what was asked for; where to go on."""
+    asked: dict[str, Any] = {"name": scheduler.name, "at": clock.now(), "actor": actor_of(request)}
+    to, tag = request.POST.get("to", ""), request.POST.get("tag", "")
+    if to == "cancel":
+        number = request.POST.get("order", "")
+        share_orders.cancel_share_order(order_id=int(number) if number.isdecimal() and len(number) < 19 else 0, **asked)
+        messages.success(request, _("The order is cancelled."))
+    elif to == "send":
+        _say_ordered(request, share_orders.order_shares(tag=tag, **asked))
+    elif to in ("put-back", "take-over"):
+        found = get_share_difference(**asked)
+        places = [int(one) for one in request.POST.getlist("line") if one.isdecimal() and len(one) < 9]
+        by_hand = found.by_hand if found is not None else []
+        keys = [by_hand[place].key for place in places if place < len(by_hand)]
+        if to == "put-back":
+            _say_ordered(request, share_orders.order_shares(tag=tag, put_back=keys, **asked))
+        else:
+            draft = share_orders.take_over_shares(tag=tag, keys=keys, **asked)
+            messages.success(request, _("The shares are in your draft: publish it."))
+            return reverse("dashboard:change", kwargs={"change_set": draft.pk})
+    else:
+        raise Invalid(_("There is: %(names)s.") % {"names": "send, put-back, take-over, cancel"})
+    return reverse("dashboard:scheduler-shares", kwargs={"name": scheduler.name})
+
+
+def _say_ordered(request: HttpRequest, order: ShareOrder) -> None:
+    n = len(order.lines)
+    text = ngettext("%(n)s share is set in the agent’s next pass.", "%(n)s shares are set in the agent’s next pass.", n)
+    messages.success(request, text % {"n": presentation.count(n)})
+
+
+def _shares_page(request: HttpRequest, scheduler: Scheduler, problem: DomainError | None) -> HttpResponse:
+    asked: dict[str, Any] = {"name": scheduler.name, "at": clock.now(), "actor": actor_of(request)}
+    found = get_share_difference(**asked)
+    orders = list_share_orders(limit=_ORDERS, **asked)
+    context = {
+        "scheduler": scheduler,
+        "found": found,
+        "headline": presenters.shares_headline(scheduler, found),
+        "to_send": found.to_send[:MOST_ROWS] if found else [],
+        "by_hand": found.by_hand[:MOST_ROWS] if found else [],
+        "most": MOST_ROWS,
+        "open": next((one for one in orders if one.state == ShareOrder.State.OPEN), None),
+        "orders": [presenters.share_order_line(one) for one in orders],
+        "sets": scheduler.carries == Scheduler.Carries.SHARES and scheduler.mode == Scheduler.Mode.ON,
+        "problem": problem,
+        "crumbs": [
+            {"label": _("Schedulers"), "url": reverse("dashboard:schedulers")},
+            {"label": scheduler.name, "url": reverse("dashboard:scheduler", kwargs={"name": scheduler.name})},
+            {"label": _("Shares")},
+        ],
+    }
+    status = 200 if problem is None else 412 if isinstance(problem, Stale) else 422
+    return render(request, "dashboard/schedulers/shares.html", context, status=status)

@@ -1,10 +1,10 @@
-"""Pages, settings, actions and guides that search finds, each with the right that its own page asks for."""
+"""Pages, settings, actions and guides that search finds, each with its right and its two keys."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from django.http import HttpRequest
 from django.urls import reverse
@@ -15,7 +15,6 @@ from django.utils.translation import gettext_lazy
 from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.dashboard.help.documents import address_of, contents
-from apps.dashboard.search.shortcuts import shortcut_of
 from apps.dashboard.shell.navigation import Item, Shell
 from apps.dashboard.shell.requests import actor_of
 from apps.federation.grid.peers import may_federate
@@ -24,7 +23,28 @@ from apps.policies.changesets.drafts import may_edit
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 
+# --- Keys -------------------------------------------------------------------------------------------------------------
+KEYS_COOKIE = "keys"  # "off": no single keys (WCAG 2.1.4)
 
+_OF_POLICY = {"t": "policy", "c": "changes", "v": "convergence", "a": "allocations", "r": "history"}
+_PAGES = {"o": "overview", "m": "my-priority", "i": "inbox", "n": "notices", "s": "sources", "h": "audit"}
+
+
+@lru_cache(maxsize=64)
+def _by_url(policy_slug: str) -> dict[str, str]:
+    found = {reverse(f"dashboard:{name}"): f"g {key}" for key, name in _PAGES.items()}
+    if policy_slug:
+        for key, name in _OF_POLICY.items():
+            found[reverse(f"dashboard:{name}", kwargs={"policy": policy_slug})] = f"g {key}"
+    return found
+
+
+def shortcut_of(url: str, policy_slug: str) -> str:
+    """ "g t" for the address of the policy tree; empty for a page without keys."""
+    return _by_url(policy_slug).get(url, "")
+
+
+# --- Choices ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Choice:
     """One line of search. question: it is asked, and no page opened. press: what it does in the browser."""

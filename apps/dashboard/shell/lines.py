@@ -17,9 +17,9 @@ from django.utils.translation import gettext as _
 
 from apps.analytics.convergence.selectors import Trend, load_trends
 from apps.dashboard.algorithm.words import OwnNumber, own_number
-from apps.dashboard.figures import bars, sparkline
+from apps.dashboard.figures import bars, day_lines
 from apps.dashboard.figures.bars import Bullet, State, Tolerance
-from apps.dashboard.figures.sparkline import Sparkline
+from apps.dashboard.figures.day_lines import Sparkline
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.presentation import Balance, Keyed, Standing
 from apps.policies.settings import PolicySettings
@@ -80,7 +80,7 @@ def draw_trends(view: PolicyView, rows: Sequence[EntryRow], *, of: str = "parent
     for row in wanted:
         trend = found.get(row.uid)
         state = row.state if row.state in _COLOURED else "on"
-        line = sparkline.draw(trend.actual, trend.target, state=state) if trend is not None else None
+        line = day_lines.draw_sparkline(trend.actual, trend.target, state=state) if trend is not None else None
         if trend is not None and line is not None:
             drawn[row.uid] = DrawnTrend(line, _words(trend))
     return drawn

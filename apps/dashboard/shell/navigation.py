@@ -19,7 +19,7 @@ from apps.accounts.request_cache import cache_for_request
 from apps.core import clock
 from apps.core.errors import DomainError
 from apps.dashboard.help.documents import guide_address
-from apps.dashboard.live.frame import LivePage, live_page
+from apps.dashboard.live.state import LivePage, live_page
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import actor_of
 from apps.federation.grid.peers import count_alarming, may_federate

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.dashboard.figures.bars import USUAL_TOLERANCE, State, Tolerance
-from apps.priorities.metering.usage import CORE_S, unit_of_usage
+from apps.priorities.metering import CORE_S, unit_of_usage
 from apps.priorities.sentences.numbers import MINUS as MINUS
 from apps.priorities.sentences.numbers import NBSP as NBSP
 from apps.priorities.sentences.numbers import UNKNOWN as UNKNOWN

@@ -15,7 +15,7 @@ from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid
 from apps.policies.selectors import read_moment
 from apps.priorities.selectors import Moment
-from apps.priorities.selectors.past_days import PastDays, list_past_days
+from apps.priorities.selectors.past import PastDays, list_past_days
 from apps.priorities.sentences import text_of
 
 AT, DAY, ON = "at", "day", "on"

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 import qrcode
 from axes.handlers.proxy import AxesProxyHandler
 from axes.helpers import get_lockout_response
+from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
@@ -19,6 +20,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
@@ -26,11 +28,33 @@ from django.views.decorators.http import require_http_methods
 from apps.accounts.models import User
 from apps.accounts.sign_in import second_factor
 from apps.core import clock
-from apps.core.errors import Invalid, NotAllowed
+from apps.core.errors import DomainError, Invalid, NotAllowed
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.dashboard.sign_in import session
-from apps.dashboard.sign_in.forms import CodeForm
 from apps.dashboard.sign_in.session import Owing, asks_password
+
+
+# --- Form -------------------------------------------------------------------------------------------------------------
+class CodeForm(forms.Form):
+    """A code, with the blanks that apps show in it."""
+
+    code = forms.CharField(
+        label=gettext_lazy("Code"),
+        max_length=20,
+        widget=forms.TextInput(
+            attrs={"class": "input", "autocomplete": "one-time-code", "inputmode": "numeric", "spellcheck": "false"}
+        ),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.is_bound and self.errors:
+            self.fields["code"].widget.attrs["aria-invalid"] = "true"
+
+    def add_refusal(self, refusal: DomainError) -> None:
+        message = "; ".join(problem.message for problem in refusal.fields) or refusal.message
+        self.add_error("code", forms.ValidationError(message, code=refusal.code))
+
 
 # --- QR code ----------------------------------------------------------------------------------------------------------
 QUIET = 4  # modules of white that a reader needs around it

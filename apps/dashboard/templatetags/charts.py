@@ -8,8 +8,8 @@ from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from apps.dashboard.figures.day_lines import Sparkline
 from apps.dashboard.figures.panel import Frame, Panel, Span
-from apps.dashboard.figures.sparkline import Sparkline
 
 register = template.Library()
 

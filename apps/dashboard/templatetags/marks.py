@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString
 
 from apps.accounts.selectors import display_name
 from apps.core import clock
-from apps.dashboard.decay import words as aging_words
+from apps.dashboard import decay as aging_words
 from apps.dashboard.figures.bars import Bullet, State
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.presentation import Balance

@@ -29,7 +29,7 @@ from apps.core.errors import FieldProblem, Invalid, NotFound
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.dashboard.sign_in.session import asks_password, is_fresh
-from apps.dashboard.terminal.views import installing
+from apps.dashboard.terminal import installing
 from apps.dashboard.tokens.forms import ConfirmForm, TokenForm
 from apps.mapping.permissions import see
 from apps.policies import selectors as policies

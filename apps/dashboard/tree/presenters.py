@@ -1,40 +1,142 @@
-"""What the templates of the tree show: its rows, its controls, and the panel of the chosen entry."""
+"""The state of the tree in its address, and what templates show: rows, controls, and the panel of the chosen entry."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
-from django.http import HttpRequest
+from django.http import HttpRequest, QueryDict
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.core import clock
-from apps.core.errors import NotFound
+from apps.core.errors import FieldProblem, Invalid, NotFound
 from apps.dashboard.algorithm import words as algorithm_words
 from apps.dashboard.drafts import presenters as draft_words
+from apps.dashboard.federation.presenters import origin_of, origins_of
 from apps.dashboard.figures import bars
 from apps.dashboard.figures.bars import Tolerance
-from apps.dashboard.shell import lines, origins, time_travel
+from apps.dashboard.shell import lines, time_travel
 from apps.dashboard.shell.lines import draw_trends
 from apps.dashboard.shell.requests import actor_of
 from apps.dashboard.tree.selection import MOST_SELECTED
-from apps.dashboard.tree.state import COLUMNS, LEVELS, TreeState
 from apps.explain.entry_page import EntryPage, get_entry_page
 from apps.policies.changesets import drafts
 from apps.priorities.records import LocalOnly
 from apps.priorities.selectors import TreePage
-from apps.priorities.selectors.tree_listing import parts_of_children
+from apps.priorities.selectors.tree_listing import DEEPEST, SORTS, Arrangement, parts_of_children
 from apps.priorities.selectors.visible_snapshot import local_only_among
 
-_SORTED_BY = {"entry": "name", "target": "target", "balance": "deviation", "rank": "rank", "factor": "factor"}
+# --- State of an address ----------------------------------------------------------------------------------------------
+MAX_QUERY = 128
+LEVELS = (1, 2, 3, 4)
+USUAL_COLUMNS = ("shares", "target", "actual", "balance", "trend", "own")
+COLUMNS = (*USUAL_COLUMNS, "rank", "factor")
+_LARGEST_FIRST = ("target", "deviation", "factor")
+
+
+@dataclass(frozen=True, slots=True)
+class TreeState:
+    """columns: in the order of COLUMNS. sort: see Arrangement."""
+
+    of: str = lines.OF_PARENT
+    level: int | None = None
+    open: Sequence[UUID] = ()
+    shut: Sequence[UUID] = ()
+    query: str = ""
+    off_target: bool = False
+    sort: str = ""
+    columns: Sequence[str] = USUAL_COLUMNS
+    at: int | datetime | None = None
+
+    @property
+    def arranged(self) -> Arrangement:
+        return Arrangement(
+            level=self.level,
+            open_uids=self.open,
+            shut_uids=self.shut,
+            query=self.query,
+            off_target=self.off_target,
+            sort=self.sort,
+        )
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """As the address carries it; what is usual is left out."""
+        found = [("of", self.of)] if self.of != lines.OF_PARENT else []
+        if self.at is not None:
+            found.append((time_travel.AT, time_travel.written(self.at)))
+        if self.level is not None:
+            found.append(("level", str(self.level)))
+        found += [("open", str(uid)) for uid in self.open] + [("shut", str(uid)) for uid in self.shut]
+        found += [("q", self.query)] if self.query else []
+        found += [("off", "1")] if self.off_target else []
+        found += [("sort", self.sort)] if self.sort else []
+        found += [("col", name) for name in self.columns] if tuple(self.columns) != USUAL_COLUMNS else []
+        return found
+
+    def address(self, **changes: Any) -> str:
+        """`?…` of the same state but for `changes`."""
+        return f"?{urlencode(replace(self, **changes).pairs())}"
+
+    def sorted_by(self, name: str) -> str:
+        """What a click on the head of a column leads to: the natural direction, the other one, the policy's order."""
+        first, second = (f"-{name}", name) if name in _LARGEST_FIRST else (name, f"-{name}")
+        return {first: second, second: ""}.get(self.sort, first)
+
+
+def read_state(request: HttpRequest, given: QueryDict | None = None) -> TreeState:
+    """given: the state where the address of the request doesn't carry it. Unknown values are the usual ones."""
+    asked = request.GET if given is None else given
+    level = asked.get("level", "")
+    sort = asked.get("sort", "")
+    chosen = set(asked.getlist("col"))
+    return TreeState(
+        of=lines.OF_TOTAL if asked.get("of") == lines.OF_TOTAL else lines.OF_PARENT,
+        level=min(int(level), DEEPEST) if level.isascii() and level.isdigit() and len(level) < 4 else None,
+        open=tuple(uid_of(text) for text in asked.getlist("open")),
+        shut=tuple(uid_of(text) for text in asked.getlist("shut")),
+        query=asked.get("q", "").strip().replace("\0", "")[:MAX_QUERY],
+        off_target=asked.get("off") == "1",
+        sort=sort if sort.removeprefix("-") in SORTS else "",
+        columns=tuple(name for name in COLUMNS if name in chosen) or USUAL_COLUMNS,
+        at=time_travel.moment_asked(request) if given is None else None,
+    )
+
+
+def toggled(asked: QueryDict) -> QueryDict:
+    """The state after opening or closing entries (`toggle=`), for a page without scripts."""
+    state = asked.copy()
+    opened, shut = dict.fromkeys(state.getlist("open")), dict.fromkeys(state.getlist("shut"))
+    for uid in map(str, state.pop("toggle")):
+        if uid in opened:
+            del opened[uid]
+        elif uid in shut:
+            del shut[uid]
+        else:
+            opened[uid] = None
+    state.setlist("open", list(opened))
+    state.setlist("shut", list(shut))
+    return state
+
+
+def uid_of(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        message = _("This address can’t name an entry. Open the tree again and choose it there.")
+        raise Invalid(message, fields=[FieldProblem("address", text[:64])]) from None
 
 
 # --- Columns and controls ---------------------------------------------------------------------------------------------
+_SORTED_BY = {"entry": "name", "target": "target", "balance": "deviation", "rank": "rank", "factor": "factor"}
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """key: names it in the address and, as `c-…`, in styles. sort_url: empty where it doesn't sort. order: of ARIA."""
@@ -233,7 +335,7 @@ def csv_rows(page: TreePage, state: TreeState, rows: Iterator[Any], shown: Seque
 def _origins(page: TreePage) -> Mapping[UUID, lines.Origin]:
     if page.view is None:
         return {}
-    return origins.origins_of(page.view.policy, page.view.tree, at=clock.now(), is_past=page.moment is not None)
+    return origins_of(page.view.policy, page.view.tree, at=clock.now(), is_past=page.moment is not None)
 
 
 def local_only_of(page: TreePage) -> list[LocalOnly]:
@@ -260,7 +362,7 @@ def panel_context(request: HttpRequest, policy: str, uid: UUID | None) -> dict[s
         "compared_words": lines.phrase(*page.compared_by),
         "origin": None
         if page.moment
-        else origins.origin_of(policy_slug=policy, uid=uid, at=clock.now(), actor=actor_of(request)),
+        else origin_of(policy_slug=policy, uid=uid, at=clock.now(), actor=actor_of(request)),
     }
 
 

@@ -15,13 +15,13 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.core.errors import DomainError, FieldProblem, Invalid, TooLarge
 from apps.dashboard.drafts.forms import message_of
-from apps.dashboard.entry.forms import read_shares
+from apps.dashboard.entry import read_shares
 from apps.policies.changesets import drafts
 from apps.policies.models import ChangeSet
 from apps.policies.operations.apply import Operation
 from apps.policies.selectors import get_policy
 from apps.policies.tree.columns import Node
-from apps.priorities.selectors.changesets.draft import DraftView, find_entries, open_draft_view
+from apps.priorities.selectors.draft import DraftView, find_entries, open_draft_view
 
 MOST_SELECTED = 500
 _PLACE = re.compile(r"operations\[(\d+)\]")

@@ -1,28 +1,38 @@
-"""The policy tree: shares beside what was used, one line an entry; its fragments, and its rows as CSV."""
+"""The policy tree: shares beside usage, one line an entry; fragments, CSV, selected rows, and the tree as a picture."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.translation import gettext, ngettext
-from django.views.decorators.http import require_safe
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_http_methods, require_safe
 
-from apps.dashboard.saved_views.pages import keeps_views
-from apps.dashboard.shell import time_travel
+from apps.core import clock
+from apps.core.errors import Conflict, Invalid, NotFound, Stale, TooLarge, status_of
+from apps.dashboard.drafts.pages import draft_url
+from apps.dashboard.saved_views import keeps_views
+from apps.dashboard.shell import lines, time_travel
+from apps.dashboard.shell.figure_frames import answer_figure, framed
 from apps.dashboard.shell.requests import SeeOther, actor_of, csv_response, fragment
-from apps.dashboard.tree import presenters
-from apps.dashboard.tree.presenters import panel_context, rows_context
-from apps.dashboard.tree.state import TreeState, read_state, toggled, uid_of
+from apps.dashboard.tree import presenters, selection
+from apps.dashboard.tree.presenters import TreeState, panel_context, read_state, rows_context, toggled, uid_of
+from apps.figures import Figure
+from apps.figures.tree import tree_figure
+from apps.figures.tree_query import TreeAsked, read_tree_asked
 from apps.priorities import selectors
-from apps.priorities.selectors.tree import get_tree_rows, iterate_rows
+from apps.priorities.records import IciclePage
+from apps.priorities.selectors import open_view
+from apps.priorities.selectors.tree import get_icicle, get_tree_rows, iterate_rows, selectable
 
+# --- Tree -------------------------------------------------------------------------------------------------------------
 MOST_CURRENT = 100  # rows of one window
 
 
@@ -68,7 +78,7 @@ def show(
         "local_only": presenters.local_only_of(page),
         "crumbs": [
             {"label": page.policy_name, "url": reverse("dashboard:overview")},
-            {"label": gettext("Policy tree")},
+            {"label": _("Policy tree")},
         ],
         **more,
     }
@@ -136,3 +146,94 @@ def panel(request: HttpRequest, policy: str) -> HttpResponse:
 
 def _after(request: HttpRequest) -> UUID | None:
     return uid_of(request.GET["after"]) if request.GET.get("after") else None
+
+
+# --- Selected rows ----------------------------------------------------------------------------------------------------
+@require_http_methods(["GET", "HEAD", "POST"])
+def act(request: HttpRequest, policy: str) -> HttpResponse:
+    """`e`: an entry, once for each; `entries`: many in one field; `all`: every row of `state`, which is the address."""
+    if request.method != "POST":
+        return SeeOther(page_url(policy))
+    state = read_state(request, QueryDict(request.POST.get("state", "").removeprefix("?")))
+    uids: Sequence[UUID] = ()
+    try:
+        uids = _selected(request, policy, state)
+        draft = selection.add_to_draft(
+            policy_slug=policy, uids=uids, given=request.POST, at=clock.now(), actor=actor_of(request)
+        )
+    except (Invalid, Conflict, NotFound, Stale, TooLarge) as error:
+        told = selection.problem_of(error)
+        kept = uids[: selection.MOST_SELECTED]
+        return show(request, policy, state, status=status_of(error), selected=kept, typed=request.POST, **told)
+    return SeeOther(draft_url(draft.pk) + "#edits")
+
+
+def _selected(request: HttpRequest, policy: str, state: TreeState) -> list[UUID]:
+    if request.POST.get("all"):
+        view = open_view(policy_slug=policy, actor=actor_of(request))
+        return selectable(view, state.arranged)
+    named = [*request.POST.getlist("e"), *request.POST.get("entries", "").split()]
+    return [uid_of(text) for text in dict.fromkeys(named)]
+
+
+# --- Icicle -----------------------------------------------------------------------------------------------------------
+@require_safe
+def icicle(request: HttpRequest, policy: str) -> HttpResponse:
+    """`?entry=` is chosen, `?kind=icicle|treemap`, `?size=target|actual`, `?color=balance|share`, `?at=` a revision or
+    an instant. What can't be drawn is said in the picture's place."""
+    if elsewhere := time_travel.day_asked(request):
+        return SeeOther(elsewhere)
+    problem = None
+    try:
+        page, asked = _read(request, policy, request.GET)
+    except Invalid as refused:
+        problem = refused
+        page, asked = _read(request, policy, QueryDict())
+
+    def make() -> Figure:
+        if problem:
+            raise problem
+        return tree_figure(page, asked, request.GET, _entry_of(request, policy))
+
+    source = reverse("dashboard:tree-figure", kwargs={"policy": policy})
+    context: dict[str, Any] = {
+        "page": page,
+        "frame": framed(request, source, make),
+        "policy": policy,
+        "live": page.moment is None,
+        "time_bar": time_travel.time_bar(request, page.moment, policy),
+        "crumbs": [
+            {"label": page.policy_name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": _("Icicle")},
+        ],
+        **panel_context(request, policy, asked.entry),
+    }
+    return render(request, "dashboard/convergence/icicle.html", context, status=422 if problem else 200)
+
+
+@require_safe
+def figure(request: HttpRequest, policy: str, form: str = "json") -> HttpResponseBase:
+    """The picture as JSON, its entries as CSV, for the page's own query."""
+    page, asked = _read(request, policy, request.GET)
+    return answer_figure(request, tree_figure(page, asked, request.GET, _entry_of(request, policy)), form)
+
+
+def _read(request: HttpRequest, policy: str, query: QueryDict) -> tuple[IciclePage, TreeAsked]:
+    """Raises Invalid for a query that can't be drawn, NotFound for an entry that the actor may not see."""
+    asked = read_tree_asked(query)
+    page = get_icicle(
+        policy_slug=policy,
+        actor=actor_of(request),
+        chosen_uid=asked.entry,
+        sizes=asked.size,
+        levels=asked.levels,
+        smallest=asked.smallest,
+        at=time_travel.moment_asked(request),
+    )
+    return page, asked
+
+
+def _entry_of(request: HttpRequest, policy: str) -> Callable[[UUID, str], str]:
+    """The page of an entry, as of the same moment."""
+    suffix = time_travel.suffix(time_travel.moment_asked(request))
+    return lambda uid, name: f"{lines.entry_url(policy, uid, name, suffix)}#children"

@@ -28,11 +28,10 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.stored import load_tree
 from apps.priorities.delivered_usage import BySite, load_by_site
-from apps.priorities.metering.usage import window_of
+from apps.priorities.metering import window_of
 from apps.priorities.models import Snapshot
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
-from apps.priorities.visibility.suppression import Amounts, shown_entries
-from apps.priorities.visibility.visible_entries import settled_before
+from apps.priorities.visibility import Amounts, settled_before, shown_entries
 
 MOST_ROWS = 300
 MOST_LEVELS = 6

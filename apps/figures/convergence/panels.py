@@ -13,8 +13,7 @@ from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, ngettext
 
-from apps.analytics.convergence.members import BEFORE_ENTRY
-from apps.analytics.convergence.query import DAILY_UP_TO
+from apps.analytics.convergence.query import BEFORE_ENTRY, DAILY_UP_TO
 from apps.analytics.convergence.records import Convergence, by_weeks
 from apps.analytics.series.daily_series import F8, Mask
 from apps.figures import axes, traces

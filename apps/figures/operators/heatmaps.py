@@ -9,7 +9,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from apps.analytics.operators.operator_figures import SEVEN
+from apps.analytics.operators.figures import SEVEN
 from apps.analytics.operators.records import (
     BitsNeeded,
     InputDensity,

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 
+from apps.analytics.operators.figures import NamedTarget
 from apps.analytics.operators.records import COUNTS, REGIONS, FigureQuery, FigureTable, Layout, Row
 from apps.analytics.operators.sentences import resolution_text
-from apps.analytics.operators.tree_figures import NamedTarget
 from apps.figures.figure import Choice, Column, Control, Table, changed
 from apps.priorities.sentences.numbers import UNKNOWN, count, job_hours, percent, signed
 

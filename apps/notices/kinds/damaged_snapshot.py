@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy
 
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence
 from apps.priorities.models import Snapshot
-from apps.priorities.snapshots.storage import is_damaged
+from apps.priorities.snapshots import is_damaged
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice

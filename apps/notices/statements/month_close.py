@@ -16,8 +16,7 @@ from django.db import connection, transaction
 
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import SYSTEM
-from apps.analytics.series.calendar import site_zone
-from apps.analytics.series.daily_series import SeriesState
+from apps.analytics.series.daily_series import SeriesState, site_zone
 from apps.analytics.series.stored_series import load_series, series_state
 from apps.notices.models import Statement
 from apps.notices.statements.selectors import Month, month_of, reckon

@@ -26,8 +26,7 @@ import numpy as np
 from django.db.models import Q
 
 from apps.accounts.actor import Actor
-from apps.analytics.series.calendar import day_of, site_zone
-from apps.analytics.series.daily_series import DailySeries, Mask, SeriesState
+from apps.analytics.series.daily_series import DailySeries, Mask, SeriesState, day_of, site_zone
 from apps.analytics.series.stored_series import load_series, series_state
 from apps.analytics.series.visible_days import as_visible
 from apps.core.errors import FieldProblem, Invalid

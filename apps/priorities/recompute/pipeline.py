@@ -25,8 +25,8 @@ from apps.policies.operations.algorithm_fit import refusing_failed_packages
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
-from apps.priorities.local_only.services import uids_of
-from apps.priorities.metering.usage import (
+from apps.priorities.local_only import uids_of
+from apps.priorities.metering import (
     HOUR_S,
     AccountUsage,
     JobClassRow,
@@ -50,7 +50,7 @@ from apps.priorities.recompute.inputs import (
     state_at,
     state_of_now,
 )
-from apps.priorities.snapshots.storage import pack_snapshot, values_of, write_data
+from apps.priorities.snapshots import pack_snapshot, values_of, write_data
 from apps.runs.models import Run
 from apps.usage.models import JobClass, Source
 from apps.usage.selectors import OpenRecords, UsageArrays, load_open_records, load_usage

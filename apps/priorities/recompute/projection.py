@@ -25,7 +25,7 @@ from apps.policies.operations.algorithm_fit import refusing_failed_packages
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.document_merge import indexes_of
-from apps.priorities.metering.usage import APPROACHES, AccountUsage, steady_use_s, usage_of_accounts, window_of
+from apps.priorities.metering import APPROACHES, AccountUsage, steady_use_s, usage_of_accounts, window_of
 from apps.priorities.recompute.inputs import Correction
 from apps.priorities.recompute.pipeline import Inputs, compute_from
 

@@ -11,11 +11,11 @@ import orjson
 
 from apps.core.tables import Column, Row
 from apps.policies.tree.columns import Mask
-from apps.priorities.metering.usage import CORE_S
+from apps.priorities.metering import CORE_S
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.serving import store
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.snapshots.storage import Values
+from apps.priorities.snapshots import Values
 
 ENTRY_COLUMNS = (
     Column("path"),

@@ -22,14 +22,14 @@ from apps.policies.models import Entry, Policy, Revision
 from apps.policies.selectors import get_policy
 from apps.policies.tree.columns import Mask
 from apps.policies.tree.stored import load_tree
-from apps.priorities.local_only.services import LocalOnlyEntry
+from apps.priorities.local_only import LocalOnlyEntry
 from apps.priorities.models import Snapshot
 from apps.priorities.records import LocalOnly, Moment
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.serving import store
 from apps.priorities.serving.served_snapshot import ServedSnapshot, instant
 from apps.priorities.serving.store import SourceAge, State
-from apps.priorities.visibility.visible_entries import numbers_visible_in
+from apps.priorities.visibility import numbers_visible_in
 from apps.usage.timeliness import is_behind, last_contact_at, timeliness
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from apps.priorities.sentences.catalogue import SCENARIO, TEXTS
-from apps.priorities.sentences.message import Message, say, text_of
+from apps.priorities.sentences.catalogue import SCENARIO, TEXTS, Message, say, text_of
 from apps.priorities.sentences.numbers import adjustment_sentence, unit_of, unit_of_metric
 
 __all__ = ["SCENARIO", "TEXTS", "Message", "adjustment_sentence", "say", "text_of", "unit_of", "unit_of_metric"]

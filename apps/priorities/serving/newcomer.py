@@ -28,8 +28,7 @@ from apps.engine.tree import FairshareTree
 from apps.policies.tree.columns import TreeColumns
 from apps.priorities.recompute.projection import compute_from_totals
 from apps.priorities.serving.lookup import LookupIndex
-from apps.priorities.snapshots.ordering import Ordering
-from apps.priorities.snapshots.storage import Values
+from apps.priorities.snapshots import Ordering, Values
 
 logger = logging.getLogger(__name__)
 

@@ -19,11 +19,10 @@ from apps.engine.algorithms.gridwide import TIE_POINTS
 from apps.engine.algorithms.inputs import prepare
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns
-from apps.priorities.local_only.services import LocalOnlyEntry
+from apps.priorities.local_only import LocalOnlyEntry
 from apps.priorities.serving.lookup import AccountQuery, Found, Hints, LookupIndex, Query, group_names, names_of, within
 from apps.priorities.serving.newcomer import Newcomers, Place, place_of
-from apps.priorities.snapshots.ordering import Ordering, json_number, ordering_of
-from apps.priorities.snapshots.storage import Values
+from apps.priorities.snapshots import Ordering, Values, json_number, ordering_of
 
 Mask = npt.NDArray[np.bool_]
 I8 = npt.NDArray[np.int64]

@@ -28,11 +28,11 @@ from apps.policies.access.scope import archived_policy
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns, load_tree
+from apps.priorities import snapshots
 from apps.priorities.models import Snapshot
 from apps.priorities.serving.lookup import LookupIndex
 from apps.priorities.serving.served_snapshot import AccountQuery, Query, ServedSnapshot
-from apps.priorities.snapshots import storage
-from apps.priorities.snapshots.storage import read_data, unpack_snapshot
+from apps.priorities.snapshots import read_data, unpack_snapshot
 from apps.usage.models import Source, is_collected
 
 __all__ = ["AccountQuery", "PolicyRow", "Query", "ServedSnapshot", "last_state", "load_kept", "newest", "state"]
@@ -181,7 +181,7 @@ class _Served:
         rows = [row[:6] for row in found_rows if row[6] is None]
         archived = {row[1]: row[6] for row in found_rows if row[6] is not None}
         policies = {row[1]: PolicyRow(*row[:5]) for row in rows}
-        snapshots: dict[str, ServedSnapshot] = {}
+        served: dict[str, ServedSnapshot] = {}
         damaged: dict[str, int] = {}
         for _id, slug, _name, _visibility, _head, snapshot_id in rows:
             found = old.snapshots.get(slug)
@@ -195,12 +195,12 @@ class _Served:
             if is_damaged:
                 damaged[slug] = snapshot_id
             if found is not None:
-                snapshots[slug] = found
+                served[slug] = found
         for slug in set(old.policies) - set(policies):
-            storage.drop(slug)
+            snapshots.drop(slug)
         names = [one.name for one in fields(SourceAge)]
         sources = tuple(SourceAge(*row) for row in Source.objects.order_by("slug").values_list(*names))
-        return State(policies, snapshots, damaged, archived, sources, has_database=True, polled_s=time.monotonic())
+        return State(policies, served, damaged, archived, sources, has_database=True, polled_s=time.monotonic())
 
 
 def _renewed(policy: PolicyRow, snapshot_id: int | None, known: ServedSnapshot | None) -> ServedSnapshot | None:
@@ -231,7 +231,7 @@ def _renewed(policy: PolicyRow, snapshot_id: int | None, known: ServedSnapshot |
         "digest": row.digest,
         "tree_digest": tree.digest,
     }
-    storage.keep(head, data, tree)
+    snapshots.keep(head, data, tree)
     return served
 
 
@@ -239,7 +239,7 @@ def _newest_readable(policy: PolicyRow, newest_id: int, known: ServedSnapshot | 
     """The best one below a damaged newest snapshot: in memory, from an older row, or the copy on disk."""
     found = _older_row(policy, newest_id, known) or known
     with contextlib.suppress(CorruptBlob):
-        copy = storage.copy_of(policy.slug)
+        copy = snapshots.copy_of(policy.slug)
         if copy is not None and copy[0]["policy_id"] == policy.id:
             row, data, tree = copy
             if (found.snapshot_id if found else 0) < row["id"] <= newest_id:
@@ -311,17 +311,17 @@ def _served(
 
 def _from_disk(state: State) -> State:
     policies: dict[str, PolicyRow] = {}
-    snapshots: dict[str, ServedSnapshot] = {}
-    for row, data, tree in storage.copies():
+    served: dict[str, ServedSnapshot] = {}
+    for row, data, tree in snapshots.copies():
         try:
-            snapshots[row["slug"]] = _from_copy(row, data, tree)
+            served[row["slug"]] = _from_copy(row, data, tree)
         except CorruptBlob as error:
             logger.warning("The copy of %s on disk is damaged: %s", row["slug"], error)
             continue
         policies[row["slug"]] = PolicyRow(
             row["policy_id"], row["slug"], row["name"], row["visibility"], row["head_number"]
         )
-    return replace(state, policies=policies, snapshots=snapshots)
+    return replace(state, policies=policies, snapshots=served)
 
 
 def _from_copy(row: dict[str, Any], data: bytes, tree: TreeColumns) -> ServedSnapshot:

@@ -10,9 +10,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import Scopes, actor_of
-from apps.api.instants import UtcTimeField
+from apps.api.shapes import UtcTimeField, asked, list_of, listed, sent
 from apps.api.v1.allocations.views import IF_MATCH, READ_WRITE, ReasonFilterSerializer, seen_tag
-from apps.api.v1.shapes import asked, list_of, listed, sent
 from apps.api.views import APIView
 from apps.core import clock
 from apps.mapping.permissions import see

@@ -16,8 +16,7 @@ from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
-from apps.api.instants import UtcTimeField
-from apps.api.v1.shapes import asked, decode_cursor, list_of, listed, sent
+from apps.api.shapes import UtcTimeField, asked, decode_cursor, list_of, listed, sent
 from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid
@@ -29,7 +28,7 @@ from apps.policies.models import Allocation
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import AT_END
-from apps.priorities.selectors.allocations.table import PAGE, AllocationTable, get_allocation_table
+from apps.priorities.selectors.allocations import PAGE, AllocationTable, get_allocation_table
 
 READ_WRITE: Scopes = {
     "GET": frozenset({POLICIES_READ, POLICIES_WRITE}),

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 
 from apps.analytics.review import LeafLine, ReviewPage, get_review_page
 from apps.api.authentication import Scopes, actor_of
-from apps.api.instants import UtcTimeField
+from apps.api.shapes import UtcTimeField, list_of, listed, sent
 from apps.api.v1.changesets.views import (
     IF_MATCH_OF_STEP,
     READ_WRITE,
@@ -23,7 +23,6 @@ from apps.api.v1.changesets.views import (
     version_of,
 )
 from apps.api.v1.priorities import AskedRunSerializer
-from apps.api.v1.shapes import list_of, listed, sent
 from apps.api.views import APIView
 from apps.core import clock
 from apps.policies import services
@@ -31,7 +30,7 @@ from apps.policies.changesets import lifecycle
 from apps.policies.changesets.conflicts import Side
 from apps.policies.models import ChangeSet, Revision
 from apps.policies.publishing import revert
-from apps.priorities.change_effects import runs as effect_runs
+from apps.priorities import change_effect_runs
 
 # --- Checks, effect and comments --------------------------------------------------------------------------------------
 MOST_LEAVES = 1_000
@@ -101,7 +100,7 @@ class ChangeSetEffectView(APIView):
     def get(self, request: Request, policy: str, change_set: int) -> Response:
         """Ranks with and without it, now and after 1, 7 and 30 days; of a decided change set there is nothing."""
         page = _page(request, policy, change_set)
-        effect = page.effect if page.review.is_open else effect_runs.Effect("decided")
+        effect = page.effect if page.review.is_open else change_effect_runs.Effect("decided")
         found = effect.projection
         return Response(
             AheadSerializer(
@@ -121,7 +120,7 @@ class ChangeSetEffectView(APIView):
     def post(self, request: Request, policy: str, change_set: int) -> Response:
         """Have it worked out in the background, as large policies need."""
         found = found_for(request, policy, change_set)
-        run = effect_runs.request_effect(change_set_id=found.pk, at=clock.now(), actor=actor_of(request))
+        run = change_effect_runs.request_effect(change_set_id=found.pk, at=clock.now(), actor=actor_of(request))
         return Response({"run": run.pk}, status=202)
 
 

@@ -13,15 +13,14 @@ from rest_framework.response import Response
 from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
-from apps.api.instants import UtcTimeField
-from apps.api.v1.shapes import asked, list_of, listed, sent
+from apps.api.shapes import UtcTimeField, asked, list_of, listed, sent
 from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import FieldProblem, NotFound
 from apps.policies import selectors, services
 from apps.policies.changesets.change_sets import conflicts_to_show
 from apps.policies.models import ChangeSet
-from apps.priorities.change_effects.ranks import simulate_change_set
+from apps.priorities.change_effects import simulate_change_set
 
 READ_WRITE: Scopes = {
     "GET": frozenset({POLICIES_READ, POLICIES_WRITE}),

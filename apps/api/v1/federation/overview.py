@@ -13,9 +13,8 @@ from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, Scopes, actor_of
 from apps.api.figures import FIGURE_ANSWERS, FigureFilterSerializer, figure_response
-from apps.api.instants import UtcTimeField
-from apps.api.v1.federation.serializers import MANAGE
-from apps.api.v1.shapes import asked, list_of, listed
+from apps.api.shapes import UtcTimeField, asked, list_of, listed
+from apps.api.v1.federation.mounts import MANAGE
 from apps.api.views import APIView
 from apps.core import clock
 from apps.federation.grid.peers import Direction, list_peers

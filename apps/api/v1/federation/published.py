@@ -17,10 +17,9 @@ from rest_framework.response import Response
 
 from apps.api.authentication import ADMIN, ANY, Scopes, actor_of
 from apps.api.errors import Refusal
-from apps.api.instants import UtcTimeField
 from apps.api.rendering import JSONRenderer, is_known, known_tags, not_modified, packed_response
-from apps.api.v1.federation.serializers import ADMINISTER, ActionSerializer
-from apps.api.v1.shapes import asked, list_of, listed, sent
+from apps.api.shapes import UtcTimeField, asked, list_of, listed, sent
+from apps.api.v1.federation.mounts import ADMINISTER, ActionSerializer
 from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound, Unavailable

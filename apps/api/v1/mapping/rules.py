@@ -14,7 +14,7 @@ from apps.accounts.account_ids import AccountKey, canonical
 from apps.accounts.models import Account
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
-from apps.api.instants import UtcTimeField
+from apps.api.shapes import InstantField, UtcTimeField, asked, decode_cursor, entry_uid, list_of, listed, sent
 from apps.api.v1.mapping.serializers import (
     IF_MATCH,
     IF_MATCH_OF_ONE,
@@ -39,7 +39,6 @@ from apps.api.v1.mapping.serializers import (
     unmapped_json,
     version_json,
 )
-from apps.api.v1.shapes import InstantField, asked, decode_cursor, entry_uid, list_of, listed, sent
 from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import FieldProblem, NotFound

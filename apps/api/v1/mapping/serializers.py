@@ -12,8 +12,7 @@ from rest_framework.request import Request
 
 from apps.accounts.account_ids import AccountKey
 from apps.api.errors import Refusal
-from apps.api.instants import UtcTimeField
-from apps.api.v1.shapes import reach_json
+from apps.api.shapes import UtcTimeField, reach_json
 from apps.core.errors import FieldProblem
 from apps.mapping.changes import MOST_ASSIGNED, MOST_RULES, Plan
 from apps.mapping.permissions import MapRights

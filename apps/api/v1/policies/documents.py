@@ -1,4 +1,4 @@
-"""A whole policy as a document: read in any format, and proposed in any."""
+"""A whole policy as a document: read in any format, proposed in any; and settings proposed from a slurm.conf."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from rest_framework import serializers
 from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
+from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
 from apps.api.parsing import read_bounded
 from apps.api.rendering import JSONRenderer, dumps
+from apps.api.shapes import asked, moment_of, sent
 from apps.api.v1.policies.views import READ, MomentSerializer
-from apps.api.v1.shapes import asked, moment_of
 from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import Stale
 from apps.mapping.permissions import load_whole_tree
+from apps.onboarding.slurm_config import read_slurm_config
 from apps.policies import selectors
 from apps.policies.files.exports import Export, export_policy, make_export
 from apps.policies.files.import_export import PolicyImport, import_policy, plan_import
@@ -250,3 +252,39 @@ def _require_match(request: Request, head_number: int) -> None:
     tag = request.headers.get("If-Match", "").strip()
     if tag and tag != "*" and tag.removeprefix("W/").strip('"').partition("-")[0] != str(head_number):
         raise Stale(f"The policy is at revision {head_number} by now: compare with that, and send it again.")
+
+
+# --- Settings of a slurm.conf -----------------------------------------------------------------------------------------
+_MOST_CHARACTERS = 1_000_000
+
+
+class SlurmConfigSerializer(serializers.Serializer[Any]):
+    text = serializers.CharField(
+        max_length=_MOST_CHARACTERS,
+        trim_whitespace=False,
+        help_text="What scontrol show config and scontrol show partition print",
+    )
+
+
+class ConfigLineSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    value = serializers.CharField()
+    meaning = serializers.CharField(help_text="What it became")
+    is_carried = serializers.BooleanField(help_text="false: a policy has nothing like it")
+
+
+class ReadConfigSerializer(serializers.Serializer[Any]):
+    cluster = serializers.CharField()
+    settings = serializers.DictField(help_text="Parts of a policy's settings, as `set_policy` takes them")
+    lines = ConfigLineSerializer(many=True)
+
+
+class SlurmConfigView(APIView):
+    scopes: ClassVar[Scopes] = {"POST": frozenset({POLICIES_WRITE})}
+
+    @extend_schema(operation_id="read_slurm_config", request=SlurmConfigSerializer, responses=ReadConfigSerializer)
+    def post(self, request: Request) -> Response:
+        """Algorithm, decay and metric as Slurm has them; nothing is stored: propose them in a change set."""
+        found = read_slurm_config(sent(SlurmConfigSerializer, request)["text"])
+        lines = [line.to_json() for line in found.lines]
+        return Response({"cluster": found.cluster, "settings": found.settings, "lines": lines})

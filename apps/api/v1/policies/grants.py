@@ -13,8 +13,7 @@ from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
-from apps.api.instants import UtcTimeField
-from apps.api.v1.shapes import asked, list_of, listed, sent
+from apps.api.shapes import UtcTimeField, asked, list_of, listed, sent
 from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import FieldProblem

@@ -15,20 +15,19 @@ from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.errors import Refusal
 from apps.api.figures import TABLE_ANSWERS, TableFormatField, table_response
-from apps.api.instants import UtcTimeField
+from apps.api.shapes import MomentSerializer, ScopeSerializer, UtcTimeField, asked, moment_of
 from apps.api.v1.priorities import NumberField
-from apps.api.v1.shapes import MomentSerializer, ScopeSerializer, asked, moment_of
 from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import FieldProblem, NotFound, TooLarge
 from apps.explain.account_walk import moment_json
 from apps.federation.mounts.selectors import mounted_at
-from apps.priorities.metering.usage import CORE_S, UNITS
+from apps.priorities.metering import CORE_S, UNITS
 from apps.priorities.selectors import PolicyView, open_view
 from apps.priorities.selectors.tree_changes import ENTRY_COLUMNS, changed, entry_rows, tag_of_view, view_at
 from apps.priorities.selectors.visible_snapshot import moment_of as shown_moment_of
 from apps.priorities.selectors.visible_snapshot import require_entry, require_path
-from apps.priorities.snapshots.ordering import json_number
+from apps.priorities.snapshots import json_number
 
 MOST_CHANGED = 20_000
 

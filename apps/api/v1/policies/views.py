@@ -11,10 +11,19 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITIES_READ, Scopes, actor_of
-from apps.api.instants import UtcTimeField
+from apps.api.shapes import (
+    UtcTimeField,
+    asked,
+    decode_cursor,
+    encode_cursor,
+    list_of,
+    listed,
+    moment_of,
+    reach_json,
+    sent,
+)
 from apps.api.v1.policies.tree import EntrySerializer, entry_of
 from apps.api.v1.removal import RemovalReasonSerializer
-from apps.api.v1.shapes import asked, decode_cursor, encode_cursor, list_of, listed, moment_of, reach_json, sent
 from apps.api.views import APIView
 from apps.core import clock
 from apps.mapping.removal import remove_policy
@@ -26,9 +35,9 @@ from apps.policies.services import make_policy
 from apps.policies.settings import APPROACHES, RESOURCES, PolicySettings
 from apps.policies.tree.revision_diff import EntryDifference
 from apps.priorities.selectors import HistoryLine, diff_revisions, get_entry_history, open_view
-from apps.priorities.selectors.class_factors import unmatched_class_factors
 from apps.priorities.selectors.history import Correction
 from apps.priorities.selectors.rows import PolicyView
+from apps.priorities.selectors.usage import unmatched_class_factors
 
 # --- Policies ---------------------------------------------------------------------------------------------------------
 READ: Scopes = {"GET": frozenset({POLICIES_READ})}

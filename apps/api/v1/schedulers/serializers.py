@@ -7,8 +7,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from apps.api.instants import UtcTimeField
-from apps.api.v1.shapes import InstantField
+from apps.api.shapes import InstantField, UtcTimeField
 from apps.schedulers.models import KNOBS, AgentPass, Scheduler
 from apps.schedulers.passes import COUNTS
 from apps.schedulers.queue_table import STATES, TERMS

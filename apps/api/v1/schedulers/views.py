@@ -22,9 +22,9 @@ from apps.api.authentication import (
     actor_of,
 )
 from apps.api.errors import Refusal
-from apps.api.instants import UtcTimeField
 from apps.api.parsing import BODY_BYTES, StrictJSONParser, read_bounded
 from apps.api.rendering import dumps
+from apps.api.shapes import UtcTimeField, asked, decode_cursor, encode_cursor, list_of, listed, sent
 from apps.api.v1.allocations.views import IF_MATCH, ReasonFilterSerializer, seen_tag
 from apps.api.v1.schedulers.serializers import (
     AgentOrdersSerializer,
@@ -43,7 +43,6 @@ from apps.api.v1.schedulers.serializers import (
     WhyFilterSerializer,
     scheduler_json,
 )
-from apps.api.v1.shapes import asked, decode_cursor, encode_cursor, list_of, listed, sent
 from apps.api.views import KEY_PARAMETER, APIView, key_of
 from apps.core import clock
 from apps.core.errors import FieldProblem

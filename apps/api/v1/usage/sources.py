@@ -10,11 +10,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import ANY, USAGE_WRITE, Scopes, actor_of
-from apps.api.instants import UtcTimeField
+from apps.api.shapes import UtcTimeField, asked, list_of, listed, sent
 from apps.api.v1.allocations.views import IF_MATCH, seen_tag
 from apps.api.v1.removal import RemovalReasonSerializer
 from apps.api.v1.runs import RunSerializer
-from apps.api.v1.shapes import asked, list_of, listed, sent
 from apps.api.views import APIView
 from apps.core import clock
 from apps.mapping.removal import remove_source

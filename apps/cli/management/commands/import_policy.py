@@ -24,7 +24,7 @@ from apps.policies.selectors import list_policies
 from apps.policies.services import make_policy
 from apps.policies.tree.difference import EntryChange
 from apps.policies.tree.stored import load_tree
-from apps.priorities.selectors.class_factors import factor_name, unmatched_class_factors
+from apps.priorities.selectors.usage import factor_name, unmatched_class_factors
 
 DIFFERS = 3  # the exit status that asks for nothing to be repaired: neither refused (1) nor bad input (2)
 _MOST_LINES = 50

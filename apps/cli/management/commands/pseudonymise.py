@@ -8,7 +8,7 @@ from typing import Any
 from apps.accounts.actor import COMMAND
 from apps.cli.commands import OperatorCommand
 from apps.core.clock import now
-from apps.priorities.visibility.pseudonyms import pseudonymise_idle, pseudonymise_user
+from apps.priorities.pseudonyms import pseudonymise_idle, pseudonymise_user
 
 
 class Command(OperatorCommand):

@@ -1,22 +1,40 @@
-"""`manage.py scheduler`: schedulers connected, listed, changed, paused, handed back, removed, and their checks."""
+"""`manage.py scheduler`: schedulers set up, connected, listed, changed, paused, handed back, removed; their checks."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
-from apps.cli import shadow_setup
 from apps.cli.commands import BAD_INPUT, REFUSED, OperatorCommand
 from apps.core.clock import now
+from apps.core.errors import FieldProblem, Invalid
+from apps.onboarding.first_policy_draft import (
+    confirm_log,
+    read_tree,
+    read_tree_here,
+    send_log,
+    send_log_here,
+    take_source,
+)
+from apps.onboarding.models import Beginning
+from apps.onboarding.shadow_setup import publish_set_up
+from apps.onboarding.sshare_comparison import SshareComparison, compare_with_sshare
+from apps.runs.models import Run
+from apps.runs.services import work_run_now
 from apps.schedulers import services, share_orders
 from apps.schedulers.models import KNOBS
 from apps.schedulers.orders import LIMITS, SETTINGS, orders_of, tag_of
 from apps.schedulers.selectors import SchedulerView, get_scheduler, get_shadow, get_share_difference, list_schedulers
 from apps.schedulers.services import switch_on
+from apps.usage.models import Import
+from apps.usage.parsers.registry import AUTO
 
 _SHOWN = 20
 _WHOLE = {"weight", "step", "every_s", *LIMITS}
@@ -41,7 +59,7 @@ class Command(OperatorCommand):
         names = ", ".join((*SETTINGS[:-1], *LIMITS))
         change.add_argument("settings", nargs="+", metavar="NAME=VALUE", help=names)
         add.add_argument("--set", action="append", default=[], dest="settings", metavar="NAME=VALUE", help=names)
-        shadow_setup.add_arguments(
+        add_arguments(
             what.add_parser("setup", help="take a Slurm site to shadow mode: policy, usage and scheduler at once")
         )
         listed = what.add_parser("list", help="all of them, with the state of their agents")
@@ -91,7 +109,7 @@ class Command(OperatorCommand):
         self.stdout.write(f"{made.name} is connected to {made.policy.slug}, mode {made.mode}.")
 
     def _setup(self, options: dict[str, Any]) -> None:
-        shadow_setup.set_up(options, self.stdout.write, self.stderr.write)
+        set_up(options, self.stdout.write, self.stderr.write)
 
     def _set(self, options: dict[str, Any]) -> None:
         view = _view(options)
@@ -203,3 +221,116 @@ def _settings(words: list[str]) -> dict[str, Any]:
         else:
             given[name] = value
     return given
+
+
+# --- Setup: a Slurm site from its own outputs, or commands of this host, to shadow mode -------------------------------
+_SHOWN_PLACES = 20
+Write = Callable[[str], Any]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", help="of the scheduler, its policy, and its usage source (else --source)")
+    how = parser.add_mutually_exclusive_group(required=True)
+    how.add_argument("--here", action="store_true", help="by the commands of FAIRSHARE_COLLECT_COMMANDS on this host")
+    how.add_argument(
+        "--outputs", metavar="FILE", help="outputs of sacctmgr dump, scontrol show config and partition, and sshare"
+    )
+    parser.add_argument("--sacct", metavar="FILE", help="the accounting log; without it the source has usage already")
+    parser.add_argument("--source", default="", help="slug of the usage source")
+    parser.add_argument("--time-zone", default="", help="of times without one in the log")
+    parser.add_argument("--publish", action="store_true", help="publish the policy, and connect its scheduler")
+    parser.add_argument("--reason", default="", help="why; needed with --publish")
+    parser.add_argument("--json", action="store_true", help="the comparison with sshare as JSON")
+
+
+def set_up(options: dict[str, Any], write: Write, note: Write) -> None:
+    """Without --publish the set-up stays open, on the page /setup/ too."""
+    if options["publish"] and not options["reason"].strip():
+        raise Invalid("--publish needs --reason.", fields=[FieldProblem("--reason", "is missing")])
+    begun = _begin(options)
+    for line in (begun.facts.get("slurm_config") or {}).get("lines", []):
+        note(f"{' ' if line['is_carried'] else '!'} {line['name']}={line['value']}: {line['meaning']}")
+    begun = _with_log(begun, options)
+    found = compare_with_sshare(begun, at=now(), actor=COMMAND)
+    if options["json"]:
+        write(json.dumps(None if found is None else found.to_json(), ensure_ascii=False))
+    else:
+        _print(found, write)
+    if not options["publish"]:
+        note("Nothing is published: add --publish --reason TEXT, or continue on the page /setup/.")
+        return
+    made = publish_set_up(
+        version=begun.version,
+        slug=options["name"],
+        name=options["name"],
+        settings={},
+        scheduler=options["name"],
+        reason=options["reason"],
+        at=now(),
+        actor=COMMAND,
+    )
+    note(f"{made.policy.slug} is published, and its scheduler is in shadow mode.")
+
+
+def _begin(options: dict[str, Any]) -> Beginning:
+    if options["here"]:
+        return read_tree_here(at=now(), actor=COMMAND)
+    content = _content(options["outputs"])
+    return read_tree(content=content, file_name=options["outputs"], format=AUTO, at=now(), actor=COMMAND)
+
+
+def _with_log(begun: Beginning, options: dict[str, Any]) -> Beginning:
+    slug = options["source"] or options["name"]
+    given: dict[str, Any] = {"version": begun.version, "source_slug": slug, "at": now(), "actor": COMMAND}
+    if options["sacct"]:
+        zone = {"time_zone": options["time_zone"], "format": AUTO, "file_name": Path(options["sacct"]).name}
+        try:
+            with open(options["sacct"], "rb") as file:
+                sent = send_log(**given, **zone, file=file)
+        except OSError as error:
+            raise _unreadable(options["sacct"], error) from error
+    elif options["here"] and not options["source"]:
+        sent = send_log_here(**given)
+    else:
+        return take_source(**given)
+    _work(sent.dry_run)
+    confirmed = confirm_log(version=sent.version, at=now(), actor=COMMAND)
+    _work(confirmed.usage_import)
+    return confirmed
+
+
+def _work(done: Import | None) -> None:
+    if done is None:
+        return
+    run = work_run_now(done.run_id)
+    if run.state != Run.State.SUCCEEDED:
+        raise CommandError(f"The log was not read: {run.error or run.message}", returncode=REFUSED)
+
+
+def _content(name: str) -> bytes:
+    if name == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(name).read_bytes()
+    except OSError as error:
+        raise _unreadable(name, error) from error
+
+
+def _unreadable(name: str, error: OSError) -> Invalid:
+    return Invalid(f"{name}: {error.strerror}.", fields=[FieldProblem(name[:200], "can't be read")])
+
+
+# --- Beside sshare ----------------------------------------------------------------------------------------------------
+def _print(found: SshareComparison | None, write: Write) -> None:
+    if found is None:
+        write("The outputs have no sshare, so nothing is compared.")
+        return
+    factors, usage = found.factors, found.usage
+    write(f"{factors.n_equal} of {len(factors.differences)} users have sshare's number; largest {factors.largest:.6f}")
+    for one in factors.ordered()[:_SHOWN_PLACES]:
+        if one.reason != "none":
+            write(f"  {one.group}/{one.user}: {one.ours:.6f} - {one.theirs:.6f} = {one.difference:+.6f}: {one.reason}")
+    write(f"usage in {found.unit}: {usage.ours:,.0f} from the log, {usage.theirs:,.0f} in sshare")
+    for row in usage.rows[:_SHOWN_PLACES]:
+        if row.reason != "same":
+            write(f"  {row.pair.group}/{row.pair.user}: {row.difference:+,.0f}: {row.reason}")

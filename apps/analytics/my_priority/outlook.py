@@ -1,0 +1,172 @@
+"""What comes of an own account: when the level that decides returns to its target, and its rank after a job."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from threading import Lock
+from typing import Annotated, Any
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+from cachetools import LRUCache, cached
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import Token
+from apps.analytics.forecast.entry_forecast import foresee, needs_hours
+from apps.analytics.forecast.past_usage import LevelPast, read_past
+from apps.analytics.forecast.selectors import standing_of
+from apps.analytics.my_priority.numbers import get_own_entry
+from apps.analytics.what_if.totals import Totals
+from apps.analytics.what_if.trial import MOST_CORE_H, Place, count_computation, place_in
+from apps.core.errors import FieldProblem, Invalid
+from apps.engine.explain import Recovery
+from apps.explain.messages import Outlook
+from apps.explain.my_priority import MyPriority, get_my_priority
+from apps.policies.models import Policy
+from apps.policies.selectors import get_policy
+from apps.priorities.metering import window_of
+from apps.priorities.recompute.projection import compute_from_totals, needing_the_algorithm
+from apps.priorities.selectors.rows import newest_or_none
+from apps.priorities.serving.served_snapshot import ServedSnapshot
+from apps.priorities.visibility import numbers_visible_in
+
+# --- When the deciding level returns ----------------------------------------------------------------------------------
+F8 = npt.NDArray[np.float64]
+_WEEK_DAYS = 7
+
+
+def outlook_of(mine: MyPriority) -> Outlook | None:
+    """Of the user's own deciding level, always visible to them; None where the last days are unknown."""
+    snapshot = None if mine.error or mine.moment else newest_or_none(mine.policy_slug)
+    if snapshot is None or mine.deciding is None or snapshot.snapshot_id != mine.snapshot_id:
+        return None
+    policy = Policy.objects.filter(slug=mine.policy_slug).first()
+    chain = [i for level in mine.walk if (i := snapshot.tree.index_of_uid(level.uid)) is not None]
+    if policy is None or len(chain) != len(mine.walk):
+        return None
+    standing = standing_of(snapshot, chain[mine.deciding])
+    window = window_of(snapshot.settings.window)
+    pasts = None if standing is None else read_past(policy, snapshot, chain, hourly=needs_hours(window))
+    if standing is None or not pasts:
+        return None
+    past = pasts[mine.deciding]
+    as_of = snapshot.as_of
+    usual = foresee(standing, past, window, as_of_s=as_of.timestamp())
+    quiet = 0.0 if mine.deciding == len(mine.walk) - 1 else quietest_week(past)
+    at_quiet = None
+    if quiet is not None:
+        at_quiet = foresee(standing, past, window, as_of_s=as_of.timestamp(), share=quiet).to_target.middle
+    found = usual.to_target
+    return Outlook(
+        found.middle.outcome,
+        as_of,
+        at=_instant(as_of, found.middle),
+        earliest=_instant(as_of, found.soonest),
+        latest=_instant(as_of, found.latest),
+        usual=usual.share_seen,
+        quiet=quiet,
+        quiet_at=_instant(as_of, at_quiet),
+    )
+
+
+def quietest_week(past: LevelPast) -> float | None:
+    """The least part, 0..1, of its group's usage that an entry had in seven days in a row; None where unknown."""
+    if len(past.group_daily) < _WEEK_DAYS:
+        return None
+    own, group = (_sums(daily, _WEEK_DAYS) for daily in (past.own_daily, past.group_daily))
+    parts = own[group > 0] / group[group > 0]
+    return float(min(parts.min(), 1.0)) if len(parts) else None
+
+
+def _sums(daily: F8, n_days: int) -> F8:
+    """Of each run of so many days."""
+    return np.convolve(daily, np.ones(n_days), mode="valid")
+
+
+def _instant(as_of: datetime, found: Recovery | None) -> datetime | None:
+    return None if found is None or found.in_s is None else as_of + timedelta(seconds=found.in_s)
+
+
+# --- The rank after a job ---------------------------------------------------------------------------------------------
+USUAL_CORE_H = 1000.0
+_MOST_KEPT = 4_000
+
+
+def places_after_job(
+    *, policy_slug: str, entry_uids: Sequence[UUID], core_h: float, actor: Actor, at: datetime
+) -> dict[UUID, Place]:
+    """As the newest snapshot would rank each account if its job counted in full, the others' usage unchanged.
+
+    core_h: its usage in hours of what the policy's metric counts: core-hours where it counts cores alone. Entries to
+    which no account of the actor leads are left out by NotFound.
+
+    Readers of a part of the tree get ranks in steps of five: another size each time must not reveal others' usage.
+
+    Raises:
+        NotFound: none of the actor's accounts leads to one of the entries.
+        Invalid: core_h is not 0 to 1,000,000,000.
+        TooOften: more computations a minute than allowed; the usual size is free.
+        Unavailable: nothing has been computed yet.
+    """
+    if not 0 <= core_h <= MOST_CORE_H:  # NaN is neither
+        message = "must be a number of hours from 0 to 1,000,000,000"
+        raise Invalid(f"core_h {message}.", fields=[FieldProblem("core_h", message)])
+    if core_h != USUAL_CORE_H:
+        count_computation(actor)
+    policy = get_policy(slug=policy_slug, actor=actor, scope=Token.Scope.SELF_READ)
+    found = {}
+    for uid in entry_uids:
+        mine = get_own_entry(policy_slug=policy_slug, entry_uid=uid, actor=actor, at=at)
+        is_exact = bool(numbers_visible_in(policy=policy, snapshot=mine.snapshot, at=at, actor=actor).all())
+        with needing_the_algorithm():
+            found[uid] = _after(mine.snapshot, mine.entry, core_h, is_exact)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class AfterJob:
+    """One account now and after the job."""
+
+    account: Annotated[str, "User name"]
+    group: Annotated[str, "What Slurm calls the account; empty where the account names none"]
+    namespace: Annotated[str, "Jobs of one namespace may run under each of its accounts"]
+    entry: Annotated[str, "Path of its entry"]
+    rank: Annotated[int, "Now"]
+    of: Annotated[int, "Ranked accounts"]
+    rank_after: Annotated[int | None, "With the job's usage; null where it has none then"]
+    rank_after_to: Annotated[int | None, "Above rank_after where ranks are rounded to steps"]
+
+
+def list_ranks_after_job(*, policy_slug: str, core_h: float, actor: Actor, at: datetime) -> list[AfterJob]:
+    """Of each account of the actor that has a rank in the policy, best first; raises as `places_after_job`."""
+    get_policy(slug=policy_slug, actor=actor, scope=Token.Scope.SELF_READ)
+    mine = [one for one in get_my_priority(actor=actor, policy_slug=policy_slug) if one.rank is not None]
+    uids = list(dict.fromkeys(one.entry_uid for one in mine if one.entry_uid is not None))
+    places = places_after_job(policy_slug=policy_slug, entry_uids=uids, core_h=core_h, actor=actor, at=at)
+    found = []
+    for one in mine:
+        place = None if one.entry_uid is None else places[one.entry_uid].rank
+        first, last = place or (None, None)
+        found.append(
+            AfterJob(one.account, one.group, one.namespace, one.entry_path, one.rank or 0, one.of, first, last)
+        )
+    return found
+
+
+def _key(snapshot: ServedSnapshot, entry: int, core_h: float, is_exact: bool) -> Hashable:
+    return snapshot.snapshot_id, snapshot.computed_at, entry, core_h, is_exact
+
+
+_kept: LRUCache[Hashable, Any] = LRUCache(_MOST_KEPT)
+
+
+@cached(_kept, key=_key, lock=Lock())
+def _after(snapshot: ServedSnapshot, entry: int, core_h: float, is_exact: bool) -> Place:
+    now = Totals(snapshot.values.usage, snapshot.values.group_usage)
+    then = now.added(snapshot.tree, entry, core_h * 3600)
+    algorithm = snapshot.settings.algorithm
+    result = compute_from_totals(snapshot.tree.engine_tree(), then.usage, then.group_usage, algorithm=algorithm)
+    return place_in(result, entry, is_exact)

@@ -1,0 +1,397 @@
+"""Figures of operators and resolutions as numbers: the paper's, for any operators, and those of one policy's tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from math import inf, isfinite
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.analytics.operators import sentences
+from apps.analytics.operators.records import (
+    READINGS,
+    REGIONS,
+    BitsNeeded,
+    ExponentPoint,
+    FigureQuery,
+    InputDensity,
+    JobSize,
+    LeafJob,
+    LocalDensity,
+    ProfilePoint,
+    ResolutionEffect,
+    Row,
+    Step,
+    TreeCheck,
+)
+from apps.analytics.operators.tree_check import CANDIDATES, FEW_CANDIDATES, MOST_FOR_ALL, CheckedTree, aequus_settings
+from apps.core.errors import NotFound
+from apps.engine import codecs
+from apps.engine.algorithms import read_algorithm
+from apps.engine.algorithms.aequus import operator_of
+from apps.engine.analysis import job_size, properties
+from apps.engine.analysis.job_size import COLUMNS, PUBLISHED, Reading
+from apps.engine.analysis.properties import exponent_curve
+from apps.engine.operators import Operator, get_operator
+from apps.policies.tree.columns import Mask
+from apps.priorities.change_effects import simulate
+from apps.priorities.selectors.rows import PolicyView
+from apps.priorities.sentences.numbers import unit_of_metric
+
+# --- Of any operators -------------------------------------------------------------------------------------------------
+SEVEN = ("sigmoid-2", "sigmoid", "slurm", "relative", "relative-2", "combined", "absolute")
+JOB_BITS = tuple(range(3, 17))
+_CURVE = 101  # points of a profile: 0, 0.01 … 1
+_GRID = 20  # cells of a side of the steps
+_AGGREGATED = tuple(i / 10 for i in range(11))
+
+
+def operators_beside(own: Operator) -> list[Operator]:
+    """The paper's seven, the policy's own in its place, or after them where it is another one."""
+    seven = [own if name == own.name else get_operator(name) for name in SEVEN]
+    return seven if own.name in SEVEN else [*seven, own]
+
+
+def profiles(operators: Sequence[Operator], target: float) -> Iterator[ProfilePoint]:
+    actual = np.arange(_CURVE) / (_CURVE - 1)
+    for operator in operators:
+        priority = operator(np.full_like(actual, target), actual)
+        for s, p in zip(actual.tolist(), priority.tolist(), strict=True):
+            yield ProfilePoint(operator.name, target, s, p)
+
+
+def local_densities(operators: Sequence[Operator], targets: Sequence[float], bits: int) -> Iterator[LocalDensity]:
+    lowest = properties.effective_priorities(2**bits).tolist()
+    for operator in operators:
+        for target in targets:
+            found = properties.local_density(operator, target, 2**bits).tolist()
+            for component, (priority, width) in enumerate(zip(lowest, found, strict=True)):
+                yield LocalDensity(operator.name, target, component, priority, width)
+
+
+def aggregation(operator: Operator, bits: int) -> Iterator[LocalDensity]:
+    """Figure 9: the local densities of one operator at the targets 0, 0.1 … 1."""
+    return local_densities([operator], _AGGREGATED, bits)
+
+
+def input_densities(operators: Sequence[Operator], bits: int) -> Iterator[InputDensity]:
+    lowest = properties.effective_priorities(2**bits).tolist()
+    for operator in operators:
+        found = properties.input_density(operator, 2**bits).tolist()
+        for component, (priority, part) in enumerate(zip(lowest, found, strict=True)):
+            yield InputDensity(operator.name, component, priority, part)
+
+
+def steps(operators: Sequence[Operator], bits: int) -> Iterator[Step]:
+    """Figure 6: the component in the middle of each cell of a grid of targets and actuals."""
+    side = (np.arange(_GRID) + 0.5) / _GRID
+    target, actual = (axis.ravel() for axis in np.meshgrid(side, side, indexing="ij"))
+    for operator in operators:
+        component = codecs.scalar(operator(target, actual), 2**bits)
+        lowest = codecs.effective_priority(component, 2**bits)
+        columns = (target.tolist(), actual.tolist(), component.tolist(), lowest.tolist())
+        for t, s, c, p in zip(*columns, strict=True):
+            yield Step(operator.name, t, s, c, p)
+
+
+def job_sizes(operators: Sequence[Operator], query: FigureQuery) -> Iterator[JobSize]:
+    """Figures 14 to 16: the job that changes a component, by operator, region and bits."""
+    for operator in operators:
+        for region in REGIONS:
+            for bits in JOB_BITS:
+                fraction = _fraction(operator.name, operator.parameters.get("k"), bits, region, query.reading)
+                yield JobSize(operator.name, region, bits, None if fraction is None else fraction * query.pool_h)
+
+
+def bits_needed(operators: Sequence[Operator], query: FigureQuery) -> Iterator[BitsNeeded]:
+    """Figure 17 for these nodes, this window and this job; the published cells beside it, where there are some."""
+    for operator in operators:
+        row = {region: _bits(operator, region, query) for region in job_size.REGIONS}
+        known = [bits for bits in row.values() if bits is not None]
+        row["overall"] = max(known) if len(known) == len(row) else None
+        published = dict(zip(COLUMNS, PUBLISHED[operator.name], strict=True)) if operator.name in PUBLISHED else {}
+        for region in COLUMNS:
+            yield BitsNeeded(operator.name, region, row[region], published.get(region))
+
+
+def _bits(operator: Operator, region: str, query: FigureQuery) -> int | None:
+    for bits in range(job_size.FEWEST_BITS, job_size.MOST_BITS + 1):
+        fraction = _fraction(operator.name, operator.parameters.get("k"), bits, region, query.reading)
+        if fraction is not None and fraction * query.pool_h <= query.job_h:
+            return bits
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _fraction(name: str, k: float | None, bits: int, region: str, reading: str) -> float | None:
+    """The job as a part of the pool: it depends on neither nodes nor window."""
+    operator = get_operator(name) if k is None else get_operator(name, k=k)
+    if operator.inverse is None:  # of a package: its actuals are not known by the formula
+        return None
+    return job_size.job_fraction(
+        operator, bits=bits, region=job_size.REGIONS[region], reading=READINGS[reading].reading
+    )
+
+
+# --- Of one policy's own tree -----------------------------------------------------------------------------------------
+# --- Query ------------------------------------------------------------------------------------------------------------
+_MOST_TARGETS = 12
+_PAPER_TARGET = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTarget:
+    """A target of an entry below the root."""
+
+    name: str
+    target: float
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorQuery:
+    """A policy as one actor sees it, and a query."""
+
+    view: PolicyView
+    query: FigureQuery
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """Of `aequus`, as asked."""
+        return aequus_settings(self.view.settings.algorithm, self.query)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the policy ranks by what is asked about."""
+        own = self.view.settings.algorithm
+        return own.get("name") == "aequus" and all(
+            own.get(key) == self.settings.get(key) for key in ("operator", "resolution", "k")
+        )
+
+    @cached_property
+    def operator(self) -> Operator:
+        return operator_of(self.settings)
+
+    @cached_property
+    def operators(self) -> list[Operator]:
+        """The paper's seven and the one asked about."""
+        return operators_beside(self.operator)
+
+    @property
+    def invertible(self) -> list[Operator]:
+        return [operator for operator in self.operators if operator.inverse is not None]
+
+    @property
+    def reading(self) -> Reading:
+        return READINGS[self.query.reading].reading
+
+    @property
+    def unit(self) -> str:
+        """What an hour of the policy's metric is called."""
+        return unit_of_metric(self.view.settings.metric["weights"])
+
+    @cached_property
+    def targets(self) -> list[NamedTarget]:
+        """Of visible entries below the root, the largest first."""
+        view = self.view
+        found = [
+            NamedTarget(view.tree.name[i], float(view.target[0][i]))
+            for i in view.visible_children(0)
+            if view.competes[i] and 0 < view.target[0][i] < 1
+        ]
+        return sorted(found, key=lambda one: (-one.target, one.name))[:_MOST_TARGETS]
+
+    @property
+    def target(self) -> float:
+        """As asked; else that of the largest entry below the root, else the paper's."""
+        if self.query.target is not None:
+            return self.query.target
+        return self.targets[0].target if self.targets else _PAPER_TARGET
+
+    def checked(self, settings: Mapping[str, Any] | None = None) -> CheckedTree | None:
+        """The tree under these settings, or as asked; None without usage. Leaves: those the actor may see."""
+        snapshot = self.view.snapshot
+        if snapshot is None:
+            return None
+        leaves, jobs = self._leaves
+        return CheckedTree(snapshot, self.view.tree, settings or self.settings, leaves, jobs)
+
+    @cached_property
+    def _leaves(self) -> tuple[Mask, Mask]:
+        """(leaves whose numbers the actor may see, those whose smallest job may be shown).
+
+        The smallest job is a part of what the groups above used. That follows from numbers that are shown where the
+        leaf used something (usage over actual), or where the groups' own numbers are shown.
+        """
+        view, tree = self.view, self.view.tree
+        leaves = view.told & tree.engine_tree().is_ranked
+        open_above = np.ones(len(tree), dtype=np.bool_)
+        for lo, hi in zip(tree.level_starts[1:-1], tree.level_starts[2:], strict=True):
+            parent = tree.parent[lo:hi]
+            open_above[lo:hi] = open_above[parent] & view.told[parent]
+        used = np.zeros(len(tree), dtype=np.bool_)
+        if view.snapshot is not None:
+            place = view.place
+            used = (place >= 0) & (view.snapshot.values.usage[np.maximum(place, 0)] > 0)
+        return leaves, leaves & (open_above | used)
+
+
+# --- Figures ----------------------------------------------------------------------------------------------------------
+F8 = npt.NDArray[np.float64]
+MOST_LEAVES = 1_000
+_MOST_POINTS = 200
+
+
+def check(asked: OperatorQuery) -> TreeCheck:
+    """The operator and resolution asked about, on this tree."""
+    view, checked = asked.view, asked.checked()
+    head = {
+        "policy": view.policy.slug,
+        "revision": view.revision,
+        "as_of": view.as_of,
+        "operator": asked.operator.name,
+        "k": asked.settings.get("k"),
+        "resolution": asked.settings["resolution"],
+        "is_current": asked.is_current,
+        "job_h": asked.query.job_h,
+        "unit": asked.unit,
+    }
+    if checked is None or not checked.leaves.any():
+        found = TreeCheck(
+            **head,
+            n_leaves=0,
+            n_misplaced=0,
+            n_lost=0,
+            n_tied_pairs=0,
+            n_turned_pairs=0,
+            distinct_bits=None,
+            same_ranks_bits=None,
+            job_bits=None,
+            n_unseen=0,
+            smallest_job_h=None,
+            median_job_h=None,
+            sentence="",
+        )
+        return _said(found)
+    counted, safe = checked.at([asked.settings["resolution"]])[0], checked.safe()
+    bits, (anywhere, _everywhere) = checked.job_bits(asked.query.job_h), checked.jobs()
+    found = TreeCheck(
+        **head,
+        n_leaves=counted.n_leaves,
+        n_misplaced=counted.n_misplaced,
+        n_lost=counted.n_lost,
+        n_tied_pairs=counted.n_tied_pairs,
+        n_turned_pairs=counted.n_turned_pairs,
+        distinct_bits=safe.distinct,
+        same_ranks_bits=safe.same_ranks,
+        job_bits=bits.bits or None,
+        n_unseen=sum(one.n_unseen for one in bits.levels),
+        smallest_job_h=_finite(anywhere.min(initial=inf)),
+        median_job_h=_finite(_median(anywhere)),
+        sentence="",
+    )
+    return _said(found)
+
+
+def _said(found: TreeCheck) -> TreeCheck:
+    return replace(found, sentence=sentences.check_sentence(found))
+
+
+def effects(asked: OperatorQuery) -> Iterator[ResolutionEffect]:
+    """Every operator at every candidate; of a tree with very many leaves the one asked about at a few of them."""
+    own = asked.checked()
+    if own is None or not own.leaves.any():
+        return
+    is_small = int(own.leaves.sum()) <= MOST_FOR_ALL
+    operators: Sequence[Operator] = asked.operators if is_small else [asked.operator]
+    resolutions = sorted({*(CANDIDATES if is_small else FEW_CANDIDATES), int(asked.settings["resolution"])})
+    for operator in operators:
+        settings = asked.settings if operator is asked.operator else _with(asked, operator)
+        checked = asked.checked(settings)
+        for one in [] if checked is None else checked.at(resolutions):
+            yield ResolutionEffect(
+                operator.name,
+                one.resolution,
+                one.n_leaves,
+                one.n_misplaced,
+                one.n_lost,
+                one.n_tied_pairs,
+                one.n_turned_pairs,
+            )
+
+
+def _with(asked: OperatorQuery, operator: Operator) -> dict[str, object]:
+    """The settings asked about with another operator."""
+    given = {key: value for key, value in asked.settings.items() if key != "k"} | {"operator": operator.name}
+    if operator.name == "combined":
+        given["k"] = operator.parameters["k"]
+    return read_algorithm(given)
+
+
+def effects_sentence(asked: OperatorQuery, _rows: Sequence[Row]) -> str:
+    return check(asked).sentence
+
+
+def leaf_jobs(asked: OperatorQuery) -> Iterator[LeafJob]:
+    """Leaves whose numbers the actor may see, those that need the largest job last; at most 1,000 of them."""
+    checked = asked.checked()
+    if checked is None:
+        return
+    anywhere, everywhere = checked.jobs()
+    leaves = np.flatnonzero(checked.counted_jobs)
+    for at in np.argsort(anywhere, kind="stable")[:MOST_LEAVES].tolist():
+        path = asked.view.tree.path(int(leaves[at]))
+        yield LeafJob(path, _finite(anywhere[at]), _finite(everywhere[at]))
+
+
+def leaf_jobs_sentence(asked: OperatorQuery, _rows: Sequence[Row]) -> str:
+    found = check(asked)
+    return sentences.leaf_jobs_sentence(found)
+
+
+def _median(values: F8) -> float:
+    """That of more than half of them, so that it is infinite only where half of them are."""
+    return float(np.sort(values)[len(values) // 2]) if len(values) else inf
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if isfinite(value) else None
+
+
+def exponents(asked: OperatorQuery) -> Iterator[ExponentPoint]:
+    """The curve, then entries on it: the one asked about, else those whose own ratio counts least."""
+    for ratio, k in zip(*(axis.tolist() for axis in exponent_curve()), strict=True):
+        yield ExponentPoint(ratio, k, None, None, None)
+    yield from _points(asked)
+
+
+def _points(asked: OperatorQuery) -> Iterator[ExponentPoint]:
+    view = asked.view
+    result = simulate(view.snapshot, view.tree, algorithm=read_algorithm("slurm-depth-oblivious"))
+    if result is None:
+        return
+    local, k, effective = (result.columns[name] for name in ("local_ratio", "k", "effective_ratio"))
+    parent = result.tree.parent
+    has_parent = parent > 0
+    exists = view.told & has_parent & view.told[np.maximum(parent, 0)]
+    for column in (local, k, effective):
+        exists = exists if column.exists is None else exists & column.exists
+    chosen = np.flatnonzero(exists)
+    if asked.query.entry:
+        entry = view.tree.index_of_path(asked.query.entry)
+        if entry is None or not view.visibility.may_see(entry):
+            raise NotFound("There is no such entry in this policy.")
+        chosen = chosen[chosen == entry]
+    for i in chosen[np.argsort(k.values[chosen], kind="stable")][:_MOST_POINTS].tolist():
+        above = float(effective.values[parent[i]])
+        yield ExponentPoint(
+            above, float(k.values[i]), view.tree.path(i), float(local.values[i]), float(effective.values[i])
+        )
+
+
+def exponent_sentence(asked: OperatorQuery, rows: Sequence[Row]) -> str:
+    points = [row for row in rows if isinstance(row, ExponentPoint) and row.entry is not None]
+    return sentences.exponent_sentence(points, is_asked=bool(asked.query.entry))

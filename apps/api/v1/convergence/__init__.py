@@ -1,1 +1,0 @@
-"""Target and actual share, day by day."""

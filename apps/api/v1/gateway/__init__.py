@@ -1,1 +1,0 @@
-"""SAM's gateway by REST."""

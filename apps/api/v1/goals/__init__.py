@@ -1,1 +1,0 @@
-"""Goals: which change brings an entry to its target by a date."""

@@ -1,0 +1,139 @@
+"""Committee packs: the numbers of a period for an allocation board, with their checksum and signature."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.urls import reverse
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
+from apps.api.shapes import UtcTimeField, asked, entry_uid, list_of, listed, sent
+from apps.api.views import APIView
+from apps.core import clock
+from apps.packs.content import get_pack
+from apps.packs.links import MOST_DAYS, USUAL_DAYS, list_pack_links, revoke_link, seal_pack, share_pack
+from apps.packs.models import SharedPack
+
+
+class PackFilterSerializer(serializers.Serializer[Any]):
+    entry = serializers.CharField(max_length=8_400, required=False, help_text="uid or path; the root by default")
+
+    def get_fields(self) -> dict[str, Any]:
+        """`from` is a word of the language."""
+        says = "A month, 2026-03; at most 12 of them, the last full one by default"
+        months = {name: serializers.CharField(max_length=7, required=False, help_text=says) for name in ("from", "to")}
+        return {**super().get_fields(), **months}
+
+
+class PackSerializer(serializers.Serializer[Any]):
+    pack = serializers.DictField(help_text="allocations, balance, held_back, changes and expiring; null: hidden")
+    sha256 = serializers.CharField(help_text="Of the pack as canonical JSON (RFC 8785)")
+    key = serializers.CharField(help_text="Fingerprint of the key that signed it")
+    signed = serializers.CharField(help_text="Both lines of the signed document, as publications have them")
+
+
+class PackView(APIView):
+    scopes: ClassVar[Scopes] = {"GET": frozenset({POLICIES_READ})}
+
+    @extend_schema(operation_id="get_pack", parameters=[PackFilterSerializer], responses=PackSerializer)
+    def get(self, request: Request, policy: str) -> Response:
+        """Allocated against delivered, who lent and borrowed, changes with reasons, and what ends, of some months."""
+        given = asked(PackFilterSerializer, request)
+        uid = entry_uid(request, policy, given["entry"]) if given.get("entry") else None
+        document = get_pack(
+            policy_slug=policy,
+            uid=uid,
+            first=given.get("from", ""),
+            last=given.get("to", ""),
+            actor=actor_of(request),
+        )
+        sealed = seal_pack(document, at=clock.now())
+        return Response(
+            {
+                "pack": document,
+                "sha256": sealed.digest,
+                "key": sealed.fingerprint,
+                "signed": sealed.signed.decode(),
+            }
+        )
+
+
+class PackLinkFilterSerializer(serializers.Serializer[Any]):
+    entry = serializers.CharField(max_length=8_400, required=False, help_text="uid or path; the root by default")
+
+
+class PackLinkSerializer(serializers.ModelSerializer[SharedPack]):
+    entry = serializers.UUIDField(source="entry_uid")
+    path = serializers.CharField(source="entry_path")
+    sha256 = serializers.CharField(source="digest", help_text="Of the pack as canonical JSON")
+    created_by = serializers.CharField(source="created_by_name")
+    created_at = UtcTimeField()
+    ends_at = UtcTimeField()
+    revoked_at = UtcTimeField(allow_null=True)
+
+    class Meta:
+        model = SharedPack
+        fields: tuple[str, ...] = ("id", "entry", "path", "sha256", "created_by", "created_at", "ends_at", "revoked_at")
+
+
+class MadePackLinkSerializer(PackLinkSerializer):
+    url = serializers.SerializerMethodField(help_text="Shown this once: who has it reads the pack without sign-in")
+
+    class Meta(PackLinkSerializer.Meta):
+        fields = (*PackLinkSerializer.Meta.fields, "url")
+
+    def get_url(self, _row: SharedPack) -> str:
+        return str(self.context["url"])
+
+
+class NewPackLinkSerializer(PackFilterSerializer):
+    days = serializers.IntegerField(min_value=1, max_value=MOST_DAYS, required=False, default=USUAL_DAYS)
+    reason = serializers.CharField(max_length=4_000)
+
+
+class PackLinksView(APIView):
+    scopes: ClassVar[Scopes] = {"GET": frozenset({POLICIES_READ}), "POST": frozenset({POLICIES_WRITE})}
+    on_repeat = "refuse"
+
+    @extend_schema(
+        operation_id="list_pack_links", parameters=[PackLinkFilterSerializer], responses=list_of(PackLinkSerializer)
+    )
+    def get(self, request: Request, policy: str) -> Response:
+        """Links to packs of an entry, newest first, for who may share them; without their secrets."""
+        given = asked(PackLinkFilterSerializer, request)
+        uid = entry_uid(request, policy, given["entry"]) if given.get("entry") else None
+        found = list_pack_links(policy_slug=policy, uid=uid, actor=actor_of(request))
+        return listed(PackLinkSerializer(found, many=True).data)
+
+    @extend_schema(
+        operation_id="make_pack_link", request=NewPackLinkSerializer, responses={201: MadePackLinkSerializer}
+    )
+    def post(self, request: Request, policy: str) -> Response:
+        """A link without sign-in to the pack as it is now; only this answer contains its address."""
+        given = sent(NewPackLinkSerializer, request)
+        row, secret = share_pack(
+            policy_slug=policy,
+            uid=entry_uid(request, policy, given["entry"]) if given.get("entry") else None,
+            first=given.get("from", ""),
+            last=given.get("to", ""),
+            days=given["days"],
+            reason=given["reason"],
+            at=clock.now(),
+            actor=actor_of(request),
+        )
+        url = request.build_absolute_uri(reverse("dashboard:shared-pack", kwargs={"token": secret}))
+        return Response(MadePackLinkSerializer(row, context={"url": url}).data, status=201)
+
+
+class PackLinkRevocationView(APIView):
+    scopes: ClassVar[Scopes] = {"POST": frozenset({POLICIES_WRITE})}
+
+    @extend_schema(operation_id="revoke_pack_link", request=None, responses={204: None})
+    def post(self, request: Request, policy: str, link: int) -> Response:
+        """The link ends now; a second time changes nothing."""
+        revoke_link(policy_slug=policy, link=link, at=clock.now(), actor=actor_of(request))
+        return Response(status=204)

@@ -1,0 +1,291 @@
+"""Which past usage a policy counts: windows and decay functions in words, those of schedulers, and the choice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_safe
+
+from apps.analytics.comparison import PolicyAlgorithm, get_algorithm_page
+from apps.core import clock
+from apps.core.errors import Invalid, NotFound
+from apps.dashboard.drafts import table_views
+from apps.dashboard.shell import presentation
+from apps.dashboard.shell.figure_frames import answer_figure, framed
+from apps.dashboard.shell.requests import actor_of
+from apps.engine.decay import DECAY_FUNCTIONS, weights
+from apps.engine.decay_function import DecayFunction
+from apps.engine.errors import BadParameter, PackageFailed
+from apps.engine.parameters import Parameter
+from apps.figures import Figure
+from apps.figures.curves import decay_of
+from apps.policies.settings import PolicySettings
+from apps.priorities.metering import window_of
+
+# --- In words ---------------------------------------------------------------------------------------------------------
+HOUR_S = 3_600
+DAY_S = 24 * HOUR_S
+SHOWN_AGES_S = (HOUR_S, 5 * HOUR_S, DAY_S, 3 * DAY_S, 7 * DAY_S, 14 * DAY_S, 28 * DAY_S, 90 * DAY_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What is left of usage of this age, under what is in force and under what is looked at."""
+
+    age: str
+    in_force: str
+    chosen: str
+
+
+def fading(window: Mapping[str, Any]) -> str:
+    """How usage fades, as a phrase: half-life 7 d; LSF, a tenth left after 5 h. Empty where it doesn't."""
+    law = DECAY_FUNCTIONS.get(window["aging"])
+    if law is None:
+        return _("%(law)s, whose package isn’t installed") % {"law": window["aging"]}
+    told = {parameter.name: _told(window, parameter.name, parameter.default) for parameter in law.parameters}
+    has_decay = not any(window.get(name, 1) == 0 for name in ("halftime_h", "hist_hours") if name in told)
+    if law.name not in _PHRASES:  # of a package: its own words, and its parameters
+        return ", ".join([law.label, *(f"{name} {value}" for name, value in told.items())])
+    return _PHRASES[law.name]() % {**told, "law": law.label} if has_decay else ""
+
+
+_PHRASES: dict[str, Callable[[], str]] = {
+    "none": lambda: "",
+    "exponential": lambda: _("half-life %(half_life_s)s"),
+    "linear": lambda: _("linear over %(length_s)s"),
+    "step": lambda: _("× %(factor)s every %(granularity_s)s"),
+    "slurm": lambda: _("%(law)s, half-life %(half_life_s)s"),
+    "gridengine": lambda: _("%(law)s, halftime %(halftime_h)s"),
+    "lsf": lambda: _("%(law)s, a tenth left after %(hist_hours)s"),
+    "pbs": lambda: _("%(law)s, × %(decay_factor)s every %(decay_time_s)s"),
+    "flux": lambda: _("%(law)s, halves every %(half_life_s)s, %(periods)s periods count"),
+}
+
+
+def _told(window: Mapping[str, Any], name: str, default: Any) -> str:
+    value = window.get(name, default)
+    if value is None:
+        return ""
+    if name.endswith("_s"):
+        return presentation.duration(value)
+    return f"{value:g}{presentation.NBSP}h" if name in ("halftime_h", "hist_hours") else f"{value:g}"
+
+
+def list_laws() -> Sequence[DecayFunction]:
+    return tuple(DECAY_FUNCTIONS.values())
+
+
+def left_after(in_force: Mapping[str, Any], chosen: Mapping[str, Any] | None, as_of_s: float) -> list[Left]:
+    """Percent left by age; for decay functions with fixed instants, as of now. Empty where a package fails."""
+    try:
+        columns = [weights(SHOWN_AGES_S, window_of(window), as_of_s) for window in (in_force, chosen or in_force)]
+    except (BadParameter, PackageFailed):
+        return []
+    return [
+        Left(presentation.duration(age), _percent(float(old)), _percent(float(new)))
+        for age, old, new in zip(SHOWN_AGES_S, *columns, strict=True)
+    ]
+
+
+def _percent(weight: float) -> str:
+    return presentation.percent(weight)
+
+
+# --- Form -------------------------------------------------------------------------------------------------------------
+_LONGEST = 64
+_SECONDS = {"": 1, "s": 1, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_DURATION = re.compile(r"([0-9]+(?:[.,][0-9]+)?)\s*(s|min|h|d|w|)", re.ASCII)
+_PLACE = "settings.window."
+
+
+@dataclass(frozen=True, slots=True)
+class WindowField:
+    """One number of a window, kept as it was typed."""
+
+    name: str
+    label: str
+    value: str
+    hint: str
+    error: str = ""
+
+    @property
+    def html_id(self) -> str:
+        return f"id_{self.name}"
+
+
+@dataclass(frozen=True)
+class WindowForm:
+    """What was typed, field by field; `window` when all of it can be used."""
+
+    fields: Sequence[WindowField]
+    window: Mapping[str, Any] | None
+    error: str = ""
+    is_wrong: bool = False
+
+
+def unbound(law: DecayFunction, settings: PolicySettings) -> WindowForm:
+    """With the current values where the decay function has them, else its scheduler's own."""
+    window = settings.window
+    start = window if window["aging"] == law.name else {**window, **_defaults(law), "aging": law.name}
+    texts = {one.name: _typed(one, start.get(one.name, one.default)) for one in _own(law)}
+    fields = _fields(law, {"length_s": _typed_duration(window["length_s"]), **texts}, {})
+    try:
+        read = PolicySettings.from_json({"window": _of_law(law, start)}, base=settings).window
+    except Invalid:  # linear aging of a window without an end
+        read = None
+    return WindowForm(fields, read)
+
+
+def bound(law: DecayFunction, settings: PolicySettings, data: Mapping[str, Any]) -> WindowForm:
+    """As somebody typed it; an empty length is no limit, another empty field the scheduler's own value."""
+    names = ("length_s", *(one.name for one in _own(law)))
+    texts = {name: str(data.get(name, "")).strip()[:_LONGEST] for name in names}
+    given: dict[str, Any] = {"aging": law.name, "length_s": None, **_defaults(law)}
+    for name, text in texts.items():
+        if text:
+            given[name] = _read_duration(text) if name.endswith("_s") else _read_number(text)
+    try:
+        read = PolicySettings.from_json({"window": given}, base=settings).window
+    except Invalid as refusal:
+        errors = {problem.where.removeprefix(_PLACE): problem.message for problem in refusal.fields}
+        other = "" if set(errors) & set(texts) else refusal.message
+        return WindowForm(_fields(law, texts, errors), None, other, is_wrong=True)
+    return WindowForm(_fields(law, texts, {}), read)
+
+
+def _of_law(law: DecayFunction, window: Mapping[str, Any]) -> dict[str, Any]:
+    names = {"aging", "length_s", *(one.name for one in law.parameters)}
+    return {name: value for name, value in window.items() if name in names}
+
+
+def _fields(law: DecayFunction, texts: Mapping[str, str], errors: Mapping[str, str]) -> list[WindowField]:
+    return [_field(one, texts[one.name if one else "length_s"], errors) for one in (None, *_own(law))]
+
+
+def _own(law: DecayFunction) -> list[Parameter]:
+    """The parameters beside the window's length, which every law has."""
+    return [parameter for parameter in law.parameters if parameter.name != "length_s"]
+
+
+def _defaults(law: DecayFunction) -> dict[str, Any]:
+    return {one.name: one.default for one in _own(law) if one.default is not None}
+
+
+def _field(parameter: Parameter | None, value: str, errors: Mapping[str, str]) -> WindowField:
+    name = parameter.name if parameter else "length_s"
+    if parameter is None:
+        label, hint = _("Length of the window"), _("Such as 90 d, 36 h or 600 s; leave empty for no limit")
+    else:
+        label = parameter.label
+        hint = _("Such as 7 d, 36 h or 600 s") if parameter.unit == "s" else parameter.allowed.capitalize()
+        if parameter.unit == "h":
+            hint = _("Hours; 0 for no decay")
+    error = errors.get(name, "")
+    return WindowField(name, label, value, hint, error[:1].upper() + error[1:] + "." if error else "")
+
+
+def _typed(parameter: Parameter, value: Any) -> str:
+    if value is None:
+        return ""
+    return _typed_duration(value) if parameter.unit == "s" else f"{value:.12g}"
+
+
+def _typed_duration(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    for unit in ("d", "h", "min"):
+        if seconds >= _SECONDS[unit] and seconds % _SECONDS[unit] == 0:
+            return f"{seconds // _SECONDS[unit]:.0f} {unit}"
+    return f"{seconds:.12g} s"
+
+
+def _read_duration(text: str) -> Any:
+    """Seconds; what is no duration stays text, for the settings to refuse."""
+    match = _DURATION.fullmatch(text.replace("\u00a0", " "))
+    if match is None:
+        return text
+    seconds = float(match[1].replace(",", ".")) * _SECONDS[match[2]]
+    return int(seconds) if seconds.is_integer() else seconds
+
+
+def _read_number(text: str) -> Any:
+    plain = text.replace(",", ".")
+    if re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", plain, re.ASCII) is None:
+        return text
+    return float(plain)
+
+
+# --- Views ------------------------------------------------------------------------------------------------------------
+@require_safe
+def decay(request: HttpRequest, policy: str, form: str = "json") -> HttpResponseBase:
+    """The figure of the page, for the page's own query."""
+    current = get_algorithm_page(policy_slug=policy, actor=actor_of(request))
+    return answer_figure(request, _decay(request, current), form)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def aging(request: HttpRequest, policy: str) -> HttpResponse:
+    """`?aging=` shows a law that isn't in force; POST first shows what it leaves, then publishes it."""
+    current = get_algorithm_page(policy_slug=policy, actor=actor_of(request))
+    if request.method == "POST":
+        return _decide(request, current)
+    own = str(current.settings.window["aging"])
+    usual = own if own in DECAY_FUNCTIONS else "none"  # its package isn't installed any more: another one is chosen
+    return _show(request, current, _known(request.GET.get("aging") or usual))
+
+
+def _decide(request: HttpRequest, current: PolicyAlgorithm) -> HttpResponse:
+    law = _known(request.POST.get("aging", ""))
+    form = bound(law, current.settings, request.POST)
+
+    def show(*, status: int = 200, **more: Any) -> HttpResponse:
+        return _show(request, current, law, status=status, form=form, **more)
+
+    back = reverse("dashboard:aging", kwargs={"policy": current.policy_slug})
+    return table_views.decide(request, current.policy_slug, "window", form.window, show=show, back=back)
+
+
+def _show(
+    request: HttpRequest, current: PolicyAlgorithm, law: DecayFunction, *, status: int = 200, **more: Any
+) -> HttpResponse:
+    window = current.settings.window
+    form = more.pop("form", None) or unbound(law, current.settings)
+    tree = reverse("dashboard:policy", kwargs={"policy": current.policy_slug})
+    context = {
+        "found": current,
+        "window": window,
+        "chosen": law,
+        "laws": list_laws(),
+        "decay": framed(
+            request,
+            reverse("dashboard:aging-decay", kwargs={"policy": current.policy_slug}),
+            lambda: _decay(request, current),
+        ),
+        "is_other": law.name != window["aging"],
+        "left": left_after(window, form.window, clock.now().timestamp()),
+        "is_changed": form.window is not None and dict(form.window) != window,
+        "form": form,
+        "may_change": current.may_change,
+        "policy": current.policy_slug,
+        "crumbs": [{"label": current.policy_name, "url": tree}, {"label": _("Usage window")}],
+        **more,
+    }
+    return render(request, "dashboard/decay/aging.html", context, status=status)
+
+
+def _decay(request: HttpRequest, current: PolicyAlgorithm) -> Figure:
+    return decay_of(current.settings, current.policy_slug, request.GET, as_of_s=clock.now().timestamp())
+
+
+def _known(name: str) -> DecayFunction:
+    if name not in DECAY_FUNCTIONS:
+        raise NotFound(_("Unknown decay function."))
+    return DECAY_FUNCTIONS[name]

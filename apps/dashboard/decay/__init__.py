@@ -1,1 +1,0 @@
-"""Window and decay function of a policy."""

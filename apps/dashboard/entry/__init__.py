@@ -1,1 +1,0 @@
-"""One entry, and where its shares are changed."""

@@ -1,1 +1,0 @@
-"""What follows a publication, beside its change set: the recompute, who moved, and what to do about it."""

@@ -1,1 +1,0 @@
-"""When priority gets better, and what if."""

@@ -1,0 +1,203 @@
+"""The page of a goal: a form, the options side by side with what each changes, and one of them as a draft."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import formats, timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_http_methods
+
+from apps.analytics.goals import Goal, Lever, Moved, Option, Solution
+from apps.analytics.goals.selectors import get_solution, read_goal, take_over
+from apps.core import clock
+from apps.core.errors import Conflict, DomainError, Invalid, TooOften, status_of
+from apps.dashboard.adjustments import RESOURCES
+from apps.dashboard.shell import lines, presentation
+from apps.dashboard.shell.requests import SeeOther, actor_of
+from apps.policies.changesets.drafts import may_edit
+from apps.priorities.recompute.projection import DEMAND_DAYS
+from apps.priorities.selectors.rows import PolicyView, open_view
+from apps.priorities.sentences.numbers import MINUS, number, points_phrase
+
+# --- In words ---------------------------------------------------------------------------------------------------------
+TITLES: dict[Lever, object] = {
+    "shares": gettext_lazy("Change one share"),
+    "unused": gettext_lazy("Siblings give what they leave unused"),
+    "equal": gettext_lazy("All siblings give the same"),
+    "refund": gettext_lazy("Credit usage"),
+    "half_life": gettext_lazy("Change the half-life"),
+}
+_TAKES = {  # where the entry has to give
+    "unused": gettext_lazy("Siblings over their target get the rest"),
+    "equal": gettext_lazy("All siblings get the same"),
+}
+_MOST_SHOWN = 8
+_WHOLE_S = 36_000.0  # below ten hours, decimals count
+
+
+@dataclass(frozen=True)
+class DrawnOption:
+    lever: Lever
+    title: str
+    changes: Sequence[str]
+    outcome: str
+    moved: Sequence[tuple[str, str]]  # a path, and its points with a sign
+    n_more: int
+    is_reached: bool
+
+
+def draw(found: Solution) -> dict[str, object]:
+    """What the page shows below its form."""
+    drawn = [_option(found, one) for one in found.options]
+    return {
+        "found": found,
+        "verdict": _verdict(found),
+        "options": drawn,
+        "closest": None if found.closest is None else _option(found, found.closest),
+        "assumptions": assumptions(found),
+        "left_out": [_left_out(reason) % {"lever": TITLES[lever]} for lever, reason in found.left_out.items()],
+    }
+
+
+def assumptions(found: Solution) -> list[str]:
+    return [
+        _("Every account goes on at its mean of the last %(n)s days, whatever its priority; busy days move the result.")
+        % {"n": DEMAND_DAYS},
+        _("A change holds from now on; the result is judged on %(day)s.")
+        % {"day": formats.date_format(found.at, "j M Y, H:i")},
+        _("An entry loses what its target minus its actual share falls by. Shares change targets, not usage."),
+    ]
+
+
+def _verdict(found: Solution) -> str:
+    given = {
+        "name": found.name,
+        "day": formats.date_format(found.goal.by, "j M Y"),
+        "actual": presentation.percent(found.actual),
+        "target": presentation.percent(found.target),
+    }
+    if found.is_reached_already:
+        return _("%(name)s is at its target on %(day)s without a change: %(actual)s of %(target)s.") % given
+    if found.options:
+        return (
+            _("%(name)s can be at its target on %(day)s; without a change it is at %(actual)s of %(target)s.") % given
+        )
+    given["points"] = points_phrase(found.goal.most_lost)
+    return _("Not possible by %(day)s if no other entry may lose more than %(points)s.") % given
+
+
+def _option(found: Solution, option: Option) -> DrawnOption:
+    takes = bool(option.shares) and option.target < found.target
+    title = _TAKES.get(option.lever, TITLES[option.lever]) if takes else TITLES[option.lever]
+    shown = option.moved[:_MOST_SHOWN]
+    return DrawnOption(
+        lever=option.lever,
+        title=str(title),
+        changes=_changes(option),
+        outcome=_("%(actual)s of a target of %(target)s; largest loss %(points)s.")
+        % {
+            "actual": presentation.percent(option.actual),
+            "target": presentation.percent(option.target),
+            "points": points_phrase(option.lost),
+        },
+        moved=[(one.path, signed_points(one)) for one in shown],
+        n_more=len(option.moved) - len(shown),
+        is_reached=option.is_reached,
+    )
+
+
+def _changes(option: Option) -> list[str]:
+    if option.lever == "refund":
+        hours = option.refund_s / 3600
+        amount = number(hours, 0 if option.refund_s >= _WHOLE_S else 1)
+        return [f"{amount} {dict(RESOURCES)[option.resource]}"]
+    if option.half_life_s is not None:
+        before = presentation.duration(option.half_life_before_s or 0)
+        return [f"{before} → {presentation.duration(option.half_life_s)}"]
+    return [
+        f"{one.name}: {presentation.shares(one.before)} → {presentation.shares(one.after)}"
+        for one in option.shares[:_MOST_SHOWN]
+    ]
+
+
+def signed_points(one: Moved) -> str:
+    """+0.8, −1.2: points of percent."""
+    shown = number(abs(one.points), 1)
+    return shown if float(f"{one.points:.1f}") == 0 else f"{'+' if one.points > 0 else MINUS}{shown}"
+
+
+def _left_out(reason: str) -> str:
+    if reason == "no_half_life":
+        return _("%(lever)s: the decay function has none.")
+    return _("%(lever)s: its effect on entries that you may not see isn’t shown.")
+
+
+# --- Views ------------------------------------------------------------------------------------------------------------
+_NAMES = ("by", "most_lost", "least_target", "most_target")
+_USUAL_DAYS = 21
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def goal(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
+    """`?by=`, `?most_lost=`, `?least_target=` and `?most_target=`; POST with `lever` takes that option over."""
+    view = open_view(policy_slug=policy, actor=actor_of(request))
+    i = view.require(uid)
+    given = request.POST if request.method == "POST" else request.GET
+    if "by" not in given:
+        return _show(request, view, i, {})
+    try:
+        asked = read_goal({name: given.get(name, "") for name in _NAMES}, entry=uid, today=_today())
+        if request.method == "POST":
+            return _take(request, policy, asked)
+        context = draw(get_solution(policy_slug=policy, goal=asked, actor=actor_of(request)))
+    except (Invalid, Conflict, TooOften) as error:
+        return _show(request, view, i, _problems(error), status=status_of(error))
+    return _show(request, view, i, context)
+
+
+def _take(request: HttpRequest, policy: str, asked: Goal) -> HttpResponse:
+    lever = request.POST.get("lever", "")
+    draft = take_over(policy_slug=policy, goal=asked, lever=lever, actor=actor_of(request), at=clock.now())
+    messages.success(request, _("Added to your draft. Changes take effect only when published."))
+    return SeeOther(reverse("dashboard:draft", kwargs={"change_set": draft.pk}))
+
+
+def _today() -> Any:
+    return timezone.localtime(clock.now()).date()
+
+
+def _problems(error: DomainError) -> dict[str, Any]:
+    by_field = {one.where: one.message for one in error.fields}
+    refusal = "" if set(by_field) & set(_NAMES) else by_field.get("entry", error.message)
+    return {"errors": by_field, "refusal": refusal, "code": error.code}
+
+
+def _show(
+    request: HttpRequest, view: PolicyView, i: int, context: dict[str, Any], *, status: int = 200
+) -> HttpResponse:
+    entry, slug = view.row(i), view.policy.slug
+    given = request.POST if request.method == "POST" else request.GET
+    usual = {"by": (_today() + timedelta(days=_USUAL_DAYS)).isoformat(), "most_lost": "1"}
+    tree, url = reverse("dashboard:policy", kwargs={"policy": slug}), lines.entry_url(slug, entry.uid, entry.name)
+    values = {name: given.get(name, usual.get(name, "")) for name in _NAMES}
+    whole = {
+        "policy": slug,
+        "uid": entry.uid,
+        "entry": entry,
+        "entry_url": url,
+        "values": values,
+        "may_draft": may_edit(view.policy, view.actor, view.now),
+        "crumbs": [{"label": view.policy.name, "url": tree}, {"label": entry.name, "url": url}, {"label": _("Goal")}],
+        **context,
+    }
+    return render(request, "dashboard/goals/goal.html", whole, status=status)

@@ -1,1 +1,0 @@
-"""Goals of an entry: which change brings it to its target by a day."""

@@ -1,1 +1,0 @@
-"""The grid view: an entry over all sites."""

@@ -1,0 +1,215 @@
+"""The page of a pack with its files and links; and what a link shows to anyone who has it: this pack alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.decorators import login_not_required
+from django.contrib.staticfiles import finders
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_safe
+
+from apps.core import clock
+from apps.core.errors import Archived, DomainError, FieldProblem, Invalid, NotFound, status_of
+from apps.dashboard.shell import lines
+from apps.dashboard.shell.requests import SeeOther, actor_of
+from apps.figures.elements import element, joined
+from apps.packs.content import get_pack
+from apps.packs.layout import Section, made_of, sections_of, svg_of, title_of
+from apps.packs.links import (
+    USUAL_DAYS,
+    Sealed,
+    list_links,
+    may_share,
+    open_link,
+    revoke_link,
+    seal_pack,
+    share_pack,
+)
+from apps.packs.pdf import pdf_of
+from apps.priorities.selectors.rows import open_view
+
+
+# --- In words ---------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Drawn:
+    section: Section
+    drawing: SafeString
+
+
+def context_of(sealed: Sealed) -> dict[str, Any]:
+    pack = sealed.document
+    drawn = [
+        Drawn(one, svg_of(one.bars, one.title) if one.bars is not None else joined(())) for one in sections_of(pack)
+    ]
+    return {
+        "pack": pack,
+        "title": title_of(pack),
+        "made": made_of(pack),
+        "sections": drawn,
+        "digest": sealed.digest,
+        "fingerprint": sealed.fingerprint,
+    }
+
+
+def html_file(sealed: Sealed) -> str:
+    """One file with its style in it: it is saved, sent and printed, and asks for nothing else."""
+    found = finders.find("css/packs.css")
+    with open(str(found), encoding="utf-8") as file:
+        style = element("style", file.read())  # it holds nothing that HTML escapes
+    return render_to_string("packs/document.html", {**context_of(sealed), "style": style})
+
+
+def file_name(pack: Mapping[str, Any], form: str) -> str:
+    return f"pack-{pack['policy']}-{lines.name_slug(pack['name'])}-{pack['from'][:7]}-{pack['to'][:7]}.{form}"
+
+
+# --- Views ------------------------------------------------------------------------------------------------------------
+_TYPES = {"html": "text/html; charset=utf-8", "pdf": "application/pdf", "json": "application/json"}
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def pack(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
+    """`?from=` and `?to=` months; POST makes a link (`step=share`), or ends one (`step=revoke`)."""
+    if request.method != "POST":
+        return _show(request, policy, uid)
+    try:
+        if request.POST.get("step") == "revoke":
+            text = request.POST.get("link", "")
+            number = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0
+            revoke_link(policy_slug=policy, link=number, at=clock.now(), actor=actor_of(request))
+            return SeeOther(reverse("dashboard:pack", kwargs={"policy": policy, "uid": uid}) + "#links")
+        row, secret = share_pack(
+            policy_slug=policy,
+            uid=uid,
+            first=request.POST.get("from", ""),
+            last=request.POST.get("to", ""),
+            days=_days(request.POST.get("days", "")),
+            reason=request.POST.get("reason", "").strip()[:512],
+            at=clock.now(),
+            actor=actor_of(request),
+        )
+    except Invalid as error:
+        return _show(request, policy, uid, problem=error)
+    address = request.build_absolute_uri(reverse("dashboard:shared-pack", kwargs={"token": secret}))
+    return _show(request, policy, uid, made={"address": address, "row": row})
+
+
+@require_safe
+def download(request: HttpRequest, policy: str, uid: UUID, form: str) -> HttpResponse:
+    """The same months as a file: `html`, `pdf`, or the signed numbers as `json`."""
+    return _file(_sealed(request, policy, uid), form)
+
+
+@login_not_required
+@never_cache
+@require_safe
+def shared(request: HttpRequest, token: str) -> HttpResponse:
+    """A stored pack; 410 once it has ended."""
+    try:
+        sealed = _behind(token)
+    except Archived as error:
+        return _bare(render(request, "packs/ended.html", {"message": error.message}, status=status_of(error)))
+    return _bare(render(request, "packs/document.html", {**context_of(sealed), "token": token}))
+
+
+@login_not_required
+@never_cache
+@require_safe
+def shared_file(request: HttpRequest, token: str, form: str) -> HttpResponse:
+    """Its PDF, or its signed numbers."""
+    try:
+        sealed = _behind(token)
+    except Archived as error:
+        return _bare(render(request, "packs/ended.html", {"message": error.message}, status=status_of(error)))
+    return _bare(_file(sealed, form))
+
+
+def _behind(token: str) -> Sealed:
+    row, opened = open_link(token, at=clock.now())
+    return Sealed(opened.document, bytes(row.signed), opened.digest, opened.key.fingerprint)
+
+
+def _bare(response: HttpResponse) -> HttpResponse:
+    """The address is a secret: nobody indexes it or learns it from a referrer."""
+    response["X-Robots-Tag"] = "noindex, nofollow"
+    response["Referrer-Policy"] = "no-referrer"
+    return response
+
+
+def _sealed(request: HttpRequest, policy: str, uid: UUID) -> Sealed:
+    given = request.POST if request.method == "POST" else request.GET
+    document = get_pack(
+        policy_slug=policy,
+        uid=uid,
+        first=given.get("from", ""),
+        last=given.get("to", ""),
+        actor=actor_of(request),
+    )
+    return seal_pack(document, at=clock.now())
+
+
+def _file(sealed: Sealed, form: str) -> HttpResponse:
+    if form not in _TYPES:
+        raise NotFound("A pack has the forms html, pdf and json.")
+    body = html_file(sealed) if form == "html" else pdf_of(sealed) if form == "pdf" else sealed.signed
+    response = HttpResponse(body, content_type=_TYPES[form])
+    response["Content-Disposition"] = f'attachment; filename="{file_name(sealed.document, form)}"'
+    response["Cache-Control"] = "private, no-store"
+    return response
+
+
+def _days(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 6):
+        message = _("must be a whole number of days")
+        raise Invalid(f"days {message}.", fields=[FieldProblem("days", message)])
+    return int(text)
+
+
+def _show(
+    request: HttpRequest, policy: str, uid: UUID, *, problem: DomainError | None = None, made: Any = None
+) -> HttpResponse:
+    view = open_view(policy_slug=policy, actor=actor_of(request))
+    i = view.require(uid)
+    given, context = (request.POST if request.method == "POST" else request.GET), {}
+    try:
+        sealed = _sealed(request, policy, uid)
+    except Invalid as error:
+        problem = error
+    else:
+        document = sealed.document
+        context = context_of(sealed) | {"first": document["from"][:7], "last": document["to"][:7]}
+    name = view.policy.name if i == 0 else view.tree.name[i]
+    entry = lines.entry_url(policy, uid, name)
+    whole: dict[str, Any] = {
+        "first": given.get("from", ""),
+        "last": given.get("to", ""),
+        "days": given.get("days", str(USUAL_DAYS)),
+        "policy": policy,
+        "uid": uid,
+        "name": name,
+        "problem": "" if problem is None else problem.message,
+        "code": "" if problem is None else problem.code,
+        "made_link": made,
+        "may_share": may_share(view, i),
+        "links": list_links(view, i),
+        "now": view.now,
+        "entry_url": entry,
+        "crumbs": [
+            {"label": view.policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            *([{"label": name, "url": entry}] if i else []),
+            {"label": _("Committee pack")},
+        ],
+        **context,
+    }
+    status = 200 if problem is None else status_of(problem)
+    return render(request, "dashboard/packs/pack.html", whole, status=status)

@@ -1,1 +1,0 @@
-"""Committee packs: the page, its files, and the links that show one."""

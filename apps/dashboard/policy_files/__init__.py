@@ -1,1 +1,0 @@
-"""A policy out of a file and into one."""

@@ -1,1 +1,0 @@
-"""What this site publishes to others."""

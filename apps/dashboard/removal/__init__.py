@@ -1,1 +1,0 @@
-"""Policies and usage sources removed, archived and restored."""

@@ -1,0 +1,246 @@
+"""A request from below: the forms to ask and to answer; what it asks for and rests on, and its state, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django import forms
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from apps.dashboard.drafts.pages import review_url
+from apps.dashboard.entry import read_shares
+from apps.dashboard.figures.bars import State, Tolerance
+from apps.dashboard.group.presenters import long_day
+from apps.dashboard.shell import lines, presentation
+from apps.dashboard.shell.presentation import Balance
+from apps.policies.models import ChangeSet, Comment
+from apps.policies.requests.share_requests import RequestState, Wish
+from apps.priorities.change_effects import RequestEvidence, Week
+
+_STATES = {
+    RequestState.DRAFT: ("", "pencil"),
+    RequestState.OPEN: ("warn", "clock"),
+    RequestState.GRANTED: ("ok", "check"),
+    RequestState.GRANTED_OTHER: ("ok", "check"),
+    RequestState.DECLINED: ("bad", "x"),
+    RequestState.WITHDRAWN: ("", "x"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WeekLine:
+    """Where the group stood at one instant."""
+
+    at: datetime
+    numbers: str
+    balance: Balance
+
+
+@dataclass(frozen=True)
+class RequestCard:
+    """A request as inbox and group page show it."""
+
+    change_set: ChangeSet
+    title: str
+    entry_name: str
+    entry_url: str
+    parent_name: str
+    state: RequestState
+    state_label: str
+    state_css: str
+    state_icon: str
+    target: str
+    target_after: str
+    used: str
+    balance: Balance | None
+    balance_after: Balance | None
+    givers: str
+    weeks: Sequence[WeekLine]
+    weeks_key: str
+    weeks_sentence: str
+    offered: str  # what was granted instead; "" when it is what was asked
+    asked_shares: str
+    asked_until: str  # as a date field takes it
+    review_url: str
+    group_url: str
+    problem: str
+    revision: int | None
+    comments: Sequence[Comment]
+
+
+def draw_request(story: RequestEvidence, comments: Sequence[Comment] = (), weeks: Sequence[Week] = ()) -> RequestCard:
+    change_set, entry = story.change_set, story.entry
+    slug, tolerance = change_set.policy.slug, lines.tolerance_of(story.settings)
+    css, icon = _STATES[story.state]
+    name = entry.name if entry else _("an entry that is archived")
+    offer = story.offer
+    weeks_key, weeks_sentence = _weeks_sentence(weeks)
+    return RequestCard(
+        change_set=change_set,
+        title=_title(story, name),
+        entry_name=name,
+        entry_url=lines.entry_url(slug, entry.uid, entry.name) if entry else "",
+        parent_name=story.parent_name,
+        state=story.state,
+        state_label=state_label(story.state),
+        state_css=css,
+        state_icon=icon,
+        target=presentation.percent(entry.target) if entry else "",
+        target_after=presentation.percent(story.target_after) if story.target_after is not None else "",
+        used=presentation.percent(entry.actual) if entry else "",
+        balance=_balance(entry.actual, entry.target, entry.state, tolerance) if entry else None,
+        balance_after=_balance(entry.actual, story.target_after, story.state_after, tolerance) if entry else None,
+        givers=_givers(story),
+        weeks=[_week(week, tolerance) for week in weeks],
+        weeks_key=weeks_key,
+        weeks_sentence=weeks_sentence,
+        offered=wish_words(offer) if story.state is RequestState.GRANTED_OTHER else "",
+        asked_shares=shares_words(offer.shares),
+        asked_until=offer.until.isoformat() if offer.until else "",
+        review_url=review_url(change_set.pk),
+        group_url=group_url(slug, change_set.asks_entry_uid),
+        problem=story.problem,
+        revision=story.revision,
+        comments=comments,
+    )
+
+
+def state_label(state: RequestState) -> str:
+    return {
+        RequestState.DRAFT: _("not sent"),
+        RequestState.OPEN: _("waiting"),
+        RequestState.GRANTED: _("granted"),
+        RequestState.GRANTED_OTHER: _("granted, another amount"),
+        RequestState.DECLINED: _("declined"),
+        RequestState.WITHDRAWN: _("withdrawn"),
+    }[state]
+
+
+def wish_words(wish: Wish) -> str:
+    """36 shares until 30 June 2027."""
+    amount = shares_words(wish.shares)
+    if not amount:
+        return _("until %(day)s") % {"day": long_day(wish.until)} if wish.until else ""
+    words = _("%(n)s shares") % {"n": amount} if not amount.endswith("%") else amount
+    return _("%(what)s until %(day)s") % {"what": words, "day": long_day(wish.until)} if wish.until else words
+
+
+def shares_words(shares: Any) -> str:
+    if isinstance(shares, dict):
+        return presentation.percent(float(shares.get("percent", 0)) / 100)
+    return presentation.shares(float(shares)) if isinstance(shares, int | float) else ""
+
+
+def group_url(slug: str, uid: Any) -> str:
+    return reverse("dashboard:group", kwargs={"policy": slug, "uid": uid}) if uid else ""
+
+
+def ranks_words(story: RequestEvidence) -> tuple[str, str]:
+    """Key and sentence: who would go sooner and who later, of those that the reader may see."""
+    if story.n_sooner is None or story.n_later is None:
+        return "too_large", _("The policy is large: the review shows the rank changes.")
+    if not story.n_sooner and not story.n_later:
+        return "unmoved", _("No rank would change now.")
+    sooner = ngettext("%(n)s up", "%(n)s up", story.n_sooner) % {"n": story.n_sooner}
+    later = ngettext("%(n)s down", "%(n)s down", story.n_later) % {"n": story.n_later}
+    return "moved", f"{sooner}, {later}"
+
+
+def _title(story: RequestEvidence, name: str) -> str:
+    now = story.entry.shares if story.entry else None
+    words = {"name": name, "wish": wish_words(story.wish), "now": presentation.shares(now)}
+    if story.state is RequestState.OPEN and now is not None and shares_words(story.wish.shares):
+        return _("%(name)s requests %(wish)s instead of %(now)s") % words
+    return _("%(name)s requests %(wish)s") % words
+
+
+def _givers(story: RequestEvidence) -> str:
+    told = [f"{each.name} {presentation.change(each.before, each.after)}" for each in story.givers]
+    if story.n_more_givers:
+        told.append(ngettext("%(n)s more", "%(n)s more", story.n_more_givers) % {"n": story.n_more_givers})
+    return ", ".join(told)
+
+
+def _week(week: Week, tolerance: Tolerance) -> WeekLine:
+    numbers = _("%(actual)s, target %(target)s") % {
+        "actual": presentation.percent(week.actual),
+        "target": presentation.percent(week.target),
+    }
+    return WeekLine(week.as_of, numbers, _balance(week.actual, week.target, week.state, tolerance))
+
+
+def _weeks_sentence(weeks: Sequence[Week]) -> tuple[str, str]:
+    """Key and sentence: over or under, for how many of the weeks that are known."""
+    if not weeks:
+        return "unknown", _("No usage known yet.")
+    words = {"over": _("over"), "under": _("under"), "on": _("on target"), "idle": _("without demand")}
+    counts = {state: sum(week.state == state for week in weeks) for state in words}
+    state = max(counts, key=lambda each: (counts[each], each == weeks[-1].state))
+    if len(weeks) == 1:
+        only = words.get(weeks[0].state, _("no data"))
+        return f"now.{weeks[0].state}", _("Now %(word)s; no earlier weeks are known.") % {"word": only}
+    told = {"word": words[state][:1].upper() + words[state][1:], "n": counts[state], "all": len(weeks)}
+    return f"weeks.{state}", _("%(word)s in %(n)s of the last %(all)s weeks.") % told
+
+
+def _balance(actual: float | None, target: float | None, state: str, tolerance: Tolerance) -> Balance:
+    if state in ("over", "under") and actual is not None and target is not None:
+        word = _("over") if state == "over" else _("under")
+        return Balance(State(state), presentation.points(actual - target), word)
+    known = None if state == "unknown" else actual
+    return presentation.balance(known, target, has_usage=state != "idle", tolerance=tolerance)
+
+
+SHARES, PERCENT = "shares", "percent"
+
+
+def _amount(text: str) -> float:
+    value = read_shares(text.strip().removesuffix("%"))
+    if isinstance(value, str):
+        raise forms.ValidationError(gettext_lazy("Write a number, such as 20 or 0.5."), code="number")
+    return value
+
+
+class AskForm(forms.Form):
+    """How much is asked for: a number of shares, or a percentage of the parent."""
+
+    amount = forms.CharField(max_length=40, error_messages={"required": gettext_lazy("How much?")})
+    unit = forms.ChoiceField(
+        choices=[(SHARES, gettext_lazy("shares")), (PERCENT, gettext_lazy("percent"))], required=False
+    )
+    until = forms.DateField(
+        required=False, error_messages={"invalid": gettext_lazy("Enter a date, such as 2027-03-31.")}
+    )
+    reason = forms.CharField(
+        max_length=4_000,
+        error_messages={"required": gettext_lazy("Enter a reason: the managers above and the history show it.")},
+    )
+
+    def clean_amount(self) -> float:
+        return _amount(str(self.cleaned_data["amount"]))
+
+    @property
+    def wish(self) -> dict[str, Any]:
+        """As the service takes it."""
+        key = PERCENT if self.cleaned_data["unit"] == PERCENT else SHARES
+        return {key: self.cleaned_data["amount"], "until": self.cleaned_data["until"]}
+
+
+class AnswerForm(forms.Form):
+    """Another amount, or words."""
+
+    version = forms.IntegerField(min_value=1, max_value=2**31 - 1)
+    shares = forms.CharField(max_length=40, required=False)
+    until = forms.DateField(
+        required=False, error_messages={"invalid": gettext_lazy("Enter a date, such as 2027-03-31.")}
+    )
+    text = forms.CharField(max_length=4_000, required=False)
+
+    def clean_shares(self) -> float | None:
+        text = str(self.cleaned_data["shares"])
+        return _amount(text) if text.strip() else None

@@ -1,1 +1,0 @@
-"""Views of lists that people keep: saved, renamed, deleted, and one of them the default."""

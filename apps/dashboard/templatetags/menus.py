@@ -1,0 +1,80 @@
+"""Menus of pages: the way into the editor, views above a list, and the keys and marked names of search."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import template
+from django.utils.html import format_html
+
+from apps.accounts.saved_views import LONGEST_NAME, list_views
+from apps.core import clock
+from apps.dashboard.drafts import presenters as draft_words
+from apps.dashboard.drafts.views import last_of_mine
+from apps.dashboard.saved_views import WHOLE, kept_query
+from apps.dashboard.search.catalogue import KEYS_COOKIE, shortcut_of
+from apps.dashboard.shell.navigation import PolicyLink
+from apps.dashboard.shell.requests import actor_of
+from apps.policies.changesets import drafts
+from apps.policies.selectors import get_policy
+
+register = template.Library()
+# --- Drafts -----------------------------------------------------------------------------------------------------------
+_SHOWN = 5
+
+
+@register.inclusion_tag("dashboard/drafts/_mine.html", takes_context=True)
+def my_drafts(context: dict[str, Any], policy_slug: str) -> dict[str, Any]:
+    """{% my_drafts page.policy_slug %}: edit, and what I have open here; nothing for who may change nothing."""
+    actor, at = actor_of(context["request"]), clock.now()
+    policy = get_policy(slug=policy_slug, actor=actor)
+    may_edit = drafts.may_edit(policy, actor, at)
+    mine = drafts.list_drafts(policy=policy, at=at, actor=actor) if may_edit else []
+    shown = [{"draft": each, "title": draft_words.title_of(each), "n": len(each.operations)} for each in mine[:_SHOWN]]
+    undoes = last_of_mine(policy, actor.user.pk if actor.user else None, at=at) if may_edit else None
+    return {"policy_slug": policy_slug, "may_edit": may_edit, "drafts": shown, "n_drafts": len(mine), "undoes": undoes}
+
+
+# --- Saved views ------------------------------------------------------------------------------------------------------
+@register.inclusion_tag("dashboard/saved_views/_menu.html", takes_context=True)
+def saved_views(context: dict[str, Any]) -> dict[str, Any]:
+    """{% saved_views %}: open, save and change one's own views of this page's list."""
+    request = context["request"]
+    query = request.META.get("QUERY_STRING", "")
+    try:
+        here = kept_query(query)
+    except ValueError:  # nothing that could be saved
+        here = query
+    views = list_views(page=request.path, actor=actor_of(request))
+    return {
+        "page": request.path,
+        "query": here,
+        "views": views,
+        "current": next((view for view in views if view.query == here), None),
+        "whole": WHOLE,
+        "longest_name": LONGEST_NAME,
+    }
+
+
+# --- Search -----------------------------------------------------------------------------------------------------------
+@register.filter
+def marked(text: str, query: str) -> str:
+    """{{ item.title|marked:query }}: the first place of the query as <mark>."""
+    at = text.lower().find(query.lower()) if query else -1
+    if at < 0 or len(text.lower()) != len(text):
+        return text
+    end = at + len(query)
+    return format_html("{}<mark>{}</mark>{}", text[:at], text[at:end], text[end:])
+
+
+@register.filter
+def shortcut(url: str, policy: PolicyLink | None) -> str:
+    """{{ item.url|shortcut:shell.policy }}: "g t", or nothing."""
+    return shortcut_of(url, policy.slug if policy else "")
+
+
+@register.simple_tag(takes_context=True)
+def keys_state(context: template.Context) -> str:
+    """{% keys_state %}: off, where this browser switched single keys off; else on."""
+    request = context.get("request")
+    return "off" if request is not None and request.COOKIES.get(KEYS_COOKIE) == "off" else "on"

@@ -1,0 +1,323 @@
+"""The effect of a change set on priorities, now and later: at once for small policies, in the background for large."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from threading import Lock
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from cachetools import LRUCache
+from django.db import connection, transaction
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.accounts.actor import Actor
+from apps.core import blobs
+from apps.core.errors import Conflict, DomainError, Invalid
+from apps.engine.errors import BadParameter, BadTree
+from apps.mapping.rules.resolver import UNMAPPED, match_accounts
+from apps.mapping.rules.rule_set import load_rulebook
+from apps.policies.changesets.change_sets import outcome_on_head, settings_of
+from apps.policies.changesets.checks import Check
+from apps.policies.changesets.review import Review
+from apps.policies.models import ChangeSet, Policy
+from apps.policies.operations.algorithm_fit import refuse_misfit
+from apps.policies.operations.tree_edits import Adjusted, Revoked
+from apps.policies.publishing.size_guard import Proposed
+from apps.policies.selectors import get_change_set
+from apps.policies.settings import PolicySettings
+from apps.policies.tree.columns import Mask, TreeColumns
+from apps.policies.tree.stored import load_tree
+from apps.priorities.change_effects import simulate, simulate_or_refuse
+from apps.priorities.models import ChangeSetEffect
+from apps.priorities.recompute.inputs import Correction
+from apps.priorities.recompute.pipeline import Inputs, load_inputs, oldest
+from apps.priorities.recompute.projection import DEMAND_DAYS, HORIZONS_DAYS, Projection, Side, compare
+from apps.priorities.selectors.rows import newest_or_none
+from apps.priorities.sentences.numbers import count
+from apps.priorities.serving.served_snapshot import ServedSnapshot
+from apps.priorities.snapshots import ordering_of
+from apps.runs.models import Run
+from apps.runs.services import Lease, enqueue_run
+
+KIND = "effect"
+MOST_ENTRIES = 2_000  # of a policy whose effects are computed within the request
+MOST_BUCKETS = 200_000
+_EVER = datetime(1900, 1, 1, tzinfo=UTC)
+_ATTEMPTS = 3
+_COLUMNS = ("uid", "rank_without", "rank_with", "factor_without", "factor_with")
+State = Literal["ready", "stale", "asked", "failed", "absent", "no_snapshot", "conflict", "decided"]
+
+
+@dataclass(frozen=True, eq=False)
+class Effect:
+    """State of an effect. `absent`: not requested yet, to compute in the background; `conflict`: not mergeable."""
+
+    state: State
+    projection: Projection | None = None
+    as_of: datetime | None = None
+    computed_at: datetime | None = None
+    head_number: int = 0
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What an effect depends on, but for usage."""
+
+    policy: Policy
+    change_set: ChangeSet
+    snapshot: ServedSnapshot
+
+    @property
+    def digest(self) -> str:
+        said = [self.change_set.base_number, self.change_set.operations]
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def key(self) -> tuple[str, int, int, int]:
+        return self.digest, self.policy.pk, self.policy.head_number, self.snapshot.snapshot_id
+
+
+_known: LRUCache[tuple[str, int, int, int], Projection] = LRUCache(16)
+_lock = Lock()
+
+
+def effect_ahead(change_set: ChangeSet, *, at: datetime) -> Effect:
+    """For who sees the change set already. What of it may be shown to whom, the caller decides."""
+    policy = Policy.all_objects.get(pk=change_set.policy_id)
+    snapshot = newest_or_none(policy.slug)
+    if snapshot is None:
+        return Effect("no_snapshot")
+    asked = _Asked(policy, change_set, snapshot)
+    if is_large(policy, at=at):
+        return _stored(asked)
+    try:
+        with _lock:
+            found = _known.get(asked.key)
+        found = found or _work_out(asked)
+    except DomainError as error:
+        return Effect("conflict", problem=error.message)
+    with _lock:
+        _known[asked.key] = found
+    return Effect("ready", found, snapshot.as_of, at, policy.head_number)
+
+
+def is_large(policy: Policy, *, at: datetime) -> bool:
+    """Whether working it out takes longer than a page may."""
+    if len(load_tree(policy)) > MOST_ENTRIES:
+        return True
+    since = _from_at(settings_of(policy, policy.head_number), at)
+    with connection.cursor() as cursor:
+        cursor.execute(_COUNT, [since, MOST_BUCKETS + 1])
+        return int(cursor.fetchone()[0]) > MOST_BUCKETS
+
+
+_COUNT = """
+SELECT count(*) FROM (
+    SELECT FROM usage_bucket WHERE hour_at >= %s LIMIT %s) buckets
+"""
+
+
+@transaction.atomic
+def request_effect(*, change_set_id: int, at: datetime, actor: Actor) -> Run:
+    """Ask for it in the background; joins a run that waits already."""
+    change_set = get_change_set(id=change_set_id, actor=actor, at=at)
+    if change_set.state in (ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN):
+        raise Conflict("It is decided: there is nothing left to foresee.", code="decided")
+    return enqueue_run(kind=KIND, subject=_subject(change_set), owner=actor.user, at=at, max_attempts=_ATTEMPTS)
+
+
+def newest_run(change_set: ChangeSet) -> Run | None:
+    return Run.objects.filter(kind=KIND, subject=_subject(change_set)).order_by("-pk").first()
+
+
+def work_effect(run: Run, lease: Lease) -> dict[str, Any]:
+    """Work it out and keep it, in the place of what was known before."""
+    change_set = ChangeSet.objects.select_related("policy").get(pk=int(run.subject.partition(":")[2]))
+    policy = Policy.all_objects.get(pk=change_set.policy_id)
+    snapshot = newest_or_none(policy.slug)
+    if snapshot is None:
+        raise Invalid("No priorities are known yet: it can be foreseen after the first recompute.", code="no_snapshot")
+    asked = _Asked(policy, change_set, snapshot)
+    found = _work_out(asked)
+    meta = {"horizons_days": list(found.horizons_days)}
+    data, digest = blobs.pack({name: getattr(found, name) for name in _COLUMNS}, meta)
+    with lease.fenced():
+        ChangeSetEffect.objects.update_or_create(
+            change_set=change_set,
+            defaults={
+                "digest_of": asked.digest,
+                "head_number": policy.head_number,
+                "snapshot_id": snapshot.snapshot_id,
+                "as_of": snapshot.as_of,
+                "computed_at": lease.clock(),
+                "data": data,
+                "digest": digest,
+            },
+        )
+        result = {"change_set": change_set.pk, "n_leaves": len(found.uid), "n_moved": found.n_moved}
+        lease.finish(result, lease.clock())
+    return result
+
+
+def count_rank_moves(policy: Policy, proposed: Proposed) -> int | None:
+    """Leaves that would get another rank at once, in the usage of the newest snapshot; None while there is none.
+
+    Other metrics, windows, approaches and corrections count other usage, so that it is assembled anew.
+    """
+    after, wanted = proposed.tree, proposed.settings
+    snapshot = newest_or_none(policy.slug)
+    if snapshot is None:
+        return None
+    head, settings = load_tree(policy), settings_of(policy, policy.head_number)
+    names = ("metric", "window", "approach")
+    try:
+        if proposed.adjusting or any(getattr(settings, name) != getattr(wanted, name) for name in names):
+            since = _from_at(wanted, snapshot.as_of)
+            inputs = load_inputs(policy, as_of=snapshot.as_of, from_at=since, metrics=[wanted.metric])
+            return compare(inputs, Side(head, settings), _side(policy, proposed, inputs), (0,)).n_moved
+    except (BadTree, BadParameter):
+        return None
+    before = simulate(snapshot, head, algorithm=settings.algorithm)
+    then = simulate(snapshot, after, algorithm=wanted.algorithm)
+    if before is None or then is None:
+        return None
+    ranks = {head.uid[i].tobytes(): int(before.rank[i]) for i in before.is_ranked.nonzero()[0].tolist()}
+    later = {after.uid[i].tobytes(): int(then.rank[i]) for i in then.is_ranked.nonzero()[0].tolist()}
+    return sum(ranks.get(uid) != later.get(uid) for uid in {**ranks, **later})
+
+
+def try_on_present_usage(policy: Policy, after: TreeColumns, algorithm: Mapping[str, Any]) -> None:
+    """Raise Invalid (`package_failed`) where the algorithm can't compute this tree with the newest snapshot's usage."""
+    snapshot = newest_or_none(policy.slug)
+    if snapshot is not None:
+        simulate_or_refuse(snapshot, after, algorithm=algorithm)
+
+
+def _stored(asked: _Asked) -> Effect:
+    row = ChangeSetEffect.objects.filter(change_set=asked.change_set).first()
+    run = newest_run(asked.change_set)
+    if row is None or row.digest_of != asked.digest:
+        state = _state_of(run)
+        return Effect(state, problem=run.error if run is not None and state == "failed" else "")
+    columns, meta = blobs.unpack(bytes(row.data), row.digest)
+    found = Projection(tuple(meta["horizons_days"]), **{name: columns[name] for name in _COLUMNS})
+    is_current = (row.head_number, row.snapshot_id) == (asked.policy.head_number, asked.snapshot.snapshot_id)
+    waits = run is not None and run.state in (Run.State.QUEUED, Run.State.RUNNING)
+    state = "ready" if is_current else "asked" if waits else "stale"
+    return Effect(state, found, row.as_of, row.computed_at, row.head_number)
+
+
+def _state_of(run: Run | None) -> State:
+    if run is None or run.state in (Run.State.SUCCEEDED, Run.State.CANCELLED):
+        return "absent"
+    return "failed" if run.state == Run.State.FAILED else "asked"
+
+
+def _work_out(asked: _Asked) -> Projection:
+    policy, as_of = asked.policy, asked.snapshot.as_of
+    head, settings = load_tree(policy), settings_of(policy, policy.head_number)
+    outcome = outcome_on_head(asked.change_set, policy)
+    refuse_misfit(outcome.tree, outcome.settings.algorithm)
+    wanted = outcome.settings
+    inputs = load_inputs(policy, as_of=as_of, from_at=_from_at(wanted, as_of), metrics=[wanted.metric])
+    after = _side(policy, Proposed.of_outcome(outcome), inputs)
+    try:
+        return compare(inputs, Side(head, settings), after, HORIZONS_DAYS)
+    except (BadTree, BadParameter) as error:
+        raise Invalid(f"{error.message}.", code="bad_settings") from None
+
+
+def _side(policy: Policy, proposed: Proposed, inputs: Inputs) -> Side:
+    """With the rules for members as they are to be, and the corrections that it makes or takes back."""
+    gone = {each.uid for each in proposed.adjusting if isinstance(each, Revoked)}
+    more = [
+        Correction(each.uid, each.entry_uid, each.resource, each.amount_s, each.at.timestamp(), each.note)
+        for each in proposed.adjusting
+        if isinstance(each, Adjusted)
+    ]
+    corrections = (*(each for each in inputs.corrections if each.uid not in gone), *more)
+    return Side(proposed.tree, proposed.settings, load_rulebook(policy, proposed.tree), corrections)
+
+
+def _from_at(settings: PolicySettings, as_of: datetime) -> datetime:
+    """All usage in the window, and the time from which demand is estimated."""
+    first = oldest(settings, as_of)
+    since = as_of - timedelta(days=DEMAND_DAYS, hours=2)
+    return _EVER if first is None else min(first, since)
+
+
+def _subject(change_set: ChangeSet) -> str:
+    return f"changeset:{change_set.pk}"
+
+
+MOST_MATCHED = 20_000  # accounts matched within the request; beyond it they count at their present entries
+_SHOWN = 3
+
+
+def check_groups(review: Review, snapshot: ServedSnapshot, *, sees: Mask) -> Check:
+    """Known accounts at groups that the reader sees, after the change; a warning where they become more.
+
+    sees: of the tree after the change.
+    """
+    after = review.after
+    now = _places_now(after, snapshot)
+    then = now if len(now) > MOST_MATCHED else _places_then(review, snapshot)
+    n_then = _at_groups(after, then, sees)
+    if not n_then.any():
+        return Check("groups", "ok", _("No account counts at a group"))
+    n = int(n_then.sum())
+    title = ngettext("%(n)s account counts at a group", "%(n)s accounts count at groups", n) % {"n": count(n)}
+    most = np.argsort(-n_then, kind="stable")[:_SHOWN].tolist()
+    where = ", ".join(f"{after.path(i)} ({count(int(n_then[i]))})" for i in most if n_then[i])
+    if ordering_of(review.wanted.algorithm).has_own_order:
+        means = _("The algorithm ranks leaves only: they get the fallback factor.")
+    else:
+        means = _("They have the group’s rank, not their own.")
+    rise = n > int(_at_groups(snapshot.tree, snapshot.index.places.entry, _seen_before(review, snapshot, sees)).sum())
+    remedy = _("Add an entry for each of them, or a membership rule to the group.")
+    return Check("groups", "warn" if rise else "ok", title, f"{where}. {means}", remedy if rise else "")
+
+
+def _at_groups(tree: TreeColumns, entry: npt.NDArray[np.int32], sees: Mask) -> npt.NDArray[np.int64]:
+    """Accounts at each entry that is a group: shape (n,)."""
+    counts = np.bincount(entry[entry != UNMAPPED], minlength=len(tree))
+    is_group = tree.engine_tree().is_group & sees
+    return np.where(is_group, counts, 0)
+
+
+def _places_now(after: TreeColumns, snapshot: ServedSnapshot) -> npt.NDArray[np.int32]:
+    """Where accounts are in the newest snapshot, as entries of the tree after the change."""
+    tree, entry = snapshot.tree, snapshot.index.places.entry
+    used = np.unique(entry)
+    place = np.full(len(tree), UNMAPPED, dtype=np.int32)
+    for i in used.tolist():
+        at = after.index_of_uid(tree.uuid(i))
+        place[i] = UNMAPPED if at is None else at
+    found: npt.NDArray[np.int32] = place[entry]
+    return found
+
+
+def _places_then(review: Review, snapshot: ServedSnapshot) -> npt.NDArray[np.int32]:
+    """The entries of these accounts in the tree after the change, by the rules."""
+    book = load_rulebook(review.policy, review.after)
+    matches = match_accounts(review.after, book.rules, book.known, snapshot.index.places.keys)
+    entries = np.fromiter((match.entry for match in matches), dtype=np.int32, count=len(matches))
+    return np.where(entries == 0, np.int32(UNMAPPED), entries)
+
+
+def _seen_before(review: Review, snapshot: ServedSnapshot, sees: Mask) -> Mask:
+    """Entries of the snapshot's tree that the reader sees after the change, and those that are gone by then."""
+    tree = snapshot.tree
+    found = np.ones(len(tree), dtype=np.bool_)
+    for i in np.unique(snapshot.index.places.entry).tolist():
+        at = review.after.index_of_uid(tree.uuid(i))
+        found[i] = at is None or bool(sees[at])
+    return found

@@ -1,1 +1,0 @@
-"""What a change set does to priorities and accounts."""

@@ -1,0 +1,253 @@
+"""Jobs: a person's own waiting ones with their places; job cases solved by the engine, and the books of SAM's queue.
+
+A case of SAM's queue from a policy: the books that the service keeps anyway, so that a call needs only its jobs.
+Groups are the entries below one entry. Their targets are the shares; their usage, as the newest snapshot counts it, is
+the benefit that they have received. A job's benefit is what the policy's metric makes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from math import inf
+from typing import Annotated, Any
+
+from django.db.models import Count, Q
+from django.utils.translation import gettext as _
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import Account, Token
+from apps.accounts.selectors import list_accounts_of
+from apps.core.errors import FieldProblem, Invalid, NotFound, TooLarge
+from apps.engine.case_text import name_of
+from apps.engine.errors import EngineError
+from apps.engine.jobs import solve_job_case
+from apps.engine.jobs.benefits import all_benefits
+from apps.policies.selectors import get_policy
+from apps.priorities.metering import weighed
+from apps.priorities.serving import store
+from apps.priorities.serving.lookup import AccountQuery
+from apps.priorities.serving.served_snapshot import ServedSnapshot
+from apps.priorities.visibility import numbers_visible_in
+from apps.usage.models import Record, Source
+
+# --- Waiting jobs -----------------------------------------------------------------------------------------------------
+_PENDING = Record.State.PENDING
+_NAMES = ("user_name", "group_name", "namespace", "dn", "fqan", "project")
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingJob:
+    """position: 1 for the job that fairshare alone lets go first; None for an account without a rank."""
+
+    record_id: Annotated[int, "Of its charge, once it runs"]
+    source: Annotated[str, "Name of the usage source that listed it"]
+    job: Annotated[str, "Number"]
+    array_task: Annotated[str, "Tasks of an array that wait together"]
+    user: Annotated[str, "Under which it was submitted"]
+    group: Annotated[str, "What Slurm calls the account"]
+    cpus: Annotated[float, "Cores asked for"]
+    requested_s: Annotated[float | None, "Time limit"]
+    submit_at: Annotated[datetime, "When it was submitted"]
+    position: Annotated[int | None, "By fairshare alone, 1 goes first; null for an account without a rank"]
+    of: Annotated[int, "All that wait in the source"]
+
+
+@dataclass(frozen=True)
+class WaitingJobs:
+    """jobs: best first, at most as many as asked for. n_mine: all own ones; n_all: all that wait in their sources.
+
+    silent: names of the sources of these user names that list no job as waiting or running.
+    """
+
+    jobs: Sequence[WaitingJob]
+    n_mine: int
+    n_all: int
+    seen_at: datetime | None
+    silent: Sequence[str]
+
+
+def list_waiting_jobs(*, policy_slug: str, actor: Actor, limit: int = 5) -> WaitingJobs:
+    """Of the actor's own accounts; none for a token that is bound to a subtree.
+
+    A position says how many jobs of better rank wait in the same source, of equal rank those submitted earlier. The
+    scheduler's other terms (age, size, limits) are not in it.
+
+    Raises:
+        NotFound: there is no such policy.
+        Unavailable: nothing has been computed yet.
+    """
+    policy = get_policy(slug=policy_slug, actor=actor, scope=Token.Scope.SELF_READ)
+    snapshot = store.newest(policy.slug)
+    accounts = {account.pk: account for account in _own(actor)}
+    open_jobs = Record.objects.filter(source__archived_at=None).exclude(state=Record.State.FINISHED)
+    pending = open_jobs.filter(state=_PENDING)
+    mine = list(pending.filter(account_id__in=list(accounts)).select_related("source", "account"))
+    queues = {source: _Queue(snapshot, source) for source in {job.source_id for job in mine}}
+    found = [queues[job.source_id].placed(job) for job in mine]
+    found.sort(key=lambda job: (job.position or inf, job.submit_at, job.record_id))
+    seen = [job.seen_at for job in mine if job.seen_at is not None]
+    return WaitingJobs(
+        jobs=found[:limit],
+        n_mine=len(found),
+        n_all=sum(queue.n_jobs for queue in queues.values()),
+        seen_at=min(seen, default=None),
+        silent=_silent({account.namespace for account in accounts.values()}),
+    )
+
+
+def _own(actor: Actor) -> Sequence[Account]:
+    if actor.user is None or (actor.token is not None and actor.token.subtree_uid is not None):
+        return []
+    return list_accounts_of(actor.user)
+
+
+def _silent(namespaces: set[str]) -> list[str]:
+    sources = Source.objects.filter(namespace__in=namespaces).exclude(kind=Source.Kind.PEER)
+    listed = Record.objects.filter(Q(state=_PENDING) | Q(state=Record.State.RUNNING)).exclude(
+        state=Record.State.FINISHED
+    )
+    return [source.name for source in sources.order_by("name") if not listed.filter(source_id=source.pk).exists()]
+
+
+class _Queue:
+    """What waits in one source: how many jobs of each rank."""
+
+    def __init__(self, snapshot: ServedSnapshot, source_id: int) -> None:
+        self._snapshot = snapshot
+        self._waiting = Record.objects.exclude(state=Record.State.FINISHED).filter(source_id=source_id, state=_PENDING)
+        rows = self._waiting.values_list("account_id").annotate(n=Count("pk"))
+        self._n_of: Mapping[int, int] = dict(rows.values_list("account_id", "n"))
+        self._ranks = self._ranked(Account.objects.filter(pk__in=list(self._n_of)))
+        self.n_jobs = sum(self._n_of.values())
+
+    def _ranked(self, accounts: Iterable[Account]) -> dict[int, int]:
+        """The best rank of the entries of each account; accounts without one are left out."""
+        values, index = self._snapshot.values, self._snapshot.index
+        found = {}
+        for account in accounts:
+            entries = index.find_certain(AccountQuery(*(getattr(account, name) for name in _NAMES)))
+            ranks = [int(values.rank[entry]) for entry in entries if values.has_rank[entry]]
+            if ranks:
+                found[account.pk] = min(ranks)
+        return found
+
+    def placed(self, job: Record) -> WaitingJob:
+        return WaitingJob(
+            record_id=job.pk,
+            source=job.source.name,
+            job=job.job,
+            array_task=job.array_task,
+            user=job.account.user_name or job.account.dn,
+            group=job.account.group_name,
+            cpus=job.cpus,
+            requested_s=job.requested_s,
+            submit_at=job.submit_at,
+            position=self._position(job),
+            of=self.n_jobs,
+        )
+
+    def _position(self, job: Record) -> int | None:
+        rank = self._ranks.get(job.account_id)
+        if rank is None:
+            return None
+        better = sum(n for account, n in self._n_of.items() if self._ranks.get(account, rank) < rank)
+        equal = [account for account, other in self._ranks.items() if other == rank]
+        earlier = Q(submit_at__lt=job.submit_at) | Q(submit_at=job.submit_at, pk__lt=job.pk)
+        return better + self._waiting.filter(earlier, account_id__in=equal).count() + 1
+
+
+# --- Job cases --------------------------------------------------------------------------------------------------------
+MOST_JOBS = 10_000
+MOST_CASES = 1_000
+
+
+def explain_jobs(cases: list[Any], *, most_jobs: int | None = None) -> list[dict[str, Any]]:
+    """The results in order. Nothing is stored and nothing of the site is read, so there is no actor.
+
+    Raises:
+        TooLarge: more jobs or cases than one call may ask for.
+        Invalid: a case that can't be meant, with its place; the first one.
+    """
+    refuse_many(cases, most_jobs=most_jobs)
+    return [_solve(case, index) for index, case in enumerate(cases)]
+
+
+def refuse_many(cases: list[Any], *, most_jobs: int | None = None) -> None:
+    """
+    Raises:
+        TooLarge: more jobs or cases than one call may ask for.
+    """
+    if len(cases) > MOST_CASES:
+        raise TooLarge(f"{len(cases)} cases in one call; the limit is {MOST_CASES}: send them in parts.")
+    n_jobs, limit = sum(_count(case) for case in cases), MOST_JOBS if most_jobs is None else most_jobs
+    if n_jobs > limit:
+        raise TooLarge(f"{n_jobs} jobs in one call; the limit is {limit}: send them in parts.")
+
+
+def _count(case: Any) -> int:
+    lists = (case.get("jobs"), case.get("hidden_jobs")) if isinstance(case, dict) else ()
+    return sum(len(jobs) for jobs in lists if isinstance(jobs, list))
+
+
+def _solve(case: Any, index: int) -> dict[str, Any]:
+    try:
+        return solve_job_case(case)
+    except EngineError as error:
+        where = error.place or "case"
+        message = f"Case {name_of(case, index)}: {where}: {error.message}."
+        raise Invalid(message, code=error.code, fields=[FieldProblem(where, error.message)]) from error
+
+
+# --- Books of SAM's queue ---------------------------------------------------------------------------------------------
+_SCOPES = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ)
+
+
+def sam_case(
+    *, policy_slug: str, path: str, actor: Actor, at: datetime, jobs: Sequence[dict[str, Any]] = ()
+) -> dict[str, Any]:
+    """The case, with these jobs.
+
+    Raises:
+        NotFound: no such entry, no competing leaf below it, or usage there is hidden from the actor: accounts
+            without it would decide otherwise.
+    """
+    scope = next((scope for scope in _SCOPES if actor.has_scope(scope)), Token.Scope.POLICIES_READ)
+    policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
+    snapshot = store.newest(policy.slug)
+    told = numbers_visible_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
+    entry = snapshot.tree.index_of_path(path)
+    groups = {} if entry is None else groups_below(snapshot, entry)
+    if entry is None or not groups or not told[[entry, *groups]].all():
+        raise NotFound(_("No such entry with children whose usage is fully visible to you."))
+    values = snapshot.values
+    return {
+        "id": f"{policy.slug}{snapshot.index.path(entry)}@{snapshot.snapshot_id}",
+        "algorithm": {"name": "sam", **_benefit(snapshot)},
+        "shares": {name: float(values.target[i]) for i, name in groups.items()},
+        "benefit": {name: float(values.usage[i]) for i, name in groups.items()},
+        "jobs": list(jobs),
+    }
+
+
+def groups_below(snapshot: ServedSnapshot, entry: int) -> dict[int, str]:
+    """Who competes below the entry, by the path from there: names, but for members of one with *inherit* shares."""
+    tree = snapshot.tree
+    contest, entry_of, seat, _all_compete = tree.engine_tree().competition
+    at = int(seat[entry])
+    if int(entry_of[at]) != entry:
+        return {}  # its members compete one level up
+    first = int(contest.first_child[at])
+    group: list[int] = entry_of[first : first + int(contest.child_count[at])].tolist()
+    above = snapshot.index.path(entry).rstrip("/")
+    return {i: snapshot.index.path(i).removeprefix(f"{above}/") for i in group}
+
+
+def _benefit(snapshot: ServedSnapshot) -> dict[str, Any]:
+    """The metric's weights as a benefit function; nothing where a resource has none: then jobs give their benefit."""
+    metric = snapshot.settings.metric
+    names = weighed(metric)
+    if not set(names) <= set(all_benefits()):
+        return {}
+    return {"benefit": {name: metric["weights"][name] for name in names}}

@@ -1,1 +1,0 @@
-"""Local-only fallback: a subtree compared by local usage while peers are unreachable."""

@@ -1,1 +1,0 @@
-"""From resources to usage: metric, decay, charge of a job. Pure."""

@@ -1,1 +1,0 @@
-"""Core-hours allocated, reserved and delivered."""

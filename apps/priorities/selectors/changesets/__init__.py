@@ -1,1 +1,0 @@
-"""Drafts, reviews and requests beside the numbers."""

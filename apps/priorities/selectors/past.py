@@ -1,0 +1,106 @@
+"""The past of a policy: which days a look back can show, and numbers of an instant of which none are stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+from threading import Lock
+
+from cachetools import LRUCache
+from django.db.models.functions import ExtractHour, TruncDate
+
+from apps.core import clock
+from apps.core.errors import Invalid
+from apps.policies.models import Policy, Revision
+from apps.priorities.models import Snapshot
+from apps.priorities.recompute.inputs import first_usage_at, read_fingerprint, state_at
+from apps.priorities.recompute.pipeline import compute, load_inputs, pack_result
+from apps.priorities.serving import store
+from apps.priorities.serving.served_snapshot import ServedSnapshot
+
+# --- Days -------------------------------------------------------------------------------------------------------------
+_MOST_REVISIONS = 400
+
+
+@dataclass(frozen=True)
+class PastDays:
+    """Days are ordinals of a time zone's calendar. stored: ends of days of which a snapshot is kept.
+
+    revisions: (day, number) of those that were published on a day of the range, the newest few hundred, oldest first.
+    """
+
+    first_at: datetime
+    first: int
+    last: int
+    stored: frozenset[int]
+    revisions: tuple[tuple[int, int], ...]
+
+
+def list_past_days(*, policy_slug: str, zone: tzinfo, now: datetime) -> PastDays | None:
+    """None while there is nothing to look back at. No secret to those who may open a page of the policy."""
+    published = Revision.objects.filter(policy__slug=policy_slug)
+    first_revision_at = published.order_by("number").values_list("published_at", flat=True).first()
+    used_at = first_usage_at()
+    if used_at is None or first_revision_at is None:
+        return None
+    first_at = max(used_at + timedelta(seconds=1), first_revision_at)
+    newest = published.order_by("-number").values_list("published_at", "number")[:_MOST_REVISIONS]
+    revisions = tuple((_day(at, zone), number) for at, number in newest)[::-1]
+    if first_at >= now:
+        return None
+    first, last = _day(first_at, zone), _day(now, zone)
+    return PastDays(
+        first_at, first, last, _stored(policy_slug, zone), tuple(one for one in revisions if one[0] >= first)
+    )
+
+
+def _stored(policy_slug: str, zone: tzinfo) -> frozenset[int]:
+    """Days with a snapshot in their last hour: so close to the end of the day it stands for it."""
+    live = Snapshot.objects.filter(policy__slug=policy_slug, is_live=True)
+    days = live.annotate(day=TruncDate("as_of", tzinfo=zone), hour=ExtractHour("as_of", tzinfo=zone)).filter(hour=23)
+    return frozenset(day.toordinal() for day in days.values_list("day", flat=True).distinct())
+
+
+def _day(at: datetime, zone: tzinfo) -> int:
+    return at.astimezone(zone).date().toordinal()
+
+
+# --- Reconstruction ---------------------------------------------------------------------------------------------------
+CLOSE = timedelta(hours=1)  # a stored snapshot that is at most so much older shows the instant as well
+_MOST_KEPT = 4
+_kept: LRUCache[tuple[int, str], ServedSnapshot] = LRUCache(_MOST_KEPT)
+_lock = Lock()
+
+
+def reconstruct(policy: Policy, at: datetime) -> ServedSnapshot | None:
+    """From the revision, settings, mapping and usage that were current at `at`: equal to a recompute for it.
+
+    Its id is negative: no snapshot in the database has it. None before the first usage, and where the algorithm is of a
+    package that fails. The policy has a revision at `at`.
+    """
+    first_at = first_usage_at()
+    if first_at is None or at <= first_at:
+        return None
+    key = policy.pk, read_fingerprint(policy, as_of=at, state=state_at(policy, at)).digest
+    with _lock:  # parts of a page that ask at once wait for one computation
+        if key not in _kept:
+            try:
+                _kept[key] = _computed(policy, at)
+            except Invalid:
+                return None
+        return _kept[key]
+
+
+def _computed(policy: Policy, at: datetime) -> ServedSnapshot:
+    inputs = load_inputs(policy, as_of=at, is_past=True)
+    data, digest = pack_result(inputs, compute(inputs))
+    row = Snapshot(
+        pk=-int(inputs.fingerprint.digest[:12], 16) - 1,
+        policy=policy,
+        revision_number=inputs.fingerprint.revision,
+        as_of=at,
+        computed_at=clock.now(),
+        data=data,
+        digest=digest,
+    )
+    return store.serve_row(row)

@@ -1,1 +1,0 @@
-"""Computed trees: stored, kept, compared."""

@@ -1,1 +1,0 @@
-"""Who sees what of a snapshot."""
