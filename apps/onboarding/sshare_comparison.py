@@ -33,8 +33,7 @@ from apps.priorities.metering import (
     window_of,
 )
 from apps.schedulers.own_values import OwnValue
-from apps.schedulers.shadow.differences import Comparison, Ours, compare
-from apps.schedulers.shadow.usage_differences import UsageComparison, UsagePair, compare_usage
+from apps.schedulers.shadow_differences import Comparison, Ours, UsageComparison, UsagePair, compare, compare_usage
 from apps.usage.models import JobClass, Source
 from apps.usage.selectors import load_open_records, load_usage
 

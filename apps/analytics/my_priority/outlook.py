@@ -23,7 +23,7 @@ from apps.analytics.what_if.totals import Totals
 from apps.analytics.what_if.trial import MOST_CORE_H, Place, count_computation, place_in
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.explain import Recovery
-from apps.explain.answers import Outlook
+from apps.explain.messages import Outlook
 from apps.explain.my_priority import MyPriority, get_my_priority
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy

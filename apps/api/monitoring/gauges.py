@@ -33,8 +33,6 @@ from apps.priorities.snapshots import out_of_tolerance
 from apps.runs.models import Run
 from apps.runs.workers import last_contact_at as last_worker_contact_at
 from apps.runs.workers import silent_workers
-from apps.schedulers.models import Scheduler
-from apps.schedulers.selectors import views_of
 from apps.usage.models import Source, SourceDay
 from apps.usage.timeliness import Timeliness, interval_s, last_contact_at, lateness, timeliness
 
@@ -384,26 +382,3 @@ def token_families() -> Iterator[Metric]:
     valid = gauge("fairshare_tokens_valid", "Tokens neither expired nor revoked")
     valid.add_metric([], Token.objects.filter(revoked_at=None, expires_at__gt=clock.now()).count())
     yield valid
-
-
-# --- Schedulers -------------------------------------------------------------------------------------------------------
-_JOBS = ("pending", "unmapped", "sent", "failed")
-
-
-def scheduler_families() -> Iterator[Metric]:
-    """Of the last pass of each scheduler; one without a pass has no age and no jobs."""
-    age = gauge("fairshare_agent_last_pass_seconds", "Since an agent last reported a pass", "scheduler")
-    jobs = gauge("fairshare_agent_jobs", "Jobs of an agent's last pass, by what became of them", "scheduler", "outcome")
-    frozen = gauge("fairshare_agent_frozen", "1 while an agent sends nothing because a limit is passed", "scheduler")
-    silent = gauge("fairshare_agent_silent", "1 while an agent is overdue by three intervals", "scheduler")
-    found = Scheduler.objects.filter(policy__in=Policy.objects.all()).select_related("policy")
-    for view in views_of(found, clock.now()):
-        label = [view.scheduler.name]
-        silent.add_metric(label, float(view.is_silent))
-        if view.last is None or view.age_s is None:
-            continue
-        age.add_metric(label, view.age_s)
-        frozen.add_metric(label, float(bool(view.last.frozen_code)))
-        for outcome in _JOBS:
-            jobs.add_metric([*label, outcome], getattr(view.last, outcome))
-    yield from (age, jobs, frozen, silent)

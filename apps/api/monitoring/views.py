@@ -34,10 +34,10 @@ from apps.api.monitoring.gauges import (
     mail_families,
     policy_families,
     run_families,
-    scheduler_families,
     source_families,
     token_families,
 )
+from apps.api.monitoring.scheduler_gauges import scheduler_families
 from apps.api.rendering import dumps
 from apps.api.requests import client_address, has_uncounted_proxy
 from apps.core import clock

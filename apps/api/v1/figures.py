@@ -33,10 +33,10 @@ from apps.figures.by_name import (
 from apps.figures.core_hours.usage_weeks import SPLITS, UNITS
 from apps.figures.coverage import DAYS, PERIODS_DAYS, coverage_figure
 from apps.figures.curves import decay_of, profile_of
+from apps.figures.figure import read_days
 from apps.figures.my_priority.rank import MEASURES
-from apps.figures.queries import read_days
-from apps.figures.tree.asked import COLORS, ENTRY_PARAMETER, KINDS, SIZES, read_tree_asked
-from apps.figures.tree.figure import tree_figure
+from apps.figures.tree import tree_figure
+from apps.figures.tree_query import COLORS, ENTRY_PARAMETER, KINDS, SIZES, read_tree_asked
 from apps.priorities.selectors.tree import get_icicle
 from apps.priorities.selectors.usage import get_core_hour_weeks
 from apps.usage.selectors import list_source_days

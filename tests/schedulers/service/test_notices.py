@@ -9,7 +9,7 @@ import pytest
 from django.test import override_settings
 
 from apps.accounts.actor import Actor
-from apps.api.monitoring.gauges import scheduler_families
+from apps.api.monitoring.scheduler_gauges import scheduler_families
 from apps.notices.evaluation import evaluate
 from apps.notices.models import Notice
 from apps.notices.selectors import list_notices

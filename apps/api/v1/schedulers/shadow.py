@@ -19,8 +19,8 @@ from apps.api.v1.schedulers.serializers import SchedulerSerializer, scheduler_js
 from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import NotFound
-from apps.figures.queries import read_days
-from apps.figures.schedulers.agreement import DAYS, PERIODS_DAYS, agreement_figure
+from apps.figures.agreement import DAYS, PERIODS_DAYS, agreement_figure
+from apps.figures.figure import read_days
 from apps.onboarding.first_policy_draft import (
     get_beginning,
     give_up,
@@ -34,10 +34,9 @@ from apps.onboarding.models import Beginning
 from apps.onboarding.shadow_setup import publish_set_up
 from apps.onboarding.sshare_comparison import compare_with_sshare
 from apps.schedulers.orders import orders_of, tag_of
-from apps.schedulers.selectors import get_scheduler
-from apps.schedulers.shadow.differences import REASONS
-from apps.schedulers.shadow.selectors import get_shadow, list_agreement
-from apps.schedulers.shadow.switching import switch_on
+from apps.schedulers.selectors import get_scheduler, get_shadow, list_agreement
+from apps.schedulers.services import switch_on
+from apps.schedulers.shadow_differences import REASONS
 from apps.usage.parsers.registry import AUTO
 
 
