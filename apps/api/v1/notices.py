@@ -32,7 +32,7 @@ _IF_MATCH = OpenApiParameter(
 )
 
 
-class SentenceSerializer(serializers.Serializer[Any]):
+class NoticeSentenceSerializer(serializers.Serializer[Any]):
     key = serializers.CharField()
     values = serializers.DictField(child=serializers.JSONField())
     text = serializers.CharField()
@@ -42,7 +42,7 @@ class NoticeSerializer(serializers.Serializer[Any]):
     id = serializers.IntegerField(source="notice.pk")
     kind = serializers.CharField(source="notice.kind")
     level = serializers.ChoiceField(Notice.Level.choices, source="notice.level")
-    sentence = SentenceSerializer()
+    sentence = NoticeSentenceSerializer()
     policy = serializers.CharField(source="notice.policy.slug", default=None, allow_null=True)
     entry = serializers.UUIDField(source="notice.entry_uid", allow_null=True)
     source = serializers.CharField(source="notice.source.slug", default=None, allow_null=True)  # type: ignore[assignment]  # a name of ours

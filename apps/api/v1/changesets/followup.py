@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -115,7 +115,10 @@ class RankNoticesView(APIView):
     @extend_schema(
         operation_id="preview_rank_notices",
         parameters=[OpenApiParameter("only_down", bool), OpenApiParameter("group", str)],
-        responses=list_of(RankNoticeSerializer),
+        responses={
+            200: list_of(RankNoticeSerializer),
+            409: OpenApiResponse(description="Priorities don't follow yet (`not_recomputed`)"),
+        },
     )
     def get(self, request: Request, policy: str, change_set: int) -> Response:
         """What each person would read, for those who may publish the change."""

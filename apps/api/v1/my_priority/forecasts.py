@@ -129,7 +129,7 @@ class PlaceSerializer(serializers.Serializer[Any]):
     factor = serializers.FloatField(allow_null=True)
 
 
-class SideSerializer(serializers.Serializer[Any]):
+class TriedSideSerializer(serializers.Serializer[Any]):
     now = PlaceSerializer()
     then = PlaceSerializer()
     back = RecoverySerializer(allow_null=True, help_text="When `level` meets its target")
@@ -159,7 +159,7 @@ class TriedSerializer(serializers.Serializer[Any]):
 
     def get_fields(self) -> dict[str, Any]:
         """`with` is no name of Python's."""
-        return {**super().get_fields(), "without": SideSerializer(), "with": SideSerializer()}
+        return {**super().get_fields(), "without": TriedSideSerializer(), "with": TriedSideSerializer()}
 
 
 class MyForecastFilterSerializer(serializers.Serializer[Any]):

@@ -69,7 +69,7 @@ class AgentOrdersSerializer(OrdersSerializer):
     share_order = ShareOrderToSetSerializer(allow_null=True, help_text="Lines that are left of the open order")
 
 
-class CheckSerializer(serializers.Serializer[Any]):
+class SchedulerCheckSerializer(serializers.Serializer[Any]):
     code = serializers.CharField(max_length=64)
     severity = serializers.ChoiceField(SEVERITIES)
     found = serializers.CharField(max_length=1_000, allow_blank=True)
@@ -137,7 +137,7 @@ class SchedulerSerializer(OrdersSerializer):
     state = serializers.ChoiceField(VIEW_STATES)
     last_pass = PassSerializer(allow_null=True)
     age_s = serializers.FloatField(allow_null=True, help_text="Since the last pass was reported")
-    checks = CheckSerializer(many=True, allow_null=True, help_text="null: its agent has not checked yet")
+    checks = SchedulerCheckSerializer(many=True, allow_null=True, help_text="null: its agent has not checked yet")
     checked_at = UtcTimeField(allow_null=True)
     etag = serializers.CharField(help_text="What If-Match asks for")
 
@@ -269,7 +269,7 @@ class ReportSerializer(serializers.Serializer[Any]):
         child=PassErrorSerializer(), required=False, max_length=100
     )
     unmapped = serializers.ListField(child=UnmappedNameSerializer(), required=False, max_length=100)
-    checks = serializers.ListField(child=CheckSerializer(), required=False, allow_null=True, max_length=200)
+    checks = serializers.ListField(child=SchedulerCheckSerializer(), required=False, allow_null=True, max_length=200)
     queue = QueueField(required=False, allow_null=True)
     values = OwnValuesField(required=False, allow_null=True)
     shares = SharesField(required=False, allow_null=True)

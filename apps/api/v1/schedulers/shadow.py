@@ -57,7 +57,7 @@ class DifferenceSerializer(serializers.Serializer[Any]):
     reason = serializers.ChoiceField(REASONS, help_text="The largest part; rounding, or none where they are equal")
 
 
-class ComparisonSerializer(serializers.Serializer[Any]):
+class FactorComparisonSerializer(serializers.Serializer[Any]):
     users = serializers.IntegerField(help_text="That both know")
     equal = serializers.IntegerField(help_text="By the digits that the scheduler prints")
     unknown = serializers.IntegerField(help_text="Users of the scheduler without an entry here")
@@ -70,7 +70,7 @@ class ComparisonSerializer(serializers.Serializer[Any]):
 
 class ShadowSerializer(serializers.Serializer[Any]):
     taken_at = UtcTimeField(allow_null=True, help_text="When the agent listed the scheduler's values")
-    comparison = ComparisonSerializer(allow_null=True)
+    comparison = FactorComparisonSerializer(allow_null=True)
 
 
 class SwitchOnSerializer(serializers.Serializer[Any]):
@@ -170,7 +170,7 @@ class UsageComparisonSerializer(serializers.Serializer[Any]):
     differences = UsageDifferenceSerializer(many=True)
 
 
-class SshareComparisonSerializer(ComparisonSerializer):
+class SshareComparisonSerializer(FactorComparisonSerializer):
     algorithm = serializers.CharField()
     usage = UsageComparisonSerializer()
 

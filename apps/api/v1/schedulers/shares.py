@@ -22,14 +22,14 @@ WRITE = frozenset({POLICIES_WRITE})
 MOST_SHOWN = 5_000
 
 
-class KeySerializer(serializers.Serializer[Any]):
+class AssociationSerializer(serializers.Serializer[Any]):
     group = serializers.CharField(max_length=8_400, help_text="An account, or the path of a share tree's node")
     user = serializers.CharField(
         max_length=256, allow_blank=True, required=False, default="", help_text="Empty: its own"
     )
 
 
-class ShareChangeSerializer(serializers.Serializer[Any]):
+class AssociationSharesSerializer(serializers.Serializer[Any]):
     group = serializers.CharField(source="key.group")
     user = serializers.CharField(source="key.user")
     scheduler = serializers.CharField(source="before", help_text='Its shares there: a whole number, or "parent"')
@@ -42,17 +42,17 @@ class SharesSerializer(serializers.Serializer[Any]):
     tag = serializers.CharField(allow_null=True, help_text="Names this difference in an order")
     cluster = serializers.CharField()
     taken_at = UtcTimeField(allow_null=True, help_text="null: the agent has listed no shares yet")
-    to_send = ShareChangeSerializer(many=True, help_text="What the policy changed")
-    by_hand = ShareChangeSerializer(many=True, help_text="What somebody changed in the scheduler")
-    only_in_policy = KeySerializer(many=True)
-    only_in_scheduler = KeySerializer(many=True)
+    to_send = AssociationSharesSerializer(many=True, help_text="What the policy changed")
+    by_hand = AssociationSharesSerializer(many=True, help_text="What somebody changed in the scheduler")
+    only_in_policy = AssociationSerializer(many=True)
+    only_in_scheduler = AssociationSerializer(many=True)
     notes = serializers.ListField(child=serializers.CharField())
 
 
 class NewOrderSerializer(serializers.Serializer[Any]):
     tag = serializers.CharField(max_length=64)
     put_back = serializers.ListField(
-        child=KeySerializer(),
+        child=AssociationSerializer(),
         required=False,
         allow_null=True,
         default=None,
@@ -63,7 +63,7 @@ class NewOrderSerializer(serializers.Serializer[Any]):
 
 class TakeOverSerializer(serializers.Serializer[Any]):
     tag = serializers.CharField(max_length=64)
-    lines = serializers.ListField(child=KeySerializer(), max_length=5_000)
+    lines = serializers.ListField(child=AssociationSerializer(), max_length=5_000)
 
 
 class OrderLineSerializer(serializers.Serializer[Any]):
@@ -152,8 +152,8 @@ def shares_json(found: ShareDifference | None) -> dict[str, Any]:
         "tag": found and found.tag,
         "cluster": found.cluster if found else "",
         "taken_at": UtcTimeField().to_representation(found.listing.taken_at) if found else None,
-        "to_send": ShareChangeSerializer((found.to_send if found else none)[:MOST_SHOWN], many=True).data,
-        "by_hand": ShareChangeSerializer((found.by_hand if found else none)[:MOST_SHOWN], many=True).data,
+        "to_send": AssociationSharesSerializer((found.to_send if found else none)[:MOST_SHOWN], many=True).data,
+        "by_hand": AssociationSharesSerializer((found.by_hand if found else none)[:MOST_SHOWN], many=True).data,
         "only_in_policy": [key._asdict() for key in (found.only_here if found else ())[:MOST_SHOWN]],
         "only_in_scheduler": [key._asdict() for key in (found.only_there if found else ())[:MOST_SHOWN]],
         "notes": list(found.notes) if found else [],
