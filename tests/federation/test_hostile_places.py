@@ -78,7 +78,7 @@ FIELDS = {
     "api.v1.federation.mounts: url": "preview, make_mount",
     "api.v1.federation.subscriptions: url": "preview_feed, subscribe",
     "api.v1.federation.serializers: url": "",
-    "api.v1.packs.views: url": "",  # of a new link to a pack, in an answer
+    "api.v1.packs: url": "",  # of a new link to a pack, in an answer
 }
 _NAMES_OF_ADDRESSES = ("url", "uri", "address", "endpoint", "link", "webhook", "callback")
 
