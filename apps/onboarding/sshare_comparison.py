@@ -20,7 +20,7 @@ from apps.mapping.rules.resolver import UNMAPPED, Resolver
 from apps.onboarding.first_policy_draft import proposed_settings, require_beginner, rules_of, tree_of
 from apps.onboarding.models import Beginning
 from apps.onboarding.slurm_outputs import read_sshare
-from apps.policies.files.remembered import unpacked
+from apps.policies.files.exports import unpacked
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.priorities.metering import (

@@ -19,7 +19,7 @@ from agent.shares import ShareLine, gridengine_argv, slurm_argv
 from apps.core.blobs import pack, unpack
 from apps.core.errors import FieldProblem, Malformed
 from apps.policies.files.document import plain
-from apps.policies.files.scheduler_shares import (
+from apps.policies.files.exports import (
     ListedAssociation,
     shares_for_gridengine,
     shares_for_slurm,

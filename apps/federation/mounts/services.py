@@ -31,7 +31,7 @@ from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.selectors import get_policy
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.mounts import mount_of
+from apps.policies.tree.difference import mount_of
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import Mounted
 

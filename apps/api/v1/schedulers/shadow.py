@@ -12,8 +12,7 @@ from rest_framework.response import Response
 
 from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
-from apps.api.figures import FIGURE_ANSWERS, FigureFilterSerializer, figure_response
-from apps.api.shapes import UtcTimeField, asked, sent
+from apps.api.shapes import FIGURE_ANSWERS, FigureFilterSerializer, UtcTimeField, asked, figure_response, sent
 from apps.api.v1.allocations.views import IF_MATCH, seen_tag
 from apps.api.v1.policies.documents import ConfigLineSerializer
 from apps.api.v1.schedulers.serializers import SchedulerSerializer, scheduler_json
