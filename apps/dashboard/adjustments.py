@@ -73,7 +73,7 @@ class AdjustmentForm(forms.Form):
         required=False,
         max_length=512,
         widget=text_input(),
-        help_text=gettext_lazy("What happened, in a few words; shown with the adjustment."),
+        help_text=gettext_lazy("Shown with the adjustment."),
     )
     reason = reason_field(required=False)
 
@@ -170,14 +170,14 @@ def summary(page: AdjustmentsPage) -> str:
     own = [line.counted for line in page.lines if line.is_in_force and line.adjustment.entry_uid == here]
     if not own:
         return ""
-    return _("Adjustments here amount to %(amount)s core-h now.") % {"amount": signed_hours(sum(own))}
+    return _("Amounts to %(amount)s core-h now, after decay.") % {"amount": signed_hours(sum(own))}
 
 
 def draw_effect(found: AdjustmentPreview, page: AdjustmentsPage) -> dict[str, Any]:
     """Before and after of one entry, and the sentence that sums it up."""
     before, after = (_standing(one, found.target) for one in (found.before, found.after))
     rows = [
-        (_("Core-hours in window"), before["usage"], after["usage"]),
+        (_("Core-hours"), before["usage"], after["usage"]),
         (_("Actual"), before["actual"], after["actual"]),
         (_("Priority"), before["priority"], after["priority"]),
     ]
@@ -297,7 +297,7 @@ def _revoke(request: HttpRequest, page: AdjustmentsPage) -> HttpResponse:
     asked = request.POST.get("adjustment", "")
     line = next((line for line in page.lines if str(line.adjustment.uid) == asked and line.is_in_force), None)
     if line is None:
-        raise NotFound(_("There is no such active adjustment here."))
+        raise NotFound(_("There is no such active adjustment."))
     operation = {"op": "adjust_usage", "entry": str(line.adjustment.entry_uid), "revokes": asked}
     try:
         return publishing.publish(request, slug, [operation], request.POST.get("reason", ""), page_url(slug, uid))

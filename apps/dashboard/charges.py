@@ -142,16 +142,16 @@ def state_words(job: ChargedJob) -> str:
         return _("a charge without a job")
     if job.record.note == "vanished":
         return _("vanished from the listing")
-    told = {"pending": _("waits"), "running": _("runs"), "finished": _("finished"), "withdrawn": _("withdrawn")}
+    told = {"pending": _("waits"), "running": _("runs"), "finished": _("finished"), "withdrawn": _("cancelled")}
     return told.get(job.record.state, job.record.state)
 
 
 def _run_words(job: ChargedJob) -> str:
     record = job.record
     if record.state == "pending":
-        return _("It waits: its request is demand, not usage.")
+        return _("Waiting: demand, not usage.")
     if record.state == "withdrawn":
-        return _("It was withdrawn and counts nothing.")
+        return _("Cancelled: counts nothing.")
     if not job.charge.run_s and record.state == "running":
         return _("It started after the time of these numbers.")
     return ""
@@ -259,7 +259,7 @@ def _asked(request: HttpRequest, name: str) -> str:
 
 def _crumbs(page: ChargesPage) -> list[dict[str, Any]]:
     tree = reverse("dashboard:policy", kwargs={"policy": page.policy.slug})
-    return [{"label": page.policy.name, "url": tree}, {"label": _("Charges of jobs")}]
+    return [{"label": page.policy.name, "url": tree}, {"label": _("Job charges")}]
 
 
 def _private(response: HttpResponse) -> HttpResponse:

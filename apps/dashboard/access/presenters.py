@@ -181,7 +181,7 @@ def _source(answer: VerbAnswer, access: Access) -> str:
     if access.is_admin:
         return _("administrator")
     if not answer.grounds and _is_held(answer, access):
-        return _("open to all users here")
+        return _("open to all signed-in users")
     if not answer.grounds:
         role = next((role for role in Grant.Role if answer.verb in VERBS_OF_ROLE[role]), Grant.Role.ADMIN)
         return _("needs %(role)s") % {"role": role.label}
@@ -205,7 +205,7 @@ def _step_line(access: Access, step: Step, now: datetime) -> StepLine:
         "now" if step.grants else "off",
         step is access.steps[-1],
         badges,
-        sentences or [_("no role assigned here")],
+        sentences or [_("None.")],
     )
 
 

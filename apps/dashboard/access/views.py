@@ -157,7 +157,7 @@ def entry_uid(request: HttpRequest, policy: Policy, text: str) -> UUID:
     index = tree.index_of_path(path)
     if index is not None and see(policy=policy, tree=tree, at=clock.now(), actor=actor).may_see(index):
         return tree.uuid(index)
-    message = _("No visible entry %(path)s in this policy.") % {"path": path}
+    message = _("No visible entry %(path)s.") % {"path": path}
     raise Invalid(message, fields=[FieldProblem("entry", message)])
 
 
@@ -217,7 +217,7 @@ def grant(request: HttpRequest, policy: str, grant_id: int) -> HttpResponse:
         return _end(request, found, line, now)
     form = TermsForm(request.POST)
     if form.is_valid() and _changed(request, found, line, form, now):
-        messages.success(request, _("The grant of %(who)s is changed.") % {"who": access.name_of(line.grant)})
+        messages.success(request, _("Saved."))
         return SeeOther(page_url(policy))
     return _grant_page(request, found, line, form, EndForm(), status=412 if form.is_stale else 422)
 

@@ -193,7 +193,7 @@ def _moves(side: Side) -> str:
 def _known(name: str) -> Any:
     found = all_algorithms().get(name)
     if found is None:
-        raise NotFound(_("Unknown algorithm."))
+        raise NotFound(_("Not a valid choice."))
     return found
 
 
@@ -292,7 +292,7 @@ def operators(request: HttpRequest, policy: str) -> HttpResponse:
         "rest_url": reverse("api:policy-operators", kwargs={"policy": policy}),
         "crumbs": [
             {"label": page.policy_name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
-            {"label": _("Operators and resolution")},
+            {"label": _("Operator")},
         ],
         "policy": policy,
     }

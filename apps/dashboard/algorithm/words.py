@@ -237,7 +237,7 @@ def _own(key: str, value: float, algorithm: str, tolerance: Tolerance) -> OwnNum
         )
     is_of_group = algorithm in _OF_THE_GROUP
     titles = {
-        "norm_shares": _("Target in its group") if is_of_group else _("Target in the policy"),
+        "norm_shares": _("Target") if is_of_group else _("Target in the policy"),
         "effective_usage": _("Usage in its group") if is_of_group else _("Charged usage"),
         "norm_usage": _("Usage in the policy"),
     }

@@ -211,16 +211,14 @@ def verdict(table: AllocationTable) -> Verdict:
         "kept": core_h(group.kept_core_h),
     }
     if group.sub_allocated_core_h is None:
-        return Verdict(
-            "part", _("Allocations visible to you in %(when)s") % {"when": when}, _("You see part of this group.")
-        )
+        return Verdict("part", _("Allocations in %(when)s") % {"when": when}, _("You see part of this group."))
     text = _("%(out)s of %(own)s core-hours are sub-allocated, %(kept)s are unallocated.") % words
-    return Verdict("fits", _("The allocations of %(when)s fit the capacity") % {"when": when}, text)
+    return Verdict("fits", _("Allocations in %(when)s fit the capacity") % {"when": when}, text)
 
 
 def _amount_title(group: AllocationRow, when: str) -> str:
     if group.sub_allocated_core_h is None:
-        return _("Allocations visible to you in %(when)s") % {"when": when}
+        return _("Allocations in %(when)s") % {"when": when}
     return _("%(n)s core-hours are allocated in %(when)s") % {"n": core_h(group.sub_allocated_core_h), "when": when}
 
 
@@ -256,16 +254,14 @@ def kpis(table: AllocationTable) -> list[dict[str, str]]:
         return [*found, delivered]
     pace = pace_of(on)
     notes = [pace.text, _("%(n)s in total") % {"n": core_h(group.delivered_core_h)}]
-    found.append({"label": _("Expected of allocations"), "value": core_h(on.due_core_h), "note": _("core-h to date")})
-    found.append(
-        {"label": _("Delivered on allocations"), "value": core_h(on.delivered_core_h), "note": " · ".join(notes)}
-    )
+    found.append({"label": _("Expected"), "value": core_h(on.due_core_h), "note": _("core-h")})
+    found.append({"label": _("Delivered"), "value": core_h(on.delivered_core_h), "note": " · ".join(notes)})
     return found
 
 
 def _delivered_note(group: AllocationRow) -> str:
     if group.suppressed:
-        return _("not shown: you see totals only")
+        return _("not shown")
     if group.delivered_core_h is None:
         return _("no usage known yet")
     if group.pace in ("ahead", "behind"):

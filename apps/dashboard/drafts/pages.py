@@ -97,7 +97,7 @@ def uid_of(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        message = _("This address can’t name an entry. Open the draft again and choose it there.")
+        message = _("No such entry.")
         raise Invalid(message, fields=[FieldProblem("address", text[:64])]) from None
 
 

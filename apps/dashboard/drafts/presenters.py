@@ -44,7 +44,7 @@ _SETTINGS = {
     "approach": gettext_lazy("approach"),
     "fallback_factor": gettext_lazy("factor of unmapped accounts"),
     "tolerance": gettext_lazy("tolerance"),
-    "review": gettext_lazy("review of large changes"),
+    "review": gettext_lazy("Review of large changes"),
 }
 
 

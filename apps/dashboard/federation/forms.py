@@ -228,7 +228,7 @@ class PlaceForm(LimitsForm):
         label=gettext_lazy("Reason"),
         max_length=2000,
         widget=_text(),
-        help_text=gettext_lazy("Recorded in the audit log and the policy’s history."),
+        help_text=gettext_lazy("Recorded in the audit log."),
     )
 
     def keeping_usage(self) -> PlaceForm:
