@@ -111,7 +111,7 @@ def warnings(grid: Grid) -> list[tuple[Keyed, Keyed]]:
         found.append((Keyed("local_scope", alone), Keyed("listed_only", rest)))
     old = [site.name for site in grid.sites if site.is_old(grid.at)]
     if old:
-        key, rest = "old_counts", _("The last usage from %(sites)s is older than allowed; it still counts.")
+        key, rest = "old_counts", _("The last usage from %(sites)s is older than allowed.")
         if grid.fallback_since is not None:
             key, rest = "old", _("The last usage from %(sites)s is older than allowed.")
         found.append((Keyed("unheard", _("Some sites are unreachable.")), Keyed(key, rest % {"sites": ", ".join(old)})))
@@ -276,14 +276,14 @@ def _version(site: SiteColumn, at: datetime) -> tuple[str, str]:
     if site.published is None:
         return version, ""
     if not site.is_behind:
-        return version, _("the newest")
+        return version, _("newest")
     if site.published_at is None:
-        return version, _("newest is %(n)s") % {"n": site.published}
+        return version, _("newest: %(n)s") % {"n": site.published}
     ago = presentation.age(presentation.seconds_between(site.published_at, at))
     return version, _("%(n)s arrived %(ago)s ago") % {"n": site.published, "ago": ago}
 
 
 def _held(site: SiteColumn) -> str:
     if not site.n_held:
-        return _("running jobs") if site.running_held else ""
+        return _("Running jobs") if site.running_held else ""
     return ngettext("%(n)s hour", "%(n)s hours", site.n_held) % {"n": presentation.count(site.n_held)}

@@ -94,7 +94,7 @@ def new(request: HttpRequest) -> HttpResponse:
         except DomainError as refusal:
             terms.add_refusal(refusal)
         else:
-            messages.success(request, _("Its usage is fetched now, and then at the set interval."))
+            messages.success(request, _("Fetching now; the result appears here in a moment."))
             return SeeOther(told_lines.subscription_url(made))
     return _terms(request, address, terms, seen, status=422)
 
@@ -128,7 +128,7 @@ def act(request: HttpRequest, subscription_id: int) -> HttpResponse:
             control.trust_key(**one, fingerprint=request.POST.get("fingerprint", "")[:200])
         elif what == "unsubscribe":
             unsubscribe(subscription_id=row.pk, reason=reason, at=at, actor=actor)
-            messages.success(request, _("Its usage was removed and no longer counts."))
+            messages.success(request, _("Its usage was removed."))
             return SeeOther(reverse("dashboard:federation"))
         elif what in _DEEDS:
             _DEEDS[what](**one)
@@ -154,14 +154,14 @@ _DEEDS: dict[str, Any] = {
 def _done_words(what: str) -> str:
     return {
         "fetch": _("Fetching now; the result appears here in a moment."),
-        "pause": _("Paused: nothing is fetched until you resume it."),
-        "resume": _("Resumed; fetching now."),
-        "freeze": _("Frozen: it is fetched, but new usage doesn’t count."),
-        "thaw": _("Unfrozen; fetching now."),
+        "pause": _("Paused."),
+        "resume": _("Fetching now; the result appears here in a moment."),
+        "freeze": _("Frozen: it is fetched, but not applied."),
+        "thaw": _("Fetching now; the result appears here in a moment."),
         "anew": _("All its usage is read again."),
-        "settings": _("Settings saved."),
-        "capacity": _("Capacity approved; all its usage is read again."),
-        "key": _("New key trusted; fetching now."),
+        "settings": _("Saved."),
+        "capacity": _("All its usage is read again."),
+        "key": _("Fetching now; the result appears here in a moment."),
     }.get(what, _("Nothing was changed."))
 
 

@@ -30,7 +30,7 @@ STALE_ACTIONS = (
     (
         Subscription.StaleAction.KEEP,
         gettext_lazy("Keep reported usage"),
-        gettext_lazy("Its last hours keep counting, and decay as usual."),
+        gettext_lazy("Earlier usage keeps counting, and decays."),
     ),
     (
         Subscription.StaleAction.FREEZE,
@@ -39,8 +39,8 @@ STALE_ACTIONS = (
     ),
     (
         Subscription.StaleAction.LOCAL,
-        gettext_lazy("Use local usage only"),
-        gettext_lazy("For the whole entry, until contact returns."),
+        gettext_lazy("Local usage only"),
+        gettext_lazy("The entry uses local usage only until contact returns."),
     ),
 )
 _IN_UNITS = {"every": ("every_s", _MINUTE_S), "max_age": ("max_age_s", _HOUR_S)}
@@ -60,7 +60,7 @@ def _rhythm() -> dict[str, forms.Field]:
             gettext_lazy("Maximum age (hours)"),
             0.02,
             8_784,
-            gettext_lazy("Unconfirmed for longer, it is stale."),
+            "",
             initial=24,
         ),
         "stale_action": forms.ChoiceField(
@@ -100,7 +100,7 @@ class AddressForm(_Refusable):
         gettext_lazy("As https://east.example/api/v1/feeds/vo-a"),
         inputmode="url",
     )
-    token = _token(gettext_lazy("From the other site. Stored encrypted; leave empty if none is needed."))
+    token = _token(gettext_lazy("Stored encrypted; leave empty if none is needed."))
 
     def __init__(self, *args: Any, places: Sequence[tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -124,7 +124,7 @@ class TermsForm(_Refusable):
     """The key as it was told by another way, what is agreed, and why."""
 
     fingerprint = forms.CharField(
-        label=gettext_lazy("Fingerprint from the peer"),
+        label=gettext_lazy("Fingerprint"),
         max_length=200,
         widget=forms.Textarea(
             attrs={"class": "input fp-in", "rows": "4", "autocomplete": "off", "spellcheck": "false"}
@@ -249,7 +249,7 @@ def _heard(row: Subscription, told: ReportedUsage, condition: Condition) -> Keye
 
 def _never_heard(condition: Condition) -> Keyed:
     if condition is Condition.LATE:
-        return Keyed("never_heard_late", _("No contact with %(site)s yet; it is late"))
+        return Keyed("never_heard_late", _("No contact with %(site)s yet"))
     if condition in _chosen():
         return Keyed(condition, _chosen()[condition])
     return Keyed("never_heard", _("No contact with %(site)s yet"))
@@ -283,9 +283,11 @@ def _follows(row: Subscription, told: ReportedUsage, condition: Condition, now: 
         )
         return Keyed("doubted", text_field % {"since": since})
     text_field = {
-        Condition.BLOCKED: _("Its key or history is not the trusted one. Earlier usage keeps counting."),
-        Condition.PAUSED: _("It isn’t fetched until you resume it; earlier usage keeps counting."),
-        Condition.FROZEN: _("It is fetched; new usage counts only after you unfreeze it."),
+        Condition.BLOCKED: _(
+            "Its key changed or its history was forked: it isn’t fetched until an administrator decides."
+        ),
+        Condition.PAUSED: _("Paused: it isn’t fetched until you resume it."),
+        Condition.FROZEN: _("New usage counts only after you unfreeze it."),
         Condition.NEW: _("The first fetch is due; no usage counts yet."),
         Condition.HELD: _(
             "Usage above its capacity doesn’t count; the rest does. Approve more cores if the site has them, "
@@ -298,7 +300,7 @@ def _follows(row: Subscription, told: ReportedUsage, condition: Condition, now: 
 def _too_old(row: Subscription) -> Keyed:
     if row.state != Subscription.State.FROZEN or row.stale_action == Subscription.StaleAction.FREEZE:
         return _meanwhile(row)
-    frozen = Keyed("frozen_too", _("It is also frozen: new usage counts only after you unfreeze it."))
+    frozen = Keyed("frozen_too", _("New usage counts only after you unfreeze it."))
     return joined([_meanwhile(row), frozen])
 
 
@@ -374,7 +376,7 @@ def subscription_url(row: Subscription) -> str:
 def _look(row: Fetch) -> LookLine:
     badge, dot = _OUTCOMES[Fetch.Outcome(row.outcome)]
     words = {
-        Fetch.Outcome.SAME: _("unchanged"),
+        Fetch.Outcome.SAME: _("Unchanged"),
         Fetch.Outcome.LANDED: _("counted"),
         Fetch.Outcome.HELD: _("held"),
         Fetch.Outcome.FROZEN: _("not counted"),
