@@ -31,7 +31,7 @@ from apps.priorities.sentences.numbers import MINUS, number, points_phrase
 
 # --- In words ---------------------------------------------------------------------------------------------------------
 TITLES: dict[Lever, object] = {
-    "shares": gettext_lazy("Change one share"),
+    "shares": gettext_lazy("Change shares"),
     "unused": gettext_lazy("Siblings give what they leave unused"),
     "equal": gettext_lazy("All siblings give the same"),
     "refund": gettext_lazy("Credit usage"),
@@ -168,7 +168,7 @@ def goal(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 def _take(request: HttpRequest, policy: str, asked: Goal) -> HttpResponse:
     lever = request.POST.get("lever", "")
     draft = take_over(policy_slug=policy, goal=asked, lever=lever, actor=actor_of(request), at=clock.now())
-    messages.success(request, _("Added to your draft. Changes take effect only when published."))
+    messages.success(request, _("Added to the draft."))
     return SeeOther(reverse("dashboard:draft", kwargs={"change_set": draft.pk}))
 
 

@@ -137,7 +137,7 @@ def finish(request: HttpRequest, change_set: int) -> HttpResponse:
             if not pages.draft_of(request, change_set).operations:
                 raise Invalid(_("No changes yet."))
             services.propose_change_set(**common, reason=reason)
-            messages.success(request, _("Submitted for a decision by the managers of these entries."))
+            messages.success(request, _("Submitted."))
             return SeeOther(pages.review_url(change_set))
         if request.POST.get("step") == "withdraw":
             services.withdraw_change_set(**common)

@@ -42,7 +42,7 @@ def read_amount(text: str, *, mode: str = "", source: Any = OWN) -> Any:
     if plain.endswith("%") or (mode == PERCENT and plain.lower() not in ("inherit", "parent")):
         value = read_shares(plain.removesuffix("%"))
         if value == "parent" or value > 100:
-            raise ValidationError(_("A percentage goes from 0 to 100."), code="percent")
+            raise ValidationError(_("Enter a percentage from 0 to 100."), code="percent")
         return {"percent": value} if source == OWN else {"percent": value, "from": source}
     return read_shares(plain)
 

@@ -139,7 +139,7 @@ def words() -> Mapping[str, str]:
         "again": _("Try again"),
         "signed_out": _("You are signed out. Sign in in another tab, then save again."),
         "number": _("Enter a number, such as 20 or 0.5, or 12.5 %."),
-        "hundred": _("The others would get nothing. Enter less than 100 %."),
+        "hundred": _("Enter less than 100 %."),
         "reload": _("Reload the page and try again."),
         "picked": _("Used {part}. {when}"),
         "only_own": _("Only its shares change. The others keep theirs."),

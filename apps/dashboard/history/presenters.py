@@ -206,7 +206,7 @@ def verdict(diff: RevisionDiff) -> str:
         n = len(diff.corrections)
         told.append(ngettext("%(n)s usage adjustment", "%(n)s usage adjustments", n) % {"n": n})
     if not told:
-        return _("No visible differences") if diff.n_outside else _("No differences")
+        return _("No differences")
     text = ", ".join(told)
     return text[:1].upper() + text[1:]
 
@@ -337,6 +337,6 @@ def number_asked(request: HttpRequest, name: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        problem = _("is not a revision number")
+        problem = _("is not a number")
         raise Invalid(f"{name}: {problem}.", fields=[FieldProblem(name, problem)])
     return int(text)

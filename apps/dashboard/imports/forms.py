@@ -58,7 +58,7 @@ class UploadForm(forms.Form):
         label=_("Time zone"),
         required=False,
         max_length=64,
-        help_text=_("For times without one, such as Europe/Stockholm. Leave empty to use the source’s time zone."),
+        help_text=_("Leave empty to use the source’s time zone."),
         widget=_text(spellcheck="false"),
     )
     all_or_nothing = forms.BooleanField(label=_("All or nothing"), required=False)
@@ -94,11 +94,9 @@ class UploadForm(forms.Form):
         cleaned = super().clean()
         if self.cleaned_data.get("source") == NEW_SOURCE:
             if not self.cleaned_data.get("new_source"):
-                self.add_error(
-                    "new_source", forms.ValidationError(_("Enter a name for the new source."), code="required")
-                )
+                self.add_error("new_source", forms.ValidationError(_("Enter a name."), code="required"))
             elif not self.new_slug:
-                said = _("The name needs at least one letter a–z or digit.")
+                said = _("The name needs a letter a–z or a digit.")
                 self.add_error("new_source", forms.ValidationError(said, code="no_letter"))
         return cleaned
 

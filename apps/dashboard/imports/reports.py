@@ -24,12 +24,12 @@ _WORDS = {
     "bursts_skipped": gettext_lazy("Job bursts, counted as a whole"),
     "charge_without_duration": gettext_lazy("Charges without a duration: not counted"),
     "deletions_without_queued_job": gettext_lazy("Deletions of jobs that had started or are not in the file"),
-    "elapsed_too_long": gettext_lazy("Elapsed times longer than end − start: end − start counts"),
+    "elapsed_too_long": gettext_lazy("Durations that differ from end − start: end − start counts"),
     "end_from_elapsed": gettext_lazy("Ends calculated from the elapsed time"),
     "gpu_requests_not_counted": gettext_lazy("GPU requests without an allocated number"),
     "lines_joined": gettext_lazy("Rows that spanned several lines"),
     "memory_ignored": gettext_lazy("Implausible memory: set to 0"),
-    "never_ran": gettext_lazy("Jobs that never ran"),
+    "never_ran": gettext_lazy("Jobs that never started"),
     "never_started": gettext_lazy("Jobs that never started"),
     "no_processors": gettext_lazy("Jobs with 0 processors: no usage counts"),
     "other_events_skipped": gettext_lazy("Lines of other kinds, such as licences and reservations"),
@@ -231,14 +231,14 @@ def _verdict(usage_import: Import, counts: Mapping[str, int], progress: Progress
     """The heading's key, the heading, what belongs to it, and what to do."""
     run = usage_import.run
     if progress is not None:
-        dry = _("A dry run stores nothing.")
-        real = _("Records count as soon as they are read. You may close this page.")
+        dry = _("Nothing was stored.")
+        real = _("You may close this page.")
         return progress.key, progress.words, dry if usage_import.dry_run else real, ""
     if run.state == Run.State.FAILED:
         key, heading, advice = _failure(run.error_code)
         return key, heading, run.error, advice
     if run.state == Run.State.CANCELLED:
-        kept = _("Records read before stay and count; send the file again to add the rest.")
+        kept = _("Send the file again to add the rest.")
         return "stopped", _("Stopped"), _("Nothing was stored.") if usage_import.dry_run else kept, ""
     return *_result(counts, is_dry=usage_import.dry_run), _contents(usage_import, counts), ""
 
@@ -335,18 +335,18 @@ def _failure(code: str) -> tuple[str, str, str]:
             _("Compare its size and checksum with the original before you send it again."),
         ),
         "expands_too_much": (
-            _("The file unpacks to an excessive size"),
-            _("Check it before you send it again, or unpack it first."),
+            _("The file is too large"),
+            _("Split it, or ask an administrator to run “manage.py import_usage”."),
         ),
         "unknown_format": (
             _("The format isn’t recognised"),
-            _("Check its first lines, then choose the format and send it again."),
+            _("Fix the file or choose another format, and send it again."),
         ),
         "xml_doctype": (
             _("The XML declares a document type"),
             _("Remove that declaration and send the file again."),
         ),
-        "cut_off": (_("The listing is truncated"), _("Create the listing again and send that one.")),
+        "cut_off": (_("The listing is truncated"), _("Create the listing again and send it.")),
         "no_listing": (_("The document lists no jobs"), _("Send what “qstat -xml” writes.")),
         "nested_too_deep": (
             _("The XML is nested too deeply"),
@@ -357,15 +357,18 @@ def _failure(code: str) -> tuple[str, str, str]:
             _("This is not a list of job records: send another file."),
         ),
         "not_jobs": (_("The messages contain no individual jobs"), _("Let the site send individual job messages.")),
-        "no_header": (_("The first line is missing"), _("Add it, or choose another format, and send the file again.")),
-        "no_start_time": (_("Its times have no start line"), _("Add that line and send the file again.")),
+        "no_header": (_("The first line is missing"), _("Fix the file or choose another format, and send it again.")),
+        "no_start_time": (
+            _("Its times have no start line"),
+            _("Fix the file or choose another format, and send it again."),
+        ),
         "too_large": (
             _("The file is too large"),
             _("Split it, or ask an administrator to run “manage.py import_usage”."),
         ),
         "worker_lost": (
             _("Its worker failed repeatedly"),
-            _("Contact your administrator. Sending the file again is safe: a record counts once."),
+            _("Contact your administrator."),
         ),
         "file_gone": (_("The file was deleted"), _("Files are kept for a day. Send it again.")),
     }

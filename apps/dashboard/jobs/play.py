@@ -44,7 +44,7 @@ class Group:
 
 SETTINGS = (
     Group(
-        _("Weights of the priority"),
+        _("Weights"),
         (
             Field("weight_urgency", _("Urgency")),
             Field("weight_ticket", _("Tickets")),
@@ -66,14 +66,14 @@ SETTINGS = (
             Field("weight_department", _("Departments")),
             Field("weight_project", _("Projects")),
             Field("weight_job", _("Job shares")),
-            Field("max_functional_jobs_to_schedule", _("Pending jobs considered"), "whole"),
+            Field("max_functional_jobs_to_schedule", _("Pending jobs"), "whole"),
         ),
     ),
     Group(
         _("Urgency"),
         (
-            Field("slots_urgency", _("Each slot")),
-            Field("weight_waiting_time", _("Each second of waiting")),
+            Field("slots_urgency", _("Slot")),
+            Field("weight_waiting_time", _("Second of waiting")),
         ),
     ),
 )

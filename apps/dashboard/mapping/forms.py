@@ -48,7 +48,6 @@ class RuleForm(forms.Form):
         required=False,
         max_length=128,
         widget=text_input(),
-        help_text=_("If it has no source here yet."),
     )
     user = forms.CharField(
         label=_("User name or DN"),
@@ -85,7 +84,7 @@ class RuleForm(forms.Form):
         help_text=_("Such as /{group}/{user}: as deep as such entries exist."),
     )
     shares = forms.CharField(
-        label=_("Shares of each child"),
+        label=_("Shares of each"),
         max_length=40,
         required=False,
         widget=text_input(inputmode="decimal"),
@@ -104,7 +103,7 @@ class RuleForm(forms.Form):
         min_value=1,
         max_value=10_000,
         widget=forms.NumberInput(attrs={"class": "input", "autocomplete": "off"}),
-        help_text=_("The first match decides. Leave empty to add it last of its kind."),
+        help_text=_("Leave empty to add it last of its kind."),
     )
     reason = reason_field(required=False)
 

@@ -97,7 +97,7 @@ def rule_words(rule: Rule, sources: Mapping[str, str]) -> str:
     if rule.fqan_pattern:
         parts.append(_("FQAN %(fqan)s") % {"fqan": rule.fqan_pattern})
     if not parts or rule.kind == "default":
-        parts = [_("all other accounts") if rule.kind == "default" else _("every account")]
+        parts = [_("All other accounts") if rule.kind == "default" else _("all accounts")]
     if rule.source:
         parts.append(_("of %(name)s") % {"name": sources.get(rule.source, rule.source)})
     elif rule.namespace:
@@ -177,7 +177,7 @@ def head_words(page: MappingPage) -> tuple[str, str]:
     """The verdict, and what is at stake."""
     n = page.n_unmapped
     if not n:
-        verdict = _("All accounts are mapped") if page.is_whole else _("No unmapped account for your entries")
+        verdict = _("All accounts are mapped")
         return verdict, _("Jobs run under account names; rules map accounts to entries.")
     verdict = ngettext("%(n)s unmapped account", "%(n)s unmapped accounts", n) % {"n": presentation.count(n)}
     hours = presentation.core_hours(page.unmapped_core_s)
@@ -195,7 +195,7 @@ def plan_context(plan: Plan) -> dict[str, Any]:
     if n_others is None or (n_others and not n):
         verdict = _("Accounts outside your rights would move.")
     elif not n:
-        verdict = _("No known account would move.")
+        verdict = _("No account would move.")
     else:
         told = ngettext(
             "%(n)s account would move, with %(hours)s core-hours of the last 30 days.",
