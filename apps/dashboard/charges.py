@@ -142,7 +142,7 @@ def state_words(job: ChargedJob) -> str:
         return _("a charge without a job")
     if job.record.note == "vanished":
         return _("vanished from the listing")
-    told = {"pending": _("waits"), "running": _("runs"), "finished": _("finished"), "withdrawn": _("cancelled")}
+    told = {"pending": _("waits"), "running": _("runs"), "finished": _("Finished"), "withdrawn": _("cancelled")}
     return told.get(job.record.state, job.record.state)
 
 
@@ -183,7 +183,7 @@ def _scopes(job: ChargedJob) -> Sequence[tuple[str, str, str]]:
     }
     found = []
     if job.approach_local is None or job.counted_local is None:
-        found.append((_("where local usage is compared"), _("nothing"), _("it ran at another site")))
+        found.append((_("where local usage is compared"), _("none"), _("it ran at another site")))
     else:
         found.append((_("where local usage is compared"), hours(job.counted_local), told[job.approach_local]))
     found.append((_("where global usage is compared"), hours(job.counted_global), told[job.approach_global]))

@@ -160,7 +160,7 @@ def test_every_input_has_its_effect(changed: dict[str, str | list[str]], column:
         ({"slots": ["0", ""]}, "ann: Slots a job"),
         ({"posix": ["", "-1024"]}, "bob: POSIX priority"),
         ({"fshare": ["1e13", ""]}, "ann: Functional shares"),
-        ({"user": ["", "bob"]}, "row 1: User"),
+        ({"user": ["", "bob"]}, "Row 1: User"),
         ({"user": ["ann", "ann"], "fshare": ["", "5"]}, "ann"),
         ({"dept": ["d", "d"]}, "d"),
         ({"preset": "7"}, "config.preset"),

@@ -121,14 +121,14 @@ def roles_table() -> list[tuple[str, str, list[bool]]]:
     words = {
         Verb.VIEW_AGGREGATE: _("see totals"),
         Verb.VIEW_MEMBERS: _("see members"),
-        Verb.EDIT_SHARES: _("change shares"),
+        Verb.EDIT_SHARES: _("Change shares"),
         Verb.MAP_ACCOUNTS: _("map accounts"),
         Verb.PUBLISH: _("publish changes"),
         Verb.EDIT_STRUCTURE: _("change the tree"),
-        Verb.APPROVE: _("approve"),
+        Verb.APPROVE: _("Approve"),
         Verb.DELEGATE: _("assign roles"),
-        Verb.MANAGE_USAGE: _("correct usage"),
-        Verb.MOUNT: _("mount"),
+        Verb.MANAGE_USAGE: _("Correct usage"),
+        Verb.MOUNT: _("Mount"),
     }
     return [(verb.value, label, [verb in VERBS_OF_ROLE[role] for role in Grant.Role]) for verb, label in words.items()]
 

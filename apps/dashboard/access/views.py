@@ -217,7 +217,7 @@ def grant(request: HttpRequest, policy: str, grant_id: int) -> HttpResponse:
         return _end(request, found, line, now)
     form = TermsForm(request.POST)
     if form.is_valid() and _changed(request, found, line, form, now):
-        messages.success(request, _("Saved."))
+        messages.success(request, _("Saved"))
         return SeeOther(page_url(policy))
     return _grant_page(request, found, line, form, EndForm(), status=412 if form.is_stale else 422)
 

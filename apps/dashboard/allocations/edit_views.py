@@ -64,11 +64,11 @@ def allocation(request: HttpRequest, policy: str, allocation: UUID) -> HttpRespo
     if request.POST.get("step") == "withdraw":
         form = gone = WithdrawForm(request.POST)
         done = form.is_valid() and _try(form, services.withdraw_allocation, {**whole, **form.cleaned_data})
-        told = _("Withdrawn.")
+        told = _("Withdrawn")
     else:
         form = changed = AllocationForm(request.POST)
         done = form.is_valid() and _try(form, services.change_allocation, {**whole, **form.cleaned_data})
-        told = _("Saved.")
+        told = _("Saved")
     if done:
         messages.success(request, told)
         return SeeOther(page_url(policy))
@@ -237,7 +237,7 @@ def capacities(request: HttpRequest, policy: str) -> HttpResponse:
         except (Invalid, Conflict) as refusal:
             form.add_refusal(refusal)
         else:
-            messages.success(request, _("Saved."))
+            messages.success(request, _("Saved"))
             return SeeOther(_capacities_url(policy))
     rows = capacity_services.list_capacities(policy_slug=policy, at=now, actor=actor, visibility=see)
     year = whole_year(today(now))
@@ -272,13 +272,13 @@ def capacity(request: HttpRequest, policy: str, capacity_id: int) -> HttpRespons
         form = gone = WithdrawForm(request.POST)
         done, told = (
             form.is_valid() and _try(form, capacity_services.remove_capacity, {**whole, **form.cleaned_data}),
-            _("Removed."),
+            _("Removed"),
         )
     else:
         form = changed = CapacityForm(request.POST)
         done, told = (
             form.is_valid() and _try(form, capacity_services.change_capacity, {**whole, **form.cleaned_data}),
-            _("Saved."),
+            _("Saved"),
         )
     if done:
         messages.success(request, told)

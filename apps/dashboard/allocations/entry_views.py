@@ -245,7 +245,7 @@ def _dates_words(found: EntryCoreHours) -> str:
     if dates.shares is not None:
         said.append(_("They become %(n)s on that day.") % {"n": presentation.shares(dates.shares)})
     if dates.ends_on is not None:
-        said.append(_("Until %(day)s.") % {"day": day_words(dates.ends_on, now)})
+        said.append(_("until %(day)s") % {"day": day_words(dates.ends_on, now)})
         said.append(end_words(found.entry.shares, dates, is_over=is_over(dates, today(now))))
     return " ".join(said)
 

@@ -75,7 +75,7 @@ class AmountField(forms.CharField):
     def clean(self, value: Any) -> Any:
         amount = read_amount(super().clean(value))
         if amount > self._most:
-            raise forms.ValidationError(_("That is too large."), code="large")
+            raise forms.ValidationError(_("That is too large"), code="large")
         return amount
 
 
@@ -156,7 +156,7 @@ AT_END_CHOICES = (
     ("keep", _("keep and flag")),
     ("zero", _("0 shares")),
     (NUMBER, _("other shares:")),
-    ("archive", _("archive")),
+    ("archive", _("Archive")),
 )
 
 

@@ -263,7 +263,7 @@ def _delivered_note(group: AllocationRow) -> str:
     if group.suppressed:
         return _("not shown")
     if group.delivered_core_h is None:
-        return _("no usage known yet")
+        return _("No usage known yet.")
     if group.pace in ("ahead", "behind"):
         return f"{presentation.percent(abs(group.pace_part or 0), 0)} {pace_of(group).word}"
     return _("core-h")

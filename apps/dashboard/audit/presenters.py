@@ -213,9 +213,9 @@ TOPICS = {
 VIAS = {
     "page": gettext_lazy("page"),
     "api": gettext_lazy("API"),
-    "command": gettext_lazy("command"),
+    "command": gettext_lazy("Command"),
     "worker": gettext_lazy("worker"),
-    "admin": gettext_lazy("administration"),
+    "admin": gettext_lazy("Administration"),
 }
 OUTCOMES = {
     "done": gettext_lazy("done"),
@@ -395,7 +395,7 @@ def what_of(event: AuditEvent) -> str:
     if revision := revision_of(event):
         return _("revision %(n)s of %(policy)s") % {"n": revision, "policy": event.policy_slug}
     if match := _CHANGE_SET.fullmatch(event.subject):
-        return _("change set %(n)s") % {"n": match[1]}
+        return _("Change set %(n)s") % {"n": match[1]}
     return event.subject or event.policy_slug
 
 

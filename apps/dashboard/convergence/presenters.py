@@ -230,7 +230,7 @@ def _marks(found: Convergence, row: int) -> list[tuple[int, str]]:
     if len(by_day) > _MOST_MARKS:
         target = found.target[row]
         by_day = {day: n for day, n in by_day.items() if day and target[day] != target[day - 1]}
-    words = _("revision %(n)s, %(day)s")
+    words = _("Revision %(n)s, %(day)s")
     return [
         (day, words % {"n": ", ".join(map(str, numbers)), "day": short_day(found.on[day])})
         for day, numbers in sorted(by_day.items())

@@ -137,11 +137,11 @@ def finish(request: HttpRequest, change_set: int) -> HttpResponse:
             if not pages.draft_of(request, change_set).operations:
                 raise Invalid(_("No changes yet."))
             services.propose_change_set(**common, reason=reason)
-            messages.success(request, _("Submitted."))
+            messages.success(request, _("Submitted"))
             return SeeOther(pages.review_url(change_set))
         if request.POST.get("step") == "withdraw":
             services.withdraw_change_set(**common)
-            messages.success(request, _("Discarded."))
+            messages.success(request, _("Discarded"))
             return SeeOther(tree)
     except EditConflict as error:
         return show(request, pages.open_view(request, change_set), asked, status=409, conflicts=_sides(error, {}))

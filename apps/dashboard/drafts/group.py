@@ -147,7 +147,7 @@ def words() -> Mapping[str, str]:
         "when_now": _("On target now."),
         "when_day": _("On target on {day} at present demand."),
         "when_not": _("On target: {why}."),
-        "when_idle": _("No demand."),
+        "when_idle": _("no demand"),
         "take": _("Take {n} points"),
         "give": _("Give {n} points"),
         "over": _("over"),
@@ -168,7 +168,7 @@ def _why_fixed(row: DraftRow, *, is_open: bool) -> str:
         return _("This draft is closed")
     if row.may_change:
         return ""
-    return _("Locked") if row.node.locked else _("Managed by the owning site")
+    return _("locked") if row.node.locked else _("Managed by the owning site")
 
 
 def _row(row: DraftRow, group: DraftGroup, *, is_open: bool) -> dict[str, Any]:

@@ -124,7 +124,7 @@ def _show_paste(
 
 
 def _without_place(where: str, message: str) -> dict[str, str]:
-    return {"where": where.replace("operations", _("edit")), "message": message[:1].upper() + message[1:]}
+    return {"where": where.replace("operations", _("Edit")), "message": message[:1].upper() + message[1:]}
 
 
 def _preview(view: DraftView, plan: PastePlan) -> list[dict[str, Any]]:

@@ -272,11 +272,11 @@ def _age(site: SiteColumn, at: datetime) -> tuple[str, str]:
 def _version(site: SiteColumn, at: datetime) -> tuple[str, str]:
     if site.enforced is None:
         return presentation.UNKNOWN, "" if site.is_here or site.state is Unasked.UNTOLD else _("not reported")
-    version = _("version %(n)s") % {"n": site.enforced}
+    version = _("Version %(n)s") % {"n": site.enforced}
     if site.published is None:
         return version, ""
     if not site.is_behind:
-        return version, _("newest")
+        return version, _("Newest")
     if site.published_at is None:
         return version, _("newest: %(n)s") % {"n": site.published}
     ago = presentation.age(presentation.seconds_between(site.published_at, at))

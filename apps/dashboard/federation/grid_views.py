@@ -215,12 +215,8 @@ def without(request: HttpRequest, subscription_id: int) -> HttpResponse:
         "crumbs": [
             {"label": _("Federation"), "url": reverse("dashboard:federation")},
             {"label": f"{site}, {row.feed}", "url": subscription_lines.subscription_url(row)},
-            {"label": _("Without it")},
+            {"label": _("Without")},
         ],
-        **(
-            shown(found, site)
-            if found is not None
-            else {"headline": Keyed("problem", _("Without %(site)s") % {"site": site})}
-        ),
+        **(shown(found, site) if found is not None else {"headline": Keyed("problem", f"{_('Without')} {site}")}),
     }
     return render(request, "dashboard/federation/without.html", context)

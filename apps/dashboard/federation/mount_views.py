@@ -78,7 +78,7 @@ class StatedLine:
 
 def look(fetch: Fetch) -> Look:
     dot, outcome = _OUTCOMES[fetch.outcome]
-    said = _("version %(n)s") % {"n": presentation.count(fetch.version)} if fetch.version else ""
+    said = _("Version %(n)s") % {"n": presentation.count(fetch.version)} if fetch.version else ""
     effort = _("%(name)s in %(parent)s") % {
         "name": size(fetch.n_bytes),
         "parent": federation_lines.took(fetch.duration_s),
@@ -242,7 +242,7 @@ def difference(request: HttpRequest, mount: int) -> HttpResponse:
             "lines": list(presenters.entry_lines(rows, policy_slug=found.policy.slug)),
             "n_rows": compared.diff.n_rows if compared.diff else 0,
             "next_cursor": cursor + _PAGE if compared.diff and compared.diff.n_rows > cursor + _PAGE else None,
-            "before_title": _("Active"),
+            "before_title": _("active"),
             "after_title": _("Version %(n)s") % {"n": presentation.count(found.version)},
             "stated": stated_lines(compared, stated),
             "later": later,
@@ -320,15 +320,15 @@ _DEEDS: dict[str, tuple[type[RemoteForm], Deed, Callable[[], str]]] = {
     "anew": (
         ReasonForm,
         lambda *all: control.begin_anew(**_about(*all)),
-        lambda: _("Saved."),
+        lambda: _("Saved"),
     ),
-    "settings": (SettingsForm, _settings, lambda: _("Saved.")),
+    "settings": (SettingsForm, _settings, lambda: _("Saved")),
     "trust": (
         TrustForm,
         lambda request, found, form: control.trust_key(
             fingerprint=form.cleaned_data["told"], **_about(request, found, form)
         ),
-        lambda: _("Saved."),
+        lambda: _("Saved"),
     ),
     "unmount": (UnmountForm, _unmount, lambda: _("Unmounted: the entries below are yours, as they are now.")),
 }

@@ -43,7 +43,7 @@ STANDINGS: dict[Condition, Standing] = {
     Condition.HELD: Standing("warn", "git-pull-request", gettext_lazy("held"), Condition.HELD),
     Condition.LATE: Standing("warn", "clock", gettext_lazy("late"), Condition.LATE),
     Condition.NEW: Standing("", "refresh", gettext_lazy("first fetch pending"), Condition.NEW),
-    Condition.FRESH: Standing("ok", "circle-check", gettext_lazy("current"), Condition.FRESH),
+    Condition.FRESH: Standing("ok", "circle-check", gettext_lazy("Current"), Condition.FRESH),
 }
 _BEHIND = Standing("", "history", gettext_lazy("behind"), "behind")
 DIRECTIONS: dict[Direction, tuple[str, Any]] = {

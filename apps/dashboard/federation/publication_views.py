@@ -190,7 +190,7 @@ def publication_new(request: HttpRequest) -> HttpResponse:
 def publication(request: HttpRequest, name: str) -> HttpResponse:
     """Its readers, and a form to change it."""
     rows = list_publications(actor=administrator(request))
-    row = named(rows, name, _("Not found."))
+    row = named(rows, name, _("Not found"))
     line = published_lines.publication_line(row, clock.now())
     initial = {"name": row.name, "expires": as_typed(row.expires_after_s / 86_400), "is_open": row.is_open}
     return change_one(request, _publications(), line, initial)
@@ -201,7 +201,7 @@ def publication_drop(request: HttpRequest, name: str) -> HttpResponse:
     form = ReasonForm(request.POST)
     reason = form.cleaned_data["reason"] if form.is_valid() else ""
     drop_publication(name=name, reason=reason, at=clock.now(), actor=actor_of(request))
-    messages.success(request, _("Stopped."))
+    messages.success(request, _("Stopped"))
     return SeeOther(reverse("dashboard:federation-published"))
 
 
@@ -250,7 +250,7 @@ def _done(request: HttpRequest, kind: Kind, form: ToldForm, where: dict[str, str
     except _REFUSALS as refusal:
         form.add_refusal(refusal)
         return None
-    messages.success(request, _("Published.") if form.is_new else _("Saved."))
+    messages.success(request, _("Published") if form.is_new else _("Saved"))
     name = "dashboard:federation-feed" if kind.is_feed else "dashboard:federation-publication"
     return SeeOther(reverse(name, args=[made.name]))
 
@@ -301,7 +301,7 @@ def feed_new(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def feed(request: HttpRequest, name: str) -> HttpResponse:
     """Its readers, and a form to change it."""
-    row = named(list_feeds(actor=administrator(request)), name, _("Not found."))
+    row = named(list_feeds(actor=administrator(request)), name, _("Not found"))
     line = published_lines.feed_line(row, clock.now())
     initial = {
         "name": row.name,
@@ -317,5 +317,5 @@ def feed(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 def feed_drop(request: HttpRequest, name: str) -> HttpResponse:
     drop_feed(name=name, at=clock.now(), actor=actor_of(request))
-    messages.success(request, _("Stopped."))
+    messages.success(request, _("Stopped"))
     return SeeOther(reverse("dashboard:federation-published"))

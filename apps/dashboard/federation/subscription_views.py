@@ -159,7 +159,7 @@ def _done_words(what: str) -> str:
         "freeze": _("Frozen: it is fetched, but not applied."),
         "thaw": _("Fetching now; the result appears here in a moment."),
         "anew": _("All its usage is read again."),
-        "settings": _("Saved."),
+        "settings": _("Saved"),
         "capacity": _("All its usage is read again."),
         "key": _("Fetching now; the result appears here in a moment."),
     }.get(what, _("Nothing was changed."))

@@ -377,11 +377,11 @@ def _look(row: Fetch) -> LookLine:
     badge, dot = _OUTCOMES[Fetch.Outcome(row.outcome)]
     words = {
         Fetch.Outcome.SAME: _("Unchanged"),
-        Fetch.Outcome.LANDED: _("counted"),
+        Fetch.Outcome.LANDED: _("Counted"),
         Fetch.Outcome.HELD: _("held"),
-        Fetch.Outcome.FROZEN: _("not counted"),
+        Fetch.Outcome.FROZEN: _("Not counted"),
         Fetch.Outcome.REFUSED: _("refused"),
-        Fetch.Outcome.UNREACHABLE: _("no answer"),
+        Fetch.Outcome.UNREACHABLE: _("No answer"),
     }[Fetch.Outcome(row.outcome)]
     kb = row.n_bytes / 1024
     size = "" if not row.n_bytes else _("%(n)s kB") % {"n": presentation.count(round(kb)) if kb >= 1 else "<1"}

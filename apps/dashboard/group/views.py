@@ -307,7 +307,7 @@ def ask(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     except (Invalid, Conflict) as error:
         status = status_of(error)
         return show(request, found, status=status, ask=typed, ask_refusal=error)
-    messages.success(request, _("Submitted."))
+    messages.success(request, _("Submitted"))
     return SeeOther(f"{group_url(policy, uid)}#ask")
 
 

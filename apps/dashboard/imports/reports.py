@@ -161,10 +161,10 @@ def import_line(usage_import: Import, now: datetime) -> tuple[str, str, str]:
     if run.state == Run.State.FAILED:
         return _failure(run.error_code)[1], _("failed"), "bad"
     if run.state == Run.State.CANCELLED:
-        return _("stopped, %(who)s") % {"who": who}, _("stopped"), ""
+        return _("stopped, %(who)s") % {"who": who}, _("Stopped"), ""
     numbers = {"new": presentation.count(counts["new"]), "rejected": presentation.count(counts["rejected"]), "who": who}
     text = _("%(new)s new, %(rejected)s rejected, %(who)s") % numbers
-    return text, _("dry run") if usage_import.dry_run else "", ""
+    return text, _("Dry run") if usage_import.dry_run else "", ""
 
 
 def reasons(by_code: Mapping[str, int]) -> str:
@@ -248,7 +248,7 @@ def _result(counts: Mapping[str, int], *, is_dry: bool) -> tuple[str, str]:
     if not new and not counts["corrected"]:
         if counts["duplicate"] and not rejected:
             return "all_here", _("All records are duplicates")
-        return "nothing_new", _("No new records")
+        return "nothing_new", _("None.")
     words = (
         ngettext("%(n)s new record", "%(n)s new records", new)
         if is_dry
@@ -299,9 +299,9 @@ def _contents(usage_import: Import, counts: Mapping[str, int]) -> str:
 def _kpis(counts: Mapping[str, int], *, is_dry: bool) -> list[Kpi]:
     total = sum(counts[name] for name in ("new", "duplicate", "corrected", "late", "too_late", "rejected"))
     rejected = presentation.percent(counts["rejected"] / total, 2) if counts["rejected"] and total else _("lines")
-    changed = _("would change") if is_dry else _("changed")
+    changed = _("would change") if is_dry else _("Changed")
     return [
-        Kpi("new", _("New"), presentation.count(counts["new"]), _("records")),
+        Kpi("new", _("New"), presentation.count(counts["new"]), _("Records")),
         Kpi("duplicate", _("Duplicates"), presentation.count(counts["duplicate"]), _("ignored")),
         Kpi("corrected", _("Corrected"), presentation.count(counts["corrected"]), changed),
         Kpi("late", _("Late"), presentation.count(counts["late"] + counts["too_late"]), _("ignored")),

@@ -66,7 +66,7 @@ SETTINGS = (
             Field("weight_department", _("Departments")),
             Field("weight_project", _("Projects")),
             Field("weight_job", _("Job shares")),
-            Field("max_functional_jobs_to_schedule", _("Pending jobs"), "whole"),
+            Field("max_functional_jobs_to_schedule", _("Pending jobs considered"), "whole"),
         ),
     ),
     Group(
@@ -162,7 +162,7 @@ class PlayForm:
         """Where (in the words of the page) and what, cell by cell; then what concerns several."""
         found = [(str(cell.field.label), cell.problem) for _g, cells in self.groups for cell in cells if cell.problem]
         for row in (*self.users, *self.departments, *self.projects):
-            where = row.name or gettext("row %(n)s") % {"n": row.number}
+            where = row.name or gettext("Row %(n)s") % {"n": row.number}
             found += [(f"{where}: {cell.field.label}", cell.problem) for cell in row.cells if cell.problem]
         return found or list(self._of_all())
 

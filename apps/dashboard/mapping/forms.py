@@ -74,7 +74,7 @@ class RuleForm(forms.Form):
         label=_("Maps to the entry"),
         max_length=9_000,
         widget=text_input(list="entries"),
-        help_text=_("Path, such as /physics; / for the whole policy."),
+        help_text=_("Path, such as /physics; / is the root."),
     )
     suffix = forms.CharField(
         label=_("And from there to"),

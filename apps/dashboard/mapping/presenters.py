@@ -27,8 +27,8 @@ MOST_MOVES = 50
 KINDS = {
     "exact": gettext_lazy("exact"),
     "glob": gettext_lazy("pattern"),
-    "group": gettext_lazy("group"),
-    "association": gettext_lazy("association"),
+    "group": gettext_lazy("Group"),
+    "association": gettext_lazy("Association"),
     "each": gettext_lazy("each"),
     "default": gettext_lazy("default"),
 }

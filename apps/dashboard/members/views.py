@@ -127,7 +127,7 @@ def decide_claim(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     attachments.decide_claim(
         rights, claim_id=_number(request, "claim"), confirm=confirm, at=clock.now(), actor=actor_of(request)
     )
-    messages.success(request, _("Confirmed.") if confirm else _("Rejected."))
+    messages.success(request, _("Confirmed") if confirm else _("Rejected"))
     return SeeOther(page_url(policy, uid))
 
 
@@ -186,7 +186,7 @@ def _chosen(page: MembersPage, asked: str) -> Members | None:
     if asked == "new":
         return None
     if not (asked.isascii() and asked.isdigit() and len(asked) < 4 and int(asked) < len(page.rules)):
-        raise NotFound(_("Not found."))
+        raise NotFound(_("Not found"))
     return page.rules[int(asked)]
 
 
