@@ -59,7 +59,7 @@ class AdjustmentForm(forms.Form):
     )
     amount = forms.CharField(label=gettext_lazy("Amount"), max_length=40, widget=text_input(inputmode="decimal"))
     resource = forms.ChoiceField(
-        label=gettext_lazy("Of"), choices=RESOURCES, initial="cpu_s", widget=forms.Select(attrs={"class": "input"})
+        label=gettext_lazy("Unit"), choices=RESOURCES, initial="cpu_s", widget=forms.Select(attrs={"class": "input"})
     )
     day = forms.DateField(
         label=gettext_lazy("Date of the usage"),
@@ -86,9 +86,7 @@ class AdjustmentForm(forms.Form):
         except ValueError:
             amount = float("nan")
         if not isfinite(amount) or not 0 < amount <= _MOST_H:
-            raise forms.ValidationError(
-                gettext_lazy("Write a number of hours above zero, such as 120 or 0.5."), code="number"
-            )
+            raise forms.ValidationError(gettext_lazy("Enter a number above 0, such as 20 or 0.5."), code="number")
         return amount
 
     @property

@@ -177,7 +177,7 @@ def _hour(row: HourLine) -> HourRow:
 def _scopes(job: ChargedJob) -> Sequence[tuple[str, str, str]]:
     """Where it counts, how much, and what of it."""
     told = {
-        "historical": _("finished jobs only"),
+        "historical": _("finished jobs"),
         "active": _("running jobs so far"),
         "predictive": _("running jobs so far, and the rest of their request"),
     }

@@ -182,7 +182,7 @@ def _defaults(law: DecayFunction) -> dict[str, Any]:
 def _field(parameter: Parameter | None, value: str, errors: Mapping[str, str]) -> WindowField:
     name = parameter.name if parameter else "length_s"
     if parameter is None:
-        label, hint = _("Window"), _("Such as 90 d, 36 h or 600 s; leave empty for no limit")
+        label, hint = _("Window"), _("Such as 7 d, 36 h or 600 s; leave empty for no limit")
     else:
         label = parameter.label
         hint = _("Such as 7 d, 36 h or 600 s") if parameter.unit == "s" else parameter.allowed.capitalize()
@@ -287,5 +287,5 @@ def _decay(request: HttpRequest, current: PolicyAlgorithm) -> Figure:
 
 def _known(name: str) -> DecayFunction:
     if name not in DECAY_FUNCTIONS:
-        raise NotFound(_("Not a valid choice."))
+        raise NotFound(_("Not found"))
     return DECAY_FUNCTIONS[name]

@@ -53,15 +53,11 @@ def read_shares(text: str) -> Shares:
     except ValueError:
         value = float("nan")
     if not isfinite(value):
-        raise forms.ValidationError(
-            gettext_lazy("Enter a number, such as 20 or 0.5, or the word inherit."), code="number"
-        )
+        raise forms.ValidationError(gettext_lazy("Enter a number, such as 20 or 0.5, or inherit."), code="number")
     if value < 0:
-        raise forms.ValidationError(gettext_lazy("Shares can’t be negative. With 0 the target is 0."), code="negative")
+        raise forms.ValidationError(gettext_lazy("Shares can’t be negative."), code="negative")
     if value > MOST:
-        raise forms.ValidationError(
-            gettext_lazy("Too large. Shares only matter relative to those of the siblings."), code="large"
-        )
+        raise forms.ValidationError(gettext_lazy("That is too large"), code="large")
     return value
 
 

@@ -39,7 +39,7 @@ TITLES: dict[Lever, object] = {
 }
 _TAKES = {  # where the entry has to give
     "unused": gettext_lazy("Siblings over their target get the rest"),
-    "equal": gettext_lazy("All siblings get the same"),
+    "equal": gettext_lazy("All siblings give the same"),
 }
 _MOST_SHOWN = 8
 _WHOLE_S = 36_000.0  # below ten hours, decimals count

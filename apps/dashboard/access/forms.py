@@ -87,14 +87,14 @@ class GiveForm(TermsForm):
         widget=_text(autocapitalize="none", list="people"),
     )
     people = forms.CharField(
-        label=_("or a sign-in group"),
+        label=_("Sign-in group"),
         required=False,
         max_length=4_000,
         help_text=_("Such as oidc:physics, ldap:cn=hpc,ou=groups or header:staff; * means all signed-in users."),
         widget=_text(autocapitalize="none", list="groups"),
     )
     entry = forms.CharField(
-        label=_("At this entry and below"),
+        label=_("At and below the entry"),
         max_length=8192,
         help_text=_("Path, such as /physics; / is the root."),
         widget=_text(autocapitalize="none", list="places"),

@@ -181,13 +181,13 @@ def _source(answer: VerbAnswer, access: Access) -> str:
     if access.is_admin:
         return _("administrator")
     if not answer.grounds and _is_held(answer, access):
-        return _("open to all signed-in users")
+        return _("all signed-in users")
     if not answer.grounds:
         role = next((role for role in Grant.Role if answer.verb in VERBS_OF_ROLE[role]), Grant.Role.ADMIN)
         return _("needs %(role)s") % {"role": role.label}
     ground = answer.grounds[-1]
     if ground.grant.people == EVERYBODY:
-        return _("open to all signed-in users")
+        return _("all signed-in users")
     if ground.grant.people:
         return _("by the sign-in group %(group)s") % {"group": ground.grant.people}
     return _("from %(name)s") % {"name": ground.entry_name} if ground.is_inherited else _("assigned here")
@@ -266,7 +266,7 @@ def _end_words(line: GrantLine, now: datetime) -> tuple[str, str]:
     if line.state is GrantState.EXPIRED and ends is not None:
         return "bad", _("ended %(day)s") % {"day": presentation.day(ends, now)}
     if line.state is GrantState.DORMANT:
-        return "", _("inactive: the entry is archived")
+        return "", _("an archived entry")
     if ends is None:
         return "", _("no end")
     return ("warn" if line.state is GrantState.SOON else ""), presentation.day(ends, now)

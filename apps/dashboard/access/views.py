@@ -307,7 +307,7 @@ def _give_page(request: HttpRequest, policy: Policy, form: GiveForm, *, status: 
             :_MOST_NAMES
         ],
         **_terms_context(form),
-        "crumbs": _crumbs(policy, _("Assign a role")),
+        "crumbs": _crumbs(policy, _("Assign role")),
     }
     return render(request, "dashboard/access/give.html", context, status=status)
 

@@ -288,7 +288,7 @@ def verdict(comparison: Comparison) -> str:
     if len(usable) < 2:
         return _("Choose two algorithms that fit this tree")
     if not comparison.n_moved:
-        return _("The choice changes no rank")
+        return _("No rank changes")
     return ngettext(
         "%(moved)s of %(all)s leaf would change rank",
         "%(moved)s of %(all)s leaves would change rank",
@@ -299,7 +299,7 @@ def verdict(comparison: Comparison) -> str:
 def parted(side: Side) -> str:
     """How many leaves move against the first column, and of these how many by the operator and how many by rounding."""
     if not side.n_moved:
-        return _("no leaf changes rank")
+        return _("No rank changes")
     text = ngettext(
         "%(n)s leaf changes rank: %(operator)s by the operator, %(rounding)s by rounding",
         "%(n)s leaves change rank: %(operator)s by the operator, %(rounding)s by rounding",

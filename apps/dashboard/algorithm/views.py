@@ -193,7 +193,7 @@ def _moves(side: Side) -> str:
 def _known(name: str) -> Any:
     found = all_algorithms().get(name)
     if found is None:
-        raise NotFound(_("Not a valid choice."))
+        raise NotFound(_("Not found"))
     return found
 
 

@@ -278,7 +278,7 @@ def _quotient_words(value: float) -> str:
     if value == 0:
         return _("No shares: all siblings with shares rank before it.")
     if abs(value - 1) <= _NEAR:
-        return _("It used exactly its target.")
+        return _("on target")
     if value > 1:
         return _("Its target is %(times)s times its usage.") % {"times": quotient(value)}
     return _("It used %(times)s times its target.") % {"times": quotient(1 / value)}

@@ -199,7 +199,7 @@ def _has_taker(found: Conversion | None) -> bool:
     return found is None or not found.rest_core_h or any(line.basis == "rest" for line in found.lines)
 
 
-_BASES = {"promised": "", "rest": gettext_lazy("of the remainder"), "none": gettext_lazy("not allocated")}
+_BASES = {"promised": "", "rest": gettext_lazy("Remainder"), "none": gettext_lazy("not allocated")}
 
 
 def _line(found: Conversion, line: ConvertedLine) -> dict[str, Any]:

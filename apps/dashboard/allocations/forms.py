@@ -45,7 +45,7 @@ def read_amount(text: str) -> float:
         return float(f"{whole.replace(sign, '')}.{decimals or 0}")
     plain = _SEPARATORS.sub("", plain)
     if not _PLAIN.fullmatch(plain):
-        raise forms.ValidationError(_("Write a number, such as 20 or 0.5."), code="number")
+        raise forms.ValidationError(_("Enter a number, such as 20 or 0.5."), code="number")
     return float(plain.replace(",", "."))
 
 
@@ -146,7 +146,7 @@ class CapacityForm(_Refusable):
         widget=_text(),
     )
     starts_on = _day(_("First day"))
-    ends_on = _day(_("Last day"), required=False, help_text=_("Leave empty for no end."))
+    ends_on = _day(_("Last day"), required=False, help_text=_("Leave empty for no limit."))
     note = forms.CharField(label=_("Note"), max_length=LONGEST_TEXT, required=False, widget=_text())
     reason = _reason(_("Recorded in the audit log."))
 
@@ -171,7 +171,7 @@ class DatesForm(_Refusable):
         help_text=_("Leave empty to keep them."),
         widget=_text(inputmode="decimal"),
     )
-    ends_on = _day(_("Last day"), required=False, help_text=_("Leave empty for no end."))
+    ends_on = _day(_("Last day"), required=False, help_text=_("Leave empty for no limit."))
     at_end = forms.ChoiceField(
         label=_("After expiry"),
         choices=AT_END_CHOICES,
@@ -248,7 +248,7 @@ def _number(text: str) -> float | None:
         return None
     shares = read_shares(text)
     if isinstance(shares, str):
-        raise forms.ValidationError(_("Write a number, such as 20 or 0.5."), code="number")
+        raise forms.ValidationError(_("Enter a number, such as 20 or 0.5."), code="number")
     return shares
 
 

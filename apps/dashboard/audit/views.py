@@ -100,7 +100,7 @@ def _day(text: str, name: str, *, days: int = 0) -> datetime | None:
     try:
         return timezone.make_aware(datetime.fromisoformat(text) + timedelta(days=days)).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise _wrong(name, _("is not a date")) from None
+        raise _wrong(name, _("is not a date and time")) from None
 
 
 def _wrong(name: str, problem: str) -> Invalid:

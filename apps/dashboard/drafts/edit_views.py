@@ -112,7 +112,7 @@ def update(request: HttpRequest, change_set: int) -> HttpResponse:
         return show(request, pages.open_view(request, change_set), asked, status=409, conflicts=_sides(error, choices))
     except (Stale, Invalid) as error:
         return _refused(request, change_set, asked, error)
-    messages.success(request, _("Rebased."))
+    messages.success(request, _("Saved"))
     return SeeOther(draft_url(change_set, asked.back))
 
 

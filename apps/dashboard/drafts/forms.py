@@ -152,7 +152,7 @@ def _number(data: QueryDict, field: str) -> float:
     except ValidationError as error:
         raise _wrong(field, error.error_list[0].code, error.messages[0]) from None
     if value == "parent":
-        raise _wrong(field, "number", _("Enter a number, such as 1 or 0.5."))
+        raise _wrong(field, "number", _("Enter a number, such as 20 or 0.5."))
     return float(value)
 
 
@@ -208,7 +208,7 @@ def read_settings(data: Mapping[str, Any], base: PolicySettings) -> dict[str, An
             problems.append(FieldProblem(field, str(error.messages[0])))
             return 0.0
         if value == "parent":
-            problems.append(FieldProblem(field, _("Enter a number, such as 1 or 0.5.")))
+            problems.append(FieldProblem(field, _("Enter a number, such as 20 or 0.5.")))
             return 0.0
         return float(value)
 

@@ -144,7 +144,7 @@ def words() -> Mapping[str, str]:
         "picked": _("Used {part}. {when}"),
         "only_own": _("Only its shares change. The others keep theirs."),
         "gives": _("{name} gives or takes the difference."),
-        "when_now": _("On target now."),
+        "when_now": _("on target"),
         "when_day": _("On target on {day} at present demand."),
         "when_not": _("On target: {why}."),
         "when_idle": _("no demand"),

@@ -97,7 +97,7 @@ def _plain_words(kind: str, name: str, operation: Mapping[str, Any]) -> str:
     if kind == "rename":
         return _("%(name)s renamed to %(new)s") % {"name": name, "new": operation["name"]}
     if kind == "lock":
-        text = _("%(name)s locked") if operation.get("locked", True) else _("%(name)s unlocked")
+        text = _("%(name)s is locked") if operation.get("locked", True) else _("%(name)s is unlocked")
         return text % {"name": name}
     texts = {
         "archive": _("%(name)s archived"),
@@ -124,7 +124,7 @@ def _shares(name: str, shares: Any, tree: DraftTree) -> str:
     if source is None:
         return _("%(name)s gets %(percent)s of its parent") % told
     if source == "siblings":
-        giver = _("its siblings in proportion")
+        giver = _("All siblings in proportion")
     elif source == "reserve":
         giver = _("the reserve")
     else:

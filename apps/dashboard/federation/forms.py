@@ -30,8 +30,8 @@ STALE_ACTIONS = (
     ),
     (
         Mount.StaleAction.LOCAL.value,
-        gettext_lazy("Local usage only"),
-        gettext_lazy("The entry uses local usage only until contact returns."),
+        gettext_lazy("Compared by local usage only."),
+        gettext_lazy("Until contact returns, only local usage counts there."),
     ),
 )
 

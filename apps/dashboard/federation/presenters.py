@@ -212,7 +212,7 @@ def meanwhile(stale_action: str) -> Keyed:
     text = {
         Remote.StaleAction.KEEP.value: _("The current version stays."),
         Remote.StaleAction.FREEZE.value: _("The current version stays."),
-        Remote.StaleAction.LOCAL.value: _("The entry uses local usage only until contact returns."),
+        Remote.StaleAction.LOCAL.value: _("Until contact returns, only local usage counts there."),
     }.get(stale_action, "")
     return Keyed(f"meanwhile.{stale_action}", text)
 

@@ -178,7 +178,7 @@ class Kind:
 
 
 def _publications() -> Kind:
-    return Kind(PublicationForm, make_publication, _("New publication"), is_feed=False)
+    return Kind(PublicationForm, make_publication, _("Publish"), is_feed=False)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -214,7 +214,7 @@ def rotate(request: HttpRequest) -> HttpResponse:
         rotate_key(reason=form.cleaned_data["reason"], at=clock.now(), actor=actor)
         messages.success(request, _("Peers that trust the old key accept the new one automatically."))
         return SeeOther(reverse("dashboard:federation-published") + "#key")
-    context = {"form": form, **identity(), "crumbs": crumbs(_("Replace the key"))}
+    context = {"form": form, **identity(), "crumbs": crumbs(_("Replace key"))}
     status = 422 if request.method == "POST" else 200
     return render(request, "dashboard/federation/rotate.html", context, status=status)
 

@@ -39,8 +39,8 @@ STALE_ACTIONS = (
     ),
     (
         Subscription.StaleAction.LOCAL,
-        gettext_lazy("Local usage only"),
-        gettext_lazy("The entry uses local usage only until contact returns."),
+        gettext_lazy("Compared by local usage only."),
+        gettext_lazy("Until contact returns, only local usage counts there."),
     ),
 )
 _IN_UNITS = {"every": ("every_s", _MINUTE_S), "max_age": ("max_age_s", _HOUR_S)}
@@ -95,7 +95,7 @@ class AddressForm(_Refusable):
         label=gettext_lazy("Entry"), help_text=gettext_lazy("One of our mounts, or a subtree that this site publishes.")
     )
     url = text_field(
-        gettext_lazy("Address of the feed"),
+        gettext_lazy("Feed address"),
         2_048,
         gettext_lazy("As https://east.example/api/v1/feeds/vo-a"),
         inputmode="url",
@@ -239,7 +239,7 @@ def _heard(row: Subscription, told: ReportedUsage, condition: Condition) -> Keye
     text_field = {
         Condition.FRESH: _("%(site)s reported usage of %(path)s %(age)s ago"),
         Condition.HELD: _("%(site)s reported usage of %(path)s %(age)s ago; some of it is held"),
-        Condition.LATE: _("%(site)s reported usage of %(path)s %(age)s ago, and is late"),
+        Condition.LATE: _("%(site)s reported usage of %(path)s %(age)s ago"),
         Condition.STALE: _("No contact with %(site)s for %(age)s"),
         Condition.EXPIRED: _("Usage of %(path)s from %(site)s has expired"),
         **_chosen(),
@@ -309,7 +309,7 @@ def _meanwhile(row: Subscription) -> Keyed:
     text_field = {
         Subscription.StaleAction.KEEP: _("Earlier usage keeps counting, and decays."),
         Subscription.StaleAction.FREEZE: _("New usage counts only after you unfreeze it."),
-        Subscription.StaleAction.LOCAL: _("The entry uses local usage only until contact returns."),
+        Subscription.StaleAction.LOCAL: _("Until contact returns, only local usage counts there."),
     }[Subscription.StaleAction(row.stale_action)]
     return Keyed(f"meanwhile.{row.stale_action}", text_field)
 

@@ -48,7 +48,7 @@ class UploadForm(forms.Form):
     )
     source = forms.ChoiceField(label=_("Source"), error_messages={"required": _("Choose a source")})
     new_source = forms.CharField(
-        label=_("Name of the new source"),
+        label=_("New source"),
         required=False,
         max_length=128,
         widget=_text(),
@@ -62,12 +62,12 @@ class UploadForm(forms.Form):
         widget=_text(spellcheck="false"),
     )
     all_or_nothing = forms.BooleanField(label=_("All or nothing"), required=False)
-    mode = forms.ChoiceField(choices=[("dry", _("Dry run first")), ("real", _("Import at once"))], initial="dry")
+    mode = forms.ChoiceField(choices=[("dry", _("Dry run")), ("real", _("Import at once"))], initial="dry")
 
     def __init__(self, *args: Any, sources: Choices, formats: Choices, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         first = [("", _("Choose a source"))] if len(sources) > 1 else []
-        self._choices("source").choices = [*first, *sources, (NEW_SOURCE, _("A new source…"))]
+        self._choices("source").choices = [*first, *sources, (NEW_SOURCE, _("New source"))]
         self._choices("format").choices = formats
         for name in ("source", "format"):
             self.fields[name].widget.attrs["class"] = "input"

@@ -199,7 +199,7 @@ def _progress(run: Run, counts: Mapping[str, int], now: datetime) -> Progress:
     if part and 0.02 < part < 1 and elapsed >= 3:
         left = _("about %(age)s left") % {"age": presentation.age(elapsed * (1 - part) / part)}
     if run.state == Run.State.QUEUED:
-        key, words = "waiting", _("Waiting for a worker")
+        key, words = "waiting", _("waiting")
     elif run.cancel_requested:
         key, words = "stopping", _("Stopping")
     elif percent is None:
@@ -315,7 +315,7 @@ def _steps(usage_import: Import) -> list[Step]:
     steps = [
         ("file", _("File"), _("%(size)s received") % {"size": size(usage_import.n_bytes)}),
         ("import", _("Import"), _("can be stopped")),
-        ("result", _("Result"), _("counted usage")),
+        ("result", _("Result"), _("Counted")),
     ]
     if usage_import.dry_run:
         steps.insert(1, ("dry", _("Dry run"), _("check, then choose")))

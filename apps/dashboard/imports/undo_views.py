@@ -94,7 +94,7 @@ def overlap_decide(request: HttpRequest) -> HttpResponse:
     given = {name: request.POST.get(name, "") for name in ("site", "kept", "held", "reason", "decision")}
     try:
         if given["decision"] not in ("count", "drop"):
-            raise Invalid(_("Choose one."))
+            raise Invalid(_("Choose one of the buttons."))
         decide_overlap(
             site=given["site"],
             kept_slug=given["kept"],

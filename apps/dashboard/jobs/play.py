@@ -60,11 +60,11 @@ SETTINGS = (
         ),
     ),
     Group(
-        _("Weights of the functional tickets"),
+        _("Functional tickets"),
         (
             Field("weight_user", _("Users")),
-            Field("weight_department", _("Departments")),
-            Field("weight_project", _("Projects")),
+            Field("weight_department", _("Department")),
+            Field("weight_project", _("Project")),
             Field("weight_job", _("Job shares")),
             Field("max_functional_jobs_to_schedule", _("Pending jobs considered"), "whole"),
         ),
@@ -85,7 +85,7 @@ USER_FIELDS = (
     Field("oticket", _("Override tickets")),
     Field("department", _("Department"), "name"),
     Field("project", _("Project"), "name"),
-    Field("slots", _("Slots a job"), "whole", 1, 10**6),
+    Field("slots", _("Slots"), "whole", 1, 10**6),
     Field("waits_s", _("Age, s")),
     Field("posix", _("POSIX priority"), "whole", -1023, 1024),
     Field("job_share", _("Job shares")),

@@ -112,7 +112,7 @@ def _slurm_case(algorithm: JobAlgorithm, case: dict[str, Any], result: dict[str,
         waiting_verdict(places),
         columns,
         rows,
-        _("Priority"),
+        _("Printed priority"),
         n_jobs=len(order),
     )
 
@@ -150,7 +150,7 @@ def _sam_case(algorithm: JobAlgorithm, result: dict[str, Any]) -> JobTable:
             Column("fraction_after", _("Fraction after")),
         ],
         rows,
-        _("Priority"),
+        _("Printed priority"),
         n_jobs=len(result["jobs"]),
         has_places=False,
         notes=[Note("of_case", text) for text in result["notes"]],

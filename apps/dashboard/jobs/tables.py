@@ -216,7 +216,7 @@ def grid_engine_table(
         algorithm.formula,
         algorithm.reference,
         waiting_verdict(places),
-        [*columns, *([Column("tckts", _("Tickets held"))] if with_tickets else [])],
+        [*columns, *([Column("tckts", _("Tickets"))] if with_tickets else [])],
         rows,
         _("Priority"),
         n_jobs=len(order),
@@ -266,7 +266,7 @@ def _row(
     ]
     if with_tickets:
         parts = [f"{label} {_tickets(answer[name])}" for name, label in _TICKETS if answer[name]]
-        cells.append(Cell(_("Tickets held"), _tickets(answer["tckts"]), ", ".join(parts), is_wide=True))
+        cells.append(Cell(_("Tickets"), _tickets(answer["tckts"]), ", ".join(parts), is_wide=True))
     state = str(given.get("state") or "pending")
     total = f"{answer['prior']:.5f}"
     return JobRow(

@@ -299,8 +299,8 @@ def layout_of(form: PlayForm, *, adding: str) -> dict[str, Any]:
     """Tables with a blank row each, settings with the value that a blank one has. adding: the table that grew last."""
     tables = {
         "users_table": _table(_("Jobs"), USER_FIELDS, form.users, adding),
-        "departments_table": _table(_("Departments"), DEPARTMENT_FIELDS, form.departments, adding),
-        "projects_table": _table(_("Projects"), PROJECT_FIELDS, form.projects, adding),
+        "departments_table": _table(_("Department"), DEPARTMENT_FIELDS, form.departments, adding),
+        "projects_table": _table(_("Project"), PROJECT_FIELDS, form.projects, adding),
     }
     preset = PRESETS.get(form.preset, PRESETS[AS_SHIPPED])
     defaults = {**preset, "slots_urgency": preset.get("urgency", {}).get("slots", 0)}

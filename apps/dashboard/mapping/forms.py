@@ -36,21 +36,21 @@ _FIELDS = {
 class RuleForm(forms.Form):
     """All that isn't empty must hold. The entry is named by its path."""
 
-    kind = forms.ChoiceField(label=_("The rule is for"), choices=KINDS, widget=forms.Select(attrs={"class": "input"}))
+    kind = forms.ChoiceField(label=_("Kind"), choices=KINDS, widget=forms.Select(attrs={"class": "input"}))
     source = forms.ChoiceField(
-        label=_("Of the source"),
+        label=_("Source"),
         required=False,
         widget=forms.Select(attrs={"class": "input"}),
         help_text=_("Sources of one namespace share accounts and rules."),
     )
     namespace = forms.CharField(
-        label=_("Or of a namespace"),
+        label=_("Namespace"),
         required=False,
         max_length=128,
         widget=text_input(),
     )
     user = forms.CharField(
-        label=_("User name or DN"),
+        label=_("User or DN"),
         required=False,
         max_length=256,
         widget=text_input(),
@@ -71,7 +71,7 @@ class RuleForm(forms.Form):
         help_text=_("Such as /atlas; includes /atlas/Role=production."),
     )
     entry = forms.CharField(
-        label=_("Maps to the entry"),
+        label=_("Map to"),
         max_length=9_000,
         widget=text_input(list="entries"),
         help_text=_("Path, such as /physics; / is the root."),

@@ -39,8 +39,8 @@ WHY = {
     "common_name": gettext_lazy("name in the certificate"),
     "initial_and_surname": gettext_lazy("initial and surname of the certificate"),
     "group_name": gettext_lazy("its group has the same name"),
-    "group_name_folded": gettext_lazy("its group has the same name except case, accents or dots"),
-    "fqan_group": gettext_lazy("the group of its FQAN has the same name"),
+    "group_name_folded": gettext_lazy("same name except case, accents or dots"),
+    "fqan_group": gettext_lazy("its group has the same name"),
     "fqan_vo": gettext_lazy("the VO of its FQAN has the same name"),
     "project_name": gettext_lazy("its project has the same name"),
 }
@@ -80,7 +80,7 @@ def place_words(rights: MapRights, entry: int) -> PlaceWords:
     if entry == UNMAPPED:
         return PlaceWords(_("unmapped"), is_none=True)
     if not rights.sees.may_see(entry):
-        return PlaceWords(_("an entry outside your rights"), is_none=True)
+        return PlaceWords(_("outside your rights"), is_none=True)
     if entry == 0:
         return PlaceWords(_("a new child of the whole policy"))
     tree = rights.tree

@@ -285,7 +285,7 @@ def _account(account: MemberAccount) -> dict[str, str]:
 
 
 def _event(event: RuleEvent, slug: str) -> dict[str, Any]:
-    words = {"joined": _("joined"), "back": _("Restored"), "idle": _("archived as idle")}
+    words = {"joined": _("joined"), "back": _("Restored"), "idle": _("Archived")}
     icons = {"joined": "user-plus", "back": "arrow-back-up", "idle": "archive"}
     return {
         "name": event.name,

@@ -114,7 +114,7 @@ def detach(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         at=clock.now(),
         actor=actor_of(request),
     )
-    messages.success(request, _("Rules apply to that account again."))
+    messages.success(request, _("Rules apply to it again."))
     return SeeOther(page_url(policy, uid))
 
 
