@@ -62,7 +62,7 @@ class AdjustmentForm(forms.Form):
         label=gettext_lazy("Unit"), choices=RESOURCES, initial="cpu_s", widget=forms.Select(attrs={"class": "input"})
     )
     day = forms.DateField(
-        label=gettext_lazy("Date of the usage"),
+        label=gettext_lazy("Date"),
         widget=forms.DateInput(attrs={"class": "input", "type": "date"}, format="%Y-%m-%d"),
     )
     hour = forms.ChoiceField(
@@ -73,7 +73,6 @@ class AdjustmentForm(forms.Form):
         required=False,
         max_length=512,
         widget=text_input(),
-        help_text=gettext_lazy("Shown with the adjustment."),
     )
     reason = reason_field(required=False)
 
@@ -268,7 +267,7 @@ def of_entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 
 def _require(page: AdjustmentsPage) -> None:
     if not page.may_adjust:
-        raise NotAllowed(_("Adjustments need the right to correct usage above this entry."))
+        raise NotAllowed(_("You may not do this here: ask a manager of the entry."))
 
 
 def _decide(request: HttpRequest, page: AdjustmentsPage) -> HttpResponse:
@@ -295,7 +294,7 @@ def _revoke(request: HttpRequest, page: AdjustmentsPage) -> HttpResponse:
     asked = request.POST.get("adjustment", "")
     line = next((line for line in page.lines if str(line.adjustment.uid) == asked and line.is_in_force), None)
     if line is None:
-        raise NotFound(_("There is no such active adjustment."))
+        raise NotFound(_("Not found"))
     operation = {"op": "adjust_usage", "entry": str(line.adjustment.entry_uid), "revokes": asked}
     try:
         return publishing.publish(request, slug, [operation], request.POST.get("reason", ""), page_url(slug, uid))

@@ -142,7 +142,7 @@ def state_words(job: ChargedJob) -> str:
         return _("a charge without a job")
     if job.record.note == "vanished":
         return _("vanished from the listing")
-    told = {"pending": _("waits"), "running": _("runs"), "finished": _("Finished"), "withdrawn": _("cancelled")}
+    told = {"pending": _("waiting"), "running": _("running"), "finished": _("Finished"), "withdrawn": _("cancelled")}
     return told.get(job.record.state, job.record.state)
 
 

@@ -70,7 +70,7 @@ class SharesForm(forms.Form):
     reason = forms.CharField(
         max_length=2000,
         label=gettext_lazy("Reason"),
-        error_messages={"required": gettext_lazy("Enter a reason: it is shown in the history to those affected.")},
+        error_messages={"required": gettext_lazy("Enter a reason.")},
     )
     base_revision = forms.IntegerField(min_value=1)
     previewed = forms.CharField(max_length=40, required=False)

@@ -75,7 +75,7 @@ def assumptions(found: Solution) -> list[str]:
         % {"n": DEMAND_DAYS},
         _("A change holds from now on; the result is judged on %(day)s.")
         % {"day": formats.date_format(found.at, "j M Y, H:i")},
-        _("An entry loses what its target minus its actual share falls by. Shares change targets, not usage."),
+        _("An entry loses what its target minus its actual share falls by."),
     ]
 
 

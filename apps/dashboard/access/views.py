@@ -170,7 +170,7 @@ def give(request: HttpRequest, policy: str) -> HttpResponse:
     """A role for somebody at an entry."""
     found, now = get_policy(slug=policy, actor=actor_of(request)), clock.now()
     if not access.may_give(policy_slug=policy, at=now, actor=actor_of(request)):
-        raise NotAllowed(_("You may not assign roles here: ask a manager above."))
+        raise NotAllowed(_("You may not do this here: ask a manager of the entry."))
     if request.method != "POST":
         initial = {"entry": request.GET.get("entry", ""), "role": Grant.Role.LEAD, "ends_on": _suggested(now)}
         return _give_page(request, found, GiveForm(initial=initial))
@@ -264,7 +264,7 @@ def _end(request: HttpRequest, policy: Policy, line: GrantLine, now: datetime) -
             form.add_error(None, refusal.message)
             status = status_of(refusal)
         else:
-            messages.success(request, _("The grant of %(who)s has ended.") % {"who": access.name_of(line.grant)})
+            messages.success(request, _("Role ended: %(who)s") % {"who": access.name_of(line.grant)})
             return SeeOther(page_url(policy.slug))
     return _grant_page(request, policy, line, _terms_of(line), form, status=status)
 

@@ -326,9 +326,9 @@ def _fields(page: OperatorsPage, request: HttpRequest, problems: dict[str, str])
         "operator": (_("Operator"), check.operator),
         "resolution": (_("Resolution"), check.resolution),
         "k": (_("Weight of absolute, k"), "" if check.k is None else f"{check.k:g}"),
-        "bits": (_("Bits in profiles"), query.bits),
+        "bits": (_("Bits"), query.bits),
         "nodes": (_("Nodes"), f"{query.nodes:g}"),
-        "window_days": (_("Window in days"), f"{query.window_days:g}"),
+        "window_days": (_("Window, days"), f"{query.window_days:g}"),
         "job_h": (_("Job in hours"), f"{query.job_h:g}"),
     }
     return [

@@ -191,7 +191,7 @@ def _facts(found: Conversion) -> list[tuple[str, str]]:
         else:
             facts.append((_("Remainder"), core_h(found.rest_core_h)))
     facts.append((_("Divided among them"), core_h(found.divided_core_h)))
-    return [*facts, (_("Sum of shares"), presentation.shares_short(found.sum_of_shares))]
+    return [*facts, (_("Sum"), presentation.shares_short(found.sum_of_shares))]
 
 
 def _has_taker(found: Conversion | None) -> bool:

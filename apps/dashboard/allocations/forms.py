@@ -122,7 +122,7 @@ class GiveForm(AllocationForm):
     entry = forms.CharField(
         label=_("Entry"),
         max_length=9000,
-        help_text=_("Path, such as /physics."),
+        help_text=_("Path, such as /physics; / is the root."),
         widget=_text(list="places", spellcheck="false", autocapitalize="none"),
     )
     field_order = ("entry", "core_h", "starts_on", "ends_on", "reason")
@@ -142,7 +142,7 @@ class CapacityForm(_Refusable):
         label=_("Site"),
         max_length=128,
         required=False,
-        help_text=_("Leave empty for the site as a whole."),
+        help_text=_("Leave empty for all."),
         widget=_text(),
     )
     starts_on = _day(_("First day"))

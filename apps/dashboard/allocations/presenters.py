@@ -197,13 +197,13 @@ def verdict(table: AllocationTable) -> Verdict:
         return _too_much(table)
     promised = [row for row in table.rows if row.allocated_core_h is not None]
     if not promised:
-        text = _("Shares decide how much each entry gets. Allocate core-hours to state the intended amount.")
+        text = _("Shares decide how much each entry gets.")
         return Verdict("none", _("No core-hours are allocated in %(when)s") % {"when": when}, text)
     if group.allocated_core_h is None:
         if table.above:
             text = _("%(name)s has no allocation, so its sub-allocations draw on the entry above.")
             return Verdict("amount", _amount_title(group, when), text % {"name": group.name})
-        text = _("No capacity is recorded: the allocations can’t be checked.")
+        text = _("Capacity is needed to convert shares to core-hours and to check allocations.")
         return Verdict("no_capacity", _amount_title(group, when), text)
     words = {
         "out": core_h(group.sub_allocated_core_h),
@@ -211,7 +211,7 @@ def verdict(table: AllocationTable) -> Verdict:
         "kept": core_h(group.kept_core_h),
     }
     if group.sub_allocated_core_h is None:
-        return Verdict("part", _("Allocations in %(when)s") % {"when": when}, _("You see part of this group."))
+        return Verdict("part", _("Allocations in %(when)s") % {"when": when}, _("Not all entries are visible to you."))
     text = _("%(out)s of %(own)s core-hours are sub-allocated, %(kept)s are unallocated.") % words
     return Verdict("fits", _("Allocations in %(when)s fit the capacity") % {"when": when}, text)
 
@@ -242,14 +242,14 @@ def kpis(table: AllocationTable) -> list[dict[str, str]]:
     group, on = table.group, table.on_allocations
     own, out, due = group.allocated_core_h, group.sub_allocated_core_h, group.due_core_h
     label = _("Allocated") if table.above else _("Capacity")
-    note = _("core-h") if own is not None else _("not recorded")
+    note = _("core-h") if own is not None else "–"
     out_note = presentation.percent(out / own, 0) if out is not None and own else _("core-h")
     found = [
         {"label": f"{label}, {period_words(table.period)}", "value": core_h(own), "note": note},
         {"label": _("Sub-allocated"), "value": core_h(out), "note": out_note},
     ]
     if on is None or (table.above and due is not None):
-        found.append({"label": _("Expected to date"), "value": core_h(due), "note": _("core-h")})
+        found.append({"label": _("Expected"), "value": core_h(due), "note": _("core-h")})
         delivered = {"label": _("Delivered"), "value": core_h(group.delivered_core_h), "note": _delivered_note(group)}
         return [*found, delivered]
     pace = pace_of(on)

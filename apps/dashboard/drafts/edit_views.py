@@ -163,7 +163,7 @@ def version_of(request: HttpRequest) -> int | None:
 
 def unconditional(request: HttpRequest) -> HttpResponse:
     message = _("Reload the page and try again.")
-    return refuse(request, Refusal(428, _("Which version?"), message, "precondition_required"))
+    return refuse(request, Refusal(428, _("This draft was changed elsewhere."), message, "precondition_required"))
 
 
 def _written(request: HttpRequest, change_set: int, write: Callable[[int], ChangeSet | drafts.Written]) -> HttpResponse:

@@ -114,7 +114,7 @@ def words() -> Mapping[str, str]:
         "used": _("used {part}"),
         "target_of": _("Target: {name}"),
         "bar": _("Bar"),
-        "enlarged": _("Smaller siblings, enlarged"),
+        "enlarged": _("Enlarged"),
         "map": _("Treemap"),
         "to": _("to"),
         "smaller": _("{n} smaller"),
@@ -142,7 +142,7 @@ def words() -> Mapping[str, str]:
         "hundred": _("Enter less than 100 %."),
         "reload": _("Reload the page and try again."),
         "picked": _("Used {part}. {when}"),
-        "only_own": _("Only its shares change. The others keep theirs."),
+        "only_own": _("Its siblings keep their shares."),
         "gives": _("{name} gives or takes the difference."),
         "when_now": _("on target"),
         "when_day": _("On target on {day} at present demand."),
@@ -165,7 +165,7 @@ def _balance(row: DraftRow, tolerance: Tolerance) -> presentation.Balance:
 
 def _why_fixed(row: DraftRow, *, is_open: bool) -> str:
     if not is_open:
-        return _("This draft is closed")
+        return _("This draft is closed and read-only.")
     if row.may_change:
         return ""
     return _("locked") if row.node.locked else _("Managed by the owning site")

@@ -103,10 +103,10 @@ def _plain_words(kind: str, name: str, operation: Mapping[str, Any]) -> str:
         "archive": _("%(name)s archived"),
         "set_scope": _("scope of %(name)s: %(scope)s"),
         "set_kind": _("%(name)s becomes a %(kind)s"),
-        "set_members": _("rules for members of %(name)s"),
-        "mount": _("maintainer of the entries below %(name)s"),
+        "set_members": _("%(name)s: membership rules"),
+        "mount": _("%(name)s: maintainer of the entries below"),
         "adjust_usage": _("usage of %(name)s corrected"),
-        "set_dates": _("dates of %(name)s: %(dates)s"),
+        "set_dates": _("%(name)s: dates %(dates)s"),
     }
     more = {
         "scope": operation.get("scope") or _("as above"),

@@ -177,7 +177,7 @@ class LimitsForm(RemoteForm):
         gettext_lazy("Points"), gettext_lazy("A target that moves further is held for review."), "any"
     )
     most_entries = _number(gettext_lazy("Entries"), "")
-    most_levels = _number(gettext_lazy("Levels"), gettext_lazy("A deeper document is rejected."))
+    most_levels = _number(gettext_lazy("Levels"), "")
     keep_usage = forms.BooleanField(
         required=False,
         label=gettext_lazy("Keep usage of removed entries"),

@@ -254,7 +254,7 @@ def _site_line(site: SiteColumn, at: datetime, total: float, may_open: frozenset
 
 def _capacity(site: SiteColumn) -> tuple[str, str]:
     if site.capacity_cores is None:
-        return presentation.UNKNOWN, _("not declared")
+        return presentation.UNKNOWN, _("not reported")
     cores = _("%(n)s cores") % {"n": presentation.count(round(site.capacity_cores))}
     if site.reported_capacity_cores is None:
         return cores, ""

@@ -308,15 +308,15 @@ _DEEDS: dict[str, tuple[type[RemoteForm], Deed, Callable[[], str]]] = {
     "pause": (
         ReasonForm,
         lambda *all: control.pause(**_about(*all)),
-        lambda: _("Paused."),
+        lambda: _("Saved"),
     ),
-    "resume": (ReasonForm, lambda *all: control.resume(**_about(*all)), lambda: _("Resumed.")),
+    "resume": (ReasonForm, lambda *all: control.resume(**_about(*all)), lambda: _("Saved")),
     "freeze": (
         ReasonForm,
         lambda *all: control.freeze(**_about(*all)),
         lambda: _("Frozen: it is fetched, but not applied."),
     ),
-    "thaw": (ReasonForm, lambda *all: control.thaw(**_about(*all)), lambda: _("Unfrozen.")),
+    "thaw": (ReasonForm, lambda *all: control.thaw(**_about(*all)), lambda: _("Saved")),
     "anew": (
         ReasonForm,
         lambda *all: control.begin_anew(**_about(*all)),

@@ -42,12 +42,12 @@ STANDINGS: dict[Condition, Standing] = {
     Condition.STALE: Standing("warn", "clock", gettext_lazy("stale"), Condition.STALE),
     Condition.HELD: Standing("warn", "git-pull-request", gettext_lazy("held"), Condition.HELD),
     Condition.LATE: Standing("warn", "clock", gettext_lazy("late"), Condition.LATE),
-    Condition.NEW: Standing("", "refresh", gettext_lazy("first fetch pending"), Condition.NEW),
+    Condition.NEW: Standing("", "refresh", gettext_lazy("not fetched yet"), Condition.NEW),
     Condition.FRESH: Standing("ok", "circle-check", gettext_lazy("Current"), Condition.FRESH),
 }
 _BEHIND = Standing("", "history", gettext_lazy("behind"), "behind")
 DIRECTIONS: dict[Direction, tuple[str, Any]] = {
-    Direction.MOUNT: ("arrow-down", gettext_lazy("mounted here")),
+    Direction.MOUNT: ("arrow-down", gettext_lazy("Mounted")),
     Direction.USAGE: ("arrow-down", gettext_lazy("usage received")),
     Direction.READS: ("arrow-up", gettext_lazy("reads ours")),
 }

@@ -47,7 +47,7 @@ class ToldForm(forms.Form):
         choices = forms.ChoiceField(
             label=gettext_lazy("Policy"), choices=list(policies), widget=forms.Select(attrs={"class": "input"})
         )
-        entry = text_field(gettext_lazy("Entry"), 8192, gettext_lazy("Published with everything below it."))
+        entry = text_field(gettext_lazy("Entry"), 8192, "")
         self.fields = {"policy": choices, "entry": entry, **self.fields}
 
     def given(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class PublicationForm(ToldForm):
         gettext_lazy("Documents expire after, days"),
         0.05,
         366,
-        gettext_lazy("A peer without a fetch for that long is late."),
+        "",
         initial=7,
     )
     is_open = forms.BooleanField(label=gettext_lazy("Anyone may fetch it, without a token"), required=False)
@@ -100,9 +100,7 @@ class FeedForm(ToldForm):
         1e9,
         gettext_lazy("Peers reject hours above the capacity."),
     )
-    keeps = number_field(
-        gettext_lazy("Days published"), 1, 3_660, gettext_lazy("Older hours are not published."), initial=400
-    )
+    keeps = number_field(gettext_lazy("Days published"), 1, 3_660, "", initial=400)
     expires = number_field(gettext_lazy("Documents expire after, hours"), 1, 8_784, initial=24)
     sends_running = forms.BooleanField(label=gettext_lazy("Publish running jobs, too"), required=False, initial=True)
     is_open = forms.BooleanField(label=gettext_lazy("Anyone may fetch it, without a token"), required=False)
@@ -157,8 +155,8 @@ def crumbs(*labels: str) -> list[dict[str, str]]:
     """Of this page, and of those below it."""
     top = {"label": _("Federation"), "url": reverse("dashboard:federation")}
     if not labels:
-        return [top, {"label": _("Our publications")}]
-    here = {"label": _("Our publications"), "url": reverse("dashboard:federation-published")}
+        return [top, {"label": _("Publications")}]
+    here = {"label": _("Publications"), "url": reverse("dashboard:federation-published")}
     return [top, here, *({"label": label} for label in labels)]
 
 
@@ -284,7 +282,7 @@ def named(rows: Sequence[Row], name: str, missing: str) -> Row:
 def administrator(request: HttpRequest) -> Actor:
     actor = actor_of(request)
     if not actor.is_admin:
-        raise NotAllowed(_("Only administrators decide what this site publishes."))
+        raise NotAllowed(_("Only an administrator can change this."))
     return actor
 
 

@@ -154,7 +154,7 @@ _DEEDS: dict[str, Any] = {
 def _done_words(what: str) -> str:
     return {
         "fetch": _("Fetching now; the result appears here in a moment."),
-        "pause": _("Paused."),
+        "pause": _("Saved"),
         "resume": _("Fetching now; the result appears here in a moment."),
         "freeze": _("Frozen: it is fetched, but not applied."),
         "thaw": _("Fetching now; the result appears here in a moment."),
@@ -186,7 +186,7 @@ def _places(actor: Actor, at: datetime) -> list[tuple[str, str]]:
 
 
 def _address(request: HttpRequest, form: AddressForm, *, status: int = 200) -> HttpResponse:
-    context = {"form": form, "crumbs": crumbs(_("Subscribe to usage")), "has_places": form.has_places}
+    context = {"form": form, "crumbs": crumbs(_("Subscribe")), "has_places": form.has_places}
     return render(request, "dashboard/federation/subscribe.html", context, status=status)
 
 
@@ -209,7 +209,7 @@ def _terms(
         "stale_actions": STALE_ACTIONS,
         "stale_chosen": form["stale_action"].value(),
         "place": address.place,
-        "crumbs": crumbs(_("Subscribe to usage")),
+        "crumbs": crumbs(_("Subscribe")),
     }
     return render(request, "dashboard/federation/subscribe_terms.html", context, status=status)
 

@@ -131,7 +131,10 @@ class TermsForm(_Refusable):
         ),
     )
     capacity = number_field(
-        gettext_lazy("Capacity (cores)"), 1e-3, 1e9, gettext_lazy("Hours above it are held, and don’t count.")
+        gettext_lazy("Capacity (cores)"),
+        1e-3,
+        1e9,
+        gettext_lazy("Held hours exceed a site’s capacity and don’t count."),
     )
     reason = reason_field()
 

@@ -358,7 +358,7 @@ def _publish(request: HttpRequest, found: Found) -> HttpResponse:
     except Conflict as error:
         return show(request, found, status=409, conflict=error)
     if done.revision is None:
-        messages.warning(request, _("Submitted for publishing. %(why)s") % {"why": done.why})
+        messages.warning(request, _("Submitted. %(why)s") % {"why": done.why})
     else:
         say_published(request, done.revision)
     return SeeOther(group_url(policy, uid))

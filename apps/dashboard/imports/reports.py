@@ -332,7 +332,7 @@ def _failure(code: str) -> tuple[str, str, str]:
     known = {
         "corrupt_gzip": (
             _("The compressed file is damaged"),
-            _("Compare its size and checksum with the original before you send it again."),
+            _("Send it again."),
         ),
         "expands_too_much": (
             _("The file is too large"),
@@ -344,9 +344,9 @@ def _failure(code: str) -> tuple[str, str, str]:
         ),
         "xml_doctype": (
             _("The XML declares a document type"),
-            _("Remove that declaration and send the file again."),
+            _("Fix the file or choose another format, and send it again."),
         ),
-        "cut_off": (_("The listing is truncated"), _("Create the listing again and send it.")),
+        "cut_off": (_("The listing is truncated"), _("Send it again.")),
         "no_listing": (_("The document lists no jobs"), _("Send what “qstat -xml” writes.")),
         "nested_too_deep": (
             _("The XML is nested too deeply"),
@@ -356,7 +356,10 @@ def _failure(code: str) -> tuple[str, str, str]:
             _("The XML can’t be read in parts"),
             _("This is not a list of job records: send another file."),
         ),
-        "not_jobs": (_("The messages contain no individual jobs"), _("Let the site send individual job messages.")),
+        "not_jobs": (
+            _("The messages contain no individual jobs"),
+            _("This is not a list of job records: send another file."),
+        ),
         "no_header": (_("The first line is missing"), _("Fix the file or choose another format, and send it again.")),
         "no_start_time": (
             _("Its times have no start line"),
@@ -370,7 +373,7 @@ def _failure(code: str) -> tuple[str, str, str]:
             _("Its worker failed repeatedly"),
             _("Contact your administrator."),
         ),
-        "file_gone": (_("The file was deleted"), _("Files are kept for a day. Send it again.")),
+        "file_gone": (_("The file was deleted"), _("Send it again.")),
     }
     again = _("Fix the cause, then send the file again: a record counts once.")
     return (f"failed.{code}", *known[code]) if code in known else ("failed", _("The import failed"), again)

@@ -106,7 +106,7 @@ def overlap_decide(request: HttpRequest) -> HttpResponse:
         )
     except Invalid as refusal:
         return _page(request, refused=given, why=refusal.message, status=422)
-    messages.success(request, _("Saved. The next recompute applies it."))
+    messages.success(request, _("Saved"))
     return SeeOther(reverse("dashboard:overlaps"))
 
 

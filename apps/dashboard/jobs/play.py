@@ -266,12 +266,12 @@ _TICKETS = {"weight_tickets_functional": "1000000", "auto_user_fshare": "100"}
 STARTS = (
     Start(
         "worked",
-        _("Worked example of 2011"),
+        _("Grid Engine: the worked example of 2011"),
         _query({"preset": "6.2", **_TICKETS}, [_user("userA", 2, 0), _user("userB", 1, 3), _user("userC", 0, 2)]),
     ),
     Start(
         "many",
-        _("Same, with 1,000 jobs of userB"),
+        _("Same, with 1,000 jobs"),
         _query({"preset": "6.2", **_TICKETS}, [_user("userA", 2, 0), _user("userB", 1, 1000), _user("userC", 0, 2)]),
     ),
     Start(

@@ -290,7 +290,7 @@ def _sums(base: Mapping[str, Any], given: Mapping[str, Any], places: Mapping[str
     for job, each in given.items():
         jobs.setdefault(str(each.get("user") or "–"), []).append(job)
     users = [_sum(user, mine, base, given, places) for user, mine in list(jobs.items())[:MOST_SUMS]]
-    return [*users, _sum(_("All jobs"), list(given), base, given, places, is_total=True)]
+    return [*users, _sum(_("Jobs"), list(given), base, given, places, is_total=True)]
 
 
 def _sum(

@@ -163,7 +163,7 @@ class JobsForm(forms.Form):
         except ValueError:
             value = float("nan")
         if not isfinite(value) or not 0 <= value <= MOST_WEIGHT:
-            self.add_error(name, gettext_lazy("Enter a number, such as 1 or 0.5."))
+            self.add_error(name, gettext_lazy("Enter a number, such as 20 or 0.5."))
             return None
         return value
 

@@ -195,7 +195,7 @@ def plan_context(plan: Plan) -> dict[str, Any]:
     if n_others is None or (n_others and not n):
         verdict = _("Accounts outside your rights would move.")
     elif not n:
-        verdict = _("No account would move.")
+        verdict = _("No change")
     else:
         told = ngettext(
             "%(n)s account would move, with %(hours)s core-hours of the last 30 days.",

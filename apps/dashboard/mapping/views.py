@@ -338,9 +338,7 @@ def _save(request: HttpRequest, policy: str, edit: Edit) -> HttpResponse:
         at=clock.now(),
         actor=actor_of(request),
     )
-    told = _(
-        "Saved as version %(n)s of the mapping. Priorities follow with the next recompute; nothing is imported again."
-    )
+    told = _("Saved as version %(n)s. Priorities follow with the next recompute.")
     messages.success(request, told % {"n": number})
     return SeeOther(page_url(policy))
 

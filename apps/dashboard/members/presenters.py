@@ -49,7 +49,7 @@ class RuleForm(forms.Form):
         required=False,
         max_length=512,
         widget=text_input(),
-        help_text=gettext_lazy("Such as nbis-*: * matches anything, ? one character."),
+        help_text=gettext_lazy("* matches anything, ? one character. DNs as CN=x,O=y or /O=y/CN=x."),
     )
     fqan = forms.CharField(
         label=gettext_lazy("FQAN"),

@@ -101,7 +101,7 @@ def attach(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         refused = ValidationError(error.message, code=error.code)
         form.add_error("user_name" if isinstance(error, Invalid) else "entry", refused)
         return _show(request, page, attach_form=form, status=422)
-    messages.success(request, _("Attached.") % {"account": made.account})
+    messages.success(request, _("Saved"))
     return SeeOther(page_url(policy, uid))
 
 
@@ -110,7 +110,7 @@ def detach(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     attaching.detach_account(
         policy_slug=policy,
         attachment_id=_number(request, "attachment"),
-        reason=request.POST.get("reason", "") or _("Detached."),
+        reason=request.POST.get("reason", "") or _("Detached on the members page."),
         at=clock.now(),
         actor=actor_of(request),
     )

@@ -291,7 +291,7 @@ def take_back(request: HttpRequest) -> HttpResponse:
     text = request.POST.get("claim", "")
     claim_id = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0
     attachments.take_back_claim(claim_id=claim_id, at=clock.now(), actor=actor_of(request))
-    messages.success(request, _("Claim withdrawn."))
+    messages.success(request, _("Withdrawn"))
     return SeeOther(reverse("dashboard:my-priority") + "#accounts")
 
 
