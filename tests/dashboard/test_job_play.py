@@ -157,7 +157,7 @@ def test_every_input_has_its_effect(changed: dict[str, str | list[str]], column:
         ({"max_functional_jobs_to_schedule": "1.5"}, "Pending jobs considered"),
         ({"running": ["2001", "1"]}, "ann: Running jobs"),
         ({"waiting": ["2000", "1"]}, "Jobs"),
-        ({"slots": ["0", ""]}, "ann: Slots a job"),
+        ({"slots": ["0", ""]}, "ann: Slots"),
         ({"posix": ["", "-1024"]}, "bob: POSIX priority"),
         ({"fshare": ["1e13", ""]}, "ann: Functional shares"),
         ({"user": ["", "bob"]}, "Row 1: User"),

@@ -89,7 +89,7 @@ def attach(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     if not form.is_valid():
         return _show(request, page, attach_form=form, status=422)
     try:
-        made = attaching.attach_account(
+        attaching.attach_account(
             policy_slug=policy,
             entry_uid=form.cleaned_data["entry"],
             account=form.account,
