@@ -254,8 +254,10 @@ def kpis(table: AllocationTable) -> list[dict[str, str]]:
         return [*found, delivered]
     pace = pace_of(on)
     notes = [pace.text, _("%(n)s in total") % {"n": core_h(group.delivered_core_h)}]
-    found.append({"label": _("Expected"), "value": core_h(on.due_core_h), "note": _("core-h")})
-    found.append({"label": _("Delivered"), "value": core_h(on.delivered_core_h), "note": " · ".join(notes)})
+    found.append({"label": _("Expected of allocations"), "value": core_h(on.due_core_h), "note": _("core-h")})
+    found.append(
+        {"label": _("Delivered on allocations"), "value": core_h(on.delivered_core_h), "note": " · ".join(notes)}
+    )
     return found
 
 
