@@ -216,13 +216,11 @@ def _given(grant: Grant, now: datetime) -> str:
         "on": presentation.day(grant.created_at, now),
         "until": ends,
         "reason": grant.reason,
-        "group": grant.people,
     }
-    if grant.people == EVERYBODY:
-        return _("to all signed-in users, by %(by)s on %(on)s, %(until)s: “%(reason)s”") % words
-    if grant.people:
-        return _("to the group %(group)s, by %(by)s on %(on)s, %(until)s: “%(reason)s”") % words
-    return _("assigned by %(by)s on %(on)s, %(until)s: “%(reason)s”") % words
+    given = _("assigned by %(by)s on %(on)s, %(until)s: “%(reason)s”") % words
+    if not grant.people:
+        return given
+    return f"{_('all signed-in users') if grant.people == EVERYBODY else grant.people}: {given}"
 
 
 def _role_of(grant: Grant) -> str:

@@ -229,7 +229,7 @@ def _too_much(table: AllocationTable) -> Verdict:
         title = _("%(name)s is over-allocated") % {"name": name}
     else:
         n = len(table.is_over)
-        title = _("%(n)s groups are over-allocated") % {"n": n}
+        title = _("%(n)s over-allocated") % {"n": n}
     text = _(
         "Sub-allocations of %(name)s total %(out)s core-hours, %(over)s more than it has. Shares are "
         "unaffected, but not all allocations can be met."

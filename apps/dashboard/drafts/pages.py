@@ -292,13 +292,9 @@ def neighbours(view: DraftView) -> list[str]:
         names = [node.name for node in shared if node is not None and view.sees(node)]
         if not names:
             continue
-        told = {"who": display_name(other.author_name), "entry": names[0], "title": draft_words.title_of(other)}
-        text = (
-            _("%(who)s is also changing %(entry)s in “%(title)s”.")
-            if access.may_see(other)
-            else _("%(who)s is also changing %(entry)s.")
-        )
-        found.append(text % told)
+        what = f"{names[0]} (“{draft_words.title_of(other)}”)" if access.may_see(other) else names[0]
+        told = {"who": display_name(other.author_name), "entry": what}
+        found.append(_("%(who)s is also changing %(entry)s.") % told)
     return found
 
 

@@ -111,9 +111,8 @@ def warnings(grid: Grid) -> list[tuple[Keyed, Keyed]]:
         found.append((Keyed("local_scope", alone), Keyed("listed_only", rest)))
     old = [site.name for site in grid.sites if site.is_old(grid.at)]
     if old:
-        key, rest = "old_counts", _("The last usage from %(sites)s is older than allowed.")
-        if grid.fallback_since is not None:
-            key, rest = "old", _("The last usage from %(sites)s is older than allowed.")
+        key = "old_counts" if grid.fallback_since is None else "old"
+        rest = _("The last usage from %(sites)s is older than allowed.")
         found.append((Keyed("unheard", _("Some sites are unreachable.")), Keyed(key, rest % {"sites": ", ".join(old)})))
     return found
 
@@ -165,10 +164,8 @@ def _furthest(grid: Grid) -> Iterator[Keyed]:
         if grid.children and all(row.entry.state == "on" for row in grid.children):
             yield Keyed("all_on_target", _("All of its children are on target."))
         return
-    for state, words in (
-        ("over", _("%(name)s is furthest over: actual %(actual)s, target %(target)s.")),
-        ("under", _("%(name)s is furthest under: actual %(actual)s, target %(target)s.")),
-    ):
+    words = _("%(name)s: actual %(actual)s, target %(target)s")
+    for state in ("over", "under"):
         rows = [row for row in known if row.state == state]
         if rows:
             worst = max(rows, key=lambda row: abs(row.deviation_points or 0.0))
@@ -195,11 +192,11 @@ def _held_words(site: SiteColumn) -> Keyed:
 
 
 def _behind_words(site: SiteColumn, at: datetime) -> Keyed:
-    words = {"site": site.name, "n": site.enforced, "newest": site.published, "ago": ""}
-    if site.published_at is None:
-        return Keyed("behind", _("%(site)s applies version %(n)s; the newest is %(newest)s.") % words)
-    words["ago"] = presentation.age(presentation.seconds_between(site.published_at, at))
-    return Keyed("behind", _("%(site)s applies version %(n)s; %(newest)s was published %(ago)s ago.") % words)
+    newest = str(site.published)
+    if site.published_at is not None:
+        newest += f" ({presentation.age(presentation.seconds_between(site.published_at, at))})"
+    words = {"site": site.name, "n": site.enforced, "newest": newest}
+    return Keyed("behind", _("%(site)s applies version %(n)s; the newest is %(newest)s.") % words)
 
 
 def _site_name(site: SiteColumn) -> str:
@@ -277,10 +274,10 @@ def _version(site: SiteColumn, at: datetime) -> tuple[str, str]:
         return version, ""
     if not site.is_behind:
         return version, _("Newest")
-    if site.published_at is None:
-        return version, _("newest: %(n)s") % {"n": site.published}
-    ago = presentation.age(presentation.seconds_between(site.published_at, at))
-    return version, _("%(n)s arrived %(ago)s ago") % {"n": site.published, "ago": ago}
+    newest = str(site.published)
+    if site.published_at is not None:
+        newest += f" ({presentation.age(presentation.seconds_between(site.published_at, at))})"
+    return version, _("newest: %(n)s") % {"n": newest}
 
 
 def _held(site: SiteColumn) -> str:

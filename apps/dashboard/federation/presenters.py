@@ -231,9 +231,7 @@ def _version_note(peer: Peer) -> str:
         return ""
     if peer.direction is Direction.USAGE or peer.theirs == peer.in_force:
         return ""
-    if peer.direction is Direction.READS:
-        return _("our version is %(n)s") % {"n": presentation.count(peer.theirs)}
-    return _("their version is %(n)s") % {"n": presentation.count(peer.theirs)}
+    return _("newest: %(n)s") % {"n": presentation.count(peer.theirs)}
 
 
 def _url_of(peer: Peer) -> str:
@@ -328,10 +326,8 @@ def words_of(found: Provenance) -> str:
     """From vo-a.example, version 41, 3 min old."""
     if not found.version:
         return _("from %(name)s") % {"name": found.issuer}
-    said = {"name": found.issuer, "n": presentation.count(found.version)}
-    if found.age_s is None:
-        return _("from %(name)s, version %(n)s") % said
-    return _("from %(name)s, version %(n)s, %(age)s old") % {**said, "age": presentation.age(found.age_s)}
+    said = [_("from %(name)s") % {"name": found.issuer}, _("Version %(n)s") % {"n": presentation.count(found.version)}]
+    return ", ".join(said if found.age_s is None else [*said, presentation.age(found.age_s)])
 
 
 def _of_then(issuer: str, path: str) -> Origin:

@@ -154,14 +154,14 @@ def import_line(usage_import: Import, now: datetime) -> tuple[str, str, str]:
     run, counts = usage_import.run, _counts(usage_import.run.counts)
     who = _("by %(name)s") % {"name": usage_import.owner} if usage_import.owner else _("by command")
     if run.state == Run.State.QUEUED:
-        return _("waiting for a worker, %(who)s") % {"who": who}, _("waiting"), ""
+        return who, _("waiting"), ""
     if run.state == Run.State.RUNNING:
         progress = _progress(run, counts, now)
         return progress.words, _("running"), "accent"
     if run.state == Run.State.FAILED:
         return _failure(run.error_code)[1], _("failed"), "bad"
     if run.state == Run.State.CANCELLED:
-        return _("stopped, %(who)s") % {"who": who}, _("Stopped"), ""
+        return who, _("Stopped"), ""
     numbers = {"new": presentation.count(counts["new"]), "rejected": presentation.count(counts["rejected"]), "who": who}
     text = _("%(new)s new, %(rejected)s rejected, %(who)s") % numbers
     return text, _("Dry run") if usage_import.dry_run else "", ""

@@ -181,11 +181,10 @@ def head_words(page: MappingPage) -> tuple[str, str]:
         return verdict, _("Jobs run under account names; rules map accounts to entries.")
     verdict = ngettext("%(n)s unmapped account", "%(n)s unmapped accounts", n) % {"n": presentation.count(n)}
     hours = presentation.core_hours(page.unmapped_core_s)
-    if page.total_core_s is None:
-        return verdict, _("%(hours)s core-hours of the last 30 days are not charged to any entry.") % {"hours": hours}
-    part = presentation.percent(page.unmapped_core_s / page.total_core_s if page.total_core_s else 0.0)
-    told = _("%(hours)s core-hours of the last 30 days, %(part)s of the total, are not charged to any entry.")
-    return verdict, told % {"hours": hours, "part": part}
+    if page.total_core_s is not None:
+        part = presentation.percent(page.unmapped_core_s / page.total_core_s if page.total_core_s else 0.0)
+        hours = f"{hours} ({part})"
+    return verdict, _("%(hours)s core-hours of the last 30 days are not charged to any entry.") % {"hours": hours}
 
 
 def plan_context(plan: Plan) -> dict[str, Any]:

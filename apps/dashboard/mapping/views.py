@@ -222,18 +222,19 @@ def order(request: HttpRequest, policy: str) -> HttpResponse:
         return SeeOther(page_url(policy) + "#rules")
     at, way = _number(request.POST.get("rule", "")), request.POST.get("way", "")
     edits: dict[str, tuple[Edit, str]] = {
-        "up": (MoveRule(at, at - 1), _("Move rule %(n)s up?")),
-        "down": (MoveRule(at, at + 1), _("Move rule %(n)s down?")),
-        "remove": (RemoveRule(at), _("Remove rule %(n)s?")),
+        "up": (MoveRule(at, at - 1), _("Move up")),
+        "down": (MoveRule(at, at + 1), _("Move down")),
+        "remove": (RemoveRule(at), _("Remove")),
     }
     if way not in edits:
         raise NotFound(_("Reload the page and try again."))
-    edit, question = edits[way]
+    edit, step = edits[way]
     rights = _rights(request, policy)
     rule_there = chosen(rights, state_now(rights.policy).rules, at)
     words = mapping_lines.rule_words(rule_there, source_names(request))
     fields = [("rule", str(at)), ("way", way)]
-    return _ask(request, policy, edit, question % {"n": at + 1}, words, fields)
+    question = f"{step}: {_('Rule %(n)s') % {'n': at + 1}}"
+    return _ask(request, policy, edit, question, words, fields)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -262,7 +263,7 @@ def let_go(request: HttpRequest, policy: str) -> HttpResponse:
     accounts = [_number(text) for text in request.POST.getlist("account")[:_MOST]]
     fields = [("account", str(account)) for account in accounts]
     words = _("Rules apply to it again.")
-    return _ask(request, policy, Detach(accounts), _("Detach this account?"), words, fields)
+    return _ask(request, policy, Detach(accounts), _("Detach"), words, fields)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -271,7 +272,7 @@ def version(request: HttpRequest, policy: str, number: int) -> HttpResponse:
     rights = _rights(request, policy)
     line = get_version_line(rights, number)
     if request.method == "POST":
-        question = _("Restore version %(n)s?") % {"n": number}
+        question = f"{_('Restore')}: {_('Version %(n)s') % {'n': number}}"
         words = _("Creates a new version.")
         return _ask(request, policy, Restore(number), question, words, [])
     sources = source_names(request)
