@@ -223,7 +223,7 @@ def charge(request: HttpRequest, policy: str, record: int) -> HttpResponse:
     """One job, worked out."""
     job, page = get_charge(policy_slug=policy, record_id=record, actor=actor_of(request))
     number = number_of(job)
-    crumbs = [*_crumbs(page), {"label": _("Job %(number)s") % {"number": number}}]
+    crumbs = [*_crumbs(page), {"label": f"{_('Job')} {number}"}]
     crumbs[-2]["url"] = page_url(policy)
     context = {"job": job, "policy": policy, "crumbs": crumbs, **draw(job, page)}
     return _private(render(request, "dashboard/charges/charge.html", context))

@@ -262,7 +262,7 @@ def grant_row(policy: str, line: GrantLine, now: datetime) -> GrantRow:
 def _end_words(line: GrantLine, now: datetime) -> tuple[str, str]:
     ends = line.grant.expires_at
     if line.state is GrantState.EXPIRED and ends is not None:
-        return "bad", _("ended %(day)s") % {"day": presentation.day(ends, now)}
+        return "bad", f"{_('Ended')} {presentation.day(ends, now)}"
     if line.state is GrantState.DORMANT:
         return "", _("an archived entry")
     if ends is None:

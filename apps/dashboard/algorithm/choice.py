@@ -185,7 +185,7 @@ class Row:
 
 def options(current: Mapping[str, Any]) -> list[Option]:
     """In force first; then every algorithm with its defaults, and those with operators once for each."""
-    found = [Option(IN_FORCE, _("Active: %(name)s") % {"name": label_of(current)})]
+    found = [Option(IN_FORCE, f"{_('active')}: {label_of(current)}")]
     for name, algorithm in all_algorithms().items():
         if any(parameter.name == "operator" for parameter in algorithm.parameters):
             for operator in all_operators():
@@ -325,7 +325,7 @@ def furthest(comparison: Comparison) -> str:
             parts.append(_("%(name)s moves down %(places)s") % {"name": loss[1].name, "places": places(-loss[0])})
         if parts:
             text = _("With %(label)s, %(what)s.")
-            sentences.append(text % {"label": label_of(side.algorithm), "what": _(" and ").join(parts)})
+            sentences.append(text % {"label": label_of(side.algorithm), "what": f" {_('and')} ".join(parts)})
     return " ".join(sentences)
 
 

@@ -211,7 +211,7 @@ def _spans(allocations: Sequence[Allocation], now: datetime) -> list[Span]:
     return [
         Span(
             period_of(each),
-            _("%(n)s core-h, %(when)s") % {"n": allocation_lines.core_h(each.core_h), "when": _until(each, now)},
+            f"{allocation_lines.core_h(each.core_h)} {_('core-h')}, {_until(each, now)}",
             successor_of(each, allocations) is not None,
         )
         for each in allocations

@@ -185,7 +185,7 @@ def _facts(found: Conversion) -> list[tuple[str, str]]:
     core_h = allocation_lines.core_h
     facts = [(_("Allocated to its children"), core_h(found.allocated_core_h))]
     if found.has_core_h is not None:
-        facts.insert(0, (_("Allocated to %(name)s") % {"name": found.parent_name}, core_h(found.has_core_h)))
+        facts.insert(0, (f"{_('Allocated')}: {found.parent_name}", core_h(found.has_core_h)))
         if found.over_core_h:
             facts.append((_("Over-allocated"), core_h(found.over_core_h)))
         else:

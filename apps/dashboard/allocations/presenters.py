@@ -126,7 +126,7 @@ def _ended(table: AllocationTable, row: AllocationRow) -> str:
     """Within the period, before today: what is promised is over."""
     if row.days is None or row.days.instants(table.zone)[1] > table.now:
         return ""
-    return _("ended %(day)s") % {"day": day_words(row.days.ends_on, table.now)}
+    return f"{_('Ended')} {day_words(row.days.ends_on, table.now)}"
 
 
 def _bar(row: AllocationRow) -> Bullet | None:
@@ -253,7 +253,7 @@ def kpis(table: AllocationTable) -> list[dict[str, str]]:
         delivered = {"label": _("Delivered"), "value": core_h(group.delivered_core_h), "note": _delivered_note(group)}
         return [*found, delivered]
     pace = pace_of(on)
-    notes = [pace.text, _("%(n)s in total") % {"n": core_h(group.delivered_core_h)}]
+    notes = [pace.text, f"{core_h(group.delivered_core_h)} {_('in total')}"]
     found.append({"label": _("Expected of allocations"), "value": core_h(on.due_core_h), "note": _("core-h")})
     found.append(
         {"label": _("Delivered on allocations"), "value": core_h(on.delivered_core_h), "note": " · ".join(notes)}

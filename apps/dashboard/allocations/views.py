@@ -289,7 +289,7 @@ def _trial_lines(made: Any, group: str, found: AllocationTable) -> list[tuple[st
     return [
         (_("Share"), part),
         (_("As shares, others unchanged"), shares),
-        (_("Cores"), _("%(n)s cores, in %(when)s") % cores),
+        (_("Cores"), f"{_('%(n)s cores') % cores}, {cores['when']}"),
     ]
 
 

@@ -372,6 +372,6 @@ def csv_rows(found: Convergence) -> Iterator[tuple[Any, ...]]:
 def scope_words(found: Convergence) -> str:
     """What the page is about."""
     if found.itself or not found.n_all:  # nothing is worked out yet, or there is nobody below it
-        return _("Convergence: %(name)s") % {"name": found.entry.name}
+        return f"{_('Convergence')}: {found.entry.name}"
     text = ngettext("Convergence of %(n)s entry in %(name)s", "Convergence of %(n)s entries in %(name)s", found.n_all)
     return text % {"n": presentation.count(found.n_all), "name": found.entry.name}

@@ -155,7 +155,7 @@ def _name(uid: object, tree: DraftTree) -> str:
 def title_of(draft: ChangeSet) -> str:
     """The first line of its reason is what a draft is called."""
     first = draft.reason.strip().split("\n", 1)[0][:80]
-    return first or _("Draft %(number)s") % {"number": draft.pk}
+    return first or f"{_('Draft')} {draft.pk}"
 
 
 # --- Entries as lines -------------------------------------------------------------------------------------------------

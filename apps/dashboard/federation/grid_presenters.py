@@ -277,7 +277,7 @@ def _version(site: SiteColumn, at: datetime) -> tuple[str, str]:
     newest = str(site.published)
     if site.published_at is not None:
         newest += f" ({presentation.age(presentation.seconds_between(site.published_at, at))})"
-    return version, _("newest: %(n)s") % {"n": newest}
+    return version, f"{_('Newest')}: {newest}"
 
 
 def _held(site: SiteColumn) -> str:

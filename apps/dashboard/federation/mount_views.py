@@ -139,9 +139,9 @@ def next_step(mount: Mount, condition: Condition, at: datetime) -> Keyed:
             told.append(Keyed("frozen_too", text))
     if mount.due_at is not None and mount.due_at > at:
         time = {"time": presentation.clock_time(mount.due_at, at)}
-        told.append(Keyed("due_later", _("Next fetch at %(time)s.") % time))
+        told.append(Keyed("due_later", f"{_('Next fetch')}: {time['time']}."))
     elif mount.due_at is not None:
-        told.append(Keyed("due_now", _("The next fetch is due now.")))
+        told.append(Keyed("due_now", f"{_('Next fetch')}: {_('now')}."))
     return joined(told)
 
 

@@ -231,7 +231,7 @@ def _version_note(peer: Peer) -> str:
         return ""
     if peer.direction is Direction.USAGE or peer.theirs == peer.in_force:
         return ""
-    return _("newest: %(n)s") % {"n": presentation.count(peer.theirs)}
+    return f"{_('Newest')}: {presentation.count(peer.theirs)}"
 
 
 def _url_of(peer: Peer) -> str:

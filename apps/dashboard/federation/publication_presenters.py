@@ -79,7 +79,7 @@ def publication_line(row: Publication, now: datetime) -> ToldLine:
     facts: tuple[str, ...] = ()
     if last is not None:
         n = ngettext("%(n)s entry", "%(n)s entries", last.n_entries) % {"n": presentation.count(last.n_entries)}
-        facts = (n, _("valid until %(at)s") % {"at": presentation.clock_time(last.expires_at, now)})
+        facts = (n, f"{_('Valid until')} {presentation.clock_time(last.expires_at, now)}")
     return _line(
         row,
         now,

@@ -179,7 +179,7 @@ def _places(actor: Actor, at: datetime) -> list[tuple[str, str]]:
 
     def label(one: GridChoice) -> str:
         words = {"path": one.path, "what": one.what}
-        text = _("%(path)s, published as %(what)s") if one.why == "published" else _("%(path)s, of %(what)s")
+        text = "%(path)s (%(what)s)"
         return f"{one.policy_name}: {text % words}" if many else text % words
 
     return [(f"{one.policy_slug}:{one.path}", label(one)) for one in found]

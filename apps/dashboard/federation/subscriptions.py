@@ -270,7 +270,14 @@ def _follows(row: Subscription, told: ReportedUsage, condition: Condition, now: 
     if condition is Condition.EXPIRED:
         until = presentation.clock_time(row.expires_at, now) if row.expires_at is not None else ""
         ended = Keyed(condition, _("It was valid until %(time)s, and nothing newer arrived.") % {"time": until})
-        return joined([ended, _too_old(row) if is_stale(row, now) else Keyed("counts", _("It still counts."))])
+        return joined(
+            [
+                ended,
+                _too_old(row)
+                if is_stale(row, now)
+                else Keyed("counts", _("Earlier usage keeps counting, and decays.")),
+            ]
+        )
     if condition is Condition.STALE:
         return _too_old(row)
     if condition is Condition.LATE:

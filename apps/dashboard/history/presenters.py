@@ -153,7 +153,7 @@ def field_words(field: str, before: Any, after: Any) -> str:
     name, was, is_now = str(FIELDS.get(field, field)), value_words(field, before), value_words(field, after)
     if before in (None, "", []):
         return f"{name} {is_now}"
-    return _("%(field)s %(before)s to %(after)s") % {"field": name, "before": was, "after": is_now}
+    return f"{name} {was} → {is_now}"
 
 
 def history_row(line: HistoryLine) -> dict[str, Any]:

@@ -258,7 +258,7 @@ def _result(counts: Mapping[str, int], *, is_dry: bool) -> tuple[str, str]:
     if not rejected:
         return key, text
     bad = ngettext("%(n)s line can’t be read", "%(n)s lines can’t be read", rejected)
-    return f"{key}_in_part", _("%(good)s, %(bad)s") % {"good": text, "bad": bad % {"n": presentation.count(rejected)}}
+    return f"{key}_in_part", f"{text}, {bad % {'n': presentation.count(rejected)}}"
 
 
 def _contents(usage_import: Import, counts: Mapping[str, int]) -> str:

@@ -171,7 +171,7 @@ def moved_notes(base: Mapping[str, int], variants: Sequence[tuple[str, object, M
     told = []
     for label, _totals, places in variants:
         moved = sum(place != places.get(job) for job, place in base.items())
-        told.append(_("%(label)s: %(n)s") % {"label": label, "n": moved} if moved else _("%s: none") % label)
+        told.append(f"{label}: {moved or _('none')}")
     return [Note("moved", _("Changed positions: %(told)s.") % {"told": "; ".join(told)})]
 
 

@@ -248,7 +248,7 @@ def play(request: HttpRequest) -> HttpResponse:
         "choices": [(*each, each[0] in chosen) for each in amendments()],
         "crumbs": [
             {"label": _("Job priorities"), "url": reverse("dashboard:jobs")},
-            {"label": _("Try Grid Engine’s policies")},
+            {"label": _("Variants")},
         ],
     }
     return render(request, "dashboard/jobs/play.html", context)

@@ -69,7 +69,7 @@ def account_words(key: AccountKey) -> AccountWords:
     if key.dn and key.dn != name:
         details.append(key.dn)
     if key.fqan:
-        details.append(_("FQAN %(fqan)s") % {"fqan": key.fqan})
+        details.append(f"FQAN {key.fqan}")
     if key.project:
         details.append(_("project %(name)s") % {"name": key.project})
     return AccountWords(name, ", ".join(details))
@@ -95,7 +95,7 @@ def rule_words(rule: Rule, sources: Mapping[str, str]) -> str:
     if rule.group_pattern:
         parts.append(_("group %(group)s") % {"group": rule.group_pattern})
     if rule.fqan_pattern:
-        parts.append(_("FQAN %(fqan)s") % {"fqan": rule.fqan_pattern})
+        parts.append(f"FQAN {rule.fqan_pattern}")
     if not parts or rule.kind == "default":
         parts = [_("All other accounts") if rule.kind == "default" else _("all accounts")]
     if rule.source:

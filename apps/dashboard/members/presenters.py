@@ -207,7 +207,7 @@ def rule_words(rule: Members) -> str:
     if rule.group:
         conditions.append(_("group %(group)s") % {"group": rule.group})
     if rule.fqan:
-        conditions.append(_("FQAN %(fqan)s") % {"fqan": rule.fqan})
+        conditions.append(f"FQAN {rule.fqan}")
     if rule.source:
         conditions.append(_("source %(name)s") % {"name": rule.source})
     if rule.people:
