@@ -59,10 +59,10 @@ class AdjustmentForm(forms.Form):
     )
     amount = forms.CharField(label=gettext_lazy("Amount"), max_length=40, widget=text_input(inputmode="decimal"))
     resource = forms.ChoiceField(
-        label=gettext_lazy("Of"), choices=RESOURCES, initial="cpu_s", widget=forms.Select(attrs={"class": "input"})
+        label=gettext_lazy("Unit"), choices=RESOURCES, initial="cpu_s", widget=forms.Select(attrs={"class": "input"})
     )
     day = forms.DateField(
-        label=gettext_lazy("Date of the usage"),
+        label=gettext_lazy("Date"),
         widget=forms.DateInput(attrs={"class": "input", "type": "date"}, format="%Y-%m-%d"),
     )
     hour = forms.ChoiceField(
@@ -73,7 +73,6 @@ class AdjustmentForm(forms.Form):
         required=False,
         max_length=512,
         widget=text_input(),
-        help_text=gettext_lazy("What happened, in a few words; shown with the adjustment."),
     )
     reason = reason_field(required=False)
 
@@ -86,9 +85,7 @@ class AdjustmentForm(forms.Form):
         except ValueError:
             amount = float("nan")
         if not isfinite(amount) or not 0 < amount <= _MOST_H:
-            raise forms.ValidationError(
-                gettext_lazy("Write a number of hours above zero, such as 120 or 0.5."), code="number"
-            )
+            raise forms.ValidationError(gettext_lazy("Enter a number above 0, such as 20 or 0.5."), code="number")
         return amount
 
     @property
@@ -170,14 +167,14 @@ def summary(page: AdjustmentsPage) -> str:
     own = [line.counted for line in page.lines if line.is_in_force and line.adjustment.entry_uid == here]
     if not own:
         return ""
-    return _("Adjustments here amount to %(amount)s core-h now.") % {"amount": signed_hours(sum(own))}
+    return _("Amounts to %(amount)s core-h now, after decay.") % {"amount": signed_hours(sum(own))}
 
 
 def draw_effect(found: AdjustmentPreview, page: AdjustmentsPage) -> dict[str, Any]:
     """Before and after of one entry, and the sentence that sums it up."""
     before, after = (_standing(one, found.target) for one in (found.before, found.after))
     rows = [
-        (_("Core-hours in window"), before["usage"], after["usage"]),
+        (_("Core-hours"), before["usage"], after["usage"]),
         (_("Actual"), before["actual"], after["actual"]),
         (_("Priority"), before["priority"], after["priority"]),
     ]
@@ -270,7 +267,7 @@ def of_entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 
 def _require(page: AdjustmentsPage) -> None:
     if not page.may_adjust:
-        raise NotAllowed(_("Adjustments need the right to correct usage above this entry."))
+        raise NotAllowed(_("You may not do this here: ask a manager of the entry."))
 
 
 def _decide(request: HttpRequest, page: AdjustmentsPage) -> HttpResponse:
@@ -297,7 +294,7 @@ def _revoke(request: HttpRequest, page: AdjustmentsPage) -> HttpResponse:
     asked = request.POST.get("adjustment", "")
     line = next((line for line in page.lines if str(line.adjustment.uid) == asked and line.is_in_force), None)
     if line is None:
-        raise NotFound(_("There is no such active adjustment here."))
+        raise NotFound(_("Not found"))
     operation = {"op": "adjust_usage", "entry": str(line.adjustment.entry_uid), "revokes": asked}
     try:
         return publishing.publish(request, slug, [operation], request.POST.get("reason", ""), page_url(slug, uid))

@@ -142,16 +142,16 @@ def state_words(job: ChargedJob) -> str:
         return _("a charge without a job")
     if job.record.note == "vanished":
         return _("vanished from the listing")
-    told = {"pending": _("waits"), "running": _("runs"), "finished": _("finished"), "withdrawn": _("withdrawn")}
+    told = {"pending": _("waiting"), "running": _("running"), "finished": _("Finished"), "withdrawn": _("cancelled")}
     return told.get(job.record.state, job.record.state)
 
 
 def _run_words(job: ChargedJob) -> str:
     record = job.record
     if record.state == "pending":
-        return _("It waits: its request is demand, not usage.")
+        return _("Waiting: demand, not usage.")
     if record.state == "withdrawn":
-        return _("It was withdrawn and counts nothing.")
+        return _("Cancelled: counts nothing.")
     if not job.charge.run_s and record.state == "running":
         return _("It started after the time of these numbers.")
     return ""
@@ -177,13 +177,13 @@ def _hour(row: HourLine) -> HourRow:
 def _scopes(job: ChargedJob) -> Sequence[tuple[str, str, str]]:
     """Where it counts, how much, and what of it."""
     told = {
-        "historical": _("finished jobs only"),
+        "historical": _("finished jobs"),
         "active": _("running jobs so far"),
         "predictive": _("running jobs so far, and the rest of their request"),
     }
     found = []
     if job.approach_local is None or job.counted_local is None:
-        found.append((_("where local usage is compared"), _("nothing"), _("it ran at another site")))
+        found.append((_("where local usage is compared"), _("none"), _("it ran at another site")))
     else:
         found.append((_("where local usage is compared"), hours(job.counted_local), told[job.approach_local]))
     found.append((_("where global usage is compared"), hours(job.counted_global), told[job.approach_global]))
@@ -223,7 +223,7 @@ def charge(request: HttpRequest, policy: str, record: int) -> HttpResponse:
     """One job, worked out."""
     job, page = get_charge(policy_slug=policy, record_id=record, actor=actor_of(request))
     number = number_of(job)
-    crumbs = [*_crumbs(page), {"label": _("Job %(number)s") % {"number": number}}]
+    crumbs = [*_crumbs(page), {"label": f"{_('Job')} {number}"}]
     crumbs[-2]["url"] = page_url(policy)
     context = {"job": job, "policy": policy, "crumbs": crumbs, **draw(job, page)}
     return _private(render(request, "dashboard/charges/charge.html", context))
@@ -259,7 +259,7 @@ def _asked(request: HttpRequest, name: str) -> str:
 
 def _crumbs(page: ChargesPage) -> list[dict[str, Any]]:
     tree = reverse("dashboard:policy", kwargs={"policy": page.policy.slug})
-    return [{"label": page.policy.name, "url": tree}, {"label": _("Charges of jobs")}]
+    return [{"label": page.policy.name, "url": tree}, {"label": _("Job charges")}]
 
 
 def _private(response: HttpResponse) -> HttpResponse:

@@ -182,12 +182,12 @@ def _defaults(law: DecayFunction) -> dict[str, Any]:
 def _field(parameter: Parameter | None, value: str, errors: Mapping[str, str]) -> WindowField:
     name = parameter.name if parameter else "length_s"
     if parameter is None:
-        label, hint = _("Length of the window"), _("Such as 90 d, 36 h or 600 s; leave empty for no limit")
+        label, hint = _("Window"), _("Such as 7 d, 36 h or 600 s; leave empty for no limit")
     else:
         label = parameter.label
         hint = _("Such as 7 d, 36 h or 600 s") if parameter.unit == "s" else parameter.allowed.capitalize()
         if parameter.unit == "h":
-            hint = _("Hours; 0 for no decay")
+            hint = _("0 for no decay")
     error = errors.get(name, "")
     return WindowField(name, label, value, hint, error[:1].upper() + error[1:] + "." if error else "")
 
@@ -287,5 +287,5 @@ def _decay(request: HttpRequest, current: PolicyAlgorithm) -> Figure:
 
 def _known(name: str) -> DecayFunction:
     if name not in DECAY_FUNCTIONS:
-        raise NotFound(_("Unknown decay function."))
+        raise NotFound(_("Not found"))
     return DECAY_FUNCTIONS[name]

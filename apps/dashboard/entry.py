@@ -53,15 +53,11 @@ def read_shares(text: str) -> Shares:
     except ValueError:
         value = float("nan")
     if not isfinite(value):
-        raise forms.ValidationError(
-            gettext_lazy("Enter a number, such as 20 or 0.5, or the word inherit."), code="number"
-        )
+        raise forms.ValidationError(gettext_lazy("Enter a number, such as 20 or 0.5, or inherit."), code="number")
     if value < 0:
-        raise forms.ValidationError(gettext_lazy("Shares can’t be negative. With 0 the target is 0."), code="negative")
+        raise forms.ValidationError(gettext_lazy("Shares can’t be negative."), code="negative")
     if value > MOST:
-        raise forms.ValidationError(
-            gettext_lazy("Too large. Shares only matter relative to those of the siblings."), code="large"
-        )
+        raise forms.ValidationError(gettext_lazy("That is too large"), code="large")
     return value
 
 
@@ -74,7 +70,7 @@ class SharesForm(forms.Form):
     reason = forms.CharField(
         max_length=2000,
         label=gettext_lazy("Reason"),
-        error_messages={"required": gettext_lazy("Enter a reason: it is shown in the history to those affected.")},
+        error_messages={"required": gettext_lazy("Enter a reason.")},
     )
     base_revision = forms.IntegerField(min_value=1)
     previewed = forms.CharField(max_length=40, required=False)

@@ -31,7 +31,7 @@ from apps.priorities.sentences.numbers import MINUS, number, points_phrase
 
 # --- In words ---------------------------------------------------------------------------------------------------------
 TITLES: dict[Lever, object] = {
-    "shares": gettext_lazy("Change one share"),
+    "shares": gettext_lazy("Change shares"),
     "unused": gettext_lazy("Siblings give what they leave unused"),
     "equal": gettext_lazy("All siblings give the same"),
     "refund": gettext_lazy("Credit usage"),
@@ -39,7 +39,7 @@ TITLES: dict[Lever, object] = {
 }
 _TAKES = {  # where the entry has to give
     "unused": gettext_lazy("Siblings over their target get the rest"),
-    "equal": gettext_lazy("All siblings get the same"),
+    "equal": gettext_lazy("All siblings give the same"),
 }
 _MOST_SHOWN = 8
 _WHOLE_S = 36_000.0  # below ten hours, decimals count
@@ -75,7 +75,7 @@ def assumptions(found: Solution) -> list[str]:
         % {"n": DEMAND_DAYS},
         _("A change holds from now on; the result is judged on %(day)s.")
         % {"day": formats.date_format(found.at, "j M Y, H:i")},
-        _("An entry loses what its target minus its actual share falls by. Shares change targets, not usage."),
+        _("An entry loses what its target minus its actual share falls by."),
     ]
 
 
@@ -168,7 +168,7 @@ def goal(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 def _take(request: HttpRequest, policy: str, asked: Goal) -> HttpResponse:
     lever = request.POST.get("lever", "")
     draft = take_over(policy_slug=policy, goal=asked, lever=lever, actor=actor_of(request), at=clock.now())
-    messages.success(request, _("Added to your draft. Changes take effect only when published."))
+    messages.success(request, _("Added to the draft."))
     return SeeOther(reverse("dashboard:draft", kwargs={"change_set": draft.pk}))
 
 

@@ -97,7 +97,7 @@ def test_policies_are_tried_without_scripts(grid: Grid, visit: Open) -> None:
     page.click("button[name=add][value=user]")
     page.fill("#user-4", "userD")
     page.fill("#waiting-4", "1")
-    page.get_by_role("button", name="Compute").click()
+    page.get_by_role("button", name="Calculate").click()
     expect(page.locator("[data-testid=sum][data-key=userD]")).to_be_visible()
     assert window.overflow() <= 0
 

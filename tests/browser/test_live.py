@@ -74,7 +74,7 @@ def test_the_tree_follows_a_recompute_and_keeps_focus_and_place(
 
     page.keyboard.press("z")
     bar = page.locator("#live-bar")
-    expect(bar).to_contain_text("Updates are paused")
+    expect(bar).to_contain_text("Paused at")
     n_asked, now = len(asked), cell.inner_text()
     recompute_with(grid, 9_000, 40, monkeypatch)
     page.clock.run_for(20_000)
@@ -94,7 +94,7 @@ def test_the_tree_follows_a_recompute_and_keeps_focus_and_place(
 
     page.route("**/live", lambda route: route.abort())
     page.clock.run_for(6_000)
-    expect(bar).to_contain_text("No update since")
+    expect(bar).to_contain_text("Not refreshed since")
     page.unroute("**/live")
     page.click("[data-live-retry]")
     expect(bar).to_be_hidden()

@@ -71,7 +71,7 @@ def test_the_page_starts_with_the_worked_example_and_its_numbers(as_alice: Clien
         "userA": ["2", "500,000", "0", "0", "–"],
         "userB": ["1", "500,000", "3", "90,277.8", "2"],
         "userC": ["0", "0", "2", "125,000", "1"],
-        "All jobs": ["3", "1,000,000", "5", "215,277.8", "1"],
+        "Jobs": ["3", "1,000,000", "5", "215,277.8", "1"],
     }
     order = [one.attributes["data-value"] for one in page.items("explanation")]
     assert order == ["userC-1", "userB-2", "userC-2", "userB-3", "userB-4", "userA-1", "userB-1", "userA-2"]
@@ -157,10 +157,10 @@ def test_every_input_has_its_effect(changed: dict[str, str | list[str]], column:
         ({"max_functional_jobs_to_schedule": "1.5"}, "Pending jobs considered"),
         ({"running": ["2001", "1"]}, "ann: Running jobs"),
         ({"waiting": ["2000", "1"]}, "Jobs"),
-        ({"slots": ["0", ""]}, "ann: Slots a job"),
+        ({"slots": ["0", ""]}, "ann: Slots"),
         ({"posix": ["", "-1024"]}, "bob: POSIX priority"),
         ({"fshare": ["1e13", ""]}, "ann: Functional shares"),
-        ({"user": ["", "bob"]}, "row 1: User"),
+        ({"user": ["", "bob"]}, "Row 1: User"),
         ({"user": ["ann", "ann"], "fshare": ["", "5"]}, "ann"),
         ({"dept": ["d", "d"]}, "d"),
         ({"preset": "7"}, "config.preset"),

@@ -162,7 +162,7 @@ def test_a_listing_of_6_2_is_read_by_the_weights_of_6_2() -> None:
     ]
     table = read_table("\n".join([header, *lines]), None, [])
     assert [note.key for note in table.notes] == ["weights_installed", "all_follow"]
-    assert re.findall(r"[\d.]+", table.notes[0].text)[:4] == ["6.2", "0.1", "0.01", "1"]
+    assert re.findall(r"[\d.]+", table.notes[0].text)[:4] == ["0.1", "0.01", "1", "6.2"]
 
 
 def test_jobs_beyond_the_limit_are_noted_above_the_table() -> None:
@@ -174,7 +174,7 @@ def test_jobs_beyond_the_limit_are_noted_above_the_table() -> None:
     assert [(each.label, each.n_running, each.n_waiting) for each in table.sums] == [
         ("ada", 1, 2),
         ("ben", 0, 0),
-        ("All jobs", 1, 2),
+        ("Jobs", 1, 2),
     ]
 
 

@@ -26,7 +26,7 @@ class TermsForm(forms.Form):
     """Role, rights, reason and end: what a grant says besides for whom and where."""
 
     role = forms.ChoiceField(label=_("Role"), choices=Grant.Role.choices)
-    singly = forms.BooleanField(label=_("Choose single rights"), required=False)
+    singly = forms.BooleanField(label=_("Advanced: choose single rights"), required=False)
     verbs = forms.MultipleChoiceField(label=_("Rights"), choices=Grant.Verb.choices, required=False)
     reason = forms.CharField(
         label=_("Reason"), max_length=LONGEST_REASON, help_text=_("Recorded in the audit log."), widget=_text()
@@ -43,9 +43,7 @@ class TermsForm(forms.Form):
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()
         if self.cleaned_data.get("singly") and not self.cleaned_data.get("verbs"):
-            self.add_error(
-                "verbs", ValidationError(_("Choose at least one right, or use those of the role."), code="no_verbs")
-            )
+            self.add_error("verbs", ValidationError(_("Choose at least one right."), code="no_verbs"))
         if (
             not self.cleaned_data.get("ends_on")
             and not self.cleaned_data.get("no_end")
@@ -53,7 +51,7 @@ class TermsForm(forms.Form):
         ):
             self.add_error(
                 "ends_on",
-                ValidationError(_("Enter an end date, or choose that it never expires."), code="no_end_chosen"),
+                ValidationError(_("Enter a date, such as 2027-03-31."), code="no_end_chosen"),
             )
         return cleaned
 
@@ -89,16 +87,16 @@ class GiveForm(TermsForm):
         widget=_text(autocapitalize="none", list="people"),
     )
     people = forms.CharField(
-        label=_("or a sign-in group"),
+        label=_("Sign-in group"),
         required=False,
         max_length=4_000,
         help_text=_("Such as oidc:physics, ldap:cn=hpc,ou=groups or header:staff; * means all signed-in users."),
         widget=_text(autocapitalize="none", list="groups"),
     )
     entry = forms.CharField(
-        label=_("At this entry and below"),
+        label=_("At and below the entry"),
         max_length=8192,
-        help_text=_("Path, such as /physics/theory; / is the root."),
+        help_text=_("Path, such as /physics; / is the root."),
         widget=_text(autocapitalize="none", list="places"),
     )
     field_order = ("person", "people", "entry", "role", "singly", "verbs", "reason", "ends_on", "no_end")

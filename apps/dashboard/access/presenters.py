@@ -121,14 +121,14 @@ def roles_table() -> list[tuple[str, str, list[bool]]]:
     words = {
         Verb.VIEW_AGGREGATE: _("see totals"),
         Verb.VIEW_MEMBERS: _("see members"),
-        Verb.EDIT_SHARES: _("change shares"),
+        Verb.EDIT_SHARES: _("Change shares"),
         Verb.MAP_ACCOUNTS: _("map accounts"),
         Verb.PUBLISH: _("publish changes"),
         Verb.EDIT_STRUCTURE: _("change the tree"),
-        Verb.APPROVE: _("approve"),
+        Verb.APPROVE: _("Approve"),
         Verb.DELEGATE: _("assign roles"),
-        Verb.MANAGE_USAGE: _("correct usage"),
-        Verb.MOUNT: _("mount"),
+        Verb.MANAGE_USAGE: _("Correct usage"),
+        Verb.MOUNT: _("Mount"),
     }
     return [(verb.value, label, [verb in VERBS_OF_ROLE[role] for role in Grant.Role]) for verb, label in words.items()]
 
@@ -181,13 +181,13 @@ def _source(answer: VerbAnswer, access: Access) -> str:
     if access.is_admin:
         return _("administrator")
     if not answer.grounds and _is_held(answer, access):
-        return _("open to all users here")
+        return _("all signed-in users")
     if not answer.grounds:
         role = next((role for role in Grant.Role if answer.verb in VERBS_OF_ROLE[role]), Grant.Role.ADMIN)
         return _("needs %(role)s") % {"role": role.label}
     ground = answer.grounds[-1]
     if ground.grant.people == EVERYBODY:
-        return _("open to all signed-in users")
+        return _("all signed-in users")
     if ground.grant.people:
         return _("by the sign-in group %(group)s") % {"group": ground.grant.people}
     return _("from %(name)s") % {"name": ground.entry_name} if ground.is_inherited else _("assigned here")
@@ -205,7 +205,7 @@ def _step_line(access: Access, step: Step, now: datetime) -> StepLine:
         "now" if step.grants else "off",
         step is access.steps[-1],
         badges,
-        sentences or [_("no role assigned here")],
+        sentences or [_("None.")],
     )
 
 
@@ -216,13 +216,11 @@ def _given(grant: Grant, now: datetime) -> str:
         "on": presentation.day(grant.created_at, now),
         "until": ends,
         "reason": grant.reason,
-        "group": grant.people,
     }
-    if grant.people == EVERYBODY:
-        return _("to all signed-in users, by %(by)s on %(on)s, %(until)s: “%(reason)s”") % words
-    if grant.people:
-        return _("to the group %(group)s, by %(by)s on %(on)s, %(until)s: “%(reason)s”") % words
-    return _("assigned by %(by)s on %(on)s, %(until)s: “%(reason)s”") % words
+    given = _("assigned by %(by)s on %(on)s, %(until)s: “%(reason)s”") % words
+    if not grant.people:
+        return given
+    return f"{_('all signed-in users') if grant.people == EVERYBODY else grant.people}: {given}"
 
 
 def _role_of(grant: Grant) -> str:
@@ -264,9 +262,9 @@ def grant_row(policy: str, line: GrantLine, now: datetime) -> GrantRow:
 def _end_words(line: GrantLine, now: datetime) -> tuple[str, str]:
     ends = line.grant.expires_at
     if line.state is GrantState.EXPIRED and ends is not None:
-        return "bad", _("ended %(day)s") % {"day": presentation.day(ends, now)}
+        return "bad", f"{_('Ended')} {presentation.day(ends, now)}"
     if line.state is GrantState.DORMANT:
-        return "", _("inactive: the entry is archived")
+        return "", _("an archived entry")
     if ends is None:
         return "", _("no end")
     return ("warn" if line.state is GrantState.SOON else ""), presentation.day(ends, now)

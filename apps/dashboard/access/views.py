@@ -157,7 +157,7 @@ def entry_uid(request: HttpRequest, policy: Policy, text: str) -> UUID:
     index = tree.index_of_path(path)
     if index is not None and see(policy=policy, tree=tree, at=clock.now(), actor=actor).may_see(index):
         return tree.uuid(index)
-    message = _("No visible entry %(path)s in this policy.") % {"path": path}
+    message = _("No visible entry %(path)s.") % {"path": path}
     raise Invalid(message, fields=[FieldProblem("entry", message)])
 
 
@@ -170,7 +170,7 @@ def give(request: HttpRequest, policy: str) -> HttpResponse:
     """A role for somebody at an entry."""
     found, now = get_policy(slug=policy, actor=actor_of(request)), clock.now()
     if not access.may_give(policy_slug=policy, at=now, actor=actor_of(request)):
-        raise NotAllowed(_("You may not assign roles here: ask a manager above."))
+        raise NotAllowed(_("You may not do this here: ask a manager of the entry."))
     if request.method != "POST":
         initial = {"entry": request.GET.get("entry", ""), "role": Grant.Role.LEAD, "ends_on": _suggested(now)}
         return _give_page(request, found, GiveForm(initial=initial))
@@ -217,7 +217,7 @@ def grant(request: HttpRequest, policy: str, grant_id: int) -> HttpResponse:
         return _end(request, found, line, now)
     form = TermsForm(request.POST)
     if form.is_valid() and _changed(request, found, line, form, now):
-        messages.success(request, _("The grant of %(who)s is changed.") % {"who": access.name_of(line.grant)})
+        messages.success(request, _("Saved"))
         return SeeOther(page_url(policy))
     return _grant_page(request, found, line, form, EndForm(), status=412 if form.is_stale else 422)
 
@@ -264,7 +264,7 @@ def _end(request: HttpRequest, policy: Policy, line: GrantLine, now: datetime) -
             form.add_error(None, refusal.message)
             status = status_of(refusal)
         else:
-            messages.success(request, _("The grant of %(who)s has ended.") % {"who": access.name_of(line.grant)})
+            messages.success(request, _("Role ended: %(who)s") % {"who": access.name_of(line.grant)})
             return SeeOther(page_url(policy.slug))
     return _grant_page(request, policy, line, _terms_of(line), form, status=status)
 
@@ -307,7 +307,7 @@ def _give_page(request: HttpRequest, policy: Policy, form: GiveForm, *, status: 
             :_MOST_NAMES
         ],
         **_terms_context(form),
-        "crumbs": _crumbs(policy, _("Assign a role")),
+        "crumbs": _crumbs(policy, _("Assign role")),
     }
     return render(request, "dashboard/access/give.html", context, status=status)
 

@@ -185,7 +185,7 @@ class Row:
 
 def options(current: Mapping[str, Any]) -> list[Option]:
     """In force first; then every algorithm with its defaults, and those with operators once for each."""
-    found = [Option(IN_FORCE, _("Active: %(name)s") % {"name": label_of(current)})]
+    found = [Option(IN_FORCE, f"{_('active')}: {label_of(current)}")]
     for name, algorithm in all_algorithms().items():
         if any(parameter.name == "operator" for parameter in algorithm.parameters):
             for operator in all_operators():
@@ -288,7 +288,7 @@ def verdict(comparison: Comparison) -> str:
     if len(usable) < 2:
         return _("Choose two algorithms that fit this tree")
     if not comparison.n_moved:
-        return _("The choice changes no rank")
+        return _("No rank changes")
     return ngettext(
         "%(moved)s of %(all)s leaf would change rank",
         "%(moved)s of %(all)s leaves would change rank",
@@ -299,7 +299,7 @@ def verdict(comparison: Comparison) -> str:
 def parted(side: Side) -> str:
     """How many leaves move against the first column, and of these how many by the operator and how many by rounding."""
     if not side.n_moved:
-        return _("no leaf changes rank")
+        return _("No rank changes")
     text = ngettext(
         "%(n)s leaf changes rank: %(operator)s by the operator, %(rounding)s by rounding",
         "%(n)s leaves change rank: %(operator)s by the operator, %(rounding)s by rounding",
@@ -325,7 +325,7 @@ def furthest(comparison: Comparison) -> str:
             parts.append(_("%(name)s moves down %(places)s") % {"name": loss[1].name, "places": places(-loss[0])})
         if parts:
             text = _("With %(label)s, %(what)s.")
-            sentences.append(text % {"label": label_of(side.algorithm), "what": _(" and ").join(parts)})
+            sentences.append(text % {"label": label_of(side.algorithm), "what": f" {_('and')} ".join(parts)})
     return " ".join(sentences)
 
 

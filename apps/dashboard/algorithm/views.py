@@ -193,7 +193,7 @@ def _moves(side: Side) -> str:
 def _known(name: str) -> Any:
     found = all_algorithms().get(name)
     if found is None:
-        raise NotFound(_("Unknown algorithm."))
+        raise NotFound(_("Not found"))
     return found
 
 
@@ -292,7 +292,7 @@ def operators(request: HttpRequest, policy: str) -> HttpResponse:
         "rest_url": reverse("api:policy-operators", kwargs={"policy": policy}),
         "crumbs": [
             {"label": page.policy_name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
-            {"label": _("Operators and resolution")},
+            {"label": _("Operator")},
         ],
         "policy": policy,
     }
@@ -326,9 +326,9 @@ def _fields(page: OperatorsPage, request: HttpRequest, problems: dict[str, str])
         "operator": (_("Operator"), check.operator),
         "resolution": (_("Resolution"), check.resolution),
         "k": (_("Weight of absolute, k"), "" if check.k is None else f"{check.k:g}"),
-        "bits": (_("Bits in profiles"), query.bits),
+        "bits": (_("Bits"), query.bits),
         "nodes": (_("Nodes"), f"{query.nodes:g}"),
-        "window_days": (_("Window in days"), f"{query.window_days:g}"),
+        "window_days": (_("Window, days"), f"{query.window_days:g}"),
         "job_h": (_("Job in hours"), f"{query.job_h:g}"),
     }
     return [

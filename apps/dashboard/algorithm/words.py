@@ -169,7 +169,7 @@ def properties_in_words(declared: Properties) -> list[Told]:
     return [
         Told(
             declared.isolation,
-            _("Groups are isolated") if declared.isolation else _("Groups are not isolated"),
+            _("Groups are isolated"),
             _("Usage of other groups never changes the order inside a group.")
             if declared.isolation
             else _("Usage of other groups changes the numbers inside a group, but never reverses its order.")
@@ -178,23 +178,21 @@ def properties_in_words(declared: Properties) -> list[Told]:
         ),
         Told(
             declared.proportional_redistribution,
-            _("Unused share is redistributed proportionally")
-            if declared.proportional_redistribution
-            else _("Unused share isn’t redistributed proportionally"),
+            _("Unused share is redistributed proportionally"),
             _("Unused share goes to the active siblings in proportion to their shares.")
             if declared.proportional_redistribution
             else _("Unused share goes to the active siblings, but not in proportion to their shares."),
         ),
         Told(
             declared.scale_invariance,
-            _("Scale-invariant") if declared.scale_invariance else _("Not scale-invariant"),
+            _("Scale-invariant"),
             _("Multiplying all shares or all usage of a group by one number changes nothing.")
             if declared.scale_invariance
             else _("Multiplying all shares or all usage of a group by one number can change its order."),
         ),
         Told(
             declared.boundaries,
-            _("Extremes are fixed") if declared.boundaries else _("Extremes are not fixed"),
+            _("Extremes are fixed"),
             _("Usage without shares always ranks last, shares without usage first.")
             if declared.boundaries
             else _("Usage without shares isn’t always last, shares without usage not always first."),
@@ -237,7 +235,7 @@ def _own(key: str, value: float, algorithm: str, tolerance: Tolerance) -> OwnNum
         )
     is_of_group = algorithm in _OF_THE_GROUP
     titles = {
-        "norm_shares": _("Target in its group") if is_of_group else _("Target in the policy"),
+        "norm_shares": _("Target") if is_of_group else _("Target in the policy"),
         "effective_usage": _("Usage in its group") if is_of_group else _("Charged usage"),
         "norm_usage": _("Usage in the policy"),
     }
@@ -278,7 +276,7 @@ def _quotient_words(value: float) -> str:
     if value == 0:
         return _("No shares: all siblings with shares rank before it.")
     if abs(value - 1) <= _NEAR:
-        return _("It used exactly its target.")
+        return _("on target")
     if value > 1:
         return _("Its target is %(times)s times its usage.") % {"times": quotient(value)}
     return _("It used %(times)s times its target.") % {"times": quotient(1 / value)}

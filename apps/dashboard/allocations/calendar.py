@@ -92,7 +92,7 @@ def draw_event(found: Upcoming, event: Event) -> EventLine:
     url = allocation_lines.tab_url(found.policy_slug, event.uid, event.name)
     when = allocation_lines.when_words(event.on, found.now, found.today)
     is_over = event.is_end and event.on < found.today
-    text = _words(event, found.now, is_over=is_over)
+    text = _words(event, found.now)
     icon = "clock" if is_over else "calendar"
     renew = ""
     if event.kind == "allocation_ends" and event.allocation and not event.is_covered and found.may_give(event.uid):
@@ -106,18 +106,18 @@ def _needs_care(event: Event) -> bool:
     return event.is_end and not event.is_covered
 
 
-def _words(event: Event, now: datetime, *, is_over: bool) -> str:
+def _words(event: Event, now: datetime) -> str:
     if event.allocation is not None:
-        return _allocation_words(event, event.allocation, now, is_over=is_over)
+        return _allocation_words(event, event.allocation, now)
     assert event.dates is not None  # noqa: S101 - an event has one or the other
     if event.kind == "shares_begin":
         if event.dates.shares is None:
             return _("Its shares apply from this day.")
         return _("Its shares become %(n)s.") % {"n": presentation.shares(event.dates.shares)}
-    return end_words(event.shares, event.dates, is_over=is_over)
+    return end_words(event.shares, event.dates)
 
 
-def _allocation_words(event: Event, allocation: Allocation, now: datetime, *, is_over: bool) -> str:
+def _allocation_words(event: Event, allocation: Allocation, now: datetime) -> str:
     amount = {"n": allocation_lines.core_h(allocation.core_h)}
     if event.kind == "allocation_begins":
         return _("%(n)s core-hours start.") % amount
@@ -125,18 +125,14 @@ def _allocation_words(event: Event, allocation: Allocation, now: datetime, *, is
         following = {**amount, "more": allocation_lines.core_h(event.successor.core_h)}
         following["day"] = day_words(event.successor.starts_on, now)
         return _("%(n)s core-hours end; %(more)s follow on %(day)s.") % following
-    if is_over:
-        return _("%(n)s core-hours have ended without renewal.") % amount
     return _("%(n)s core-hours end. No renewal.") % amount
 
 
-def end_words(shares: float | None, dates: Dates, *, is_over: bool = False) -> str:
+def end_words(shares: float | None, dates: Dates) -> str:
     """What happens to shares after their last day."""
     own = presentation.shares(shares)
     if dates.at_end == "keep":
-        if is_over:
-            return _("Its %(n)s shares expired, and were kept.") % {"n": own}
-        return _("Its %(n)s shares are kept and flagged as expired afterwards.") % {"n": own}
+        return _("Its %(n)s shares are kept and flagged as expired.") % {"n": own}
     if dates.at_end == "archive":
         return _("It is archived with everything below it on the next day.")
     after = presentation.shares(0.0 if dates.at_end == "zero" else float(dates.at_end))
@@ -215,7 +211,7 @@ def _spans(allocations: Sequence[Allocation], now: datetime) -> list[Span]:
     return [
         Span(
             period_of(each),
-            _("%(n)s core-h, %(when)s") % {"n": allocation_lines.core_h(each.core_h), "when": _until(each, now)},
+            f"{allocation_lines.core_h(each.core_h)} {_('core-h')}, {_until(each, now)}",
             successor_of(each, allocations) is not None,
         )
         for each in allocations

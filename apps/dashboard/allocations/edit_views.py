@@ -64,11 +64,11 @@ def allocation(request: HttpRequest, policy: str, allocation: UUID) -> HttpRespo
     if request.POST.get("step") == "withdraw":
         form = gone = WithdrawForm(request.POST)
         done = form.is_valid() and _try(form, services.withdraw_allocation, {**whole, **form.cleaned_data})
-        told = _("Allocation withdrawn.")
+        told = _("Withdrawn")
     else:
         form = changed = AllocationForm(request.POST)
         done = form.is_valid() and _try(form, services.change_allocation, {**whole, **form.cleaned_data})
-        told = _("Allocation changed.")
+        told = _("Saved")
     if done:
         messages.success(request, told)
         return SeeOther(page_url(policy))
@@ -185,13 +185,13 @@ def _facts(found: Conversion) -> list[tuple[str, str]]:
     core_h = allocation_lines.core_h
     facts = [(_("Allocated to its children"), core_h(found.allocated_core_h))]
     if found.has_core_h is not None:
-        facts.insert(0, (_("Allocated to %(name)s") % {"name": found.parent_name}, core_h(found.has_core_h)))
+        facts.insert(0, (f"{_('Allocated')}: {found.parent_name}", core_h(found.has_core_h)))
         if found.over_core_h:
             facts.append((_("Over-allocated"), core_h(found.over_core_h)))
         else:
             facts.append((_("Remainder"), core_h(found.rest_core_h)))
     facts.append((_("Divided among them"), core_h(found.divided_core_h)))
-    return [*facts, (_("Sum of shares"), presentation.shares_short(found.sum_of_shares))]
+    return [*facts, (_("Sum"), presentation.shares_short(found.sum_of_shares))]
 
 
 def _has_taker(found: Conversion | None) -> bool:
@@ -199,7 +199,7 @@ def _has_taker(found: Conversion | None) -> bool:
     return found is None or not found.rest_core_h or any(line.basis == "rest" for line in found.lines)
 
 
-_BASES = {"promised": "", "rest": gettext_lazy("of the remainder"), "none": gettext_lazy("not allocated")}
+_BASES = {"promised": "", "rest": gettext_lazy("Remainder"), "none": gettext_lazy("not allocated")}
 
 
 def _line(found: Conversion, line: ConvertedLine) -> dict[str, Any]:
@@ -237,7 +237,7 @@ def capacities(request: HttpRequest, policy: str) -> HttpResponse:
         except (Invalid, Conflict) as refusal:
             form.add_refusal(refusal)
         else:
-            messages.success(request, _("Capacity added."))
+            messages.success(request, _("Saved"))
             return SeeOther(_capacities_url(policy))
     rows = capacity_services.list_capacities(policy_slug=policy, at=now, actor=actor, visibility=see)
     year = whole_year(today(now))
@@ -272,13 +272,13 @@ def capacity(request: HttpRequest, policy: str, capacity_id: int) -> HttpRespons
         form = gone = WithdrawForm(request.POST)
         done, told = (
             form.is_valid() and _try(form, capacity_services.remove_capacity, {**whole, **form.cleaned_data}),
-            _("Capacity removed."),
+            _("Removed"),
         )
     else:
         form = changed = CapacityForm(request.POST)
         done, told = (
             form.is_valid() and _try(form, capacity_services.change_capacity, {**whole, **form.cleaned_data}),
-            _("Capacity changed."),
+            _("Saved"),
         )
     if done:
         messages.success(request, told)

@@ -39,7 +39,6 @@ from apps.dashboard.shell.requests import SeeOther, actor_of, is_htmx
 from apps.mapping.permissions import see
 from apps.policies.allocations.services import change_dates, give_allocation, period_of
 from apps.policies.models import Allocation
-from apps.policies.publishing.direct import is_over
 from apps.policies.tree.terms import AT_END, Dates
 from apps.priorities.selectors.allocations import EntryCoreHours, get_entry_core_hours
 
@@ -246,7 +245,7 @@ def _dates_words(found: EntryCoreHours) -> str:
         said.append(_("They become %(n)s on that day.") % {"n": presentation.shares(dates.shares)})
     if dates.ends_on is not None:
         said.append(_("Until %(day)s.") % {"day": day_words(dates.ends_on, now)})
-        said.append(end_words(found.entry.shares, dates, is_over=is_over(dates, today(now))))
+        said.append(end_words(found.entry.shares, dates))
     return " ".join(said)
 
 

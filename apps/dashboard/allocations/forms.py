@@ -45,7 +45,7 @@ def read_amount(text: str) -> float:
         return float(f"{whole.replace(sign, '')}.{decimals or 0}")
     plain = _SEPARATORS.sub("", plain)
     if not _PLAIN.fullmatch(plain):
-        raise forms.ValidationError(_("Write a number, such as 4,200,000 or 0.5."), code="number")
+        raise forms.ValidationError(_("Enter a number, such as 20 or 0.5."), code="number")
     return float(plain.replace(",", "."))
 
 
@@ -75,7 +75,7 @@ class AmountField(forms.CharField):
     def clean(self, value: Any) -> Any:
         amount = read_amount(super().clean(value))
         if amount > self._most:
-            raise forms.ValidationError(_("That is too large: check the number."), code="large")
+            raise forms.ValidationError(_("That is too large"), code="large")
         return amount
 
 
@@ -122,7 +122,7 @@ class GiveForm(AllocationForm):
     entry = forms.CharField(
         label=_("Entry"),
         max_length=9000,
-        help_text=_("Path, such as /physics/atlas."),
+        help_text=_("Path, such as /physics; / is the root."),
         widget=_text(list="places", spellcheck="false", autocapitalize="none"),
     )
     field_order = ("entry", "core_h", "starts_on", "ends_on", "reason")
@@ -142,36 +142,36 @@ class CapacityForm(_Refusable):
         label=_("Site"),
         max_length=128,
         required=False,
-        help_text=_("Leave empty for the site as a whole."),
+        help_text=_("Leave empty for all."),
         widget=_text(),
     )
     starts_on = _day(_("First day"))
-    ends_on = _day(_("Last day"), required=False, help_text=_("Leave empty if no end is known."))
+    ends_on = _day(_("Last day"), required=False, help_text=_("Leave empty for no limit."))
     note = forms.CharField(label=_("Note"), max_length=LONGEST_TEXT, required=False, widget=_text())
     reason = _reason(_("Recorded in the audit log."))
 
 
 NUMBER = "number"
 AT_END_CHOICES = (
-    ("keep", _("keep the shares and flag them as expired")),
-    ("zero", _("set them to 0")),
-    (NUMBER, _("set them to the number below")),
-    ("archive", _("archive the entry with everything below it")),
+    ("keep", _("keep and flag")),
+    ("zero", _("0 shares")),
+    (NUMBER, _("other shares:")),
+    ("archive", _("Archive")),
 )
 
 
 class DatesForm(_Refusable):
     """From when and until when an entry has its shares, and what happens then."""
 
-    starts_on = _day(_("First day"), required=False, help_text=_("Leave empty if they apply already."))
+    starts_on = _day(_("First day"), required=False)
     shares = forms.CharField(
-        label=_("Shares from that day"),
+        label=_("Shares"),
         max_length=40,
         required=False,
-        help_text=_("Leave empty to keep the current ones."),
+        help_text=_("Leave empty to keep them."),
         widget=_text(inputmode="decimal"),
     )
-    ends_on = _day(_("Last day"), required=False, help_text=_("Leave empty for no end."))
+    ends_on = _day(_("Last day"), required=False, help_text=_("Leave empty for no limit."))
     at_end = forms.ChoiceField(
         label=_("After expiry"),
         choices=AT_END_CHOICES,
@@ -180,7 +180,7 @@ class DatesForm(_Refusable):
         widget=forms.Select(attrs={"class": "input"}),
     )
     shares_then = forms.CharField(
-        label=_("Shares after expiry"), max_length=40, required=False, widget=_text(inputmode="decimal")
+        label=_("Shares then"), max_length=40, required=False, widget=_text(inputmode="decimal")
     )
     reason = forms.CharField(
         label=_("Reason"),
@@ -207,9 +207,9 @@ class DatesForm(_Refusable):
         if first and last and last < first:
             self._refuse("ends_on", _("The last day is before the first."), "ends_before_it_begins")
         if cleaned.get("shares") is not None and first is None:
-            self._refuse("starts_on", _("Enter the first day of these shares."), "no_first_day")
+            self._refuse("starts_on", _("Enter the first day."), "no_first_day")
         if cleaned.get("at_end") == NUMBER and cleaned.get("shares_then") is None and "shares_then" not in self.errors:
-            self._refuse("shares_then", _("Enter the shares after the last day."), "no_shares_then")
+            self._refuse("shares_then", _("Enter the shares."), "no_shares_then")
         if cleaned.get("at_end") not in ("", "keep", None) and last is None and "ends_on" not in self.errors:
             self._refuse("ends_on", _("Enter the last day."), "no_last_day")
         return cleaned
@@ -248,7 +248,7 @@ def _number(text: str) -> float | None:
         return None
     shares = read_shares(text)
     if isinstance(shares, str):
-        raise forms.ValidationError(_("Write a number, such as 20 or 0.5."), code="number")
+        raise forms.ValidationError(_("Enter a number, such as 20 or 0.5."), code="number")
     return shares
 
 
@@ -266,7 +266,7 @@ class DraftForm(_Refusable):
             ("archive", _("with the allocation; then archived")),
         ),
     )
-    reason = _reason(_("Part of the draft; you can still change it."))
+    reason = _reason(_IN_LIST)
 
 
 # --- Days of an address -----------------------------------------------------------------------------------------------
@@ -315,7 +315,7 @@ def asked_uid(text: str) -> UUID | None:
     try:
         return UUID(text) if text else None
     except ValueError:
-        raise NotFound(gettext("There is no such entry in this policy.")) from None
+        raise NotFound(gettext("No such entry.")) from None
 
 
 def neighbours(period: Period, now: datetime) -> list[dict[str, Any]]:

@@ -126,7 +126,7 @@ def _ended(table: AllocationTable, row: AllocationRow) -> str:
     """Within the period, before today: what is promised is over."""
     if row.days is None or row.days.instants(table.zone)[1] > table.now:
         return ""
-    return _("ended %(day)s") % {"day": day_words(row.days.ends_on, table.now)}
+    return f"{_('Ended')} {day_words(row.days.ends_on, table.now)}"
 
 
 def _bar(row: AllocationRow) -> Bullet | None:
@@ -197,13 +197,13 @@ def verdict(table: AllocationTable) -> Verdict:
         return _too_much(table)
     promised = [row for row in table.rows if row.allocated_core_h is not None]
     if not promised:
-        text = _("Shares decide how much each entry gets. Allocate core-hours to state the intended amount.")
+        text = _("Shares decide how much each entry gets.")
         return Verdict("none", _("No core-hours are allocated in %(when)s") % {"when": when}, text)
     if group.allocated_core_h is None:
         if table.above:
             text = _("%(name)s has no allocation, so its sub-allocations draw on the entry above.")
             return Verdict("amount", _amount_title(group, when), text % {"name": group.name})
-        text = _("No capacity is recorded: the allocations can’t be checked.")
+        text = _("Capacity is needed to convert shares to core-hours and to check allocations.")
         return Verdict("no_capacity", _amount_title(group, when), text)
     words = {
         "out": core_h(group.sub_allocated_core_h),
@@ -211,16 +211,14 @@ def verdict(table: AllocationTable) -> Verdict:
         "kept": core_h(group.kept_core_h),
     }
     if group.sub_allocated_core_h is None:
-        return Verdict(
-            "part", _("Allocations visible to you in %(when)s") % {"when": when}, _("You see part of this group.")
-        )
+        return Verdict("part", _("Allocations in %(when)s") % {"when": when}, _("Not all entries are visible to you."))
     text = _("%(out)s of %(own)s core-hours are sub-allocated, %(kept)s are unallocated.") % words
-    return Verdict("fits", _("The allocations of %(when)s fit the capacity") % {"when": when}, text)
+    return Verdict("fits", _("Allocations in %(when)s fit the capacity") % {"when": when}, text)
 
 
 def _amount_title(group: AllocationRow, when: str) -> str:
     if group.sub_allocated_core_h is None:
-        return _("Allocations visible to you in %(when)s") % {"when": when}
+        return _("Allocations in %(when)s") % {"when": when}
     return _("%(n)s core-hours are allocated in %(when)s") % {"n": core_h(group.sub_allocated_core_h), "when": when}
 
 
@@ -231,7 +229,7 @@ def _too_much(table: AllocationTable) -> Verdict:
         title = _("%(name)s is over-allocated") % {"name": name}
     else:
         n = len(table.is_over)
-        title = _("%(n)s groups are over-allocated") % {"n": n}
+        title = _("%(n)s over-allocated") % {"n": n}
     text = _(
         "Sub-allocations of %(name)s total %(out)s core-hours, %(over)s more than it has. Shares are "
         "unaffected, but not all allocations can be met."
@@ -244,19 +242,19 @@ def kpis(table: AllocationTable) -> list[dict[str, str]]:
     group, on = table.group, table.on_allocations
     own, out, due = group.allocated_core_h, group.sub_allocated_core_h, group.due_core_h
     label = _("Allocated") if table.above else _("Capacity")
-    note = _("core-h") if own is not None else _("not recorded")
+    note = _("core-h") if own is not None else "–"
     out_note = presentation.percent(out / own, 0) if out is not None and own else _("core-h")
     found = [
         {"label": f"{label}, {period_words(table.period)}", "value": core_h(own), "note": note},
         {"label": _("Sub-allocated"), "value": core_h(out), "note": out_note},
     ]
     if on is None or (table.above and due is not None):
-        found.append({"label": _("Expected to date"), "value": core_h(due), "note": _("core-h")})
+        found.append({"label": _("Expected"), "value": core_h(due), "note": _("core-h")})
         delivered = {"label": _("Delivered"), "value": core_h(group.delivered_core_h), "note": _delivered_note(group)}
         return [*found, delivered]
     pace = pace_of(on)
-    notes = [pace.text, _("%(n)s in total") % {"n": core_h(group.delivered_core_h)}]
-    found.append({"label": _("Expected of allocations"), "value": core_h(on.due_core_h), "note": _("core-h to date")})
+    notes = [pace.text, f"{core_h(group.delivered_core_h)} {_('in total')}"]
+    found.append({"label": _("Expected of allocations"), "value": core_h(on.due_core_h), "note": _("core-h")})
     found.append(
         {"label": _("Delivered on allocations"), "value": core_h(on.delivered_core_h), "note": " · ".join(notes)}
     )
@@ -265,9 +263,9 @@ def kpis(table: AllocationTable) -> list[dict[str, str]]:
 
 def _delivered_note(group: AllocationRow) -> str:
     if group.suppressed:
-        return _("not shown: you see totals only")
+        return _("not shown")
     if group.delivered_core_h is None:
-        return _("no usage known yet")
+        return _("No usage known yet.")
     if group.pace in ("ahead", "behind"):
         return f"{presentation.percent(abs(group.pace_part or 0), 0)} {pace_of(group).word}"
     return _("core-h")

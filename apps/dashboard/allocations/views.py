@@ -278,7 +278,7 @@ def trial_context(request: HttpRequest, policy: str, found: AllocationTable) -> 
 
 def _trial_lines(made: Any, group: str, found: AllocationTable) -> list[tuple[str, str]]:
     """(what, how much) of a trial, in words."""
-    unknown = _("unknown: no capacity is recorded")
+    unknown = _("No capacity is recorded")
     part = presentation.percent(made.part) if made.part is not None else unknown
     if made.part is not None and made.part_of_whole is not None and made.part != made.part_of_whole:
         whole = presentation.percent(made.part_of_whole)
@@ -289,7 +289,7 @@ def _trial_lines(made: Any, group: str, found: AllocationTable) -> list[tuple[st
     return [
         (_("Share"), part),
         (_("As shares, others unchanged"), shares),
-        (_("Cores, continuously"), _("%(n)s cores, in %(when)s") % cores),
+        (_("Cores"), f"{_('%(n)s cores') % cores}, {cores['when']}"),
     ]
 
 
@@ -304,6 +304,6 @@ def _entry(request: HttpRequest, policy: str, text: str) -> UUID:
     tree = load_tree(found)
     i = tree.index_of_path(path)
     if i is None or not see(policy=found, tree=tree, at=clock.now(), actor=actor).may_see(i):
-        message = _("No visible entry %(path)s in this policy.") % {"path": path[:200]}
+        message = _("No visible entry %(path)s.") % {"path": path[:200]}
         raise Invalid(message, fields=[FieldProblem("entry", message)])
     return tree.uuid(i)

@@ -20,19 +20,46 @@ from apps.policies.models import Grant
 
 # --- Words ------------------------------------------------------------------------------------------------------------
 # %(what)s is what it was done to, with a link where there is something to open.
+# What can be done to things of several topics: the topic follows in brackets.
+_CREATED = gettext_lazy("created %(what)s")
+_CHANGED = gettext_lazy("changed %(what)s")
+_REMOVED = gettext_lazy("removed %(what)s")
+_ARCHIVED = gettext_lazy("archived %(what)s")
+_RESTORED = gettext_lazy("restored %(what)s")
+_PAUSED = gettext_lazy("paused %(what)s")
+_RESUMED = gettext_lazy("resumed %(what)s")
+_WITHDREW = gettext_lazy("withdrew %(what)s")
+_REVOKED = gettext_lazy("revoked %(what)s")
+_FETCH = gettext_lazy("requested a fetch of %(what)s")
+_BEGAN = gettext_lazy("began to publish %(what)s")
+_STOPPED = gettext_lazy("stopped publishing %(what)s")
+_OF_A_TOPIC = (
+    _CREATED,
+    _CHANGED,
+    _REMOVED,
+    _ARCHIVED,
+    _RESTORED,
+    _PAUSED,
+    _RESUMED,
+    _WITHDREW,
+    _REVOKED,
+    _FETCH,
+    _BEGAN,
+    _STOPPED,
+)
 SENTENCES = {
     "policy.published": gettext_lazy("published %(what)s"),
     "policy.automatic": gettext_lazy("changed %(what)s by a membership rule"),
     "policy.file_kept": gettext_lazy("kept the imported file of %(what)s"),
-    "changeset.drafted": gettext_lazy("drafted %(what)s"),
-    "changeset.edited": gettext_lazy("edited %(what)s"),
+    "changeset.drafted": _CREATED,
+    "changeset.edited": _CHANGED,
     "changeset.proposed": gettext_lazy("requested review of %(what)s"),
     "changeset.approved": gettext_lazy("approved %(what)s"),
     "changeset.sent_back": gettext_lazy("requested changes of %(what)s"),
     "changeset.scheduled": gettext_lazy("scheduled %(what)s"),
     "changeset.held": gettext_lazy("could not publish %(what)s when it was due"),
-    "changeset.rebased": gettext_lazy("rebased %(what)s on the newest revision"),
-    "changeset.withdrawn": gettext_lazy("withdrew %(what)s"),
+    "changeset.rebased": gettext_lazy("rebased %(what)s"),
+    "changeset.withdrawn": _WITHDREW,
     "changeset.declined": gettext_lazy("declined %(what)s"),
     "changeset.counter_offered": gettext_lazy("offered another share for %(what)s"),
     "changeset.commented": gettext_lazy("commented on %(what)s"),
@@ -41,19 +68,19 @@ SENTENCES = {
     "grant.extended": gettext_lazy("extended the role %(role)s of %(what)s"),
     "grant.ended": gettext_lazy("ended the role %(role)s of %(what)s"),
     "grant.adopted": gettext_lazy("took over the role %(role)s of %(what)s"),
-    "allocation.given": gettext_lazy("allocated core-hours: %(what)s"),
-    "allocation.changed": gettext_lazy("changed an allocation of core-hours: %(what)s"),
-    "allocation.withdrawn": gettext_lazy("withdrew an allocation of core-hours: %(what)s"),
+    "allocation.given": _CREATED,
+    "allocation.changed": _CHANGED,
+    "allocation.withdrawn": _WITHDREW,
     "pack.shared": gettext_lazy("shared a committee pack of %(what)s by a link"),
     "pack.link_revoked": gettext_lazy("revoked a link to a committee pack of %(what)s"),
     "policy.sam_rules_set": gettext_lazy("set the rules of the SAM ledger of %(what)s"),
-    "capacity.stated": gettext_lazy("added a capacity: %(what)s"),
-    "capacity.changed": gettext_lazy("changed a capacity: %(what)s"),
-    "capacity.removed": gettext_lazy("removed a capacity: %(what)s"),
-    "mapping.changed": gettext_lazy("changed the mapping of accounts in %(what)s"),
+    "capacity.stated": _CREATED,
+    "capacity.changed": _CHANGED,
+    "capacity.removed": _REMOVED,
+    "mapping.changed": _CHANGED,
     "mapping.assigned": gettext_lazy("attached accounts in %(what)s"),
     "mapping.let_go": gettext_lazy("detached accounts in %(what)s"),
-    "mapping.restored": gettext_lazy("restored an earlier mapping as %(what)s"),
+    "mapping.restored": _RESTORED,
     "account.attached": gettext_lazy("attached an account: %(what)s"),
     "account.detached": gettext_lazy("detached an account: %(what)s"),
     "account.claimed": gettext_lazy("claimed the account %(what)s"),
@@ -61,21 +88,21 @@ SENTENCES = {
     "account.claim_refused": gettext_lazy("refused the claim of %(what)s"),
     "account.owned": gettext_lazy("named the owner of an account: %(what)s"),
     "accounts.pseudonymised": gettext_lazy("replaced account names in %(what)s by pseudonyms"),
-    "admin.added": gettext_lazy("created %(what)s in the administration"),
-    "admin.changed": gettext_lazy("changed %(what)s in the administration"),
-    "admin.deleted": gettext_lazy("deleted %(what)s in the administration"),
+    "admin.added": _CREATED,
+    "admin.changed": _CHANGED,
+    "admin.deleted": _REMOVED,
     "setup.tree_read": gettext_lazy("read a scheduler’s tree for a first policy: %(what)s"),
     "setup.accounts_decided": gettext_lazy("mapped accounts for a first policy: %(what)s"),
     "setup.given_up": gettext_lazy("discarded a first policy: %(what)s"),
-    "token.made": gettext_lazy("created the token %(what)s"),
+    "token.made": _CREATED,
     "token.rotated": gettext_lazy("rotated the token %(what)s"),
-    "token.revoked": gettext_lazy("revoked the token %(what)s"),
-    "user.made": gettext_lazy("added the person %(what)s"),
+    "token.revoked": _REVOKED,
+    "user.made": _CREATED,
     "user.linked": gettext_lazy("first signed in as %(what)s"),
     "user.groups": gettext_lazy("updated sign-in groups: %(what)s"),
     "user.password_changed": gettext_lazy("changed the password of %(what)s"),
     "user.password_reset": gettext_lazy("set a new password of %(what)s by mail"),
-    "user.password_set": gettext_lazy("set the password of %(what)s"),
+    "user.password_set": gettext_lazy("changed the password of %(what)s"),
     "user.unlocked": gettext_lazy("unlocked sign-in of %(what)s"),
     "user.sessions_ended": gettext_lazy("ended sessions of %(what)s"),
     "user.second_factor_added": gettext_lazy("turned two-factor authentication on for %(what)s"),
@@ -83,27 +110,27 @@ SENTENCES = {
     "user.second_factor_closed": gettext_lazy("entered too many wrong codes for %(what)s"),
     "user.recovery_codes_renewed": gettext_lazy("created new recovery codes for %(what)s"),
     "user.recovery_code_used": gettext_lazy("used a recovery code of %(what)s"),
-    "source.made": gettext_lazy("created the usage source %(what)s"),
-    "source.changed": gettext_lazy("changed the usage source %(what)s"),
+    "source.made": _CREATED,
+    "source.changed": _CHANGED,
     "source.forgotten": gettext_lazy("deleted another site’s usage of %(what)s"),
-    "source.removed": gettext_lazy("removed the usage source %(what)s"),
-    "policy.removed": gettext_lazy("removed the policy %(what)s"),
-    "policy.archived": gettext_lazy("archived the policy %(what)s"),
-    "policy.restored": gettext_lazy("restored the policy %(what)s"),
-    "source.archived": gettext_lazy("archived the usage source %(what)s"),
-    "source.restored": gettext_lazy("restored the usage source %(what)s"),
-    "source.paused": gettext_lazy("paused the collection of %(what)s"),
-    "source.resumed": gettext_lazy("resumed the collection of %(what)s"),
-    "source.collect_asked": gettext_lazy("requested collection of %(what)s"),
-    "scheduler.connected": gettext_lazy("connected the scheduler %(what)s"),
-    "scheduler.changed": gettext_lazy("changed the settings of the scheduler %(what)s"),
-    "scheduler.paused": gettext_lazy("paused the agent of %(what)s"),
-    "scheduler.resumed": gettext_lazy("resumed the agent of %(what)s"),
+    "source.removed": _REMOVED,
+    "policy.removed": _REMOVED,
+    "policy.archived": _ARCHIVED,
+    "policy.restored": _RESTORED,
+    "source.archived": _ARCHIVED,
+    "source.restored": _RESTORED,
+    "source.paused": _PAUSED,
+    "source.resumed": _RESUMED,
+    "source.collect_asked": _FETCH,
+    "scheduler.connected": _CREATED,
+    "scheduler.changed": _CHANGED,
+    "scheduler.paused": _PAUSED,
+    "scheduler.resumed": _RESUMED,
     "scheduler.hand_back_asked": gettext_lazy("requested to reset every value that the agent of %(what)s set"),
     "scheduler.shares_ordered": gettext_lazy("ordered shares for %(what)s"),
     "scheduler.share_order_cancelled": gettext_lazy("cancelled an order of shares for %(what)s"),
     "scheduler.shares_set": gettext_lazy("reported an order of shares for %(what)s"),
-    "scheduler.removed": gettext_lazy("removed the scheduler %(what)s"),
+    "scheduler.removed": _REMOVED,
     "scheduler.agent_began": gettext_lazy("reported the first pass of %(what)s"),
     "scheduler.agent_frozen": gettext_lazy("reported that the agent of %(what)s froze"),
     "scheduler.agent_went_on": gettext_lazy("reported that the agent of %(what)s continues"),
@@ -118,35 +145,35 @@ SENTENCES = {
     "usage.records_removed": gettext_lazy("deleted expired records: %(what)s"),
     "usage.sealed": gettext_lazy("sealed old usage of %(what)s"),
     "changeset.people_notified": gettext_lazy("notified people of their ranks: %(what)s"),
-    "notice_rule.set": gettext_lazy("set a notice rule: %(what)s"),
-    "notice_rule.removed": gettext_lazy("removed a notice rule: %(what)s"),
-    "webhook.made": gettext_lazy("created the webhook %(what)s"),
-    "webhook.changed": gettext_lazy("changed the webhook %(what)s"),
-    "webhook.removed": gettext_lazy("removed the webhook %(what)s"),
+    "notice_rule.set": _CHANGED,
+    "notice_rule.removed": _REMOVED,
+    "webhook.made": _CREATED,
+    "webhook.changed": _CHANGED,
+    "webhook.removed": _REMOVED,
     "webhook.secret_renewed": gettext_lazy("gave the webhook %(what)s a new secret"),
     "webhook.turned_on": gettext_lazy("turned the webhook %(what)s on"),
     "webhook.turned_off": gettext_lazy("turned the webhook %(what)s off"),
     "webhook.tested": gettext_lazy("sent a test to the webhook %(what)s"),
-    "webhook.gave_up": gettext_lazy("turned the webhook %(what)s off after failed deliveries"),
+    "webhook.gave_up": gettext_lazy("turned the webhook %(what)s off"),
     "statement.closed": gettext_lazy("closed the statements of %(what)s"),
     "fallback.begun": gettext_lazy("switched to local-only usage, as peers are unreachable: %(what)s"),
     "fallback.ended": gettext_lazy("switched back to global usage: %(what)s"),
     "recompute.requested": gettext_lazy("requested a recompute of %(what)s"),
-    "federation.published": gettext_lazy("began to publish the subtree %(what)s"),
-    "federation.publication_changed": gettext_lazy("changed the publication %(what)s"),
-    "federation.unpublished": gettext_lazy("stopped publishing the subtree %(what)s"),
-    "federation.feed_made": gettext_lazy("began to publish the usage feed %(what)s"),
-    "federation.feed_changed": gettext_lazy("changed the usage feed %(what)s"),
-    "federation.feed_dropped": gettext_lazy("stopped publishing the usage feed %(what)s"),
+    "federation.published": _BEGAN,
+    "federation.publication_changed": _CHANGED,
+    "federation.unpublished": _STOPPED,
+    "federation.feed_made": _BEGAN,
+    "federation.feed_changed": _CHANGED,
+    "federation.feed_dropped": _STOPPED,
     "federation.mounted": gettext_lazy("mounted what %(what)s publishes"),
     "federation.unmounted": gettext_lazy("unmounted what %(what)s publishes"),
-    "federation.blocked": gettext_lazy("blocked %(what)s until an administrator decides"),
-    "federation.frozen": gettext_lazy("froze %(what)s: fetched, but not applied"),
-    "federation.thawed": gettext_lazy("unfroze %(what)s: applied again"),
-    "federation.paused": gettext_lazy("paused %(what)s: no longer fetched"),
-    "federation.resumed": gettext_lazy("resumed %(what)s: fetched again"),
-    "federation.fetch_asked": gettext_lazy("requested a fetch of %(what)s"),
-    "federation.settings_changed": gettext_lazy("changed the limits or the interval of %(what)s"),
+    "federation.blocked": gettext_lazy("blocked %(what)s"),
+    "federation.frozen": gettext_lazy("froze %(what)s"),
+    "federation.thawed": gettext_lazy("unfroze %(what)s"),
+    "federation.paused": _PAUSED,
+    "federation.resumed": _RESUMED,
+    "federation.fetch_asked": _FETCH,
+    "federation.settings_changed": _CHANGED,
     "federation.key_followed": gettext_lazy("accepted the handed-over key of %(what)s"),
     "federation.key_trusted": gettext_lazy("trusted another key of %(what)s"),
     "federation.begun_anew": gettext_lazy("reset the document history of %(what)s"),
@@ -157,46 +184,16 @@ SENTENCES = {
     "federation.capacity_agreed": gettext_lazy("approved the capacity of %(what)s"),
     "federation.key_rotated": gettext_lazy("replaced the signing key %(what)s"),
 }
-# The same for attempts that were refused.
-WANTED = {
-    "policy.published": gettext_lazy("tried to publish %(what)s"),
-    "changeset.drafted": gettext_lazy("tried to draft a change set for %(what)s"),
-    "changeset.edited": gettext_lazy("tried to edit %(what)s"),
-    "changeset.proposed": gettext_lazy("tried to propose %(what)s"),
-    "changeset.withdrawn": gettext_lazy("tried to withdraw %(what)s"),
-    "grant.given": gettext_lazy("tried to assign %(what)s a role"),
-    "grant.changed": gettext_lazy("tried to change the role of %(what)s"),
-    "grant.extended": gettext_lazy("tried to extend the role of %(what)s"),
-    "grant.ended": gettext_lazy("tried to end the role of %(what)s"),
-    "grant.adopted": gettext_lazy("tried to take over the role of %(what)s"),
-    "allocation.given": gettext_lazy("tried to allocate core-hours: %(what)s"),
-    "allocation.changed": gettext_lazy("tried to change an allocation of core-hours: %(what)s"),
-    "allocation.withdrawn": gettext_lazy("tried to withdraw an allocation of core-hours: %(what)s"),
-    "policy.sam_rules_set": gettext_lazy("set the rules of the SAM ledger of %(what)s"),
-    "capacity.stated": gettext_lazy("tried to add a capacity: %(what)s"),
-    "capacity.changed": gettext_lazy("tried to change a capacity: %(what)s"),
-    "capacity.removed": gettext_lazy("tried to remove a capacity: %(what)s"),
-    "mapping.changed": gettext_lazy("tried to change the mapping of accounts in %(what)s"),
-    "mapping.assigned": gettext_lazy("tried to attach accounts in %(what)s"),
-    "mapping.let_go": gettext_lazy("tried to detach accounts in %(what)s"),
-    "mapping.restored": gettext_lazy("tried to restore an earlier mapping as %(what)s"),
-    "scheduler.connected": gettext_lazy("tried to connect the scheduler %(what)s"),
-    "scheduler.changed": gettext_lazy("tried to change the scheduler %(what)s"),
-    "scheduler.shares_ordered": gettext_lazy("tried to order shares for %(what)s"),
-    "scheduler.removed": gettext_lazy("tried to remove the scheduler %(what)s"),
-    "user.second_factor_closed": gettext_lazy("entered too many wrong codes for %(what)s"),
-    "request.refused": gettext_lazy("sent a change that was refused: %(what)s"),
-}
 # The first words of verbs, as the filter offers them.
 TOPICS = {
-    "policy": gettext_lazy("Published"),
+    "policy": gettext_lazy("Policies"),
     "changeset": gettext_lazy("Change sets"),
     "grant": gettext_lazy("Roles"),
     "account": gettext_lazy("Accounts"),
     "accounts": gettext_lazy("Pseudonyms"),
-    "mapping": gettext_lazy("Mapping rules"),
+    "mapping": gettext_lazy("Mapping"),
     "allocation": gettext_lazy("Allocations"),
-    "capacity": gettext_lazy("Capacities"),
+    "capacity": gettext_lazy("Capacity"),
     "pack": gettext_lazy("Committee pack"),
     "usage": gettext_lazy("Usage"),
     "source": gettext_lazy("Usage sources"),
@@ -207,7 +204,7 @@ TOPICS = {
     "notice_rule": gettext_lazy("Notice rules"),
     "webhook": gettext_lazy("Webhooks"),
     "statement": gettext_lazy("Statements"),
-    "recompute": gettext_lazy("Recomputes"),
+    "recompute": gettext_lazy("Recompute"),
     "federation": gettext_lazy("Federation"),
     "fallback": gettext_lazy("Local-only fallback"),
     "admin": gettext_lazy("Administration"),
@@ -216,9 +213,9 @@ TOPICS = {
 VIAS = {
     "page": gettext_lazy("page"),
     "api": gettext_lazy("API"),
-    "command": gettext_lazy("command"),
+    "command": gettext_lazy("Command"),
     "worker": gettext_lazy("worker"),
-    "admin": gettext_lazy("administration"),
+    "admin": gettext_lazy("Administration"),
 }
 OUTCOMES = {
     "done": gettext_lazy("done"),
@@ -248,10 +245,14 @@ _UNKNOWN = re.compile(r"[._]")
 
 def told(event: AuditEvent, *, what: str) -> str:
     """The sentence after the name, with `what` where its subject stands."""
-    is_refused = event.outcome == AuditEvent.Outcome.REFUSED
-    known = (WANTED if is_refused else SENTENCES).get(event.verb)
+    known = SENTENCES.get(event.verb)
+    topic = event.verb.partition(".")[0]
     sentence = str(known) if known else _UNKNOWN.sub(" ", event.verb).replace("%", "%%") + ": %(what)s"
-    if is_refused and not known:
+    if event.verb == "request.refused":
+        sentence = "%(what)s"
+    elif known in _OF_A_TOPIC and topic != "changeset":
+        sentence += f" ({TOPICS[topic]})"
+    if event.outcome == AuditEvent.Outcome.REFUSED:
         sentence = _("was refused: ") + sentence
     if event.outcome == AuditEvent.Outcome.FAILED:
         sentence = _("failed: ") + sentence
@@ -306,13 +307,9 @@ def _role(event: AuditEvent) -> str:
 
 
 def count_words(found: AuditCount) -> str:
-    """41 events in 7 days, one refused."""
+    """41 events in 7 days, 1 refused."""
     shown = presentation.count(found.n) if found.is_all else _("Over %(n)s") % {"n": presentation.count(found.n)}
     told = ngettext("%(n)s event in 7 days", "%(n)s events in 7 days", found.n) % {"n": shown}
-    if not found.n:
-        return _("Nothing happened in 7 days")
-    if not found.n_refused:
-        return told + _(", none refused")
     return told + _(", %(n)s refused") % {"n": presentation.count(found.n_refused)}
 
 
@@ -398,7 +395,7 @@ def what_of(event: AuditEvent) -> str:
     if revision := revision_of(event):
         return _("revision %(n)s of %(policy)s") % {"n": revision, "policy": event.policy_slug}
     if match := _CHANGE_SET.fullmatch(event.subject):
-        return _("change set %(n)s") % {"n": match[1]}
+        return _("Change set %(n)s") % {"n": match[1]}
     return event.subject or event.policy_slug
 
 

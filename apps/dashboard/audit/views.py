@@ -80,7 +80,7 @@ def row_number(request: HttpRequest, name: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise _wrong(name, _("is not a row number"))
+        raise _wrong(name, _("is not a number"))
     return int(text)
 
 
@@ -100,7 +100,7 @@ def _day(text: str, name: str, *, days: int = 0) -> datetime | None:
     try:
         return timezone.make_aware(datetime.fromisoformat(text) + timedelta(days=days)).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise _wrong(name, _("is not a date")) from None
+        raise _wrong(name, _("is not a date and time")) from None
 
 
 def _wrong(name: str, problem: str) -> Invalid:
@@ -319,7 +319,7 @@ def _check(found: AuditCheck | None, *, shows_all: bool) -> dict[str, Any]:
     n_rows = ngettext("%(n)s row", "%(n)s rows", found.n_rows) % told
     common = {"found": found, "head": " ".join(_in_fours(bytes(found.head_hash).hex()[:12])), "n_rows": n_rows, **told}
     if found.broken_id is not None:
-        words = _("chain broken at row %(n)s, seen %(time)s") % {**told, "n": presentation.count(found.broken_id)}
+        words = _("chain broken at row %(n)s, %(time)s") % {**told, "n": presentation.count(found.broken_id)}
         problem = found.problem if shows_all else ""
         return {**common, "state": "bad", "key": "broken", "row": found.broken_id, "words": words, "problem": problem}
     words = _("chain unbroken up to row %(n)s, %(time)s") % told

@@ -230,7 +230,7 @@ def _marks(found: Convergence, row: int) -> list[tuple[int, str]]:
     if len(by_day) > _MOST_MARKS:
         target = found.target[row]
         by_day = {day: n for day, n in by_day.items() if day and target[day] != target[day - 1]}
-    words = _("revision %(n)s, %(day)s")
+    words = _("Revision %(n)s, %(day)s")
     return [
         (day, words % {"n": ", ".join(map(str, numbers)), "day": short_day(found.on[day])})
         for day, numbers in sorted(by_day.items())
@@ -372,6 +372,6 @@ def csv_rows(found: Convergence) -> Iterator[tuple[Any, ...]]:
 def scope_words(found: Convergence) -> str:
     """What the page is about."""
     if found.itself or not found.n_all:  # nothing is worked out yet, or there is nobody below it
-        return _("Convergence of %(name)s") % {"name": found.entry.name}
+        return f"{_('Convergence')}: {found.entry.name}"
     text = ngettext("Convergence of %(n)s entry in %(name)s", "Convergence of %(n)s entries in %(name)s", found.n_all)
     return text % {"n": presentation.count(found.n_all), "name": found.entry.name}

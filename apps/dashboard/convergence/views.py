@@ -65,7 +65,7 @@ def kpis(found: Convergence) -> list[Kpi]:
 def _half_time(found: Convergence) -> tuple[str, str]:
     days, number = found.figures.half_time_days, found.figures.half_time_revision
     if days is None:
-        return presentation.UNKNOWN, _("nothing changed in this period")
+        return presentation.UNKNOWN, _("No changes in this period.")
     after = _("after revision %(n)s") % {"n": number}
     if isinf(days):
         return _("not yet"), after

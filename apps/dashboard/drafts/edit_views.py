@@ -112,7 +112,7 @@ def update(request: HttpRequest, change_set: int) -> HttpResponse:
         return show(request, pages.open_view(request, change_set), asked, status=409, conflicts=_sides(error, choices))
     except (Stale, Invalid) as error:
         return _refused(request, change_set, asked, error)
-    messages.success(request, _("The draft is based on the current revision."))
+    messages.success(request, _("Saved"))
     return SeeOther(draft_url(change_set, asked.back))
 
 
@@ -135,13 +135,13 @@ def finish(request: HttpRequest, change_set: int) -> HttpResponse:
             return SeeOther(pages.review_url(change_set))
         if request.POST.get("step") == "propose":
             if not pages.draft_of(request, change_set).operations:
-                raise Invalid(_("No changes to submit yet."))
+                raise Invalid(_("No changes yet."))
             services.propose_change_set(**common, reason=reason)
-            messages.success(request, _("Submitted for a decision by the managers of these entries."))
+            messages.success(request, _("Submitted"))
             return SeeOther(pages.review_url(change_set))
         if request.POST.get("step") == "withdraw":
             services.withdraw_change_set(**common)
-            messages.success(request, _("Draft discarded; nothing was changed."))
+            messages.success(request, _("Discarded"))
             return SeeOther(tree)
     except EditConflict as error:
         return show(request, pages.open_view(request, change_set), asked, status=409, conflicts=_sides(error, {}))
@@ -162,8 +162,8 @@ def version_of(request: HttpRequest) -> int | None:
 
 
 def unconditional(request: HttpRequest) -> HttpResponse:
-    message = _("The request doesn’t name its version of the draft. Reload the page and try again.")
-    return refuse(request, Refusal(428, _("Which version?"), message, "precondition_required"))
+    message = _("Reload the page and try again.")
+    return refuse(request, Refusal(428, _("This draft was changed elsewhere."), message, "precondition_required"))
 
 
 def _written(request: HttpRequest, change_set: int, write: Callable[[int], ChangeSet | drafts.Written]) -> HttpResponse:
@@ -291,7 +291,7 @@ def _both_sides(view: DraftView, request: HttpRequest) -> dict[str, Any]:
     data = {key: request.POST.getlist(key) for key in request.POST if key not in ("version", "csrfmiddlewaretoken")}
     return {
         "mine": mine,
-        "theirs": theirs or (draft_words.words_of(last, view.tree) if last else _("no edit any more")),
+        "theirs": theirs or (draft_words.words_of(last, view.tree) if last else _("None.")),
         "fields": [(key, value) for key, values in data.items() for value in values][:500],
         "action": request.path,
     }

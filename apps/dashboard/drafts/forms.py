@@ -42,7 +42,7 @@ def read_amount(text: str, *, mode: str = "", source: Any = OWN) -> Any:
     if plain.endswith("%") or (mode == PERCENT and plain.lower() not in ("inherit", "parent")):
         value = read_shares(plain.removesuffix("%"))
         if value == "parent" or value > 100:
-            raise ValidationError(_("A percentage goes from 0 to 100."), code="percent")
+            raise ValidationError(_("Enter a percentage from 0 to 100."), code="percent")
         return {"percent": value} if source == OWN else {"percent": value, "from": source}
     return read_shares(plain)
 
@@ -66,7 +66,7 @@ def _set_shares(data: QueryDict) -> Operation:
     if source == "chosen":
         source = data.getlist("giver")
         if not source:
-            raise _wrong("from", "no_giver", _("Choose at least one sibling that gives or takes the difference."))
+            raise _wrong("from", "no_giver", _("Choose at least one sibling."))
     return {"entry": data.get("entry", ""), "shares": _amount(data, mode=data.get("mode", ""), source=source)}
 
 
@@ -74,7 +74,7 @@ def _add(data: QueryDict) -> Operation:
     kind = data.get("kind", "").strip() or "group"
     shares = _amount(data) if data.get("shares", "").strip() else 1
     if isinstance(shares, dict):
-        raise _wrong("shares", "percent_of_new", _("Enter shares for a new entry; percent works once it exists."))
+        raise _wrong("shares", "percent_of_new", _("Enter shares; percent works once the entry exists."))
     return {"parent": data.get("parent", ""), "name": data.get("name", "").strip(), "kind": kind, "shares": shares}
 
 
@@ -152,7 +152,7 @@ def _number(data: QueryDict, field: str) -> float:
     except ValidationError as error:
         raise _wrong(field, error.error_list[0].code, error.messages[0]) from None
     if value == "parent":
-        raise _wrong(field, "number", _("Enter a number."))
+        raise _wrong(field, "number", _("Enter a number, such as 20 or 0.5."))
     return float(value)
 
 
@@ -208,7 +208,7 @@ def read_settings(data: Mapping[str, Any], base: PolicySettings) -> dict[str, An
             problems.append(FieldProblem(field, str(error.messages[0])))
             return 0.0
         if value == "parent":
-            problems.append(FieldProblem(field, _("Enter a number.")))
+            problems.append(FieldProblem(field, _("Enter a number, such as 20 or 0.5.")))
             return 0.0
         return float(value)
 

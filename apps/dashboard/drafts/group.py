@@ -112,42 +112,42 @@ def words() -> Mapping[str, str]:
         "share_many": _("{n} shares"),
         "was": _("was {target}, {shares}"),
         "used": _("used {part}"),
-        "target_of": _("Target of {name}"),
-        "bar": _("Siblings as one bar"),
-        "enlarged": _("Smaller siblings, enlarged"),
-        "map": _("Siblings as a treemap"),
+        "target_of": _("Target") + ": {name}",
+        "bar": _("Bar"),
+        "enlarged": _("Enlarged"),
+        "map": _("Treemap"),
         "to": _("to"),
         "smaller": _("{n} smaller"),
-        "smaller_entries": _("{n} smaller entries, enlarged"),
+        "smaller_entries": _("{n} smaller, enlarged"),
         "together": _("together {part}"),
         "elsewhere": _("others"),
-        "all": _("All {n}"),
+        "all": _("All") + " {n}",
         "previous": _("Previous"),
         "next": _("Next"),
-        "restored": _("Restored: {name}, {target}"),
+        "restored": _("Restored") + ": {name}, {target}",
         "escape": _("Esc restores it"),
         "diluted": _("{n} diluted"),
         "diluted_each": _("{n}, each by {part}"),
         "nobody": _("None."),
-        "who": _("Diluted entries"),
+        "who": _("Diluted"),
         "gain": _("None. Entries that gain:"),
-        "more": _("{n} more"),
+        "more": "{n} " + _("more"),
         "saving": _("Saving…"),
         "not_saved": _("Not saved."),
         "offline": _("No connection to the server. The bar shows the draft."),
         "server": _("The server could not save it. The bar shows the draft."),
-        "again": _("Save again"),
+        "again": _("Try again"),
         "signed_out": _("You are signed out. Sign in in another tab, then save again."),
-        "number": _("Enter a number such as 20 or 0.5, or a percentage such as 12.5 %."),
-        "hundred": _("The others would get nothing. Enter less than 100 %."),
-        "reload": _("The numbers could not be loaded. Reload the page."),
+        "number": _("Enter a number, such as 20 or 0.5, or 12.5 %."),
+        "hundred": _("Enter less than 100 %."),
+        "reload": _("Reload the page and try again."),
         "picked": _("Used {part}. {when}"),
-        "only_own": _("Only its shares change. The others keep theirs."),
+        "only_own": _("Its siblings keep their shares."),
         "gives": _("{name} gives or takes the difference."),
-        "when_now": _("On target now."),
+        "when_now": _("on target"),
         "when_day": _("On target on {day} at present demand."),
-        "when_not": _("On target: {why}."),
-        "when_idle": _("No demand."),
+        "when_not": _("on target") + ": {why}",
+        "when_idle": _("no demand"),
         "take": _("Take {n} points"),
         "give": _("Give {n} points"),
         "over": _("over"),
@@ -165,10 +165,10 @@ def _balance(row: DraftRow, tolerance: Tolerance) -> presentation.Balance:
 
 def _why_fixed(row: DraftRow, *, is_open: bool) -> str:
     if not is_open:
-        return _("This draft is closed")
+        return _("This draft is closed and read-only.")
     if row.may_change:
         return ""
-    return _("Locked") if row.node.locked else _("Managed by the owning site")
+    return _("locked") if row.node.locked else _("Managed by the owning site")
 
 
 def _row(row: DraftRow, group: DraftGroup, *, is_open: bool) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def uid_of(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        message = _("This address can’t name an entry. Open the draft again and choose it there.")
+        message = _("No such entry.")
         raise Invalid(message, fields=[FieldProblem("address", text[:64])]) from None
 
 
@@ -292,13 +292,9 @@ def neighbours(view: DraftView) -> list[str]:
         names = [node.name for node in shared if node is not None and view.sees(node)]
         if not names:
             continue
-        told = {"who": display_name(other.author_name), "entry": names[0], "title": draft_words.title_of(other)}
-        text = (
-            _("%(who)s is also changing %(entry)s in “%(title)s”.")
-            if access.may_see(other)
-            else _("%(who)s is also changing %(entry)s.")
-        )
-        found.append(text % told)
+        what = f"{names[0]} (“{draft_words.title_of(other)}”)" if access.may_see(other) else names[0]
+        told = {"who": display_name(other.author_name), "entry": what}
+        found.append(_("%(who)s is also changing %(entry)s.") % told)
     return found
 
 

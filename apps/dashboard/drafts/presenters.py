@@ -44,7 +44,7 @@ _SETTINGS = {
     "approach": gettext_lazy("approach"),
     "fallback_factor": gettext_lazy("factor of unmapped accounts"),
     "tolerance": gettext_lazy("tolerance"),
-    "review": gettext_lazy("review of large changes"),
+    "review": gettext_lazy("Review of large changes"),
 }
 
 
@@ -97,16 +97,16 @@ def _plain_words(kind: str, name: str, operation: Mapping[str, Any]) -> str:
     if kind == "rename":
         return _("%(name)s renamed to %(new)s") % {"name": name, "new": operation["name"]}
     if kind == "lock":
-        text = _("%(name)s locked") if operation.get("locked", True) else _("%(name)s unlocked")
+        text = _("%(name)s is locked") if operation.get("locked", True) else _("%(name)s is unlocked")
         return text % {"name": name}
     texts = {
         "archive": _("%(name)s archived"),
         "set_scope": _("scope of %(name)s: %(scope)s"),
         "set_kind": _("%(name)s becomes a %(kind)s"),
-        "set_members": _("rules for members of %(name)s"),
-        "mount": _("maintainer of the entries below %(name)s"),
+        "set_members": _("%(name)s: membership rules"),
+        "mount": _("%(name)s: maintainer of the entries below"),
         "adjust_usage": _("usage of %(name)s corrected"),
-        "set_dates": _("dates of %(name)s: %(dates)s"),
+        "set_dates": _("%(name)s: dates %(dates)s"),
     }
     more = {
         "scope": operation.get("scope") or _("as above"),
@@ -124,7 +124,7 @@ def _shares(name: str, shares: Any, tree: DraftTree) -> str:
     if source is None:
         return _("%(name)s gets %(percent)s of its parent") % told
     if source == "siblings":
-        giver = _("its siblings in proportion")
+        giver = _("All siblings in proportion")
     elif source == "reserve":
         giver = _("the reserve")
     else:
@@ -155,7 +155,7 @@ def _name(uid: object, tree: DraftTree) -> str:
 def title_of(draft: ChangeSet) -> str:
     """The first line of its reason is what a draft is called."""
     first = draft.reason.strip().split("\n", 1)[0][:80]
-    return first or _("Draft %(number)s") % {"number": draft.pk}
+    return first or f"{_('Draft')} {draft.pk}"
 
 
 # --- Entries as lines -------------------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ def settings(request: HttpRequest, change_set: int) -> HttpResponse:
     except (Invalid, Stale, Conflict) as error:
         status = status_of(error)
         return _show_settings(request, view, request.POST, status=status, error=error)
-    messages.success(request, _("Settings added to the draft."))
+    messages.success(request, _("Added to the draft."))
     return SeeOther(draft_url(change_set))
 
 
@@ -94,7 +94,7 @@ def put_in_draft(request: HttpRequest, policy: str, changed: Mapping[str, Any], 
     draft = found or drafts.open_draft(policy_slug=policy, reason=reason, at=at, actor=actor)
     operation: Operation = {"op": "set_policy", "settings": dict(changed)}
     drafts.add_operations(id=draft.pk, version=draft.version, operations=[operation], at=at, actor=actor)
-    messages.success(request, _("Settings added to the draft."))
+    messages.success(request, _("Added to the draft."))
     return SeeOther(draft_url(draft.pk))
 
 
@@ -124,7 +124,7 @@ def _show_paste(
 
 
 def _without_place(where: str, message: str) -> dict[str, str]:
-    return {"where": where.replace("operations", _("edit")), "message": message[:1].upper() + message[1:]}
+    return {"where": where.replace("operations", _("Edit")), "message": message[:1].upper() + message[1:]}
 
 
 def _preview(view: DraftView, plan: PastePlan) -> list[dict[str, Any]]:
@@ -166,7 +166,7 @@ def _show_settings(
     labels = {
         "cpu_s": _("Core-seconds"),
         "gpu_s": _("GPU-seconds"),
-        "mem_gb_s": _("GB of memory × seconds"),
+        "mem_gb_s": _("GB × seconds"),
         "node_s": _("Node-seconds"),
         "billing": _("Billing units"),
     }
@@ -241,7 +241,7 @@ def decide(
     if step != "publish" or request.POST.get("previewed") != stated:  # something else shows its effect first
         return show(reason=reason, stated=stated)
     if not reason:
-        missing = _("Enter a reason: it is shown in the history to those affected.")
+        missing = _("Enter a reason.")
         return show(status=422, reason=reason, stated=stated, reason_error=missing)
     try:
         revision = change_settings(

@@ -21,7 +21,7 @@ STALE_ACTIONS = (
     (
         Mount.StaleAction.KEEP.value,
         gettext_lazy("Keep the current version"),
-        gettext_lazy("Shares stay as last received, however old; a notice reports it."),
+        gettext_lazy("Shares stay as last received; a notice reports it."),
     ),
     (
         Mount.StaleAction.FREEZE.value,
@@ -30,8 +30,8 @@ STALE_ACTIONS = (
     ),
     (
         Mount.StaleAction.LOCAL.value,
-        gettext_lazy("Use local usage only"),
-        gettext_lazy("Shares stay; usage of other sites is ignored there until contact returns."),
+        gettext_lazy("Compared by local usage only."),
+        gettext_lazy("Until contact returns, only local usage counts there."),
     ),
 )
 
@@ -99,14 +99,13 @@ class AddressForm(RemoteForm):
         label=gettext_lazy("Document address"),
         max_length=2048,
         widget=_text(inputmode="url", placeholder="https://vo-a.example/vo-a.fairshare"),
-        help_text=gettext_lazy("As the peer sent it. It is fetched once for review; nothing is stored yet."),
     )
     token = forms.CharField(
         label=gettext_lazy("Access token"),
         max_length=512,
         required=False,
         widget=forms.PasswordInput(attrs={"class": "input", "autocomplete": "off"}),
-        help_text=gettext_lazy("Only if the peer gave you one. Stored encrypted."),
+        help_text=gettext_lazy("Stored encrypted; leave empty if none is needed."),
     )
     sealed = forms.CharField(required=False, max_length=4096, widget=forms.HiddenInput)
 
@@ -133,7 +132,7 @@ class KeyForm(RemoteForm):
         widget=forms.Textarea(
             attrs={"class": "input fp-in", "rows": "4", "autocomplete": "off", "spellcheck": "false"}
         ),
-        help_text=gettext_lazy("As the peer gave it; spaces and case don’t matter."),
+        help_text=gettext_lazy("From the peer, over a separate channel: phone, letter, in person."),
     )
     compared = forms.BooleanField(
         required=False, label=gettext_lazy("I compared all sixteen groups over a separate channel, and they match.")
@@ -166,27 +165,25 @@ class LimitsForm(RemoteForm):
 
     every = _number(
         gettext_lazy("Interval (minutes)"),
-        gettext_lazy("Fetching an unchanged document takes one small request."),
+        "",
         "any",
     )
     max_age = _number(
         gettext_lazy("Maximum age (hours)"),
-        gettext_lazy("Since the last successful fetch; then your choice below applies."),
+        "",
         "any",
     )
     most_points = _number(
         gettext_lazy("Points"), gettext_lazy("A target that moves further is held for review."), "any"
     )
-    most_entries = _number(gettext_lazy("Entries"), gettext_lazy("Added, removed or changed at once."))
-    most_levels = _number(gettext_lazy("Levels"), gettext_lazy("A deeper document is rejected."))
+    most_entries = _number(gettext_lazy("Entries"), "")
+    most_levels = _number(gettext_lazy("Levels"), "")
     keep_usage = forms.BooleanField(
         required=False,
         label=gettext_lazy("Keep usage of removed entries"),
         help_text=gettext_lazy("Their accounts are mapped to our entry; otherwise that usage counts nowhere."),
     )
-    stale_action = forms.ChoiceField(
-        label=gettext_lazy("When older than that"), choices=[each[:2] for each in STALE_ACTIONS]
-    )
+    stale_action = forms.ChoiceField(label=gettext_lazy("After that"), choices=[each[:2] for each in STALE_ACTIONS])
 
     def settings(self) -> dict[str, Any]:
         """As the room takes them: seconds, whole numbers."""
@@ -222,13 +219,13 @@ class PlaceForm(LimitsForm):
         label=gettext_lazy("Our entry"),
         max_length=8192,
         widget=_text(placeholder="/vo-a", list="places"),
-        help_text=gettext_lazy("It keeps its own share; the document replaces everything below it."),
+        help_text=gettext_lazy("The document replaces everything below it."),
     )
     reason = forms.CharField(
         label=gettext_lazy("Reason"),
         max_length=2000,
         widget=_text(),
-        help_text=gettext_lazy("Recorded in the audit log and the policy’s history."),
+        help_text=gettext_lazy("Recorded in the audit log."),
     )
 
     def keeping_usage(self) -> PlaceForm:
@@ -267,7 +264,7 @@ class TrustForm(RemoteForm):
 
     default_field = "told"
     told = forms.CharField(
-        label=gettext_lazy("Fingerprint of the new key"),
+        label=gettext_lazy("Fingerprint"),
         max_length=400,
         widget=forms.Textarea(
             attrs={"class": "input fp-in", "rows": "4", "autocomplete": "off", "spellcheck": "false"}

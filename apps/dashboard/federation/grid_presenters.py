@@ -111,9 +111,8 @@ def warnings(grid: Grid) -> list[tuple[Keyed, Keyed]]:
         found.append((Keyed("local_scope", alone), Keyed("listed_only", rest)))
     old = [site.name for site in grid.sites if site.is_old(grid.at)]
     if old:
-        key, rest = "old_counts", _("The last usage from %(sites)s is older than allowed; it still counts.")
-        if grid.fallback_since is not None:
-            key, rest = "old", _("The last usage from %(sites)s is older than allowed.")
+        key = "old_counts" if grid.fallback_since is None else "old"
+        rest = _("The last usage from %(sites)s is older than allowed.")
         found.append((Keyed("unheard", _("Some sites are unreachable.")), Keyed(key, rest % {"sites": ", ".join(old)})))
     return found
 
@@ -165,10 +164,8 @@ def _furthest(grid: Grid) -> Iterator[Keyed]:
         if grid.children and all(row.entry.state == "on" for row in grid.children):
             yield Keyed("all_on_target", _("All of its children are on target."))
         return
-    for state, words in (
-        ("over", _("%(name)s is furthest over: actual %(actual)s, target %(target)s.")),
-        ("under", _("%(name)s is furthest under: actual %(actual)s, target %(target)s.")),
-    ):
+    words = _("%(name)s: actual %(actual)s, target %(target)s")
+    for state in ("over", "under"):
         rows = [row for row in known if row.state == state]
         if rows:
             worst = max(rows, key=lambda row: abs(row.deviation_points or 0.0))
@@ -195,11 +192,11 @@ def _held_words(site: SiteColumn) -> Keyed:
 
 
 def _behind_words(site: SiteColumn, at: datetime) -> Keyed:
-    words = {"site": site.name, "n": site.enforced, "newest": site.published, "ago": ""}
-    if site.published_at is None:
-        return Keyed("behind", _("%(site)s applies version %(n)s; the newest is %(newest)s.") % words)
-    words["ago"] = presentation.age(presentation.seconds_between(site.published_at, at))
-    return Keyed("behind", _("%(site)s applies version %(n)s; %(newest)s was published %(ago)s ago.") % words)
+    newest = str(site.published)
+    if site.published_at is not None:
+        newest += f" ({presentation.age(presentation.seconds_between(site.published_at, at))})"
+    words = {"site": site.name, "n": site.enforced, "newest": newest}
+    return Keyed("behind", _("%(site)s applies version %(n)s; the newest is %(newest)s.") % words)
 
 
 def _site_name(site: SiteColumn) -> str:
@@ -254,7 +251,7 @@ def _site_line(site: SiteColumn, at: datetime, total: float, may_open: frozenset
 
 def _capacity(site: SiteColumn) -> tuple[str, str]:
     if site.capacity_cores is None:
-        return presentation.UNKNOWN, _("not declared")
+        return presentation.UNKNOWN, _("not reported")
     cores = _("%(n)s cores") % {"n": presentation.count(round(site.capacity_cores))}
     if site.reported_capacity_cores is None:
         return cores, ""
@@ -272,18 +269,18 @@ def _age(site: SiteColumn, at: datetime) -> tuple[str, str]:
 def _version(site: SiteColumn, at: datetime) -> tuple[str, str]:
     if site.enforced is None:
         return presentation.UNKNOWN, "" if site.is_here or site.state is Unasked.UNTOLD else _("not reported")
-    version = _("version %(n)s") % {"n": site.enforced}
+    version = _("Version %(n)s") % {"n": site.enforced}
     if site.published is None:
         return version, ""
     if not site.is_behind:
-        return version, _("the newest")
-    if site.published_at is None:
-        return version, _("newest is %(n)s") % {"n": site.published}
-    ago = presentation.age(presentation.seconds_between(site.published_at, at))
-    return version, _("%(n)s arrived %(ago)s ago") % {"n": site.published, "ago": ago}
+        return version, _("Newest")
+    newest = str(site.published)
+    if site.published_at is not None:
+        newest += f" ({presentation.age(presentation.seconds_between(site.published_at, at))})"
+    return version, f"{_('Newest')}: {newest}"
 
 
 def _held(site: SiteColumn) -> str:
     if not site.n_held:
-        return _("running jobs") if site.running_held else ""
+        return _("Running jobs") if site.running_held else ""
     return ngettext("%(n)s hour", "%(n)s hours", site.n_held) % {"n": presentation.count(site.n_held)}

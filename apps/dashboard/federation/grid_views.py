@@ -138,7 +138,7 @@ def grid(request: HttpRequest) -> HttpResponse:
 def grid_csv(request: HttpRequest) -> HttpResponseBase:
     found = _asked(request, list_grid_entries(actor=actor_of(request), at=clock.now()))
     if found is None:
-        raise NotFound(_("Nothing is shared between sites here."))
+        raise NotFound(_("Nothing is shared between sites."))
     name = f"{found.policy_slug}-{lines.name_slug(found.name)}-grid.csv"
     return csv_response(name, grid_lines.csv_header(found), grid_lines.csv_rows(found))
 
@@ -148,7 +148,7 @@ def flow(request: HttpRequest, form: str = "json") -> HttpResponseBase:
     """The figure of the page, for the page's own query."""
     found = _asked(request, list_grid_entries(actor=actor_of(request), at=clock.now()))
     if found is None:
-        raise NotFound(_("Nothing is shared between sites here."))
+        raise NotFound(_("Nothing is shared between sites."))
     return answer_figure(request, grid_flow(found), form)
 
 
@@ -215,12 +215,8 @@ def without(request: HttpRequest, subscription_id: int) -> HttpResponse:
         "crumbs": [
             {"label": _("Federation"), "url": reverse("dashboard:federation")},
             {"label": f"{site}, {row.feed}", "url": subscription_lines.subscription_url(row)},
-            {"label": _("Without it")},
+            {"label": _("Without")},
         ],
-        **(
-            shown(found, site)
-            if found is not None
-            else {"headline": Keyed("problem", _("Without %(site)s") % {"site": site})}
-        ),
+        **(shown(found, site) if found is not None else {"headline": Keyed("problem", f"{_('Without')} {site}")}),
     }
     return render(request, "dashboard/federation/without.html", context)

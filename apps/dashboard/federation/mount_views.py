@@ -44,9 +44,9 @@ from apps.runs.models import Run
 # --- In words ---------------------------------------------------------------------------------------------------------
 _OUTCOMES = {
     Fetch.Outcome.SAME.value: ("ok", gettext_lazy("Unchanged")),
-    Fetch.Outcome.LANDED.value: ("ok", gettext_lazy("Applied")),
-    Fetch.Outcome.HELD.value: ("warn", gettext_lazy("Held for review")),
-    Fetch.Outcome.FROZEN.value: ("off", gettext_lazy("Fetched, not applied")),
+    Fetch.Outcome.LANDED.value: ("ok", gettext_lazy("applied")),
+    Fetch.Outcome.HELD.value: ("warn", gettext_lazy("held")),
+    Fetch.Outcome.FROZEN.value: ("off", gettext_lazy("frozen")),
     Fetch.Outcome.REFUSED.value: ("bad", gettext_lazy("Rejected")),
     Fetch.Outcome.UNREACHABLE.value: ("bad", gettext_lazy("No answer")),
 }
@@ -78,7 +78,7 @@ class StatedLine:
 
 def look(fetch: Fetch) -> Look:
     dot, outcome = _OUTCOMES[fetch.outcome]
-    said = _("version %(n)s") % {"n": presentation.count(fetch.version)} if fetch.version else ""
+    said = _("Version %(n)s") % {"n": presentation.count(fetch.version)} if fetch.version else ""
     effort = _("%(name)s in %(parent)s") % {
         "name": size(fetch.n_bytes),
         "parent": federation_lines.took(fetch.duration_s),
@@ -115,8 +115,8 @@ def next_step(mount: Mount, condition: Condition, at: datetime) -> Keyed:
             "Blocked: its key changed or its history was forked. It isn’t fetched until an administrator "
             "decides. The current version stays."
         ),
-        Condition.PAUSED: _("Paused: it isn’t fetched until you resume it. The current version stays."),
-        Condition.FROZEN: _("Frozen: it is fetched, but no newer version is applied until you unfreeze it."),
+        Condition.PAUSED: _("Paused: it isn’t fetched until you resume it."),
+        Condition.FROZEN: _("Frozen: it is fetched, but not applied."),
     }
     if condition in alone:
         return Keyed(condition, alone[condition])
@@ -135,19 +135,19 @@ def next_step(mount: Mount, condition: Condition, at: datetime) -> Keyed:
         action = mount.stale_action if is_stale(mount, at) else Mount.StaleAction.KEEP.value
         told.append(federation_lines.meanwhile(action))
         if mount.state == Mount.State.FROZEN and action != Mount.StaleAction.FREEZE:
-            text = _("It is also frozen: no newer version is applied until you unfreeze it.")
+            text = _("Frozen: it is fetched, but not applied.")
             told.append(Keyed("frozen_too", text))
     if mount.due_at is not None and mount.due_at > at:
         time = {"time": presentation.clock_time(mount.due_at, at)}
-        told.append(Keyed("due_later", _("Next fetch at %(time)s.") % time))
+        told.append(Keyed("due_later", f"{_('Next fetch')}: {time['time']}."))
     elif mount.due_at is not None:
-        told.append(Keyed("due_now", _("The next fetch is due now.")))
+        told.append(Keyed("due_now", f"{_('Next fetch')}: {_('now')}."))
     return joined(told)
 
 
 def held_words(mount: Mount) -> str:
     """Which version waits, and what for."""
-    return _("Version %(n)s waits for a decision.") % {"n": presentation.count(mount.version)}
+    return _("A newer version exceeds the limits and waits for a decision.") % {"n": presentation.count(mount.version)}
 
 
 def stated_lines(found: Differences, rows: Iterable[Stated]) -> list[StatedLine]:
@@ -233,7 +233,7 @@ def difference(request: HttpRequest, mount: int) -> HttpResponse:
     """What the newest document would change, and what each of its entries is stated and comes to here."""
     found = _found(request, mount)
     compared = load_differences(found)
-    context: dict[str, Any] = {"mount": found, "compared": compared, **_crumbs(found, _("Document and tree"))}
+    context: dict[str, Any] = {"mount": found, "compared": compared, **_crumbs(found, _("Differences"))}
     if compared is not None:
         cursor, start = _number(request, "cursor") or 0, _number(request, "from") or 0
         rows = list(compared.diff.rows(cursor, cursor + _PAGE)) if compared.diff else []
@@ -242,7 +242,7 @@ def difference(request: HttpRequest, mount: int) -> HttpResponse:
             "lines": list(presenters.entry_lines(rows, policy_slug=found.policy.slug)),
             "n_rows": compared.diff.n_rows if compared.diff else 0,
             "next_cursor": cursor + _PAGE if compared.diff and compared.diff.n_rows > cursor + _PAGE else None,
-            "before_title": _("Active"),
+            "before_title": _("active"),
             "after_title": _("Version %(n)s") % {"n": presentation.count(found.version)},
             "stated": stated_lines(compared, stated),
             "later": later,
@@ -259,7 +259,7 @@ def act(request: HttpRequest, mount: int) -> HttpResponse:
     found = _found(request, mount)
     step = request.POST.get("step", "")
     if step not in _DEEDS:
-        raise Invalid(_("Unknown action. Reload the page."))
+        raise Invalid(_("Reload the page and try again."))
     made, deed, said = _DEEDS[step]
     form = made(request.POST)
     status = 422
@@ -300,31 +300,35 @@ def _unmount(request: HttpRequest, found: Mount, form: RemoteForm) -> None:
 
 
 _DEEDS: dict[str, tuple[type[RemoteForm], Deed, Callable[[], str]]] = {
-    "fetch": (DeedForm, lambda *all: control.fetch_now(**_about(*all)), lambda: _("Fetch requested.")),
+    "fetch": (
+        DeedForm,
+        lambda *all: control.fetch_now(**_about(*all)),
+        lambda: _("Fetching now; the result appears here in a moment."),
+    ),
     "pause": (
         ReasonForm,
         lambda *all: control.pause(**_about(*all)),
-        lambda: _("Paused: the current version stays."),
+        lambda: _("Saved"),
     ),
-    "resume": (ReasonForm, lambda *all: control.resume(**_about(*all)), lambda: _("Resumed.")),
+    "resume": (ReasonForm, lambda *all: control.resume(**_about(*all)), lambda: _("Saved")),
     "freeze": (
         ReasonForm,
         lambda *all: control.freeze(**_about(*all)),
         lambda: _("Frozen: it is fetched, but not applied."),
     ),
-    "thaw": (ReasonForm, lambda *all: control.thaw(**_about(*all)), lambda: _("Unfrozen.")),
+    "thaw": (ReasonForm, lambda *all: control.thaw(**_about(*all)), lambda: _("Saved")),
     "anew": (
         ReasonForm,
         lambda *all: control.begin_anew(**_about(*all)),
-        lambda: _("Document history reset: the next version is accepted within the limits."),
+        lambda: _("Saved"),
     ),
-    "settings": (SettingsForm, _settings, lambda: _("Limits saved.")),
+    "settings": (SettingsForm, _settings, lambda: _("Saved")),
     "trust": (
         TrustForm,
         lambda request, found, form: control.trust_key(
             fingerprint=form.cleaned_data["told"], **_about(request, found, form)
         ),
-        lambda: _("Key trusted."),
+        lambda: _("Saved"),
     ),
     "unmount": (UnmountForm, _unmount, lambda: _("Unmounted: the entries below are yours, as they are now.")),
 }

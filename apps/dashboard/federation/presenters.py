@@ -42,12 +42,12 @@ STANDINGS: dict[Condition, Standing] = {
     Condition.STALE: Standing("warn", "clock", gettext_lazy("stale"), Condition.STALE),
     Condition.HELD: Standing("warn", "git-pull-request", gettext_lazy("held"), Condition.HELD),
     Condition.LATE: Standing("warn", "clock", gettext_lazy("late"), Condition.LATE),
-    Condition.NEW: Standing("", "refresh", gettext_lazy("first fetch pending"), Condition.NEW),
-    Condition.FRESH: Standing("ok", "circle-check", gettext_lazy("current"), Condition.FRESH),
+    Condition.NEW: Standing("", "refresh", gettext_lazy("not fetched yet"), Condition.NEW),
+    Condition.FRESH: Standing("ok", "circle-check", gettext_lazy("Current"), Condition.FRESH),
 }
 _BEHIND = Standing("", "history", gettext_lazy("behind"), "behind")
 DIRECTIONS: dict[Direction, tuple[str, Any]] = {
-    Direction.MOUNT: ("arrow-down", gettext_lazy("mounted here")),
+    Direction.MOUNT: ("arrow-down", gettext_lazy("Mounted")),
     Direction.USAGE: ("arrow-down", gettext_lazy("usage received")),
     Direction.READS: ("arrow-up", gettext_lazy("reads ours")),
 }
@@ -147,7 +147,7 @@ def headline(peers: Sequence[Peer]) -> Keyed:
         return Keyed("in_order", _("All peers are up to date"))
     if peers:
         return Keyed("only_read", _("Peers read our data; we read none of theirs"))
-    return Keyed("no_peers", _("No mounted policies"))
+    return Keyed("no_peers", _("None."))
 
 
 def counted(peers: Sequence[Peer]) -> str:
@@ -160,7 +160,7 @@ def counted(peers: Sequence[Peer]) -> str:
         ngettext("%(n)s peer reads our data", "%(n)s peers read our data", n[Direction.READS])
         % {"n": n[Direction.READS]},
     ]
-    return ", ".join(parts) + ". " + _("Each site decides for itself.")
+    return ", ".join(parts) + ". " + _("Sites share policies and usage; each decides for itself.")
 
 
 def alarms(peers: Sequence[Peer]) -> list[dict[str, Any]]:
@@ -191,7 +191,7 @@ def consequence(peer: Peer) -> Keyed:
         return Keyed("blocked", text)
     if peer.condition is Condition.HELD:
         if peer.direction is Direction.MOUNT:
-            return Keyed("held.mount", _("The newest version exceeds the limits of its mount."))
+            return Keyed("held.mount", _("A newer version exceeds the limits and waits for a decision."))
         return Keyed("held.usage", _("It reports more usage than the approved capacity: the excess doesn’t count yet."))
     age = presentation.age(peer.age_s) if peer.age_s is not None else _("never")
     allowed = allowed_words(peer.allowed_s)
@@ -211,8 +211,8 @@ def meanwhile(stale_action: str) -> Keyed:
     """What the site chose to do when it isn't heard."""
     text = {
         Remote.StaleAction.KEEP.value: _("The current version stays."),
-        Remote.StaleAction.FREEZE.value: _("The current version stays, and no newer one is applied before a decision."),
-        Remote.StaleAction.LOCAL.value: _("Its entries use local usage only until contact returns."),
+        Remote.StaleAction.FREEZE.value: _("The current version stays."),
+        Remote.StaleAction.LOCAL.value: _("Until contact returns, only local usage counts there."),
     }.get(stale_action, "")
     return Keyed(f"meanwhile.{stale_action}", text)
 
@@ -231,9 +231,7 @@ def _version_note(peer: Peer) -> str:
         return ""
     if peer.direction is Direction.USAGE or peer.theirs == peer.in_force:
         return ""
-    if peer.direction is Direction.READS:
-        return _("our version is %(n)s") % {"n": presentation.count(peer.theirs)}
-    return _("their version is %(n)s") % {"n": presentation.count(peer.theirs)}
+    return f"{_('Newest')}: {presentation.count(peer.theirs)}"
 
 
 def _url_of(peer: Peer) -> str:
@@ -327,11 +325,9 @@ def origin_of(*, policy_slug: str, uid: UUID, at: datetime, actor: Actor) -> Ori
 def words_of(found: Provenance) -> str:
     """From vo-a.example, version 41, 3 min old."""
     if not found.version:
-        return _("from %(name)s, nothing yet") % {"name": found.issuer}
-    said = {"name": found.issuer, "n": presentation.count(found.version)}
-    if found.age_s is None:
-        return _("from %(name)s, version %(n)s") % said
-    return _("from %(name)s, version %(n)s, %(age)s old") % {**said, "age": presentation.age(found.age_s)}
+        return _("from %(name)s") % {"name": found.issuer}
+    said = [_("from %(name)s") % {"name": found.issuer}, _("Version %(n)s") % {"n": presentation.count(found.version)}]
+    return ", ".join(said if found.age_s is None else [*said, presentation.age(found.age_s)])
 
 
 def _of_then(issuer: str, path: str) -> Origin:

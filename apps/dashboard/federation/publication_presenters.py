@@ -52,7 +52,7 @@ class ToldLine:
     @property
     def readers_words(self) -> str:
         n = len(self.readers)
-        return ngettext("%(n)s reader", "%(n)s readers", n) % {"n": presentation.count(n)} if n else _("none yet")
+        return ngettext("%(n)s reader", "%(n)s readers", n) % {"n": presentation.count(n)} if n else _("None yet.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def publication_line(row: Publication, now: datetime) -> ToldLine:
     facts: tuple[str, ...] = ()
     if last is not None:
         n = ngettext("%(n)s entry", "%(n)s entries", last.n_entries) % {"n": presentation.count(last.n_entries)}
-        facts = (n, _("valid until %(at)s") % {"at": presentation.clock_time(last.expires_at, now)})
+        facts = (n, f"{_('Valid until')} {presentation.clock_time(last.expires_at, now)}")
     return _line(
         row,
         now,
@@ -88,7 +88,7 @@ def publication_line(row: Publication, now: datetime) -> ToldLine:
         facts=facts,
         url=reverse("dashboard:federation-publication", args=[row.name]),
         address=f"/api/v1/publications/{row.name}",
-        far=_("version %(n)s"),
+        far=_("Version %(n)s"),
     )
 
 

@@ -47,9 +47,7 @@ class ToldForm(forms.Form):
         choices = forms.ChoiceField(
             label=gettext_lazy("Policy"), choices=list(policies), widget=forms.Select(attrs={"class": "input"})
         )
-        entry = text_field(
-            gettext_lazy("Entry"), 8192, gettext_lazy("Path, such as /vo-a; it is published with everything below it.")
-        )
+        entry = text_field(gettext_lazy("Entry"), 8192, "")
         self.fields = {"policy": choices, "entry": entry, **self.fields}
 
     def given(self) -> dict[str, Any]:
@@ -79,13 +77,13 @@ class PublicationForm(ToldForm):
     name = text_field(
         gettext_lazy("Name"),
         128,
-        gettext_lazy("Used in addresses and documents: vo-a. Peers know the publication by this name."),
+        gettext_lazy("Used in addresses and documents: vo-a."),
     )
     expires = number_field(
-        gettext_lazy("Documents expire after (days)"),
+        gettext_lazy("Documents expire after, days"),
         0.05,
         366,
-        gettext_lazy("A peer without a fetch for that long is late."),
+        "",
         initial=7,
     )
     is_open = forms.BooleanField(label=gettext_lazy("Anyone may fetch it, without a token"), required=False)
@@ -95,17 +93,15 @@ class FeedForm(ToldForm):
     """Its usage on this site's own sources."""
 
     expires_unit_s = _HOUR_S
-    name = text_field(gettext_lazy("Name"), 128, gettext_lazy("Used in addresses and documents: north-vo-a."))
+    name = text_field(gettext_lazy("Name"), 128, gettext_lazy("Used in addresses and documents: vo-a."))
     capacity = number_field(
         gettext_lazy("Capacity (cores)"),
         1e-3,
         1e9,
-        gettext_lazy("Cores available for it here; peers ignore usage above this."),
+        gettext_lazy("Peers reject hours above the capacity."),
     )
-    keeps = number_field(
-        gettext_lazy("Days published"), 1, 3_660, gettext_lazy("Older hours are not published."), initial=400
-    )
-    expires = number_field(gettext_lazy("Documents expire after (hours)"), 1, 8_784, initial=24)
+    keeps = number_field(gettext_lazy("Days published"), 1, 3_660, "", initial=400)
+    expires = number_field(gettext_lazy("Documents expire after, hours"), 1, 8_784, initial=24)
     sends_running = forms.BooleanField(label=gettext_lazy("Publish running jobs, too"), required=False, initial=True)
     is_open = forms.BooleanField(label=gettext_lazy("Anyone may fetch it, without a token"), required=False)
 
@@ -159,8 +155,8 @@ def crumbs(*labels: str) -> list[dict[str, str]]:
     """Of this page, and of those below it."""
     top = {"label": _("Federation"), "url": reverse("dashboard:federation")}
     if not labels:
-        return [top, {"label": _("Our publications")}]
-    here = {"label": _("Our publications"), "url": reverse("dashboard:federation-published")}
+        return [top, {"label": _("Publications")}]
+    here = {"label": _("Publications"), "url": reverse("dashboard:federation-published")}
     return [top, here, *({"label": label} for label in labels)]
 
 
@@ -180,7 +176,7 @@ class Kind:
 
 
 def _publications() -> Kind:
-    return Kind(PublicationForm, make_publication, _("New publication"), is_feed=False)
+    return Kind(PublicationForm, make_publication, _("Publish"), is_feed=False)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -192,7 +188,7 @@ def publication_new(request: HttpRequest) -> HttpResponse:
 def publication(request: HttpRequest, name: str) -> HttpResponse:
     """Its readers, and a form to change it."""
     rows = list_publications(actor=administrator(request))
-    row = named(rows, name, _("There is no such publication."))
+    row = named(rows, name, _("Not found"))
     line = published_lines.publication_line(row, clock.now())
     initial = {"name": row.name, "expires": as_typed(row.expires_after_s / 86_400), "is_open": row.is_open}
     return change_one(request, _publications(), line, initial)
@@ -203,7 +199,7 @@ def publication_drop(request: HttpRequest, name: str) -> HttpResponse:
     form = ReasonForm(request.POST)
     reason = form.cleaned_data["reason"] if form.is_valid() else ""
     drop_publication(name=name, reason=reason, at=clock.now(), actor=actor_of(request))
-    messages.success(request, _("Publication stopped. Peers that mounted it keep their copy, with its age."))
+    messages.success(request, _("Stopped"))
     return SeeOther(reverse("dashboard:federation-published"))
 
 
@@ -214,9 +210,9 @@ def rotate(request: HttpRequest) -> HttpResponse:
     form = ReasonForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         rotate_key(reason=form.cleaned_data["reason"], at=clock.now(), actor=actor)
-        messages.success(request, _("Key replaced. Peers that trust the old key accept the new one automatically."))
+        messages.success(request, _("Peers that trust the old key accept the new one automatically."))
         return SeeOther(reverse("dashboard:federation-published") + "#key")
-    context = {"form": form, **identity(), "crumbs": crumbs(_("Replace the key"))}
+    context = {"form": form, **identity(), "crumbs": crumbs(_("Replace key"))}
     status = 422 if request.method == "POST" else 200
     return render(request, "dashboard/federation/rotate.html", context, status=status)
 
@@ -252,7 +248,7 @@ def _done(request: HttpRequest, kind: Kind, form: ToldForm, where: dict[str, str
     except _REFUSALS as refusal:
         form.add_refusal(refusal)
         return None
-    messages.success(request, _("Published.") if form.is_new else _("Publication changed."))
+    messages.success(request, _("Published") if form.is_new else _("Saved"))
     name = "dashboard:federation-feed" if kind.is_feed else "dashboard:federation-publication"
     return SeeOther(reverse(name, args=[made.name]))
 
@@ -286,7 +282,7 @@ def named(rows: Sequence[Row], name: str, missing: str) -> Row:
 def administrator(request: HttpRequest) -> Actor:
     actor = actor_of(request)
     if not actor.is_admin:
-        raise NotAllowed(_("Only administrators decide what this site publishes."))
+        raise NotAllowed(_("Only an administrator can change this."))
     return actor
 
 
@@ -303,7 +299,7 @@ def feed_new(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def feed(request: HttpRequest, name: str) -> HttpResponse:
     """Its readers, and a form to change it."""
-    row = named(list_feeds(actor=administrator(request)), name, _("There is no such usage feed."))
+    row = named(list_feeds(actor=administrator(request)), name, _("Not found"))
     line = published_lines.feed_line(row, clock.now())
     initial = {
         "name": row.name,
@@ -319,5 +315,5 @@ def feed(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 def feed_drop(request: HttpRequest, name: str) -> HttpResponse:
     drop_feed(name=name, at=clock.now(), actor=actor_of(request))
-    messages.success(request, _("Feed stopped. Subscribers keep their copy, with its age."))
+    messages.success(request, _("Stopped"))
     return SeeOther(reverse("dashboard:federation-published"))

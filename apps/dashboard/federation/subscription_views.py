@@ -94,7 +94,7 @@ def new(request: HttpRequest) -> HttpResponse:
         except DomainError as refusal:
             terms.add_refusal(refusal)
         else:
-            messages.success(request, _("Its usage is fetched now, and then at the set interval."))
+            messages.success(request, _("Fetching now; the result appears here in a moment."))
             return SeeOther(told_lines.subscription_url(made))
     return _terms(request, address, terms, seen, status=422)
 
@@ -128,7 +128,7 @@ def act(request: HttpRequest, subscription_id: int) -> HttpResponse:
             control.trust_key(**one, fingerprint=request.POST.get("fingerprint", "")[:200])
         elif what == "unsubscribe":
             unsubscribe(subscription_id=row.pk, reason=reason, at=at, actor=actor)
-            messages.success(request, _("Its usage was removed and no longer counts."))
+            messages.success(request, _("Its usage was removed."))
             return SeeOther(reverse("dashboard:federation"))
         elif what in _DEEDS:
             _DEEDS[what](**one)
@@ -154,14 +154,14 @@ _DEEDS: dict[str, Any] = {
 def _done_words(what: str) -> str:
     return {
         "fetch": _("Fetching now; the result appears here in a moment."),
-        "pause": _("Paused: nothing is fetched until you resume it."),
-        "resume": _("Resumed; fetching now."),
-        "freeze": _("Frozen: it is fetched, but new usage doesn’t count."),
-        "thaw": _("Unfrozen; fetching now."),
+        "pause": _("Saved"),
+        "resume": _("Fetching now; the result appears here in a moment."),
+        "freeze": _("Frozen: it is fetched, but not applied."),
+        "thaw": _("Fetching now; the result appears here in a moment."),
         "anew": _("All its usage is read again."),
-        "settings": _("Settings saved."),
-        "capacity": _("Capacity approved; all its usage is read again."),
-        "key": _("New key trusted; fetching now."),
+        "settings": _("Saved"),
+        "capacity": _("All its usage is read again."),
+        "key": _("Fetching now; the result appears here in a moment."),
     }.get(what, _("Nothing was changed."))
 
 
@@ -179,14 +179,14 @@ def _places(actor: Actor, at: datetime) -> list[tuple[str, str]]:
 
     def label(one: GridChoice) -> str:
         words = {"path": one.path, "what": one.what}
-        text = _("%(path)s, published as %(what)s") if one.why == "published" else _("%(path)s, of %(what)s")
+        text = "%(path)s (%(what)s)"
         return f"{one.policy_name}: {text % words}" if many else text % words
 
     return [(f"{one.policy_slug}:{one.path}", label(one)) for one in found]
 
 
 def _address(request: HttpRequest, form: AddressForm, *, status: int = 200) -> HttpResponse:
-    context = {"form": form, "crumbs": crumbs(_("Subscribe to usage")), "has_places": form.has_places}
+    context = {"form": form, "crumbs": crumbs(_("Subscribe")), "has_places": form.has_places}
     return render(request, "dashboard/federation/subscribe.html", context, status=status)
 
 
@@ -209,7 +209,7 @@ def _terms(
         "stale_actions": STALE_ACTIONS,
         "stale_chosen": form["stale_action"].value(),
         "place": address.place,
-        "crumbs": crumbs(_("Subscribe to usage")),
+        "crumbs": crumbs(_("Subscribe")),
     }
     return render(request, "dashboard/federation/subscribe_terms.html", context, status=status)
 

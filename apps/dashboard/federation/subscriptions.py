@@ -30,7 +30,7 @@ STALE_ACTIONS = (
     (
         Subscription.StaleAction.KEEP,
         gettext_lazy("Keep reported usage"),
-        gettext_lazy("Its last hours keep counting, and decay as usual."),
+        gettext_lazy("Earlier usage keeps counting, and decays."),
     ),
     (
         Subscription.StaleAction.FREEZE,
@@ -39,8 +39,8 @@ STALE_ACTIONS = (
     ),
     (
         Subscription.StaleAction.LOCAL,
-        gettext_lazy("Use local usage only"),
-        gettext_lazy("For the whole entry, until contact returns."),
+        gettext_lazy("Compared by local usage only."),
+        gettext_lazy("Until contact returns, only local usage counts there."),
     ),
 )
 _IN_UNITS = {"every": ("every_s", _MINUTE_S), "max_age": ("max_age_s", _HOUR_S)}
@@ -60,7 +60,7 @@ def _rhythm() -> dict[str, forms.Field]:
             gettext_lazy("Maximum age (hours)"),
             0.02,
             8_784,
-            gettext_lazy("Unconfirmed for longer, it is stale."),
+            "",
             initial=24,
         ),
         "stale_action": forms.ChoiceField(
@@ -95,12 +95,12 @@ class AddressForm(_Refusable):
         label=gettext_lazy("Entry"), help_text=gettext_lazy("One of our mounts, or a subtree that this site publishes.")
     )
     url = text_field(
-        gettext_lazy("Address of the feed"),
+        gettext_lazy("Feed address"),
         2_048,
         gettext_lazy("As https://east.example/api/v1/feeds/vo-a"),
         inputmode="url",
     )
-    token = _token(gettext_lazy("From the other site. Stored encrypted; leave empty if none is needed."))
+    token = _token(gettext_lazy("Stored encrypted; leave empty if none is needed."))
 
     def __init__(self, *args: Any, places: Sequence[tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -124,14 +124,17 @@ class TermsForm(_Refusable):
     """The key as it was told by another way, what is agreed, and why."""
 
     fingerprint = forms.CharField(
-        label=gettext_lazy("Fingerprint from the peer"),
+        label=gettext_lazy("Fingerprint"),
         max_length=200,
         widget=forms.Textarea(
             attrs={"class": "input fp-in", "rows": "4", "autocomplete": "off", "spellcheck": "false"}
         ),
     )
     capacity = number_field(
-        gettext_lazy("Capacity (cores)"), 1e-3, 1e9, gettext_lazy("Hours above it are held, and don’t count.")
+        gettext_lazy("Capacity (cores)"),
+        1e-3,
+        1e9,
+        gettext_lazy("Held hours exceed a site’s capacity and don’t count."),
     )
     reason = reason_field()
 
@@ -239,7 +242,7 @@ def _heard(row: Subscription, told: ReportedUsage, condition: Condition) -> Keye
     text_field = {
         Condition.FRESH: _("%(site)s reported usage of %(path)s %(age)s ago"),
         Condition.HELD: _("%(site)s reported usage of %(path)s %(age)s ago; some of it is held"),
-        Condition.LATE: _("%(site)s reported usage of %(path)s %(age)s ago, and is late"),
+        Condition.LATE: _("%(site)s reported usage of %(path)s %(age)s ago"),
         Condition.STALE: _("No contact with %(site)s for %(age)s"),
         Condition.EXPIRED: _("Usage of %(path)s from %(site)s has expired"),
         **_chosen(),
@@ -249,7 +252,7 @@ def _heard(row: Subscription, told: ReportedUsage, condition: Condition) -> Keye
 
 def _never_heard(condition: Condition) -> Keyed:
     if condition is Condition.LATE:
-        return Keyed("never_heard_late", _("No contact with %(site)s yet; it is late"))
+        return Keyed("never_heard_late", _("No contact with %(site)s yet"))
     if condition in _chosen():
         return Keyed(condition, _chosen()[condition])
     return Keyed("never_heard", _("No contact with %(site)s yet"))
@@ -267,7 +270,14 @@ def _follows(row: Subscription, told: ReportedUsage, condition: Condition, now: 
     if condition is Condition.EXPIRED:
         until = presentation.clock_time(row.expires_at, now) if row.expires_at is not None else ""
         ended = Keyed(condition, _("It was valid until %(time)s, and nothing newer arrived.") % {"time": until})
-        return joined([ended, _too_old(row) if is_stale(row, now) else Keyed("counts", _("It still counts."))])
+        return joined(
+            [
+                ended,
+                _too_old(row)
+                if is_stale(row, now)
+                else Keyed("counts", _("Earlier usage keeps counting, and decays.")),
+            ]
+        )
     if condition is Condition.STALE:
         return _too_old(row)
     if condition is Condition.LATE:
@@ -283,9 +293,11 @@ def _follows(row: Subscription, told: ReportedUsage, condition: Condition, now: 
         )
         return Keyed("doubted", text_field % {"since": since})
     text_field = {
-        Condition.BLOCKED: _("Its key or history is not the trusted one. Earlier usage keeps counting."),
-        Condition.PAUSED: _("It isn’t fetched until you resume it; earlier usage keeps counting."),
-        Condition.FROZEN: _("It is fetched; new usage counts only after you unfreeze it."),
+        Condition.BLOCKED: _(
+            "Its key changed or its history was forked: it isn’t fetched until an administrator decides."
+        ),
+        Condition.PAUSED: _("Paused: it isn’t fetched until you resume it."),
+        Condition.FROZEN: _("New usage counts only after you unfreeze it."),
         Condition.NEW: _("The first fetch is due; no usage counts yet."),
         Condition.HELD: _(
             "Usage above its capacity doesn’t count; the rest does. Approve more cores if the site has them, "
@@ -298,7 +310,7 @@ def _follows(row: Subscription, told: ReportedUsage, condition: Condition, now: 
 def _too_old(row: Subscription) -> Keyed:
     if row.state != Subscription.State.FROZEN or row.stale_action == Subscription.StaleAction.FREEZE:
         return _meanwhile(row)
-    frozen = Keyed("frozen_too", _("It is also frozen: new usage counts only after you unfreeze it."))
+    frozen = Keyed("frozen_too", _("New usage counts only after you unfreeze it."))
     return joined([_meanwhile(row), frozen])
 
 
@@ -307,7 +319,7 @@ def _meanwhile(row: Subscription) -> Keyed:
     text_field = {
         Subscription.StaleAction.KEEP: _("Earlier usage keeps counting, and decays."),
         Subscription.StaleAction.FREEZE: _("New usage counts only after you unfreeze it."),
-        Subscription.StaleAction.LOCAL: _("The entry uses local usage only until contact returns."),
+        Subscription.StaleAction.LOCAL: _("Until contact returns, only local usage counts there."),
     }[Subscription.StaleAction(row.stale_action)]
     return Keyed(f"meanwhile.{row.stale_action}", text_field)
 
@@ -374,12 +386,12 @@ def subscription_url(row: Subscription) -> str:
 def _look(row: Fetch) -> LookLine:
     badge, dot = _OUTCOMES[Fetch.Outcome(row.outcome)]
     words = {
-        Fetch.Outcome.SAME: _("unchanged"),
-        Fetch.Outcome.LANDED: _("counted"),
+        Fetch.Outcome.SAME: _("Unchanged"),
+        Fetch.Outcome.LANDED: _("Counted"),
         Fetch.Outcome.HELD: _("held"),
-        Fetch.Outcome.FROZEN: _("not counted"),
+        Fetch.Outcome.FROZEN: _("Not counted"),
         Fetch.Outcome.REFUSED: _("refused"),
-        Fetch.Outcome.UNREACHABLE: _("no answer"),
+        Fetch.Outcome.UNREACHABLE: _("No answer"),
     }[Fetch.Outcome(row.outcome)]
     kb = row.n_bytes / 1024
     size = "" if not row.n_bytes else _("%(n)s kB") % {"n": presentation.count(round(kb)) if kb >= 1 else "<1"}

@@ -174,7 +174,7 @@ def _place(request: HttpRequest, policies: list[Policy]) -> HttpResponse:
     except DomainError as error:
         form.add_refusal(error)
         return _choose(request, form, carried, status=_status(error))
-    messages.success(request, _("Mounted. The first document is being fetched and is applied within your limits."))
+    messages.success(request, _("Fetching now; the result appears here in a moment."))
     return SeeOther(reverse("dashboard:federation-mount", args=[made.pk]))
 
 
@@ -270,9 +270,9 @@ def _choose(
 def _page(request: HttpRequest, step: str, form: RemoteForm, *, status: int = 200, **context: Any) -> HttpResponse:
     order = ("address", "key", "place")
     labels = {
-        "address": (_("Address"), _("document address")),
-        "key": (_("Document and key"), _("compare the fingerprint")),
-        "place": (_("Entry and limits"), _("entry, and automatic changes")),
+        "address": (_("Address"), _("Document address")),
+        "key": (_("Key"), _("Compare the fingerprint")),
+        "place": (_("Entry and limits"), _("Entry and limits")),
     }
     at = order.index(step)
     steps = [

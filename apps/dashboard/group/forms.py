@@ -79,7 +79,7 @@ class GroupInput:
                 self.refuse(f"shares-{uid}", text, "percent")
                 continue
             if not whole or uid not in known:
-                problem = _("A percentage goes from 0 to 100.") if uid not in known else _NOTHING_LEFT
+                problem = _("Enter a percentage from 0 to 100.") if uid not in known else _NOTHING_LEFT
                 self.refuse(f"shares-{uid}", str(problem), "percent")
                 continue
             siblings = [
@@ -198,7 +198,7 @@ def _shares(text: str) -> float | None:
     return None if isinstance(shares, str) else shares
 
 
-_NOTHING_LEFT = gettext_lazy("The others would get nothing. Enter less than 100 %.")
+_NOTHING_LEFT = gettext_lazy("Enter less than 100 %.")
 
 
 def _percent(text: str) -> float | None:

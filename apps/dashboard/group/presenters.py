@@ -132,10 +132,10 @@ def _button(row: MemberRow, typed: MemberInput) -> str:
 def _terms(row: MemberRow, typed: MemberInput) -> tuple[str, str]:
     """Key and sentence: what happens by itself, and when."""
     if row.has_own_dates:
-        return "own_dates", _("It has its own dates, set on its page.")
+        return "own_dates", _("It has its own dates.")
     until = _day(typed.until)
     if until is None:
-        return "stays", _("Without a date the shares stay until they are changed.")
+        return "stays", _("Leave empty for no limit.")
     return "returns", _("On %(day)s the shares return to %(former)s automatically.") % {
         "day": long_day(until + timedelta(days=1)),
         "former": presentation.shares(row.former_shares),

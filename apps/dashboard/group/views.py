@@ -307,7 +307,7 @@ def ask(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     except (Invalid, Conflict) as error:
         status = status_of(error)
         return show(request, found, status=status, ask=typed, ask_refusal=error)
-    messages.success(request, _("Submitted to the managers above, with usage and effect."))
+    messages.success(request, _("Submitted"))
     return SeeOther(f"{group_url(policy, uid)}#ask")
 
 
@@ -358,7 +358,7 @@ def _publish(request: HttpRequest, found: Found) -> HttpResponse:
     except Conflict as error:
         return show(request, found, status=409, conflict=error)
     if done.revision is None:
-        messages.warning(request, _("Submitted for publishing. %(why)s") % {"why": done.why})
+        messages.warning(request, _("Submitted. %(why)s") % {"why": done.why})
     else:
         say_published(request, done.revision)
     return SeeOther(group_url(policy, uid))

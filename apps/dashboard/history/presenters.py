@@ -40,16 +40,16 @@ MARKS = {
 }
 FIELDS = {
     "shares": gettext_lazy("shares"),
-    "name": gettext_lazy("name"),
-    "kind": gettext_lazy("kind"),
-    "scope": gettext_lazy("scope"),
-    "scope_sources": gettext_lazy("sources"),
-    "locked": gettext_lazy("lock"),
-    "dates": gettext_lazy("dates"),
+    "name": gettext_lazy("Name"),
+    "kind": gettext_lazy("Kind"),
+    "scope": gettext_lazy("Scope"),
+    "scope_sources": gettext_lazy("Sources"),
+    "locked": gettext_lazy("Lock"),
+    "dates": gettext_lazy("Dates"),
     "members": gettext_lazy("members by rule"),
     "is_group": gettext_lazy("may have children"),
-    PLACE: gettext_lazy("parent"),
-    "archived": gettext_lazy("state"),
+    PLACE: gettext_lazy("Parent"),
+    "archived": gettext_lazy("State"),
 }
 
 
@@ -144,7 +144,7 @@ def field_key(field: str, before: Any, after: Any) -> str:
 def field_words(field: str, before: Any, after: Any) -> str:
     """One change of an entry's history as a phrase: shares 20 to 30, moved from physics to biology, archived."""
     if field == "archived":
-        return _("archived") if after else _("restored") if before else _("added")
+        return _("archived") if after else _("Restored") if before else _("Added")
     if field == PLACE:
         elsewhere = _("elsewhere")
         return _("moved from %(before)s to %(after)s") % {"before": before or elsewhere, "after": after or elsewhere}
@@ -153,7 +153,7 @@ def field_words(field: str, before: Any, after: Any) -> str:
     name, was, is_now = str(FIELDS.get(field, field)), value_words(field, before), value_words(field, after)
     if before in (None, "", []):
         return f"{name} {is_now}"
-    return _("%(field)s %(before)s to %(after)s") % {"field": name, "before": was, "after": is_now}
+    return f"{name} {was} → {is_now}"
 
 
 def history_row(line: HistoryLine) -> dict[str, Any]:
@@ -197,7 +197,7 @@ def verdict(diff: RevisionDiff) -> str:
         for n in [diff.counts["changed"]]
         if n
     ]
-    counts = {_("moved"): diff.counts["moved"], _("added"): diff.counts["added"], _("archived"): diff.counts["removed"]}
+    counts = {_("moved"): diff.counts["moved"], _("Added"): diff.counts["added"], _("archived"): diff.counts["removed"]}
     told += [f"{presentation.count(n)} {word}" for word, n in counts.items() if n]
     if diff.settings:
         n = len(diff.settings)
@@ -206,7 +206,7 @@ def verdict(diff: RevisionDiff) -> str:
         n = len(diff.corrections)
         told.append(ngettext("%(n)s usage adjustment", "%(n)s usage adjustments", n) % {"n": n})
     if not told:
-        return _("No visible differences") if diff.n_outside else _("No differences")
+        return _("No differences")
     text = ", ".join(told)
     return text[:1].upper() + text[1:]
 
@@ -282,7 +282,7 @@ def _row(revision: Revision, undone: dict[int, int], may_see: bool) -> RevisionR
     note = ngettext("%(n)s entry changed", "%(n)s entries changed", n) % {"n": presentation.count(n)} if n else ""
     origin = origin_words(change_set.origin)
     if change_set.reverts_number:
-        origin = _("undoes revision %(n)s") % {"n": change_set.reverts_number}
+        origin = _("Undoes revision %(n)s.") % {"n": change_set.reverts_number}
     return RevisionRow(
         revision=revision,
         title=revision.reason.strip().split("\n", 1)[0] or change_words.title_of(change_set),
@@ -337,6 +337,6 @@ def number_asked(request: HttpRequest, name: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        problem = _("is not a revision number")
+        problem = _("is not a number")
         raise Invalid(f"{name}: {problem}.", fields=[FieldProblem(name, problem)])
     return int(text)

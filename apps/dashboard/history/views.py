@@ -233,7 +233,7 @@ def _way_back(
             problem, code = error.message, error.code
             status = 422 if isinstance(error, Invalid) else 403 if code == "partial_view" else 409
         else:
-            messages.success(request, _("Change set drafted: review it, then publish it."))
+            messages.success(request, _("Added to the draft."))
             return SeeOther(reverse("dashboard:change", kwargs={"change_set": made.pk}))
     shown = get_revision(policy=found, at=way[0] if context["is_undo"] else way[1])
     return render(

@@ -48,7 +48,7 @@ class UploadForm(forms.Form):
     )
     source = forms.ChoiceField(label=_("Source"), error_messages={"required": _("Choose a source")})
     new_source = forms.CharField(
-        label=_("Name of the new source"),
+        label=_("New source"),
         required=False,
         max_length=128,
         widget=_text(),
@@ -58,16 +58,16 @@ class UploadForm(forms.Form):
         label=_("Time zone"),
         required=False,
         max_length=64,
-        help_text=_("For times without one, such as Europe/Stockholm. Leave empty to use the source’s time zone."),
+        help_text=_("Leave empty to use the source’s time zone."),
         widget=_text(spellcheck="false"),
     )
     all_or_nothing = forms.BooleanField(label=_("All or nothing"), required=False)
-    mode = forms.ChoiceField(choices=[("dry", _("Dry run first")), ("real", _("Import at once"))], initial="dry")
+    mode = forms.ChoiceField(choices=[("dry", _("Dry run")), ("real", _("Import at once"))], initial="dry")
 
     def __init__(self, *args: Any, sources: Choices, formats: Choices, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         first = [("", _("Choose a source"))] if len(sources) > 1 else []
-        self._choices("source").choices = [*first, *sources, (NEW_SOURCE, _("A new source…"))]
+        self._choices("source").choices = [*first, *sources, (NEW_SOURCE, _("New source"))]
         self._choices("format").choices = formats
         for name in ("source", "format"):
             self.fields[name].widget.attrs["class"] = "input"
@@ -94,11 +94,9 @@ class UploadForm(forms.Form):
         cleaned = super().clean()
         if self.cleaned_data.get("source") == NEW_SOURCE:
             if not self.cleaned_data.get("new_source"):
-                self.add_error(
-                    "new_source", forms.ValidationError(_("Enter a name for the new source."), code="required")
-                )
+                self.add_error("new_source", forms.ValidationError(_("Enter a name."), code="required"))
             elif not self.new_slug:
-                said = _("The name needs at least one letter a–z or digit.")
+                said = _("The name needs a letter a–z or a digit.")
                 self.add_error("new_source", forms.ValidationError(said, code="no_letter"))
         return cleaned
 

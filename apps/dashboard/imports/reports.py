@@ -24,12 +24,12 @@ _WORDS = {
     "bursts_skipped": gettext_lazy("Job bursts, counted as a whole"),
     "charge_without_duration": gettext_lazy("Charges without a duration: not counted"),
     "deletions_without_queued_job": gettext_lazy("Deletions of jobs that had started or are not in the file"),
-    "elapsed_too_long": gettext_lazy("Elapsed times longer than end − start: end − start counts"),
+    "elapsed_too_long": gettext_lazy("Durations that differ from end − start: end − start counts"),
     "end_from_elapsed": gettext_lazy("Ends calculated from the elapsed time"),
     "gpu_requests_not_counted": gettext_lazy("GPU requests without an allocated number"),
     "lines_joined": gettext_lazy("Rows that spanned several lines"),
     "memory_ignored": gettext_lazy("Implausible memory: set to 0"),
-    "never_ran": gettext_lazy("Jobs that never ran"),
+    "never_ran": gettext_lazy("Jobs that never started"),
     "never_started": gettext_lazy("Jobs that never started"),
     "no_processors": gettext_lazy("Jobs with 0 processors: no usage counts"),
     "other_events_skipped": gettext_lazy("Lines of other kinds, such as licences and reservations"),
@@ -154,17 +154,17 @@ def import_line(usage_import: Import, now: datetime) -> tuple[str, str, str]:
     run, counts = usage_import.run, _counts(usage_import.run.counts)
     who = _("by %(name)s") % {"name": usage_import.owner} if usage_import.owner else _("by command")
     if run.state == Run.State.QUEUED:
-        return _("waiting for a worker, %(who)s") % {"who": who}, _("waiting"), ""
+        return who, _("waiting"), ""
     if run.state == Run.State.RUNNING:
         progress = _progress(run, counts, now)
         return progress.words, _("running"), "accent"
     if run.state == Run.State.FAILED:
         return _failure(run.error_code)[1], _("failed"), "bad"
     if run.state == Run.State.CANCELLED:
-        return _("stopped, %(who)s") % {"who": who}, _("stopped"), ""
+        return who, _("Stopped"), ""
     numbers = {"new": presentation.count(counts["new"]), "rejected": presentation.count(counts["rejected"]), "who": who}
     text = _("%(new)s new, %(rejected)s rejected, %(who)s") % numbers
-    return text, _("dry run") if usage_import.dry_run else "", ""
+    return text, _("Dry run") if usage_import.dry_run else "", ""
 
 
 def reasons(by_code: Mapping[str, int]) -> str:
@@ -199,7 +199,7 @@ def _progress(run: Run, counts: Mapping[str, int], now: datetime) -> Progress:
     if part and 0.02 < part < 1 and elapsed >= 3:
         left = _("about %(age)s left") % {"age": presentation.age(elapsed * (1 - part) / part)}
     if run.state == Run.State.QUEUED:
-        key, words = "waiting", _("Waiting for a worker")
+        key, words = "waiting", _("waiting")
     elif run.cancel_requested:
         key, words = "stopping", _("Stopping")
     elif percent is None:
@@ -231,14 +231,14 @@ def _verdict(usage_import: Import, counts: Mapping[str, int], progress: Progress
     """The heading's key, the heading, what belongs to it, and what to do."""
     run = usage_import.run
     if progress is not None:
-        dry = _("A dry run stores nothing.")
-        real = _("Records count as soon as they are read. You may close this page.")
+        dry = _("Nothing was stored.")
+        real = _("You may close this page.")
         return progress.key, progress.words, dry if usage_import.dry_run else real, ""
     if run.state == Run.State.FAILED:
         key, heading, advice = _failure(run.error_code)
         return key, heading, run.error, advice
     if run.state == Run.State.CANCELLED:
-        kept = _("Records read before stay and count; send the file again to add the rest.")
+        kept = _("Send the file again to add the rest.")
         return "stopped", _("Stopped"), _("Nothing was stored.") if usage_import.dry_run else kept, ""
     return *_result(counts, is_dry=usage_import.dry_run), _contents(usage_import, counts), ""
 
@@ -248,7 +248,7 @@ def _result(counts: Mapping[str, int], *, is_dry: bool) -> tuple[str, str]:
     if not new and not counts["corrected"]:
         if counts["duplicate"] and not rejected:
             return "all_here", _("All records are duplicates")
-        return "nothing_new", _("No new records")
+        return "nothing_new", _("None.")
     words = (
         ngettext("%(n)s new record", "%(n)s new records", new)
         if is_dry
@@ -258,7 +258,7 @@ def _result(counts: Mapping[str, int], *, is_dry: bool) -> tuple[str, str]:
     if not rejected:
         return key, text
     bad = ngettext("%(n)s line can’t be read", "%(n)s lines can’t be read", rejected)
-    return f"{key}_in_part", _("%(good)s, %(bad)s") % {"good": text, "bad": bad % {"n": presentation.count(rejected)}}
+    return f"{key}_in_part", f"{text}, {bad % {'n': presentation.count(rejected)}}"
 
 
 def _contents(usage_import: Import, counts: Mapping[str, int]) -> str:
@@ -299,9 +299,9 @@ def _contents(usage_import: Import, counts: Mapping[str, int]) -> str:
 def _kpis(counts: Mapping[str, int], *, is_dry: bool) -> list[Kpi]:
     total = sum(counts[name] for name in ("new", "duplicate", "corrected", "late", "too_late", "rejected"))
     rejected = presentation.percent(counts["rejected"] / total, 2) if counts["rejected"] and total else _("lines")
-    changed = _("would change") if is_dry else _("changed")
+    changed = _("would change") if is_dry else _("Changed")
     return [
-        Kpi("new", _("New"), presentation.count(counts["new"]), _("records")),
+        Kpi("new", _("New"), presentation.count(counts["new"]), _("Records")),
         Kpi("duplicate", _("Duplicates"), presentation.count(counts["duplicate"]), _("ignored")),
         Kpi("corrected", _("Corrected"), presentation.count(counts["corrected"]), changed),
         Kpi("late", _("Late"), presentation.count(counts["late"] + counts["too_late"]), _("ignored")),
@@ -315,7 +315,7 @@ def _steps(usage_import: Import) -> list[Step]:
     steps = [
         ("file", _("File"), _("%(size)s received") % {"size": size(usage_import.n_bytes)}),
         ("import", _("Import"), _("can be stopped")),
-        ("result", _("Result"), _("counted usage")),
+        ("result", _("Result"), _("Counted")),
     ]
     if usage_import.dry_run:
         steps.insert(1, ("dry", _("Dry run"), _("check, then choose")))
@@ -332,21 +332,21 @@ def _failure(code: str) -> tuple[str, str, str]:
     known = {
         "corrupt_gzip": (
             _("The compressed file is damaged"),
-            _("Compare its size and checksum with the original before you send it again."),
+            _("Send it again."),
         ),
         "expands_too_much": (
-            _("The file unpacks to an excessive size"),
-            _("Check it before you send it again, or unpack it first."),
+            _("The file is too large"),
+            _("Split it, or ask an administrator to run “manage.py import_usage”."),
         ),
         "unknown_format": (
             _("The format isn’t recognised"),
-            _("Check its first lines, then choose the format and send it again."),
+            _("Fix the file or choose another format, and send it again."),
         ),
         "xml_doctype": (
             _("The XML declares a document type"),
-            _("Remove that declaration and send the file again."),
+            _("Fix the file or choose another format, and send it again."),
         ),
-        "cut_off": (_("The listing is truncated"), _("Create the listing again and send that one.")),
+        "cut_off": (_("The listing is truncated"), _("Send it again.")),
         "no_listing": (_("The document lists no jobs"), _("Send what “qstat -xml” writes.")),
         "nested_too_deep": (
             _("The XML is nested too deeply"),
@@ -356,18 +356,24 @@ def _failure(code: str) -> tuple[str, str, str]:
             _("The XML can’t be read in parts"),
             _("This is not a list of job records: send another file."),
         ),
-        "not_jobs": (_("The messages contain no individual jobs"), _("Let the site send individual job messages.")),
-        "no_header": (_("The first line is missing"), _("Add it, or choose another format, and send the file again.")),
-        "no_start_time": (_("Its times have no start line"), _("Add that line and send the file again.")),
+        "not_jobs": (
+            _("The messages contain no individual jobs"),
+            _("This is not a list of job records: send another file."),
+        ),
+        "no_header": (_("The first line is missing"), _("Fix the file or choose another format, and send it again.")),
+        "no_start_time": (
+            _("Its times have no start line"),
+            _("Fix the file or choose another format, and send it again."),
+        ),
         "too_large": (
             _("The file is too large"),
             _("Split it, or ask an administrator to run “manage.py import_usage”."),
         ),
         "worker_lost": (
             _("Its worker failed repeatedly"),
-            _("Contact your administrator. Sending the file again is safe: a record counts once."),
+            _("Contact your administrator."),
         ),
-        "file_gone": (_("The file was deleted"), _("Files are kept for a day. Send it again.")),
+        "file_gone": (_("The file was deleted"), _("Send it again.")),
     }
     again = _("Fix the cause, then send the file again: a record counts once.")
     return (f"failed.{code}", *known[code]) if code in known else ("failed", _("The import failed"), again)

@@ -54,7 +54,7 @@ def undo_report(usage_import: Import) -> UndoReport | None:
     if refusal is not None:
         return UndoReport("cannot", refusal.message, n_records, code=refusal.code)
     if undoing is not None:
-        return UndoReport("stopped", undoing.error or _("It was interrupted and continues from there."), n_records)
+        return UndoReport("stopped", undoing.error or _("Interrupted; it continues."), n_records)
     return UndoReport("can", "", n_records) if n_records else None
 
 
@@ -94,7 +94,7 @@ def overlap_decide(request: HttpRequest) -> HttpResponse:
     given = {name: request.POST.get(name, "") for name in ("site", "kept", "held", "reason", "decision")}
     try:
         if given["decision"] not in ("count", "drop"):
-            raise Invalid(_("Choose whether both count, or only the first."))
+            raise Invalid(_("Choose one of the buttons."))
         decide_overlap(
             site=given["site"],
             kept_slug=given["kept"],
@@ -106,7 +106,7 @@ def overlap_decide(request: HttpRequest) -> HttpResponse:
         )
     except Invalid as refusal:
         return _page(request, refused=given, why=refusal.message, status=422)
-    messages.success(request, _("Saved. The next recompute applies it."))
+    messages.success(request, _("Saved"))
     return SeeOther(reverse("dashboard:overlaps"))
 
 

@@ -263,7 +263,7 @@ def _go_to(request: HttpRequest, url: str) -> HttpResponse:
 
 
 def _too_large(limit: int) -> TooLarge:
-    message = _("A file may have at most %(size)s. Split it, or use “manage.py import_usage”.")
+    message = _("A file may have at most %(size)s. Split it, or ask an administrator to run “manage.py import_usage”.")
     return TooLarge(message % {"size": size(limit)})
 
 

@@ -44,7 +44,7 @@ class Group:
 
 SETTINGS = (
     Group(
-        _("Weights of the priority"),
+        _("Weights"),
         (
             Field("weight_urgency", _("Urgency")),
             Field("weight_ticket", _("Tickets")),
@@ -60,11 +60,11 @@ SETTINGS = (
         ),
     ),
     Group(
-        _("Weights of the functional tickets"),
+        _("Functional tickets"),
         (
             Field("weight_user", _("Users")),
-            Field("weight_department", _("Departments")),
-            Field("weight_project", _("Projects")),
+            Field("weight_department", _("Department")),
+            Field("weight_project", _("Project")),
             Field("weight_job", _("Job shares")),
             Field("max_functional_jobs_to_schedule", _("Pending jobs considered"), "whole"),
         ),
@@ -72,8 +72,8 @@ SETTINGS = (
     Group(
         _("Urgency"),
         (
-            Field("slots_urgency", _("Each slot")),
-            Field("weight_waiting_time", _("Each second of waiting")),
+            Field("slots_urgency", _("Slot")),
+            Field("weight_waiting_time", _("Second of waiting")),
         ),
     ),
 )
@@ -85,7 +85,7 @@ USER_FIELDS = (
     Field("oticket", _("Override tickets")),
     Field("department", _("Department"), "name"),
     Field("project", _("Project"), "name"),
-    Field("slots", _("Slots a job"), "whole", 1, 10**6),
+    Field("slots", _("Slots"), "whole", 1, 10**6),
     Field("waits_s", _("Age, s")),
     Field("posix", _("POSIX priority"), "whole", -1023, 1024),
     Field("job_share", _("Job shares")),
@@ -162,7 +162,7 @@ class PlayForm:
         """Where (in the words of the page) and what, cell by cell; then what concerns several."""
         found = [(str(cell.field.label), cell.problem) for _g, cells in self.groups for cell in cells if cell.problem]
         for row in (*self.users, *self.departments, *self.projects):
-            where = row.name or gettext("row %(n)s") % {"n": row.number}
+            where = row.name or gettext("Row %(n)s") % {"n": row.number}
             found += [(f"{where}: {cell.field.label}", cell.problem) for cell in row.cells if cell.problem]
         return found or list(self._of_all())
 
@@ -266,12 +266,12 @@ _TICKETS = {"weight_tickets_functional": "1000000", "auto_user_fshare": "100"}
 STARTS = (
     Start(
         "worked",
-        _("Worked example of 2011"),
+        _("Grid Engine: the worked example of 2011"),
         _query({"preset": "6.2", **_TICKETS}, [_user("userA", 2, 0), _user("userB", 1, 3), _user("userC", 0, 2)]),
     ),
     Start(
         "many",
-        _("Same, with 1,000 jobs of userB"),
+        _("Same, with 1,000 jobs"),
         _query({"preset": "6.2", **_TICKETS}, [_user("userA", 2, 0), _user("userB", 1, 1000), _user("userC", 0, 2)]),
     ),
     Start(

@@ -111,7 +111,7 @@ def _slurm_case(algorithm: JobAlgorithm, case: dict[str, Any], result: dict[str,
         waiting_verdict(places),
         columns,
         rows,
-        _("Priority"),
+        _("Printed priority"),
         n_jobs=len(order),
     )
 
@@ -149,7 +149,7 @@ def _sam_case(algorithm: JobAlgorithm, result: dict[str, Any]) -> JobTable:
             Column("fraction_after", _("Fraction after")),
         ],
         rows,
-        _("Priority"),
+        _("Printed priority"),
         n_jobs=len(result["jobs"]),
         has_places=False,
         notes=[Note("of_case", text) for text in result["notes"]],
@@ -285,13 +285,12 @@ def _order(followed: Sequence[Followed], totals: Mapping[str, float]) -> dict[st
 
 def _weights_told(weights: Mapping[str, float], *, is_given: bool, is_found: bool, preset: str) -> Note:
     told = " / ".join(short(weights[weight]) for _term, weight in TERMS)
+    text = _("Weights of urgency, tickets and POSIX priority: %s.")
     if is_given:
-        return Note("weights_given", _("Your weights of urgency, tickets and POSIX priority: %s.") % told)
+        return Note("weights_given", text % told)
     if is_found:
-        text = _("Weights inferred from the rows: %s for urgency, tickets and POSIX priority.")
-        return Note("weights_found", text % told)
-    text = _("Default weights of %(preset)s: %(told)s for urgency, tickets and POSIX priority.")
-    return Note("weights_installed", text % {"preset": preset, "told": told})
+        return Note("weights_found", text % f"{told} ({_('inferred from the rows')})")
+    return Note("weights_installed", text % f"{told} ({preset})")
 
 
 def _doubted(followed: Sequence[Followed]) -> list[Note]:
@@ -308,11 +307,9 @@ def _not_listed(rows: Sequence[Followed]) -> list[Note]:
     if not rows:
         return []
     low, high = min(each.left for each in rows), max(each.left for each in rows)
-    told = {"low": short(low), "high": short(high), "terms": name_terms(rows[0].not_listed)}
-    if high - low < 2e-5:  # the last printed digit
-        text = _("%(low)s of each priority is %(terms)s, which this output doesn’t show.") % told
-    else:
-        text = _("%(low)s to %(high)s of each priority is %(terms)s, which this output doesn’t show.") % told
+    amount = short(low) if high - low < 2e-5 else f"{short(low)}–{short(high)}"  # the last printed digit
+    told = {"amount": amount, "terms": name_terms(rows[0].not_listed)}
+    text = _("%(amount)s of each priority is %(terms)s, which this output doesn’t show.") % told
     return [Note("not_listed", f"{text} {_('Paste qstat -ext -urg -pri to see every term.')}")]
 
 

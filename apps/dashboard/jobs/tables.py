@@ -171,7 +171,7 @@ def moved_notes(base: Mapping[str, int], variants: Sequence[tuple[str, object, M
     told = []
     for label, _totals, places in variants:
         moved = sum(place != places.get(job) for job, place in base.items())
-        told.append(_("%(label)s: %(n)s") % {"label": label, "n": moved} if moved else _("%s: none") % label)
+        told.append(f"{label}: {moved or _('none')}")
     return [Note("moved", _("Changed positions: %(told)s.") % {"told": "; ".join(told)})]
 
 
@@ -216,7 +216,7 @@ def grid_engine_table(
         algorithm.formula,
         algorithm.reference,
         waiting_verdict(places),
-        [*columns, *([Column("tckts", _("Tickets held"))] if with_tickets else [])],
+        [*columns, *([Column("tckts", _("Tickets"))] if with_tickets else [])],
         rows,
         _("Priority"),
         n_jobs=len(order),
@@ -266,7 +266,7 @@ def _row(
     ]
     if with_tickets:
         parts = [f"{label} {_tickets(answer[name])}" for name, label in _TICKETS if answer[name]]
-        cells.append(Cell(_("Tickets held"), _tickets(answer["tckts"]), ", ".join(parts), is_wide=True))
+        cells.append(Cell(_("Tickets"), _tickets(answer["tckts"]), ", ".join(parts), is_wide=True))
     state = str(given.get("state") or "pending")
     total = f"{answer['prior']:.5f}"
     return JobRow(
@@ -290,7 +290,7 @@ def _sums(base: Mapping[str, Any], given: Mapping[str, Any], places: Mapping[str
     for job, each in given.items():
         jobs.setdefault(str(each.get("user") or "–"), []).append(job)
     users = [_sum(user, mine, base, given, places) for user, mine in list(jobs.items())[:MOST_SUMS]]
-    return [*users, _sum(_("All jobs"), list(given), base, given, places, is_total=True)]
+    return [*users, _sum(_("Jobs"), list(given), base, given, places, is_total=True)]
 
 
 def _sum(

@@ -105,13 +105,13 @@ class JobsForm(forms.Form):
     """`text` is a listing or a case; weights are asked for because `qstat` doesn't print them."""
 
     text = forms.CharField(
-        label=gettext_lazy("Scheduler output or case"),
+        label=gettext_lazy("Input"),
         strip=False,
         max_length=MOST_CHARACTERS,
         widget=forms.Textarea(attrs={"class": "input mono", "rows": 22, "spellcheck": "false", "wrap": "off"}),
         error_messages={
             "required": gettext_lazy("Paste scheduler output with its header line, or a case as JSON."),
-            "max_length": gettext_lazy("Too long for a page: paste fewer jobs, or use manage.py jobs."),
+            "max_length": gettext_lazy("Paste fewer jobs, or use manage.py jobs."),
         },
     )
     variants = forms.MultipleChoiceField(label=gettext_lazy("Variants"), required=False)
@@ -163,7 +163,7 @@ class JobsForm(forms.Form):
         except ValueError:
             value = float("nan")
         if not isfinite(value) or not 0 <= value <= MOST_WEIGHT:
-            self.add_error(name, gettext_lazy("Enter a weight such as 0.5, or leave all three empty."))
+            self.add_error(name, gettext_lazy("Enter a number, such as 20 or 0.5."))
             return None
         return value
 
@@ -213,7 +213,7 @@ def _result(form: JobsForm) -> dict[str, Any]:
     """The table, or what is wrong and where."""
     if not form.is_valid():
         problems = [(str(form[name].label), error) for name, errors in form.errors.items() for error in errors]
-        return {"problems": problems or [("", _("Paste something first."))]}
+        return {"problems": problems or [("", _("Paste scheduler output with its header line, or a case as JSON."))]}
     try:
         table = read_table(form.cleaned_data["text"], form.weights, form.cleaned_data["variants"])
     except (Invalid, TooLarge) as refusal:
@@ -248,7 +248,7 @@ def play(request: HttpRequest) -> HttpResponse:
         "choices": [(*each, each[0] in chosen) for each in amendments()],
         "crumbs": [
             {"label": _("Job priorities"), "url": reverse("dashboard:jobs")},
-            {"label": _("Try Grid Engine’s policies")},
+            {"label": _("Variants")},
         ],
     }
     return render(request, "dashboard/jobs/play.html", context)
@@ -298,9 +298,9 @@ class OwnerTable:
 def layout_of(form: PlayForm, *, adding: str) -> dict[str, Any]:
     """Tables with a blank row each, settings with the value that a blank one has. adding: the table that grew last."""
     tables = {
-        "users_table": _table(_("Users and their jobs"), USER_FIELDS, form.users, adding),
-        "departments_table": _table(_("Departments"), DEPARTMENT_FIELDS, form.departments, adding),
-        "projects_table": _table(_("Projects"), PROJECT_FIELDS, form.projects, adding),
+        "users_table": _table(_("Jobs"), USER_FIELDS, form.users, adding),
+        "departments_table": _table(_("Department"), DEPARTMENT_FIELDS, form.departments, adding),
+        "projects_table": _table(_("Project"), PROJECT_FIELDS, form.projects, adding),
     }
     preset = PRESETS.get(form.preset, PRESETS[AS_SHIPPED])
     defaults = {**preset, "slots_urgency": preset.get("urgency", {}).get("slots", 0)}

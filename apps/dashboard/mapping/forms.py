@@ -36,22 +36,21 @@ _FIELDS = {
 class RuleForm(forms.Form):
     """All that isn't empty must hold. The entry is named by its path."""
 
-    kind = forms.ChoiceField(label=_("The rule is for"), choices=KINDS, widget=forms.Select(attrs={"class": "input"}))
+    kind = forms.ChoiceField(label=_("Kind"), choices=KINDS, widget=forms.Select(attrs={"class": "input"}))
     source = forms.ChoiceField(
-        label=_("Of the source"),
+        label=_("Source"),
         required=False,
         widget=forms.Select(attrs={"class": "input"}),
         help_text=_("Sources of one namespace share accounts and rules."),
     )
     namespace = forms.CharField(
-        label=_("Or of a namespace"),
+        label=_("Namespace"),
         required=False,
         max_length=128,
         widget=text_input(),
-        help_text=_("If it has no source here yet."),
     )
     user = forms.CharField(
-        label=_("User name or DN"),
+        label=_("User or DN"),
         required=False,
         max_length=256,
         widget=text_input(),
@@ -72,10 +71,10 @@ class RuleForm(forms.Form):
         help_text=_("Such as /atlas; includes /atlas/Role=production."),
     )
     entry = forms.CharField(
-        label=_("Maps to the entry"),
+        label=_("Map to"),
         max_length=9_000,
         widget=text_input(list="entries"),
-        help_text=_("Path, such as /physics; / for the whole policy."),
+        help_text=_("Path, such as /physics; / is the root."),
     )
     suffix = forms.CharField(
         label=_("And from there to"),
@@ -85,7 +84,7 @@ class RuleForm(forms.Form):
         help_text=_("Such as /{group}/{user}: as deep as such entries exist."),
     )
     shares = forms.CharField(
-        label=_("Shares of each child"),
+        label=_("Shares of each"),
         max_length=40,
         required=False,
         widget=text_input(inputmode="decimal"),
@@ -104,7 +103,7 @@ class RuleForm(forms.Form):
         min_value=1,
         max_value=10_000,
         widget=forms.NumberInput(attrs={"class": "input", "autocomplete": "off"}),
-        help_text=_("The first match decides. Leave empty to add it last of its kind."),
+        help_text=_("Leave empty to add it last of its kind."),
     )
     reason = reason_field(required=False)
 

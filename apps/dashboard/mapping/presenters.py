@@ -27,8 +27,8 @@ MOST_MOVES = 50
 KINDS = {
     "exact": gettext_lazy("exact"),
     "glob": gettext_lazy("pattern"),
-    "group": gettext_lazy("group"),
-    "association": gettext_lazy("association"),
+    "group": gettext_lazy("Group"),
+    "association": gettext_lazy("Association"),
     "each": gettext_lazy("each"),
     "default": gettext_lazy("default"),
 }
@@ -39,8 +39,8 @@ WHY = {
     "common_name": gettext_lazy("name in the certificate"),
     "initial_and_surname": gettext_lazy("initial and surname of the certificate"),
     "group_name": gettext_lazy("its group has the same name"),
-    "group_name_folded": gettext_lazy("its group has the same name except case, accents or dots"),
-    "fqan_group": gettext_lazy("the group of its FQAN has the same name"),
+    "group_name_folded": gettext_lazy("same name except case, accents or dots"),
+    "fqan_group": gettext_lazy("its group has the same name"),
     "fqan_vo": gettext_lazy("the VO of its FQAN has the same name"),
     "project_name": gettext_lazy("its project has the same name"),
 }
@@ -69,7 +69,7 @@ def account_words(key: AccountKey) -> AccountWords:
     if key.dn and key.dn != name:
         details.append(key.dn)
     if key.fqan:
-        details.append(_("FQAN %(fqan)s") % {"fqan": key.fqan})
+        details.append(f"FQAN {key.fqan}")
     if key.project:
         details.append(_("project %(name)s") % {"name": key.project})
     return AccountWords(name, ", ".join(details))
@@ -80,7 +80,7 @@ def place_words(rights: MapRights, entry: int) -> PlaceWords:
     if entry == UNMAPPED:
         return PlaceWords(_("unmapped"), is_none=True)
     if not rights.sees.may_see(entry):
-        return PlaceWords(_("an entry outside your rights"), is_none=True)
+        return PlaceWords(_("outside your rights"), is_none=True)
     if entry == 0:
         return PlaceWords(_("a new child of the whole policy"))
     tree = rights.tree
@@ -95,9 +95,9 @@ def rule_words(rule: Rule, sources: Mapping[str, str]) -> str:
     if rule.group_pattern:
         parts.append(_("group %(group)s") % {"group": rule.group_pattern})
     if rule.fqan_pattern:
-        parts.append(_("FQAN %(fqan)s") % {"fqan": rule.fqan_pattern})
+        parts.append(f"FQAN {rule.fqan_pattern}")
     if not parts or rule.kind == "default":
-        parts = [_("all other accounts") if rule.kind == "default" else _("every account")]
+        parts = [_("All other accounts") if rule.kind == "default" else _("all accounts")]
     if rule.source:
         parts.append(_("of %(name)s") % {"name": sources.get(rule.source, rule.source)})
     elif rule.namespace:
@@ -177,15 +177,14 @@ def head_words(page: MappingPage) -> tuple[str, str]:
     """The verdict, and what is at stake."""
     n = page.n_unmapped
     if not n:
-        verdict = _("All accounts are mapped") if page.is_whole else _("No unmapped account for your entries")
+        verdict = _("All accounts are mapped")
         return verdict, _("Jobs run under account names; rules map accounts to entries.")
     verdict = ngettext("%(n)s unmapped account", "%(n)s unmapped accounts", n) % {"n": presentation.count(n)}
     hours = presentation.core_hours(page.unmapped_core_s)
-    if page.total_core_s is None:
-        return verdict, _("%(hours)s core-hours of the last 30 days are not charged to any entry.") % {"hours": hours}
-    part = presentation.percent(page.unmapped_core_s / page.total_core_s if page.total_core_s else 0.0)
-    told = _("%(hours)s core-hours of the last 30 days, %(part)s of the total, are not charged to any entry.")
-    return verdict, told % {"hours": hours, "part": part}
+    if page.total_core_s is not None:
+        part = presentation.percent(page.unmapped_core_s / page.total_core_s if page.total_core_s else 0.0)
+        hours = f"{hours} ({part})"
+    return verdict, _("%(hours)s core-hours of the last 30 days are not charged to any entry.") % {"hours": hours}
 
 
 def plan_context(plan: Plan) -> dict[str, Any]:
@@ -195,7 +194,7 @@ def plan_context(plan: Plan) -> dict[str, Any]:
     if n_others is None or (n_others and not n):
         verdict = _("Accounts outside your rights would move.")
     elif not n:
-        verdict = _("No known account would move.")
+        verdict = _("No change")
     else:
         told = ngettext(
             "%(n)s account would move, with %(hours)s core-hours of the last 30 days.",

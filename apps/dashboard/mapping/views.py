@@ -158,7 +158,7 @@ def _attached_context(page: MappingPage) -> dict[str, Any]:
     attached = []
     for row in rows[:_MOST_ATTACHED]:
         entry = rights.tree.index_of_uid(row.entry_uid)
-        gone = mapping_lines.PlaceWords(_("an archived entry: rules apply"), is_none=True)
+        gone = mapping_lines.PlaceWords(_("an archived entry: skipped"), is_none=True)
         attached.append(
             {
                 "account": row.account_id,
@@ -222,18 +222,19 @@ def order(request: HttpRequest, policy: str) -> HttpResponse:
         return SeeOther(page_url(policy) + "#rules")
     at, way = _number(request.POST.get("rule", "")), request.POST.get("way", "")
     edits: dict[str, tuple[Edit, str]] = {
-        "up": (MoveRule(at, at - 1), _("Move rule %(n)s up?")),
-        "down": (MoveRule(at, at + 1), _("Move rule %(n)s down?")),
-        "remove": (RemoveRule(at), _("Remove rule %(n)s?")),
+        "up": (MoveRule(at, at - 1), _("Move up")),
+        "down": (MoveRule(at, at + 1), _("Move down")),
+        "remove": (RemoveRule(at), _("Remove")),
     }
     if way not in edits:
-        raise NotFound(_("Rules move up or down, or are removed."))
-    edit, question = edits[way]
+        raise NotFound(_("Reload the page and try again."))
+    edit, step = edits[way]
     rights = _rights(request, policy)
     rule_there = chosen(rights, state_now(rights.policy).rules, at)
     words = mapping_lines.rule_words(rule_there, source_names(request))
     fields = [("rule", str(at)), ("way", way)]
-    return _ask(request, policy, edit, question % {"n": at + 1}, words, fields)
+    question = f"{step}: {_('Rule %(n)s') % {'n': at + 1}}"
+    return _ask(request, policy, edit, question, words, fields)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -262,7 +263,7 @@ def let_go(request: HttpRequest, policy: str) -> HttpResponse:
     accounts = [_number(text) for text in request.POST.getlist("account")[:_MOST]]
     fields = [("account", str(account)) for account in accounts]
     words = _("Rules apply to it again.")
-    return _ask(request, policy, Detach(accounts), _("Detach this account?"), words, fields)
+    return _ask(request, policy, Detach(accounts), _("Detach"), words, fields)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -271,8 +272,8 @@ def version(request: HttpRequest, policy: str, number: int) -> HttpResponse:
     rights = _rights(request, policy)
     line = get_version_line(rights, number)
     if request.method == "POST":
-        question = _("Restore version %(n)s?") % {"n": number}
-        words = _("Creates a new version with the rules and manual mappings of that version.")
+        question = f"{_('Restore')}: {_('Version %(n)s') % {'n': number}}"
+        words = _("Creates a new version.")
         return _ask(request, policy, Restore(number), question, words, [])
     sources = source_names(request)
     return render(
@@ -338,9 +339,7 @@ def _save(request: HttpRequest, policy: str, edit: Edit) -> HttpResponse:
         at=clock.now(),
         actor=actor_of(request),
     )
-    told = _(
-        "Saved as version %(n)s of the mapping. Priorities follow with the next recompute; nothing is imported again."
-    )
+    told = _("Saved as version %(n)s. Priorities follow with the next recompute.")
     messages.success(request, told % {"n": number})
     return SeeOther(page_url(policy))
 
@@ -353,7 +352,7 @@ def _rights(request: HttpRequest, policy: str) -> MapRights:
     rights = rights_in(policy, at=clock.now(), actor=actor_of(request))
     rights.require_anywhere()
     if request.method == "POST" and not rights.maps_anywhere:
-        raise NotAllowed(_("You may not map accounts here: ask a manager of the entry."))
+        raise NotAllowed(_("You may not do this here: ask a manager of the entry."))
     return rights
 
 
@@ -369,11 +368,11 @@ def _places(request: HttpRequest, rights: MapRights) -> dict[int, UUID]:
     if given.get("to") == "entry" and not given.get("one"):
         found = rights.tree.index_of_path(given.get("entry", "").strip())
         if found is None or not rights.sees.may_see(found):
-            raise _refusal("entry", "no_such_entry", _("Unknown entry: enter its path, such as /physics/alice."))
+            raise _refusal("entry", "no_such_entry", _("Unknown entry: enter its path, such as /physics."))
         return dict.fromkeys(map(_number, accounts), rights.tree.uuid(found))
     without = [account for account in accounts if not given.get(f"guess-{account}")]
     if without:
-        said = _("Some accounts have no suggestion: choose one entry for them.")
+        said = _("Choose one entry for accounts without a suggestion.")
         raise _refusal("entry", "nothing_suggested", said)
     return {_number(account): _uid(given[f"guess-{account}"]) for account in accounts}
 
@@ -382,7 +381,7 @@ def _uid(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        raise _refusal("entry", "no_such_entry", _("Unknown entry.")) from None
+        raise _refusal("entry", "no_such_entry", _("Unknown entry: enter its path, such as /physics.")) from None
 
 
 def _refusal(where: str, code: str, message: str) -> Invalid:

@@ -43,20 +43,20 @@ def reason_field(**more: Any) -> forms.CharField:
 class RuleForm(forms.Form):
     """One rule for members; every condition that isn't empty must hold."""
 
-    source = forms.ChoiceField(label=gettext_lazy("Accounts of the source"), required=False)
+    source = forms.ChoiceField(label=gettext_lazy("Source"), required=False)
     group = forms.CharField(
-        label=gettext_lazy("Group of the account"),
+        label=gettext_lazy("Group"),
         required=False,
         max_length=512,
         widget=text_input(),
-        help_text=gettext_lazy("Such as nbis-*: * matches anything, ? one character."),
+        help_text=gettext_lazy("* matches anything, ? one character. DNs as CN=x,O=y or /O=y/CN=x."),
     )
     fqan = forms.CharField(
-        label=gettext_lazy("FQAN of the account"),
+        label=gettext_lazy("FQAN"),
         required=False,
         max_length=512,
         widget=text_input(),
-        help_text=gettext_lazy("Such as /atlas; includes everything below it."),
+        help_text=gettext_lazy("Such as /atlas; includes /atlas/Role=production."),
     )
     people = forms.CharField(
         label=gettext_lazy("Sign-in group"),
@@ -74,7 +74,7 @@ class RuleForm(forms.Form):
         min_value=1,
         max_value=36_500,
         widget=forms.NumberInput(attrs={"class": "input", "autocomplete": "off"}),
-        help_text=gettext_lazy("Without usage and jobs; restored with their next job. Leave empty for never."),
+        help_text=gettext_lazy("Leave empty for never."),
     )
     kind = forms.CharField(label=gettext_lazy("Kind"), max_length=32, initial="user", widget=text_input())
     reason = reason_field(required=False)
@@ -133,7 +133,7 @@ class AttachForm(forms.Form):
     namespace = forms.CharField(label=gettext_lazy("Cluster"), max_length=128, widget=text_input())
     user_name = forms.CharField(label=gettext_lazy("Account"), max_length=256, widget=text_input())
     group_name = forms.CharField(
-        label=gettext_lazy("Its group"),
+        label=gettext_lazy("Group"),
         required=False,
         max_length=256,
         widget=text_input(),
@@ -153,7 +153,7 @@ class ClaimForm(forms.Form):
     """An account that somebody says is theirs."""
 
     namespace = forms.CharField(label=gettext_lazy("Cluster"), max_length=128, widget=text_input())
-    user_name = forms.CharField(label=gettext_lazy("Account name there"), max_length=256, widget=text_input())
+    user_name = forms.CharField(label=gettext_lazy("Account"), max_length=256, widget=text_input())
 
 
 # --- In words ---------------------------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ def rule_words(rule: Members) -> str:
     if rule.group:
         conditions.append(_("group %(group)s") % {"group": rule.group})
     if rule.fqan:
-        conditions.append(_("FQAN %(fqan)s") % {"fqan": rule.fqan})
+        conditions.append(f"FQAN {rule.fqan}")
     if rule.source:
         conditions.append(_("source %(name)s") % {"name": rule.source})
     if rule.people:
@@ -235,7 +235,7 @@ def reach_words(path: str | None) -> str:
 def preview_words(found: MembersPreview) -> str:
     """ "Would add 12 users now: a, b, …; 3 come back. 2 accounts that count elsewhere now would count here"."""
     if not found.n_joined and not found.n_back:
-        parts = [_("Would add no user now.")]
+        parts = [_("Would add no user.")]
     else:
         added = ngettext("Would add %(n)s user now", "Would add %(n)s users now", found.n_joined)
         first = added % {"n": presentation.count(found.n_joined)}
@@ -285,7 +285,7 @@ def _account(account: MemberAccount) -> dict[str, str]:
 
 
 def _event(event: RuleEvent, slug: str) -> dict[str, Any]:
-    words = {"joined": _("joined"), "back": _("restored"), "idle": _("archived as idle")}
+    words = {"joined": _("joined"), "back": _("Restored"), "idle": _("Archived")}
     icons = {"joined": "user-plus", "back": "arrow-back-up", "idle": "archive"}
     return {
         "name": event.name,

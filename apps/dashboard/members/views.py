@@ -62,10 +62,12 @@ def rules(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         return SeeOther(page_url(policy, uid))
     page, step = _page(request, policy, uid), request.POST.get("step", "preview")
     if not page.may_draft:
-        raise NotAllowed(_("You may not set membership rules here."))
+        raise NotAllowed(_("You may not do this here: ask a manager of the entry."))
     asked = request.POST.get("rule", "new")
     if request.POST.get("seen") != seen_tag(page.rules):
-        gone = _("Another person changed these rules. Here are the current ones; your changes were not saved.")
+        gone = _(
+            "Another person changed these settings after you opened the page. Check the current ones, then decide."
+        )
         return _show(request, page, refusal=Conflict(gone, code="rules_changed"), status=409)
     if step == "remove":
         return _remove(request, page, asked)
@@ -83,11 +85,11 @@ def rules(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 def attach(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     page, form = _page(request, policy, uid), AttachForm(request.POST)
     if not page.may_map:
-        raise NotAllowed(_("You may not map accounts here: ask a manager of the entry."))
+        raise NotAllowed(_("You may not do this here: ask a manager of the entry."))
     if not form.is_valid():
         return _show(request, page, attach_form=form, status=422)
     try:
-        made = attaching.attach_account(
+        attaching.attach_account(
             policy_slug=policy,
             entry_uid=form.cleaned_data["entry"],
             account=form.account,
@@ -99,7 +101,7 @@ def attach(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         refused = ValidationError(error.message, code=error.code)
         form.add_error("user_name" if isinstance(error, Invalid) else "entry", refused)
         return _show(request, page, attach_form=form, status=422)
-    messages.success(request, _("%(account)s counts there from the next recompute.") % {"account": made.account})
+    messages.success(request, _("Saved"))
     return SeeOther(page_url(policy, uid))
 
 
@@ -112,7 +114,7 @@ def detach(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         at=clock.now(),
         actor=actor_of(request),
     )
-    messages.success(request, _("Rules apply to that account again."))
+    messages.success(request, _("Rules apply to it again."))
     return SeeOther(page_url(policy, uid))
 
 
@@ -125,7 +127,7 @@ def decide_claim(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     attachments.decide_claim(
         rights, claim_id=_number(request, "claim"), confirm=confirm, at=clock.now(), actor=actor_of(request)
     )
-    messages.success(request, _("Confirmed.") if confirm else _("Rejected: the account stays unmapped."))
+    messages.success(request, _("Confirmed") if confirm else _("Rejected"))
     return SeeOther(page_url(policy, uid))
 
 
@@ -184,7 +186,7 @@ def _chosen(page: MembersPage, asked: str) -> Members | None:
     if asked == "new":
         return None
     if not (asked.isascii() and asked.isdigit() and len(asked) < 4 and int(asked) < len(page.rules)):
-        raise NotFound(_("There is no such rule at this entry."))
+        raise NotFound(_("Not found"))
     return page.rules[int(asked)]
 
 

@@ -282,7 +282,7 @@ def claim(request: HttpRequest) -> HttpResponse:
         form.add_error(None, error.message)
         return _show(request, claim_form=form, status=status_of(error))
     waiting = _("A manager of the account’s group is asked to confirm that it is yours.")
-    messages.success(request, _("This account is yours.") if settled else waiting)
+    messages.success(request, _("Confirmed") if settled else waiting)
     return SeeOther(reverse("dashboard:my-priority") + "#accounts")
 
 
@@ -291,7 +291,7 @@ def take_back(request: HttpRequest) -> HttpResponse:
     text = request.POST.get("claim", "")
     claim_id = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0
     attachments.take_back_claim(claim_id=claim_id, at=clock.now(), actor=actor_of(request))
-    messages.success(request, _("Claim withdrawn."))
+    messages.success(request, _("Withdrawn"))
     return SeeOther(reverse("dashboard:my-priority") + "#accounts")
 
 
