@@ -19,6 +19,7 @@ from apps.accounts.audit_log import check_chain
 from apps.accounts.models import AuditCheck, AuditEvent, User
 from apps.core import clock
 from apps.core.errors import NotAllowed
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.access.delegation import give_grant
 from apps.policies.models import Grant, Policy
 from tests.dashboard.grid import SLUG, Grid
