@@ -119,9 +119,9 @@ def _words(day: Day) -> str:
     if day.state is Coverage.PART:
         return ngettext("%(n)s hour missing", "%(n)s hours missing", day.n_missing) % {"n": day.n_missing}
     return {
-        Coverage.FULL: _("complete"),
+        Coverage.FULL: _("Complete"),
         Coverage.HOLE: _("no usage all day"),
-        Coverage.OFF: _("not due"),
+        Coverage.OFF: _("Not due"),
     }[day.state]
 
 
@@ -167,8 +167,8 @@ def _expected(one: SourceDays) -> int:
 def _complete(one: SourceDays) -> str:
     full, expected = one.count(Coverage.FULL), _expected(one)
     if not expected:
-        return _("not due")
-    return _("complete") if full == expected else _("%(n)s of %(all)s") % {"n": full, "all": expected}
+        return _("Not due")
+    return _("Complete") if full == expected else _("%(n)s of %(all)s") % {"n": full, "all": expected}
 
 
 def _note(n_days: int, n_drawn: int, n_all: int) -> str:

@@ -81,7 +81,7 @@ def decay_figure(
     ages_s = np.linspace(0.0, asked.days * DAY_S, asked.days * _POINTS_A_DAY[asked.days] + 1)
     days = [round(float(age) / DAY_S, 4) for age in ages_s]
     shown = {_OWN: own, **{name: windows[name] for name in asked.laws if name != own.aging}}
-    labels = {name: _("this policy") if name == _OWN else DECAY_FUNCTIONS[name].label for name in shown}
+    labels = {name: _("the policy") if name == _OWN else DECAY_FUNCTIONS[name].label for name in shown}
     left = {name: weights(ages_s, window, as_of_s) * 100 for name, window in shown.items()}
     colors = {name: _color(own, name) for name in shown}
     drawn = [

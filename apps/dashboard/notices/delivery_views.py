@@ -192,7 +192,7 @@ def act(request: HttpRequest, webhook: int) -> HttpResponse:
 def place_words(line: WebhookLine) -> str:
     webhook = line.webhook
     if webhook.policy is None:
-        return _("the whole site")
+        return _("The whole site")
     if line.path == "/":
         return webhook.policy.name
     return _("%(policy)s, at and below %(path)s") % {"policy": webhook.policy.name, "path": line.path}

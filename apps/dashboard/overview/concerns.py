@@ -268,7 +268,7 @@ def _old(view: PolicyView, place: Place, remote: Mount | Subscription, at: datet
         url = reverse(f"dashboard:federation-{kind}", args=[remote.pk])
     title = _OLD[condition] % {"name": view.tree.path(i), "issuer": remote.issuer}
     age_s = age_of(remote, at)
-    age = _("No contact yet.") if age_s is None else _("Last contact %(age)s ago.") % {"age": presentation.age(age_s)}
+    age = _("No contact yet") if age_s is None else _("Last contact %(age)s ago.") % {"age": presentation.age(age_s)}
     acts = Remote.StaleAction.FREEZE if condition is Condition.FROZEN else remote.stale_action
     acting = federation_lines.meanwhile(acts)
     return Concern(f"peer.{condition} {acting.key}", "world", title, f"{age} {acting}", url, _("View"), "warn")

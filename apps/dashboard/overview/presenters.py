@@ -301,7 +301,7 @@ def _deviation(desk: Desk) -> Mapping[str, Any]:
     days = desk.deviation
     points = [nan if day.deviation is None else day.deviation * 100 for day in days]
     publishes = [
-        (at, _("rev %(n)s") % {"n": day.revision})
+        (at, _("Rev %(n)s") % {"n": day.revision})
         for at, day in enumerate(days)
         if at and day.revision != days[at - 1].revision
     ]

@@ -123,7 +123,7 @@ def value_words(value: Any, key: str = "") -> str:
 
 def _factor_words(given: Mapping[str, Any]) -> str:
     """queue gpu, QOS debug × 0.5; what a rule leaves open is any."""
-    names = {"site": _("site"), "queue": _("queue"), "partition": _("partition"), "qos": _("QOS")}
+    names = {"site": _("Site"), "queue": _("Queue"), "partition": _("Partition"), "qos": _("QOS")}
     said = [f"{word} {given[name]}" for name, word in names.items() if given.get(name)]
     return f"{', '.join(said) or _('all')} × {presentation.shares(float(given['factor']))}"
 

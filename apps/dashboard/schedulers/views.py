@@ -218,7 +218,7 @@ def _form(
         "bounds": [form[name] for name in presenters.BOUNDS],
         "crumbs": _crumbs(found.name, _("Settings"))
         if found
-        else [{"label": _("Schedulers"), "url": reverse("dashboard:schedulers")}, {"label": _("Connect")}],
+        else [{"label": _("Schedulers"), "url": reverse("dashboard:schedulers")}, {"label": _("Connect a scheduler")}],
     }
     return render(request, "dashboard/schedulers/form.html", context, status=status)
 

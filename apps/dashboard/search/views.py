@@ -208,7 +208,7 @@ def _entry(hit: EntryHit) -> Choice:
     """A root leads to its tree, everything else to its page."""
     if hit.path == "/":
         url = reverse("dashboard:policy", kwargs={"policy": hit.policy_slug})
-        return Choice("sitemap", hit.title, _("policy"), url, ref=f"{hit.policy_slug}:{hit.uid}")
+        return Choice("sitemap", hit.title, _("Policy"), url, ref=f"{hit.policy_slug}:{hit.uid}")
     above = " / ".join(hit.path.split("/")[1:-1]) or hit.policy_name
     note = above
     if hit.kind == "account":

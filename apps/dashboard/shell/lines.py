@@ -56,7 +56,7 @@ def phrase(scope: str, sources: Sequence[str]) -> str:
 def _short(scope: str, sources: Sequence[str]) -> str:
     if sources:
         return _("only %(sources)s") % {"sources": ", ".join(sources)}
-    return _("global") if scope == "global" else _("local")
+    return _("Global") if scope == "global" else _("Local")
 
 
 # --- Trends -----------------------------------------------------------------------------------------------------------

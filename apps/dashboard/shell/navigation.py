@@ -182,7 +182,7 @@ class Shell:
             PolicyLink(
                 policy.slug,
                 policy.name,
-                _("revision %(n)s") % {"n": policy.head_number},
+                _("Revision %(n)s") % {"n": policy.head_number},
                 reverse("dashboard:policy", kwargs={"policy": policy.slug}),
                 is_whole=actor_of(self._request).is_admin or policy.visibility == Policy.Visibility.TREE,
             )

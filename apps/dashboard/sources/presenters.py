@@ -90,7 +90,7 @@ def source_line(source: Source, now: datetime, *, n_rejected: int, unmapped: Unm
         Timeliness.ON_TIME: ("ok", "ok", _("on time")),
         Timeliness.LATE: ("warn", "warn", _("late")),
         Timeliness.NEVER_COLLECTED: ("bad", "bad", _("never collected")),
-        Timeliness.NO_CONTACT: ("", "off", _("no contact yet")),
+        Timeliness.NO_CONTACT: ("", "off", _("No contact yet")),
         Timeliness.BY_HAND: ("", "off", _("peer") if source.kind == Source.Kind.PEER else _("manual")),
         Timeliness.PAUSED: ("", "off", _("paused")),
     }[state]

@@ -28,15 +28,15 @@ class TokenForm(forms.Form):
 
     name = forms.CharField(label=_("Name"), max_length=128, widget=_text(autocomplete="off"))
     scopes = forms.MultipleChoiceField(label=_("Scopes"), error_messages={"required": _("Choose at least one scope.")})
-    policy = forms.ChoiceField(label=_("In this policy"), required=False)
+    policy = forms.ChoiceField(label=_("Policy"), required=False)
     entry = forms.CharField(
-        label=_("Below this entry"),
+        label=_("Below the entry"),
         required=False,
         max_length=8192,
         help_text=_("Path, such as /physics/theory. Leave empty for the whole tree."),
         widget=_text(autocomplete="off", spellcheck="false", autocapitalize="none"),
     )
-    source = forms.ChoiceField(label=_("For this usage source"), required=False)
+    source = forms.ChoiceField(label=_("Usage source"), required=False)
     days = forms.IntegerField(
         label=_("Days until expiry"),
         min_value=1,

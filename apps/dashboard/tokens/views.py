@@ -181,7 +181,7 @@ def _place(token: Token) -> str:
         parts.append(below % {"slug": token.policy_slug})
     if token.source_slug:
         parts.append(_("source %(name)s") % {"name": token.source_slug})
-    return ", ".join(parts) or _("all your rights")
+    return ", ".join(parts) or _("All your rights")
 
 
 def _last_used(at: datetime | None, now: datetime) -> str:

@@ -259,8 +259,8 @@ def _clear(first: date, last: date) -> timedelta:
 
 def _note(asked: FocusAsked) -> str:
     return {
-        "points": _("points from target"),
-        "ratio": _("percent of the target"),
+        "points": _("Points from target"),
+        "ratio": _("Percent of target"),
         "percent": _("share, percent"),
     }[asked.unit]
 

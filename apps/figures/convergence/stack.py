@@ -34,7 +34,7 @@ def stack_figure(found: Convergence, links: Links) -> Figure:
     return Figure(
         name="stack",
         title=title,
-        note=_("share of %(name)s") % {"name": of},
+        note=_("Shares of %(name)s") % {"name": of},
         sentence=_sentence(layers),
         traces=drawn,
         layout={

@@ -142,7 +142,7 @@ def revision_marks(found: Convergence, links: Links) -> list[Mark]:
     for one in found.published[-_MOST_MARKS:]:
         at = moment(found.on[one.day]) if one.day >= 0 else one.on.isoformat()
         text = _("Revision %(n)s, %(day)s") % {"n": one.number, "day": formats.date_format(one.on, "j M Y")}
-        marks.append(Mark(at, _("rev %(n)s") % {"n": one.number}, text, links.revision(one.number)))
+        marks.append(Mark(at, _("Rev %(n)s") % {"n": one.number}, text, links.revision(one.number)))
     return marks
 
 
@@ -150,7 +150,7 @@ def caption(found: Convergence) -> str:
     """Policy, revision and moment, below a downloaded picture."""
     last = found.latest_at or (found.on[-1] if found.on else None)
     until = "" if last is None else formats.date_format(last, "j M Y, H:i" if isinstance(last, datetime) else "j M Y")
-    return " · ".join(part for part in (found.policy_name, _("revision %(n)s") % {"n": found.revision}, until) if part)
+    return " · ".join(part for part in (found.policy_name, _("Revision %(n)s") % {"n": found.revision}, until) if part)
 
 
 def file_name(found: Convergence, figure: str) -> str:

@@ -225,7 +225,7 @@ def rank_figure(
         marks=[
             Mark(
                 _place(one.at),
-                _("rev %(n)s") % {"n": one.number},
+                _("Rev %(n)s") % {"n": one.number},
                 _("Revision %(n)s") % {"n": one.number},
                 mark_url(one.number),
             )

@@ -338,13 +338,13 @@ def _note(asked: TreeAsked, name: str) -> str:
         ("treemap", "target"): _("area is the target within %(name)s"),
         ("treemap", "actual"): _("area is the usage of %(name)s"),
     }[asked.kind, asked.size]
-    color = _("share of the parent") if asked.color == "share" else _("points of the parent, over or under")
+    color = _("Share of parent") if asked.color == "share" else _("points of the parent, over or under")
     return f"{said % {'name': name}} · {_('colour:')} {color}"
 
 
 def _caption(page: IciclePage) -> str:
     as_of = formats.date_format(page.as_of, "j M Y, H:i") if page.as_of else ""
-    parts = (page.policy_name, _("revision %(n)s") % {"n": page.revision}, as_of)
+    parts = (page.policy_name, _("Revision %(n)s") % {"n": page.revision}, as_of)
     return " · ".join(part for part in parts if part)
 
 
