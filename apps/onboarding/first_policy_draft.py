@@ -159,7 +159,7 @@ def read_tree(
 def read_tree_here(*, at: datetime, actor: Actor) -> Beginning:
     """As `read_tree`, with the outputs of Slurm's commands on this host, as far as the settings allow them."""
     require_beginner(actor)
-    name = _("commands on this host")
+    name = _("Commands on this host")
     return read_tree(content=read_here().encode(), file_name=name, format="sacctmgr", at=at, actor=actor)
 
 

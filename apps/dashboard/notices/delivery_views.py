@@ -180,10 +180,10 @@ def act(request: HttpRequest, webhook: int) -> HttpResponse:
             return _shown(request, webhook, secret=room.renew_secret(**given)[1])
         elif step == "remove":
             room.remove_webhook(**given)
-            messages.success(request, _("Webhook removed."))
+            messages.success(request, _("Removed"))
             return SeeOther(reverse("dashboard:webhooks"))
         else:
-            raise Invalid(_("Unknown action. Reload the page."))
+            raise Invalid(_("Unknown action."))
     except (Conflict, Stale) as error:
         messages.warning(request, error.message)
     return SeeOther(page_url(webhook))

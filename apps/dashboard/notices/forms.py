@@ -77,7 +77,7 @@ class PlaceForm(forms.Form):
         required=False,
         max_length=8192,
         widget=_text(placeholder="/atlas"),
-        help_text=_("Leave empty for the whole policy. The rule applies to everything below it."),
+        help_text=_("Leave empty for the whole policy."),
     )
     source = forms.ChoiceField(label=_("or usage source"), required=False, widget=_select())
 
@@ -142,14 +142,14 @@ class WebhookForm(RefusedForm):
     )
     policy = forms.ChoiceField(label=_("Policy"), required=False, widget=_select())
     entry = forms.CharField(
-        label=_("At and below the entry"),
+        label=_("Below the entry"),
         required=False,
         max_length=8192,
         widget=_text(placeholder="/atlas"),
         help_text=_("Leave empty for the whole policy."),
     )
     kinds = forms.MultipleChoiceField(
-        label=_("About"), required=False, widget=forms.CheckboxSelectMultiple, help_text=_("Tick none for all kinds.")
+        label=_("About"), required=False, widget=forms.CheckboxSelectMultiple, help_text=_("Leave empty for all.")
     )
     version = forms.IntegerField(widget=forms.HiddenInput, min_value=0, required=False)
 

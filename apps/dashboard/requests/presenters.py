@@ -218,7 +218,7 @@ class AskForm(forms.Form):
     )
     reason = forms.CharField(
         max_length=4_000,
-        error_messages={"required": gettext_lazy("Enter a reason: the managers above and the history show it.")},
+        error_messages={"required": gettext_lazy("Enter a reason.")},
     )
 
     def clean_amount(self) -> float:

@@ -366,18 +366,18 @@ def _take(request: HttpRequest, found: ChangeSet, form: AnswerForm) -> str:
         return _("Another amount is granted: published as revision %(n)s.") % {"n": revision.number}
     if step == "decline":
         if not text.strip():
-            raise _wrong("text", _("Enter a reason: the requester reads it."))
+            raise _wrong("text", _("Enter a reason."))
         decline_request(id=found.pk, version=version, text=text, at=at, actor=actor)
-        return _("Declined, with your message.")
+        return _("Saved")
     if step == "say":
         if not text.strip():
-            raise _wrong("text", _("Enter your message."))
+            raise _wrong("text", _("Enter a reason."))
         comment_on(id=found.pk, text=text, at=at, actor=actor)
-        return _("Sent. The request stays open.")
+        return _("Saved")
     if step == "withdraw":
         withdraw_change_set(id=found.pk, version=version, at=at, actor=actor)
         return _("Withdrawn. You can ask again.")
-    raise _wrong("step", _("Unknown answer. Reload the page."))
+    raise _wrong("step", _("Unknown action."))
 
 
 def _wrong(where: str, message: str) -> Invalid:

@@ -154,7 +154,7 @@ def new(request: HttpRequest) -> HttpResponse:
         except _REFUSALS as refusal:
             form.add_refusal(refusal)
         else:
-            messages.success(request, _("The source is set up."))
+            messages.success(request, _("Saved"))
             return SeeOther(_url(made.slug))
     return _page(request, form, status=422)
 
@@ -175,7 +175,7 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
         except _REFUSALS as refusal:
             form.add_refusal(refusal)
         else:
-            messages.success(request, _("Settings saved."))
+            messages.success(request, _("Saved"))
             return SeeOther(_url(slug))
     return _page(request, form, found, status=412 if form.is_stale else 422)
 
@@ -183,14 +183,14 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
 @require_POST
 def pause(request: HttpRequest, slug: str) -> HttpResponse:
     sources.pause_source(slug=slug, at=clock.now(), actor=actor_of(request))
-    messages.success(request, _("Paused: nothing is collected until you resume it."))
+    messages.success(request, _("Saved"))
     return SeeOther(_url(slug))
 
 
 @require_POST
 def resume(request: HttpRequest, slug: str) -> HttpResponse:
     sources.resume_source(slug=slug, at=clock.now(), actor=actor_of(request))
-    messages.success(request, _("Resumed; collection continues where it stopped."))
+    messages.success(request, _("Saved"))
     return SeeOther(_url(slug))
 
 
