@@ -108,8 +108,7 @@ def snooze(request: HttpRequest) -> HttpResponse:
     actor, now, id = actor_of(request), clock.now(), _number(request, "notice")
     days = _number(request, "days")
     selectors.snooze(id=id, until=now + timedelta(days=min(days, 3660)) if days else None, at=now, actor=actor)
-    said = _("Saved") if days else _("Saved")
-    messages.success(request, said)
+    messages.success(request, _("Saved"))
     return SeeOther(_back(request))
 
 

@@ -414,8 +414,8 @@ def _row(change_set: ChangeSet) -> dict[str, Any]:
 def _empty(which: str) -> str:
     return {
         "open": _("No open changes. Edit the tree to start one."),
-        "mine": _("You have no open changes. Edit the tree to start one."),
-        "waiting": _("No decisions requested."),
-        "published": _("No visible published changes."),
-        "withdrawn": _("No withdrawn changes."),
+        "mine": _("No open changes. Edit the tree to start one."),
+        "waiting": _("None."),
+        "published": _("None."),
+        "withdrawn": _("None."),
     }[which]

@@ -129,7 +129,7 @@ def summary(rows: Sequence[TokenRow]) -> str:
     """4 work, one ends in 13 days."""
     working = [row for row in rows if row.works]
     if not working:
-        return _("No active tokens.") if rows else _("No tokens yet")
+        return _("No tokens yet")
     text = ngettext("%(n)s active token", "%(n)s active tokens", len(working)) % {"n": len(working)}
     ending = [row for row in working if row.state == "ending"]
     if ending:
