@@ -150,11 +150,11 @@ def words_of(row: EntryRow) -> str:
     if row.target is None:
         return _("no shares of its own")
     if row.suppressed:
-        return _("target %(target)s, usage not shown") % {"target": percent(row.target)}
+        return f"{_('target %(target)s') % {'target': percent(row.target)}}, {_('not shown')}"
     if row.actual is None or row.state == "unknown":
-        return _("target %(target)s, usage unknown") % {"target": percent(row.target)}
+        return f"{_('target %(target)s') % {'target': percent(row.target)}}, {_('unknown')}"
     if row.kind == RESERVE and row.state == "idle":
-        return _("reserve, target %(target)s") % {"target": percent(row.target)}
+        return f"{_('reserve')}, {_('target %(target)s') % {'target': percent(row.target)}}"
     return used_words(row.actual, row.target, _STATES.get(row.state, row.state))
 
 
@@ -332,14 +332,9 @@ def _path(page: IciclePage, query: QueryDict) -> Control:
 
 
 def _note(asked: TreeAsked, name: str) -> str:
-    said = {
-        ("icicle", "target"): _("height is the target within %(name)s"),
-        ("icicle", "actual"): _("height is the usage of %(name)s"),
-        ("treemap", "target"): _("area is the target within %(name)s"),
-        ("treemap", "actual"): _("area is the usage of %(name)s"),
-    }[asked.kind, asked.size]
-    color = _("Share of parent") if asked.color == "share" else _("points of the parent, over or under")
-    return f"{said % {'name': name}} · {_('colour:')} {color}"
+    size = _("Target") if asked.size == "target" else _("Actual")
+    color = _("Share of parent") if asked.color == "share" else _("Balance")
+    return f"{_('Size shows')}: {size}, {name} · {_('Colour shows')}: {color}"
 
 
 def _caption(page: IciclePage) -> str:
