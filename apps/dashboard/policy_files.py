@@ -141,7 +141,7 @@ def decide(request: HttpRequest, policy: str, change_set: int) -> HttpResponse:
     try:
         if request.POST.get("step") == "discard":
             withdraw_change_set(id=found.pk, version=version, at=now, actor=actor)
-            messages.success(request, _("Discarded. The policy is unchanged."))
+            messages.success(request, _("Withdrawn; nothing was changed."))
             return SeeOther(reverse("dashboard:policy-files", kwargs={"policy": policy}))
         reason = request.POST.get("reason", "")
         revision = publish_change_set(id=found.pk, version=version, reason=reason, at=now, actor=actor)

@@ -77,7 +77,7 @@ def _act(found: Removal, action: str, reason: str, at: datetime, actor: Actor) -
         Conflict: something else than was shown would happen now.
     """
     if action != found.action:
-        raise Conflict(_("What rests on it has changed since: check the page again."), code="changed")
+        raise Conflict(_("Another person changed this first"), code="changed")
     _DO[found.kind, action](slug=found.slug, reason=reason, at=at, actor=actor)
 
 

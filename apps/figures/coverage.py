@@ -31,7 +31,7 @@ def coverage_figure(sources: Sequence[SourceDays], query: QueryDict) -> Figure:
     n_days = read_days(query, DAYS, PERIODS_DAYS)
     rows = sorted(sources, key=lambda one: -one.count(Coverage.HOLE) * 1000 - one.count(Coverage.PART))
     drawn = rows[:MOST_ROWS]
-    empty = "" if rows else _("No usage source is set up.")
+    empty = "" if rows else _("No usage sources yet")
     return Figure(
         name="coverage",
         title=_("Coverage"),
@@ -178,7 +178,7 @@ def _note(n_days: int, n_drawn: int, n_all: int) -> str:
 
 def _sentence(rows: Sequence[SourceDays], n_days: int) -> str:
     if not rows:
-        return _("No usage source is set up.")
+        return _("No usage sources yet")
     worst = rows[0]
     gaps, parts = worst.count(Coverage.HOLE), worst.count(Coverage.PART)
     if not gaps + parts:

@@ -394,7 +394,11 @@ def chip(fresh: priorities.Freshness) -> FreshnessChip:
     problem = fresh.problems[0] if fresh.problems else ""
     label = _("Age of the numbers")
     lines = [
-        InputLine(line.label, presentation.age(line.age_s) if line.age_s is not None else _("nothing yet"), line.state)
+        InputLine(
+            line.label,
+            presentation.age(line.age_s) if line.age_s is not None else _("nothing computed yet"),
+            line.state,
+        )
         for line in fresh.inputs
     ]
     more = len(fresh.problems) - 1

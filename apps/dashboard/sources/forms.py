@@ -157,7 +157,7 @@ def _about(is_new: bool) -> dict[str, forms.Field]:
             help_text=_("For addresses, tokens and commands; can’t be changed."),
             widget=forms.TextInput(attrs={"class": "input", "autocomplete": "off", "spellcheck": "false"}),
         )
-    zone_help = _("For times without one, such as Europe/Stockholm. Without a zone such times are rejected.")
+    zone_help = _("Only for times without one, as sacct writes them.")
     return {
         **fields,
         "origin": _text(_("Origin"), 64, help_text=_("Leave empty for this site, or enter the other site's name.")),

@@ -189,7 +189,7 @@ def _last_used(at: datetime | None, now: datetime) -> str:
         return _("never")
     seconds = presentation.seconds_between(at, now)
     if seconds < 60:
-        return _("just now")
+        return _("now")
     if seconds < 3600:
         return _("%(age)s ago") % {"age": presentation.age(seconds)}
     return presentation.clock_time(at, now)
@@ -344,7 +344,7 @@ def _own_token(request: HttpRequest, token_id: int) -> Token:
     own = selectors.list_tokens(actor=actor_of(request))
     token = next((token for token in own if token.pk == token_id), None)
     if token is None:
-        raise NotFound(_("You have no such token."))
+        raise NotFound(_("Not found, or not visible to you."))
     return token
 
 

@@ -338,7 +338,7 @@ def _controls(series: list[_Series], asked: FocusAsked, query: QueryDict) -> lis
                 else "",
             )
         )
-    known = [] if asked.by_hour else [Control(_("Range"), ranges)]
+    known = [] if asked.by_hour else [Control(_("Period"), ranges)]
     picks = Control(_("Subgroups in the figure"), chips, kind="chips", drop_label=_("Drop"))
     return [*known, Control(_("Shown"), units), picks]
 

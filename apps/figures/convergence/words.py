@@ -48,7 +48,7 @@ def used_words_of(actual: F8, target: F8, states: Sequence[str]) -> list[str]:
 
     A figure has thousands of points with numbers of three digits: most sentences have been written before.
     """
-    language, nothing = get_language(), _("no number")
+    language, nothing = get_language(), _("no data")
     known = np.isfinite(actual) & np.isfinite(target)
     actual, target = np.where(known, actual, 0.0), np.where(known, target, 0.0)
     off = actual - target
@@ -107,7 +107,7 @@ def _balance_words(off: float, state: str) -> str:
 def short_balance(actual: float, target: float, state: str) -> str:
     """▲ 12.6, for labels beside a line."""
     if not isfinite(actual) or not isfinite(target) or not state:
-        return _("no number")
+        return _("no data")
     if state == "on":
         return _("on target")
     if state == "no_demand":

@@ -24,11 +24,7 @@ from apps.priorities.sentences.numbers import factor as factor_words
 def places_figure(found: MyPlace) -> Figure:
     """Bars as high as people in a twentieth of the factor: a wider bar of few people is low."""
     title = _("Distribution of factors")
-    note = (
-        _("users per twentieth of the factor, computed from the key")
-        if found.is_from_key
-        else _("users per twentieth of the factor")
-    )
+    note = _("users per twentieth of the factor")
     sentence, table = _place_sentence(found), _place_table(found)
     if not found.bins:
         nothing = {"margin": axes.margin(), "xaxis": {"range": [0, 1]}, "yaxis": {"range": [0, 1]}}
@@ -154,7 +150,7 @@ def read_rank(query: QueryDict) -> RankAsked:
     """`?rank_days=30&rank_by=factor`. Raises Invalid, with the name in the address, for what doesn't exist."""
     days, by = query.get(DAYS, str(USUAL_DAYS)), query.get(BY, MEASURES[0])
     if days not in {str(one) for one in PERIODS_DAYS}:
-        message = _("“%(text)s” is not a period of this figure; choose %(known)s days.")
+        message = _("“%(text)s” is not one of %(known)s.")
         _refuse(DAYS, message % {"text": days[:40], "known": ", ".join(map(str, PERIODS_DAYS))})
     if by not in MEASURES:
         _refuse(BY, _("“%(text)s” is not available over time; rank and factor are.") % {"text": by[:40]})

@@ -31,7 +31,7 @@ def read_waits(query: QueryDict) -> WaitsAsked:
     """`?wait_days=90`. Raises Invalid, with the name in the address, for another period."""
     text = query.get(DAYS, str(USUAL_DAYS))
     if text not in {str(days) for days in PERIODS_DAYS}:
-        message = _("“%(text)s” is not a period of this figure; choose %(known)s days.")
+        message = _("“%(text)s” is not one of %(known)s.")
         message %= {"text": text[:40], "known": ", ".join(map(str, PERIODS_DAYS))}
         raise Invalid(message, fields=[FieldProblem(DAYS, message)])
     return WaitsAsked(int(text))
@@ -133,11 +133,18 @@ def _sentence(found: MyWaits) -> str:
 
 def _side(waited: Waited) -> str:
     """12 days, half of your jobs waited longer than 5.2 h"""
-    text = ngettext(
-        "%(n)s day, half of your jobs waited longer than %(wait)s",
-        "%(n)s days, half of your jobs waited longer than %(wait)s",
-        waited.n_days,
-    )
+    if waited.median_s < 1:
+        text = ngettext(
+            "%(n)s day, half of your jobs started at once",
+            "%(n)s days, half of your jobs started at once",
+            waited.n_days,
+        )
+    else:
+        text = ngettext(
+            "%(n)s day, half of your jobs waited longer than %(wait)s",
+            "%(n)s days, half of your jobs waited longer than %(wait)s",
+            waited.n_days,
+        )
     return text % {"n": count(waited.n_days), "wait": duration(waited.median_s)}
 
 

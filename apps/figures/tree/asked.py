@@ -66,7 +66,7 @@ def _one_of(query: QueryDict, name: str, known: Sequence[str]) -> str:
     if text in known:
         return text
     words = {"name": name, "text": text[:40], "known": ", ".join(known)}
-    message = _("“%(text)s” is not a valid %(name)s; choose from %(known)s.") % words
+    message = _("“%(text)s” is not one of %(known)s.") % words
     raise Invalid(message, fields=[FieldProblem(name, message)])
 
 

@@ -71,7 +71,7 @@ def _share_paint(row: EntryRow, asked: TreeAsked) -> Paint:
 def legend_of(asked: TreeAsked, paints: list[Paint]) -> list[Swatch]:
     """The steps, and of what is none of them what the picture has. paints: of its entries."""
     idle = [Swatch(_NO_DEMAND.fill, _("no demand"), is_hatched=True)] if _NO_DEMAND in paints else []
-    unknown = [Swatch(UNKNOWN.fill, _("unknown"), is_outlined=True)] if UNKNOWN in paints else []
+    unknown = [Swatch(UNKNOWN.fill, _("no data"), is_outlined=True)] if UNKNOWN in paints else []
     if asked.color == "balance":
         return [*balance_legend(), *idle, *unknown]
     edges = [f"{one * 100:g}" for one in _SHARES]
@@ -152,7 +152,7 @@ def words_of(row: EntryRow) -> str:
     if row.suppressed:
         return f"{_('target %(target)s') % {'target': percent(row.target)}}, {_('not shown')}"
     if row.actual is None or row.state == "unknown":
-        return f"{_('target %(target)s') % {'target': percent(row.target)}}, {_('unknown')}"
+        return f"{_('target %(target)s') % {'target': percent(row.target)}}, {_('no data')}"
     if row.kind == RESERVE and row.state == "idle":
         return f"{_('reserve')}, {_('target %(target)s') % {'target': percent(row.target)}}"
     return used_words(row.actual, row.target, _STATES.get(row.state, row.state))

@@ -14,8 +14,6 @@ from apps.priorities.sentences import numbers, walk
 
 # --- Said in more than one place -------------------------------------------------------------------------------------
 _NOT_OVER = _("No date to wait for: the decisive level is not over its target, and the order changes with every job.")
-_BACK = _("Back on target around %(on)s at the usual pace.")
-_BACK_BETWEEN = _("Back on target around %(on)s (%(earliest)s to %(latest)s) at the usual pace.")
 _IN_ABOUT = _("At the recent pace, %(name)s is on target in about %(in_s)s.")
 _IN_BETWEEN = _("At the recent pace, %(name)s is on target in about %(in_s)s (%(soonest_s)s to %(latest_s)s).")
 _NOT_AT_THIS_PACE = _(
@@ -47,10 +45,14 @@ ANSWERS = {
     "when.not_over": _NOT_OVER,
     "when.you_not_over": _NOT_OVER,
     "when.unknown": _("No date: daily usage is not known yet."),
-    "when.recovers": _BACK,
-    "when.recovers_between": _BACK_BETWEEN,
-    "when.you_recover": _BACK,
-    "when.you_recover_between": _BACK_BETWEEN,
+    "when.recovers": _("%(name)s is back on target around %(on)s at its usual pace."),
+    "when.recovers_between": _(
+        "%(name)s is back on target around %(on)s (%(earliest)s to %(latest)s) at its usual pace."
+    ),
+    "when.you_recover": _("You are back on target around %(on)s at your usual pace."),
+    "when.you_recover_between": _(
+        "You are back on target around %(on)s (%(earliest)s to %(latest)s) at your usual pace."
+    ),
     "when.quiet": _(
         "%(on)s at the earliest, if %(name)s runs as little as in its quietest week (%(share)s of %(parent)s). "
         "At its usual pace (%(other_share)s) not within 30 days."
