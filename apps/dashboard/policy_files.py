@@ -261,7 +261,7 @@ def _line(change: EntryChange) -> dict[str, str]:
     elif before is None:
         verdict, kind = _("new"), "new"
     elif after is None:
-        verdict, kind = _("no target any more"), "gone"
+        verdict, kind = _("none"), "gone"
     else:
         verdict, kind = (_("more"), "more") if after > before else (_("less"), "less")
     what = ", ".join(_(word) for word in change.changes)

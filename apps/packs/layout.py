@@ -150,7 +150,7 @@ def _changes(pack: Json) -> Section:
         _("Changes with reasons"),
         (_("Revision"), _("Day"), _("Author"), _("Reason"), _("Shares")),
         rows,
-        _("None."),
+        _("Nothing ends soon."),
         first_number=9,
     )
 
@@ -172,7 +172,7 @@ def _expiring(pack: Json) -> Section:
         _("What ends within 90 days"),
         (_("Entry"), _("Last day"), _("What"), _("Core-hours"), _("Target"), _("If renewed")),
         rows,
-        _("None."),
+        _("Nothing ends soon."),
         first_number=9,
     )
 

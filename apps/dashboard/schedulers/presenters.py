@@ -257,7 +257,7 @@ ORDERS = {
     "open": ("", gettext_lazy("waits for the agent")),
     "done": ("ok", gettext_lazy("done")),
     "failed": ("warn", gettext_lazy("in part")),
-    "cancelled": ("", gettext_lazy("cancelled")),
+    "cancelled": ("", gettext_lazy("Cancelled")),
 }
 
 

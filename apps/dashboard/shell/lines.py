@@ -50,7 +50,7 @@ def phrase(scope: str, sources: Sequence[str]) -> str:
     usage = _("global usage") if scope == "global" else _("local usage")
     if sources:
         return _("%(usage)s, only of %(sources)s") % {"usage": usage, "sources": ", ".join(sources)}
-    return _("%s, all sites") % usage if scope == "global" else _("%s, this site") % usage
+    return usage
 
 
 def _short(scope: str, sources: Sequence[str]) -> str:

@@ -308,7 +308,7 @@ class Shell:
         except (DomainError, DatabaseError):
             return []
         item = self._item(_("Federation"), "world-share", *_OF_THE_FEDERATION)
-        return [replace(item, count=n, alert=n > 0, counted=ngettext("needs attention", "need attention", n))]
+        return [replace(item, count=n, alert=n > 0, counted=_("Needs attention"))]
 
     @cached_property
     def is_plain_user(self) -> bool:

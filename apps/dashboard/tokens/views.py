@@ -177,10 +177,10 @@ def _state(token: Token, now: datetime) -> tuple[str, str, str, str]:
 def _place(token: Token) -> str:
     parts = []
     if token.policy_slug:
-        below = _("part of policy %(slug)s") if token.subtree_uid else _("policy %(slug)s")
-        parts.append(below % {"slug": token.policy_slug})
+        below = _("Subtree") if token.subtree_uid else _("Policy")
+        parts.append(f"{below} {token.policy_slug}")
     if token.source_slug:
-        parts.append(_("source %(name)s") % {"name": token.source_slug})
+        parts.append(f"{_('Source')} {token.source_slug}")
     return ", ".join(parts) or _("All your rights")
 
 

@@ -165,7 +165,7 @@ def _not_shown(found: CoreHourWeeks) -> str:
 
 def _nothing(found: CoreHourWeeks) -> str:
     if not found.edges:
-        return _("There are no days in this period.")
+        return _("This period has not started.")
     text = _("No visible core-hours in this period.")
     return f"{text} {_not_shown(found)}".strip()
 

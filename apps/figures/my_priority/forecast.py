@@ -337,4 +337,4 @@ def _controls(found: Forecast, shown: ForecastLevel | None, query: QueryDict) ->
         Choice(f"level-{level.uid}", level.name, changed(query, **{LEVEL: str(level.uid)}), level is shown)
         for level in levels
     ]
-    return [Control(_("Level"), choices)]
+    return [Control(_("Levels"), choices)]
