@@ -218,7 +218,7 @@ def _table(rows: Sequence[SourceDays]) -> Table:
             Column(_("Incomplete")),
             Column(_("Without usage")),
             Column(_("Not due")),
-            Column(_("Days with gaps"), is_number=False),
+            Column(_("Gaps"), is_number=False),
         ),
         rows=shown,
         raw=[

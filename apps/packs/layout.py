@@ -150,7 +150,7 @@ def _changes(pack: Json) -> Section:
         _("Changes with reasons"),
         (_("Revision"), _("Day"), _("Author"), _("Reason"), _("Shares")),
         rows,
-        _("Nothing ends soon."),
+        _("None."),
         first_number=9,
     )
 

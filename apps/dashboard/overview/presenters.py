@@ -225,7 +225,7 @@ def cards_of(desk: Desk) -> dict[str, Card]:
         ("pins", _("Pinned"), _pins, "card"),
         ("attention", _("Needs attention"), _attention, "card"),
         ("sources", _("Usage sources"), _sources, "card"),
-        ("recent", _("Last published"), _recent, "card"),
+        ("recent", _("Published"), _recent, "card"),
     )
     query = f"?policy={desk.policy_slug}" + ("&sort=balance" if _by_balance(desk) else "")
     return {

@@ -100,7 +100,7 @@ def _state(source: Source, newest: Run | None, is_at_work: bool) -> tuple[str, s
         return "at_work", "", _("collecting now")
     works = ("works", "ok", _("works"))
     if newest is None or newest.state == Run.State.CANCELLED:
-        return ("not_yet", "", _("not collected yet")) if source.collected_at is None else works
+        return ("not_yet", "", _("never collected")) if source.collected_at is None else works
     if newest.state == Run.State.FAILED:
         return "failed", "bad", _("failed")
     return ("in_part", "warn", _("partly works")) if source.collect_error else works

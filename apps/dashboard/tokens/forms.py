@@ -20,7 +20,7 @@ def _text(**attributes: str) -> forms.TextInput:
 
 def _password() -> forms.CharField:
     widget = forms.PasswordInput(attrs={"class": "input", "autocomplete": "current-password"})
-    return forms.CharField(label=_("Your password"), max_length=4096, strip=False, widget=widget)
+    return forms.CharField(label=_("Password"), max_length=4096, strip=False, widget=widget)
 
 
 class TokenForm(forms.Form):
@@ -60,8 +60,8 @@ class TokenForm(forms.Form):
         super().__init__(*args, **kwargs)
         _ask_or_not(self, asks_password)
         self._choices("scopes").choices = [(scope, scope) for scope in scopes]
-        self._choices("policy").choices = [("", _("Every policy")), *policies]
-        self._choices("source").choices = [("", _("Every source")), *sources]
+        self._choices("policy").choices = [("", _("All")), *policies]
+        self._choices("source").choices = [("", _("All")), *sources]
         for name in ("policy", "source"):
             self.fields[name].widget.attrs["class"] = "input"
 
