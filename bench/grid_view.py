@@ -98,7 +98,7 @@ def _forget_all() -> None:
     from apps.policies.tree import stored as trees
     from apps.priorities import delivered_usage as delivered_by_site
     from apps.priorities.serving import store
-    from apps.usage.buckets import account_sums
+    from apps.usage import account_sums
 
     account_sums.remembered = account_sums.AccountSums()
     delivered_by_site._remembered = delivered_by_site._Remembered()
@@ -238,7 +238,7 @@ def more_usage(at: datetime, hours_ago: int) -> None:
 def reader_of_sums(policy: Policy, at: datetime) -> User:
     """A reader of everything below /vo by its sums only."""
     from apps.accounts.models import User
-    from apps.policies.access.held_rights import VERBS_OF_ROLE
+    from apps.policies.access.authority import VERBS_OF_ROLE
     from apps.policies.models import Grant
     from apps.policies.models import Policy as PolicyRow
     from apps.policies.tree.stored import load_tree

@@ -68,7 +68,7 @@ def _measure(who: str, *, is_admin: bool) -> Iterator[BenchLine]:
 def _person(*, is_admin: bool) -> Any:
     from apps.accounts.models import User
     from apps.core.clock import now
-    from apps.policies.access.held_rights import VERBS_OF_ROLE
+    from apps.policies.access.authority import VERBS_OF_ROLE
     from apps.policies.models import Grant, Policy
     from apps.policies.tree.stored import load_tree
 

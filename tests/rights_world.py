@@ -37,8 +37,8 @@ from apps.notices.models import Rule as NoticeRule
 from apps.notices.rules import Place, set_rule
 from apps.notices.watches import watch_entry
 from apps.notices.webhooks import make_webhook
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.access.delegation import tag_of
-from apps.policies.access.held_rights import VERBS_OF_ROLE
 from apps.policies.allocations.capacities import state_capacity
 from apps.policies.allocations.capacities import tag_of as tag_of_capacity
 from apps.policies.allocations.services import change_dates, give_allocation

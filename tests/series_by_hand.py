@@ -15,7 +15,7 @@ from apps.policies.models import Policy
 from apps.policies.tree.stored import TreeColumns, load_tree
 
 READERS = tuple(
-    f"apps.analytics.{name}" for name in ("convergence.members", "convergence.selectors", "series.visible_days")
+    f"apps.analytics.{name}" for name in ("convergence.query", "convergence.selectors", "series.visible_days")
 )
 
 

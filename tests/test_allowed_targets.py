@@ -9,7 +9,7 @@ import pytest
 from django.conf import LazySettings
 
 from apps.core.addresses import Refused, is_allowed, target_of
-from apps.usage.sources.checks import check_collecting
+from apps.usage.sources.command import check_collecting
 
 HERE = "http://127.0.0.1:8001/vo-a.fairshare"
 

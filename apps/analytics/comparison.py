@@ -17,8 +17,7 @@ from apps.engine.algorithms import PriorityResult, all_algorithms, read_algorith
 from apps.engine.analysis.tree_resolution import exact_ahead
 from apps.engine.errors import BadParameter
 from apps.policies.access.scope import rules_all
-from apps.policies.operations.algorithm_fit import refuse_misfit
-from apps.policies.settings import PolicySettings
+from apps.policies.settings import PolicySettings, refuse_misfit
 from apps.priorities.change_effects import simulate_or_refuse
 from apps.priorities.selectors.rows import PolicyView, open_view
 

@@ -27,6 +27,7 @@ from apps.api.v1 import (
 )
 from apps.api.v1.allocations import capacities
 from apps.api.v1.allocations import views as allocations
+from apps.api.v1.changesets import followup as changeset_followup
 from apps.api.v1.changesets import reviews as changeset_reviews
 from apps.api.v1.changesets import views as changesets
 from apps.api.v1.federation import mounts, overview, published, subscriptions
@@ -171,6 +172,9 @@ urlpatterns = [
     path(f"{_CHANGE_SET}/revert", changeset_reviews.RevertView.as_view(), name="changeset-revert"),
     path(f"{_CHANGE_SET}/checks", changeset_reviews.ChangeSetCheckListView.as_view(), name="changeset-checks"),
     path(f"{_CHANGE_SET}/effect", changeset_reviews.ChangeSetEffectView.as_view(), name="changeset-effect"),
+    path(f"{_CHANGE_SET}/followup", changeset_followup.FollowupView.as_view(), name="changeset-followup"),
+    path(f"{_CHANGE_SET}/rank-notices", changeset_followup.RankNoticesView.as_view(), name="changeset-rank-notices"),
+    path(f"{_CHANGE_SET}/watch", changeset_followup.FollowupWatchView.as_view(), name="changeset-watch"),
     path(f"{_CHANGE_SET}/comments", changeset_reviews.ChangeSetCommentListView.as_view(), name="changeset-comments"),
     path(f"{_POLICY}/grants", grants.GrantListView.as_view(), name="grants"),
     path(f"{_POLICY}/grants/<int:grant>", grants.GrantDetailView.as_view(), name="grant"),

@@ -10,8 +10,7 @@ from typing import Any
 from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.engine.algorithms.base import Kind
-from apps.explain.answers import Outlook
-from apps.explain.messages import AccountMessages, messages_of
+from apps.explain.messages import AccountMessages, Outlook, messages_of
 from apps.explain.my_priority import MyPriority, get_my_priority, unranked_said
 from apps.explain.walk import Walk, WalkStep, level_said, step_json, walk_to, without_reason
 from apps.priorities.records import Moment

@@ -16,7 +16,7 @@ from apps.engine.algorithms import PriorityResult, read_algorithm
 from apps.engine.explain import Contrast, Turn, contrast
 from apps.explain.account_walk import moment_json, scope_of
 from apps.explain.walk import WalkStep, step_at, step_json, untold
-from apps.policies.operations.algorithm_fit import refusing_failed_packages
+from apps.policies.settings import refusing_failed_packages
 from apps.priorities.recompute.projection import needing_the_algorithm
 from apps.priorities.selectors.visible_snapshot import VisibleSnapshot, open_snapshot
 from apps.priorities.sentences import Message, say, text_of, unit_of_metric

@@ -7,7 +7,7 @@ class FederationConfig(AppConfig):
 
     def ready(self) -> None:
         from apps.federation import fetch_schedule as fetching
-        from apps.federation.mounts.kept_usage import keep_usage
+        from apps.federation.mounts.services import keep_usage
         from apps.policies.publishing.revisions import register_publish_step
         from apps.runs.services import register
 

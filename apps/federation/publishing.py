@@ -23,10 +23,10 @@ from apps.core.signing import digest_of, sign_document
 from apps.federation.documents.trust import OwnKeys, load_keys
 from apps.federation.documents.wire import MOST_ISSUERS, Head, write_policy
 from apps.federation.models import Mount, Publication, PublishedDocument, SiteKey
+from apps.policies.changesets.checks import skeleton
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
-from apps.policies.tree.look_alikes import skeleton
-from apps.policies.tree.mounts import mount_of
+from apps.policies.tree.difference import mount_of
 from apps.policies.tree.stored import TreeColumns, load_tree
 from apps.policies.tree.terms import clean_authority
 

@@ -13,8 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.figures import axes
-from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Size, Table, changed
-from apps.figures.queries import read_days
+from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Size, Table, changed, read_days
 from apps.usage.quality.coverage import Coverage, Day, SourceDays
 
 DAYS = "coverage_days"  # a name in the query of the page

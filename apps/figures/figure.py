@@ -13,6 +13,9 @@ from typing import Any, Literal
 
 import orjson
 from django.http import QueryDict
+from django.utils.translation import gettext as _
+
+from apps.core.errors import FieldProblem, Invalid
 
 
 # --- Controls ---------------------------------------------------------------------------------------------------------
@@ -229,3 +232,18 @@ def _plain(value: Any) -> list[Any]:
     if isinstance(value, Sequence):
         return list(value)
     raise TypeError
+
+
+# --- Queries: what addresses of figures ask for -----------------------------------------------------------------------
+def read_choice(query: QueryDict, name: str, known: Sequence[str]) -> str:
+    """One of the known words, the first where none is given. Raises Invalid with the name in the address."""
+    text = query.get(name) or known[0]
+    if text not in known:
+        message = _("“%(text)s” is not one of %(known)s.") % {"text": text[:40], "known": ", ".join(known)}
+        raise Invalid(message, fields=[FieldProblem(name, message)])
+    return text
+
+
+def read_days(query: QueryDict, name: str, known: Sequence[int]) -> int:
+    """One of the known numbers of days, the first where none is given. Raises Invalid with the name in the address."""
+    return int(read_choice(query, name, [str(days) for days in known]))

@@ -14,6 +14,7 @@ from apps.accounts import audit_log as audit
 from apps.accounts.account_ids import RESERVED, AccountKey, canonical, refuse_reserved
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account, Token, User
+from apps.accounts.selectors import list_accounts_of
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.mapping.models import Attachment, Claim
 from apps.mapping.moves import Wanted, find_moves, moves_of_people, refusal_of
@@ -216,10 +217,13 @@ def list_my_accounts(*, actor: Actor) -> MyAccounts:
     user = _person(actor)
     claims = list(Claim.objects.filter(user=user).order_by("namespace", "user_name"))
     claimed = {(claim.namespace, claim.user_name) for claim in claims}
-    named = Account.objects.filter(person=None, user_name=user.username).exclude(namespace__startswith=RESERVED)
-    named = named.order_by("namespace", "group_name")
+    found = list_accounts_of(user)
+    named = [one for one in found if one.person_id is None and not one.namespace.startswith(RESERVED)]
     return MyAccounts(
-        mine=list(Account.objects.filter(person=user).order_by("namespace", "user_name", "group_name")),
+        mine=sorted(
+            (one for one in found if one.person_id == user.pk),
+            key=lambda one: (one.namespace, one.user_name, one.group_name),
+        ),
         named_like_me=[one for one in named if (one.namespace, one.user_name) not in claimed],
         claims=claims,
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 
@@ -37,8 +38,10 @@ class SentNotices:
     at: datetime | None
 
 
-def preview_rank_notices(found: Followup, *, only_down: bool = False) -> list[RankNotice]:
+def preview_rank_notices(found: Followup, *, only_down: bool = False, group: UUID | None = None) -> list[RankNotice]:
     """Of moves that the sender sees, for people whom nobody has notified of this revision.
+
+    group: only below this entry of the first level.
 
     Raises:
         Conflict: `not_recomputed`, the ranks aren't known yet.
@@ -49,7 +52,7 @@ def preview_rank_notices(found: Followup, *, only_down: bool = False) -> list[Ra
     people, known = _people_at(found.after), set(_sent(found).values_list("key", flat=True))
     prepared = []
     for move in found.moves:
-        if only_down and move.places > 0:
+        if (only_down and move.places > 0) or group not in (None, move.group):
             continue
         for user in people.get(found.after.tree.index_of_uid(move.uid) or 0, ()):
             if _key(found, user) not in known:
@@ -59,9 +62,11 @@ def preview_rank_notices(found: Followup, *, only_down: bool = False) -> list[Ra
     return prepared
 
 
-def send_rank_notices(found: Followup, *, only_down: bool = False, at: datetime, actor: Actor) -> int:
+def send_rank_notices(
+    found: Followup, *, only_down: bool = False, group: UUID | None = None, at: datetime, actor: Actor
+) -> int:
     """How many were sent; who got one already gets no second one."""
-    prepared = preview_rank_notices(found, only_down=only_down)
+    prepared = preview_rank_notices(found, only_down=only_down, group=group)
     with transaction.atomic():
         made = [
             Notice(
@@ -84,6 +89,7 @@ def send_rank_notices(found: Followup, *, only_down: bool = False, at: datetime,
             at=at,
             policy_slug=found.revision.policy.slug,
             subject=f"revision {found.revision.number}",
+            entry_uid=group,
             details={"people": len(made), "only_down": only_down},
         )
     return len(made)

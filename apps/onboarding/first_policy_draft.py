@@ -20,7 +20,7 @@ from apps.onboarding.models import Beginning
 from apps.onboarding.services import default_rules
 from apps.onboarding.slurm_config import CALC_PERIOD_S, SlurmConfig, read_slurm_config
 from apps.onboarding.slurm_outputs import of_site, read_here, read_log_here, read_sshare
-from apps.policies.files.remembered import packed, remember_file, unpacked
+from apps.policies.files.exports import packed, remember_file, unpacked
 from apps.policies.formats.base import Remembered
 from apps.policies.formats.registry import get_format, guess_format, has_associations, read_file, text_of
 from apps.policies.models import Policy

@@ -18,7 +18,7 @@ class Beginning(models.Model):
     file_name = models.CharField(max_length=255)
     facts = models.JSONField(default=dict)
     file_settings = models.JSONField(default=dict)
-    left = models.BinaryField(null=True)  # of the file for later exports: see apps.policies.files.remembered
+    left = models.BinaryField(null=True)  # of the file for later exports: see apps.policies.files.exports
     sshare = models.BinaryField(null=True)  # compressed output of the scheduler's sshare, which ours is compared with
     sshare_at = models.DateTimeField(null=True)  # when it was read
     tree = models.BinaryField()

@@ -20,7 +20,7 @@ from apps.mapping.rules.resolver import UNMAPPED, Resolver
 from apps.onboarding.first_policy_draft import proposed_settings, require_beginner, rules_of, tree_of
 from apps.onboarding.models import Beginning
 from apps.onboarding.slurm_outputs import read_sshare
-from apps.policies.files.remembered import unpacked
+from apps.policies.files.exports import unpacked
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.priorities.metering import (
@@ -33,8 +33,7 @@ from apps.priorities.metering import (
     window_of,
 )
 from apps.schedulers.own_values import OwnValue
-from apps.schedulers.shadow.differences import Comparison, Ours, compare
-from apps.schedulers.shadow.usage_differences import UsageComparison, UsagePair, compare_usage
+from apps.schedulers.shadow_differences import Comparison, Ours, UsageComparison, UsagePair, compare, compare_usage
 from apps.usage.models import JobClass, Source
 from apps.usage.selectors import load_open_records, load_usage
 

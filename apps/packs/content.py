@@ -33,9 +33,9 @@ from apps.policies.allocations.summary import Event
 from apps.policies.models import Entry, Revision
 from apps.policies.tree.columns import Mask
 from apps.priorities.selectors.allocations import AllocationRow, get_allocation_table
-from apps.priorities.selectors.delivered_weeks import get_ending_soon
 from apps.priorities.selectors.history import HistoryLine, history_lines
 from apps.priorities.selectors.rows import PolicyView, open_view
+from apps.priorities.selectors.usage import get_ending_soon
 from apps.priorities.serving.served_snapshot import instant
 
 FORMAT = "fairshare-pack/1"

@@ -9,7 +9,7 @@ from django.http import HttpRequest  # noqa: TID251 - Django's admin hands over 
 
 from apps.accounts.admin import AuditedAdmin, ReadOnlyAdmin
 from apps.core.clock import now
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import ChangeSet, Entry, Grant, Policy, Revision
 
 

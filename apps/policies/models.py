@@ -126,7 +126,7 @@ class ProposedTree(models.Model):
 
 
 class ImportedFile(models.Model):
-    """What an import left for exports: see apps.policies.files.remembered. Active once its change set is published."""
+    """What an import left for exports: see apps.policies.files.exports. Active once its change set is published."""
 
     policy = models.ForeignKey(Policy, on_delete=models.CASCADE, related_name="imported_files")
     change_set = models.OneToOneField(

@@ -29,7 +29,6 @@ from apps.policies.changesets.review import effect_of
 from apps.policies.files.document import read_document
 from apps.policies.files.parsed_document import Declared
 from apps.policies.models import ChangeSet, Policy, Revision
-from apps.policies.operations.algorithm_fit import refuse_misfit
 from apps.policies.operations.apply import work_out
 from apps.policies.operations.tree_edits import record_reach_of_tree
 from apps.policies.operations.whole_trees import forget_tree, is_document, summary
@@ -37,10 +36,10 @@ from apps.policies.publishing.revisions import NextRevision, lock_policy, publis
 from apps.policies.publishing.size_guard import Proposed, require_second_person
 from apps.policies.requests.inbox import find_asked, require_request
 from apps.policies.selectors import get_policy
-from apps.policies.settings import PolicySettings
+from apps.policies.settings import PolicySettings, refuse_misfit
 from apps.policies.tree.columns import Node
+from apps.policies.tree.difference import refuse_inside_mounts
 from apps.policies.tree.document_merge import adopt, next_revision, refuse_new_names
-from apps.policies.tree.mounts import refuse_inside_mounts
 from apps.policies.tree.names import clean_name, clean_text, new_uid
 from apps.policies.tree.stored import load_archived, load_tree
 from apps.policies.tree.working_tree import columns_of

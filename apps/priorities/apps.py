@@ -10,10 +10,10 @@ class PrioritiesConfig(AppConfig):
     def ready(self) -> None:
         from django.core.checks import register as register_check
 
-        from apps.policies.operations.algorithm_fit import register_trial
         from apps.policies.publishing.revisions import policy_published
         from apps.policies.publishing.size_guard import register_rank_count
         from apps.policies.recompute_runs import KIND
+        from apps.policies.settings import register_trial
         from apps.priorities import change_effect_runs
         from apps.priorities.checks import check_packages
         from apps.priorities.receivers import nudge_after_publish

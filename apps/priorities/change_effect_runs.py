@@ -27,11 +27,10 @@ from apps.policies.changesets.change_sets import outcome_on_head, settings_of
 from apps.policies.changesets.checks import Check
 from apps.policies.changesets.review import Review
 from apps.policies.models import ChangeSet, Policy
-from apps.policies.operations.algorithm_fit import refuse_misfit
 from apps.policies.operations.tree_edits import Adjusted, Revoked
 from apps.policies.publishing.size_guard import Proposed
 from apps.policies.selectors import get_change_set
-from apps.policies.settings import PolicySettings
+from apps.policies.settings import PolicySettings, refuse_misfit
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.stored import load_tree
 from apps.priorities.change_effects import simulate, simulate_or_refuse

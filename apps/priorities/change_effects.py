@@ -21,11 +21,10 @@ from apps.engine.algorithms import PriorityResult
 from apps.engine.algorithms.inputs import prepare
 from apps.engine.errors import BadParameter
 from apps.policies.models import ChangeSet, Revision
-from apps.policies.operations.algorithm_fit import refuse_inherited, refuse_misfit
 from apps.policies.operations.apply import Operation, Outcome, apply, work_out
 from apps.policies.requests.inbox import OPEN, target_of
 from apps.policies.requests.share_requests import RequestState, Wish, offer_of, state_of_request, wish_of
-from apps.policies.settings import PolicySettings, tolerance_at
+from apps.policies.settings import PolicySettings, refuse_inherited, refuse_misfit, tolerance_at
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_archived
 from apps.priorities.recompute.projection import compute_from_totals

@@ -38,8 +38,8 @@ from apps.policies.models import Policy
 from apps.policies.tree.stored import TreeColumns
 from apps.priorities.metering import places_among
 from apps.priorities.recompute.pipeline import one_view
-from apps.usage.buckets import account_sums
-from apps.usage.buckets.account_sums import NOT_HELD, OF_CURRENT, Piece, first_hour, hour_from
+from apps.usage import account_sums
+from apps.usage.account_sums import NOT_HELD, OF_CURRENT, Piece, first_hour, hour_from
 from apps.usage.models import Source
 
 # --- By entry ---------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from apps.engine import decay
 from apps.priorities.metering import JobClassRow, class_factor, class_rules, site_factor
-from apps.usage.buckets import hourly as buckets
+from apps.usage import buckets
 
 F8 = npt.NDArray[np.float64]
 I8 = npt.NDArray[np.int64]

@@ -1,8 +1,11 @@
-"""How far the scheduler's own order of its users agrees with ours: tau-b, Spearman's rho, overlap of the first."""
+"""Which entry of ours each of the scheduler's users is, and how far its order of them agrees with ours.
+
+Agreement is measured by tau-b, Spearman's rho and the overlap of the first tenth."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import datetime
 
 import numpy as np
@@ -10,13 +13,36 @@ import numpy.typing as npt
 
 from apps.core.errors import NotFound, Unavailable
 from apps.priorities.serving import store
+from apps.priorities.serving.lookup import AccountQuery
+from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.schedulers.models import Agreement, Scheduler
 from apps.schedulers.own_values import OwnValue
-from apps.schedulers.shadow.matching import entries_of
 
 F8 = npt.NDArray[np.float64]
 
 
+# --- Entries of the scheduler's rows ----------------------------------------------------------------------------------
+def entries_of(rows: Sequence[OwnValue], snapshot: ServedSnapshot, namespace: str) -> list[int]:
+    """−1: none, or several. A user's entry is the one that look-ups answer with; a group's is above its users'."""
+    found = [-1] * len(rows)
+    of_group: dict[str, int] = {}
+    for i, one in enumerate(rows):
+        if not one.user:
+            continue
+        places = snapshot.index.find_certain(AccountQuery(one.user, one.group, namespace))
+        if len(places) != 1:
+            continue
+        found[i] = places[0]
+        above = int(snapshot.tree.parent[places[0]])
+        if above >= 0:
+            of_group.setdefault(one.group, above)
+    for i, one in enumerate(rows):
+        if not one.user:
+            found[i] = of_group.get(one.group, -1)
+    return found
+
+
+# --- Agreement --------------------------------------------------------------------------------------------------------
 def note_agreement(scheduler: Scheduler, values: list[OwnValue], at: datetime) -> Agreement | None:
     """Compare and store, in the caller's transaction; None while nothing is computed."""
     try:

@@ -166,7 +166,7 @@ class SchedulerValues(models.Model):
 
 
 class ShareListing(models.Model):
-    """The shares of the scheduler's own fair share as its agent last listed them (shares.listing)."""
+    """The shares of the scheduler's own fair share as its agent last listed them (share_difference)."""
 
     scheduler = models.OneToOneField(Scheduler, on_delete=models.CASCADE, related_name="share_listing")
     taken_at = models.DateTimeField()

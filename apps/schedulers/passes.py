@@ -18,8 +18,8 @@ from apps.schedulers.models import AgentPass, Agreement, QueueListing, Scheduler
 from apps.schedulers.own_values import read_values, store_values
 from apps.schedulers.permissions import find_scheduler, require_agent
 from apps.schedulers.queue_table import packed, read_queue
-from apps.schedulers.shares.listing import read_listing
-from apps.schedulers.shares.reports import store_shares
+from apps.schedulers.share_difference import read_listing
+from apps.schedulers.share_orders import store_shares
 
 _AHEAD = timedelta(minutes=5)  # by which an agent's clock may be ahead of ours
 COUNTS = ("pending", "mapped", "unmapped", "due", "sent", "failed", "calls")

@@ -1,4 +1,4 @@
-"""Schedulers with their state, orders, passes, agreement and queue, as far as the actor may read them."""
+"""Schedulers with state, orders, passes, agreement, queue, shadow mode and shares, as far as actors may read them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ from apps.core.errors import NotFound, Unavailable
 from apps.mapping.permissions import own_keys
 from apps.policies.selectors import get_policy, list_policies
 from apps.policies.tree.columns import Mask
+from apps.policies.tree.stored import load_tree
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visibility import readable_now, visible_in
-from apps.schedulers.models import AgentPass, Agreement, QueueListing, Scheduler
+from apps.schedulers.agreement import entries_of
+from apps.schedulers.models import AgentPass, Agreement, QueueListing, Scheduler, SchedulerValues, ShareOrder
 from apps.schedulers.orders import agent_orders_of
+from apps.schedulers.own_values import load_values
 from apps.schedulers.permissions import (
     READ,
     find_scheduler,
@@ -33,6 +36,9 @@ from apps.schedulers.permissions import (
     require_read,
 )
 from apps.schedulers.queue_table import STATES, TERMS, QueueTable, instant_of, load_queue
+from apps.schedulers.records import AgreementDays, AgreementPoint
+from apps.schedulers.shadow_differences import Comparison, Ours, compare
+from apps.schedulers.share_difference import Listing, ShareDifference, compare_shares, load_listing
 
 SILENT_INTERVALS = 3
 State = Literal["off", "new", "silent", "frozen", "handing_back", "handed_back", "paused", "failing", "running"]
@@ -301,3 +307,84 @@ def _refuse_archived(scheduler: Scheduler, actor: Actor) -> None:
 
 def _number(value: Any) -> float | None:
     return None if np.isnan(value) else float(value)
+
+
+# --- Shadow mode: agreement over time, and where the scheduler's numbers differ from ours -----------------------------
+MOST_POINTS = 2_000
+
+
+@dataclass(frozen=True)
+class Shadow:
+    """comparison: None before the agent listed values, and while nothing is computed."""
+
+    scheduler: Scheduler
+    taken_at: datetime | None
+    comparison: Comparison | None
+
+
+def get_shadow(*, name: str, at: datetime, actor: Actor) -> Shadow:
+    """The last values of the scheduler beside our newest snapshot, for managers of the policy."""
+    scheduler = get_scheduler(name=name, at=at, actor=actor).scheduler
+    taken_at = SchedulerValues.objects.filter(scheduler=scheduler).values_list("taken_at", flat=True).first()
+    if taken_at is None:
+        return Shadow(scheduler, None, None)
+    try:
+        snapshot = store.newest(scheduler.policy.slug)
+    except (NotFound, Unavailable):
+        return Shadow(scheduler, taken_at, None)
+    rows, values = load_values(scheduler.pk), snapshot.values
+    ours = Ours(
+        snapshot.tree.engine_tree(),
+        {key: value for key, value in snapshot.algorithm.items() if key != "factor_from"},
+        np.asarray(values.factor, np.float64),
+        np.asarray(values.has_factor, np.bool_),
+        np.asarray(values.usage, np.float64),
+    )
+    return Shadow(scheduler, taken_at, compare(rows, ours, entries_of(rows, snapshot, scheduler.namespace)))
+
+
+def list_agreement(*, name: str, n_days: int, at: datetime, actor: Actor) -> AgreementDays:
+    """Of the last so many days; of more than 2,000 instants every second, third … one, and the last."""
+    scheduler = get_scheduler(name=name, at=at, actor=actor).scheduler
+    found = Agreement.objects.filter(scheduler=scheduler, at__gt=at - timedelta(days=n_days)).order_by("at")
+    rows = list(found.values_list("at", "compared", "kendall", "spearman", "top_overlap"))
+    step = -(-len(rows) // MOST_POINTS) or 1
+    points = [AgreementPoint(*row) for row in rows[::-1][::step][::-1]]
+    return AgreementDays(scheduler.name, scheduler.policy.slug, points)
+
+
+def list_partitions(scheduler: Scheduler) -> list[str]:
+    """Those of the waiting jobs that the agent listed last, and those of the settings; by name."""
+    table = load_queue(scheduler.pk)
+    listed = {one for names in (table.partition if table else ()) for one in names.split(",") if one}
+    return sorted(listed | set(scheduler.partitions or ()))
+
+
+# --- Shares: where the policy's and the scheduler's differ, and the orders made of it ---------------------------------
+MOST_ORDERS = 100
+
+
+def get_share_difference(*, name: str, at: datetime, actor: Actor) -> ShareDifference | None:
+    """Of now; None before the agent listed shares."""
+    return difference_of(get_scheduler(name=name, at=at, actor=actor).scheduler)
+
+
+def difference_of(scheduler: Scheduler) -> ShareDifference | None:
+    """The caller checks the rights."""
+    listing = load_listing(scheduler)
+    return None if listing is None else difference_with(scheduler, listing)
+
+
+def difference_with(scheduler: Scheduler, listing: Listing) -> ShareDifference:
+    tree = load_tree(scheduler.policy)
+    within = None
+    if scheduler.subtree_uid is not None:
+        i = tree.index_of_uid(scheduler.subtree_uid)
+        within = tree.subtree_mask(i) if i is not None else tree.subtree_mask(0) & False
+    return compare_shares(scheduler.kind, tree, listing, within)
+
+
+def list_share_orders(*, name: str, at: datetime, actor: Actor, limit: int = MOST_ORDERS) -> list[ShareOrder]:
+    """Newest first."""
+    scheduler = get_scheduler(name=name, at=at, actor=actor).scheduler
+    return list(ShareOrder.objects.filter(scheduler=scheduler).order_by("-id")[: min(limit, MOST_ORDERS)])

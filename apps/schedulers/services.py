@@ -1,8 +1,8 @@
-"""Schedulers as managers of a policy keep them: connected, changed, paused, handed back, removed."""
+"""Schedulers as managers of a policy keep them: connected, changed, paused, handed back, switched on, removed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -19,6 +19,7 @@ from apps.policies.selectors import get_policy
 from apps.schedulers.models import KNOBS, Scheduler
 from apps.schedulers.orders import NAME, SETTINGS, apply, orders_of, tag_of
 from apps.schedulers.permissions import WRITE, find_scheduler, no_scheduler, require_manage, require_read
+from apps.schedulers.selectors import get_scheduler
 
 MOST_SCHEDULERS = 100  # of one policy
 NEW = "new"  # where one is connected on pages
@@ -172,3 +173,47 @@ def log(verb: str, scheduler: Scheduler, at: datetime, actor: Actor, reason: str
 
 def refusals_of(verb: str, actor: Actor, at: datetime, policy_slug: str, name: str) -> Any:
     return refusals_on_record(verb, actor, at, policy_slug=policy_slug, subject=name[:64])
+
+
+# --- From shadow mode to on -------------------------------------------------------------------------------------------
+def switch_on(
+    *,
+    name: str,
+    tag: str,
+    at: datetime,
+    actor: Actor,
+    partitions: Sequence[str] = (),
+    subtree: str = "",
+    everything: bool = False,
+    reason: str = "",
+) -> Scheduler:
+    """Values are sent for jobs of these partitions, of this subtree, or of everything; jobs outside are left alone.
+
+    Where it is on already, partitions are added to those that are. subtree: a path; "" keeps the present one.
+
+    Raises:
+        Invalid: neither is given (`no_scope`), or one that the settings refuse.
+        Conflict: the agent's checks found errors (`checks_failed`), such as usage that would count twice.
+        Stale: it changed since.
+    """
+    scheduler = get_scheduler(name=name, at=at, actor=actor).scheduler
+    if not (partitions or subtree or everything):
+        message = _("Choose a partition or a subtree.")
+        raise Invalid(message, code="no_scope", fields=[FieldProblem("partitions", message)])
+    wrong = [str(check["code"]) for check in scheduler.checks or () if check["severity"] == "error"]
+    if wrong:
+        message = _("Correct what the agent’s checks found first: %(codes)s.") % {"codes": ", ".join(wrong)}
+        raise Conflict(message, code="checks_failed")
+    given: dict[str, Any] = {"mode": Scheduler.Mode.ON}
+    if everything:
+        given |= {"partitions": None, "subtree": "/"}
+    if subtree:
+        given["subtree"] = subtree
+    if partitions:
+        already = (scheduler.partitions or []) if scheduler.mode == Scheduler.Mode.ON else []
+        is_all = scheduler.mode == Scheduler.Mode.ON and scheduler.partitions is None
+        given["partitions"] = None if is_all else list(dict.fromkeys([*already, *partitions]))
+        canary = scheduler.canary_partition
+        if given["partitions"] is not None and canary and canary not in given["partitions"]:
+            given["canary_partition"] = ""
+    return change_scheduler(name=name, tag=tag, given=given, at=at, actor=actor, reason=reason)

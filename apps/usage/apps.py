@@ -8,7 +8,6 @@ class UsageConfig(AppConfig):
     def ready(self) -> None:
         from apps.runs.services import register
         from apps.usage.records import imports, retention, undo
-        from apps.usage.sources import checks  # noqa: F401 - registers itself
         from apps.usage.sources import collection as collecting
 
         register(collecting.KIND, collecting.work_collect)

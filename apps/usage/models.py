@@ -390,7 +390,7 @@ class SiteDay(models.Model):
 
 
 class ChangedHour(models.Model):
-    """From `from_hour_at` on buckets of the source changed with the commit of `watermark`: see buckets.hourly."""
+    """From `from_hour_at` on buckets of the source changed with the commit of `watermark`: see `buckets`."""
 
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+", db_index=False)
     watermark = models.BigIntegerField()

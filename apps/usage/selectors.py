@@ -16,9 +16,9 @@ from django.db.models import Count, Q, QuerySet
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.core.errors import FieldProblem, Malformed, NotFound
+from apps.usage.account_sums import NOT_HELD
 from apps.usage.authority import may_read_all, may_write
-from apps.usage.buckets.account_sums import NOT_HELD
-from apps.usage.buckets.hourly import AMOUNTS, RESOURCES
+from apps.usage.buckets import AMOUNTS, RESOURCES
 from apps.usage.models import Import, Overlap, RejectedLine, Source
 from apps.usage.parsers.base import F8, I8, Flags
 from apps.usage.pgbinary import fetch_columns

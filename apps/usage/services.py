@@ -19,8 +19,8 @@ from apps.accounts.idempotency import first_answer, keep_answer
 from apps.core.errors import Conflict, FieldProblem, Invalid, Malformed, NotFound, TooLarge
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
+from apps.usage import buckets
 from apps.usage.authority import require_maker, require_open, require_write
-from apps.usage.buckets import hourly as buckets
 from apps.usage.models import Import, Source
 from apps.usage.parsers.base import NO_TIME, RecordBatch
 from apps.usage.parsers.records_json import Records, parse_records

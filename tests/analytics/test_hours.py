@@ -12,7 +12,7 @@ from django.test import Client
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.analytics.convergence.by_hour import get_convergence_by_hour
+from apps.analytics.convergence.numbers import get_convergence_by_hour
 from apps.analytics.convergence.query import Counting
 from apps.analytics.models import Series, SeriesHour, SeriesHourTile
 from apps.analytics.series import runs

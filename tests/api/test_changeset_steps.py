@@ -8,7 +8,7 @@ import pytest
 
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import User
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant
 from apps.policies.services import change_settings, change_shares
 from apps.priorities import change_effect_runs

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from apps.accounts.models import User
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site, push, record

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from apps.accounts.models import User
 from apps.core import clock
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
 from tests.browser.conftest import Open, in_windows_of_all
 from tests.dashboard.grid import SLUG, Grid

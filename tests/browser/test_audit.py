@@ -13,8 +13,8 @@ from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.audit_log import check_chain
 from apps.accounts.models import AuditEvent, User
 from apps.core import clock
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.access.delegation import give_grant
-from apps.policies.access.held_rights import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
 from tests.browser.conftest import Open, in_windows_of_all
 from tests.dashboard.grid import SLUG, Grid

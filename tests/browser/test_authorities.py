@@ -11,7 +11,7 @@ from apps.accounts.actor import COMMAND
 from apps.accounts.models import User
 from apps.core import clock
 from apps.policies import services
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import ChangeSet, Grant, Policy, Revision
 from tests.browser.conftest import Open, Visit
 from tests.browser.hands import HANDS, Hand

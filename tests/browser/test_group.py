@@ -12,7 +12,7 @@ from playwright.sync_api import Page
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.core import clock
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.requests.share_requests import ask_upward
 from tests.browser.conftest import Open, Visit, in_windows_of_all

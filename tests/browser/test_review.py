@@ -10,7 +10,7 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.core import clock
 from apps.policies import services
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import ChangeSet, Grant, Policy
 from apps.priorities import change_effect_runs
 from apps.runs.services import work_run_now

@@ -14,7 +14,7 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.core import clock
 from apps.policies import services
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.changesets import drafts
 from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.services import publish_document

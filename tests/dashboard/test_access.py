@@ -12,8 +12,8 @@ from django.test import Client
 
 from apps.accounts.models import User
 from apps.core import clock
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.access.delegation import tag_of
-from apps.policies.access.held_rights import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read

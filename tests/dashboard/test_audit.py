@@ -20,8 +20,8 @@ from apps.accounts.models import AuditCheck, AuditEvent, User
 from apps.core import clock
 from apps.core.errors import NotAllowed
 from apps.dashboard.audit.presenters import WANTED
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.access.delegation import give_grant
-from apps.policies.access.held_rights import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read, text_of

@@ -15,7 +15,7 @@ from selectolax.lexbor import LexborNode
 from apps.accounts.models import User
 from apps.analytics.series.daily_series import SeriesState
 from apps.analytics.series.runs import ask_for_series
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
 from apps.runs.services import work_run_now
 from tests.dashboard.grid import SLUG, Grid, make_grid

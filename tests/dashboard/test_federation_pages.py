@@ -16,7 +16,7 @@ from apps.accounts.models import AuditEvent
 from apps.core.signing import SigningKey
 from apps.federation.fetch_schedule import ask_for
 from apps.federation.models import Fetch, Mount, Publication, PublishedDocument, Reading
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
 from apps.policies.tree.stored import load_tree
 from apps.runs.services import work_run_now

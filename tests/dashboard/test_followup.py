@@ -209,6 +209,37 @@ def test_only_who_moved_down_can_be_notified(recomputed: ChangeSet, admin: Clien
     assert [one.facts["name"] for one in Notice.objects.filter(kind="rank_moved")] == ["alice"]
 
 
+def test_people_of_one_group_can_be_notified_alone(grid: Grid, recomputed: ChangeSet, admin: Client) -> None:
+    where, biomed = f"/changes/{recomputed.pk}/notify/", str(grid.uid("/biomed"))
+    page = read(admin.get(where, {"group": biomed}))
+    assert page.values("data-name", "ul") == ["carol"]
+    assert page.has(f"form[method=post] input[name=group][value='{biomed}']")
+    admin.post(where, {"who": "all", "group": biomed})
+    assert [one.facts["name"] for one in Notice.objects.filter(kind="rank_moved")] == ["carol"]
+    assert admin.get(where, {"group": "nothing"}).status_code in (400, 422)
+
+
+def test_rest_has_who_moved_the_notices_and_watches(grid: Grid, recomputed: ChangeSet, admin: Client) -> None:
+    where = f"/api/v1/policies/{SLUG}/changesets/{recomputed.pk}"
+    found = admin.get(f"{where}/followup").json()
+    page = read(admin.get(f"/changes/{recomputed.pk}/?all=1"))
+    assert (found["state"], found["n_moved"], found["n_notified"]) == ("done", len(found["moves"]), 0)
+    ranks = {move["path"]: (move["rank_before"], move["rank_after"]) for move in found["moves"]}
+    assert ranks["/atlas/alice"] == (4, 6)
+    assert all(move["reason"] for move in found["moves"])
+    assert page.text("#followup")
+    prepared = admin.get(f"{where}/rank-notices", {"only_down": "true"}).json()["results"]
+    assert [one["user"] for one in prepared] == ["alice"]
+    assert "changed your rank from 4 to 6 of 6" in prepared[0]["text"]
+    for n_notified in (1, 0):
+        sent = admin.post(f"{where}/rank-notices", {"only_down": True}, content_type="application/json").json()
+        assert sent == {"n_notified": n_notified}
+    entry = str(grid.uid("/biomed"))
+    made = admin.post(f"{where}/watch", {"entry": entry, "days": 3}, content_type="application/json")
+    assert (made.status_code, made.json()["entry"]) == (201, entry)
+    assert Watch.objects.get().ends_at == clock.now() + timedelta(days=3)
+
+
 def test_nobody_is_notified_before_the_recompute_or_by_a_reader(
     grid: Grid, published: ChangeSet, admin: Client
 ) -> None:

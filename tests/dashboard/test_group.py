@@ -12,7 +12,7 @@ from django.test import Client
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import User
 from apps.core import clock
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import ChangeSet, Grant, Policy, Revision
 from apps.policies.services import change_settings
 from apps.priorities.serving import store

@@ -11,7 +11,7 @@ from django.test import Client
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.core import clock
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.publishing.revert import revert_revision
 from apps.policies.services import publish_change_set

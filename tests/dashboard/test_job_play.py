@@ -32,7 +32,7 @@ from apps.dashboard.jobs.tables import MOST_ROWS as MOST_ROWS_SHOWN
 from apps.dashboard.jobs.tables import grid_engine_table
 from apps.dashboard.jobs.views import example
 from apps.engine.jobs import solve_job_case
-from apps.engine.jobs.gridengine.inputs.config import PRESETS
+from apps.engine.jobs.gridengine.config import PRESETS
 from tests.dashboard.page import Page, read
 from tests.examples import examples
 from tests.sign_in import sign_in

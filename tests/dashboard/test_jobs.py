@@ -19,7 +19,7 @@ from apps.dashboard.jobs.tables import MOST_ROWS, JobTable
 from apps.dashboard.jobs.views import EXAMPLES
 from apps.engine.jobs import get_job_algorithm
 from tests.dashboard.page import read
-from tests.engine.jobs.test_printed import URG_OF_2011
+from tests.engine.jobs.test_listings import URG_OF_2011
 from tests.sign_in import sign_in
 
 GE_CASE: dict[str, Any] = {

@@ -14,7 +14,7 @@ from apps.accounts.models import Account, User
 from apps.core import clock
 from apps.mapping.models import Attachment, MappingRule
 from apps.mapping.versions import version_of
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow

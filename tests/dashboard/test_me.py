@@ -14,7 +14,7 @@ from apps.analytics.operators.records import FigureQuery
 from apps.analytics.operators.selectors import get_figure
 from apps.core import clock
 from apps.explain.my_priority import get_my_priority
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
 from apps.priorities.recompute.projection import compute_from_totals
 from apps.priorities.serving import store

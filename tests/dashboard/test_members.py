@@ -12,7 +12,7 @@ from apps.accounts.models import Account, User
 from apps.core import clock
 from apps.mapping.membership_plan import apply_members
 from apps.mapping.models import Attachment, Claim
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Adjustment, ChangeSet, Grant, Revision
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read, text_of

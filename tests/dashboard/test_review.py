@@ -16,7 +16,7 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.dashboard.drafts import forms
 from apps.policies import services
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.changesets import drafts, lifecycle
 from apps.policies.files import import_export
 from apps.policies.models import ChangeSet, Grant, Policy

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from apps.engine import operators
-from apps.engine.analysis import density, job_size, properties
+from apps.engine.analysis import job_size, properties
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/analysis.md"
 SEVEN = tuple(job_size.PUBLISHED)
@@ -41,7 +41,7 @@ def definition_table() -> list[str]:
 
 
 def density_table(by_operator: dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]]) -> list[str]:
-    lines = head("operator", *(f"{p:g}" for p in density.effective_priorities(8).tolist()))
+    lines = head("operator", *(f"{p:g}" for p in properties.effective_priorities(8).tolist()))
     shown = {name: [f"{share + 1e-9:.4f}" for share in shares] for name, shares in by_operator.items()}  # halves go up
     return lines + [row(name, *shares) for name, shares in shown.items()]
 
@@ -67,9 +67,13 @@ def tables() -> dict[str, list[str]]:
     ours = {name: operators.get_operator(name) for name in SEVEN}
     return {
         "definition": definition_table(),
-        "input density": density_table({name: density.input_density(op, 8) for name, op in ours.items()}),
-        "local density at 0.1": density_table({name: density.local_density(op, 0.1, 8) for name, op in ours.items()}),
-        "local density at 0.5": density_table({name: density.local_density(op, 0.5, 8) for name, op in ours.items()}),
+        "input density": density_table({name: properties.input_density(op, 8) for name, op in ours.items()}),
+        "local density at 0.1": density_table(
+            {name: properties.local_density(op, 0.1, 8) for name, op in ours.items()}
+        ),
+        "local density at 0.5": density_table(
+            {name: properties.local_density(op, 0.5, 8) for name, op in ours.items()}
+        ),
         **{f"figure 17, {reading.name}": figure_table(reading) for reading in job_size.READINGS},
         "orders": order_table(),
     }

@@ -8,7 +8,7 @@ import pytest
 from apps.engine import codecs
 from apps.engine.operators import get_operator
 from apps.engine.simulation import next_job
-from apps.engine.simulation.contest import rule_of
+from apps.engine.simulation.sites import rule_of
 from tests.engine.exact_twins import differences
 from tests.engine.random_cases import ALGORITHMS, RESOLUTIONS
 

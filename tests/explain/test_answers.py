@@ -10,8 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from apps.explain.answers import Outlook, better_account, changes_said, is_near_front, when_said
-from apps.explain.messages import messages_of
+from apps.explain.messages import Outlook, better_account, changes_said, is_near_front, messages_of, when_said
 from apps.explain.my_priority import MyPriority
 from apps.explain.walk import WalkStep
 from apps.priorities.records import Moment

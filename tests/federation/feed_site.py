@@ -21,7 +21,7 @@ from apps.mapping.services import set_rules
 from apps.policies import services
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
-from apps.usage.buckets.hourly import AMOUNTS
+from apps.usage.buckets import AMOUNTS
 from apps.usage.models import Bucket, Overlap, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch

@@ -15,7 +15,7 @@ from apps.accounts.models import User
 from apps.core.errors import NotFound
 from apps.federation.grid.totals import Grid, list_grid_entries, load_grid
 from apps.federation.models import HeldHour, Subscription
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
 from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Fallback, Snapshot

@@ -73,12 +73,11 @@ FIELDS = {
     "dashboard.federation.forms: url": "preview, make_mount",
     "dashboard.federation.subscriptions: url": "preview_feed, subscribe",
     "api.v1.audit: address": "",
-    "api.figures: moment_url": "",  # an address of our own pages, in an answer
-    "api.v1.notices.views: url": "",
+    "api.shapes: moment_url": "",  # an address of our own pages, in an answer
+    "api.v1.notices: url": "",
     "api.v1.federation.mounts: url": "preview, make_mount",
     "api.v1.federation.subscriptions: url": "preview_feed, subscribe",
-    "api.v1.federation.serializers: url": "",
-    "api.v1.packs.views: url": "",  # of a new link to a pack, in an answer
+    "api.v1.packs: url": "",  # of a new link to a pack, in an answer
 }
 _NAMES_OF_ADDRESSES = ("url", "uri", "address", "endpoint", "link", "webhook", "callback")
 

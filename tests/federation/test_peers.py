@@ -13,7 +13,7 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.federation.grid.peers import Direction, count_alarming, list_peers
 from apps.federation.models import Fetch, HeldHour, Mount, Reading, Subscription, UsageFeed
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
 from apps.policies.tree.stored import load_tree
 from apps.usage.services import make_source

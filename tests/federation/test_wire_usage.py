@@ -27,7 +27,7 @@ from apps.federation.documents.wire_usage import (
     read_usage,
     write_usage,
 )
-from apps.usage.buckets.hourly import AMOUNTS
+from apps.usage.buckets import AMOUNTS
 from tests.refusals import refused
 
 AT = datetime(2026, 11, 20, 12, 30, tzinfo=UTC)

@@ -17,8 +17,8 @@ from apps.figures.figure import answer_of
 from apps.figures.paint import first_drawing
 from apps.figures.paint_tree import squarify, tree_boxes
 from apps.figures.traces import balance_step
-from apps.figures.tree.asked import read_tree_asked
-from apps.figures.tree.figure import tree_figure
+from apps.figures.tree import tree_figure
+from apps.figures.tree_query import read_tree_asked
 from apps.policies.settings import PolicySettings
 from apps.priorities.records import IciclePage, Sector
 from apps.priorities.selectors import EntryRow

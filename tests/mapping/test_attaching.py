@@ -16,7 +16,7 @@ from apps.mapping import attachments
 from apps.mapping.attachments import attach_account, detach_account, list_attachments
 from apps.mapping.models import Attachment, Claim
 from apps.mapping.permissions import rights_in
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant
 from apps.policies.tree.terms import Members
 from apps.priorities.selectors.members import get_members_page, preview_members

@@ -32,7 +32,7 @@ from apps.mapping.moves import Wanted, find_moves, refusal_of
 from apps.mapping.permissions import rights_in
 from apps.mapping.rules.rule import Rule
 from apps.mapping.versions import MappingState, get_version, state_now, state_of, version_at, version_of
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant
 from apps.priorities.recompute.staleness import is_stale
 from apps.priorities.serving import store

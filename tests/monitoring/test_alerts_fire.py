@@ -25,6 +25,9 @@ from apps.policies.recompute_runs import nudge
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute import pipeline
 from apps.priorities.serving import store
+from apps.schedulers.services import connect_scheduler
+from apps.schedulers.share_difference import read_listing
+from apps.schedulers.share_orders import store_shares
 from apps.usage.models import Source
 from apps.usage.services import make_source
 from tests.api.small_site import Site, push, record
@@ -32,6 +35,7 @@ from tests.federation.other_side import KEY, P1, OtherFeed, OtherSide, projects
 from tests.monitoring.conftest import Service, Web
 from tests.monitoring.daemons import Watchers
 from tests.notices.mail_server import mail_server
+from tests.schedulers.service.test_shares import rows
 
 pytestmark = [pytest.mark.deep, pytest.mark.django_db(transaction=True), pytest.mark.timeout(420)]
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
@@ -180,6 +184,27 @@ def test_alerts_about_collected_sources(
         watch.expect("FairshareCollectFailing")
         spool.mkdir()
         works.go_on(5 * MINUTE)
+        watch.expect()
+
+
+def test_the_alert_about_shares_of_a_scheduler(
+    computed_site: Site, service: Callable[[], Service], watched: Watched
+) -> None:
+    works = service()
+    given = {"mode": "on", "namespace": "a", "carries": "shares"}
+    scheduler = connect_scheduler(policy_slug="grid", name="c1", given=given, at=works.at, actor=SYSTEM)
+
+    def list_shares(**changed: str) -> None:
+        listed = read_listing({"cluster": "demo", "rows": rows(**changed)})
+        store_shares(scheduler, listed, None, works.at, works.at, SYSTEM)
+
+    with watched() as watch:
+        watch.expect()
+        list_shares()
+        watch.expect()
+        list_shares(alice="99")
+        watch.expect("FairshareSharesChangedByHand")
+        list_shares()
         watch.expect()
 
 

@@ -9,7 +9,7 @@ import pytest
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.policies import services
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree

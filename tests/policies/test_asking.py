@@ -11,7 +11,7 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent
 from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound
 from apps.policies import services
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.changesets.lifecycle import comment_on
 from apps.policies.models import ChangeSet, Comment, Grant, Policy, Revision
 from apps.policies.requests import share_requests

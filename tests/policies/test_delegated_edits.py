@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from apps.accounts.actor import COMMAND, Actor
 from apps.core.errors import DomainError, NotAllowed, NotFound
 from apps.policies import services
-from apps.policies.access.authority import ActorGuard
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE, ActorGuard
 from apps.policies.access.scope import Verb, visible_entries
 from apps.policies.models import Grant, Policy
 from apps.policies.operations.apply import work_out

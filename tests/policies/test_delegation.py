@@ -18,8 +18,8 @@ from apps.accounts.actor import COMMAND, SYSTEM, Actor, TokenBounds
 from apps.accounts.models import AuditEvent
 from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound, Stale
 from apps.policies import services
+from apps.policies.access.authority import VERBS_OF_ROLE, Lineages, until_of
 from apps.policies.access.delegation import DAYS, change_grant, end_grant, give_grant, given_on_with, tag_of
-from apps.policies.access.held_rights import VERBS_OF_ROLE, Lineages, until_of
 from apps.policies.access.holders import GrantState, ending_soon, explain_access, list_grants
 from apps.policies.access.scope import Verb
 from apps.policies.models import Grant, Policy

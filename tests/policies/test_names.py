@@ -12,11 +12,10 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.analytics.review import get_review_page
 from apps.core import invisible
 from apps.policies import services
-from apps.policies.changesets.checks import Check
+from apps.policies.changesets.checks import Check, look_alikes, skeleton
 from apps.policies.formats.csv_table import neutral, restored
 from apps.policies.models import Policy
 from apps.policies.tree.columns import Node
-from apps.policies.tree.look_alikes import look_alikes, skeleton
 from apps.policies.tree.names import clean_name, read_name
 from apps.policies.tree.working_tree import columns_of
 from tests.policies.conftest import AT

@@ -10,7 +10,7 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
 from apps.core.clock import now
 from apps.core.errors import Invalid
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.files.exports import Export, export_policy
 from apps.policies.files.import_export import PolicyImport, import_policy
 from apps.policies.models import ChangeSet, Grant, ImportedFile, Policy

@@ -11,7 +11,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
 from apps.policies import services
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.changesets import lifecycle
 from apps.policies.changesets.conflicts import EditConflict
 from apps.policies.models import ChangeSet, Grant, Policy

@@ -9,7 +9,7 @@ import pytest
 from apps.accounts.actor import SYSTEM, Actor, TokenBounds
 from apps.core.errors import NotAllowed, NotFound
 from apps.policies import selectors, services
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.access.scope import Visibility, visible_entries
 from apps.policies.models import Grant, Policy
 from apps.policies.tree.columns import TreeColumns

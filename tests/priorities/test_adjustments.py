@@ -13,7 +13,7 @@ from apps.accounts.models import User
 from apps.explain.account_walk import explain
 from apps.explain.entry_page import get_entry_page
 from apps.explain.my_priority import get_my_priority
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Adjustment, Grant
 from apps.policies.publishing.direct import publish_operations
 from apps.priorities.adjustments import get_adjustments_page, list_adjustments, preview_adjustment

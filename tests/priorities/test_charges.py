@@ -11,7 +11,7 @@ import pytest
 from apps.accounts.actor import Actor, TokenBounds
 from apps.accounts.models import User
 from apps.core.errors import NotFound
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant
 from apps.policies.tree.stored import load_tree
 from apps.priorities.charges import HEADER, charge_rows, get_charge, list_charges, list_newest_charges

@@ -22,7 +22,7 @@ from apps.priorities.metering import (
     usage_of_scope,
     window_of,
 )
-from apps.usage.buckets import hourly as buckets
+from apps.usage import buckets
 from apps.usage.selectors import OpenRecords, UsageArrays
 from tests import oracles_reckoning as oracle
 from tests.examples import examples

@@ -15,7 +15,7 @@ from apps.policies.allocations.services import give_allocation
 from apps.policies.models import Grant
 from apps.policies.tree.stored import load_tree
 from apps.priorities.selectors.allocations import get_allocation_table
-from apps.priorities.selectors.delivered_weeks import get_core_hour_weeks
+from apps.priorities.selectors.usage import get_core_hour_weeks
 from apps.usage.models import Source
 from tests.priority_site import AS_OF, Site
 

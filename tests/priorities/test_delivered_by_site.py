@@ -16,8 +16,8 @@ from apps.accounts.actor import COMMAND
 from apps.policies.tree.stored import load_tree
 from apps.priorities import delivered_usage as delivered_by_site
 from apps.priorities.delivered_usage import BySite, load_by_site
-from apps.usage.buckets import account_sums
-from apps.usage.buckets.account_sums import AccountSums, Piece, Span, hour_from
+from apps.usage import account_sums
+from apps.usage.account_sums import AccountSums, Piece, Span, hour_from
 from apps.usage.models import Source
 from apps.usage.records.overlaps import decide_overlap
 from apps.usage.services import make_source

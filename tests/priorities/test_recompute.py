@@ -10,7 +10,7 @@ from django.db import connection
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
 from apps.core.errors import Invalid, NotAllowed, NotFound, Unavailable
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant
 from apps.policies.recompute_runs import nudge
 from apps.policies.services import change_shares

@@ -16,7 +16,7 @@ from apps.explain.account_walk import explain
 from apps.explain.entry_page import get_entry_page
 from apps.explain.my_priority import get_my_priority
 from apps.explain.walk import level_said, step_at
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant
 from apps.policies.services import change_shares
 from apps.policies.tree.stored import load_tree

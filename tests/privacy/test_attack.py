@@ -25,7 +25,7 @@ from apps.analytics.series.stored_series import load_children, load_series
 from apps.analytics.series.visible_days import as_visible, visible_days
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
 from apps.policies.recompute_runs import nudge
 from apps.policies.services import make_policy, publish_document

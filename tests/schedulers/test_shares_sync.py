@@ -21,10 +21,9 @@ from apps.policies.services import publish_document
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
 from apps.priorities.serving import store
-from apps.schedulers import services
-from apps.schedulers.shares import services as share_services
-from apps.schedulers.shares.difference import ShareDifference
-from apps.schedulers.shares.selectors import get_share_difference
+from apps.schedulers import services, share_orders
+from apps.schedulers.selectors import get_share_difference
+from apps.schedulers.share_difference import ShareDifference
 from tests.agent.steps import Passes
 from tests.api.small_site import AT, TREE, Site
 from tests.schedulers.gridengine_site import GridEngineSite, running_gridengine
@@ -111,7 +110,7 @@ def test_a_share_arrives_in_slurm_alone_and_drift_is_noticed_and_put_back(
         assert [key.user for key in difference().only_there] == ["alice"], "only Slurm has alice in biology"
         publish(41)
         before = slurm.dump()
-        share_services.order_shares(tag=difference().tag, **WHO)
+        share_orders.order_shares(tag=difference().tag, **WHO)
         assert outcomes(run_pass()) == ["done"]
         after = slurm.dump()
         ((old, new),) = changed_lines(before, after)
@@ -123,7 +122,7 @@ def test_a_share_arrives_in_slurm_alone_and_drift_is_noticed_and_put_back(
         run_pass()
         (by_hand,) = difference().by_hand
         assert (by_hand.key, by_hand.before, by_hand.after) == (("physics", "bob"), "8", "1")
-        share_services.order_shares(tag=difference().tag, put_back=[by_hand.key], **WHO)
+        share_orders.order_shares(tag=difference().tag, put_back=[by_hand.key], **WHO)
         assert outcomes(run_pass()) == ["done"]
         assert changed_lines(after, slurm.dump()) == [], "the shares of bob in one partition, too"
 
@@ -165,7 +164,7 @@ def test_nodes_of_grid_engines_share_tree_are_set_and_usage_stays(
         assert difference().changes == []
         publish(41)
         before = site.run("qconf", "-sstree")
-        share_services.order_shares(tag=difference().tag, **WHO)
+        share_orders.order_shares(tag=difference().tag, **WHO)
         assert outcomes(run_pass()) == ["done"]
         assert changed_lines(before, site.run("qconf", "-sstree")) == [("shares=40", "shares=41")]
         assert usage_of(site) == usage
@@ -174,7 +173,7 @@ def test_nodes_of_grid_engines_share_tree_are_set_and_usage_stays(
         run_pass()
         (by_hand,) = difference().by_hand
         assert (by_hand.key.group, by_hand.before, by_hand.after) == ("/physics/bob", "7", "1")
-        share_services.order_shares(tag=difference().tag, put_back=[by_hand.key], **WHO)
+        share_orders.order_shares(tag=difference().tag, put_back=[by_hand.key], **WHO)
         assert outcomes(run_pass()) == ["done"]
         assert difference().changes == []
 

@@ -7,7 +7,7 @@ import pytest
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.explain.contrasts import compare_leaves
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy, Revision
 from apps.policies.services import make_change_set, publish_change_set
 from apps.priorities.sentences import text_of

@@ -8,7 +8,7 @@ import pytest
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, User
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.services import make_change_set
 from apps.search.entries import EntryHit

@@ -29,7 +29,7 @@ from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import load_rulebook
 from apps.mapping.services import set_rules
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.access.scope import Verb
 from apps.policies.models import Adjustment, Grant, Policy
 from apps.policies.services import make_policy, publish_document

@@ -12,7 +12,7 @@ from django.test import Client
 from apps.accounts.actor import Actor
 from apps.core.errors import DomainError
 from apps.federation.mounts.services import make_mount
-from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.changesets.conflicts import FieldConflict, shown_conflicts
 from apps.policies.changesets.lifecycle import open_conflicts, rebase_change_set
 from apps.policies.files.import_export import import_policy

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.usage.buckets.account_sums import _summed, hour_from, spans
+from apps.usage.account_sums import _summed, hour_from, spans
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 HOURS = st.integers(-1_000_000, 1_000_000)

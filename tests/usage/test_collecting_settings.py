@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from apps.usage.sources.checks import check_collecting
+from apps.usage.sources.command import check_collecting
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from apps.core.errors import Invalid
-from apps.usage.parsers import packages
+from apps.usage.parsers import registry
 from apps.usage.parsers.base import Parsed, Reading, RecordBatch
 from tests.example_package.fairshare_example import Minutes
 
@@ -43,14 +43,14 @@ def changed(**members: Any) -> object:
 )
 def test_a_format_that_is_not_complete_is_refused(members: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        packages._check("minutes", changed(**members))
+        registry._check("minutes", changed(**members))
 
 
 def test_the_example_is_complete() -> None:
-    assert packages._check("minutes", Minutes()).label == "Minutes"
+    assert registry._check("minutes", Minutes()).label == "Minutes"
 
 
-def broken_at_the_tenth(spoil: Callable[[RecordBatch], Any]) -> packages.PackageFormat:
+def broken_at_the_tenth(spoil: Callable[[RecordBatch], Any]) -> registry.PackageFormat:
     """Right for nine pieces, and then not."""
 
     class Late(Minutes):
@@ -59,7 +59,7 @@ def broken_at_the_tenth(spoil: Callable[[RecordBatch], Any]) -> packages.Package
                 (piece,) = super().parse(io.BytesIO(line), reading)
                 yield piece if n < 10 else replace(piece, batch=spoil(piece.batch))
 
-    return packages.PackageFormat(Late())
+    return registry.PackageFormat(Late())
 
 
 SPOILT = {

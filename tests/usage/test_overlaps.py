@@ -10,8 +10,8 @@ import pytest
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
 from apps.core.errors import Invalid, NotAllowed, NotFound
-from apps.usage.buckets.account_sums import list_held_hours
-from apps.usage.buckets.hourly import earliest_change
+from apps.usage.account_sums import list_held_hours
+from apps.usage.buckets import earliest_change
 from apps.usage.models import Bucket, Overlap, SiteDay, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch

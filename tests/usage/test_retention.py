@@ -13,7 +13,7 @@ from apps.accounts.models import AuditEvent
 from apps.core.errors import Conflict
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from apps.usage.buckets import hourly as buckets
+from apps.usage import buckets
 from apps.usage.models import Bucket, Record, SealedHour, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records import retention

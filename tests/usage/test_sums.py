@@ -14,7 +14,7 @@ from apps.accounts.account_ids import ENTRY_NAMESPACE, account_ids, entry_accoun
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import Account, AuditEvent
 from apps.core.errors import Conflict, Invalid
-from apps.usage.buckets.hourly import HOUR_US, earliest_change
+from apps.usage.buckets import HOUR_US, earliest_change
 from apps.usage.models import Bucket, Overlap, Record, SealedHour, SiteDay, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.quality.bucket_audit import prove

@@ -150,6 +150,12 @@ def read_counting(view: str = "", of: str = "", window_s: float | None = None) -
     return Counting(view, of, max(1, ceil(window_s / DAY_S)))
 
 
+def refuse_windowed(counting: Counting) -> None:
+    if counting.view == WINDOWED:
+        message = _("Windows are counted in days: by hour, use decayed or raw.")
+        raise Invalid(message, code="invalid", fields=[FieldProblem("view", message)])
+
+
 def target_share(series: DailySeries, of: str) -> F8:
     """(entries, days) 0..1; NaN where an entry has none."""
     stated = series.target_global if of == TOTAL else series.target

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from cachetools import LRUCache, cached
 from django.db import connection
 
+from apps.accounts.request_cache import once_per_request
 from apps.analytics.series.daily_series import DailySeries, site_zone
 from apps.analytics.series.stored_series import load_series
 from apps.engine import decay
@@ -242,10 +243,15 @@ SELECT count(*) FROM (SELECT FROM usage_bucket WHERE hour_at >= %s AND hour_at <
 def read_past(
     policy: Policy, snapshot: ServedSnapshot, chain: Sequence[int], *, hourly: bool
 ) -> list[LevelPast] | None:
-    """One level for each entry of `chain`; None without usage by day.
+    """One level for each entry of `chain`; None without usage by day. A page asks several times.
 
     Hours are preferred where requested, as long as they are few: days spread usage evenly.
     """
+    key = ("past usage", id(snapshot), *chain, hourly)
+    return once_per_request(key, lambda: (snapshot, _read_past(policy, snapshot, chain, hourly)))[1]  # so its id stays
+
+
+def _read_past(policy: Policy, snapshot: ServedSnapshot, chain: Sequence[int], hourly: bool) -> list[LevelPast] | None:
     found = None if hourly and inputs_of(policy, snapshot) is not None else _by_series(policy, snapshot, chain, hourly)
     if found is not None:
         return found

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
+from apps.accounts.request_cache import once_per_request
 from apps.analytics.forecast.entry_forecast import (
     HORIZON_DAYS,
     CurvePoint,
@@ -27,7 +28,7 @@ from apps.engine.errors import PackageFailed
 from apps.engine.explain import RecoveryRange
 from apps.engine.explain.contrast import skeleton
 from apps.explain.contrasts import result_of
-from apps.explain.walk import walk_to
+from apps.explain.walk import Walk, walk_to
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy, list_policies
 from apps.policies.settings import tolerance_at
@@ -294,16 +295,23 @@ def _forecasts(
 def forecast_of(
     policy: Policy, snapshot: ServedSnapshot, entry: int, query: AccountQuery, told: Mask, share: float | None = None
 ) -> Forecast:
-    """Of one entry, without hidden levels."""
+    """Of one entry, without hidden levels. A page asks several times."""
     walk = walk_to(snapshot, entry)
     chain = [i for i in walk.chain if told[i]]
-    window = window_of(snapshot.settings.window)
-    pasts = read_past(policy, snapshot, chain, hourly=needs_hours(window))
+    key = ("forecast", id(snapshot), query, *chain, share)  # a snapshot tried for a question has the number of its own
+    return once_per_request(key, lambda: _forecast(policy, snapshot, query, walk, chain, share))
+
+
+def _forecast(
+    policy: Policy, snapshot: ServedSnapshot, query: AccountQuery, walk: Walk, chain: list[int], share: float | None
+) -> Forecast:
+    """chain: the visible entries from the first level to the account's."""
+    entry, tree = walk.chain[-1], snapshot.tree
+    pasts = read_past(policy, snapshot, chain, hourly=needs_hours(window_of(snapshot.settings.window)))
     levels = [
         _level(policy, snapshot, entry, i, None if pasts is None else pasts[n], share) for n, i in enumerate(chain)
     ]
     deciding = None if walk.deciding is None else walk.chain[walk.deciding]
-    tree = snapshot.tree
     return Forecast(
         policy=policy,
         account=query.user or query.dn or query.group,

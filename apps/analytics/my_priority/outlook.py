@@ -23,7 +23,7 @@ from apps.analytics.what_if.totals import Totals
 from apps.analytics.what_if.trial import MOST_CORE_H, Place, count_computation, place_in
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.explain import Recovery
-from apps.explain.answers import Outlook
+from apps.explain.messages import Outlook
 from apps.explain.my_priority import MyPriority, get_my_priority
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
@@ -44,20 +44,21 @@ def outlook_of(mine: MyPriority) -> Outlook | None:
     if snapshot is None or mine.deciding is None or snapshot.snapshot_id != mine.snapshot_id:
         return None
     policy = Policy.objects.filter(slug=mine.policy_slug).first()
-    entry = snapshot.tree.index_of_uid(mine.walk[mine.deciding].uid)
-    standing = None if entry is None else standing_of(snapshot, entry)
-    if policy is None or entry is None or standing is None:
+    chain = [i for level in mine.walk if (i := snapshot.tree.index_of_uid(level.uid)) is not None]
+    if policy is None or len(chain) != len(mine.walk):
         return None
+    standing = standing_of(snapshot, chain[mine.deciding])
     window = window_of(snapshot.settings.window)
-    pasts = read_past(policy, snapshot, [entry], hourly=needs_hours(window))
-    if not pasts:
+    pasts = None if standing is None else read_past(policy, snapshot, chain, hourly=needs_hours(window))
+    if standing is None or not pasts:
         return None
+    past = pasts[mine.deciding]
     as_of = snapshot.as_of
-    usual = foresee(standing, pasts[0], window, as_of_s=as_of.timestamp())
-    quiet = 0.0 if mine.deciding == len(mine.walk) - 1 else quietest_week(pasts[0])
+    usual = foresee(standing, past, window, as_of_s=as_of.timestamp())
+    quiet = 0.0 if mine.deciding == len(mine.walk) - 1 else quietest_week(past)
     at_quiet = None
     if quiet is not None:
-        at_quiet = foresee(standing, pasts[0], window, as_of_s=as_of.timestamp(), share=quiet).to_target.middle
+        at_quiet = foresee(standing, past, window, as_of_s=as_of.timestamp(), share=quiet).to_target.middle
     found = usual.to_target
     return Outlook(
         found.middle.outcome,

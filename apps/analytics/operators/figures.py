@@ -33,9 +33,9 @@ from apps.core.errors import NotFound
 from apps.engine import codecs
 from apps.engine.algorithms import read_algorithm
 from apps.engine.algorithms.aequus import operator_of
-from apps.engine.analysis import density, job_size
-from apps.engine.analysis.density import curve
+from apps.engine.analysis import job_size, properties
 from apps.engine.analysis.job_size import COLUMNS, PUBLISHED, Reading
+from apps.engine.analysis.properties import exponent_curve
 from apps.engine.operators import Operator, get_operator
 from apps.policies.tree.columns import Mask
 from apps.priorities.change_effects import simulate
@@ -65,10 +65,10 @@ def profiles(operators: Sequence[Operator], target: float) -> Iterator[ProfilePo
 
 
 def local_densities(operators: Sequence[Operator], targets: Sequence[float], bits: int) -> Iterator[LocalDensity]:
-    lowest = density.effective_priorities(2**bits).tolist()
+    lowest = properties.effective_priorities(2**bits).tolist()
     for operator in operators:
         for target in targets:
-            found = density.local_density(operator, target, 2**bits).tolist()
+            found = properties.local_density(operator, target, 2**bits).tolist()
             for component, (priority, width) in enumerate(zip(lowest, found, strict=True)):
                 yield LocalDensity(operator.name, target, component, priority, width)
 
@@ -79,9 +79,9 @@ def aggregation(operator: Operator, bits: int) -> Iterator[LocalDensity]:
 
 
 def input_densities(operators: Sequence[Operator], bits: int) -> Iterator[InputDensity]:
-    lowest = density.effective_priorities(2**bits).tolist()
+    lowest = properties.effective_priorities(2**bits).tolist()
     for operator in operators:
-        found = density.input_density(operator, 2**bits).tolist()
+        found = properties.input_density(operator, 2**bits).tolist()
         for component, (priority, part) in enumerate(zip(lowest, found, strict=True)):
             yield InputDensity(operator.name, component, priority, part)
 
@@ -137,8 +137,7 @@ def _fraction(name: str, k: float | None, bits: int, region: str, reading: str) 
     )
 
 
-# --- Of one policy's own tree -----------------------------------------------------------------------------------------
-# --- Query ------------------------------------------------------------------------------------------------------------
+# --- Query of one policy's tree ---------------------------------------------------------------------------------------
 _MOST_TARGETS = 12
 _PAPER_TARGET = 0.1
 
@@ -363,7 +362,7 @@ def _finite(value: float) -> float | None:
 
 def exponents(asked: OperatorQuery) -> Iterator[ExponentPoint]:
     """The curve, then entries on it: the one asked about, else those whose own ratio counts least."""
-    for ratio, k in zip(*(axis.tolist() for axis in curve()), strict=True):
+    for ratio, k in zip(*(axis.tolist() for axis in exponent_curve()), strict=True):
         yield ExponentPoint(ratio, k, None, None, None)
     yield from _points(asked)
 

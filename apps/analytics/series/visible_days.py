@@ -1,6 +1,6 @@
 """Which days of which entries are visible: the rule of five day by day, also under subtraction.
 
-A day is like one more number of `suppression`: a day of an entry seen by its sum only is shown when five members or
+A day is like one more number of suppression: a day of an entry seen by its sum only is shown when five members or
 more were active on it, none of them with more than four fifths of it, and the rest of its parent beside the shown
 children is as large or empty. Entries visible in full show every day; all others only finished days.
 

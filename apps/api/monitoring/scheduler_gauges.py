@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from prometheus_client.core import Metric
 
 from apps.api.monitoring.gauges import gauge
 from apps.core import clock
 from apps.policies.models import Policy
-from apps.schedulers.models import Scheduler
-from apps.schedulers.selectors import views_of
+from apps.policies.tree.stored import load_tree
+from apps.schedulers.models import Scheduler, ShareListing
+from apps.schedulers.selectors import difference_of, views_of
 
 _JOBS = ("pending", "unmapped", "sent", "failed")
 
 
 def scheduler_families() -> Iterator[Metric]:
-    """Of the last pass of each scheduler; one without a pass has no age and no jobs."""
+    """Of the last pass of each scheduler, and of its shares; one without a pass has no age and no jobs."""
     age = gauge("fairshare_agent_last_pass_seconds", "Since an agent last reported a pass", "scheduler")
     jobs = gauge("fairshare_agent_jobs", "Jobs of an agent's last pass, by what became of them", "scheduler", "outcome")
     frozen = gauge("fairshare_agent_frozen", "1 while an agent sends nothing because a limit is passed", "scheduler")
@@ -31,4 +33,33 @@ def scheduler_families() -> Iterator[Metric]:
         frozen.add_metric(label, float(bool(view.last.frozen_code)))
         for outcome in _JOBS:
             jobs.add_metric([*label, outcome], getattr(view.last, outcome))
-    yield from (age, jobs, frozen, silent)
+    yield from (age, jobs, frozen, silent, _shares_changed_by_hand(list(found)))
+
+
+# --- Shares changed in the scheduler itself ---------------------------------------------------------------------------
+_counted: dict[int, tuple[tuple[Any, ...], int]] = {}  # of each scheduler: what was compared, and its changes by hand
+
+
+def _shares_changed_by_hand(schedulers: Sequence[Scheduler]) -> Metric:
+    """No sample before an agent listed shares."""
+    words = "Shares changed in a scheduler whose shares come from a policy"
+    changed = gauge("fairshare_agent_shares_changed_by_hand", words, "scheduler")
+    for scheduler in schedulers:
+        if scheduler.carries == Scheduler.Carries.SHARES and scheduler.mode != Scheduler.Mode.OFF:
+            n = _count_by_hand(scheduler)
+            if n is not None:
+                changed.add_metric([scheduler.name], n)
+    return changed
+
+
+def _count_by_hand(scheduler: Scheduler) -> int | None:
+    """Counted anew when listing, tree or subtree is another one: the comparison is too slow for every scrape."""
+    listing = ShareListing.objects.filter(scheduler=scheduler).values_list("cluster", "digest").first()
+    if listing is None:
+        return None
+    compared = (*listing, scheduler.kind, scheduler.subtree_uid, load_tree(scheduler.policy).digest)
+    known = _counted.get(scheduler.pk)
+    if known is None or known[0] != compared:
+        difference = difference_of(scheduler)
+        known = _counted[scheduler.pk] = (compared, len(difference.by_hand) if difference is not None else 0)
+    return known[1]

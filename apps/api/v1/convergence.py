@@ -10,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.analytics.convergence.by_hour import get_convergence_by_hour
+from apps.analytics.convergence.numbers import get_convergence_by_hour
 from apps.analytics.convergence.query import DAILY_UP_TO, DAY_S, OFS, VIEWS, read_counting, read_period, today_of
 from apps.analytics.convergence.records import Convergence, by_weeks
 from apps.analytics.convergence.selectors import get_convergence, get_series_state

@@ -16,8 +16,7 @@ from apps.analytics.convergence.query import today_of
 from apps.analytics.convergence.selectors import get_series_state
 from apps.analytics.my_priority.numbers import get_my_numbers
 from apps.api.authentication import ANY, POLICIES_READ, SELF_READ, Scopes, actor_of
-from apps.api.figures import FIGURE_ANSWERS, FigureFilterSerializer, figure_response
-from apps.api.shapes import asked, entry_uid, moment_of
+from apps.api.shapes import FIGURE_ANSWERS, FigureFilterSerializer, asked, entry_uid, figure_response, moment_of
 from apps.api.v1.allocations.views import ENTRY, READ_WRITE, DaysSerializer, asked_entry, asked_period, this_year, zone
 from apps.api.views import APIView
 from apps.core import clock
@@ -34,12 +33,12 @@ from apps.figures.by_name import (
 from apps.figures.core_hours.usage_weeks import SPLITS, UNITS
 from apps.figures.coverage import DAYS, PERIODS_DAYS, coverage_figure
 from apps.figures.curves import decay_of, profile_of
+from apps.figures.figure import read_days
 from apps.figures.my_priority.rank import MEASURES
-from apps.figures.queries import read_days
-from apps.figures.tree.asked import COLORS, ENTRY_PARAMETER, KINDS, SIZES, read_tree_asked
-from apps.figures.tree.figure import tree_figure
-from apps.priorities.selectors.delivered_weeks import get_core_hour_weeks
+from apps.figures.tree import tree_figure
+from apps.figures.tree_query import COLORS, ENTRY_PARAMETER, KINDS, SIZES, read_tree_asked
 from apps.priorities.selectors.tree import get_icicle
+from apps.priorities.selectors.usage import get_core_hour_weeks
 from apps.usage.selectors import list_source_days
 
 # --- Algorithm --------------------------------------------------------------------------------------------------------

@@ -15,8 +15,18 @@ from rest_framework.response import Response
 
 from apps.api import answers
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITIES_READ, SELF_READ, Scopes, actor_of
-from apps.api.figures import TABLE_ANSWERS, TableFormatField, table_response
-from apps.api.shapes import InstantField, UtcTimeField, asked, decode_cursor, list_of, listed, sent
+from apps.api.shapes import (
+    TABLE_ANSWERS,
+    InstantField,
+    TableFormatField,
+    UtcTimeField,
+    asked,
+    decode_cursor,
+    list_of,
+    listed,
+    sent,
+    table_response,
+)
 from apps.api.transport import READS
 from apps.api.v1.usage.views import StreamParser
 from apps.api.views import APIView

@@ -39,7 +39,7 @@ from apps.federation.readings import note_reading
 from apps.federation.usage_feeds.feeds import issue_usage, make_feed
 from apps.federation.usage_feeds.subscriptions import subscribe
 from apps.federation.usage_feeds.usage_ingest import address_since
-from apps.usage.buckets.hourly import AMOUNTS
+from apps.usage.buckets import AMOUNTS
 
 # --- Peers ------------------------------------------------------------------------------------------------------------
 VO = MOUNTED

@@ -4,6 +4,7 @@ statements that PostgreSQL plans once a connection."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
@@ -20,24 +21,27 @@ def after_transaction(call: Callable[[], object]) -> None:
     cast(DatabaseWrapper, connection).after_transaction(call)
 
 
-_prepared: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()  # by the connection, which a pool may hand on
+_prepared: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()  # by the connection, which a pool may hand on
+_attempts = count(1)
 
 
 def fetch_prepared(name: str, statement: str, params: Sequence[Any]) -> tuple[Any, ...] | None:
-    """The first row of a statement that is asked often: it is parsed and planned once a connection, as `name`.
+    """The first row of a statement that is asked often: it is parsed and planned once a connection.
 
-    statement: with $1, $2, … for `params`. Raises DatabaseError, also where something between here and the database
-    hands each statement to another connection.
+    statement: with $1, $2, … for `params`. name: of the statement, for PostgreSQL's views. Raises DatabaseError, also
+    where something between here and the database hands each statement to another connection; the next call prepares
+    it anew, as a migration of its tables needs.
     """
     with connection.cursor() as cursor:
-        names = _prepared.setdefault(connection.connection, set())
+        names = _prepared.setdefault(connection.connection, {})
         if name not in names:
-            cursor.execute(f"PREPARE {name} AS {statement}")
-            names.add(name)
+            fresh = f"{name}_{next(_attempts)}"  # a failed transaction can't forget the last one
+            cursor.execute(f"PREPARE {fresh} AS {statement}")
+            names[name] = fresh
         try:
-            cursor.execute(f"EXECUTE {name} ({', '.join(['%s'] * len(params))})", params)
+            cursor.execute(f"EXECUTE {names[name]} ({', '.join(['%s'] * len(params))})", params)
         except DatabaseError:
-            names.discard(name)
+            del names[name]
             raise
         row: tuple[Any, ...] | None = cursor.fetchone()
     return row

@@ -11,8 +11,8 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from apps.core.errors import DomainError, Stale
+from apps.policies.access.authority import FOREVER
 from apps.policies.access.delegation import LONGEST_REASON
-from apps.policies.access.held_rights import FOREVER
 from apps.policies.models import Grant
 
 _NAMES = {"username": "person", "entry_uid": "entry", "expires_at": "ends_on"}

@@ -25,8 +25,8 @@ from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.mapping.permissions import see
 from apps.policies.access import delegation
 from apps.policies.access import holders as access
+from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.access.delegation import SUGGESTED
-from apps.policies.access.held_rights import VERBS_OF_ROLE
 from apps.policies.access.holders import GrantLine, GrantState
 from apps.policies.models import Grant, Policy
 from apps.policies.selectors import get_policy

@@ -32,7 +32,7 @@ from apps.policies.allocations.services import period_of, successor_of
 from apps.policies.allocations.summary import SOON_DAYS, Event
 from apps.policies.models import Allocation
 from apps.policies.tree.terms import Dates
-from apps.priorities.selectors.delivered_weeks import Upcoming, get_calendar, get_ending_soon
+from apps.priorities.selectors.usage import Upcoming, get_calendar, get_ending_soon
 
 _MOST_PLANNED = 12
 _MOST_LISTED = 50

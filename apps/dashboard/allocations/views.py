@@ -41,7 +41,7 @@ from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
 from apps.priorities.records import CoreHourWeeks
 from apps.priorities.selectors.allocations import AllocationTable, get_allocation_table
-from apps.priorities.selectors.delivered_weeks import get_core_hour_weeks
+from apps.priorities.selectors.usage import get_core_hour_weeks
 
 
 def page_url(policy: str, **_kwargs: Any) -> str:

@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
-from apps.analytics.convergence.by_hour import refuse_windowed
 from apps.analytics.convergence.query import (
     PARENT,
     TOTAL,
@@ -19,6 +18,7 @@ from apps.analytics.convergence.query import (
     WINDOWED,
     Counting,
     Period,
+    refuse_windowed,
     today_of,
     usual_period,
 )

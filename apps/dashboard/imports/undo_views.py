@@ -17,8 +17,8 @@ from apps.core.errors import Conflict, Invalid
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.runs.models import Run
+from apps.usage.account_sums import list_held_hours
 from apps.usage.authority import require_maker
-from apps.usage.buckets.account_sums import list_held_hours
 from apps.usage.models import Import
 from apps.usage.records.overlaps import decide_overlap
 from apps.usage.records.undo import undo_import, why_not

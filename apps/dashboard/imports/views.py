@@ -37,7 +37,7 @@ from apps.dashboard.sources.presenters import (
 from apps.dashboard.sources.views import collecting_context
 from apps.figures import Figure
 from apps.figures.coverage import DAYS, PERIODS_DAYS, coverage_figure
-from apps.figures.queries import read_days
+from apps.figures.figure import read_days
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.selectors import list_policies
 from apps.priorities import selectors as priorities

@@ -30,8 +30,7 @@ from apps.engine.case_text import read_cases
 from apps.engine.errors import EngineError
 from apps.engine.jobs import get_job_algorithm, name_of_algorithm
 from apps.engine.jobs.base import JobAlgorithm
-from apps.engine.jobs.printed import Printed, read_printed
-from apps.engine.jobs.printed.check import (
+from apps.engine.jobs.listing_check import (
     PRESET_WEIGHTS,
     TERMS,
     VARIANTS,
@@ -43,7 +42,7 @@ from apps.engine.jobs.printed.check import (
     name_terms,
     priorities,
 )
-from apps.engine.jobs.printed.listings import ASIDE, PENDING
+from apps.engine.jobs.listings import ASIDE, PENDING, Printed, read_printed
 from apps.priorities.jobs import explain_jobs
 
 MOST_JOBS = 2_000  # a page solves the same case once for every variant

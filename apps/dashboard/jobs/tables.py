@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from apps.engine.jobs import get_job_algorithm
 from apps.engine.jobs.gridengine import term_weights
-from apps.engine.jobs.printed.listings import PENDING
+from apps.engine.jobs.listings import PENDING
 from apps.priorities.jobs import explain_jobs
 
 # --- Terms of jobs ----------------------------------------------------------------------------------------------------

@@ -38,8 +38,8 @@ from apps.dashboard.jobs.reading import read_table
 from apps.dashboard.jobs.tables import grid_engine_table, short
 from apps.dashboard.shell.requests import actor_of, fragment
 from apps.engine.jobs import all_job_algorithms, get_job_algorithm
-from apps.engine.jobs.gridengine.inputs.config import AS_SHIPPED, MOST_FUNCTIONAL_JOBS, PRESETS
-from apps.engine.jobs.printed.check import TERMS
+from apps.engine.jobs.gridengine.config import AS_SHIPPED, MOST_FUNCTIONAL_JOBS, PRESETS
+from apps.engine.jobs.listing_check import TERMS
 from apps.policies.selectors import list_policies
 from apps.priorities.jobs import sam_case
 

@@ -27,8 +27,7 @@ from apps.dashboard.shell.figure_frames import FigureFrame, framed
 from apps.dashboard.shell.presentation import Balance
 from apps.dashboard.shell.requests import actor_of
 from apps.dashboard.shell.time_travel import DAY
-from apps.explain.answers import Outlook, runs_where
-from apps.explain.messages import AccountMessages, LevelMessages, messages_of, reason_in_short
+from apps.explain.messages import AccountMessages, LevelMessages, Outlook, messages_of, reason_in_short, runs_where
 from apps.explain.my_priority import MyPriority
 from apps.explain.walk import WalkStep
 from apps.figures import Figure

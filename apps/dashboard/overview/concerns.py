@@ -33,8 +33,8 @@ from apps.policies.models import ChangeSet
 from apps.policies.requests.inbox import Inbox, get_inbox
 from apps.priorities import selectors
 from apps.priorities.selectors import Overview
-from apps.priorities.selectors.delivered_weeks import get_ending_soon
 from apps.priorities.selectors.rows import PolicyView
+from apps.priorities.selectors.usage import get_ending_soon
 from apps.priorities.selectors.visible_snapshot import list_local_only
 from apps.runs.models import Run
 from apps.usage import selectors as usage

@@ -51,25 +51,36 @@ def followup(request: HttpRequest, change_set: int) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def notify(request: HttpRequest, change_set: int) -> HttpResponse:
-    """What each person would read; POST sends it. `who`: all who moved, or only who moved down."""
+    """What each person would read; POST sends it. `who`: all who moved, or only who moved down; `group`: below it."""
     page = open_page(request, change_set)
-    found, only_down = followup_of(page), request.POST.get("who", request.GET.get("who")) == "down"
+    found, given = followup_of(page), request.POST if request.method == "POST" else request.GET
+    chosen: dict[str, Any] = {"only_down": given.get("who") == "down", "group": _uid(given.get("group", ""))}
     if request.method == "POST":
-        n = send_rank_notices(found, only_down=only_down, at=page.now, actor=page.actor)
+        n = send_rank_notices(found, **chosen, at=page.now, actor=page.actor)
         text = ngettext("%(n)s person is notified.", "%(n)s people are notified.", n)
         messages.success(request, text % {"n": presentation.count(n)})
         return SeeOther(tab_url(change_set))
-    prepared = preview_rank_notices(found, only_down=only_down)
+    prepared = preview_rank_notices(found, **chosen)
     context = {
         "change_set": page.review.change_set,
         "prepared": prepared[: presenters.MOST_PEOPLE],
         "n_prepared": len(prepared),
         "n_moved": len(found.moves),
         "sent": sent_notices(found),
-        "who": "down" if only_down else "all",
+        "who": "down" if chosen["only_down"] else "all",
+        "group": str(chosen["group"] or ""),
+        "groups": sorted({(move.group_name, str(move.group)) for move in found.moves}),
         "crumbs": [*page_context(page, "diff")["crumbs"][:2], {"label": _("Notify"), "url": ""}],
     }
     return render(request, "dashboard/review/notify.html", context)
+
+
+def _uid(text: str) -> UUID | None:
+    try:
+        return UUID(text) if text else None
+    except ValueError:
+        message = _("There is no such group.")
+        raise Invalid(message, fields=[FieldProblem("group", message)]) from None
 
 
 @require_POST

@@ -16,11 +16,10 @@ from apps.dashboard.shell import presentation
 from apps.policies.models import Policy
 from apps.schedulers.models import AgentPass, Scheduler, ShareOrder
 from apps.schedulers.orders import LIMITS, orders_of
-from apps.schedulers.reasons import FROZEN
 from apps.schedulers.selectors import SchedulerView
-from apps.schedulers.shares.difference import ShareDifference
-from apps.schedulers.shares.reports import SET
-from apps.schedulers.waiting import Waiting
+from apps.schedulers.share_difference import ShareDifference
+from apps.schedulers.share_orders import SET
+from apps.schedulers.waiting import FROZEN, Waiting
 
 # --- Form -------------------------------------------------------------------------------------------------------------
 KNOBS = (

@@ -21,13 +21,12 @@ from apps.dashboard.shell import presentation
 from apps.dashboard.shell.figure_frames import answer_figure, framed
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.figures import Figure
-from apps.figures.queries import read_days
-from apps.figures.schedulers.agreement import DAYS, PERIODS_DAYS, agreement_figure
+from apps.figures.agreement import DAYS, PERIODS_DAYS, agreement_figure
+from apps.figures.figure import read_days
 from apps.schedulers.orders import orders_of, tag_of
-from apps.schedulers.shadow.differences import Comparison, Difference
-from apps.schedulers.shadow.selectors import get_shadow, list_agreement, list_partitions
-from apps.schedulers.shadow.switching import switch_on as switch_scheduler_on
-from apps.schedulers.shadow.usage_differences import UsageComparison, UsageDifference
+from apps.schedulers.selectors import get_shadow, list_agreement, list_partitions
+from apps.schedulers.services import switch_on as switch_scheduler_on
+from apps.schedulers.shadow_differences import Comparison, Difference, UsageComparison, UsageDifference
 
 # --- In words ---------------------------------------------------------------------------------------------------------
 MOST_ROWS = 20

@@ -29,13 +29,11 @@ from apps.dashboard.terminal import program_answer
 from apps.gateway.selectors import has_ledger
 from apps.policies.models import Policy
 from apps.policies.selectors import list_policies
-from apps.schedulers import selectors, services
+from apps.schedulers import selectors, services, share_orders
 from apps.schedulers.models import Scheduler, ShareOrder
 from apps.schedulers.orders import orders_of, tag_of
 from apps.schedulers.permissions import manages
-from apps.schedulers.selectors import SchedulerView
-from apps.schedulers.shares import services as share_services
-from apps.schedulers.shares.selectors import get_share_difference, list_share_orders
+from apps.schedulers.selectors import SchedulerView, get_share_difference, list_share_orders
 
 # --- Schedulers -------------------------------------------------------------------------------------------------------
 _REFUSALS = (Invalid, Conflict, Stale)
@@ -247,21 +245,19 @@ def _change_shares(request: HttpRequest, scheduler: Scheduler) -> str:
     to, tag = request.POST.get("to", ""), request.POST.get("tag", "")
     if to == "cancel":
         number = request.POST.get("order", "")
-        share_services.cancel_share_order(
-            order_id=int(number) if number.isdecimal() and len(number) < 19 else 0, **asked
-        )
+        share_orders.cancel_share_order(order_id=int(number) if number.isdecimal() and len(number) < 19 else 0, **asked)
         messages.success(request, _("Cancelled"))
     elif to == "send":
-        _say_ordered(request, share_services.order_shares(tag=tag, **asked))
+        _say_ordered(request, share_orders.order_shares(tag=tag, **asked))
     elif to in ("put-back", "take-over"):
         found = get_share_difference(**asked)
         places = [int(one) for one in request.POST.getlist("line") if one.isdecimal() and len(one) < 9]
         by_hand = found.by_hand if found is not None else []
         keys = [by_hand[place].key for place in places if place < len(by_hand)]
         if to == "put-back":
-            _say_ordered(request, share_services.order_shares(tag=tag, put_back=keys, **asked))
+            _say_ordered(request, share_orders.order_shares(tag=tag, put_back=keys, **asked))
         else:
-            draft = share_services.take_over_shares(tag=tag, keys=keys, **asked)
+            draft = share_orders.take_over_shares(tag=tag, keys=keys, **asked)
             messages.success(request, _("The shares are in your draft: publish it."))
             return reverse("dashboard:change", kwargs={"change_set": draft.pk})
     else:

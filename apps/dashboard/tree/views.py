@@ -25,8 +25,8 @@ from apps.dashboard.shell.requests import SeeOther, actor_of, csv_response, frag
 from apps.dashboard.tree import presenters, selection
 from apps.dashboard.tree.presenters import TreeState, panel_context, read_state, rows_context, toggled, uid_of
 from apps.figures import Figure
-from apps.figures.tree.asked import TreeAsked, read_tree_asked
-from apps.figures.tree.figure import tree_figure
+from apps.figures.tree import tree_figure
+from apps.figures.tree_query import TreeAsked, read_tree_asked
 from apps.priorities import selectors
 from apps.priorities.records import IciclePage
 from apps.priorities.selectors import open_view

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from apps.engine import operators
-from apps.engine.algorithms import sshare
+from apps.engine.algorithms import base
 from apps.engine.algorithms.base import Column, Explanation, PriorityResult
 from apps.engine.algorithms.inputs import Compared, Prepared
 from apps.engine.arrays import BoolArray, FloatArray
@@ -23,8 +23,8 @@ class SlurmDepthOblivious:
     )
     component = "2^(1 − R) − 1 with the ratio R of effective usage to normalised shares, before damping"
     reference = "Slurm: Depth-Oblivious Fair-share Factor (priority/multifactor with DEPTH_OBLIVIOUS)"
-    parameters: tuple[Parameter, ...] = (sshare.DAMPING_FACTOR,)
-    fields: tuple[str, ...] = (*sshare.FIELDS, "local_ratio", "k", "effective_ratio")
+    parameters: tuple[Parameter, ...] = (base.DAMPING_FACTOR,)
+    fields: tuple[str, ...] = (*base.SSHARE_FIELDS, "local_ratio", "k", "effective_ratio")
     takes_inherit = True
     explanation = Explanation("ratio", used="effective_usage", due="norm_shares", own_ratio="local_ratio", exponent="k")
 
@@ -36,10 +36,12 @@ class SlurmDepthOblivious:
 
     def compute(self, prepared: Prepared, compared: Compared, settings: Settings) -> PriorityResult:
         """Factors 0..1 of every entry, ranks of users; `columns` as `sshare` names them."""
-        usage = sshare.norm_usage(prepared, compared)
+        usage = base.norm_usage(prepared, compared)
         effective = effective_usage(prepared, usage[prepared.entry], compared.actual)
         columns = ratio_columns(prepared, effective, compared.actual)
-        return sshare.assemble(prepared, compared, settings, norm_usage=usage, effective=effective, columns=columns)
+        return base.assemble_sshare(
+            prepared, compared, settings, norm_usage=usage, effective=effective, columns=columns
+        )
 
 
 def effective_usage(prepared: Prepared, usage: FloatArray, actual: FloatArray) -> FloatArray:

@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from apps.engine import operators, sweep
-from apps.engine.algorithms import inputs, sshare
+from apps.engine.algorithms import base, inputs
 from apps.engine.algorithms.base import Column, Explanation, PriorityResult, finish
 from apps.engine.algorithms.inputs import Compared, Prepared
 from apps.engine.arrays import FloatArray, LongArray
@@ -47,7 +47,7 @@ class SlurmFairTree:
             "as-documented: their members are merged and ranked together",
         ),
     )
-    fields: tuple[str, ...] = sshare.FIELDS
+    fields: tuple[str, ...] = base.SSHARE_FIELDS
     takes_inherit = True
     explanation = Explanation("levels", component="level_fs")
 
@@ -75,7 +75,7 @@ class SlurmFairTree:
         has_shares = None if prepared.is_whole else ~prepared.tree.inherits
         columns = {
             "norm_shares": Column(shares, None if has_shares is None else has_shares | (prepared.fairshare_parent > 0)),
-            "norm_usage": Column(sshare.norm_usage(prepared, compared)),
+            "norm_usage": Column(base.norm_usage(prepared, compared)),
             "effective_usage": Column(part),
             "level_fs": Column(level, has_shares),
         }

@@ -22,7 +22,7 @@ from apps.engine import codecs, sweep
 from apps.engine.algorithms.aequus import operator_of, puts_zero_shares_last
 from apps.engine.algorithms.base import PriorityResult
 from apps.engine.algorithms.inputs import prepare
-from apps.engine.analysis.density import effective_priorities, highest_actual
+from apps.engine.analysis.properties import effective_priorities, highest_actual
 from apps.engine.arrays import FloatArray, IntArray
 from apps.engine.operators import Operator, get_operator
 from apps.engine.parameters import Settings

@@ -13,10 +13,20 @@ from apps.engine.cases import Policy
 from apps.engine.parameters import Settings
 from apps.engine.simulation import loop
 from apps.engine.simulation.columns import N_EVENTS, Jobs, State, form_for
-from apps.engine.simulation.contest import flat_nodes, flat_rule, nodes_of, rule_of
 from apps.engine.simulation.sam_queue import booked_shares, run_sam
 from apps.engine.simulation.scenario import Scenario, read_scenario
-from apps.engine.simulation.sites import AGING_STEP_S, Aging, Recompute, ages, empty_state, plan_of
+from apps.engine.simulation.sites import (
+    AGING_STEP_S,
+    Aging,
+    Recompute,
+    ages,
+    empty_state,
+    flat_nodes,
+    flat_rule,
+    nodes_of,
+    plan_of,
+    rule_of,
+)
 from apps.engine.simulation.streams import HOUR_S
 from apps.engine.simulation.workload import Workload, draw
 from apps.engine.tree import FairshareTree

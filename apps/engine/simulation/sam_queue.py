@@ -30,10 +30,9 @@ from apps.engine.simulation.columns import (
     State,
     form_for,
 )
-from apps.engine.simulation.contest import flat_nodes
 from apps.engine.simulation.next_job import add_busy, drop_busy, may_backfill, reservation
 from apps.engine.simulation.scenario import BOOKED_AT, Scenario
-from apps.engine.simulation.sites import empty_state, plan_of
+from apps.engine.simulation.sites import empty_state, flat_nodes, plan_of
 from apps.engine.simulation.workload import Workload
 
 AT_START, AT_END, AT_SUBMIT = range(3)  # in the order of a scenario's words

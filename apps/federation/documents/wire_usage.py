@@ -48,7 +48,7 @@ from apps.federation.documents.wire import (
     refuse_others,
 )
 from apps.policies.tree.names import has_markup
-from apps.usage.buckets.hourly import AMOUNTS, QUANTA, RESOURCES
+from apps.usage.buckets import AMOUNTS, QUANTA, RESOURCES
 from apps.usage.parsers.base import F8, I8, LAST_US
 
 FORMAT = "fairshare-usage/1"

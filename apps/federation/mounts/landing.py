@@ -20,8 +20,8 @@ from apps.core.signing import BadDocument
 from apps.federation.documents.wire import PolicyDocument
 from apps.policies.models import Policy
 from apps.policies.tree.columns import Mask, TreeColumns
+from apps.policies.tree.difference import mount_of
 from apps.policies.tree.document_merge import differs, indexes_of, new_name_problems
-from apps.policies.tree.mounts import mount_of
 from apps.policies.tree.names import MAX_DEPTH, MOST_ENTRIES
 from apps.policies.tree.revision_diff import TargetMoves, target_moves
 from apps.policies.tree.stored import load_tree

@@ -22,7 +22,7 @@ from apps.federation.mounts.landing import lay_over
 from apps.federation.staleness import Condition, age_of, condition_of, is_held, is_stale, mounts_with_held
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.mounts import mount_of
+from apps.policies.tree.difference import mount_of
 from apps.policies.tree.revision_diff import TargetMoves, TreeDiff, diff_trees, target_moves
 from apps.policies.tree.stored import load_tree
 

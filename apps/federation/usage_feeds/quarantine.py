@@ -24,7 +24,7 @@ from apps.accounts.audit_log import record
 from apps.federation.documents.wire_usage import RunningRows, UsageDocument
 from apps.federation.models import HeldHour, Subscription
 from apps.policies.tree.stored import load_tree
-from apps.usage.buckets.hourly import AMOUNTS
+from apps.usage.buckets import AMOUNTS
 from apps.usage.models import Bucket, Record
 from apps.usage.parsers.base import F8, I8
 from apps.usage.records.peer_sums import HourSums, Running, replace_running, replace_sums

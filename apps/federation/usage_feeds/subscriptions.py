@@ -30,10 +30,10 @@ from apps.policies.access.scope import rules_all
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.mounts import mount_of
+from apps.policies.tree.difference import mount_of
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import clean_authority
-from apps.usage.buckets.hourly import HOUR_US
+from apps.usage.buckets import HOUR_US
 from apps.usage.models import SealedHour, Source
 from apps.usage.parsers.base import I8
 from apps.usage.records.peer_sums import forget_peer, make_peer_source

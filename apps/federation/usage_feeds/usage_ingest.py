@@ -27,8 +27,8 @@ from apps.federation.publishing import given_name
 from apps.federation.usage_feeds.quarantine import Sifted, hour_at, keep_held, load_far, sift
 from apps.federation.usage_feeds.subscriptions import hours_left_out, read_from_0, refuse_other_line
 from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.difference import mount_of
 from apps.policies.tree.document_merge import indexes_of
-from apps.policies.tree.mounts import mount_of
 from apps.policies.tree.stored import load_tree
 from apps.runs.fault_points import fault_point
 from apps.usage.models import SiteDay, Source

@@ -9,7 +9,6 @@ from typing import Literal, cast
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 
-from apps.analytics.convergence.by_hour import refuse_windowed
 from apps.analytics.convergence.query import (
     DAY_S,
     LAST_DAYS,
@@ -18,6 +17,7 @@ from apps.analytics.convergence.query import (
     Period,
     read_counting,
     read_period,
+    refuse_windowed,
     usual_period,
     whole_period,
 )

@@ -13,8 +13,7 @@ from django.utils.translation import ngettext
 
 from apps.figures import axes, traces
 from apps.figures.core_hours import words
-from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Table, changed
-from apps.figures.queries import read_choice
+from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Table, changed, read_choice
 from apps.priorities.records import CoreHourWeeks, WeekAmounts
 from apps.priorities.sentences.numbers import percent
 

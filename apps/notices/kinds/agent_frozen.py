@@ -11,8 +11,8 @@ from django.utils.translation import gettext_lazy
 from apps.notices.kinds.agent_silent import is_for
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence
 from apps.schedulers.models import Scheduler
-from apps.schedulers.reasons import FROZEN
 from apps.schedulers.selectors import views_of
+from apps.schedulers.waiting import FROZEN
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from apps.notices.kinds.agent_silent import is_for
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence
 from apps.schedulers.models import Scheduler
-from apps.schedulers.shares.selectors import difference_of
+from apps.schedulers.selectors import difference_of
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:

@@ -21,7 +21,7 @@ from apps.accounts.models import User
 from apps.accounts.people import clean_group
 from apps.accounts.selectors import groups_of
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound, Stale
-from apps.policies.access.held_rights import FOREVER, VERBS_OF_ROLE, GrantDependencies, Holding, Lineages, until_of
+from apps.policies.access.authority import FOREVER, VERBS_OF_ROLE, GrantDependencies, Holding, Lineages, until_of
 from apps.policies.access.scope import EVERYBODY, WRITE, Verb, grants_of, require_scope, rules_all, visible_entries
 from apps.policies.changesets.change_sets import require_reason
 from apps.policies.models import Grant, Policy

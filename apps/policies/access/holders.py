@@ -13,8 +13,8 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.core.errors import NotAllowed, NotFound
+from apps.policies.access.authority import until_of
 from apps.policies.access.delegation import Setting, get_grant, tag_of
-from apps.policies.access.held_rights import until_of
 from apps.policies.access.scope import EVERYBODY, Rights, Verb, Visibility, grants_of, rules_all, visible_entries
 from apps.policies.models import Grant, Policy
 from apps.policies.selectors import get_policy

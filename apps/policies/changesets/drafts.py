@@ -30,11 +30,11 @@ from apps.policies.changesets.change_sets import (
 from apps.policies.changesets.conflicts import Side
 from apps.policies.changesets.lifecycle import rebase_change_set
 from apps.policies.models import ChangeSet, Entry, Policy
-from apps.policies.operations.algorithm_fit import refuse_misfit
 from apps.policies.operations.apply import Outcome, work_out
 from apps.policies.operations.tree_edits import Archived
 from apps.policies.selectors import get_policy
 from apps.policies.services import move_on, new_change_set
+from apps.policies.settings import refuse_misfit
 from apps.policies.tree.stored import load_archived, load_tree
 
 _WRITE = "policies:write"

@@ -17,7 +17,7 @@ from apps.policies.access.scope import visible_entries
 from apps.policies.changesets.change_sets import require_reason, settings_of
 from apps.policies.changesets.drafts import check
 from apps.policies.changesets.review import outcome_of
-from apps.policies.files.remembered import remember_file
+from apps.policies.files.exports import remember_file
 from apps.policies.formats import csv_table
 from apps.policies.formats.base import Format, Remembered
 from apps.policies.formats.registry import get_format, read_file, text_of

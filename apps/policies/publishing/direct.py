@@ -23,7 +23,6 @@ from apps.policies.changesets.change_sets import clean_reason, require_reason, s
 from apps.policies.files.parsed_document import Declared
 from apps.policies.formats.base import Format
 from apps.policies.models import ChangeSet, Policy, Revision
-from apps.policies.operations.algorithm_fit import refuse_misfit
 from apps.policies.operations.apply import work_out
 from apps.policies.operations.tree_edits import Archived, record_reach_of_tree
 from apps.policies.operations.whole_trees import keep_tree, summary
@@ -40,7 +39,7 @@ from apps.policies.services import (
     slug_problems,
     unless_slug_exists,
 )
-from apps.policies.settings import PolicySettings
+from apps.policies.settings import PolicySettings, refuse_misfit
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.document_merge import adopt, next_revision, refuse_new_names
 from apps.policies.tree.names import clean_name, new_uid

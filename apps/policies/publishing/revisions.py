@@ -17,10 +17,9 @@ from apps.accounts.audit_log import record
 from apps.core.errors import Conflict
 from apps.policies.access.scope import refuse_archived
 from apps.policies.models import Adjustment, ChangeSet, Policy, Revision
-from apps.policies.operations.algorithm_fit import refuse_misfit
 from apps.policies.operations.apply import Outcome
 from apps.policies.operations.tree_edits import Adjusting, Revoked
-from apps.policies.settings import PolicySettings
+from apps.policies.settings import PolicySettings, refuse_misfit
 from apps.policies.tree.columns import Node, TreeColumns, pack_tree
 from apps.policies.tree.stored import remembered
 from apps.runs.fault_points import fault_point

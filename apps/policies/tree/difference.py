@@ -1,4 +1,4 @@
-"""From one tree to another by operations: what an import, or going back to an earlier revision, asks for.
+"""From one tree to another by operations, as an import or a revert asks for; what no change may do below a mount.
 
 Two trees side by side are one list of the entries that differ, in what, and of their targets.
 """
@@ -12,6 +12,7 @@ from uuid import UUID
 
 import numpy as np
 
+from apps.core.errors import FieldProblem, NotAllowed
 from apps.policies.operations.apply import Operation
 from apps.policies.operations.tree_edits import Archived
 from apps.policies.tree.columns import F8, Mask, Node, TreeColumns
@@ -295,3 +296,41 @@ def _differ(old: F8, new: F8) -> Mask:
 
 def _number(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
+
+
+# --- Mounts -----------------------------------------------------------------------------------------------------------
+_MOST_NAMED = 50
+
+
+def mount_of(tree: TreeColumns, i: int) -> int | None:
+    """The mount that an entry is or lies below; None for our own."""
+    return next((step for step in [i, *reversed(tree.ancestors(i))] if step in tree.mount), None)
+
+
+def refuse_inside_mounts(head: TreeColumns, following: TreeColumns) -> None:
+    """Refuse a tree that changes what lies below an entry that stays a mount: that is its authority's to change.
+
+    Raises:
+        NotAllowed: code mounted, naming the entries.
+    """
+    stay = {head.uuid(i) for i in head.mount} & {following.uuid(i) for i in following.mount}
+    if not stay:
+        return
+    changed, gone = changed_entries(head, following)
+    in_head = indexes_of(following.uid, head)
+    wrong = [head.path(i) for i in np.flatnonzero(gone).tolist() if _above(head, i) in stay]
+    for i in np.flatnonzero(changed).tolist():
+        before = int(in_head[i])
+        if _above(following, i) in stay or (before >= 0 and _above(head, before) in stay):
+            wrong.append(following.path(i))
+    if wrong:
+        message = "is below a mount, and only its own site changes that"
+        fields = [FieldProblem(path, message) for path in wrong[:_MOST_NAMED]]
+        raise NotAllowed(f"{fields[0].where} {message}.", code="mounted", fields=fields)
+
+
+def _above(tree: TreeColumns, i: int) -> UUID | None:
+    """The mount that an entry lies below; a mount itself is ours."""
+    parent = int(tree.parent[i])
+    mount = mount_of(tree, parent) if parent >= 0 else None
+    return None if mount is None else tree.uuid(mount)

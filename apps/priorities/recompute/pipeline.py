@@ -21,8 +21,7 @@ from apps.engine.algorithms import compute as compute_priorities
 from apps.mapping.rules.resolver import NOTHING_KNOWN, UNMAPPED, KnownAccounts, place_accounts, places_of
 from apps.mapping.rules.rule import Rule
 from apps.policies.models import Policy
-from apps.policies.operations.algorithm_fit import refusing_failed_packages
-from apps.policies.settings import PolicySettings
+from apps.policies.settings import PolicySettings, refusing_failed_packages
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
 from apps.priorities.local_only import uids_of

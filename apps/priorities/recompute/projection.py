@@ -21,8 +21,7 @@ from apps.engine.algorithms.inputs import compared_again, prepare
 from apps.engine.errors import BadParameter, BadTree
 from apps.engine.tree import FairshareTree
 from apps.mapping.rules.rule_set import Rulebook
-from apps.policies.operations.algorithm_fit import refusing_failed_packages
-from apps.policies.settings import PolicySettings
+from apps.policies.settings import PolicySettings, refusing_failed_packages
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.document_merge import indexes_of
 from apps.priorities.metering import APPROACHES, AccountUsage, steady_use_s, usage_of_accounts, window_of

@@ -15,14 +15,13 @@ import numpy.typing as npt
 from apps.accounts.actor import Actor
 from apps.core.errors import NotAllowed
 from apps.engine.algorithms.inputs import prepare
-from apps.policies.access.held_rights import Holding, Lineages
+from apps.policies.access.authority import Holding, Lineages
 from apps.policies.access.scope import Verb
-from apps.policies.operations.algorithm_fit import refuse_misfit
 from apps.policies.operations.apply import Operation, apply
 from apps.policies.operations.dated_shares import former_shares, is_boost
 from apps.policies.requests.group_division import Members
 from apps.policies.requests.inbox import Decider
-from apps.policies.settings import PolicySettings, tolerance_at
+from apps.policies.settings import PolicySettings, refuse_misfit, tolerance_at
 from apps.policies.tree.columns import Node
 from apps.policies.tree.stored import TreeColumns
 from apps.policies.tree.terms import Dates

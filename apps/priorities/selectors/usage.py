@@ -1,23 +1,258 @@
-"""Usage beside a policy: what a checked file would add to its top entries, and class factors that fit no job so far."""
+"""Usage beside a policy: core-hours delivered week by week, what a checked file would add, class factors of no job.
+
+As in the table of allocations, amounts of freely chosen days are for those alone who see an entry by name: sums of any
+days would show what one person used.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+from itertools import pairwise
 from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import numpy as np
+import numpy.typing as npt
+from django.conf import settings as site_settings
+from django.utils.translation import gettext as _
 
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
+from apps.core.errors import FieldProblem, Invalid
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import load_rulebook
-from apps.priorities.delivered_usage import load_delivered
+from apps.policies.allocations.capacities import capacities_of
+from apps.policies.allocations.records import HOUR, Period, begins_at, day_of
+from apps.policies.allocations.services import allocations_of, givable
+from apps.policies.allocations.summary import Event, ending_soon, events_in
+from apps.policies.models import Allocation
+from apps.priorities.delivered_usage import DeliveredBySite, load_delivered, load_delivered_by_site
 from apps.priorities.metering import CLASS_NAMES, JobClassRow, unmatched_factors
-from apps.priorities.selectors.rows import open_view
-from apps.usage.models import Import, JobClass
+from apps.priorities.records import AllocationLeft, CoreHourWeeks, WeekAmounts
+from apps.priorities.selectors.allocations import TableSums, listed_entries
+from apps.priorities.selectors.rows import PolicyView, open_view
+from apps.usage.models import Import, JobClass, Source
 
+LONGEST_DAYS = 5 * 366
+MOST_SERIES = 8
+_SECONDS = HOUR.total_seconds()
+_TRACE_CORE_H = 1e-6  # less than this beside the children is rounding
+
+F8 = npt.NDArray[np.float64]
+
+
+def get_core_hour_weeks(
+    *, policy_slug: str, period: Period, zone: ZoneInfo, actor: Actor, of: UUID | None = None
+) -> CoreHourWeeks:
+    """Of the root's group, or of an entry's.
+
+    Raises:
+        Invalid: the period is longer than five years.
+        NotFound: a policy or an entry that the actor may not see or that isn't there.
+    """
+    view = open_view(policy_slug=policy_slug, actor=actor)
+    group = view.require(view.tree.uuid(0) if of is None else of)
+    if period.n_days > LONGEST_DAYS:
+        message = _("The period is longer than 5 years. Choose a shorter one.")
+        raise Invalid(message, fields=[FieldProblem("from", message)])
+    sums = TableSums(view, period, zone, allocations_of(view.policy), capacities_of(view.policy))
+    by_name = view.visibility.outright & view.visibility.mask
+    visible = view.visible_children(group)
+    children = [i for i in visible if by_name[i]]
+    promised = _promised(sums, group, by_name)
+    weeks = _weeks(period, zone, view.now)
+    whole = [group] if by_name[group] else children
+    used = load_delivered_by_site(
+        policy=view.policy,
+        tree=view.tree,
+        entries=[*whole, *children, *promised],
+        whole=whole,
+        edges=[*weeks, *(edge for edge in sums.edges(promised) if edge <= view.now)],
+    )
+    entries, rest = _by_entry(view, used, weeks, group, children or whole, knows_group=bool(by_name[group]))
+    left = [_left(sums, used, weeks, i) for i in promised[:MOST_SERIES]]
+    return CoreHourWeeks(
+        policy_slug=view.policy.slug,
+        name=view.tree.name[group],
+        period=period,
+        zone=zone,
+        now=view.now,
+        edges=tuple(weeks),
+        entries=entries,
+        rest=rest,
+        sites=_by_site(used, weeks),
+        n_hidden=len(visible) - len(children),
+        promises=tuple(left),
+        n_promises=len(promised),
+    )
+
+
+def _weeks(period: Period, zone: ZoneInfo, now: datetime) -> list[datetime]:
+    """The period's begin, each Monday in it, and its end or now; empty where it hasn't begun."""
+    begin, end = period.instants(zone)
+    end = min(end, now)
+    if end <= begin:
+        return []
+    day = period.starts_on + timedelta(days=7 - period.starts_on.weekday())
+    found = [begin]
+    while (monday := begins_at(day, zone)) < end:
+        found.append(monday)
+        day += timedelta(days=7)
+    return [*found, end]
+
+
+def _promised(sums: TableSums, group: int, by_name: npt.NDArray[np.bool_]) -> list[int]:
+    """Entries whose allocation has begun, the group among them, largest first."""
+    begun = [
+        i
+        for i in [group, *(i for i, _level in listed_entries(sums, group))]
+        if i in sums.days and by_name[i] and sums.told_for(i).instants[0][0] < sums.view.now and sums.whole.own[i] > 0
+    ]
+    return sorted(begun, key=lambda i: -float(sums.whole.own[i]))
+
+
+def _in_weeks(used: DeliveredBySite, columns: F8, weeks: Sequence[datetime]) -> F8:
+    """(stretches, …) summed into (weeks, …), core-hours."""
+    place = {edge: at for at, edge in enumerate(used.edges)}
+    cuts = [place[edge] for edge in weeks]
+    parts = [columns[a:b].sum(axis=0) for a, b in pairwise(cuts)]
+    return np.array(parts).reshape(len(parts), *columns.shape[1:]) / _SECONDS
+
+
+def _by_entry(
+    view: PolicyView,
+    used: DeliveredBySite,
+    weeks: Sequence[datetime],
+    group: int,
+    entries: Sequence[int],
+    *,
+    knows_group: bool,
+) -> tuple[tuple[WeekAmounts, ...], WeekAmounts | None]:
+    """The largest, in the order of siblings, and the rest together where there is one."""
+    if not entries or not weeks:
+        return (), None
+    table = _in_weeks(used, used.below[:, [used.place[i] for i in entries]], weeks)
+    totals = table.sum(axis=0)
+    kept = [at for at in np.argsort(-totals, kind="stable").tolist() if totals[at] > 0]
+    n_other = max(len(kept) - (MOST_SERIES - 1), 0) if len(kept) > MOST_SERIES else 0
+    largest = sorted(kept[: MOST_SERIES - 1] if n_other else kept)
+    siblings = {i: at for at, i in enumerate(view.visible_children(group))}
+    found = tuple(
+        WeekAmounts(
+            str(view.tree.uuid(entries[at])),
+            view.tree.name[entries[at]],
+            siblings.get(entries[at], 0),
+            _floats(table[:, at]),
+        )
+        for at in largest
+    )
+    whole = _in_weeks(used, used.by_site.sum(axis=1), weeks) if knows_group else table.sum(axis=1)
+    beside = np.maximum(whole - table[:, largest].sum(axis=1), 0.0)
+    beside[beside < _TRACE_CORE_H] = 0.0
+    if not beside.any():
+        return found, None
+    is_others = n_other and not knows_group
+    name = _("%(n)s others") % {"n": n_other} if is_others else _("all other usage of %(name)s")
+    return found, WeekAmounts("rest", name % {"name": view.tree.name[group]}, MOST_SERIES, _floats(beside))
+
+
+def _by_site(used: DeliveredBySite, weeks: Sequence[datetime]) -> tuple[WeekAmounts, ...]:
+    """Sites that delivered something, this one first; from the ninth on together."""
+    if not weeks:
+        return ()
+    named = dict(Source.objects.exclude(origin="").exclude(site="").values_list("origin", "site"))
+    here = str(site_settings.FAIRSHARE_SITE) or _("This site")
+    table = _in_weeks(used, used.by_site, weeks)
+    found = [
+        WeekAmounts(origin or "here", named.get(origin, origin) if origin else here, at, _floats(table[:, at]))
+        for at, origin in enumerate(used.origins)
+        if table[:, at].any()
+    ]
+    if len(found) <= MOST_SERIES:
+        return tuple(found)
+    ordered = sorted(found, key=lambda one: -one.total_core_h)
+    kept, others = ordered[: MOST_SERIES - 1], ordered[MOST_SERIES - 1 :]
+    together = tuple(sum(column) for column in zip(*(one.core_h for one in others), strict=True))
+    rest = WeekAmounts("rest", _("%(n)s others") % {"n": len(others)}, MOST_SERIES, together)
+    return (*sorted(kept, key=lambda one: one.place), rest)
+
+
+def _left(sums: TableSums, used: DeliveredBySite, weeks: Sequence[datetime], i: int) -> AllocationLeft:
+    stretches = sums.told_for(i).instants
+    first, last = stretches[0][0], min(stretches[-1][1], sums.view.now)
+    at = sorted({first, last, *(edge for edge in weeks if first <= edge <= last)})
+    promised, days, tree = float(sums.whole.own[i]), sums.days[i], sums.view.tree
+    siblings = sums.view.visible_children(int(tree.parent[i])) if i else [i]
+    delivered = [
+        sum(used.between(i, begin, min(end, until)) for begin, end in stretches if begin < until) / _SECONDS
+        for until in at
+    ]
+    return AllocationLeft(
+        uid=tree.uuid(i),
+        name=tree.name[i],
+        place=(int(tree.level[i]), siblings.index(i)),
+        days=Period(min(days).starts_on, max(each.ends_on for each in days)),
+        allocated_core_h=promised,
+        due_core_h=float(sums.by_now.own[i]),
+        at=tuple(at),
+        left_core_h=tuple(promised - one for one in delivered),
+    )
+
+
+def _floats(values: Iterable[float]) -> tuple[float, ...]:
+    return tuple(float(one) for one in values)
+
+
+@dataclass(frozen=True)
+class Upcoming:
+    """Events by day. may_give: to which entries the reader may allocate core-hours."""
+
+    policy_slug: str
+    policy_name: str
+    today: date
+    now: datetime
+    events: list[Event]
+    may_give: Callable[[UUID], bool]
+    allocations: list[Allocation]  # that the reader sees, by first day
+    names: dict[UUID, str]  # of their entries
+
+
+def get_ending_soon(*, policy_slug: str, zone: ZoneInfo, days: int, actor: Actor, of: UUID | None = None) -> Upcoming:
+    """What ends within so many days, and what has ended with nothing after it; of an entry: at and below it."""
+    view = open_view(policy_slug=policy_slug, actor=actor)
+    mask = view.visibility.mask
+    if of is not None:
+        mask = mask & view.tree.subtree_mask(view.require(of))
+    allocations, today = allocations_of(view.policy), day_of(view.now, zone)
+    return _upcoming(view, today, ending_soon(view.tree, mask, allocations, today, days), allocations)
+
+
+def get_calendar(*, policy_slug: str, period: Period, zone: ZoneInfo, actor: Actor) -> Upcoming:
+    """Everything that begins or ends within a period."""
+    view = open_view(policy_slug=policy_slug, actor=actor)
+    allocations = allocations_of(view.policy)
+    events = events_in(view.tree, view.visibility.mask, allocations, period)
+    return _upcoming(view, day_of(view.now, zone), events, allocations)
+
+
+def _upcoming(view: PolicyView, today: date, events: list[Event], allocations: list[Allocation]) -> Upcoming:
+    tree = view.tree
+    may = givable(policy=view.policy, tree=tree, at=view.now, actor=view.actor)
+
+    def may_give(uid: UUID) -> bool:
+        i = tree.index_of_uid(uid)
+        return i is not None and may(i)
+
+    places = {uid: tree.index_of_uid(uid) for uid in {each.entry_uid for each in allocations}}
+    names = {uid: tree.name[i] for uid, i in places.items() if i is not None and view.visibility.may_see(i)}
+    shown = [each for each in allocations if each.entry_uid in names]
+    return Upcoming(view.policy.slug, view.policy.name, today, view.now, events, may_give, shown, names)
+
+
+# --- Usage of a file that is to be imported ---------------------------------------------------------------------------
 _MOST_ROWS = 12
 
 

@@ -11,10 +11,9 @@ from django.db.models import F
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.core.errors import FieldProblem, Invalid
-from apps.usage import pgbinary
+from apps.usage import buckets, pgbinary
 from apps.usage.authority import require_maker
-from apps.usage.buckets import hourly as buckets
-from apps.usage.buckets.hourly import AMOUNTS
+from apps.usage.buckets import AMOUNTS
 from apps.usage.models import Source
 from apps.usage.records import overlaps
 from apps.usage.records.versions import FINISHED_COLUMNS, finished_rows, lock_source

@@ -16,9 +16,9 @@ from django.db import connection, transaction
 from apps.accounts.account_ids import AccountKey, account_ids
 from apps.runs.fault_points import fault_point
 from apps.runs.models import Run
+from apps.usage import buckets
+from apps.usage import buckets as hourly
 from apps.usage.authority import require_open
-from apps.usage.buckets import hourly
-from apps.usage.buckets import hourly as buckets
 from apps.usage.models import JobClass, Source
 from apps.usage.parsers.base import (
     I8,

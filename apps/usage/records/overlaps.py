@@ -20,9 +20,9 @@ from django.db import connection, transaction
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.core.errors import FieldProblem, Invalid, NotFound
+from apps.usage import buckets
 from apps.usage.authority import require_maker
-from apps.usage.buckets import hourly
-from apps.usage.buckets.hourly import RESOURCES, Delta
+from apps.usage.buckets import RESOURCES, Delta
 from apps.usage.models import Overlap, Source
 from apps.usage.parsers.base import I8, RecordBatch
 from apps.usage.pgbinary import Int8Array, TextArray, cursor
@@ -148,7 +148,7 @@ def _hold(other_id: int, source_id: int, site: str, hours: set[int], at: datetim
         known.append(made)
     if not hours - covered:
         return 0
-    hourly.note_hour(held_id, min(hours - covered))
+    buckets.note_hour(held_id, min(hours - covered))
     return int(held_id)
 
 
@@ -184,7 +184,7 @@ def decide_overlap(
     n = rows.update(state=state, decided_at=at, decided_by=actor.user, reason=reason.strip())
     if not n:
         raise NotFound(f"{held_slug[:64]!r} and {kept_slug[:64]!r} don't overlap at {site[:64]!r}.")
-    hourly.note_change(held.pk, min(rows.values_list("from_at", flat=True)))
+    buckets.note_change(held.pk, min(rows.values_list("from_at", flat=True)))
     bump([held.pk])
     details = {"site": site, "kept": kept_slug, "counts": counts, "reason": reason.strip()}
     audit.record(actor=actor, verb="usage.overlap_decided", at=at, subject=held_slug, details=details)
@@ -225,7 +225,7 @@ def forget_hours(source_id: int, *, from_at: datetime, to_at: datetime) -> None:
         for held_id, since_at in plain.fetchall():
             settled[held_id] = min(settled.get(held_id, since_at), since_at)
     for held_id, since_at in sorted(settled.items()):
-        hourly.note_change(held_id, since_at)
+        buckets.note_change(held_id, since_at)
     bump(settled.keys() - {source_id})  # which the caller counts up itself
 
 

@@ -19,10 +19,9 @@ from apps.accounts.account_ids import ENTRY_NAMESPACE
 from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, FieldProblem, Invalid
 from apps.runs.fault_points import fault_point
-from apps.usage import pgbinary
-from apps.usage.buckets import hourly
-from apps.usage.buckets import hourly as buckets
-from apps.usage.buckets.hourly import AMOUNTS, QUANTA, RESOURCES
+from apps.usage import buckets, pgbinary
+from apps.usage import buckets as hourly
+from apps.usage.buckets import AMOUNTS, QUANTA, RESOURCES
 from apps.usage.models import JobClass, Overlap, Source
 from apps.usage.parsers.base import F8, I8, NO_TIME, RUNNING, Flags, RecordBatch, instant, text_column
 from apps.usage.pgbinary import Float8Array, Int8Array, TimestamptzArray

@@ -21,8 +21,7 @@ from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
-from apps.usage import pgbinary
-from apps.usage.buckets import hourly as buckets
+from apps.usage import buckets, pgbinary
 from apps.usage.models import Record, Source
 from apps.usage.parsers.base import F8, FINISHED, I8, NO_TIME, STATES, WITHDRAWN, Flags, RecordBatch
 from apps.usage.pgbinary import Float8Array, Int8Array, TextArray, TimestamptzArray, cursor

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from django.db import connection, transaction
 
-from apps.usage import pgbinary
-from apps.usage.buckets import hourly as buckets
+from apps.usage import buckets, pgbinary
 from apps.usage.parsers.base import (
     FINISHED,
     I8,

@@ -24,9 +24,8 @@ from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease, LeaseLost, RunCancelled
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
-from apps.usage import pgbinary
+from apps.usage import buckets, pgbinary
 from apps.usage.authority import require_open
-from apps.usage.buckets import hourly as buckets
 from apps.usage.models import Import, RejectedLine, Source
 from apps.usage.parsers.base import I8, RecordBatch, RecordRow, Rejection, instant
 from apps.usage.pgbinary import Int8Array

@@ -16,7 +16,7 @@ from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound, Stale
 from apps.runs.models import Run
 from apps.usage.authority import require_maker, require_open, require_write
-from apps.usage.buckets.hourly import note_all
+from apps.usage.buckets import note_all
 from apps.usage.models import Overlap, SealedHour, Source
 from apps.usage.records.overlaps import bump
 from apps.usage.records.versions import lock_source

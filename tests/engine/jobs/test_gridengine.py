@@ -10,8 +10,8 @@ import pytest
 
 from apps.engine.jobs import solve_job_case
 from apps.engine.jobs.gridengine import decay_factor, solve
+from apps.engine.jobs.gridengine.case import read_case
 from apps.engine.jobs.gridengine.functional import rescaled
-from apps.engine.jobs.gridengine.inputs.case import read_case
 from apps.engine.jobs.gridengine.sharetree import plant
 from tests.engine.jobs.gridengine_cases import ROUNDED, differences
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.engine.jobs.gridengine import solve
-from apps.engine.jobs.gridengine.inputs.config import AMENDMENTS
+from apps.engine.jobs.gridengine.config import AMENDMENTS
 from tests.oracles_gridengine import tickets
 
 USERS, PROJECTS, DEPARTMENTS = ("ann", "bob", "cyd", "dan"), ("px", "py"), ("da", "db")

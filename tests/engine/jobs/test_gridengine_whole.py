@@ -12,7 +12,7 @@ from hypothesis import given
 from apps.engine.errors import BadCase
 from apps.engine.jobs import all_job_algorithms, solve_job_case
 from apps.engine.jobs.gridengine import GRID_ENGINE, solve
-from apps.engine.jobs.gridengine.inputs.config import DEFAULTS, OTHER_NAMES, PRESETS
+from apps.engine.jobs.gridengine.config import DEFAULTS, OTHER_NAMES, PRESETS
 from tests.engine.jobs.gridengine_cases import column, job
 from tests.engine.jobs.test_gridengine_properties import cases
 from tests.examples import examples

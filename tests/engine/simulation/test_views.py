@@ -11,9 +11,8 @@ from apps.engine import fast
 from apps.engine.decay import AGINGS, bucket_weights
 from apps.engine.simulation import simulate
 from apps.engine.simulation.columns import form_for
-from apps.engine.simulation.contest import nodes_of
 from apps.engine.simulation.scenario import read_scenario
-from apps.engine.simulation.sites import AGING_STEP_S, Aging, coarse, empty_state, plan_of
+from apps.engine.simulation.sites import AGING_STEP_S, Aging, coarse, empty_state, nodes_of, plan_of
 from apps.engine.simulation.workload import draw
 
 WINDOWS: dict[str, dict[str, Any]] = {

@@ -15,8 +15,14 @@ from hypothesis import strategies as st
 from agent.adapters.slurm import parse_shares
 from apps.engine.algorithms import compute, read_algorithm
 from apps.schedulers.own_values import OwnValue, read_values
-from apps.schedulers.shadow.differences import Comparison, Ours, compare, split_difference
-from apps.schedulers.shadow.their_tree import build_their_tree, own_usage_of
+from apps.schedulers.shadow_differences import (
+    Comparison,
+    Ours,
+    build_their_tree,
+    compare,
+    own_usage_of,
+    split_difference,
+)
 
 FAIR_TREE = read_algorithm("slurm-fair-tree")
 

@@ -11,9 +11,9 @@ from django.core.management import call_command
 from django.http import QueryDict
 from django.test import Client
 
-from apps.figures.schedulers.agreement import agreement_figure
+from apps.figures.agreement import agreement_figure
 from apps.schedulers.models import Scheduler
-from apps.schedulers.shadow.records import AgreementDays, AgreementPoint
+from apps.schedulers.records import AgreementDays, AgreementPoint
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import AT, Site
 from tests.dashboard.page import read

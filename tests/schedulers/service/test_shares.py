@@ -11,6 +11,7 @@ from django.test import Client
 
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import AuditEvent
+from apps.api.monitoring.scheduler_gauges import scheduler_families
 from apps.notices.evaluation import evaluate
 from apps.notices.models import Notice
 from apps.policies.models import ChangeSet
@@ -105,6 +106,32 @@ def test_a_published_share_is_ordered_set_and_agreed_upon(carrying: Site, agent:
         AuditEvent.objects.filter(verb__startswith="scheduler.shares_").order_by("id").values_list("verb", flat=True)
     )
     assert list(verbs) == ["scheduler.shares_ordered", "scheduler.shares_set"]
+
+
+def test_a_metric_counts_shares_changed_by_hand_once_the_agent_listed_shares(carrying: Site, agent: Caller) -> None:
+    assert changed_by_hand() == {}
+    lists(agent, rows())
+    assert changed_by_hand() == {"c1": 0}
+    lists(agent, rows(alice="99", bob="98"))
+    assert changed_by_hand() == {"c1": 2}
+    publish(77)
+    assert changed_by_hand() == {"c1": 2}  # what the policy changed is for the agent to set
+    lists(agent, rows(biology="77"))
+    assert changed_by_hand() == {"c1": 0}
+    lists(agent, rows(alice="99"))
+    Scheduler.objects.update(mode="off")
+    assert changed_by_hand() == {}
+    Scheduler.objects.update(mode="on", carries="priorities")
+    assert changed_by_hand() == {}
+
+
+def changed_by_hand() -> dict[str, float]:
+    return {
+        sample.labels["scheduler"]: sample.value
+        for family in scheduler_families()
+        for sample in family.samples
+        if sample.name == "fairshare_agent_shares_changed_by_hand"
+    }
 
 
 def test_a_share_changed_by_hand_opens_a_notice_and_is_put_back(carrying: Site, agent: Caller, manager: Caller) -> None:

@@ -12,8 +12,15 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, Scopes, actor_of
-from apps.api.figures import FIGURE_ANSWERS, FigureFilterSerializer, figure_response
-from apps.api.shapes import UtcTimeField, asked, list_of, listed
+from apps.api.shapes import (
+    FIGURE_ANSWERS,
+    FigureFilterSerializer,
+    UtcTimeField,
+    asked,
+    figure_response,
+    list_of,
+    listed,
+)
 from apps.api.v1.federation.mounts import MANAGE
 from apps.api.views import APIView
 from apps.core import clock

@@ -233,8 +233,7 @@ def _private(told: dict[str, Any]) -> Response:
     return Response(told)
 
 
-# --- Forecasts and suppositions as they are sent ----------------------------------------------------------------------
-# --- Forecasts --------------------------------------------------------------------------------------------------------
+# --- Forecasts as they are sent ---------------------------------------------------------------------------------------
 _QUARTILES = ("soonest", "middle", "latest")
 
 
@@ -331,7 +330,7 @@ def _curve(level: ForecastLevel, as_of: datetime) -> Sequence[dict[str, Any]]:
     ]
 
 
-# --- Suppositions -----------------------------------------------------------------------------------------------------
+# --- Suppositions as they are sent ------------------------------------------------------------------------------------
 def tried_json(tried: Tried) -> dict[str, Any]:
     """Without it and with it, now and in a week; an estimate that nothing is kept of."""
     asked, found = tried.asked, tried.forecast

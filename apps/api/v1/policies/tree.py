@@ -14,8 +14,16 @@ from rest_framework.response import Response
 from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.errors import Refusal
-from apps.api.figures import TABLE_ANSWERS, TableFormatField, table_response
-from apps.api.shapes import MomentSerializer, ScopeSerializer, UtcTimeField, asked, moment_of
+from apps.api.shapes import (
+    TABLE_ANSWERS,
+    MomentSerializer,
+    ScopeSerializer,
+    TableFormatField,
+    UtcTimeField,
+    asked,
+    moment_of,
+    table_response,
+)
 from apps.api.v1.priorities import NumberField
 from apps.api.views import APIView
 from apps.core import clock

@@ -12,16 +12,15 @@ from rest_framework.response import Response
 
 from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
-from apps.api.figures import FIGURE_ANSWERS, FigureFilterSerializer, figure_response
-from apps.api.shapes import UtcTimeField, asked, sent
+from apps.api.shapes import FIGURE_ANSWERS, FigureFilterSerializer, UtcTimeField, asked, figure_response, sent
 from apps.api.v1.allocations.views import IF_MATCH, seen_tag
 from apps.api.v1.policies.documents import ConfigLineSerializer
 from apps.api.v1.schedulers.serializers import SchedulerSerializer, scheduler_json
 from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import NotFound
-from apps.figures.queries import read_days
-from apps.figures.schedulers.agreement import DAYS, PERIODS_DAYS, agreement_figure
+from apps.figures.agreement import DAYS, PERIODS_DAYS, agreement_figure
+from apps.figures.figure import read_days
 from apps.onboarding.first_policy_draft import (
     get_beginning,
     give_up,
@@ -35,10 +34,9 @@ from apps.onboarding.models import Beginning
 from apps.onboarding.shadow_setup import publish_set_up
 from apps.onboarding.sshare_comparison import compare_with_sshare
 from apps.schedulers.orders import orders_of, tag_of
-from apps.schedulers.selectors import get_scheduler
-from apps.schedulers.shadow.differences import REASONS
-from apps.schedulers.shadow.selectors import get_shadow, list_agreement
-from apps.schedulers.shadow.switching import switch_on
+from apps.schedulers.selectors import get_scheduler, get_shadow, list_agreement
+from apps.schedulers.services import switch_on
+from apps.schedulers.shadow_differences import REASONS
 from apps.usage.parsers.registry import AUTO
 
 

@@ -13,10 +13,9 @@ from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor
 from apps.api.shapes import UtcTimeField, list_of, listed, sent
 from apps.api.views import APIView
 from apps.core import clock
+from apps.schedulers import selectors, share_orders
 from apps.schedulers.models import ShareOrder
-from apps.schedulers.shares import selectors, services
-from apps.schedulers.shares.difference import ShareChange, ShareDifference
-from apps.schedulers.shares.listing import Key
+from apps.schedulers.share_difference import Key, ShareChange, ShareDifference
 
 READ = frozenset({POLICIES_READ, POLICIES_WRITE})
 WRITE = frozenset({POLICIES_WRITE})
@@ -116,7 +115,7 @@ class ShareOrderListView(APIView):
         """Have the agent set shares: those that the policy changed, or of `put_back`. At most 5,000 at once."""
         given = sent(NewOrderSerializer, request)
         put_back = None if given["put_back"] is None else _keys(given["put_back"])
-        order = services.order_shares(
+        order = share_orders.order_shares(
             name=scheduler, tag=given["tag"], put_back=put_back, at=clock.now(), actor=actor_of(request)
         )
         return Response(ShareOrderSerializer(order).data, status=201)
@@ -128,7 +127,7 @@ class ShareOrderView(APIView):
     @extend_schema(operation_id="cancel_scheduler_share_order", responses=ShareOrderSerializer)
     def delete(self, request: Request, scheduler: str, order: int) -> Response:
         """Cancel what is left of it; what was set stays."""
-        found = services.cancel_share_order(name=scheduler, order_id=order, at=clock.now(), actor=actor_of(request))
+        found = share_orders.cancel_share_order(name=scheduler, order_id=order, at=clock.now(), actor=actor_of(request))
         return Response(ShareOrderSerializer(found).data)
 
 
@@ -141,7 +140,7 @@ class TakeOverView(APIView):
     def post(self, request: Request, scheduler: str) -> Response:
         """Write the scheduler's shares into the caller's draft."""
         given = sent(TakeOverSerializer, request)
-        draft = services.take_over_shares(
+        draft = share_orders.take_over_shares(
             name=scheduler, tag=given["tag"], keys=_keys(given["lines"]), at=clock.now(), actor=actor_of(request)
         )
         return Response({"change_set": draft.pk}, status=201)

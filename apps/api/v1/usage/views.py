@@ -19,8 +19,17 @@ from rest_framework.response import Response
 from apps.accounts.actor import Actor
 from apps.api.authentication import ANY, SELF_READ, USAGE_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
-from apps.api.figures import TABLE_ANSWERS, TableFormatField, table_response
-from apps.api.shapes import InstantField, UtcTimeField, asked, decode_cursor, list_of, listed
+from apps.api.shapes import (
+    TABLE_ANSWERS,
+    InstantField,
+    TableFormatField,
+    UtcTimeField,
+    asked,
+    decode_cursor,
+    list_of,
+    listed,
+    table_response,
+)
 from apps.api.views import KEY_PARAMETER, APIView, key_of
 from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid

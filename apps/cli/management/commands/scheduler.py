@@ -28,14 +28,11 @@ from apps.onboarding.shadow_setup import publish_set_up
 from apps.onboarding.sshare_comparison import SshareComparison, compare_with_sshare
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from apps.schedulers import services
+from apps.schedulers import services, share_orders
 from apps.schedulers.models import KNOBS
 from apps.schedulers.orders import LIMITS, SETTINGS, orders_of, tag_of
-from apps.schedulers.selectors import SchedulerView, get_scheduler, list_schedulers
-from apps.schedulers.shadow.selectors import get_shadow
-from apps.schedulers.shadow.switching import switch_on
-from apps.schedulers.shares import services as share_services
-from apps.schedulers.shares.selectors import get_share_difference
+from apps.schedulers.selectors import SchedulerView, get_scheduler, get_shadow, get_share_difference, list_schedulers
+from apps.schedulers.services import switch_on
 from apps.usage.models import Import
 from apps.usage.parsers.registry import AUTO
 
@@ -176,11 +173,11 @@ class Command(OperatorCommand):
             raise CommandError(f"The agent of {options['name']} has listed no shares yet.", returncode=REFUSED)
         by_hand = [one.key for one in found.by_hand]
         if options["take_over"]:
-            draft = share_services.take_over_shares(tag=found.tag, keys=by_hand, **given)
+            draft = share_orders.take_over_shares(tag=found.tag, keys=by_hand, **given)
             self.stdout.write(f"Change set {draft.pk} has {len(by_hand)} shares of {options['name']}.")
         elif options["send"] or options["put_back"]:
             put_back = by_hand if options["put_back"] else None
-            order = share_services.order_shares(tag=found.tag, put_back=put_back, **given)
+            order = share_orders.order_shares(tag=found.tag, put_back=put_back, **given)
             self.stdout.write(f"Order {order.pk} has {len(order.lines)} lines: the agent sets them in its next pass.")
         else:
             for title, changes in (

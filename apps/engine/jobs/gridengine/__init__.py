@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from apps.engine.jobs.base import JobAlgorithm
-from apps.engine.jobs.gridengine.inputs.case import FIELDS, TERMS, VARIANTS, read_case
-from apps.engine.jobs.gridengine.inputs.config import read_config
+from apps.engine.jobs.gridengine.case import FIELDS, TERMS, VARIANTS, read_case
+from apps.engine.jobs.gridengine.config import read_config
 from apps.engine.jobs.gridengine.priorities import answer
 from apps.engine.jobs.gridengine.sharetree import decay_factor
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from apps.engine.arrays import FloatArray
 from apps.engine.jobs.base import plain
-from apps.engine.jobs.gridengine.inputs.case import Job
-from apps.engine.jobs.gridengine.inputs.config import Config
-from apps.engine.jobs.gridengine.inputs.owners import Kind, Owner
+from apps.engine.jobs.gridengine.case import Job
+from apps.engine.jobs.gridengine.config import Config
 from apps.engine.jobs.gridengine.line import Amount, Line, total_of
+from apps.engine.jobs.gridengine.owners import Kind, Owner
 
 OWNERS: tuple[Kind, ...] = ("user", "department", "project")  # in the order the scheduler adds them up, the job last
 JOB = "job"

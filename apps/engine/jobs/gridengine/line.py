@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from apps.engine.arrays import FloatArray
 from apps.engine.jobs.base import plain
-from apps.engine.jobs.gridengine.inputs.case import Job
-from apps.engine.jobs.gridengine.inputs.owners import KINDS, Kind, Owner
+from apps.engine.jobs.gridengine.case import Job
+from apps.engine.jobs.gridengine.owners import KINDS, Kind, Owner
 
 
 @dataclass(frozen=True)

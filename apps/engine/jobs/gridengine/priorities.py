@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.engine.jobs.base import plain
-from apps.engine.jobs.gridengine.inputs.case import HIGHEST_POSIX, Case, Job, State
-from apps.engine.jobs.gridengine.inputs.config import Config
+from apps.engine.jobs.gridengine.case import HIGHEST_POSIX, Case, Job, State
+from apps.engine.jobs.gridengine.config import Config
 from apps.engine.jobs.gridengine.line import Amount, total_of
 from apps.engine.jobs.gridengine.tickets import Dealt, Tickets, deal
 

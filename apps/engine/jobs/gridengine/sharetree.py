@@ -12,9 +12,9 @@ import numpy as np
 
 from apps.engine.decay import left_in_gridengine
 from apps.engine.jobs.base import plain
-from apps.engine.jobs.gridengine.inputs.case import Case, Job
-from apps.engine.jobs.gridengine.inputs.owners import Directory, Node, Owner
+from apps.engine.jobs.gridengine.case import Case, Job
 from apps.engine.jobs.gridengine.line import Amount
+from apps.engine.jobs.gridengine.owners import Directory, Node, Owner
 
 
 @lru_cache(maxsize=256)

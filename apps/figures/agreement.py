@@ -11,9 +11,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.figures import axes, traces
-from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Table, Trace, changed
-from apps.figures.queries import read_days
-from apps.schedulers.shadow.records import AgreementDays, AgreementPoint
+from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Table, Trace, changed, read_days
+from apps.schedulers.records import AgreementDays, AgreementPoint
 
 DAYS = "agreement_days"  # a name in the query of the page
 PERIODS_DAYS = (7, 1, 30, 365)

@@ -17,7 +17,7 @@ from django.utils.translation import ngettext
 from apps.figures.convergence.words import short_balance, used_words
 from apps.figures.figure import Choice, Column, Control, Figure, Swatch, Table, Trace, changed
 from apps.figures.traces import BALANCE, ON_TARGET, balance_legend, balance_step, plotly_text
-from apps.figures.tree.asked import ENTRY_PARAMETER, TreeAsked, tree_controls
+from apps.figures.tree_query import ENTRY_PARAMETER, TreeAsked, tree_controls
 from apps.policies.tree.names import RESERVE
 from apps.priorities.records import EntryRow, IciclePage, Sector
 from apps.priorities.sentences.numbers import NBSP, count, percent

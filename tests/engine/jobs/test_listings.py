@@ -10,8 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from apps.engine.errors import BadCase
-from apps.engine.jobs.printed import read_printed
-from apps.engine.jobs.printed.check import (
+from apps.engine.jobs.listing_check import (
     INSTALLED_WEIGHTS,
     fitting_weights,
     follow_grid_engine,
@@ -19,7 +18,7 @@ from apps.engine.jobs.printed.check import (
     normalise,
     priorities,
 )
-from apps.engine.jobs.printed.listings import PENDING, RUNNING, PrintedJob
+from apps.engine.jobs.listings import PENDING, RUNNING, PrintedJob, read_printed
 
 WEIGHTS = {"weight_urgency": 0.3, "weight_ticket": 0.5, "weight_priority": 0.2}
 HEADER = "JOBID PARTITION USER ACCOUNT PRIORITY SITE AGE ASSOC FAIRSHARE JOBSIZE PARTITION QOSNAME QOS NICE TRES"

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from apps.engine.case_text import RepeatedKeys, shown
 from apps.engine.errors import BadCase
 from apps.engine.jobs.base import read_list, read_number, refuse_repeated, refuse_unknown_fields
-from apps.engine.jobs.gridengine.inputs.config import LARGEST, LARGEST_USAGE, Config, read_object
+from apps.engine.jobs.gridengine.config import LARGEST, LARGEST_USAGE, Config, read_object
 from apps.engine.tree import MAX_DEPTH
 
 Kind = Literal["user", "project", "department"]

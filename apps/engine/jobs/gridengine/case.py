@@ -23,7 +23,7 @@ from apps.engine.jobs.base import (
     refuse_unknown_fields,
     refuse_unknown_in_case,
 )
-from apps.engine.jobs.gridengine.inputs.config import (
+from apps.engine.jobs.gridengine.config import (
     AS_SHIPPED,
     DEFAULTS,
     LARGEST,
@@ -33,7 +33,7 @@ from apps.engine.jobs.gridengine.inputs.config import (
     read_config,
     read_object,
 )
-from apps.engine.jobs.gridengine.inputs.owners import Kind, Node, Owner, Owners, read_share_tree
+from apps.engine.jobs.gridengine.owners import Kind, Node, Owner, Owners, read_share_tree
 
 State = Literal["pending", "running", "held", "suspended"]
 LOWEST_POSIX, HIGHEST_POSIX = -1023, 1024

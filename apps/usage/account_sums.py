@@ -4,7 +4,7 @@ Held hours arrived from two sources: where, whose, how much, and what was decide
 
 A window of a year moves on by an hour, and what changes in it is mostly of the last days. So sums are kept of months of
 UTC that lie whole in what is asked for, of whole days beside them, and of the hours left at its ends. A piece is valid
-until an hour before its end may have changed (see `buckets.hourly`); then it is read again.
+until an hour before its end may have changed (see `buckets`); then it is read again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from django.db import connection
 
 from apps.accounts.actor import Actor
-from apps.usage.buckets.hourly import earliest_change
+from apps.usage.buckets import earliest_change
 from apps.usage.models import Overlap, Source
 from apps.usage.parsers.base import F8, I8
 from apps.usage.pgbinary import fetch_columns

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from apps.engine.jobs.base import plain
-from apps.engine.jobs.gridengine.inputs.config import AS_SHIPPED, PRESETS
+from apps.engine.jobs.gridengine.config import AS_SHIPPED, PRESETS
 from apps.engine.jobs.gridengine.priorities import Rules
-from apps.engine.jobs.printed.listings import ASIDE, PENDING, RUNNING, Printed, PrintedJob
+from apps.engine.jobs.listings import ASIDE, PENDING, RUNNING, Printed, PrintedJob
 from apps.engine.jobs.slurm_multifactor import FACTORS, bound_priority
 from apps.engine.jobs.slurm_multifactor import LABELS as SLURM_LABELS
 

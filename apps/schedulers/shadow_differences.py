@@ -8,10 +8,13 @@ The difference is split by three computations, one input replaced at a time:
     theirs         as the scheduler lists it
 
 so that usage + tree + rule is exactly the difference. The reason is the largest part.
+
+Also the scheduler's own tree, built from the rows that it lists, and why usage as listed and as logged differs.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,10 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.engine.algorithms import compute
-from apps.engine.errors import EngineError
+from apps.engine.errors import BadTree, EngineError
 from apps.engine.tree import FairshareTree
-from apps.schedulers.own_values import OwnValue
-from apps.schedulers.shadow.their_tree import build_their_tree, own_usage_of
+from apps.schedulers.own_values import PARENT, OwnValue
 
 F8 = npt.NDArray[np.float64]
 I8 = npt.NDArray[np.int64]
@@ -211,3 +213,149 @@ def _positions(factor: F8) -> F8:
     last = np.cumsum(counts)
     found: F8 = (((2 * last - counts - 1) / 2)[place] / (n - 1)).astype(np.float64)
     return found
+
+
+# --- The scheduler's own tree -----------------------------------------------------------------------------------------
+ROOT = "root"
+
+
+@dataclass(frozen=True, eq=False)
+class TheirTree:
+    """tree over all rows. entry_of_row: (rows,) the tree's entry of each row. own_usage: (entries,) in their unit."""
+
+    tree: FairshareTree
+    entry_of_row: I8
+    own_usage: F8
+
+
+def own_usage_of(rows: Sequence[OwnValue]) -> F8:
+    """(rows,) of each user what is listed, of each group what none of its users and groups has.
+
+    Listed usage is cut to whole numbers, so that a remainder of less than one for each member is nothing. A larger one
+    is real: that of users who were removed.
+    """
+    own = np.array([0.0 if math.isnan(one.raw_usage) else one.raw_usage for one in rows])
+    place = {one.group: i for i, one in enumerate(rows) if not one.user}
+    below, members = np.zeros(len(rows)), np.zeros(len(rows))
+    for i, one in enumerate(rows):
+        above = place.get(one.group if one.user else one.parent)
+        if above is not None and above != i:
+            below[above] += own[i]
+            members[above] += 1
+    is_group = np.array([not one.user for one in rows], np.bool_)
+    rest = own - below
+    return np.where(is_group, np.where(rest > members, rest, 0.0), own)
+
+
+def build_their_tree(rows: Sequence[OwnValue]) -> TheirTree | None:
+    """None where the rows don't say where each group is, or are no tree."""
+    place = {one.group: i for i, one in enumerate(rows) if not one.user}
+    if ROOT not in place:
+        return None
+    parents = []
+    for one in rows:
+        is_root = not one.user and one.group == ROOT
+        above = -1 if is_root else place.get(one.group if one.user else one.parent)
+        if above is None:
+            return None
+        parents.append(above)
+    shares = [math.nan if one.raw_shares == PARENT else _shares(one) for one in rows]
+    is_user = [bool(one.user) for one in rows]
+    try:
+        tree, order = FairshareTree.from_columns(
+            parents, shares, is_group=[not user for user in is_user], is_user=is_user
+        )
+    except BadTree:
+        return None
+    entry = np.empty(len(rows), np.int64)
+    entry[order] = np.arange(len(rows))
+    return TheirTree(tree, entry, own_usage_of(rows)[order])
+
+
+def _shares(one: OwnValue) -> float:
+    return 0.0 if math.isnan(one.raw_shares) else one.raw_shares
+
+
+# --- Usage: as listed against as logged, and why it differs, by rule --------------------------------------------------
+UsageReason = Literal["same", "all_alike", "running", "removed_limits", "reset", "earlier", "longer", "shorter"]
+USAGE_REASONS: tuple[UsageReason, ...] = (
+    *("all_alike", "removed_limits", "reset", "running", "earlier", "longer", "shorter", "same"),
+)
+_CUT = 1.0  # sshare cuts to whole numbers
+_ALIKE = 1e-3  # quotients that differ by less are one
+
+
+@dataclass(frozen=True, slots=True)
+class UsagePair:
+    """ours: from the log, decayed as the policy says. theirs: as listed. Both in one unit, core-seconds or billing."""
+
+    group: str
+    user: str
+    ours: float
+    theirs: float
+    is_running: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UsageDifference:
+    pair: UsagePair
+    difference: float
+    reason: UsageReason
+
+    def to_json(self) -> dict[str, Any]:
+        pair = self.pair
+        named = {"group": pair.group, "user": pair.user, "ours": pair.ours, "theirs": pair.theirs}
+        return {**named, "difference": self.difference, "reason": self.reason}
+
+
+@dataclass(frozen=True)
+class UsageComparison:
+    """rows: the largest difference first. quotient: ours / theirs where it is the same for all, else None."""
+
+    rows: Sequence[UsageDifference]
+    ours: float
+    theirs: float
+    quotient: float | None
+
+    @property
+    def n_different(self) -> int:
+        return sum(row.reason != "same" for row in self.rows)
+
+
+def compare_usage(pairs: Sequence[UsagePair], *, has_limits: bool, begins_late: bool) -> UsageComparison:
+    """has_limits: AccountingStorageEnforce has `limits`; without it Slurm loses the end of each job. begins_late: usage
+    from before the log's first job can still count.
+
+    Of several reasons the first that fits: one quotient for all, then what explains that ours is more, then less.
+    """
+    quotient = _quotient(pairs)
+    rows = [
+        UsageDifference(one, one.ours - one.theirs, _reason(one, quotient, has_limits, begins_late)) for one in pairs
+    ]
+    rows.sort(key=lambda row: (-abs(row.difference), row.pair.group, row.pair.user))
+    return UsageComparison(rows, sum(one.ours for one in pairs), sum(one.theirs for one in pairs), quotient)
+
+
+def _quotient(pairs: Sequence[UsagePair]) -> float | None:
+    """Of those with enough usage for it to mean something; at least two."""
+    found = np.array([one.ours / one.theirs for one in pairs if one.theirs > 1 / _ALIKE and one.ours > 0])
+    only_one_side = any(_differs(one) and not (one.ours > 0 and one.theirs > 0) for one in pairs)
+    if len(found) < 2 or only_one_side:
+        return None
+    middle = float(np.median(found))
+    is_one = bool(np.all(np.abs(found - middle) <= _ALIKE * middle))
+    return middle if is_one and abs(middle - 1) > _ALIKE else None
+
+
+def _differs(one: UsagePair) -> bool:
+    return abs(one.ours - one.theirs) > _CUT + PRINTED * one.theirs
+
+
+def _reason(one: UsagePair, quotient: float | None, has_limits: bool, begins_late: bool) -> UsageReason:
+    if not _differs(one):
+        return "same"
+    if quotient is not None:
+        return "all_alike"
+    if one.ours > one.theirs:
+        return "removed_limits" if not has_limits else "reset" if one.theirs < _CUT else "longer"
+    return "running" if one.is_running else "earlier" if begins_late else "shorter"

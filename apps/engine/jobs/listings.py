@@ -299,3 +299,21 @@ def _read_qstat_xml_job(leaves: dict[str, tuple[str, int]], line: int) -> Printe
     job = f"{text('JB_job_number')}.{task}" if task else text("JB_job_number")
     submitted = text("JB_submission_time") or text("JAT_start_time")
     return PrintedJob(job, line, numbers, user=text("JB_owner"), state=state, role=role_of(state), submitted=submitted)
+
+
+# --- Any of them ------------------------------------------------------------------------------------------------------
+def read_printed(text: str) -> Printed:
+    """The jobs of a `qstat` or `sprio` listing; BadCase with line and remedy for what is neither."""
+    if text.lstrip().startswith("<"):
+        return read_qstat_xml(text.lstrip())
+    lines = [line.rstrip("\r") for line in text.split("\n")]
+    first = next((number for number, line in enumerate(lines, start=1) if line.strip()), None)
+    if first is None:
+        raise BadCase("nothing is here; paste a listing with its header, or a case as JSON", place="text")
+    header = lines[first - 1]
+    if is_qstat(header):
+        return read_qstat(lines)
+    if is_sprio(header):
+        return read_sprio(lines)
+    message = "no listing begins like this; paste qstat -ext -urg -pri, qstat -xml, sprio -l or a case as JSON"
+    raise BadCase(message, place=f"line {first}")

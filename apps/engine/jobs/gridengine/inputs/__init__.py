@@ -1,1 +1,0 @@
-"""A case of Grid Engine, read and checked."""

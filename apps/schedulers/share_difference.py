@@ -1,0 +1,245 @@
+"""The scheduler's shares as its agent lists them, and what the policy or somebody there changed since they agreed.
+
+Both sides are compared with the shares that they last agreed on, so that a change has an author: where the scheduler
+has still the agreed ones, the policy changed; everywhere else somebody changed them in the scheduler."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from agent.shares import ShareLine, gridengine_argv, slurm_argv
+from apps.core.blobs import pack, unpack
+from apps.core.errors import FieldProblem, Malformed
+from apps.policies.files.document import plain
+from apps.policies.files.exports import (
+    ListedAssociation,
+    shares_for_gridengine,
+    shares_for_slurm,
+)
+from apps.policies.formats.whole_shares import competitors
+from apps.policies.tree.columns import Mask, TreeColumns
+from apps.policies.tree.names import PARENT
+from apps.schedulers.models import Scheduler, ShareListing
+
+# --- The listing ------------------------------------------------------------------------------------------------------
+MOST_ROWS = 200_000
+_FIELDS = ("group", "user", "partition", "parent", "shares")
+_LONGEST = 8_400  # a path of Grid Engine's share tree
+
+
+class Key(NamedTuple):
+    """Of an association of all partitions. group: an account, or the path of a node. user: "" of a group's own."""
+
+    group: str
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListedShare:
+    """shares: a whole number, or "parent". agreed: what both sides last had; "" before they ever did."""
+
+    group: str
+    user: str
+    partition: str
+    parent: str
+    shares: str
+    agreed: str = ""
+
+    @property
+    def key(self) -> Key:
+        return Key(self.group, self.user)
+
+
+@dataclass(frozen=True)
+class Listing:
+    cluster: str
+    taken_at: datetime
+    rows: list[ListedShare]
+    digest: str
+
+    @property
+    def by_key(self) -> dict[Key, ListedShare]:
+        return {row.key: row for row in self.rows if not row.partition}
+
+
+def read_listing(given: Any) -> tuple[str, list[ListedShare]]:
+    """The cluster and its rows from an agent's report.
+
+    Raises:
+        Malformed: the first place that is wrong.
+    """
+    if not isinstance(given, dict) or set(given) != {"cluster", "rows"} or type(given["cluster"]) is not str:
+        raise _wrong("shares", "must be an object with: cluster, rows")
+    rows = given["rows"]
+    if not isinstance(rows, list) or len(rows) > MOST_ROWS or len(given["cluster"]) > 256:
+        raise _wrong("shares.rows", f"must be a list of at most {MOST_ROWS:,} rows")
+    return given["cluster"], [_read(row, f"shares.rows[{i}]") for i, row in enumerate(rows)]
+
+
+def _read(row: Any, where: str) -> ListedShare:
+    if not isinstance(row, dict) or set(row) != set(_FIELDS):
+        raise _wrong(where, f"must be an object with: {', '.join(_FIELDS)}")
+    for name in _FIELDS:
+        if type(row[name]) is not str or len(row[name]) > _LONGEST or "\0" in row[name]:
+            raise _wrong(f"{where}.{name}", f"must be text of at most {_LONGEST:,} characters")
+    shares = row["shares"]
+    if shares != "parent" and not (shares.isascii() and shares.isdigit() and len(shares) <= 10):
+        raise _wrong(f"{where}.shares", 'must be a whole number as text, or "parent"')
+    return ListedShare(**row)
+
+
+def _wrong(where: str, message: str) -> Malformed:
+    return Malformed(f"{where} {message}.", fields=[FieldProblem(where, message)])
+
+
+def agreed_now(
+    rows: list[ListedShare], before: Mapping[Key, ListedShare], wanted: Mapping[Key, str], were_set: Mapping[Key, str]
+) -> list[ListedShare]:
+    """With the shares that both sides last had: those of now where they are alike, those that an order set, or before.
+
+    An association that is new to the listing begins with what it has: whatever differs then is ours to send.
+    """
+    found = []
+    for row in rows:
+        known = before.get(row.key)
+        agreed = row.shares if known is None or not known.agreed else known.agreed
+        agreed = were_set.get(row.key, agreed)
+        if wanted.get(row.key) == row.shares:
+            agreed = row.shares
+        found.append(replace(row, agreed=agreed))
+    return found
+
+
+def keep_listing(scheduler: Scheduler, cluster: str, rows: list[ListedShare], taken_at: datetime) -> None:
+    """Replaced as a whole, in the caller's transaction."""
+    columns = {name: [getattr(row, name) for row in rows] for name in (*_FIELDS, "agreed")}
+    data, digest = pack(columns)
+    kept = {"cluster": cluster, "taken_at": taken_at, "n_rows": len(rows), "data": data, "digest": digest}
+    ShareListing.objects.update_or_create(scheduler=scheduler, defaults=kept)
+
+
+def load_listing(scheduler: Scheduler) -> Listing | None:
+    """The latest; None before the first."""
+    stored = ShareListing.objects.filter(scheduler=scheduler).first()
+    if stored is None:
+        return None
+    columns, _meta = unpack(stored.data, stored.digest)
+    rows = [ListedShare(*row) for row in zip(*(columns[name] for name in (*_FIELDS, "agreed")), strict=True)]
+    return Listing(stored.cluster, stored.taken_at, rows, stored.digest)
+
+
+# --- The difference ---------------------------------------------------------------------------------------------------
+Wanted = dict[Key, tuple[str, int]]  # shares, and row of the tree
+
+
+@dataclass(frozen=True)
+class ShareChange:
+    """One association whose shares differ. row: its entry in the tree. command: as the agent runs it."""
+
+    key: Key
+    before: str  # in the scheduler
+    after: str  # in the policy
+    agreed: str
+    row: int
+    command: str
+
+    @property
+    def is_by_hand(self) -> bool:
+        return self.before != self.agreed
+
+
+@dataclass(frozen=True)
+class ShareDifference:
+    """given: the policy's tree; fitted: with names and whole shares as the scheduler can have them."""
+
+    cluster: str
+    given: TreeColumns
+    fitted: TreeColumns
+    wanted: Wanted
+    outside: frozenset[Key]  # of the policy, and not carried
+    listing: Listing
+    kind: str
+    notes: tuple[str, ...]
+
+    @cached_property
+    def changes(self) -> list[ShareChange]:
+        there = self._there
+        return [
+            ShareChange(key, there[key].shares, shares, there[key].agreed, row, self._command(key, shares))
+            for key, (shares, row) in self.wanted.items()
+            if key in there and there[key].shares != shares
+        ]
+
+    @cached_property
+    def _there(self) -> dict[Key, ListedShare]:
+        return self.listing.by_key
+
+    @cached_property
+    def _in_partitions(self) -> set[Key]:
+        return {row.key for row in self.listing.rows if row.partition}
+
+    def _command(self, key: Key, shares: str) -> str:
+        line = ShareLine(0, key.group, key.user, "", shares)
+        try:
+            if self.kind == Scheduler.Kind.GRIDENGINE:
+                return shlex.join(gridengine_argv(line))
+            return shlex.join(slurm_argv(self.cluster, line, key in self._in_partitions))
+        except ValueError:
+            return ""  # the agent refuses the name, too
+
+    @property
+    def to_send(self) -> list[ShareChange]:
+        """What the policy changed."""
+        return [one for one in self.changes if not one.is_by_hand]
+
+    @property
+    def by_hand(self) -> list[ShareChange]:
+        """What somebody changed in the scheduler."""
+        return [one for one in self.changes if one.is_by_hand]
+
+    @cached_property
+    def only_here(self) -> list[Key]:
+        return [key for key in self.wanted if key not in self._there]
+
+    @cached_property
+    def only_there(self) -> list[Key]:
+        return [key for key in self._there if key not in self.wanted and key not in self.outside]
+
+    @property
+    def tag(self) -> str:
+        """Another one where a line would be another: an order names what its author saw."""
+        text = "\n".join(f"{one.key} {one.before} {one.after} {one.agreed}" for one in self.changes)
+        return hashlib.sha256(f"{self.cluster}\n{text}".encode()).hexdigest()[:16]
+
+    def shares_in_policy(self, one: ShareChange) -> float | str:
+        """The shares of the scheduler as the policy would have them: without the scale that made them whole."""
+        if one.before == PARENT:
+            return PARENT
+        return plain(round(int(one.before) / self._scale(one.row), 9))
+
+    def _scale(self, row: int) -> float:
+        """By which the shares of this entry's competitors were multiplied."""
+        beside = np.flatnonzero(competitors(self.given) == competitors(self.given)[row])
+        beside = beside[(beside > 0) & (self.given.shares[beside] > 0) & ~self.given.inherit[beside]]
+        return float(np.median(self.fitted.shares[beside] / self.given.shares[beside])) if len(beside) else 1.0
+
+
+def compare_shares(kind: str, tree: TreeColumns, listing: Listing, within: Mask | None = None) -> ShareDifference:
+    """tree: of the policy as it is, not a fitted one. within: entries whose shares are carried; None: all."""
+    listed = [ListedAssociation(row.group, row.user, row.partition, row.parent, row.shares) for row in listing.rows]
+    if kind == Scheduler.Kind.GRIDENGINE:
+        found = shares_for_gridengine(tree, listed)
+    else:
+        found = shares_for_slurm(tree, listing.cluster, listed)
+    whole = {Key(*key): one for key, one in found.shares.items()}
+    wanted = {key: one for key, one in whole.items() if within is None or within[one[1]]}
+    outside = frozenset(whole.keys() - wanted.keys())
+    return ShareDifference(listing.cluster, tree, found.fitted, wanted, outside, listing, kind, found.notes)

@@ -1,1 +1,0 @@
-"""Usage by account and hour, and sums of it."""
