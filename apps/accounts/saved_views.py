@@ -93,7 +93,7 @@ def delete_view(*, id: int, actor: Actor) -> SavedView:
 def get_view(*, id: int, actor: Actor) -> SavedView:
     found = None if actor.user is None else SavedView.objects.filter(pk=id, user=actor.user).first()
     if found is None:
-        raise NotFound(_("You have no such view."))
+        raise NotFound(_("Not found, or not visible to you."))
     return found
 
 

@@ -353,7 +353,7 @@ def _simulation(effect: Effect) -> Check:
     if effect.state == "ready":
         return Check("simulation", "ok", _("The effect uses the newest usage"))
     if effect.state == "no_snapshot":
-        return Check("simulation", "ok", _("No priorities are known yet"), _("The effect on ranks can’t be predicted."))
+        return Check("simulation", "ok", _("No priorities yet"), _("The effect on ranks can’t be predicted."))
     titles = {
         "stale": _("The effect uses earlier data"),
         "asked": _("The effect is being calculated"),

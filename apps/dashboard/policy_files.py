@@ -141,7 +141,7 @@ def decide(request: HttpRequest, policy: str, change_set: int) -> HttpResponse:
     try:
         if request.POST.get("step") == "discard":
             withdraw_change_set(id=found.pk, version=version, at=now, actor=actor)
-            messages.success(request, _("Discarded. The policy is unchanged."))
+            messages.success(request, _("Withdrawn; nothing was changed."))
             return SeeOther(reverse("dashboard:policy-files", kwargs={"policy": policy}))
         reason = request.POST.get("reason", "")
         revision = publish_change_set(id=found.pk, version=version, reason=reason, at=now, actor=actor)
@@ -261,7 +261,7 @@ def _line(change: EntryChange) -> dict[str, str]:
     elif before is None:
         verdict, kind = _("new"), "new"
     elif after is None:
-        verdict, kind = _("no target any more"), "gone"
+        verdict, kind = _("none"), "gone"
     else:
         verdict, kind = (_("more"), "more") if after > before else (_("less"), "less")
     what = ", ".join(_(word) for word in change.changes)

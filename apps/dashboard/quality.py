@@ -165,22 +165,16 @@ def _rejected(line: SourceLine, issues: DataIssues) -> Finding | None:
     total = issues.received.new + issues.received.duplicate + issues.received.corrected + issues.received.rejected
     level = _BAD if n > total * 0.05 else _WARN
     text = ngettext("%(n)s line was rejected.", "%(n)s lines were rejected.", n) % {"n": presentation.count(n)}
-    return _finding(level, line, text, _("See the reasons below and with each import; correct and send them again."))
+    return _finding(level, line, text, _("Correct and send them again."))
 
 
 def _unmapped(line: SourceLine, issues: DataIssues) -> Finding | None:
     if line.unmapped is None or not line.unmapped.n_accounts:
         return None
     n, core_s = line.unmapped.n_accounts, line.unmapped.core_s
-    if core_s is None:
-        text = ngettext("%(n)s unmapped account.", "%(n)s unmapped accounts.", n)
-    else:
-        text = ngettext(
-            "%(n)s unmapped account with %(hours)s core-h.",
-            "%(n)s unmapped accounts with %(hours)s core-h.",
-            n,
-        )
-    text = text % {"n": presentation.count(n), "hours": presentation.core_hours(core_s)}
+    text = ngettext("%(n)s unmapped account", "%(n)s unmapped accounts", n) % {"n": presentation.count(n)}
+    if core_s is not None:
+        text = f"{text}: {presentation.core_hours(core_s)} {_('core-h')}"
     return _finding(
         _WARN, line, text, _("Add a mapping rule; it applies from the next recompute, without a new import.")
     )
@@ -190,19 +184,13 @@ def _too_late(line: SourceLine, issues: DataIssues) -> Finding | None:
     n, core_s = issues.too_late
     if not n:
         return None
-    if core_s is None:
-        text = ngettext(
-            "%(n)s record ended before the retention period, and doesn’t count.",
-            "%(n)s records ended before the retention period, and don’t count.",
-            n,
-        )
-    else:
-        text = ngettext(
-            "%(n)s record of %(hours)s core-h ended before the retention period, and doesn’t count.",
-            "%(n)s records of %(hours)s core-h ended before the retention period, and don’t count.",
-            n,
-        )
-    text = text % {"n": presentation.count(n), "hours": presentation.core_hours(core_s)}
+    text = ngettext(
+        "%(n)s record ended before the retention period, and doesn’t count",
+        "%(n)s records ended before the retention period, and don’t count",
+        n,
+    ) % {"n": presentation.count(n)}
+    if core_s is not None:
+        text = f"{text}: {presentation.core_hours(core_s)} {_('core-h')}"
     return _finding(_WARN, line, text, _("If it matters, add a usage adjustment."))
 
 
@@ -210,15 +198,11 @@ def _changed(line: SourceLine, issues: DataIssues) -> Finding | None:
     n, core_s = issues.changed
     if not n:
         return None
-    if core_s is None:
-        text = ngettext("%(n)s job changed after it had ended.", "%(n)s jobs changed after they had ended.", n)
-        return _finding(_INFO, line, text % {"n": presentation.count(n)}, _("The newest version counts."))
-    text = ngettext(
-        "%(n)s job changed after it had ended, by %(hours)s core-h in all.",
-        "%(n)s jobs changed after they had ended, by %(hours)s core-h in all.",
-        n,
-    ) % {"n": presentation.count(n), "hours": presentation.signed_hours(core_s)}
-    return _finding(_INFO, line, text, _("The newest version counts; see the list below."))
+    text = ngettext("%(n)s job changed after it had ended", "%(n)s jobs changed after they had ended", n)
+    text = text % {"n": presentation.count(n)}
+    if core_s is not None:
+        text = f"{text}: {presentation.signed_hours(core_s)} {_('core-h')}"
+    return _finding(_INFO, line, text, _("The newest version counts."))
 
 
 def _vanished(line: SourceLine, issues: DataIssues) -> Finding | None:
@@ -240,16 +224,12 @@ def _no_processors(line: SourceLine, issues: DataIssues) -> Finding | None:
         "%(n)s jobs ran with 0 processors: no usage counts.",
         issues.n_no_processors,
     ) % {"n": presentation.count(issues.n_no_processors)}
-    return _finding(_WARN, line, text, _("Check what its scheduler writes; send corrected records again."))
+    return _finding(_WARN, line, text, _("Correct and send them again."))
 
 
 def _finding(level: str, line: SourceLine, text: str, advice: str) -> Finding:
     url = reverse("dashboard:source", kwargs={"slug": line.source.slug})
     return Finding(level, line.source.name, text, advice, url)
-
-
-def since_words(span: timedelta) -> str:
-    return ngettext("the last day", "the last %(n)s days", span.days) % {"n": span.days}
 
 
 # --- Views ------------------------------------------------------------------------------------------------------------
@@ -274,7 +254,6 @@ def data_quality(request: HttpRequest) -> HttpResponse:
         "lines": [(line, issues[line.source.slug]) for line in lines],
         "total": quality.together([one.received for one in issues.values()]),
         "days": span.days,
-        "since": since_words(span),
         "periods": PERIODS_DAYS,
         "reasons": [(one, reason(one.code)) for one in quality.list_reasons(since_at=since_at, actor=actor)],
         "changed": quality.list_changed(since_at=since_at, limit=_LISTED, actor=actor),

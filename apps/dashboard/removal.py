@@ -34,15 +34,10 @@ _BUTTONS = {
     "archive": gettext_lazy("Archive"),
     "restore": gettext_lazy("Restore"),
 }
-_TITLES = {
-    "remove": gettext_lazy("Remove %(name)s?"),
-    "archive": gettext_lazy("Archive %(name)s?"),
-    "restore": gettext_lazy("Restore %(name)s?"),
-}
 _DONE = {
-    "remove": gettext_lazy("%(name)s is removed."),
-    "archive": gettext_lazy("%(name)s is archived."),
-    "restore": gettext_lazy("%(name)s is restored."),
+    "remove": gettext_lazy("Removed"),
+    "archive": gettext_lazy("Archived"),
+    "restore": gettext_lazy("Restored"),
 }
 
 
@@ -69,7 +64,7 @@ def _page(request: HttpRequest, kind: str, slug: str, url: str) -> HttpResponse:
     except (Invalid, Conflict) as refusal:
         now = preview_removal(kind=kind, slug=slug, actor=actor)
         return _shown(request, now, url, refusal.message, 422 if isinstance(refusal, Invalid) else 409)
-    messages.success(request, _DONE[action] % {"name": found.name})
+    messages.success(request, f"{_DONE[action]}: {found.name}")
     if action == "restore":
         return SeeOther(url)
     return SeeOther(reverse("dashboard:sources" if kind == "source" else "dashboard:overview"))
@@ -82,12 +77,12 @@ def _act(found: Removal, action: str, reason: str, at: datetime, actor: Actor) -
         Conflict: something else than was shown would happen now.
     """
     if action != found.action:
-        raise Conflict(_("What rests on it has changed since: check the page again."), code="changed")
+        raise Conflict(_("Another person changed this first"), code="changed")
     _DO[found.kind, action](slug=found.slug, reason=reason, at=at, actor=actor)
 
 
 def _shown(request: HttpRequest, found: Removal, url: str, problem: str = "", status: int = 200) -> HttpResponse:
-    title = _TITLES[found.action] % {"name": found.name}
+    title = f"{_BUTTONS[found.action]}: {found.name}"
     back = [{"label": _("Usage sources"), "url": reverse("dashboard:sources")}] if found.kind == "source" else []
     context = {
         "found": found,

@@ -78,10 +78,10 @@ def save(request: HttpRequest) -> HttpResponse:
             _("This view has too many parts to be saved."), fields=[FieldProblem("query", "is too long")]
         ) from None
     try:
-        view = saved_views.save_view(
+        saved_views.save_view(
             page=page, name=request.POST.get("name", ""), query=query, at=clock.now(), actor=actor_of(request)
         )
-        messages.success(request, _("View “%(name)s” is saved.") % {"name": view.name})
+        messages.success(request, _("Saved"))
     except (Invalid, Conflict) as error:
         messages.error(request, error.message)
     return SeeOther(f"{page}?{query or WHOLE}")
@@ -101,7 +101,7 @@ def change(request: HttpRequest, view_id: int) -> HttpResponse:
             view = saved_views.set_default(id=view_id, is_default=step == "default", actor=actor)
         elif step == "delete":
             saved_views.delete_view(id=view_id, actor=actor)
-            messages.success(request, _("View “%(name)s” is deleted.") % {"name": view.name})
+            messages.success(request, _("Removed"))
         else:
             raise Invalid(_("Unknown action."), fields=[FieldProblem("step", step[:40])])
     except (Invalid, Conflict) as error:

@@ -26,7 +26,7 @@ HOUR_S = 3600.0
 # Each amount with its formula, one a line: the page and the documents say the same.
 FORMULAS = (
     ("entitled", gettext_lazy("Entitled"), gettext_lazy("Its target, each day, of the usage of all its competitors")),
-    ("used", gettext_lazy("Used"), gettext_lazy("Its own usage")),
+    ("used", gettext_lazy("Used"), gettext_lazy("Usage")),
     ("lent", gettext_lazy("Lent"), gettext_lazy("Unused on days without waiting jobs")),
     ("missed", gettext_lazy("Missed"), gettext_lazy("Unused on days with waiting jobs")),
     ("unclear", gettext_lazy("Unclear"), gettext_lazy("Unused on days without data on waiting jobs")),
@@ -118,11 +118,9 @@ def verdict(line: StatementLine) -> str:
     """One sentence for the month."""
     given = {"name": line.name, "month": month_words(line.month)}
     if line.is_suppressed:
-        return _("Usage of %(name)s in %(month)s is not shown: fewer than five active members.") % given
+        return f"{line.name}, {given['month']}: {_('not shown: fewer than five active members')}"
     figures = line.figures
-    if figures is None:
-        return _("No statement for %(name)s in %(month)s.") % given
-    if figures.entitled <= 0:
+    if figures is None or figures.entitled <= 0:
         return _("%(name)s had no entitlement in %(month)s.") % given
     given["part"] = presentation.percent(figures.used / figures.entitled, 0)
     return _("%(name)s used %(part)s of its entitlement in %(month)s.") % given

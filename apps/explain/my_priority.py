@@ -80,16 +80,11 @@ def _sentence(anywhere: float | None, everywhere: float | None, unit: str) -> st
     given = {"any": job_hours(anywhere), "every": job_hours(everywhere), "unit": unit}
     if anywhere is None:
         return _("No job changes your priority now: you have no shares, or no siblings on any level.")
-    first = (
-        _("Any job changes your priority")
-        if anywhere == 0
-        else _("A job of more than %(any)s %(unit)s changes your priority")
+    text = _(
+        "A job of more than %(any)s %(unit)s changes your priority on some level, one of more than %(every)s on every "
+        "level."
     )
-    if everywhere is None:
-        return first % given + "."
-    if everywhere == anywhere:
-        return first % given + _(", on every level.")
-    return first % given + _(", one of more than %(every)s %(unit)s on every level.") % given
+    return text % given
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def coverage_figure(sources: Sequence[SourceDays], query: QueryDict) -> Figure:
     n_days = read_days(query, DAYS, PERIODS_DAYS)
     rows = sorted(sources, key=lambda one: -one.count(Coverage.HOLE) * 1000 - one.count(Coverage.PART))
     drawn = rows[:MOST_ROWS]
-    empty = "" if rows else _("No usage source is set up.")
+    empty = "" if rows else _("No usage sources yet")
     return Figure(
         name="coverage",
         title=_("Coverage"),
@@ -118,9 +118,9 @@ def _words(day: Day) -> str:
     if day.state is Coverage.PART:
         return ngettext("%(n)s hour missing", "%(n)s hours missing", day.n_missing) % {"n": day.n_missing}
     return {
-        Coverage.FULL: _("complete"),
+        Coverage.FULL: _("Complete"),
         Coverage.HOLE: _("no usage all day"),
-        Coverage.OFF: _("not due"),
+        Coverage.OFF: _("Not due"),
     }[day.state]
 
 
@@ -166,8 +166,8 @@ def _expected(one: SourceDays) -> int:
 def _complete(one: SourceDays) -> str:
     full, expected = one.count(Coverage.FULL), _expected(one)
     if not expected:
-        return _("not due")
-    return _("complete") if full == expected else _("%(n)s of %(all)s") % {"n": full, "all": expected}
+        return _("Not due")
+    return _("Complete") if full == expected else _("%(n)s of %(all)s") % {"n": full, "all": expected}
 
 
 def _note(n_days: int, n_drawn: int, n_all: int) -> str:
@@ -177,7 +177,7 @@ def _note(n_days: int, n_drawn: int, n_all: int) -> str:
 
 def _sentence(rows: Sequence[SourceDays], n_days: int) -> str:
     if not rows:
-        return _("No usage source is set up.")
+        return _("No usage sources yet")
     worst = rows[0]
     gaps, parts = worst.count(Coverage.HOLE), worst.count(Coverage.PART)
     if not gaps + parts:
@@ -217,7 +217,7 @@ def _table(rows: Sequence[SourceDays]) -> Table:
             Column(_("Incomplete")),
             Column(_("Without usage")),
             Column(_("Not due")),
-            Column(_("Days with gaps"), is_number=False),
+            Column(_("Gaps"), is_number=False),
         ),
         rows=shown,
         raw=[

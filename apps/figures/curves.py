@@ -46,7 +46,7 @@ def read_decay(query: QueryDict) -> DecayAsked:
     """
     text = query.get("age", str(USUAL_DAYS))
     if text not in {str(days) for days in HORIZONS_DAYS}:
-        message = _("“%(text)s” is not a range of this figure; choose %(known)s days.")
+        message = _("“%(text)s” is not one of %(known)s.")
         message %= {"text": text[:40], "known": ", ".join(map(str, HORIZONS_DAYS))}
         raise Invalid(message, fields=[FieldProblem("age", message)])
     laws = tuple(dict.fromkeys(query.getlist("law"))) if "law" in query else _USUAL
@@ -81,7 +81,7 @@ def decay_figure(
     ages_s = np.linspace(0.0, asked.days * DAY_S, asked.days * _POINTS_A_DAY[asked.days] + 1)
     days = [round(float(age) / DAY_S, 4) for age in ages_s]
     shown = {_OWN: own, **{name: windows[name] for name in asked.laws if name != own.aging}}
-    labels = {name: _("this policy") if name == _OWN else DECAY_FUNCTIONS[name].label for name in shown}
+    labels = {name: _("the policy") if name == _OWN else DECAY_FUNCTIONS[name].label for name in shown}
     left = {name: weights(ages_s, window, as_of_s) * 100 for name, window in shown.items()}
     colors = {name: _color(own, name) for name in shown}
     drawn = [
@@ -362,7 +362,7 @@ def _profile_table(at: list[float], curves: Mapping[str, F8]) -> Table:
     wanted = {round(n * 100 * _PROFILE_STEP / (_N_POINTS - 1), 6) for n in range(_N_POINTS // _PROFILE_STEP + 1)}
     rows = [n for n, one in enumerate(at) if one in wanted]
     return Table(
-        columns=(Column(_("Actual, %")), *(Column(name) for name in curves)),
+        columns=(Column(_("Actual")), *(Column(name) for name in curves)),
         rows=[[f"{at[n]:g}", *(signed(float(curve[n]), 3) for curve in curves.values())] for n in rows],
         raw=[[at[n], *(float(curve[n]) for curve in curves.values())] for n in range(len(at))],
         header=("actual_percent", *(f"priority_{name}" for name in curves)),

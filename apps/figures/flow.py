@@ -94,7 +94,7 @@ def flow_figure(flows: Flows, *, name: str, policy: str, period: str) -> Figure:
         file=f"fairshare_{policy}_flow",
         caption=policy,
         reads=False,
-        empty="" if links else _("No visible core-hours from any site in this period."),
+        empty="" if links else _("No visible core-hours in this period."),
     )
 
 

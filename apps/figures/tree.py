@@ -71,7 +71,7 @@ def _share_paint(row: EntryRow, asked: TreeAsked) -> Paint:
 def legend_of(asked: TreeAsked, paints: list[Paint]) -> list[Swatch]:
     """The steps, and of what is none of them what the picture has. paints: of its entries."""
     idle = [Swatch(_NO_DEMAND.fill, _("no demand"), is_hatched=True)] if _NO_DEMAND in paints else []
-    unknown = [Swatch(UNKNOWN.fill, _("unknown"), is_outlined=True)] if UNKNOWN in paints else []
+    unknown = [Swatch(UNKNOWN.fill, _("no data"), is_outlined=True)] if UNKNOWN in paints else []
     if asked.color == "balance":
         return [*balance_legend(), *idle, *unknown]
     edges = [f"{one * 100:g}" for one in _SHARES]
@@ -150,11 +150,11 @@ def words_of(row: EntryRow) -> str:
     if row.target is None:
         return _("no shares of its own")
     if row.suppressed:
-        return _("target %(target)s, usage not shown") % {"target": percent(row.target)}
+        return f"{_('target %(target)s') % {'target': percent(row.target)}}, {_('not shown')}"
     if row.actual is None or row.state == "unknown":
-        return _("target %(target)s, usage unknown") % {"target": percent(row.target)}
+        return f"{_('target %(target)s') % {'target': percent(row.target)}}, {_('no data')}"
     if row.kind == RESERVE and row.state == "idle":
-        return _("reserve, target %(target)s") % {"target": percent(row.target)}
+        return f"{_('reserve')}, {_('target %(target)s') % {'target': percent(row.target)}}"
     return used_words(row.actual, row.target, _STATES.get(row.state, row.state))
 
 
@@ -332,19 +332,14 @@ def _path(page: IciclePage, query: QueryDict) -> Control:
 
 
 def _note(asked: TreeAsked, name: str) -> str:
-    said = {
-        ("icicle", "target"): _("height is the target within %(name)s"),
-        ("icicle", "actual"): _("height is the usage of %(name)s"),
-        ("treemap", "target"): _("area is the target within %(name)s"),
-        ("treemap", "actual"): _("area is the usage of %(name)s"),
-    }[asked.kind, asked.size]
-    color = _("share of the parent") if asked.color == "share" else _("points of the parent, over or under")
-    return f"{said % {'name': name}} · {_('colour:')} {color}"
+    size = _("Target") if asked.size == "target" else _("Actual")
+    color = _("Share of parent") if asked.color == "share" else _("Balance")
+    return f"{_('Size shows')}: {size}, {name} · {_('Colour shows')}: {color}"
 
 
 def _caption(page: IciclePage) -> str:
     as_of = formats.date_format(page.as_of, "j M Y, H:i") if page.as_of else ""
-    parts = (page.policy_name, _("revision %(n)s") % {"n": page.revision}, as_of)
+    parts = (page.policy_name, _("Revision %(n)s") % {"n": page.revision}, as_of)
     return " · ".join(part for part in parts if part)
 
 

@@ -66,15 +66,15 @@ def _one_of(query: QueryDict, name: str, known: Sequence[str]) -> str:
     if text in known:
         return text
     words = {"name": name, "text": text[:40], "known": ", ".join(known)}
-    message = _("“%(text)s” is not a valid %(name)s; choose from %(known)s.") % words
+    message = _("“%(text)s” is not one of %(known)s.") % words
     raise Invalid(message, fields=[FieldProblem(name, message)])
 
 
 def tree_controls(asked: TreeAsked, query: QueryDict) -> list[Control]:
     """Links to the same entry in another picture; the first of each is not named in the address."""
     kinds = {"icicle": _("Icicle"), "treemap": _("Treemap")}
-    sizes = {"target": _("target"), "actual": _("actual")}
-    colors = {"balance": _("balance"), "share": _("share of parent")}
+    sizes = {"target": _("Target"), "actual": _("Actual")}
+    colors = {"balance": _("Balance"), "share": _("Share of parent")}
     return [
         _control(_("Picture"), "kind", kinds, asked.kind, query),
         _control(_("Size shows"), "size", sizes, asked.size, query),

@@ -116,7 +116,7 @@ def get_attachment(rights: MapRights, attachment_id: int) -> Attachment:
     found = Attachment.objects.select_related("account").filter(policy=rights.policy, pk=attachment_id).first()
     i = rights.tree.index_of_uid(found.entry_uid) if found is not None else None
     if found is None or not rights.may_name(0 if i is None else i):
-        raise NotFound(_("There is no such manual mapping."))
+        raise NotFound(_("Not found, or not visible to you."))
     return found
 
 
@@ -355,4 +355,4 @@ def _person(actor: Actor) -> User:
 
 
 def _no_claim() -> NotFound:
-    return NotFound(_("You have no such claim to decide."))
+    return NotFound(_("Not found, or not visible to you."))

@@ -144,7 +144,7 @@ class Detach:
         for account in self.accounts:
             at = state.attached.get(account)
             if at is None or not rights.may_name(tree.index_of_uid(at) or 0):
-                raise NotFound(_("There is no such manual mapping."))
+                raise NotFound(_("Not found, or not visible to you."))
             if not rights.may_map(tree.index_of_uid(at) or 0):
                 raise NotAllowed(_("You may not map accounts there: ask a manager of the entry."))
         return Wanted(places=dict.fromkeys(self.accounts))
@@ -232,7 +232,7 @@ def chosen(rights: MapRights, rules: Sequence[Rule], at: int) -> Rule:
     """The rule at a place; NotFound where there is none, or one that the actor may not read."""
     rule = rules[at] if 0 <= at < len(rules) else None
     if rule is None or not may_read_rule(rights, rule):
-        raise NotFound(_("There is no such rule in this mapping."))
+        raise NotFound(_("Not found, or not visible to you."))
     return rule
 
 

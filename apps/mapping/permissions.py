@@ -119,7 +119,7 @@ class MapRights:
     def require_anywhere(self) -> None:
         """Whether there is an entry at which the actor reads names; NotFound for those who see nothing at all."""
         if not self.sees.mask.any():
-            raise NotFound(_("There is no such entry in this policy."))
+            raise NotFound(_("Not found, or not visible to you."))
         if not (rules_all(self.actor, "policies:read") or self._rights.at(Verb.MAP_ACCOUNTS, Verb.VIEW_MEMBERS)):
             raise NotAllowed(_("The account mapping is visible to managers of a part of this policy."))
 

@@ -81,11 +81,11 @@ _EFFECTS = {
         gettext_lazy("It is deleted with its settings. It can’t be restored; the audit log keeps that it existed.")
     ],
     ("policy", "archive"): [
-        gettext_lazy("It is hidden from lists, notices and readiness, and nothing is computed for it."),
+        gettext_lazy("It is hidden from lists, notices and readiness; nothing is computed, collected or accepted."),
         gettext_lazy("Look-ups of its priorities answer 410 with the code archived."),
         gettext_lazy("Nothing in it can be changed; scheduled changes wait."),
         gettext_lazy("Its publications and feeds are not served, its mounts and subscriptions not fetched."),
-        gettext_lazy("Its history can still be read. An administrator can restore it."),
+        gettext_lazy("Its data is kept. An administrator can restore it."),
     ],
     ("policy", "restore"): [
         gettext_lazy("It is listed, computed and served again; changes that became due meanwhile are published.")
@@ -95,8 +95,8 @@ _EFFECTS = {
     ],
     ("source", "archive"): [
         gettext_lazy("Its usage counts in no policy after the next recompute. Leave or pause it to keep it counting."),
-        gettext_lazy("It is hidden from lists, notices and readiness; nothing is collected or accepted."),
-        gettext_lazy("Its records and totals are kept. An administrator can restore it."),
+        gettext_lazy("It is hidden from lists, notices and readiness; nothing is computed, collected or accepted."),
+        gettext_lazy("Its data is kept. An administrator can restore it."),
     ],
     ("source", "restore"): [
         gettext_lazy("Its usage counts again from the next recompute on, and it is collected or accepts records again.")

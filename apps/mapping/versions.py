@@ -155,7 +155,7 @@ def list_versions(policy: Policy, *, before: int | None = None, limit: int = 50)
 def get_version(policy: Policy, number: int) -> MappingVersion:
     found = MappingVersion.objects.filter(policy=policy, number=number).first() if 0 < number < 2**31 else None
     if found is None:
-        raise NotFound(_("There is no such version of the mapping."))
+        raise NotFound(_("Not found, or not visible to you."))
     return found
 
 

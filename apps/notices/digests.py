@@ -257,5 +257,5 @@ def _listed(title: str, lines: list[NoticeLine]) -> str:
         f"- {one_line(line.sentence.text)}\n  {address(f'/notices/{line.notice.pk}/')}" for line in lines[:MOST_LINES]
     ]
     if len(lines) > MOST_LINES:
-        told.append(_("- and %(n)s more") % {"n": len(lines) - MOST_LINES})
+        told.append(f"- {_('and %(n)s more') % {'n': len(lines) - MOST_LINES}}")
     return "\n".join([f"{title}:", *told])

@@ -159,7 +159,7 @@ def read_tree(
 def read_tree_here(*, at: datetime, actor: Actor) -> Beginning:
     """As `read_tree`, with the outputs of Slurm's commands on this host, as far as the settings allow them."""
     require_beginner(actor)
-    name = _("commands on this host")
+    name = _("Commands on this host")
     return read_tree(content=read_here().encode(), file_name=name, format="sacctmgr", at=at, actor=actor)
 
 
@@ -233,7 +233,7 @@ def choose_zone(*, version: int, time_zone: str, at: datetime, actor: Actor) -> 
             raise Invalid(f"{problem.message}.", fields=[problem])
         dry = beginning.dry_run
         if dry is None or not uploads.exists(dry.stored_path):
-            raise Conflict(_("The log was deleted: send it again."), code="file_gone")
+            raise Conflict(_("The accounting log is missing: import it, or use a source with usage."), code="file_gone")
         with uploads.path_of(dry.stored_path).open("rb") as file:
             again = start_import(
                 source_slug=dry.source.slug,
@@ -253,7 +253,9 @@ def confirm_log(*, version: int, at: datetime, actor: Actor) -> Beginning:
     with transaction.atomic():
         beginning = locked(version, actor)
         if beginning.dry_run is None:
-            raise Conflict(_("There is no log to import: send one first."), code="not_confirmable")
+            raise Conflict(
+                _("The accounting log is missing: import it, or use a source with usage."), code="not_confirmable"
+            )
         made = confirm_import(import_id=beginning.dry_run.pk, at=at, actor=actor)
         return _save(beginning, usage_import=made, updated_at=at)
 
@@ -307,7 +309,7 @@ def locked(version: int, actor: Actor) -> Beginning:
     if beginning is None:
         raise NotFound(_("No set-up to continue: send the scheduler’s tree first."))
     if beginning.version != version:
-        raise Stale(_("Another person continued this set-up: check its current state."))
+        raise Stale(_("Another person changed this first"))
     return beginning
 
 

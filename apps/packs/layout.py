@@ -93,7 +93,7 @@ def _allocations(pack: Json) -> Section:
         _("Allocated and delivered, core-hours"),
         (_("Entry"), _("Allocated"), _("Due by now"), _("Expected"), _("Delivered"), _("Remaining")),
         [(_label(row), *(core_h(row[f"{name}_core_h"]) for name in names)) for row in rows],
-        _("No entries."),
+        _("None."),
         note=_("Of many entries the first are listed.") if pack["allocations"]["is_cut"] else "",
         bars=_bars(rows, (("due_core_h", _("Due by now")), ("delivered_core_h", _("Delivered")))),
     )
@@ -110,7 +110,7 @@ def _balance(pack: Json) -> Section:
         _("Who lent and who borrowed, core-hours"),
         (_("Entry"), _("Entitled"), _("Used"), _("Lent"), _("Missed"), _("Unclear"), _("Borrowed")),
         [(_label(row), *(core_h(row[f"{name}_core_h"]) for name in names)) for row in rows],
-        _("No entries."),
+        _("None."),
         note=f"{note} {_missing(rows)}".strip(),
         bars=_bars(
             [row for row in rows if row["path"] != pack["entry"]],
@@ -130,7 +130,7 @@ def _held_back(pack: Json) -> Section:
         _("Who was held back by whom"),
         (_("Held back"), _("By"), _("Core-hours")),
         [(row["path"], row["by_path"], core_h(row["core_h"])) for row in pack["held_back"]],
-        _("No entry missed core-hours while others borrowed."),
+        _("None."),
         note=_("Core-hours missed while jobs waited, divided among those who borrowed on the same day."),
         first_number=2,
     )
@@ -150,7 +150,7 @@ def _changes(pack: Json) -> Section:
         _("Changes with reasons"),
         (_("Revision"), _("Day"), _("Author"), _("Reason"), _("Shares")),
         rows,
-        _("No changes in this period."),
+        _("None."),
         first_number=9,
     )
 

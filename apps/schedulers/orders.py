@@ -125,7 +125,7 @@ def _checked(name: str, value: Any, policy: Policy) -> dict[str, Any]:
         return {name: _whole(name, value, *_NUMBERS[name])}
     check = _OTHERS.get(name)
     if check is None:
-        raise _wrong(name[:60], _("A scheduler has: %(names)s.") % {"names": ", ".join(SETTINGS)})
+        raise _wrong(name[:60], _("There is: %(names)s.") % {"names": ", ".join(SETTINGS)})
     return check(value, policy)
 
 
@@ -157,7 +157,7 @@ def _subtree(value: Any, policy: Policy) -> dict[str, Any]:
     tree = load_tree(policy)
     i = tree.index_of_path(value) if isinstance(value, str) else None
     if i is None:
-        raise _wrong("subtree", _("There is no entry with this path."))
+        raise _wrong("subtree", _("Not found, or not visible to you."))
     return {"subtree_uid": tree.uuid(i) if i else None, "subtree_path": tree.path(i)}
 
 
@@ -166,7 +166,7 @@ def _limits(value: Any, _policy: Policy) -> dict[str, Any]:
         raise _wrong("limits", _("Write an object with: %(names)s.") % {"names": ", ".join(LIMITS)})
     unknown = sorted(set(value) - set(LIMITS))
     if unknown:
-        raise _wrong(f"limits.{unknown[0][:40]}", _("There are: %(names)s.") % {"names": ", ".join(LIMITS)})
+        raise _wrong(f"limits.{unknown[0][:40]}", _("There is: %(names)s.") % {"names": ", ".join(LIMITS)})
     return {name: _whole(f"limits.{name}", number, *LIMITS[name]) for name, number in value.items()}
 
 
@@ -185,7 +185,7 @@ def _conflicts(scheduler: Scheduler) -> list[FieldProblem]:
     found = []
     if scheduler.knob not in KNOBS[scheduler.kind]:
         known = ", ".join(KNOBS[scheduler.kind])
-        found.append(FieldProblem("knob", _("%(kind)s has: %(names)s.") % {"kind": scheduler.kind, "names": known}))
+        found.append(FieldProblem("knob", _("There is: %(names)s.") % {"kind": scheduler.kind, "names": known}))
     if scheduler.carries == Scheduler.Carries.SHARES and scheduler.mode == Scheduler.Mode.CANARY:
         found.append(FieldProblem("mode", _("Shares have no canary: choose another mode.")))
     if scheduler.step > scheduler.weight:

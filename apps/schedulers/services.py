@@ -66,7 +66,7 @@ def change_scheduler(
     with refusals_of("scheduler.changed", actor, at, found.policy.slug, name), transaction.atomic():
         scheduler = lock_to_change(found, actor, at)
         if tag != tag_of(scheduler):
-            raise Stale(_("Another person changed this scheduler: check it again."))
+            raise Stale(_("Another person changed this first"))
         before = _settings_of(scheduler)
         switches = {key: given[key] for key in ("paused", "hand_back") if key in given}
         apply(scheduler, {key: value for key, value in given.items() if key not in switches})
@@ -104,7 +104,7 @@ def remove_scheduler(*, name: str, tag: str, reason: str, at: datetime, actor: A
     with refusals_of("scheduler.removed", actor, at, found.policy.slug, name), transaction.atomic():
         scheduler = lock_to_change(found, actor, at)
         if tag != tag_of(scheduler):
-            raise Stale(_("Another person changed this scheduler: check it again."))
+            raise Stale(_("Another person changed this first"))
         log("scheduler.removed", scheduler, at, actor, reason=require_reason(reason))
         scheduler.delete()
 

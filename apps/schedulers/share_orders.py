@@ -75,7 +75,7 @@ def cancel_share_order(*, name: str, order_id: int, at: datetime, actor: Actor) 
         scheduler = lock_to_change(found, actor, at)
         order = ShareOrder.objects.select_for_update().filter(scheduler=scheduler, pk=order_id).first()
         if order is None:
-            raise NotFound(_("There is no such order."))
+            raise NotFound(_("Not found, or not visible to you."))
         if order.state == ShareOrder.State.OPEN:
             order.state, order.ended_at = ShareOrder.State.CANCELLED, at
             order.save()
@@ -126,7 +126,7 @@ def _reviewed(scheduler: Scheduler, tag: str) -> ShareDifference:
     if difference is None:
         raise Conflict(_("The agent has not listed shares yet."), code="no_shares")
     if difference.tag != tag:
-        raise Stale(_("The shares have changed meanwhile: check them again."))
+        raise Stale(_("Another person changed this first"))
     return difference
 
 

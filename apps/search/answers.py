@@ -276,16 +276,18 @@ def _whole_of(view: PolicyView) -> int:
 def _who_said(question: WhoIsOff, where: str, n: int, off: off_target.OffTarget) -> tuple[str, str]:
     if not off.n_known:
         return "not_shown", _nothing_known(where).sentence
-    side = _("over target") if question.side == "over" else _("under target")
+    side = _("over") if question.side == "over" else _("under")
     given = {"n": n, "of": off.n_known, "side": side, "where": where, "days": question.n_days}
     if question.n_days:
         said = ngettext(
-            "%(n)s of %(of)s in %(where)s has been %(side)s for %(days)s days or more",
-            "%(n)s of %(of)s in %(where)s have been %(side)s for %(days)s days or more",
+            "%(n)s of %(of)s in %(where)s has been %(side)s target for %(days)s days or more",
+            "%(n)s of %(of)s in %(where)s have been %(side)s target for %(days)s days or more",
             n,
         )
     else:
-        said = ngettext("%(n)s of %(of)s in %(where)s is %(side)s", "%(n)s of %(of)s in %(where)s are %(side)s", n)
+        said = ngettext(
+            "%(n)s of %(of)s in %(where)s is %(side)s target", "%(n)s of %(of)s in %(where)s are %(side)s target", n
+        )
     blocks = _(", while others wait") if question.blocks_others else ""
     return ("off" if n else "none_off"), said % given + blocks + "."
 

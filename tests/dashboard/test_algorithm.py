@@ -241,7 +241,7 @@ def test_tree_panel_entry_pages_and_rest_say_which_entry_compares_by_which_usage
     badges = {
         path: text_of(shown.one(f'#e-{grid.uid(path)} [data-testid="scope-badge"]')) for path in ("/atlas", "/cms")
     }
-    assert badges == {"/atlas": "only cluster-a", "/cms": "global"}
+    assert badges == {"/atlas": "only cluster-a", "/cms": "Global"}
     assert len(shown.all('[data-testid="scope-badge"]')) == 2, "without children a scope has no effect"
     assert shown.item("panel-compared-by").attributes["data-value"] == "global"
     assert "cluster-a" in text_of(shown.item("panel-compared-by"))

@@ -119,4 +119,4 @@ def test_every_list_with_a_state_keeps_views(admin: Client, page: str) -> None:
     assert save(admin, name="Second", page=path, query="") == f"{path}?view=all"
     change(admin, SavedView.objects.get(name="Late ones"), "default")
     assert admin.get(path)["Location"] == page
-    assert read(admin.get(f"{path}?view=all")).texts("#views .views a") == ["Late ones", "Second", "Standard view"]
+    assert read(admin.get(f"{path}?view=all")).texts("#views .views a") == ["Late ones", "Second", "Reset"]

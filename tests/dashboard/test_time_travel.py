@@ -226,7 +226,7 @@ def test_the_slider_goes_from_the_first_usage_to_now_and_knows_which_days_are_st
     assert page.one("[data-look-back]").attributes["data-stored"] == str(first.toordinal())
     assert page.one("#back-day").attributes["min"] == f"{first:%Y-%m-%d}T10:01"
     stops = page.each("#look-back-stops option", "label")
-    assert stops == ["revision 2"]
+    assert stops == ["Revision 2"]
 
 
 def test_a_day_of_the_slider_is_its_end_and_today_is_now(grid: Grid, eva: Client) -> None:

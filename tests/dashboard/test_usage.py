@@ -128,7 +128,7 @@ def test_a_source_shows_its_lag_and_its_records(as_admin: Client, source: Source
 def test_the_page_of_a_source_shows_its_days_and_how_to_send_to_it(as_bob: Client, source: Source) -> None:
     page = shown(as_bob, f"{SOURCES}abisko/")
     (label,) = [figure.attributes["aria-label"] or "" for figure in page.all(".wide svg[role=img]")]
-    assert re.findall(r"\d+", label)[:2] == ["1", "60"]  # source, days
+    assert re.findall(r"\d+", label)[:1] == ["60"]  # days
     assert "/api/v1/usage/records?source=abisko" in page.text("main")
     assert as_bob.get(f"{SOURCES}nothing/").status_code == 404
 

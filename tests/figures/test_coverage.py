@@ -47,7 +47,7 @@ def test_the_source_with_most_gaps_is_first_and_in_the_sentence() -> None:
     assert found.layout["yaxis"]["ticktext"] == ["north", "east"]
     assert found.layout["yaxis"]["tickvals"] == [1, 0]
     assert found.sentence == "north has 2 days with a gap in the last 60, the last on 2 Nov."
-    assert [label.text for label in found.labels] == ["1 of 3", "complete"]
+    assert [label.text for label in found.labels] == ["1 of 3", "Complete"]
     assert figure(GAPS[0]).sentence == "east has no gaps in the last 60 days."
 
 
@@ -58,8 +58,8 @@ def test_every_day_is_in_the_csv_and_in_words() -> None:
     assert found.traces[1]["customdata"] == [
         "7 hours missing",
         "no usage all day",
-        "not due",
-        "complete",
+        "Not due",
+        "Complete",
     ]
     assert found.table.rows[0][1:5] == ["1", "1", "1", "1"]
 

@@ -31,7 +31,7 @@ def test_the_figure_is_one_that_plotly_draws(query: str) -> None:
 
 def test_its_points_are_the_weights_of_the_engine() -> None:
     found = figure_for("age=90&law=pbs")
-    assert [trace["name"] for trace in found.traces] == [DECAY_FUNCTIONS["pbs"].label, "this policy"]
+    assert [trace["name"] for trace in found.traces] == [DECAY_FUNCTIONS["pbs"].label, "the policy"]
     ages_s = [day * DAY_S for day in found.traces[0]["x"]]
     wanted = weights(ages_s, WINDOWS["pbs"], AS_OF_S) * 100
     assert found.traces[0]["y"] == pytest.approx(wanted.tolist(), abs=0.005)

@@ -65,7 +65,7 @@ def test_the_server_draws_each_cell_of_a_heat_map_in_the_path_of_its_colour() ->
 def _words(actual: float, target: float, state: str) -> str:
     """As a reader would put them together."""
     if not (isfinite(actual) and isfinite(target)):
-        return "no number"
+        return "no data"
     off = round(abs(actual - target) * 1000) / 1000
     side = "over" if actual > target else "under"
     balance = {"on": "on target", "no_demand": "no demand"}.get(state, f"{points_phrase(off)} {side}")

@@ -222,7 +222,7 @@ def test_the_page_archives_restores_and_removes(site: Site, admin: Caller) -> No
     refusal = admin.client.post(url, {"action": "archive", "reason": " "})
     assert refusal.status_code == 422
     stale = admin.client.post(url, {"action": "remove", "reason": "x"})
-    assert (stale.status_code, "changed since" in stale.content.decode()) == (409, True)
+    assert (stale.status_code, "changed this first" in stale.content.decode()) == (409, True)
     assert admin.client.post(url, {"action": "archive", "reason": "x"}).status_code == 303
     assert not Source.objects.filter(slug="cluster-a").exists()
     assert ">Restore<" in admin.client.get(url).content.decode()

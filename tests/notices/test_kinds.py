@@ -215,7 +215,7 @@ def test_every_kind_says_what_it_is() -> None:
     for name, kind in kinds().items():
         assert kind.name == name
         assert str(kind.title)
-        assert str(kind.about)
+        assert str(kind.about) != str(kind.title)
         assert kind.watches in ("policy", "source", "site")
         assert {term.name for term in kind.terms} == set(kind.defaults())
         assert all(term.lowest <= term.default <= term.highest for term in kind.terms)

@@ -44,7 +44,7 @@ def look_up(username: str, password: str) -> Person | None:
             return _person(entry, login, _groups(connection, entry, login))
     except (LDAPException, OSError) as error:
         log.error("The directory can't be reached: %s", error)
-        message = _("Your site’s directory does not answer: try again in a moment.")
+        message = _("Your site’s sign-in service does not answer: try again in a moment.")
         raise Unavailable(message, code="directory_down") from error
 
 

@@ -184,7 +184,7 @@ def _reset_mail(user: User) -> EmailMessage:
         _("If it wasn’t you, do nothing: your password stays as it is."),
     ]
     return EmailMessage(
-        subject=" ".join(f"[{settings.FAIRSHARE_SITE}] {_('Set a new password')}".split()),
+        subject=" ".join(f"[{settings.FAIRSHARE_SITE}] {_('New password')}".split()),
         body="\n\n".join(lines) + "\n",
         from_email=settings.DEFAULT_FROM_EMAIL,
         to=[user.email],

@@ -211,4 +211,4 @@ def _require_code(user: User, code: str, at: datetime, actor: Actor) -> None:
 
 def _no_match() -> Invalid:
     problem = _("wrong code: enter the one that the app shows now; if it never works, check the clock of your device")
-    return Invalid(_("Wrong code."), code="wrong_code", fields=[FieldProblem("code", problem)])
+    return Invalid(_("Wrong code, or used already."), code="wrong_code", fields=[FieldProblem("code", problem)])

@@ -68,7 +68,7 @@ def end_session(*, name: str, this_key: str, at: datetime, actor: Actor) -> None
         rows = Session.objects.select_for_update().filter(user=_person(actor)).exclude(session_key=this_key)
         found = next((row for row in rows if constant_time_compare(_name(row.session_key), name)), None)
         if found is None:
-            raise NotFound(_("There is no such session: it has ended already."))
+            raise NotFound(_("Not found, or not visible to you."))
         found.delete()
         record(actor=actor, verb="user.sessions_ended", at=at, subject=actor.name, details={"n_sessions": 1})
 

@@ -88,20 +88,20 @@ _TEXTS: Mapping[str, Callable[[int], str]] = {
         "The days from %(since)s on use local usage only, because peers were unreachable."
     ),
     "nobody_used": lambda _n: _("No usage in this period."),
-    "before_entries": lambda _n: _("These entries were created later: there is nothing to compare."),
+    "before_entries": lambda _n: _("Created later: there is nothing to compare."),
     "before_some_entries": lambda n: ngettext(
         "%(n)s day is from before some of these entries.", "%(n)s days are from before some of these entries.", n
     ),
     "before_some_entries_hours": lambda n: ngettext(
         "%(n)s hour is from before some of these entries.", "%(n)s hours are from before some of these entries.", n
     ),
-    "one_before_entry": lambda _n: _("%(name)s was created later: there is nothing to compare."),
+    "one_before_entry": lambda _n: _("Created later: there is nothing to compare."),
     "starved_hours": lambda n: ngettext(
         "%(name)s has had jobs waiting below target for %(n)s hour.",
         "%(name)s has had jobs waiting below target for %(n)s hours.",
         n,
     ),
-    "no_days": lambda _n: _("There are no days in this period yet."),
+    "no_days": lambda _n: _("There are no days in this period."),
     "one_on": lambda _n: _("%(name)s is on target."),
     "one_idle": lambda _n: _("%(name)s had no more demand: no jobs wait there."),
     "one_steady": lambda _n: _("%(name)s stays %(points)s points %(side)s its target."),

@@ -347,7 +347,7 @@ def _entry_of(view: PolicyView, goal: Goal) -> tuple[ServedSnapshot, int]:
     snapshot = view.snapshot
     there = None if snapshot is None else snapshot.tree.index_of_uid(goal.entry)
     if snapshot is None or there is None or snapshot.revision != view.revision:
-        message = _("Priorities of the newest revision aren’t computed yet: try again in a minute.")
+        message = _("This policy has no priorities yet.")
         raise Conflict(message, code="not_current")
     if not i or view.tree.inherit[i]:
         message = _("has no target of its own: choose the entry above it, or give it shares first")

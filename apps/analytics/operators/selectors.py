@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from django.utils.functional import Promise
+from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy
 
 from apps.accounts.actor import Actor
@@ -131,12 +132,18 @@ def _of(record: type[R], rows: Sequence[Row]) -> list[R]:
 
 _POOL = ("nodes", "window_days", "job_h", "reading", "region")
 _HOURS = gettext_lazy("hours of a node")
+
+
+def _in_paper(numbers: str) -> Any:
+    return format_lazy("{} {}", gettext_lazy("Operators paper, figure"), numbers)
+
+
 _LISTED = (
     Figure(
         "profiles",
         gettext_lazy("Profiles"),
         gettext_lazy("priority by actual, at one target"),
-        gettext_lazy("Operators paper, figures 10 and 11"),
+        _in_paper("10, 11"),
         ProfilePoint,
         lambda asked: figures.profiles(asked.operators, asked.target),
         _profile_says,
@@ -147,7 +154,7 @@ _LISTED = (
         "local-density",
         gettext_lazy("Actuals that share a component"),
         gettext_lazy("part of all actuals"),
-        gettext_lazy("Operators paper, figures 10 to 13"),
+        _in_paper("10–13"),
         LocalDensity,
         lambda asked: figures.local_densities(asked.operators, [asked.target], asked.query.bits),
         _density_says,
@@ -158,7 +165,7 @@ _LISTED = (
         "input-density",
         gettext_lazy("Inputs that share a component"),
         gettext_lazy("part of all inputs"),
-        gettext_lazy("Operators paper, figures 7 and 8"),
+        _in_paper("7, 8"),
         InputDensity,
         lambda asked: figures.input_densities(asked.operators, asked.query.bits),
         _density_says,
@@ -169,7 +176,7 @@ _LISTED = (
         "aggregation",
         gettext_lazy("Densities at eleven targets"),
         gettext_lazy("part of all actuals"),
-        gettext_lazy("Operators paper, figure 9"),
+        _in_paper("9"),
         LocalDensity,
         lambda asked: figures.aggregation(asked.operator, asked.query.bits),
         _aggregation_says,
@@ -180,7 +187,7 @@ _LISTED = (
         "steps",
         gettext_lazy("Component of each pair"),
         gettext_lazy("component by target and actual"),
-        gettext_lazy("Operators paper, figure 6"),
+        _in_paper("6"),
         Step,
         lambda asked: figures.steps(asked.operators, asked.query.bits),
         _steps_say,
@@ -191,7 +198,7 @@ _LISTED = (
         "job-size",
         gettext_lazy("Smallest visible job"),
         _HOURS,
-        gettext_lazy("Operators paper, figures 14 to 16"),
+        _in_paper("14–16"),
         JobSize,
         lambda asked: figures.job_sizes(asked.operators, asked.query),
         _job_sizes_say,
@@ -202,7 +209,7 @@ _LISTED = (
         "bits",
         gettext_lazy("Bits at which a job is visible"),
         gettext_lazy("bits of one component"),
-        gettext_lazy("Operators paper, figure 17"),
+        _in_paper("17"),
         BitsNeeded,
         lambda asked: figures.bits_needed(asked.operators, asked.query),
         _bits_say,
@@ -213,7 +220,7 @@ _LISTED = (
         "resolution",
         gettext_lazy("Effect of the resolution on this tree"),
         gettext_lazy("by bits of a component, and at 10,000"),
-        gettext_lazy("Operators paper, figure 5"),
+        _in_paper("5"),
         ResolutionEffect,
         figures.effects,
         figures.effects_sentence,

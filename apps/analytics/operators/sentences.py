@@ -43,7 +43,7 @@ def resolution_text(resolution: int) -> str:
 def check_sentence(check: TreeCheck) -> str:
     """How many leaves get another rank than by exact numbers, which resolution loses nothing, and which job shows."""
     if check.as_of is None:
-        return _("No usage yet: this check needs the first recompute.")
+        return _("No usage yet: numbers appear with the first recompute.")
     if not check.n_leaves:
         return _("No ranked leaf of this tree is visible to you.")
     return " ".join([_ranks(check), _bits(check), _job(check)])
@@ -57,22 +57,32 @@ def _ranks(check: TreeCheck) -> str:
         "all": count(check.n_leaves),
         "pairs": count(check.n_pairs),
     }
+    text = misplaced_text(check.n_misplaced) % given
     if not check.n_misplaced:
-        return _("At resolution %(resolution)s %(operator)s ranks all %(all)s leaves as exact numbers do.") % given
-    text = ngettext(
-        "At resolution %(resolution)s %(operator)s gives %(n)s of %(all)s leaves another rank than exact numbers",
-        "At resolution %(resolution)s %(operator)s gives %(n)s of %(all)s leaves another rank than exact numbers",
-        check.n_misplaced,
-    )
+        return f"{text}."
     pairs = ngettext("%(pairs)s pair is ordered differently", "%(pairs)s pairs are ordered differently", check.n_pairs)
-    return f"{text % given}; {pairs % given}."
+    return f"{text}; {pairs % given}."
+
+
+def misplaced_text(n: int) -> str:
+    """How many leaves rounding gives another rank; with resolution, operator, n and all."""
+    return ngettext(
+        "At resolution %(resolution)s %(operator)s gives %(n)s of %(all)s leaves another rank than exact numbers",
+        "At resolution %(resolution)s %(operator)s gives %(n)s of %(all)s leaves another rank than exact numbers",
+        n,
+    )
+
+
+def safe_bits_text(bits: int | None) -> str:
+    """Which resolution gives every leaf the rank of exact numbers."""
+    if bits is None:
+        return _("No resolution up to 2^31 gives every leaf its exact rank.")
+    return _("2^%(bits)s gives every leaf its exact rank.") % {"bits": bits}
 
 
 def _bits(check: TreeCheck) -> str:
-    if check.same_ranks_bits is None:
-        return _("No resolution up to 2^31 gives every leaf its exact rank.")
-    if check.distinct_bits is None or check.distinct_bits == check.same_ranks_bits:
-        return _("2^%(bits)s loses nothing.") % {"bits": check.same_ranks_bits}
+    if check.same_ranks_bits is None or check.distinct_bits is None:
+        return safe_bits_text(check.same_ranks_bits)
     given = {"distinct": check.distinct_bits, "bits": check.same_ranks_bits}
     return _("2^%(distinct)s loses no distinction, 2^%(bits)s no rank.") % given
 
@@ -115,13 +125,11 @@ def profile_sentence(operator: str, target: float, density: Sequence[float]) -> 
         "At target %(target)s the widest component of %(operator)s holds %(part)s of all actuals: priorities "
         "%(low)s to %(high)s."
     )
-    never = _("All %(n)s components are reached.")
-    if n_never:
-        never = ngettext(
-            "%(never)s of %(n)s components is never reached.",
-            "%(never)s of %(n)s components are never reached.",
-            n_never,
-        )
+    never = ngettext(
+        "%(never)s of %(n)s components is never reached.",
+        "%(never)s of %(n)s components are never reached.",
+        n_never,
+    )
     return f"{text % given} {never % given}"
 
 
@@ -160,38 +168,22 @@ def bits_sentence(query: FigureQuery, own: str, overall: Mapping[str, int | None
         "job": job_hours(query.job_h),
         "nodes": number(query.nodes, 0),
         "days": number(query.window_days, 0),
-        "own": own,
     }
     known = sorted((bits, name) for name, bits in overall.items() if bits is not None)
-    scene = _("With %(nodes)s nodes and a window of %(days)s days a job of %(job)s h") % given
+    scene = _("Fewest bits with %(nodes)s nodes, a window of %(days)s days and a job of %(job)s h") % given
     if not known:
-        return _("%(scene)s needs more than 20 bits with every operator.") % {"scene": scene}
+        return f"{scene}: {_('> 20')}."
     bits, finest = known[0]
-    best = _("%(scene)s needs the fewest bits with %(finest)s: %(bits)s.") % {
-        "scene": scene,
-        "finest": finest,
-        "bits": bits,
-    }
-    if finest == own:
-        return best
     needed = overall.get(own)
-    rest = (_("%(own)s needs more than 20.") if needed is None else _("%(own)s needs %(needed)s.")) % {
-        "own": own,
-        "needed": needed,
-    }
-    return f"{best} {rest[:1].upper()}{rest[1:]}"
+    rest = "" if finest == own else f"; {own} {_('> 20') if needed is None else needed}"
+    return f"{scene}: {finest} {bits}{rest}."
 
 
 def aggregation_sentence(operator: str, fewest: int, most: int, n: int) -> str:
     """How many components a target reaches, at worst and at best."""
-    if fewest == most:
-        return _("%(operator)s reaches %(n)s of %(all)s components at each of the eleven targets.") % {
-            "operator": _capital(operator),
-            "n": most,
-            "all": n,
-        }
-    text = _("%(operator)s reaches from %(fewest)s to %(most)s of %(all)s components, depending on the target.")
-    return text % {"operator": _capital(operator), "fewest": fewest, "most": most, "all": n}
+    text = _("%(operator)s reaches %(n)s of %(all)s components, depending on the target.")
+    reached = str(most) if fewest == most else f"{fewest}–{most}"
+    return text % {"operator": _capital(operator), "n": reached, "all": n}
 
 
 def steps_sentence(operator: str, bits: int, component: int, part: float) -> str:
@@ -216,16 +208,11 @@ def leaf_jobs_sentence(check: TreeCheck) -> str:
     }
     if check.smallest_job_h is None:
         return _("At resolution %(resolution)s no job changes the vector of any leaf.") % given
-    if check.median_job_h == 0:
-        return _("At resolution %(resolution)s any job changes the vector of half of the %(n)s leaves.") % given
-    first = (
-        _("At resolution %(resolution)s any job changes the vector of some leaf")
-        if check.smallest_job_h == 0
-        else _("At resolution %(resolution)s a job of more than %(smallest)s %(unit)s changes the vector of some leaf")
+    text = _(
+        "At resolution %(resolution)s a job of more than %(smallest)s %(unit)s changes the vector of some leaf, one of "
+        "more than %(median)s that of half of the %(n)s leaves."
     )
-    if check.median_job_h is None:
-        return first % given + "."
-    return first % given + _(", one of more than %(median)s %(unit)s that of half of the %(n)s leaves.") % given
+    return text % given
 
 
 def exponent_sentence(points: Sequence[ExponentPoint], *, is_asked: bool) -> str:
@@ -235,11 +222,6 @@ def exponent_sentence(points: Sequence[ExponentPoint], *, is_asked: bool) -> str
             return _("This entry has no exponent: it is at the first level, or it or its parent used nothing.")
         return _one_exponent(points[0])
     bent = sum(one.k < 1 for one in points)
-    if not bent:
-        return _(
-            "The own ratio counts in full where the parent is on target or on the same side of it; the farther the "
-            "parent is on the other side, the less."
-        )
     text = ngettext(
         "Of %(all)s entries below the first level the own ratio of %(n)s counts in part: its parent is on the other "
         "side of its target.",
@@ -257,8 +239,6 @@ def _one_exponent(point: ExponentPoint) -> str:
         "local": ratio(point.local_ratio),
         "above": ratio(point.parent_ratio),
     }
-    if point.k == 1:
-        return _("The own ratio %(local)s of %(entry)s counts in full: its parent is at %(above)s.") % given
     text = _("The own ratio %(local)s of %(entry)s counts with the exponent %(k)s: its parent is at %(above)s.")
     return text % given
 

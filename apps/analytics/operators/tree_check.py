@@ -13,10 +13,9 @@ import numpy.typing as npt
 import orjson
 from cachetools import LRUCache
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from apps.analytics.operators.records import FigureQuery
-from apps.analytics.operators.sentences import operator_text, resolution_text
+from apps.analytics.operators.sentences import misplaced_text, operator_text, resolution_text, safe_bits_text
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.algorithms import PriorityResult, read_algorithm
 from apps.engine.algorithms.aequus import operator_of
@@ -144,19 +143,12 @@ def check_resolution(review: Review, snapshot: ServedSnapshot, *, told_before: M
         "all": count(found.n_leaves),
         "operator": operator_text(str(settings["operator"]), settings.get("k")),
     }
+    title = misplaced_text(found.n_misplaced) % given
     if not found.n_misplaced:
-        title = _("Resolution %(resolution)s gives every leaf its exact rank") % given
         return Check("resolution", "ok", title)
-    title = ngettext(
-        "Rounding gives %(n)s of %(all)s leaves another rank",
-        "Rounding gives %(n)s of %(all)s leaves another rank",
-        found.n_misplaced,
-    )
-    text = _("%(operator)s at resolution %(resolution)s.") % given
-    if before is not None:
-        text = f"{text} {_('Before the change: %(n)s.') % {'n': count(before.n_misplaced)}}"
+    text = "" if before is None else f"{_('Before')}: {count(before.n_misplaced)}."
     is_worse = found.n_misplaced > (0 if before is None else before.n_misplaced)
-    return Check("resolution", "warn" if is_worse else "ok", title % given, text, _remedy(after) if is_worse else "")
+    return Check("resolution", "warn" if is_worse else "ok", title, text, _remedy(after) if is_worse else "")
 
 
 def _checked(snapshot: ServedSnapshot, tree: TreeColumns, settings: Settings, told: Mask) -> CheckedTree:
@@ -171,10 +163,4 @@ def _before(review: Review, snapshot: ServedSnapshot, told: Mask) -> Collisions 
 
 
 def _remedy(after: CheckedTree) -> str:
-    bits = after.safe().same_ranks
-    if bits is None:
-        return _("Choose another operator: no resolution up to 2^31 gives every leaf its exact rank.")
-    return _("Choose the resolution %(resolution)s (2^%(bits)s): every leaf has its exact rank.") % {
-        "resolution": count(2**bits),
-        "bits": bits,
-    }
+    return safe_bits_text(after.safe().same_ranks)

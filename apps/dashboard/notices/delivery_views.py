@@ -180,10 +180,10 @@ def act(request: HttpRequest, webhook: int) -> HttpResponse:
             return _shown(request, webhook, secret=room.renew_secret(**given)[1])
         elif step == "remove":
             room.remove_webhook(**given)
-            messages.success(request, _("Webhook removed."))
+            messages.success(request, _("Removed"))
             return SeeOther(reverse("dashboard:webhooks"))
         else:
-            raise Invalid(_("Unknown action. Reload the page."))
+            raise Invalid(_("Unknown action."))
     except (Conflict, Stale) as error:
         messages.warning(request, error.message)
     return SeeOther(page_url(webhook))
@@ -192,7 +192,7 @@ def act(request: HttpRequest, webhook: int) -> HttpResponse:
 def place_words(line: WebhookLine) -> str:
     webhook = line.webhook
     if webhook.policy is None:
-        return _("the whole site")
+        return _("The whole site")
     if line.path == "/":
         return webhook.policy.name
     return _("%(policy)s, at and below %(path)s") % {"policy": webhook.policy.name, "path": line.path}

@@ -40,7 +40,7 @@ class RefusedForm(forms.Form):
 class RuleForm(RefusedForm):
     """On or off, and the limits of one kind."""
 
-    is_on = forms.BooleanField(label=_("On"), required=False)
+    is_on = forms.BooleanField(label=_("Active"), required=False)
     version = forms.IntegerField(widget=forms.HiddenInput, min_value=0)
 
     def __init__(self, *args: Any, kind: Kind, **kwargs: Any) -> None:
@@ -70,14 +70,14 @@ class RuleForm(RefusedForm):
 class PlaceForm(forms.Form):
     """Where a new rule shall hold."""
 
-    kind = forms.ChoiceField(label=_("Notice"), widget=_select())
+    kind = forms.ChoiceField(label=_("Kind"), widget=_select())
     policy = forms.ChoiceField(label=_("Policy"), required=False, widget=_select())
     entry = forms.CharField(
         label=_("Below the entry"),
         required=False,
         max_length=8192,
         widget=_text(placeholder="/atlas"),
-        help_text=_("Leave empty for the whole policy. The rule applies to everything below it."),
+        help_text=_("Leave empty for the whole policy."),
     )
     source = forms.ChoiceField(label=_("or usage source"), required=False, widget=_select())
 
@@ -142,14 +142,14 @@ class WebhookForm(RefusedForm):
     )
     policy = forms.ChoiceField(label=_("Policy"), required=False, widget=_select())
     entry = forms.CharField(
-        label=_("At and below the entry"),
+        label=_("Below the entry"),
         required=False,
         max_length=8192,
         widget=_text(placeholder="/atlas"),
         help_text=_("Leave empty for the whole policy."),
     )
     kinds = forms.MultipleChoiceField(
-        label=_("About"), required=False, widget=forms.CheckboxSelectMultiple, help_text=_("Tick none for all kinds.")
+        label=_("About"), required=False, widget=forms.CheckboxSelectMultiple, help_text=_("Leave empty for all.")
     )
     version = forms.IntegerField(widget=forms.HiddenInput, min_value=0, required=False)
 
@@ -158,5 +158,5 @@ class WebhookForm(RefusedForm):
         policy, about = self.fields["policy"], self.fields["kinds"]
         assert isinstance(policy, forms.ChoiceField)  # noqa: S101 - says so to the type checker
         assert isinstance(about, forms.MultipleChoiceField)  # noqa: S101 - says so to the type checker
-        policy.choices = [*([("", _("the whole site"))] if is_admin else []), *policies]
+        policy.choices = [*([("", _("The whole site"))] if is_admin else []), *policies]
         about.choices = _kind_choices()

@@ -108,8 +108,7 @@ def snooze(request: HttpRequest) -> HttpResponse:
     actor, now, id = actor_of(request), clock.now(), _number(request, "notice")
     days = _number(request, "days")
     selectors.snooze(id=id, until=now + timedelta(days=min(days, 3660)) if days else None, at=now, actor=actor)
-    said = _("Snoozed; listed under “Snoozed” until then.") if days else _("Shown again.")
-    messages.success(request, said)
+    messages.success(request, _("Saved"))
     return SeeOther(_back(request))
 
 
@@ -179,7 +178,7 @@ def rule(request: HttpRequest, rule: int) -> HttpResponse:
     initial = RuleForm.initial_of(line.rule.is_on, line.terms, line.rule.version)
     form = RuleForm(request.POST or None, kind=line.kind, initial=initial)
     if request.method == "POST" and _set(form, place, actor):
-        messages.success(request, _("Saved. It applies from the next check, within five minutes."))
+        messages.success(request, _("Saved"))
         return SeeOther(reverse("dashboard:notice-rules"))
     status = 412 if form.is_stale else 422 if form.errors else 200
     context = {"form": form, "kind": line.kind, "row": draw_rule(line), "is_new": False, **_crumbs(line.kind)}
@@ -208,7 +207,7 @@ def new_rule(request: HttpRequest) -> HttpResponse:
         return SeeOther(reverse("dashboard:notice-rule", kwargs={"rule": there.rule.pk}))
     form = RuleForm(request.POST or None, kind=kind, initial=RuleForm.initial_of(True, kind.defaults(), NEW))
     if request.method == "POST" and _set(form, place, actor):
-        messages.success(request, _("Saved. It applies from the next check, within five minutes."))
+        messages.success(request, _("Saved"))
         return SeeOther(reverse("dashboard:notice-rules"))
     status = 412 if form.is_stale else 422 if form.errors else 200
     row = {"place": _place_words(place, asked.cleaned_data["entry"]), "may_change": True}
@@ -221,14 +220,14 @@ def remove_rule(request: HttpRequest, rule: int) -> HttpResponse:
     text = request.POST.get("version", "")
     version = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
     watching.remove_rule(id=rule, version=version, at=clock.now(), actor=actor_of(request))
-    messages.success(request, _("Removed. The rule above it applies again."))
+    messages.success(request, _("Removed"))
     return SeeOther(reverse("dashboard:notice-rules"))
 
 
 @require_POST
 def stop_watch(request: HttpRequest, watch: int) -> HttpResponse:
     stop_watching(id=watch, actor=actor_of(request))
-    messages.success(request, _("Not watched any more."))
+    messages.success(request, _("Removed"))
     return SeeOther(reverse("dashboard:notice-rules"))
 
 

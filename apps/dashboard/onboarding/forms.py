@@ -151,7 +151,7 @@ class LogForm(RefusableForm):
 class ZoneForm(RefusableForm):
     """The one thing that a log without zones can't tell."""
 
-    time_zone = forms.CharField(label=_("Time zone of the log"), max_length=64, widget=_text(list="zones"))
+    time_zone = forms.CharField(label=_("Time zone"), max_length=64, widget=_text(list="zones"))
 
     def clean_time_zone(self) -> str:
         return _zone(str(self.cleaned_data["time_zone"]))

@@ -146,7 +146,7 @@ def _steps(beginning: Beginning | None, state: LogState, here: str, tree_words: 
         (_("Your tree"), tree_words or _("a dump of your scheduler’s accounts"), beginning is not None),
         (_("Accounting log"), log_words, has_log),
         (_("Your tree and your last 90 days"), _("check, correct, decide"), False),
-        (_("First policy"), _("publish revision 1"), False),
+        (_("First policy"), _("Publish revision 1"), False),
     ]
     return [
         Step(title, text, "current" if n == at else "done" if is_done else "later")

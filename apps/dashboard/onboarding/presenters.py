@@ -145,9 +145,6 @@ def verdict(against: TreeVsUsage) -> Verdict:
 
 def _kept_words(against: TreeVsUsage, groups: Sequence[TopEntry], kept: int) -> str:
     has_groups = any(_is_group(against, row) for row in groups)
-    if not kept and len(groups) > 1:
-        nobody = _("%(days)s, none of your %(all)s groups reached its target")
-        return nobody if has_groups else _("%(days)s, none of your %(all)s entries reached its target")
     if has_groups:
         return ngettext(
             "%(days)s, %(kept)s of your %(all)s group reached its target",
@@ -176,8 +173,6 @@ def span_words(against: TreeVsUsage) -> str:
     span = against.span
     words = {"first": _day(span.first_on), "last": _day(span.last_on), "n": DAYS}
     text = _("%(n)s days, %(first)s to %(last)s") % words
-    if span.ends_with_log:
-        text = _("%(n)s days up to the end of your log, %(first)s to %(last)s") % words
     if span.used_from_on is not None and span.n_used_days < DAYS:
         text = _("%(days)s; usage starts on %(begin)s") % {"days": text, "begin": _day(span.used_from_on)}
     return text
@@ -190,9 +185,9 @@ def group_lines(against: TreeVsUsage) -> tuple[list[GroupLine], str]:
     own = bars.differ_tenfold(row.target for row in shown)
     scale = bars.share_scale([(row.actual, row.target) for row in shown], tolerance)
     words = (
-        _("each bar against its own target: tick 100 %, end 160 %")
+        _("Each bar is drawn against its own target: tick 100 %, end 160 %.")
         if own
-        else _("0 to %(most)s") % {"most": presentation.percent(scale, 0)}
+        else _("%(first)s to %(last)s") % {"first": 0, "last": presentation.percent(scale, 0)}
     )
     return [
         _group_line(against, row, tolerance, bars.against_target(row.target) if own else scale) for row in shown
@@ -205,7 +200,7 @@ def unplaced_lines(against: TreeVsUsage) -> list[UnplacedLine]:
 
 def account_words(names: AccountKey) -> tuple[str, str]:
     """Title and what else tells it from others."""
-    title = names.user_name or names.dn or names.group_name or _("no name")
+    title = names.user_name or names.dn or names.group_name or _("unknown")
     told = (
         [_("group %(group)s") % {"group": names.group_name}] if names.group_name and title != names.group_name else []
     )

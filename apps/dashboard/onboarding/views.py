@@ -242,8 +242,7 @@ def _refuse_too_large(request: HttpRequest, limit: int) -> None:
     require_beginner(actor_of(request))
     if int(request.META.get("CONTENT_LENGTH") or 0) > limit + _FORM_ROOM:
         raise TooLarge(
-            _("A file may have at most %(size)s here: split it, or let an administrator import it by command.")
-            % {"size": size(limit)}
+            _("A file has at most %(size)s here: an administrator can import it by command.") % {"size": size(limit)}
         )
     request.upload_handlers = [TemporaryFileUploadHandler(request)]
 

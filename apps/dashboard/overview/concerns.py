@@ -30,7 +30,6 @@ from apps.mapping.rules.rule_set import load_rulebook
 from apps.notices.selectors import list_open_notices
 from apps.policies.access.holders import name_of
 from apps.policies.models import ChangeSet
-from apps.policies.operations.dated_shares import is_boost
 from apps.policies.requests.inbox import Inbox, get_inbox
 from apps.priorities import selectors
 from apps.priorities.selectors import Overview
@@ -67,40 +66,27 @@ def verdict(lines: Sequence[Line], *, sees_all: bool) -> str:
     if not found:
         return _("No usage yet: nothing to compare")
     good, n = within_band(lines)
-    words = {"good": presentation.count(good), "all": presentation.count(n), "kind": kinds(found)}
+    words = {"good": presentation.count(good), "all": presentation.count(n)}
     if n == 1:
         words["name"] = found[0].entry.name
         return (_("%(name)s is on target") if good else _("%(name)s is off target")) % words
-    if good == n:
-        everybody = _("All %(all)s %(kind)s are on target")
-        return (everybody if sees_all else _("All %(all)s %(kind)s you see are on target")) % words
-    if not good:
-        nobody = _("None of %(all)s %(kind)s is on target")
-        return (nobody if sees_all else _("None of the %(all)s %(kind)s you see is on target")) % words
     if not sees_all:
         return (
             ngettext(
-                "%(good)s of the %(all)s %(kind)s you see is on target",
-                "%(good)s of the %(all)s %(kind)s you see are on target",
+                "%(good)s of the %(all)s top-level entries you see is on target",
+                "%(good)s of the %(all)s top-level entries you see are on target",
                 good,
             )
             % words
         )
     return (
         ngettext(
-            "%(good)s of %(all)s %(kind)s is on target",
-            "%(good)s of %(all)s %(kind)s are on target",
+            "%(good)s of %(all)s top-level entries is on target",
+            "%(good)s of %(all)s top-level entries are on target",
             good,
         )
         % words
     )
-
-
-def kinds(lines: Sequence[Line]) -> str:
-    """What all of them are called together."""
-    found = {line.entry.kind for line in lines}
-    known = {"vo": _("VOs"), "group": _("groups"), "project": _("projects"), "user": _("users")}
-    return known.get(next(iter(found)), _("top-level entries")) if len(found) == 1 else _("top-level entries")
 
 
 def furthest(lines: Sequence[Line], overview: Overview) -> dict[str, Furthest | None]:
@@ -201,16 +187,15 @@ def _decisions(inbox: Inbox) -> Iterator[Concern]:
         title = ngettext("%(n)s request from below", "%(n)s requests from below", n) % {"n": n}
         yield Concern("requests", "message", title, _by(inbox.requests), url, _("Answer"), "warn")
     for change_set in inbox.reviews[:_MOST_EACH]:
-        title = _("Review “%(title)s”") % {"title": _title(change_set)}
+        title = f"{_('Review')}: {_title(change_set)}"
         n = len(change_set.operations)
-        edits = ngettext("%(n)s edit by %(name)s", "%(n)s edits by %(name)s", n)
-        text = edits % {"n": n, "name": display_name(change_set.author_name)}
+        text = f"{ngettext('%(n)s edit', '%(n)s edits', n) % {'n': n}}, {display_name(change_set.author_name)}"
         where = reverse("dashboard:change", kwargs={"change_set": change_set.pk})
         text = f"{change_set.policy.name}: {text}"
         yield Concern("review", "git-pull-request", title, text, where, _("Review"), "warn")
     more = len(inbox.reviews) - _MOST_EACH
     if more > 0:
-        title = ngettext("%(n)s more change to review", "%(n)s more changes to review", more) % {"n": more}
+        title = ngettext("%(n)s more", "%(n)s more", more) % {"n": more}
         yield Concern("more_reviews", "git-pull-request", title, "", url, _("Review"), "warn")
 
 
@@ -268,7 +253,7 @@ def _old(view: PolicyView, place: Place, remote: Mount | Subscription, at: datet
         url = reverse(f"dashboard:federation-{kind}", args=[remote.pk])
     title = _OLD[condition] % {"name": view.tree.path(i), "issuer": remote.issuer}
     age_s = age_of(remote, at)
-    age = _("No contact yet.") if age_s is None else _("Last contact %(age)s ago.") % {"age": presentation.age(age_s)}
+    age = _("No contact yet") if age_s is None else _("Last contact %(age)s ago.") % {"age": presentation.age(age_s)}
     acts = Remote.StaleAction.FREEZE if condition is Condition.FROZEN else remote.stale_action
     acting = federation_lines.meanwhile(acts)
     return Concern(f"peer.{condition} {acting.key}", "world", title, f"{age} {acting}", url, _("View"), "warn")
@@ -281,7 +266,7 @@ def _failed(at: datetime, actor: Actor) -> Iterator[Concern]:
         if one.run.state == Run.State.FAILED and one.created_at >= at - _RECENT:
             title = _("Import of %(file)s failed") % {"file": one.file_name}
             url = reverse("dashboard:import", kwargs={"import_id": one.pk})
-            yield Concern("import_failed", "alert-octagon", title, one.run.error[:200], url, _("See why"), "bad")
+            yield Concern("import_failed", "alert-octagon", title, one.run.error[:200], url, _("Why"), "bad")
 
 
 def _unmapped(overview: Overview, actor: Actor) -> Iterator[Concern]:
@@ -289,10 +274,9 @@ def _unmapped(overview: Overview, actor: Actor) -> Iterator[Concern]:
         return
     n = overview.n_unmapped
     title = ngettext("%(n)s unmapped account", "%(n)s unmapped accounts", n)
-    text = _("%(hours)s core-h in the window, not charged to any entry")
     url = reverse("dashboard:mappings", kwargs={"policy": overview.policy_slug})
     hours = presentation.core_hours(overview.unmapped_core_s)
-    title, text = title % {"n": presentation.count(n)}, text % {"hours": hours}
+    title, text = title % {"n": presentation.count(n)}, f"{hours} {_('core-h')}"
     yield Concern("unmapped", "user-question", title, text, url, _("Decide"), "warn")
 
 
@@ -302,7 +286,9 @@ def _held(actor: Actor) -> Iterator[Concern]:
     n = sum(quality.count_held(actor=actor).values())
     if n:
         title = ngettext("%(n)s stretch of hours is held", "%(n)s stretches of hours are held", n) % {"n": n}
-        text = _("From two sources; the later ones don’t count before a decision.")
+        text = _(
+            "The same hours of a site came from two sources. The later ones are held and don’t count before a decision."
+        )
         yield Concern("held", "stack-2", title, text, reverse("dashboard:overlaps"), _("Decide"), "warn")
 
 
@@ -310,13 +296,12 @@ def _ending(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[Concern]:
     """Shares, boosts and roles of the inbox; promises of core-hours without a successor."""
     for shares in inbox.shares[:_MOST_EACH]:
         day = long_day(shares.dates.ends_on) if shares.dates.ends_on else ""
-        title = _("Boost of %(name)s ends %(day)s") if is_boost(shares.dates) else _("Shares of %(name)s end %(day)s")
         url = lines.entry_url(shares.policy.slug, shares.uid, shares.name)
-        title %= {"name": shares.name, "day": day}
+        title = f"{shares.name}: {_('shares end')} {day}"
         yield Concern("shares_end", "calendar", title, shares.path, url, _("View"))
     for ending in inbox.grants[:_MOST_EACH]:
         grant = ending.line.grant
-        title = _("Role of %(name)s ends") % {"name": _("yours") if ending.line.is_own else name_of(grant)}
+        title = _("Role ends: %(who)s") % {"who": _("you") if ending.line.is_own else name_of(grant)}
         day = long_day(grant.expires_at.date()) if grant.expires_at else ""
         url = reverse("dashboard:access", kwargs={"policy": ending.policy.slug})
         text = f"{grant.get_role_display()}, {ending.line.entry_name}, {day}"
@@ -325,11 +310,9 @@ def _ending(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[Concern]:
     soon = get_ending_soon(policy_slug=view.policy.slug, zone=zone, days=ENDING_DAYS, actor=actor)
     promises = [e for e in soon.events if e.allocation is not None and not e.is_covered and soon.may_give(e.uid)]
     for event in promises[:_MOST_EACH]:
-        words = {"name": event.name, "day": long_day(event.on)}
-        is_over = event.on < soon.today
-        title = _("Core-hours of %(name)s ended %(day)s") if is_over else _("Core-hours of %(name)s end %(day)s")
+        title = f"{event.name}: {_('allocation ends')} {long_day(event.on)}"
         url = reverse("dashboard:allocations", kwargs={"policy": view.policy.slug})
-        yield Concern("core_hours_end", "calendar", title % words, _("No renewal."), url, _("Renew allocation"))
+        yield Concern("core_hours_end", "calendar", title, _("No renewal."), url, _("Renew allocation"))
 
 
 def _noticed(at: datetime, actor: Actor) -> Iterator[Concern]:
@@ -356,8 +339,8 @@ def _outside(drawn: list[Line]) -> Iterator[Concern]:
     for line in sorted(out, key=distance, reverse=True)[:_MOST_EACH]:
         if line.balance is None:
             continue
-        text = _("%(actual)s used, target %(target)s") % {"actual": line.actual, "target": line.target}
-        title = _("%(name)s is %(balance)s") % {"name": line.entry.name, "balance": line.balance.text}
+        text = _("%(actual)s, target %(target)s") % {"actual": line.actual, "target": line.target}
+        title = f"{line.entry.name}: {line.balance.text}"
         state, icon = line.balance.state, line.balance.icon
         yield Concern(state.value, icon, title, text, line.url, _("Why"), f"{state} solid")
 

@@ -225,7 +225,7 @@ def cards_of(desk: Desk) -> dict[str, Card]:
         ("pins", _("Pinned"), _pins, "card"),
         ("attention", _("Needs attention"), _attention, "card"),
         ("sources", _("Usage sources"), _sources, "card"),
-        ("recent", _("Last published"), _recent, "card"),
+        ("recent", _("Published"), _recent, "card"),
     )
     query = f"?policy={desk.policy_slug}" + ("&sort=balance" if _by_balance(desk) else "")
     return {
@@ -301,7 +301,7 @@ def _deviation(desk: Desk) -> Mapping[str, Any]:
     days = desk.deviation
     points = [nan if day.deviation is None else day.deviation * 100 for day in days]
     publishes = [
-        (at, _("rev %(n)s") % {"n": day.revision})
+        (at, _("Rev %(n)s") % {"n": day.revision})
         for at, day in enumerate(days)
         if at and day.revision != days[at - 1].revision
     ]

@@ -115,7 +115,7 @@ def state_label(state: RequestState) -> str:
         RequestState.DRAFT: _("not sent"),
         RequestState.OPEN: _("waiting"),
         RequestState.GRANTED: _("granted"),
-        RequestState.GRANTED_OTHER: _("granted, another amount"),
+        RequestState.GRANTED_OTHER: _("granted"),
         RequestState.DECLINED: _("declined"),
         RequestState.WITHDRAWN: _("withdrawn"),
     }[state]
@@ -126,8 +126,8 @@ def wish_words(wish: Wish) -> str:
     amount = shares_words(wish.shares)
     if not amount:
         return _("until %(day)s") % {"day": long_day(wish.until)} if wish.until else ""
-    words = _("%(n)s shares") % {"n": amount} if not amount.endswith("%") else amount
-    return _("%(what)s until %(day)s") % {"what": words, "day": long_day(wish.until)} if wish.until else words
+    words = amount if amount.endswith("%") else ngettext("%(n)s share", "%(n)s shares", 2) % {"n": amount}
+    return f"{words} {_('until %(day)s') % {'day': long_day(wish.until)}}" if wish.until else words
 
 
 def shares_words(shares: Any) -> str:
@@ -145,7 +145,7 @@ def ranks_words(story: RequestEvidence) -> tuple[str, str]:
     if story.n_sooner is None or story.n_later is None:
         return "too_large", _("The policy is large: the review shows the rank changes.")
     if not story.n_sooner and not story.n_later:
-        return "unmoved", _("No rank would change now.")
+        return "unmoved", _("No rank changes")
     sooner = ngettext("%(n)s up", "%(n)s up", story.n_sooner) % {"n": story.n_sooner}
     later = ngettext("%(n)s down", "%(n)s down", story.n_later) % {"n": story.n_later}
     return "moved", f"{sooner}, {later}"
@@ -153,10 +153,10 @@ def ranks_words(story: RequestEvidence) -> tuple[str, str]:
 
 def _title(story: RequestEvidence, name: str) -> str:
     now = story.entry.shares if story.entry else None
-    words = {"name": name, "wish": wish_words(story.wish), "now": presentation.shares(now)}
+    text = _("%(name)s requests %(wish)s") % {"name": name, "wish": wish_words(story.wish)}
     if story.state is RequestState.OPEN and now is not None and shares_words(story.wish.shares):
-        return _("%(name)s requests %(wish)s instead of %(now)s") % words
-    return _("%(name)s requests %(wish)s") % words
+        return f"{text} ({_('now')}: {presentation.shares(now)})"
+    return text
 
 
 def _givers(story: RequestEvidence) -> str:
@@ -178,12 +178,11 @@ def _weeks_sentence(weeks: Sequence[Week]) -> tuple[str, str]:
     """Key and sentence: over or under, for how many of the weeks that are known."""
     if not weeks:
         return "unknown", _("No usage known yet.")
-    words = {"over": _("over"), "under": _("under"), "on": _("on target"), "idle": _("without demand")}
+    words = {"over": _("over"), "under": _("under"), "on": _("on target"), "idle": _("no demand")}
     counts = {state: sum(week.state == state for week in weeks) for state in words}
     state = max(counts, key=lambda each: (counts[each], each == weeks[-1].state))
     if len(weeks) == 1:
-        only = words.get(weeks[0].state, _("no data"))
-        return f"now.{weeks[0].state}", _("Now %(word)s; no earlier weeks are known.") % {"word": only}
+        return f"now.{weeks[0].state}", f"{_('Now')}: {words.get(weeks[0].state, _('no data'))}"
     told = {"word": words[state][:1].upper() + words[state][1:], "n": counts[state], "all": len(weeks)}
     return f"weeks.{state}", _("%(word)s in %(n)s of the last %(all)s weeks.") % told
 
@@ -209,16 +208,18 @@ def _amount(text: str) -> float:
 class AskForm(forms.Form):
     """How much is asked for: a number of shares, or a percentage of the parent."""
 
-    amount = forms.CharField(max_length=40, error_messages={"required": gettext_lazy("How much?")})
+    amount = forms.CharField(
+        max_length=40, error_messages={"required": gettext_lazy("Write a number, such as 20 or 0.5.")}
+    )
     unit = forms.ChoiceField(
-        choices=[(SHARES, gettext_lazy("shares")), (PERCENT, gettext_lazy("percent"))], required=False
+        choices=[(SHARES, gettext_lazy("Shares")), (PERCENT, gettext_lazy("Percent"))], required=False
     )
     until = forms.DateField(
         required=False, error_messages={"invalid": gettext_lazy("Enter a date, such as 2027-03-31.")}
     )
     reason = forms.CharField(
         max_length=4_000,
-        error_messages={"required": gettext_lazy("Enter a reason: the managers above and the history show it.")},
+        error_messages={"required": gettext_lazy("Enter a reason.")},
     )
 
     def clean_amount(self) -> float:

@@ -175,7 +175,7 @@ def _edits(change_set: ChangeSet) -> str:
 def _waiting(change_set: ChangeSet) -> ChangeLine:
     """A change of somebody else, or one that was held when it was due."""
     text = f"{display_name(change_set.author_name)}, {change_set.policy.name}, {_edits(change_set)}"
-    badge, css, state = _("review"), "warn", "review"
+    badge, css, state = _("waiting"), "warn", "review"
     if change_set.held_for:
         badge, text, state = _("held"), f"{text}. {change_set.held_for}", "held"
     elif change_set.state == ChangeSet.State.APPROVED:
@@ -242,11 +242,7 @@ def _asked_title(change_set: ChangeSet, actor: Actor, at: datetime) -> str:
 
 def _scheduled(change_set: ChangeSet) -> ChangeLine:
     at = change_set.effective_at or change_set.updated_at
-    text = _("%(name)s, %(policy)s, %(edits)s. Checked again then.") % {
-        "name": display_name(change_set.author_name),
-        "policy": change_set.policy.name,
-        "edits": _edits(change_set),
-    }
+    text = f"{display_name(change_set.author_name)}, {change_set.policy.name}, {_edits(change_set)}"
     return ChangeLine(change_set, _title_of(change_set), text, review_url(change_set.pk), "", "", "", at)
 
 
@@ -254,11 +250,7 @@ def _grant_end(ending: EndingGrant) -> EndLine:
     grant, line = ending.line.grant, ending.line
     is_over = line.state == GrantState.EXPIRED
     who = _("you") if line.is_own else name_of(grant)
-    text = _("%(role)s of %(entry)s, %(policy)s") % {
-        "role": grant.get_role_display(),
-        "entry": line.entry_name,
-        "policy": ending.policy.name,
-    }
+    text = f"{grant.get_role_display()}, {line.entry_name}, {ending.policy.name}"
     ends = grant.expires_at.date() if grant.expires_at else None
     title = _("Role ended: %(who)s") if is_over else _("Role ends: %(who)s")
     url = _access_url(ending.policy.slug)
@@ -279,21 +271,17 @@ def _access_url(slug: str) -> str:
 def _shares_end(ending: EndingShares, at: datetime) -> EndLine:
     dates = ending.dates
     is_over = dates.ends_on is not None and dates.ends_on < timezone.localdate(at)
-    words = {
-        "keep": _("keeps its shares until they are changed"),
-        "zero": _("gets no more shares"),
-        "archive": _("is archived"),
-    }
-    if isinstance(dates.at_end, str):
+    words = {"keep": _("keeps its shares until they are changed"), "archive": _("archived")}
+    if isinstance(dates.at_end, str) and dates.at_end != "zero":
         then = words.get(dates.at_end, "")
     else:
         then = _("shares %(now)s to %(then)s") % {
             "now": presentation.shares(ending.shares),
-            "then": presentation.shares(dates.at_end),
+            "then": presentation.shares(0.0 if isinstance(dates.at_end, str) else dates.at_end),
         }
     day = long_day(dates.ends_on) if dates.ends_on else ""
     text = f"{ending.policy.name} {ending.path}: {then}"
-    title = _("%(name)s: until %(day)s") % {"name": ending.name, "day": day}
+    title = f"{ending.name}: {_('until %(day)s') % {'day': day}}"
     url = lines.entry_url(ending.policy.slug, ending.uid, ending.name)
     return EndLine("shares", title, text, url, short_day(dates.ends_on) if dates.ends_on else "", is_over)
 
@@ -356,28 +344,28 @@ def _take(request: HttpRequest, found: ChangeSet, form: AnswerForm) -> str:
     text, version = given["text"], given["version"]
     if step == "grant":
         revision = grant_request(id=found.pk, version=version, at=at, actor=actor)
-        return _("Granted: published as revision %(n)s.") % {"n": revision.number}
+        return _("Published as revision %(n)s.") % {"n": revision.number}
     if step == "grant-other":
         if given["shares"] is None:
-            raise _wrong("shares", _("Enter the shares."))
+            raise _wrong("shares", _("Write a number, such as 20 or 0.5."))
         revision = grant_request(
             id=found.pk, version=version, shares=given["shares"], until=given["until"], text=text, at=at, actor=actor
         )
-        return _("Another amount is granted: published as revision %(n)s.") % {"n": revision.number}
+        return _("Published as revision %(n)s.") % {"n": revision.number}
     if step == "decline":
         if not text.strip():
-            raise _wrong("text", _("Enter a reason: the requester reads it."))
+            raise _wrong("text", _("Enter a reason."))
         decline_request(id=found.pk, version=version, text=text, at=at, actor=actor)
-        return _("Declined, with your message.")
+        return _("Saved")
     if step == "say":
         if not text.strip():
-            raise _wrong("text", _("Enter your message."))
+            raise _wrong("text", _("Enter a reason."))
         comment_on(id=found.pk, text=text, at=at, actor=actor)
-        return _("Sent. The request stays open.")
+        return _("Saved")
     if step == "withdraw":
         withdraw_change_set(id=found.pk, version=version, at=at, actor=actor)
-        return _("Withdrawn. You can ask again.")
-    raise _wrong("step", _("Unknown answer. Reload the page."))
+        return _("Withdrawn; nothing was changed.")
+    raise _wrong("step", _("Unknown action."))
 
 
 def _wrong(where: str, message: str) -> Invalid:

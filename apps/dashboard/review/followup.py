@@ -191,8 +191,8 @@ def why(move: RankMove) -> str:
 
 def places_words(moved: int) -> str:
     if moved > 0:
-        return ngettext("%(n)s place up", "%(n)s places up", moved) % {"n": presentation.count(moved)}
-    return ngettext("%(n)s place down", "%(n)s places down", -moved) % {"n": presentation.count(-moved)}
+        return ngettext("%(n)s up", "%(n)s up", moved) % {"n": presentation.count(moved)}
+    return ngettext("%(n)s down", "%(n)s down", -moved) % {"n": presentation.count(-moved)}
 
 
 def _places_of(moves: Sequence[RankMove]) -> str:

@@ -223,9 +223,9 @@ def kpis(page: ReviewPage) -> list[dict[str, str]]:
     if loses is not None and loses.change < 0:
         found.append(_extreme("loss", _("Largest loss"), loses))
     if page.review.is_open and page.effect.as_of is not None:
-        note = _("usage, rev %(n)s") % {"n": page.effect.head_number}
+        note = _("Rev %(n)s") % {"n": page.effect.head_number}
         at = presentation.clock_time(page.effect.as_of, page.now)
-        found.append({"key": "simulated", "label": _("Simulated on"), "value": at, "note": note})
+        found.append({"key": "simulated", "label": _("Usage as of"), "value": at, "note": note})
     return found
 
 
@@ -247,8 +247,8 @@ def approvals(page: ReviewPage) -> list[dict[str, Any]]:
 
 
 def _extreme(key: str, label: str, line: TargetLine) -> dict[str, str]:
-    value = presentation.change(line.old or 0.0, line.new or 0.0)
-    return {"key": key, "label": label, "value": value, "note": _("pts %(name)s") % {"name": line.name}}
+    value = _change(line)
+    return {"key": key, "label": label, "value": value, "note": line.name}
 
 
 def _diff(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
@@ -327,7 +327,7 @@ def _discussion(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
 
 
 def _target(page: ReviewPage, line: TargetLine) -> dict[str, Any]:
-    status = {"new": _("new"), "gone": _("archived"), "moved": _("moved here"), "": ""}[line.status]
+    status = {"new": _("new"), "gone": _("archived"), "moved": _("moved"), "": ""}[line.status]
     is_here = line.status in ("", "moved") and page.review.policy.head_number >= page.review.number
     return {
         "line": line,
@@ -382,8 +382,8 @@ def reason_words(line: LeafLine) -> str:
 
 def _moved_words(moved: int) -> str:
     if moved > 0:
-        return ngettext("%(n)s place up", "%(n)s places up", moved) % {"n": presentation.count(moved)}
-    return ngettext("%(n)s place down", "%(n)s places down", -moved) % {"n": presentation.count(-moved)}
+        return ngettext("%(n)s up", "%(n)s up", moved) % {"n": presentation.count(moved)}
+    return ngettext("%(n)s down", "%(n)s down", -moved) % {"n": presentation.count(-moved)}
 
 
 def _places_words(step: int) -> str:

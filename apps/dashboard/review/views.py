@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_safe
@@ -64,7 +65,7 @@ def read_decision(data: QueryDict) -> DecisionForm:
     except NoSuchTime as error:
         code, problem = "nonexistent_time", skipped_words(error)
     if step == "request-changes" and not text:
-        code, problem = "text_missing", _("Enter what should change: the author reads it.")
+        code, problem = "text_missing", _("Enter a reason.")
     elif step == "schedule" and effective_at is None and not problem:
         code, problem = "no_time", _("Enter a date and time, such as 2027-01-01 08:00.")
     return DecisionForm(step, version, text, typed, effective_at, problem, code)
@@ -188,7 +189,7 @@ def _take(page: ReviewPage, form: DecisionForm) -> str:
         return _("Approved. It isn’t published yet.")
     if form.step == "request-changes":
         lifecycle.request_changes(**common, text=form.text)
-        return _("Sent back to its author, with your message.")
+        return _("Saved")
     if form.step == "withdraw":
         services.withdraw_change_set(**common, reason=form.text)
         return _("Withdrawn; nothing was changed.")
@@ -204,7 +205,7 @@ def _take(page: ReviewPage, form: DecisionForm) -> str:
     if form.step == "publish":
         revision = services.publish_change_set(**common, **reason, at_once=True)
         return _("Published as revision %(n)s.") % {"n": revision.number}
-    raise Invalid(_("Choose one of the buttons."))
+    raise Invalid(_("Unknown action."))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -297,14 +298,14 @@ def comment(request: HttpRequest, change_set: int) -> HttpResponse:
             actor=page.actor,
         )
     except Invalid:
-        more: dict[str, Any] = {"typed": text, "problem": _("Enter your message.")}
+        more: dict[str, Any] = {"typed": text, "problem": _("Enter a reason.")}
         if is_htmx(request):
             context = _tab(request, page, "discussion", on=on) | more
             return render(request, "dashboard/review/_tab.html", context, status=422)
         return _show(request, page, "discussion", status=422, on=on, **more)
     if is_htmx(request):
         response = render(request, "dashboard/review/_tab.html", _tab(request, page, "discussion", on=""))
-        response["HX-Trigger"] = json.dumps({"announce": _("Comment added.")})
+        response["HX-Trigger"] = json.dumps({"announce": _("Saved")})
         return response
     return SeeOther(f"{page_url(change_set, 'discussion')}#say")
 
@@ -380,7 +381,7 @@ def _context(request: HttpRequest, policy: str) -> dict[str, Any]:
         "mine": _("Mine"),
         "waiting": _("Waiting for me"),
         "published": _("Published"),
-        "withdrawn": _("Withdrawn"),
+        "withdrawn": capfirst(_("withdrawn")),
     }
     return {
         "found": found,
@@ -414,8 +415,8 @@ def _row(change_set: ChangeSet) -> dict[str, Any]:
 def _empty(which: str) -> str:
     return {
         "open": _("No open changes. Edit the tree to start one."),
-        "mine": _("You have no open changes. Edit the tree to start one."),
-        "waiting": _("No decisions requested."),
-        "published": _("No visible published changes."),
-        "withdrawn": _("No withdrawn changes."),
+        "mine": _("No open changes. Edit the tree to start one."),
+        "waiting": _("None."),
+        "published": _("None."),
+        "withdrawn": _("None."),
     }[which]

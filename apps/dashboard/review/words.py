@@ -19,7 +19,7 @@ from apps.priorities.sentences import unit_of
 MARKS = {
     "set_shares": ("chg", "pencil", gettext_lazy("Changed")),
     "add": ("add", "plus", gettext_lazy("Added")),
-    "rename": ("chg", "pencil", gettext_lazy("Renamed")),
+    "rename": ("chg", "pencil", gettext_lazy("Changed")),
     "move": ("mov", "arrows-move", gettext_lazy("Moved")),
     "archive": ("del", "archive", gettext_lazy("Archived")),
     "restore": ("add", "arrow-back-up", gettext_lazy("Restored")),
@@ -29,9 +29,9 @@ MARKS = {
     "set_dates": ("chg", "calendar", gettext_lazy("Changed")),
     "set_members": ("chg", "user-plus", gettext_lazy("Changed")),
     "mount": ("chg", "world-share", gettext_lazy("Changed")),
-    "adjust_usage": ("chg", "history", gettext_lazy("Corrected")),
+    "adjust_usage": ("chg", "history", gettext_lazy("Changed")),
     "set_policy": ("chg", "adjustments-horizontal", gettext_lazy("Changed")),
-    "document": ("chg", "list-tree", gettext_lazy("Replaced")),
+    "document": ("chg", "list-tree", gettext_lazy("Changed")),
 }
 PARTS = {
     "algorithm": gettext_lazy("algorithm"),
@@ -123,7 +123,7 @@ def value_words(value: Any, key: str = "") -> str:
 
 def _factor_words(given: Mapping[str, Any]) -> str:
     """queue gpu, QOS debug × 0.5; what a rule leaves open is any."""
-    names = {"site": _("site"), "queue": _("queue"), "partition": _("partition"), "qos": _("QOS")}
+    names = {"site": _("Site"), "queue": _("Queue"), "partition": _("Partition"), "qos": _("QOS")}
     said = [f"{word} {given[name]}" for name, word in names.items() if given.get(name)]
     return f"{', '.join(said) or _('all')} × {presentation.shares(float(given['factor']))}"
 
@@ -236,7 +236,7 @@ def _text_of(op: str, operation: Mapping[str, Any]) -> str:
         "set_scope": _("%(name)s: its children are compared by usage %(scope)s"),
         "lock": _("%(name)s is locked") if operation.get("locked", True) else _("%(name)s is unlocked"),
         "set_kind": _("%(name)s becomes a %(kind)s"),
-        "set_dates": _("%(name)s: dates %(dates)s"),
+        "set_dates": "%(name)s: %(dates)s",
         "set_members": _("%(name)s: membership rules"),
         "mount": _("%(name)s: maintainer of the entries below"),
     }.get(op, "%(name)s")
@@ -289,7 +289,7 @@ def date_words(dates: Mapping[str, Any] | None) -> str:
     if dates.get("starts_on"):
         parts.append(_("from %(name)s") % {"name": presentation.calendar_day(dates["starts_on"])})
     if dates.get("shares") is not None:
-        parts.append(_("with %(amount)s") % {"amount": amount(float(dates["shares"]))})
+        parts.append(amount(float(dates["shares"])))
     if dates.get("ends_on"):
         parts.append(_("until %(day)s") % {"day": presentation.calendar_day(dates["ends_on"])})
     return " ".join(parts)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django import forms
+from django.utils.text import format_lazy
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -23,8 +24,8 @@ from apps.schedulers.waiting import FROZEN, Waiting
 # --- Form -------------------------------------------------------------------------------------------------------------
 KNOBS = (
     ("sitefactor", gettext_lazy("Site factor (Slurm)")),
-    ("nice", gettext_lazy("Nice value (Slurm)")),
-    ("priority", gettext_lazy("Priority (Slurm, Grid Engine)")),
+    ("nice", format_lazy("{} (Slurm)", gettext_lazy("Nice value"))),
+    ("priority", format_lazy("{} (Slurm, Grid Engine)", gettext_lazy("Priority"))),
     ("override_tickets", gettext_lazy("Override tickets (Grid Engine)")),
 )
 _HELP = {
@@ -35,9 +36,9 @@ _HELP = {
     "step": gettext_lazy("Smaller changes are not sent."),
     "carries": gettext_lazy("Shares: for a scheduler that keeps its own fair share."),
     "mode": gettext_lazy("Shadow reads and compares. Canary sends to one partition."),
-    "snapshot_age_s": gettext_lazy("Older priorities freeze the agent."),
-    "unmapped_percent": gettext_lazy("More unmapped jobs freeze it."),
-    "changed_percent": gettext_lazy("More changes at once freeze it."),
+    "snapshot_age_s": gettext_lazy("Beyond it the agent freezes."),
+    "unmapped_percent": gettext_lazy("Beyond it the agent freezes."),
+    "changed_percent": gettext_lazy("Beyond it the agent freezes."),
 }
 _LABELS = {
     "name": gettext_lazy("Short name"),
@@ -140,21 +141,21 @@ def first_values() -> dict[str, Any]:
 # --- In words ---------------------------------------------------------------------------------------------------------
 STATES: dict[str, tuple[str, Any]] = {
     "off": ("", gettext_lazy("off")),
-    "new": ("", gettext_lazy("waits for its agent")),
+    "new": ("", gettext_lazy("waits for the agent")),
     "silent": ("bad", gettext_lazy("silent")),
     "frozen": ("warn", gettext_lazy("frozen")),
     "handing_back": ("warn", gettext_lazy("resetting its values")),
     "handed_back": ("", gettext_lazy("values reset")),
     "paused": ("", gettext_lazy("paused")),
-    "failing": ("warn", gettext_lazy("some values were refused")),
+    "failing": ("warn", gettext_lazy("refused")),
     "running": ("ok", gettext_lazy("works")),
 }
 ERRORS = {
-    "job_gone": gettext_lazy("jobs had ended"),
-    "denied": gettext_lazy("changes were denied: the agent needs operator rights"),
-    "timeout": gettext_lazy("commands took too long"),
-    "refused": gettext_lazy("values were refused"),
-    "unreadable": gettext_lazy("lines couldn’t be read"),
+    "job_gone": gettext_lazy("not there"),
+    "denied": gettext_lazy("denied: the agent needs operator rights"),
+    "timeout": gettext_lazy("took too long"),
+    "refused": gettext_lazy("refused"),
+    "unreadable": gettext_lazy("can’t be read"),
 }
 TERMS = {
     "age": gettext_lazy("Age"),
@@ -213,7 +214,7 @@ def _problem(view: SchedulerView) -> str:
 def error_words(one: AgentPass) -> list[str]:
     """12 jobs had ended: slurm_update error …"""
     return [
-        f"{presentation.count(each['count'])} {ERRORS.get(each['code'], each['code'])}"
+        f"{presentation.count(each['count'])} × {ERRORS.get(each['code'], each['code'])}"
         + (f": {each['detail']}" if each["detail"] else "")
         for each in one.errors
     ]
@@ -238,9 +239,8 @@ def headline(lines: Sequence[SchedulerLine]) -> str:
     if not lines:
         return _("Schedulers")
     if not bad:
-        n = len(lines)
-        return ngettext("%(n)s scheduler, no problems", "%(n)s schedulers, no problems", n) % {"n": n}
-    return ngettext("%(n)s scheduler needs attention", "%(n)s schedulers need attention", len(bad)) % {"n": len(bad)}
+        return f"{_('Schedulers')}: {len(lines)}"
+    return f"{_('Needs attention')}: {len(bad)}"
 
 
 # --- Shares -----------------------------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ ORDERS = {
     "open": ("", gettext_lazy("waits for the agent")),
     "done": ("ok", gettext_lazy("done")),
     "failed": ("warn", gettext_lazy("in part")),
-    "cancelled": ("", gettext_lazy("cancelled")),
+    "cancelled": ("", gettext_lazy("Cancelled")),
 }
 
 

@@ -115,14 +115,14 @@ def headline(found: Comparison) -> str:
     if not n:
         return _("None of its users has an entry here.")
     given = {"n": presentation.count(found.n_equal), "of": presentation.count(n)}
-    if found.n_equal == n:
-        text = ngettext("%(of)s user has the scheduler’s number", "All %(of)s users have the scheduler’s numbers", n)
-        return text % given
-    if found.scale == "factor":
-        given["most"] = presentation.number(found.largest, 3)
-        return _("%(n)s of %(of)s users have the scheduler’s numbers; the largest difference is %(most)s") % given
-    given["most"] = presentation.percent(found.largest)
-    return _("%(n)s of %(of)s users have the scheduler’s place in the order; the largest move is %(most)s") % given
+    is_factor = found.scale == "factor"
+    given["most"] = presentation.number(found.largest, 3) if is_factor else presentation.percent(found.largest)
+    text = ngettext(
+        "%(n)s of %(of)s user agrees with the scheduler; the largest difference is %(most)s",
+        "%(n)s of %(of)s users agree with the scheduler; the largest difference is %(most)s",
+        n,
+    )
+    return text % given
 
 
 def by_reason(differences: Sequence[Difference]) -> list[tuple[str, str, int]]:

@@ -112,7 +112,7 @@ def change_settings(request: HttpRequest, name: str) -> HttpResponse:
         except _REFUSALS as refusal:
             form.add_refusal(refusal)
         else:
-            messages.success(request, _("Settings saved. The agent reads them in its next pass."))
+            messages.success(request, _("Saved"))
             return SeeOther(_url(name))
     return _form(request, form, found, status=412 if form.is_stale else 422)
 
@@ -132,7 +132,7 @@ def switch(request: HttpRequest, name: str) -> HttpResponse:
     if service is None:
         raise Invalid(_("There is: %(names)s.") % {"names": ", ".join(_SWITCHES)})
     service(name=name, at=clock.now(), actor=actor_of(request))
-    messages.success(request, _("Settings saved. The agent reads them in its next pass."))
+    messages.success(request, _("Saved"))
     return SeeOther(_url(name))
 
 
@@ -149,7 +149,7 @@ def remove(request: HttpRequest, name: str) -> HttpResponse:
             stale = isinstance(refusal, Stale)
             context |= {"problem": refusal.message, "reason": given["reason"]}
             return render(request, "dashboard/schedulers/remove.html", context, status=412 if stale else 422)
-        messages.success(request, _("The scheduler is removed."))
+        messages.success(request, _("Removed"))
         return SeeOther(reverse("dashboard:schedulers"))
     return render(request, "dashboard/schedulers/remove.html", context)
 
@@ -216,7 +216,7 @@ def _form(
         "bounds": [form[name] for name in presenters.BOUNDS],
         "crumbs": _crumbs(found.name, _("Settings"))
         if found
-        else [{"label": _("Schedulers"), "url": reverse("dashboard:schedulers")}, {"label": _("Connect")}],
+        else [{"label": _("Schedulers"), "url": reverse("dashboard:schedulers")}, {"label": _("Connect a scheduler")}],
     }
     return render(request, "dashboard/schedulers/form.html", context, status=status)
 
@@ -246,7 +246,7 @@ def _change_shares(request: HttpRequest, scheduler: Scheduler) -> str:
     if to == "cancel":
         number = request.POST.get("order", "")
         share_orders.cancel_share_order(order_id=int(number) if number.isdecimal() and len(number) < 19 else 0, **asked)
-        messages.success(request, _("The order is cancelled."))
+        messages.success(request, _("Cancelled"))
     elif to == "send":
         _say_ordered(request, share_orders.order_shares(tag=tag, **asked))
     elif to in ("put-back", "take-over"):

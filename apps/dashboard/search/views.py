@@ -208,15 +208,15 @@ def _entry(hit: EntryHit) -> Choice:
     """A root leads to its tree, everything else to its page."""
     if hit.path == "/":
         url = reverse("dashboard:policy", kwargs={"policy": hit.policy_slug})
-        return Choice("sitemap", hit.title, _("policy"), url, ref=f"{hit.policy_slug}:{hit.uid}")
+        return Choice("sitemap", hit.title, _("Policy"), url, ref=f"{hit.policy_slug}:{hit.uid}")
     above = " / ".join(hit.path.split("/")[1:-1]) or hit.policy_name
     note = above
     if hit.kind == "account":
-        note = _("account at %(path)s") % {"path": hit.path}
+        note = f"{_('Account')}: {hit.path}"
     elif hit.kind == "entry":
-        note = _("%(kind)s in %(above)s") % {"kind": kind_label(hit.entry_kind), "above": above}
+        note = _("%(name)s in %(parent)s") % {"name": kind_label(hit.entry_kind), "parent": above}
     if hit.rank is not None:
-        note = _("%(where)s, rank %(rank)s") % {"where": note, "rank": presentation.count(hit.rank)}
+        note = f"{note}, {_('Rank')} {presentation.count(hit.rank)}"
     url = lines.entry_url(hit.policy_slug, hit.uid, hit.path.rpartition("/")[2])
     return Choice(kind_icon(hit.entry_kind), hit.title, note, url, ref=f"{hit.policy_slug}:{hit.uid}")
 
@@ -262,17 +262,17 @@ def _row(answer: Answer, row: Row, scale: float, tolerance: bars.Tolerance) -> A
 def _link(link: Link) -> Choice:
     where: dict[str, Any] = {"policy": link.policy_slug}
     if link.to == "entry" and link.uid is not None:
-        title = _("Explain %(name)s") % {"name": link.title}
+        title = f"{_('Explain')}: {link.title}"
         return Choice("arrow-right", title, url=lines.entry_url(link.policy_slug, link.uid, link.title))
     if link.to == "revision":
         url = f"{reverse('dashboard:diff', kwargs=where)}?from={max(link.number - 1, 1)}&to={link.number}"
         return Choice("git-commit", _("Revision %(n)s") % {"n": link.number}, link.title, url)
     if link.to == "history":
-        title = _("History of %(name)s") % {"name": link.title}
+        title = f"{_('History')}: {link.title}"
         if link.uid is None:
             return Choice("history", title, url=reverse("dashboard:history", kwargs=where))
         return Choice("history", title, url=reverse("dashboard:entry-history", kwargs={**where, "uid": link.uid}))
-    return Choice("chart-line", _("Convergence of %(name)s") % {"name": link.title}, url=_convergence(link))
+    return Choice("chart-line", f"{_('Convergence')}: {link.title}", url=_convergence(link))
 
 
 def _convergence(link: Link) -> str:

@@ -50,13 +50,13 @@ def phrase(scope: str, sources: Sequence[str]) -> str:
     usage = _("global usage") if scope == "global" else _("local usage")
     if sources:
         return _("%(usage)s, only of %(sources)s") % {"usage": usage, "sources": ", ".join(sources)}
-    return _("%s, all sites") % usage if scope == "global" else _("%s, this site") % usage
+    return usage
 
 
 def _short(scope: str, sources: Sequence[str]) -> str:
     if sources:
         return _("only %(sources)s") % {"sources": ", ".join(sources)}
-    return _("global") if scope == "global" else _("local")
+    return _("Global") if scope == "global" else _("Local")
 
 
 # --- Trends -----------------------------------------------------------------------------------------------------------

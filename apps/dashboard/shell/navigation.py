@@ -182,7 +182,7 @@ class Shell:
             PolicyLink(
                 policy.slug,
                 policy.name,
-                _("revision %(n)s") % {"n": policy.head_number},
+                _("Revision %(n)s") % {"n": policy.head_number},
                 reverse("dashboard:policy", kwargs={"policy": policy.slug}),
                 is_whole=actor_of(self._request).is_admin or policy.visibility == Policy.Visibility.TREE,
             )
@@ -308,7 +308,7 @@ class Shell:
         except (DomainError, DatabaseError):
             return []
         item = self._item(_("Federation"), "world-share", *_OF_THE_FEDERATION)
-        return [replace(item, count=n, alert=n > 0, counted=ngettext("needs attention", "need attention", n))]
+        return [replace(item, count=n, alert=n > 0, counted=_("Needs attention"))]
 
     @cached_property
     def is_plain_user(self) -> bool:
@@ -394,7 +394,11 @@ def chip(fresh: priorities.Freshness) -> FreshnessChip:
     problem = fresh.problems[0] if fresh.problems else ""
     label = _("Age of the numbers")
     lines = [
-        InputLine(line.label, presentation.age(line.age_s) if line.age_s is not None else _("nothing yet"), line.state)
+        InputLine(
+            line.label,
+            presentation.age(line.age_s) if line.age_s is not None else _("nothing computed yet"),
+            line.state,
+        )
         for line in fresh.inputs
     ]
     more = len(fresh.problems) - 1

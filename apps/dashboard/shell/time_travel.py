@@ -38,7 +38,7 @@ class LookBack:
     @property
     def stops(self) -> Sequence[tuple[int, str]]:
         """Days on which a revision was published, the last of each day."""
-        words = _("revision %(n)s")
+        words = _("Revision %(n)s")
         return [(day, words % {"n": number}) for day, number in dict(self.days.revisions).items()]
 
     @property

@@ -63,7 +63,7 @@ class NewForm(SetPasswordForm):  # type: ignore[type-arg]
 
 class AskForm(forms.Form):
     email = forms.EmailField(
-        label=gettext_lazy("E-mail address"),
+        label=gettext_lazy("E-mail"),
         max_length=254,
         widget=forms.EmailInput(attrs={"class": "input", "autocomplete": "email"}),
     )

@@ -157,7 +157,7 @@ def _about(is_new: bool) -> dict[str, forms.Field]:
             help_text=_("For addresses, tokens and commands; can’t be changed."),
             widget=forms.TextInput(attrs={"class": "input", "autocomplete": "off", "spellcheck": "false"}),
         )
-    zone_help = _("For times without one, such as Europe/Stockholm. Without a zone such times are rejected.")
+    zone_help = _("Only for times without one, as sacct writes them.")
     return {
         **fields,
         "origin": _text(_("Origin"), 64, help_text=_("Leave empty for this site, or enter the other site's name.")),
@@ -210,7 +210,7 @@ def _slurm_rest() -> dict[str, forms.Field]:
     address_help = _("Up to the port: https://slurm.example.org:6820")
     return {
         "address": _text(_("Address"), 1024, required=True, help_text=address_help, inputmode="url"),
-        "version": _text(_("Version"), 16, required=True, help_text=_("API version, such as v0.0.40.")),
+        "version": _text(_("Version"), 16, required=True, help_text="v0.0.40"),
         "user": _text(_("User"), 64, help_text=_("Owner of the token; optional.")),
         "accounting": _tick(_("Finished jobs, from the accounting database")),
         "queue": _tick(_("Running and waiting jobs")),
@@ -221,8 +221,8 @@ def _windows() -> dict[str, forms.Field]:
     overlap_help = _("Collected again each time, for late records. A record still counts once.")
     return {
         "overlap": _number(_("Overlap (minutes)"), overlap_help, required=True),
-        "look_back": _number(_("First period (days)"), _("Before anything was collected."), required=True),
-        "timeout": _number(_("Timeout (seconds)"), _("A longer collection is stopped."), required=True),
+        "look_back": _number(_("First period (days)"), required=True),
+        "timeout": _number(_("Timeout (seconds)"), required=True),
     }
 
 

@@ -90,7 +90,7 @@ def source_line(source: Source, now: datetime, *, n_rejected: int, unmapped: Unm
         Timeliness.ON_TIME: ("ok", "ok", _("on time")),
         Timeliness.LATE: ("warn", "warn", _("late")),
         Timeliness.NEVER_COLLECTED: ("bad", "bad", _("never collected")),
-        Timeliness.NO_CONTACT: ("", "off", _("no contact yet")),
+        Timeliness.NO_CONTACT: ("", "off", _("No contact yet")),
         Timeliness.BY_HAND: ("", "off", _("peer") if source.kind == Source.Kind.PEER else _("manual")),
         Timeliness.PAUSED: ("", "off", _("paused")),
     }[state]
@@ -127,7 +127,7 @@ def headline(lines: Sequence[SourceLine]) -> Headline:
         return Headline("none", 0, 0, _("No usage sources yet"))
     if behind:
         text = ngettext("%(behind)s of %(n)s sources is late", "%(behind)s of %(n)s sources are late", behind)
-        return Headline("late", behind, n, _("The source is late") if n == 1 else text % {"behind": behind, "n": n})
+        return Headline("late", behind, n, text % {"behind": behind, "n": n})
     timed = sum(line.state is Timeliness.ON_TIME for line in lines)
     if timed == n:
         text = ngettext("The source is on time", "All %(n)s sources are on time", n) % {"n": n}
@@ -146,8 +146,8 @@ def what_is_late(lines: Sequence[SourceLine], now: datetime) -> list[str]:
     behind = sorted((line for line in lines if line.is_behind), key=lambda line: _contact_s(line, now), reverse=True)
     sentences = []
     for line in behind[:3]:
-        given = {"name": line.source.name, "age": _span(_contact_s(line, now))}
-        sentences.append(_("%(name)s: last contact %(age)s ago.") % given)
+        age = _span(_contact_s(line, now))
+        sentences.append(f"{line.source.name}: {_('Last contact %(age)s ago.') % {'age': age}}")
     return sentences
 
 
@@ -174,7 +174,8 @@ def day_table(rows: Sequence[tuple[str, Sequence[Day]]]) -> list[DayRow]:
         odd = [_odd_day(day) for day in days if day.state in {Coverage.PART, Coverage.HOLE}]
         shown = ", ".join(odd[-_ODD_SHOWN:])
         if len(odd) > _ODD_SHOWN:
-            shown = _("%(n)s earlier, %(days)s") % {"n": len(odd) - _ODD_SHOWN, "days": shown}
+            n_more = len(odd) - _ODD_SHOWN
+            shown = f"{shown}, {ngettext('%(n)s more', '%(n)s more', n_more) % {'n': n_more}}"
         table.append(DayRow(name, tally[Coverage.FULL], tally[Coverage.PART], tally[Coverage.HOLE], shown))
     return table
 
@@ -200,18 +201,15 @@ def coverage_label(rows: Sequence[tuple[str, Sequence[Day]]], n_days: int) -> st
     """What the strip shows, for those who don't see it."""
     recent = [(name, days[-n_days:]) for name, days in rows]
     missing = gaps(recent)
-    text = ngettext("Coverage of %(n)s source", "Coverage of %(n)s sources", len(rows)) % {"n": len(rows)}
-    text += " " + _("over %(n)s days.") % {"n": n_days}
-    return f"{text} " + (
-        _("Days without usage: %(days)s.") % {"days": "; ".join(missing)} if missing else _("No gaps.")
-    )
+    text = f"{_('Coverage')}, {ngettext('%(n)s day', '%(n)s days', n_days) % {'n': n_days}}."
+    return f"{text} {_('Days without expected usage:')} {'; '.join(missing)}." if missing else f"{text} {_('No gaps.')}"
 
 
 def _odd_day(day: Day) -> str:
     on = formats.date_format(day.on, "j M")
     if day.state is Coverage.HOLE:
-        return _("%(day)s (none)") % {"day": on}
-    return _("%(day)s (%(n)s h missing)") % {"day": on, "n": day.n_missing}
+        return f"{on} ({_('none')})"
+    return f"{on} ({day.n_missing} h {_('missing')})"
 
 
 def _figure(rows: Sequence[tuple[str, Sequence[Day]]], width: int, n_days: int) -> CoverageFigure:
@@ -236,7 +234,7 @@ def _note(source: Source) -> str:
     every_s = interval_s(source)
     if every_s is None:
         return kind
-    return _("%(kind)s, every %(time)s") % {"kind": kind, "time": presentation.duration(every_s)}
+    return f"{kind}, {_('every %(time)s') % {'time': presentation.duration(every_s)}}"
 
 
 def _ago(at: datetime | None, now: datetime) -> str:
@@ -255,7 +253,8 @@ def _lag(source: Source, now: datetime) -> str:
     if every_s is None:
         return _("irregular")
     lag = _span(presentation.seconds_between(contact_at, now))
-    return _("%(lag)s ago (expected every %(expected)s)") % {"lag": lag, "expected": presentation.duration(every_s)}
+    every = _("every %(time)s") % {"time": presentation.duration(every_s)}
+    return f"{_('%(age)s ago') % {'age': lag}} ({every})"
 
 
 def _span(seconds: float) -> str:

@@ -100,7 +100,7 @@ def _state(source: Source, newest: Run | None, is_at_work: bool) -> tuple[str, s
         return "at_work", "", _("collecting now")
     works = ("works", "ok", _("works"))
     if newest is None or newest.state == Run.State.CANCELLED:
-        return ("not_yet", "", _("not collected yet")) if source.collected_at is None else works
+        return ("not_yet", "", _("never collected")) if source.collected_at is None else works
     if newest.state == Run.State.FAILED:
         return "failed", "bad", _("failed")
     return ("in_part", "warn", _("partly works")) if source.collect_error else works
@@ -154,7 +154,7 @@ def new(request: HttpRequest) -> HttpResponse:
         except _REFUSALS as refusal:
             form.add_refusal(refusal)
         else:
-            messages.success(request, _("The source is set up."))
+            messages.success(request, _("Saved"))
             return SeeOther(_url(made.slug))
     return _page(request, form, status=422)
 
@@ -175,7 +175,7 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
         except _REFUSALS as refusal:
             form.add_refusal(refusal)
         else:
-            messages.success(request, _("Settings saved."))
+            messages.success(request, _("Saved"))
             return SeeOther(_url(slug))
     return _page(request, form, found, status=412 if form.is_stale else 422)
 
@@ -183,14 +183,14 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
 @require_POST
 def pause(request: HttpRequest, slug: str) -> HttpResponse:
     sources.pause_source(slug=slug, at=clock.now(), actor=actor_of(request))
-    messages.success(request, _("Paused: nothing is collected until you resume it."))
+    messages.success(request, _("Saved"))
     return SeeOther(_url(slug))
 
 
 @require_POST
 def resume(request: HttpRequest, slug: str) -> HttpResponse:
     sources.resume_source(slug=slug, at=clock.now(), actor=actor_of(request))
-    messages.success(request, _("Resumed; collection continues where it stopped."))
+    messages.success(request, _("Saved"))
     return SeeOther(_url(slug))
 
 

@@ -20,7 +20,7 @@ def _text(**attributes: str) -> forms.TextInput:
 
 def _password() -> forms.CharField:
     widget = forms.PasswordInput(attrs={"class": "input", "autocomplete": "current-password"})
-    return forms.CharField(label=_("Your password"), max_length=4096, strip=False, widget=widget)
+    return forms.CharField(label=_("Password"), max_length=4096, strip=False, widget=widget)
 
 
 class TokenForm(forms.Form):
@@ -28,15 +28,15 @@ class TokenForm(forms.Form):
 
     name = forms.CharField(label=_("Name"), max_length=128, widget=_text(autocomplete="off"))
     scopes = forms.MultipleChoiceField(label=_("Scopes"), error_messages={"required": _("Choose at least one scope.")})
-    policy = forms.ChoiceField(label=_("In this policy"), required=False)
+    policy = forms.ChoiceField(label=_("Policy"), required=False)
     entry = forms.CharField(
-        label=_("Below this entry"),
+        label=_("Below the entry"),
         required=False,
         max_length=8192,
         help_text=_("Path, such as /physics/theory. Leave empty for the whole tree."),
         widget=_text(autocomplete="off", spellcheck="false", autocapitalize="none"),
     )
-    source = forms.ChoiceField(label=_("For this usage source"), required=False)
+    source = forms.ChoiceField(label=_("Usage source"), required=False)
     days = forms.IntegerField(
         label=_("Days until expiry"),
         min_value=1,
@@ -60,8 +60,8 @@ class TokenForm(forms.Form):
         super().__init__(*args, **kwargs)
         _ask_or_not(self, asks_password)
         self._choices("scopes").choices = [(scope, scope) for scope in scopes]
-        self._choices("policy").choices = [("", _("Every policy")), *policies]
-        self._choices("source").choices = [("", _("Every source")), *sources]
+        self._choices("policy").choices = [("", _("All")), *policies]
+        self._choices("source").choices = [("", _("All")), *sources]
         for name in ("policy", "source"):
             self.fields[name].widget.attrs["class"] = "input"
 

@@ -129,7 +129,7 @@ def summary(rows: Sequence[TokenRow]) -> str:
     """4 work, one ends in 13 days."""
     working = [row for row in rows if row.works]
     if not working:
-        return _("No active tokens.") if rows else _("No tokens yet")
+        return _("No tokens yet")
     text = ngettext("%(n)s active token", "%(n)s active tokens", len(working)) % {"n": len(working)}
     ending = [row for row in working if row.state == "ending"]
     if ending:
@@ -177,11 +177,11 @@ def _state(token: Token, now: datetime) -> tuple[str, str, str, str]:
 def _place(token: Token) -> str:
     parts = []
     if token.policy_slug:
-        below = _("part of policy %(slug)s") if token.subtree_uid else _("policy %(slug)s")
-        parts.append(below % {"slug": token.policy_slug})
+        below = _("Subtree") if token.subtree_uid else _("Policy")
+        parts.append(f"{below} {token.policy_slug}")
     if token.source_slug:
-        parts.append(_("source %(name)s") % {"name": token.source_slug})
-    return ", ".join(parts) or _("all your rights")
+        parts.append(f"{_('Source')} {token.source_slug}")
+    return ", ".join(parts) or _("All your rights")
 
 
 def _last_used(at: datetime | None, now: datetime) -> str:
@@ -189,7 +189,7 @@ def _last_used(at: datetime | None, now: datetime) -> str:
         return _("never")
     seconds = presentation.seconds_between(at, now)
     if seconds < 60:
-        return _("just now")
+        return _("now")
     if seconds < 3600:
         return _("%(age)s ago") % {"age": presentation.age(seconds)}
     return presentation.clock_time(at, now)
@@ -344,7 +344,7 @@ def _own_token(request: HttpRequest, token_id: int) -> Token:
     own = selectors.list_tokens(actor=actor_of(request))
     token = next((token for token in own if token.pk == token_id), None)
     if token is None:
-        raise NotFound(_("You have no such token."))
+        raise NotFound(_("Not found, or not visible to you."))
     return token
 
 

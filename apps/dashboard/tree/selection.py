@@ -73,7 +73,7 @@ def _operations(view: DraftView, nodes: list[Node], given: Mapping[str, Any]) ->
     if action == "end":
         ends_on = given.get("ends_on", "").strip()
         if not ends_on:
-            raise _wrong("ends_on", _("Choose the last day."))
+            raise _wrong("ends_on", _("Enter a date, such as 2027-03-31."))
         return nodes, [_ending(node, ends_on) for node in nodes]
     if action in ("lock", "unlock"):
         return nodes, [{"op": "lock", "entry": str(node.uid), "locked": action == "lock"} for node in nodes]

@@ -79,11 +79,11 @@ def read_focus(query: QueryDict, state: SeriesState, today: date) -> FocusAsked:
         refuse_windowed(counting)
     range_ = query.get("range", "")
     if range_ and range_ not in RANGES:
-        raise _refused("range", _("Unknown range “%(text)s”; choose from %(known)s."), range_, RANGES)
+        raise _refused("range", _("“%(text)s” is not one of %(known)s."), range_, RANGES)
     period = read_period_asked(query if not range_ else QueryDict(f"days={range_}"), state, today)[0]
     unit = query.get("show", UNITS[0])
     if unit not in UNITS:
-        raise _refused("show", _("Unknown measure “%(text)s”; choose from %(known)s."), unit, UNITS)
+        raise _refused("show", _("“%(text)s” is not one of %(known)s."), unit, UNITS)
     picks = tuple(dict.fromkeys(text[:_MOST_TEXT] for text in query.getlist("pick") if text.strip()))
     every = whole_period(state, today)
     whole = Period(min(every.from_on, period.from_on), max(every.to_on, period.to_on))

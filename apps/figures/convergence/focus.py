@@ -29,7 +29,6 @@ from apps.figures.convergence.words import (
 )
 from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Table, changed
 from apps.figures.traces import MOST_SERIES
-from apps.priorities.sentences.numbers import points_phrase
 
 _DAILY_UP_TO = 731  # days; of longer series the days before the last year are drawn by weeks
 _SLIDER = 0.09  # of the height
@@ -72,7 +71,7 @@ def focus_figure(picked: Selection, asked: FocusAsked, query: QueryDict, links: 
 def too_many_picks(asked: FocusAsked, query: QueryDict, names: Sequence[tuple[str, str]]) -> Figure:
     """In place of the picture: which of the picks to drop. names: key and label of nine picks."""
     n = len(asked.picks)
-    message = _("Eight subgroups fit in one figure, and %(n)s are picked. Choose which one to drop.") % {"n": n}
+    message = _("Eight subgroups fit in one figure, and %(n)s are picked.") % {"n": n}
     choices = []
     if n == MOST_SERIES + 1:
         for key, label in names:
@@ -82,19 +81,18 @@ def too_many_picks(asked: FocusAsked, query: QueryDict, names: Sequence[tuple[st
             choices.append(
                 Choice(
                     f"drop-{key}",
-                    _("Drop %(name)s") % {"name": label},
+                    f"{_('Drop')} {label}",
                     changed(query, pick=[pick for pick, _slot in left], slots=slots),
                     False,
                 )
             )
     else:
-        message = _("Eight subgroups fit in one figure, and %(n)s are picked.") % {"n": n}
         first = changed(query, pick=list(asked.picks[:MOST_SERIES]), slots=None, hide=None)
         choices = [
             Choice("drop-rest", _("Show the first eight"), first, False),
             Choice("drop-all", _("Show the default four"), changed(query, pick=None, slots=None, hide=None), False),
         ]
-    controls = [Control(_("Subgroup to drop"), choices, kind="chips")]
+    controls = [Control(_("Drop"), choices, kind="chips")]
     return Figure(
         "focus",
         _title(),
@@ -259,8 +257,8 @@ def _clear(first: date, last: date) -> timedelta:
 
 def _note(asked: FocusAsked) -> str:
     return {
-        "points": _("points from target"),
-        "ratio": _("percent of the target"),
+        "points": _("Points from target"),
+        "ratio": _("Percent of target"),
         "percent": _("share, percent"),
     }[asked.unit]
 
@@ -273,7 +271,7 @@ def _sentence(found: Convergence, shown: list[_Series]) -> str:
         if known.size:
             now.append((one, int(known[-1])))
     if not now:
-        return _("No numbers of these subgroups.")
+        return _("No visible numbers of these subgroups.")
 
     def off(pair: tuple[_Series, int]) -> float:
         return float(found.actual[pair[0].at, pair[1]] - found.target[pair[0].at, pair[1]])
@@ -282,11 +280,11 @@ def _sentence(found: Convergence, shown: list[_Series]) -> str:
     first, place = now[0]
     numbers = (float(found.actual[first.at, place]), float(found.target[first.at, place]))
     words = used_words(*numbers, str(found.states[first.at, place]))
-    text = _("%(name)s %(words)s.") % {"name": first.label, "words": words}
+    text = f"{first.label}: {words}."
     if len(now) > 1 and str(found.states[now[1][0].at, now[1][1]]) not in {"on", "no_demand"}:
-        second = off(now[1])
-        form = _("%(name)s is %(points)s over.") if second > 0 else _("%(name)s is %(points)s under.")
-        text += " " + form % {"name": now[1][0].label, "points": points_phrase(second)}
+        second, place = now[1]
+        numbers = (float(found.actual[second.at, place]), float(found.target[second.at, place]))
+        text += f" {second.label}: {used_words(*numbers, str(found.states[second.at, place]))}."
     return text
 
 
@@ -340,7 +338,7 @@ def _controls(series: list[_Series], asked: FocusAsked, query: QueryDict) -> lis
                 else "",
             )
         )
-    known = [] if asked.by_hour else [Control(_("Range"), ranges)]
+    known = [] if asked.by_hour else [Control(_("Period"), ranges)]
     picks = Control(_("Subgroups in the figure"), chips, kind="chips", drop_label=_("Drop"))
     return [*known, Control(_("Shown"), units), picks]
 

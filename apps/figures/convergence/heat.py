@@ -30,7 +30,7 @@ def heat_figure(found: Convergence, links: Links) -> Figure:
     rows = found.order()
     n_points = min(len(found.on), _MOST_DAYS)
     if not n_points or not rows:
-        message = _("There are no days of subgroups in this period.")
+        message = _("There are no days in this period.")
         return Figure("heat", title, message, (), {}, Table((), (), ()), empty=message, reads=False)
     points = slice(len(found.on) - n_points, len(found.on))
     on = found.on[points]
@@ -90,23 +90,19 @@ def _traces(found: Convergence, rows: list[int], names: list[str], points: slice
 
 def _sentence(found: Convergence, rows: list[int], names: list[str]) -> str:
     n_off = sum(str(found.states[row, -1]) in {"over", "starved", "inferred"} for row in rows)
-    text = ngettext(
-        "%(off)s of %(n)s subgroup is off target; %(first)s the most.",
-        "%(off)s of %(n)s subgroups are off target; %(first)s the most.",
-        len(rows),
-    )
-    return text % {"off": n_off, "n": len(rows), "first": names[0]}
+    text = ngettext("%(off)s of %(n)s subgroup is off target.", "%(off)s of %(n)s subgroups are off target.", len(rows))
+    return text % {"off": n_off, "n": len(rows)}
 
 
 def _note(found: Convergence, n_shown: int, n_rows: int, n_points: int) -> str:
     if found.is_by_hour:
-        text = ngettext("points from target, last hour", "points from target, last %(n)s hours", n_points)
+        text = ngettext("%(n)s hour", "%(n)s hours", n_points)
     else:
-        text = ngettext("points from target, last day", "points from target, last %(n)s days", n_points)
-    note = text % {"n": n_points}
+        text = ngettext("%(n)s day", "%(n)s days", n_points)
+    note = f"{_('Points from target')}, {text % {'n': n_points}}"
     if n_shown == n_rows:
         return note
-    return f"{note}; {_('the %(n)s farthest of %(all)s') % {'n': n_shown, 'all': n_rows}}"
+    return f"{note}; {_('%(n)s of %(all)s') % {'n': n_shown, 'all': n_rows}}"
 
 
 def _edges(on: Sequence[date]) -> list[str]:

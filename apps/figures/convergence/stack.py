@@ -25,7 +25,7 @@ def stack_figure(found: Convergence, links: Links) -> Figure:
     title = _("Subgroups and their targets")
     layers = _layers(found) if found.on else []
     if not found.on or not layers:
-        message = _("There are no days of subgroups in this period.") if not found.on else _("No data to stack.")
+        message = _("There are no days in this period.")
         return Figure("stack", title, message, (), {}, Table((), (), ()), empty=message, reads=False)
     x = [axes.moment(on) for on in found.on]
     drawn, labels = _drawn(found, layers, x)
@@ -34,7 +34,7 @@ def stack_figure(found: Convergence, links: Links) -> Figure:
     return Figure(
         name="stack",
         title=title,
-        note=_("share of %(name)s") % {"name": of},
+        note=_("Shares of %(name)s") % {"name": of},
         sentence=_sentence(layers),
         traces=drawn,
         layout={
@@ -100,9 +100,9 @@ def _sentence(layers: list[Layer]) -> str:
     least, most = off[0], off[-1]
     if most[0] < 5e-4:
         return _("All subgroups are on target.")
-    form = _("%(name)s used %(actual)s, target %(target)s.")
+    form = _("%(actual)s, target %(target)s")
     sentences = [
-        form % {"name": name, "actual": percent(float(actual[-1])), "target": percent(float(target[-1]))}
+        f"{name}: {form % {'actual': percent(float(actual[-1])), 'target': percent(float(target[-1]))}}."
         for _off, name, actual, target in (most, least)
     ]
     return " ".join(sentences)

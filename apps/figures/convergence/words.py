@@ -48,7 +48,7 @@ def used_words_of(actual: F8, target: F8, states: Sequence[str]) -> list[str]:
 
     A figure has thousands of points with numbers of three digits: most sentences have been written before.
     """
-    language, nothing = get_language(), _("no number")
+    language, nothing = get_language(), _("no data")
     known = np.isfinite(actual) & np.isfinite(target)
     actual, target = np.where(known, actual, 0.0), np.where(known, target, 0.0)
     off = actual - target
@@ -107,7 +107,7 @@ def _balance_words(off: float, state: str) -> str:
 def short_balance(actual: float, target: float, state: str) -> str:
     """▲ 12.6, for labels beside a line."""
     if not isfinite(actual) or not isfinite(target) or not state:
-        return _("no number")
+        return _("no data")
     if state == "on":
         return _("on target")
     if state == "no_demand":
@@ -141,8 +141,8 @@ def revision_marks(found: Convergence, links: Links) -> list[Mark]:
     marks = []
     for one in found.published[-_MOST_MARKS:]:
         at = moment(found.on[one.day]) if one.day >= 0 else one.on.isoformat()
-        text = _("Revision %(n)s, %(day)s") % {"n": one.number, "day": formats.date_format(one.on, "j M Y")}
-        marks.append(Mark(at, _("rev %(n)s") % {"n": one.number}, text, links.revision(one.number)))
+        text = f"{_('Revision %(n)s') % {'n': one.number}}, {formats.date_format(one.on, 'j M Y')}"
+        marks.append(Mark(at, _("Rev %(n)s") % {"n": one.number}, text, links.revision(one.number)))
     return marks
 
 
@@ -150,7 +150,7 @@ def caption(found: Convergence) -> str:
     """Policy, revision and moment, below a downloaded picture."""
     last = found.latest_at or (found.on[-1] if found.on else None)
     until = "" if last is None else formats.date_format(last, "j M Y, H:i" if isinstance(last, datetime) else "j M Y")
-    return " · ".join(part for part in (found.policy_name, _("revision %(n)s") % {"n": found.revision}, until) if part)
+    return " · ".join(part for part in (found.policy_name, _("Revision %(n)s") % {"n": found.revision}, until) if part)
 
 
 def file_name(found: Convergence, figure: str) -> str:

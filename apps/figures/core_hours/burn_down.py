@@ -107,14 +107,13 @@ def _label(one: AllocationLeft) -> str:
     name = one.name if len(one.name) <= 18 else f"{one.name[:17]}…"
     left = one.left_core_h[-1]
     amount = axes.short_amount(float(f"{abs(left):.3g}"))
-    return _("%(name)s %(n)s over") % {"name": name, "n": amount} if left < 0 else f"{name} {amount}"
+    return f"{name} {_('%(n)s over') % {'n': amount}}" if left < 0 else f"{name} {amount}"
 
 
 def _note(found: CoreHourWeeks) -> str:
     period = words.period_words(found.period)
     if found.n_promises > len(found.promises):
-        counted = {"n": len(found.promises), "all": found.n_promises, "period": period}
-        return _("percent of the allocation, the %(n)s largest of %(all)s, %(period)s") % counted
+        period = f"{period}; {_('%(n)s of %(all)s') % {'n': len(found.promises), 'all': found.n_promises}}"
     return _("percent of the allocation, %(period)s") % {"period": period}
 
 

@@ -17,10 +17,11 @@ from apps.analytics.forecast import CurvePoint, FactorPoint, Forecast, ForecastL
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.explain import Recovery, RecoveryRange
 from apps.figures import axes, traces
+from apps.figures.convergence.words import used_words
 from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Table, Trace, changed
 from apps.priorities.sentences import text_of
 from apps.priorities.sentences.numbers import factor as factor_words
-from apps.priorities.sentences.numbers import percent, points_phrase
+from apps.priorities.sentences.numbers import percent
 
 
 # --- Factor -----------------------------------------------------------------------------------------------------------
@@ -153,13 +154,13 @@ def forecast_figure(found: Forecast, asked: ForecastAsked, query: QueryDict) -> 
         )
     past, ahead = _past(found, shown), _ahead(found, shown)
     is_deciding = found.deciding is not None and found.levels[found.deciding] is shown
-    main, other = _("%(name)s, the main reason, percent of %(parent)s"), _("%(name)s, percent of %(parent)s")
+    note = _("%(name)s, percent of %(parent)s") % {"name": shown.name, "parent": shown.parent_name}
     first = past[0][0] if past else found.as_of
     target = shown.target * 100
     return Figure(
         name="forecast",
         title=title,
-        note=(main if is_deciding else other) % {"name": shown.name, "parent": shown.parent_name},
+        note=f"{note} ({_('Main reason')})" if is_deciding else note,
         sentence=text_of(list(shown.said)),
         traces=_traces(found, shown, past, ahead),
         layout={
@@ -272,12 +273,7 @@ def state_of(shown: ForecastLevel) -> str:
 
 
 def _balance(name: str, part: float, target: float) -> str:
-    said = {"name": name, "used": percent(part), "target": percent(target), "points": points_phrase(part - target)}
-    if abs(part - target) < 0.0005:
-        return _("%(name)s used %(used)s, on target") % said
-    if part > target:
-        return _("%(name)s used %(used)s, target %(target)s, %(points)s over") % said
-    return _("%(name)s used %(used)s, target %(target)s, %(points)s under") % said
+    return f"{name}: {used_words(part, target, 'on' if abs(part - target) < 0.0005 else 'off')}"
 
 
 def _foreseen(one: CurvePoint) -> str:
@@ -341,4 +337,4 @@ def _controls(found: Forecast, shown: ForecastLevel | None, query: QueryDict) ->
         Choice(f"level-{level.uid}", level.name, changed(query, **{LEVEL: str(level.uid)}), level is shown)
         for level in levels
     ]
-    return [Control(_("Level"), choices)]
+    return [Control(_("Levels"), choices)]

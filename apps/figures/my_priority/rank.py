@@ -24,11 +24,7 @@ from apps.priorities.sentences.numbers import factor as factor_words
 def places_figure(found: MyPlace) -> Figure:
     """Bars as high as people in a twentieth of the factor: a wider bar of few people is low."""
     title = _("Distribution of factors")
-    note = (
-        _("users per twentieth of the factor, computed from the key")
-        if found.is_from_key
-        else _("users per twentieth of the factor")
-    )
+    note = _("users per twentieth of the factor")
     sentence, table = _place_sentence(found), _place_table(found)
     if not found.bins:
         nothing = {"margin": axes.margin(), "xaxis": {"range": [0, 1]}, "yaxis": {"range": [0, 1]}}
@@ -82,7 +78,7 @@ def _you(found: MyPlace, heights: list[float]) -> dict[str, Any]:
         "yshift": 4,
         "showarrow": False,
         "xanchor": "left" if factor < 0.15 else "right" if factor > 0.85 else "center",
-        "text": _("you, %(factor)s") % {"factor": factor_words(found.factor)},
+        "text": f"{_('you')}, {factor_words(found.factor)}",
         "font": {"size": 12, "weight": 600, "color": "$accent"},
     }
 
@@ -108,20 +104,12 @@ def _place_sentence(found: MyPlace) -> str:
     }
     if found.of == 1:
         return _("You are the only one with a rank.")
-    if not found.n_same and found.rank == 1:
-        return (
-            ngettext("You are ahead of the only other user.", "You are ahead of all %(others)s others.", found.of - 1)
-            % said
-        )
-    if not found.n_same and not found.n_behind:
-        return (
-            ngettext("The only other user is ahead of you.", "All %(others)s others are ahead of you.", found.of - 1)
-            % said
-        )
-    if found.n_same:
-        text = _("%(others)s others: %(ahead)s ahead of you, %(same)s of the same rank, %(behind)s behind.")
-        return text % said
-    return _("%(others)s others: %(ahead)s ahead of you, %(behind)s behind.") % said
+    text = ngettext(
+        "%(others)s other: %(ahead)s ahead of you, %(same)s of the same rank, %(behind)s behind.",
+        "%(others)s others: %(ahead)s ahead of you, %(same)s of the same rank, %(behind)s behind.",
+        found.of - 1,
+    )
+    return text % said
 
 
 def _why_empty(found: MyPlace) -> str:
@@ -162,7 +150,7 @@ def read_rank(query: QueryDict) -> RankAsked:
     """`?rank_days=30&rank_by=factor`. Raises Invalid, with the name in the address, for what doesn't exist."""
     days, by = query.get(DAYS, str(USUAL_DAYS)), query.get(BY, MEASURES[0])
     if days not in {str(one) for one in PERIODS_DAYS}:
-        message = _("“%(text)s” is not a period of this figure; choose %(known)s days.")
+        message = _("“%(text)s” is not one of %(known)s.")
         _refuse(DAYS, message % {"text": days[:40], "known": ", ".join(map(str, PERIODS_DAYS))})
     if by not in MEASURES:
         _refuse(BY, _("“%(text)s” is not available over time; rank and factor are.") % {"text": by[:40]})
@@ -225,7 +213,7 @@ def rank_figure(
         marks=[
             Mark(
                 _place(one.at),
-                _("rev %(n)s") % {"n": one.number},
+                _("Rev %(n)s") % {"n": one.number},
                 _("Revision %(n)s") % {"n": one.number},
                 mark_url(one.number),
             )
@@ -267,37 +255,26 @@ def _sentence(known: Sequence[RankThen], asked: RankAsked) -> str:
     shown: Callable[[RankThen], str] = (
         (lambda then: count(then.rank or 0)) if is_rank else (lambda then: factor_words(then.factor))
     )
-    said: dict[str, Any] = {"now": shown(last), "then": shown(first), "of": count(last.of), "day": _day(first)}
+    now = _("%(n)s of %(all)s") % {"n": shown(last), "all": count(last.of)} if is_rank else shown(last)
+    text = f"{_('Rank') if is_rank else _('Factor')}: {now}"
     if len(known) == 1:
-        text = _("Your rank is %(now)s of %(of)s.") if is_rank else _("Your factor is %(now)s.")
-        return text % said + " " + _("Earlier days are not stored.")
-    if said["now"] == said["then"]:
-        text = (
-            _("Your rank is %(now)s of %(of)s, as on %(day)s.")
-            if is_rank
-            else _("Your factor is %(now)s, as on %(day)s.")
-        )
-    else:
-        text = (
-            _("Your rank is %(now)s of %(of)s; on %(day)s it was %(then)s.")
-            if is_rank
-            else _("Your factor is %(now)s; on %(day)s it was %(then)s.")
-        )
+        return f"{text}. {_('Earlier days are not stored.')}"
+    text = f"{text}; {_day(first)}: {shown(first)}."
     ordered = sorted(known, key=lambda then: _value(then, is_rank) or 0.0)
     low, high = shown(ordered[0]), shown(ordered[-1])
     if low == high:
-        return text % said
+        return text
     between = _("It was between %(low)s and %(high)s.")
-    return text % said + " " + between % {"low": low, "high": high}
+    return f"{text} {between % {'low': low, 'high': high}}"
 
 
 def _rank_axis(known: Sequence[RankThen]) -> dict[str, Any]:
     """Rank 1 on top, as many ranks as there were."""
     most = max([max(then.of, then.rank or 1) for then in known])
     marks = [1, *(int(one) for one in axes.ticks(1, most, 4) if 1 < one < most * 0.92 and one == int(one))]
-    texts = [_("1, first"), *(count(one) for one in marks[1:])]
+    texts = [count(one) for one in marks]
     if most > 1:
-        marks, texts = [*marks, most], [*texts, _("%(n)s, last") % {"n": count(most)}]
+        marks, texts = [*marks, most], [*texts, count(most)]
     pad = max(most * 0.04, 0.3)
     return {"range": [most + pad, 1 - pad], "tickvals": marks, "ticktext": texts}
 

@@ -14,7 +14,7 @@ from apps.analytics.my_priority.records import MyWaits, WaitDay, Waited
 from apps.core.errors import FieldProblem, Invalid
 from apps.figures import axes, traces
 from apps.figures.figure import Choice, Column, Control, Figure, Table, Trace, changed
-from apps.priorities.sentences.numbers import UNKNOWN, count, number, points
+from apps.priorities.sentences.numbers import UNKNOWN, count, number, points_phrase
 
 PERIODS_DAYS = (30, 90, 365)
 USUAL_DAYS = 90
@@ -31,7 +31,7 @@ def read_waits(query: QueryDict) -> WaitsAsked:
     """`?wait_days=90`. Raises Invalid, with the name in the address, for another period."""
     text = query.get(DAYS, str(USUAL_DAYS))
     if text not in {str(days) for days in PERIODS_DAYS}:
-        message = _("“%(text)s” is not a period of this figure; choose %(known)s days.")
+        message = _("“%(text)s” is not one of %(known)s.")
         message %= {"text": text[:40], "known": ", ".join(map(str, PERIODS_DAYS))}
         raise Invalid(message, fields=[FieldProblem(DAYS, message)])
     return WaitsAsked(int(text))
@@ -92,13 +92,8 @@ def _dots(days: list[WaitDay], across: list[float], hours: list[float]) -> Trace
 
 
 def _words(day: WaitDay) -> str:
-    said = {
-        "day": formats.date_format(day.on, "j M"),
-        "jobs": _jobs(day.n_jobs),
-        "wait": duration(day.median_s),
-        "balance": _balance(day.deviation),
-    }
-    return _("%(day)s: %(jobs)s, median wait %(wait)s, %(balance)s") % said
+    wait = f"{_('Median wait')} {duration(day.median_s)}"
+    return f"{formats.date_format(day.on, 'j M')}: {_jobs(day.n_jobs)}, {wait}, {_balance(day.deviation)}"
 
 
 def _jobs(n: int) -> str:
@@ -110,32 +105,30 @@ def _balance(deviation: float | None) -> str:
         return UNKNOWN
     if round(deviation * 100, 1) == 0:
         return _("on target")
-    words = _("%(n)s points over") if deviation > 0 else _("%(n)s points under")
-    return words % {"n": points(deviation)}
+    words = _("%(n)s over") if deviation > 0 else _("%(n)s under")
+    return words % {"n": points_phrase(deviation)}
 
 
 def duration(seconds: float) -> str:
     """Time in a queue: seconds, minutes, hours or days, whichever is read at once."""
     if seconds < _MINUTE_S:
-        return _("%(n)s s") % {"n": number(seconds, 0)}
+        return f"{number(seconds, 0)} s"
     if seconds < _HOUR_S:
-        return _("%(n)s min") % {"n": number(seconds / _MINUTE_S, 0)}
+        return f"{number(seconds / _MINUTE_S, 0)} min"
     if seconds < 48 * _HOUR_S:
-        return _("%(n)s h") % {"n": number(seconds / _HOUR_S, 1)}
+        return f"{number(seconds / _HOUR_S, 1)} h"
     return _("%(n)s d") % {"n": number(seconds / (24 * _HOUR_S), 1)}
 
 
 def _sentence(found: MyWaits) -> str:
     """The median of all jobs on either side of the target."""
     name, over, under = found.level_name, found.over, found.under
-    if over is not None and under is not None:
-        said = {"name": name, "over": _side(over), "under": _side(under)}
-        return _("With %(name)s over target, on %(over)s; under target, on %(under)s.") % said
+    told = []
     if over is not None:
-        return _("With %(name)s over target, on %(over)s.") % {"name": name, "over": _side(over)}
+        told.append(_("With %(name)s over target, on %(over)s.") % {"name": name, "over": _side(over)})
     if under is not None:
-        return _("With %(name)s under target, on %(under)s.") % {"name": name, "under": _side(under)}
-    return _("%(name)s was on target whenever your jobs started.") % {"name": name}
+        told.append(_("With %(name)s under target, on %(under)s.") % {"name": name, "under": _side(under)})
+    return " ".join(told) or _("%(name)s was on target whenever your jobs started.") % {"name": name}
 
 
 def _side(waited: Waited) -> str:

@@ -148,7 +148,7 @@ class Shown:
             "lost": _("No longer distinct"),
             "pairs": _("Pairs ordered differently"),
         }
-        return self._seg(_("Count"), "count", [(name, labels[name]) for name in COUNTS], self.query.count)
+        return self._seg(_("Counts"), "count", [(name, labels[name]) for name in COUNTS], self.query.count)
 
     def _seg(self, label: str, name: str, choices: Sequence[tuple[str, str]], chosen: str) -> Control:
         return Control(

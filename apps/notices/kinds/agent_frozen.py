@@ -34,7 +34,6 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
 KIND = Kind(
     name="agent_frozen",
     title=gettext_lazy("Frozen agents"),
-    about=gettext_lazy("An agent sends nothing, because a limit is passed or the scheduler can’t be read."),
     watches="policy",
     find=find,
     is_for=is_for,

@@ -101,13 +101,13 @@ class Kind:
 
     name: str
     title: Words
-    about: Words
     watches: Literal["policy", "source", "site"]
     find: Callable[[Any], Iterable[Finding]]
     is_for: Callable[[Reader, Notice], bool]
     describe: Callable[[Mapping[str, Any]], Sentence]
     leads_to: str
     terms: tuple[Term, ...] = field(default_factory=tuple)
+    about: Words = ""  # where the title alone leaves it open
     is_on: bool = True  # until it is changed
 
     def defaults(self) -> dict[str, float]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy
 
-from apps.analytics.operators.sentences import operator_text, resolution_text
+from apps.analytics.operators.sentences import misplaced_text, operator_text, resolution_text, safe_bits_text
 from apps.analytics.operators.tree_check import CheckedTree
 from apps.core.errors import Invalid, Unavailable
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term
@@ -60,23 +59,15 @@ def is_for(reader: Reader, _notice: Notice) -> bool:
 
 def describe(facts: Mapping[str, Any]) -> Sentence:
     given = {
-        "policy": facts["policy"],
         "operator": operator_text(facts["operator"], facts["k"]),
         "resolution": resolution_text(facts["resolution"]),
         "n": count(facts["n"]),
-        "of": count(facts["of"]),
+        "all": count(facts["of"]),
     }
-    text = ngettext(
-        "%(policy)s: at resolution %(resolution)s %(operator)s gives %(n)s of %(of)s leaves another rank than exact "
-        "numbers.",
-        "%(policy)s: at resolution %(resolution)s %(operator)s gives %(n)s of %(of)s leaves another rank than exact "
-        "numbers.",
-        facts["n"],
-    )
+    text = f"{facts['policy']}: {misplaced_text(facts['n']) % given}."
     if facts["bits"] is not None:
-        text = f"{text} {_('2^%(bits)s gives every leaf its exact rank.')}"
-        given["bits"] = facts["bits"]
-    return Sentence("coarse_resolution", facts, text % given)
+        text = f"{text} {safe_bits_text(facts['bits'])}"
+    return Sentence("coarse_resolution", facts, text)
 
 
 KIND = Kind(

@@ -39,7 +39,6 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
 KIND = Kind(
     name="damaged_snapshot",
     title=gettext_lazy("Damaged snapshots"),
-    about=gettext_lazy("The newest snapshot of a policy doesn’t match its checksum: check the database’s disk."),
     watches="policy",
     find=find,
     is_for=is_for,

@@ -51,17 +51,13 @@ def is_for(reader: Reader, notice: Notice) -> bool:
 
 def describe(facts: Mapping[str, Any]) -> Sentence:
     given = {"path": facts["path"], "day": day_words(facts["ends_on"]), "hours": count(facts["core_h"])}
-    if facts["is_over"]:
-        text = _("The allocation of %(hours)s core-hours to %(path)s ended on %(day)s; no renewal is planned.")
-        return Sentence("ending_allocations.over", facts, text % given)
-    text = _("The allocation of %(hours)s core-hours to %(path)s ends on %(day)s; no renewal is planned.")
-    return Sentence("ending_allocations.ends", facts, text % given)
+    text = _("%(path)s: %(hours)s core-hours are allocated until %(day)s; no renewal is planned.") % given
+    return Sentence("ending_allocations.over" if facts["is_over"] else "ending_allocations.ends", facts, text)
 
 
 KIND = Kind(
     name="ending_allocations",
     title=gettext_lazy("Expiring allocations"),
-    about=gettext_lazy("Core-hours allocated until a day within this period, without renewal."),
     watches="policy",
     find=find,
     is_for=is_for,

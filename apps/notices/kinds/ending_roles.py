@@ -57,15 +57,13 @@ def is_for(reader: Reader, notice: Notice) -> bool:
 def describe(facts: Mapping[str, Any]) -> Sentence:
     role = str(dict(Grant.Role.choices).get(facts["role"], facts["role"]))
     given = {"who": facts["who"], "role": role, "path": facts["path"], "day": day_words(facts["ends_on"])}
-    if facts["is_over"]:
-        return Sentence("ending_roles.over", facts, _("%(who)s, %(role)s of %(path)s: expired on %(day)s.") % given)
-    return Sentence("ending_roles.ends", facts, _("%(who)s, %(role)s of %(path)s: expires on %(day)s.") % given)
+    text = _("%(who)s, %(role)s of %(path)s: until %(day)s.") % given
+    return Sentence("ending_roles.over" if facts["is_over"] else "ending_roles.ends", facts, text)
 
 
 KIND = Kind(
     name="ending_roles",
     title=gettext_lazy("Expiring roles"),
-    about=gettext_lazy("Roles that expire within this period, or expired during the last two weeks."),
     watches="policy",
     find=find,
     is_for=is_for,

@@ -50,15 +50,13 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
     if facts["is_over"]:
         text = _("The shares of %(path)s expired on %(day)s and were kept: a decision is missing.")
         return Sentence("ending_shares.kept", facts, text % given)
-    if facts["is_boost"]:
-        return Sentence("ending_shares.boost", facts, _("The boost of %(path)s ends on %(day)s.") % given)
-    return Sentence("ending_shares.ends", facts, _("The shares of %(path)s end on %(day)s.") % given)
+    text = _("The shares of %(path)s end on %(day)s.") % given
+    return Sentence("ending_shares.boost" if facts["is_boost"] else "ending_shares.ends", facts, text)
 
 
 KIND = Kind(
     name="ending_shares",
     title=gettext_lazy("Expiring shares"),
-    about=gettext_lazy("Shares and boosts that expire within this period, or expired and were kept."),
     watches="policy",
     find=find,
     is_for=is_for,

@@ -50,15 +50,13 @@ def is_for(reader: Reader, notice: Notice) -> bool:
 
 def describe(facts: Mapping[str, Any]) -> Sentence:
     given = {"name": facts["name"], "who": facts["who"], "day": day_words(facts["ends_on"])}
-    if facts["is_over"]:
-        return Sentence("ending_tokens.over", facts, _("API token %(name)s of %(who)s: expired on %(day)s.") % given)
-    return Sentence("ending_tokens.ends", facts, _("API token %(name)s of %(who)s: expires on %(day)s.") % given)
+    text = _("API token %(name)s of %(who)s: until %(day)s.") % given
+    return Sentence("ending_tokens.over" if facts["is_over"] else "ending_tokens.ends", facts, text)
 
 
 KIND = Kind(
     name="ending_tokens",
     title=gettext_lazy("Expiring API tokens"),
-    about=gettext_lazy("API tokens that expire within this period, or expired during the last week."),
     watches="site",
     find=find,
     is_for=is_for,

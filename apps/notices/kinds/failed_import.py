@@ -51,7 +51,6 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
 KIND = Kind(
     name="failed_import",
     title=gettext_lazy("Failed imports"),
-    about=gettext_lazy("A usage file could not be imported in the last days, and has not been imported since."),
     watches="source",
     find=find,
     is_for=is_for,

@@ -38,7 +38,6 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
 KIND = Kind(
     name="failed_package",
     title=gettext_lazy("Failed packages"),
-    about=gettext_lazy("Code of an installed package (algorithm, operator, decay) fails; the last priorities stay."),
     watches="policy",
     find=find,
     is_for=is_for,

@@ -43,7 +43,6 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
 KIND = Kind(
     name="failing_collection",
     title=gettext_lazy("Failing collections"),
-    about=gettext_lazy("Collections of a usage source failed this many times in a row."),
     watches="source",
     find=find,
     is_for=is_for,

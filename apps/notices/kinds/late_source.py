@@ -49,14 +49,8 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
         if hours < 48
         else ngettext("%(n)s day", "%(n)s days", days) % {"n": days}
     )
-    if facts["is_never"]:
-        text = _("%(source)s is late: no contact since its set-up %(age)s ago.") % {
-            "source": facts["source"],
-            "age": age,
-        }
-        return Sentence("late_source.never", facts, text)
-    text = _("%(source)s is late: its last contact was %(age)s ago.") % {"source": facts["source"], "age": age}
-    return Sentence("late_source.late", facts, text)
+    text = _("%(source)s is late: no contact for %(age)s.") % {"source": facts["source"], "age": age}
+    return Sentence("late_source.never" if facts["is_never"] else "late_source.late", facts, text)
 
 
 KIND = Kind(

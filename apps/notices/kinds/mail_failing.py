@@ -39,7 +39,6 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
 KIND = Kind(
     name="mail_failing",
     title=gettext_lazy("Failing mail"),
-    about=gettext_lazy("Failing mail"),
     watches="site",
     find=find,
     is_for=is_for,

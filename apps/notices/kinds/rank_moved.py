@@ -51,7 +51,6 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
 KIND = Kind(
     name=NAME,
     title=gettext_lazy("Your rank changed"),
-    about=gettext_lazy("A publication changed your rank, and who published it notified you."),
     watches="policy",
     find=find,
     is_for=is_for,

@@ -37,7 +37,6 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
 KIND = Kind(
     name="recompute_failed",
     title=gettext_lazy("Failed recomputes"),
-    about=gettext_lazy("Failed recomputes"),
     watches="policy",
     find=find,
     is_for=is_for,

@@ -36,7 +36,6 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
 KIND = Kind(
     name="refused_document",
     title=gettext_lazy("Rejected documents of peers"),
-    about=gettext_lazy("A mounted policy or usage of another site was rejected as a whole; the last valid one stays."),
     watches="policy",
     find=find,
     is_for=is_for,

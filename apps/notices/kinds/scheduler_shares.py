@@ -39,7 +39,6 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
 KIND = Kind(
     name="scheduler_shares",
     title=gettext_lazy("Shares changed in a scheduler"),
-    about=gettext_lazy("Shares were changed in the scheduler: take them over, or put them back."),
     watches="policy",
     find=find,
     is_for=is_for,

@@ -39,7 +39,6 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
 KIND = Kind(
     name="silenced_webhook",
     title=gettext_lazy("Webhooks turned off"),
-    about=gettext_lazy("A webhook was turned off automatically after failed deliveries."),
     watches="site",
     find=find,
     is_for=is_for,

@@ -39,7 +39,6 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
 KIND = Kind(
     name="source_never_collected",
     title=gettext_lazy("Sources never collected"),
-    about=gettext_lazy("Sources never collected"),
     watches="source",
     find=find,
     is_for=is_for,

@@ -53,25 +53,18 @@ def is_for(reader: Reader, notice: Notice) -> bool:
 def describe(facts: Mapping[str, Any]) -> Sentence:
     days = int(facts["days"])
     given = {"who": facts["who"], "n": days}
-    if facts["is_request"]:
-        text = ngettext(
-            "A request by %(who)s has been pending for %(n)s day.",
-            "A request by %(who)s has been pending for %(n)s days.",
-            days,
-        )
-        return Sentence("waiting_decisions.request", facts, text % given)
     text = ngettext(
-        "A change by %(who)s has been pending for %(n)s day.",
-        "A change by %(who)s has been pending for %(n)s days.",
+        "A request or change by %(who)s has been pending for %(n)s day.",
+        "A request or change by %(who)s has been pending for %(n)s days.",
         days,
     )
-    return Sentence("waiting_decisions.review", facts, text % given)
+    kind = "request" if facts["is_request"] else "review"
+    return Sentence(f"waiting_decisions.{kind}", facts, text % given)
 
 
 KIND = Kind(
     name="waiting_decisions",
     title=gettext_lazy("Pending reviews and requests"),
-    about=gettext_lazy("A change or a request has been pending for this period."),
     watches="policy",
     find=find,
     is_for=is_for,

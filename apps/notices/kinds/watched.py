@@ -65,15 +65,11 @@ def is_for(reader: Reader, notice: Notice) -> bool:
 
 
 def describe(facts: Mapping[str, Any]) -> Sentence:
-    given = {"path": facts["path"], "actual": percent(facts["actual"]), "target": percent(facts["target"])}
-    given["day"] = day_words(facts["until"])
-    if facts["state"] == "over":
-        text = _("%(path)s is over its target: used %(actual)s, target %(target)s. Watched until %(day)s.")
-    elif facts["state"] == "under":
-        text = _("%(path)s is under its target: used %(actual)s, target %(target)s. Watched until %(day)s.")
-    else:
-        text = _("%(path)s is on target: used %(actual)s, target %(target)s. Watched until %(day)s.")
-    found = text % given
+    balance = {"over": _("over"), "under": _("under")}.get(facts["state"], _("on target"))
+    given = {"actual": percent(facts["actual"]), "target": percent(facts["target"]), "balance": balance}
+    numbers = _("used %(actual)s, target %(target)s, %(balance)s") % given
+    until = _("Watched until %(day)s.") % {"day": day_words(facts["until"])}
+    found = f"{facts['path']}: {numbers}. {until}"
     if facts["before"] is not None:
         found = f"{found} {_('It had used %(before)s when this began.') % {'before': percent(facts['before'])}}"
     return Sentence(f"watched.{facts['state']}", facts, found)

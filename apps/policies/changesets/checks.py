@@ -56,7 +56,7 @@ def _unfit(review: Review) -> Check:
     if not review.change_set.base_number:
         return Check("shape", "ok", _("It created the policy"))
     text = _("Its edits can’t be applied to revision %(n)s.") % {"n": review.number}
-    return Check("shape", "block", _("It can’t be applied"), text, _("Edit the draft, or discard it."))
+    return Check("shape", "block", text.rstrip("."), "", _("Edit the draft, or discard it."))
 
 
 def _shape(review: Review) -> Check:
@@ -107,8 +107,7 @@ def _sums(review: Review, sees: Mask) -> Check:
         text = _("All shares below %(names)s are 0: none of its members has a target.")
         texts.append(text % {"names": _names(after, empty, sees)})
     if zero:
-        text = _("%(names)s: 0 shares, so a target of 0.")
-        texts.append(text % {"names": _names(after, zero, sees)})
+        texts.append(f"{_names(after, zero, sees)}.")
     return Check(
         "sums", "warn", _("An entry has a target of 0"), " ".join(texts), _("Give at least one of them shares.")
     )
@@ -143,7 +142,7 @@ def _alike(review: Review, sees: Mask) -> list[Check]:
         return []
     text = _("%(name)s looks like %(other)s.")
     shown = [text % {"name": after.path(i), "other": after.path(other)} for i, other in pairs[:_SHOWN]]
-    remedy = _("Check that both are intended and distinguishable.")
+    remedy = _("Check that this is intended.")
     return [Check("names", "warn", _("Names look alike"), " ".join(shown), remedy)]
 
 
@@ -153,7 +152,7 @@ def _locks(review: Review, actor: Actor, sees: Mask) -> Check:
         return Check("locks", "ok", _("No locked entry is changed"))
     names = _names(review.after, locked, sees)
     refusal = review.why_not_publish(actor) if review.is_open else None
-    text = _("%(names)s: locked against accidental changes.") % {"names": names}
+    text = f"{names}."
     if refusal is not None and refusal.code == "locked":
         remedy = _("The person who locked it, or an administrator, can publish this.")
         return Check("locks", "block", _("A locked entry is changed"), text, remedy)
@@ -208,7 +207,7 @@ def _limited(moves: AccountMoves) -> Check:
     if not moves.n_stay:  # none, or too few to show
         return Check("accounts", "ok", title, text)
     staying = ngettext("%(n)s account matches and stays.", "%(n)s accounts match and stay.", moves.n_stay)
-    remedy = _("To move them, a person who maps accounts at both entries must publish it.")
+    remedy = _("It must be published by a person who maps accounts at both entries.")
     return Check("accounts", "warn", title, f"{text} {staying % {'n': moves.n_stay}}", remedy)
 
 
@@ -222,7 +221,7 @@ def _size(review: Review) -> Check:
     if not size.is_guarded:
         return Check("size", "ok", _("One person may publish it"), furthest)
     if not size.reasons:
-        return Check("size", "ok", _("Small enough for one person"), furthest)
+        return Check("size", "ok", _("One person may publish it"), furthest)
     reasons = "; ".join(size.reasons)
     text = f"{reasons[:1].upper()}{reasons[1:]}."
     approvals = second_persons(review.change_set, review.at)
@@ -237,7 +236,7 @@ def _size(review: Review) -> Check:
 def _people(people: Iterable[object]) -> str:
     names = [str(person) for person in people]
     shown = ", ".join(names[:_SHOWN])
-    return _("%(names)s and others") % {"names": shown} if len(names) > _SHOWN else shown
+    return f"{shown}, …" if len(names) > _SHOWN else shown
 
 
 def _names(tree: TreeColumns, entries: list[int], sees: Mask) -> str:

@@ -132,7 +132,7 @@ def open_past_snapshot(view: PolicyView) -> VisibleSnapshot:
 
 def _nothing_kept(view: PolicyView) -> Invalid:
     oldest = oldest_kept(view.policy.slug)
-    since = _("the oldest are from %(at)s") % {"at": instant(oldest)} if oldest else _("nothing has been computed yet")
+    since = _("the oldest are from %(at)s") % {"at": instant(oldest)} if oldest else _("nothing computed yet")
     message = _("names a time without stored numbers; %(since)s") % {"since": since}
     return Invalid(f"at {message}.", code="nothing_kept", fields=[FieldProblem("at", message)])
 

@@ -12,6 +12,21 @@ from django.utils.translation import ngettext_lazy
 
 from apps.priorities.sentences import numbers, walk
 
+# --- Said in more than one place -------------------------------------------------------------------------------------
+_NOT_OVER = _("No date to wait for: the decisive level is not over its target, and the order changes with every job.")
+_IN_ABOUT = _("At the recent pace, %(name)s is on target in about %(in_s)s.")
+_IN_BETWEEN = _("At the recent pace, %(name)s is on target in about %(in_s)s (%(soonest_s)s to %(latest_s)s).")
+_NOT_AT_THIS_PACE = _(
+    "Not at this pace: %(name)s takes %(share)s of the usage of %(parent)s, and its target is %(target)s."
+)
+_IF_IN_ABOUT = _("If %(name)s takes %(share)s of the usage of %(parent)s, it is on target in about %(in_s)s.")
+_IF_IN_BETWEEN = _(
+    "If %(name)s takes %(share)s of the usage of %(parent)s, it is on target in about %(in_s)s "
+    "(%(soonest_s)s to %(latest_s)s)."
+)
+_IF_NOT = _("If %(name)s takes %(share)s of the usage of %(parent)s, it does not reach its target of %(target)s.")
+
+
 # --- When, and what changes it ----------------------------------------------------------------------------------------
 ANSWERS = {
     "when.first": _("Now: you have the highest rank. It falls as your jobs run."),
@@ -27,8 +42,8 @@ ANSWERS = {
     "when.above": _("The decisive level is above those visible to you."),
     "when.no_shares": _("No date: only shares of %(parent)s change this."),
     "when.equal": _("No date to wait for: no level is the main reason, and the order changes with every job."),
-    "when.not_over": _("No date to wait for: %(name)s is not over its target, and the order changes with every job."),
-    "when.you_not_over": _("No date to wait for: you are not over your target, and the order changes with every job."),
+    "when.not_over": _NOT_OVER,
+    "when.you_not_over": _NOT_OVER,
     "when.unknown": _("No date: daily usage is not known yet."),
     "when.recovers": _("%(name)s is back on target around %(on)s at its usual pace."),
     "when.recovers_between": _(
@@ -93,59 +108,50 @@ ANSWERS = {
 
 
 # --- Audience ---------------------------------------------------------------------------------------------------------
-AUDIENCE = {
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """Who, and what they see: a label and its value, each a text of its own."""
+
+    who: Any
+    what: Any
+
+    def __mod__(self, values: Mapping[str, Any]) -> str:
+        return f"{self.who % values}: {self.what % values}"
+
+
+_ALL = _("All signed-in users, at %(name)s")
+_PEOPLE = ngettext_lazy(
+    "%(n)s person with the role %(role)s at %(name)s",
+    "%(n)s people with the role %(role)s at %(name)s",
+    "count",
+)
+_GROUP = _("Members of %(people)s, with the role %(role)s at %(name)s")
+_BY_NAME = _("your name, share, usage and jobs.")
+_JOBS_BY_NAME = _("your name, your accounts and their jobs.")
+_NAME_ALONE = _("your name and share, but not your usage.")
+_IN_SUMS = _("group totals only. Totals need %(smallest)s active users, none above four fifths.")
+
+AUDIENCE: Mapping[str, Any] = {
     "seen.open": _(
         "%(policy)s is open: all signed-in users see the whole tree, with your name, share and usage. "
         "Your jobs stay private."
     ),
-    "seen.by_name_all": _(
-        "%(name)s is open: all signed-in users see your name, your share, your usage and your jobs there."
-    ),
-    "seen.jobs_by_name_all": _("All signed-in users see your name, your accounts and their jobs at %(name)s."),
-    "seen.name_alone_all": _("All signed-in users see your name and your share at %(name)s, but not your usage."),
-    "seen.in_sums_all": _(
-        "All signed-in users see group totals at %(name)s, but not your name. Totals need %(smallest)s "
-        "active users, none above four fifths."
-    ),
+    "seen.by_name_all": Audience(_ALL, _BY_NAME),
+    "seen.jobs_by_name_all": Audience(_ALL, _JOBS_BY_NAME),
+    "seen.name_alone_all": Audience(_ALL, _NAME_ALONE),
+    "seen.in_sums_all": Audience(_ALL, _IN_SUMS),
     "seen.closed": _(
         "Colleagues and other users without a role here see neither your name nor your numbers. Members "
         "of your group see its total, and how many are ahead."
     ),
-    "seen.by_name": ngettext_lazy(
-        "%(n)s person with the role %(role)s at %(name)s sees your name, share, usage and jobs.",
-        "%(n)s people with the role %(role)s at %(name)s see your name, share, usage and jobs.",
-        "count",
-    ),
-    "seen.by_name_group": _(
-        "Members of %(people)s, with the role %(role)s at %(name)s, see your name, share, usage and jobs."
-    ),
-    "seen.jobs_by_name": ngettext_lazy(
-        "%(n)s person with the role %(role)s at %(name)s sees your name, your accounts and their jobs.",
-        "%(n)s people with the role %(role)s at %(name)s see your name, your accounts and their jobs.",
-        "count",
-    ),
-    "seen.jobs_by_name_group": _(
-        "Members of %(people)s, with the role %(role)s at %(name)s, see your name, your accounts and their jobs."
-    ),
-    "seen.name_alone": ngettext_lazy(
-        "%(n)s person with the role %(role)s at %(name)s sees your name and share, but not your usage.",
-        "%(n)s people with the role %(role)s at %(name)s see your name and share, but not your usage.",
-        "count",
-    ),
-    "seen.name_alone_group": _(
-        "Members of %(people)s, with the role %(role)s at %(name)s, see your name and share, but not your usage."
-    ),
-    "seen.in_sums": ngettext_lazy(
-        "%(n)s person with the role %(role)s at %(name)s sees group totals only. Totals need "
-        "%(smallest)s active users, none above four fifths.",
-        "%(n)s people with the role %(role)s at %(name)s see group totals only. Totals need %(smallest)s "
-        "active users, none above four fifths.",
-        "count",
-    ),
-    "seen.in_sums_group": _(
-        "Members of %(people)s, with the role %(role)s at %(name)s, see group totals only. Totals need "
-        "%(smallest)s active users, none above four fifths."
-    ),
+    "seen.by_name": Audience(_PEOPLE, _BY_NAME),
+    "seen.by_name_group": Audience(_GROUP, _BY_NAME),
+    "seen.jobs_by_name": Audience(_PEOPLE, _JOBS_BY_NAME),
+    "seen.jobs_by_name_group": Audience(_GROUP, _JOBS_BY_NAME),
+    "seen.name_alone": Audience(_PEOPLE, _NAME_ALONE),
+    "seen.name_alone_group": Audience(_GROUP, _NAME_ALONE),
+    "seen.in_sums": Audience(_PEOPLE, _IN_SUMS),
+    "seen.in_sums_group": Audience(_GROUP, _IN_SUMS),
     "seen.administrators": ngettext_lazy(
         "%(n)s administrator of this site sees everything.",
         "%(n)s administrators of this site see everything.",
@@ -162,10 +168,8 @@ FORECASTS = {
         "%(name)s is within tolerance of its target, at %(actual)s of %(parent)s; target %(target)s."
     ),
     "forecast.nothing_used": _("%(parent)s has no usage in the window."),
-    "forecast.recovers": _(
-        "At the recent pace, %(name)s is back on target in about %(in_s)s (%(soonest_s)s to %(latest_s)s)."
-    ),
-    "forecast.recovers_about": _("At the recent pace, %(name)s is back on target in about %(in_s)s."),
+    "forecast.recovers": _IN_BETWEEN,
+    "forecast.recovers_about": _IN_ABOUT,
     "forecast.recovers_or_not": _(
         "At the recent pace, %(name)s is back on target in about %(in_s)s, in %(soonest_s)s at the "
         "earliest. If %(parent)s stays as quiet as on its quietest days, it takes more than "
@@ -174,13 +178,8 @@ FORECASTS = {
     "forecast.recovers_at_best": _(
         "If %(parent)s is as busy as on its busiest days, %(name)s is back on target in about %(soonest_s)s."
     ),
-    "forecast.gives_way": _(
-        "%(name)s is under its target. At the recent pace, it reaches its target in about %(in_s)s "
-        "(%(soonest_s)s to %(latest_s)s)."
-    ),
-    "forecast.gives_way_about": _(
-        "%(name)s is under its target. At the recent pace, it reaches its target in about %(in_s)s."
-    ),
+    "forecast.gives_way": _IN_BETWEEN,
+    "forecast.gives_way_about": _IN_ABOUT,
     "forecast.never_if_nobody_runs": _(
         "Without usage in %(parent)s nothing changes: all usage decays alike, and %(name)s stays at "
         "%(actual)s; target %(target)s."
@@ -192,13 +191,8 @@ FORECASTS = {
     "forecast.quiet_days": _(
         "On most of these days %(parent)s had no usage, and then nothing changes: all usage decays alike."
     ),
-    "forecast.not_at_this_pace": _(
-        "Not at this pace: %(name)s takes %(share)s of the usage of %(parent)s, and its target is %(target)s."
-    ),
-    "forecast.stays_under": _(
-        "%(name)s is under its target, and stays so at this pace: it takes %(share)s of the usage of "
-        "%(parent)s, and its target is %(target)s."
-    ),
+    "forecast.not_at_this_pace": _NOT_AT_THIS_PACE,
+    "forecast.stays_under": _NOT_AT_THIS_PACE,
     "forecast.not_within_horizon": _("%(name)s doesn’t return to its target within %(horizon_s)s at the recent pace."),
     "forecast.tolerance": _("It is within tolerance in about %(in_s)s (%(soonest_s)s to %(latest_s)s)."),
     "forecast.tolerance_about": _("It is within tolerance in about %(in_s)s."),
@@ -220,31 +214,17 @@ FORECASTS = {
 SCENARIO = "scenario."  # before the key of a forecast whose pace is supposed
 SCENARIOS = {
     "forecast.scenario": _("Scenario: %(name)s takes %(share)s of the usage of %(parent)s."),
-    "scenario.forecast.recovers": _(
-        "If %(name)s takes %(share)s of the usage of %(parent)s, it is back on target in about %(in_s)s "
-        "(%(soonest_s)s to %(latest_s)s)."
-    ),
-    "scenario.forecast.recovers_about": _(
-        "If %(name)s takes %(share)s of the usage of %(parent)s, it is back on target in about %(in_s)s."
-    ),
+    "scenario.forecast.recovers": _IF_IN_BETWEEN,
+    "scenario.forecast.recovers_about": _IF_IN_ABOUT,
     "scenario.forecast.recovers_or_not": _(
         "If %(name)s takes %(share)s of the usage of %(parent)s, it is back on target in about %(in_s)s, in "
         "%(soonest_s)s at the earliest. If %(parent)s stays as quiet as on its quietest days, it takes more than "
         "%(horizon_s)s or never happens."
     ),
-    "scenario.forecast.gives_way": _(
-        "If %(name)s takes %(share)s of the usage of %(parent)s, it reaches its target in about %(in_s)s "
-        "(%(soonest_s)s to %(latest_s)s)."
-    ),
-    "scenario.forecast.gives_way_about": _(
-        "If %(name)s takes %(share)s of the usage of %(parent)s, it reaches its target in about %(in_s)s."
-    ),
-    "scenario.forecast.not_at_this_pace": _(
-        "If %(name)s takes %(share)s of the usage of %(parent)s, it stays over its target of %(target)s."
-    ),
-    "scenario.forecast.stays_under": _(
-        "If %(name)s takes %(share)s of the usage of %(parent)s, it stays under its target of %(target)s."
-    ),
+    "scenario.forecast.gives_way": _IF_IN_BETWEEN,
+    "scenario.forecast.gives_way_about": _IF_IN_ABOUT,
+    "scenario.forecast.not_at_this_pace": _IF_NOT,
+    "scenario.forecast.stays_under": _IF_NOT,
     "scenario.forecast.not_within_horizon": _(
         "If %(name)s takes %(share)s of the usage of %(parent)s, it doesn’t return to its target within %(horizon_s)s."
     ),

@@ -5,55 +5,73 @@ from __future__ import annotations
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
+# --- Said of one's own entry as of any other --------------------------------------------------------------------------
+_OVER = _("%(name)s used %(actual)s of %(parent)s; target %(target)s: over by %(points)s.")
+_UNDER = _("%(name)s used %(actual)s of %(parent)s; target %(target)s: under by %(points)s.")
+_ON = _("%(name)s used %(actual)s of %(parent)s; target %(target)s: on target.")
+_ON_DECIDES = _(
+    "%(name)s used %(actual)s of %(parent)s; target %(target)s. This is within tolerance, but still the main reason."
+)
+_IDLE = _("%(name)s has a target of %(target)s of %(parent)s, and no usage in the window.")
+_UNKNOWN = _("%(name)s has a target of %(target)s of %(parent)s. Its usage is not known yet.")
+_DISSOLVED = _("%(name)s has no shares of its own; its members compete one level up, in %(parent)s.")
+_SUPPRESSED = _("%(name)s has a target of %(target)s of %(parent)s. Its usage is not shown: too few members.")
+_LOCAL_BELOW = _("Below %(name)s only local usage since %(at)s: %(reason)s")
+_LOCAL_HERE = _("Only local usage here since %(at)s, because peers were unreachable.")
+_NONE_AHEAD = _("None is ahead.")
+_SOME_AHEAD = ngettext_lazy(
+    "The only other one is ahead.",
+    "%(n_ahead)s of %(n_siblings)s others are ahead.",
+    "count",
+)
+_OWN_OVER = _("Your own usage inside %(parent)s is above your target.")
+_YOU_USED = _("Main reason: you used %(actual)s of %(parent)s; target %(target)s.")
+_GROUP_USED = _("Main reason: %(name)s as a whole used %(actual)s of %(parent)s; target %(target)s.")
+_YOUR_FACTOR = _(
+    "Main effect on your factor: you used %(actual)s of %(parent)s; target %(target)s. It changes "
+    "from %(other_factor)s to %(factor)s."
+)
+_GROUP_FACTOR = _(
+    "Main effect on your factor: %(name)s as a whole used %(actual)s of %(parent)s; target %(target)s. It changes "
+    "from %(other_factor)s to %(factor)s."
+)
+_FACTOR_CHANGES = _(
+    "This level changes the factor from %(other_factor)s to %(factor)s, and the ratio R from %(above)s to %(ratio)s."
+)
+_NOT_RANKED = _("This entry is not ranked. Schedulers receive the factor %(factor)s.")
+
 # --- Levels -----------------------------------------------------------------------------------------------------------
 LEVELS = {
-    "walk.over": _("%(name)s used %(actual)s of %(parent)s; target %(target)s: over by %(points)s."),
-    "walk.over_you": _("You used %(actual)s of %(parent)s; target %(target)s: over by %(points)s."),
-    "walk.under": _("%(name)s used %(actual)s of %(parent)s; target %(target)s: under by %(points)s."),
-    "walk.under_you": _("You used %(actual)s of %(parent)s; target %(target)s: under by %(points)s."),
-    "walk.on": _("%(name)s used %(actual)s of %(parent)s; target %(target)s: on target."),
-    "walk.on_you": _("You used %(actual)s of %(parent)s; target %(target)s: on target."),
-    "walk.on_decides": _(
-        "%(name)s used %(actual)s of %(parent)s; target %(target)s. This is within tolerance, but still "
-        "the main reason."
-    ),
-    "walk.on_decides_you": _(
-        "You used %(actual)s of %(parent)s; target %(target)s. This is within tolerance, but still the main reason."
-    ),
-    "walk.idle": _("%(name)s has a target of %(target)s of %(parent)s, and no usage in the window."),
-    "walk.idle_you": _("You have a target of %(target)s of %(parent)s, and no usage in the window."),
-    "walk.unknown": _("%(name)s has a target of %(target)s of %(parent)s. Its usage is not known yet."),
-    "walk.unknown_you": _("You have a target of %(target)s of %(parent)s. Your usage is not known yet."),
-    "walk.dissolved": _("%(name)s has no shares of its own; its members compete one level up, in %(parent)s."),
-    "walk.dissolved_you": _("You have no shares of your own in %(parent)s: you compete one level up."),
-    "walk.suppressed": _("%(name)s has a target of %(target)s of %(parent)s. Its usage is not shown: too few members."),
-    "walk.local_only": _("Compared by local usage only since %(at)s: %(reason)s"),
-    "walk.local_only_above": _("Compared by local usage only since %(at)s, because peers were unreachable."),
-    "fallback.since": _("Below %(name)s only local usage counts since %(at)s"),
-    "fallback.below": _("Below %(name)s only local usage counts since %(at)s: %(reason)s"),
-    "fallback.below_then": _("Below %(name)s only local usage counted then, since %(at)s: %(reason)s"),
-    "fallback.above": _("Only local usage counts here since %(at)s, because peers are unreachable."),
-    "fallback.above_then": _("Only local usage counted here then, since %(at)s, because peers were unreachable."),
+    "walk.over": _OVER,
+    "walk.over_you": _OVER,
+    "walk.under": _UNDER,
+    "walk.under_you": _UNDER,
+    "walk.on": _ON,
+    "walk.on_you": _ON,
+    "walk.on_decides": _ON_DECIDES,
+    "walk.on_decides_you": _ON_DECIDES,
+    "walk.idle": _IDLE,
+    "walk.idle_you": _IDLE,
+    "walk.unknown": _UNKNOWN,
+    "walk.unknown_you": _UNKNOWN,
+    "walk.dissolved": _DISSOLVED,
+    "walk.dissolved_you": _DISSOLVED,
+    "walk.suppressed": _SUPPRESSED,
+    "walk.local_only": _("Only local usage here since %(at)s: %(reason)s"),
+    "walk.local_only_above": _LOCAL_HERE,
+    "fallback.since": _("Below %(name)s only local usage since %(at)s"),
+    "fallback.below": _LOCAL_BELOW,
+    "fallback.below_then": _LOCAL_BELOW,
+    "fallback.above": _LOCAL_HERE,
+    "fallback.above_then": _LOCAL_HERE,
     "ahead.alone": _("There are no others at this level."),
     "ahead.suppressed": _("How many others are ahead is not shown."),
-    "ahead.nobody": _("No sibling is ahead."),
-    "ahead.some": ngettext_lazy(
-        "The only other one is ahead of it.",
-        "%(n_ahead)s of %(n_siblings)s others are ahead of it.",
-        "count",
-    ),
-    "ahead.nobody_yours": _("None is ahead of yours."),
-    "ahead.some_yours": ngettext_lazy(
-        "The only other one is ahead of yours.",
-        "%(n_ahead)s of %(n_siblings)s others are ahead of yours.",
-        "count",
-    ),
-    "ahead.nobody_you": _("None is ahead of you."),
-    "ahead.some_you": ngettext_lazy(
-        "The only other one is ahead of you.",
-        "%(n_ahead)s of %(n_siblings)s others are ahead of you.",
-        "count",
-    ),
+    "ahead.nobody": _NONE_AHEAD,
+    "ahead.some": _SOME_AHEAD,
+    "ahead.nobody_yours": _NONE_AHEAD,
+    "ahead.some_yours": _SOME_AHEAD,
+    "ahead.nobody_you": _NONE_AHEAD,
+    "ahead.some_you": _SOME_AHEAD,
     "ahead.factor": ngettext_lazy(
         "The only other one has a higher factor.",
         "%(n_ahead)s of %(n_siblings)s others have a higher factor.",
@@ -87,14 +105,8 @@ LEVELS = {
 
 # --- Effects on the factor --------------------------------------------------------------------------------------------
 EFFECTS = {
-    "effect.lowers": _(
-        "This level lowers the factor from %(other_factor)s to %(factor)s: the ratio R rises from %(above)s to "
-        "%(ratio)s."
-    ),
-    "effect.raises": _(
-        "This level raises the factor from %(other_factor)s to %(factor)s: the ratio R falls from %(above)s to "
-        "%(ratio)s."
-    ),
+    "effect.lowers": _FACTOR_CHANGES,
+    "effect.raises": _FACTOR_CHANGES,
     "effect.same": _("This level leaves the factor at %(factor)s: the ratio R stays at %(ratio)s."),
     "effect.no_shares": _("It has no shares of the whole, so the factor is %(factor)s."),
     "effect.no_shares_above": _("A level above has no shares, so the factor stays at %(factor)s."),
@@ -102,22 +114,10 @@ EFFECTS = {
         "Its own ratio r_l is %(own_ratio)s, on the other side of 1 than R = %(above)s above it, so it counts with the "
         "exponent k = %(k)s."
     ),
-    "factor.you_lowers": _(
-        "Main effect on your factor: you used %(actual)s of %(parent)s; target %(target)s. This lowers "
-        "the factor from %(other_factor)s to %(factor)s."
-    ),
-    "factor.you_raises": _(
-        "Main effect on your factor: you used %(actual)s of %(parent)s; target %(target)s. This raises "
-        "the factor from %(other_factor)s to %(factor)s."
-    ),
-    "factor.group_lowers": _(
-        "Main effect on your factor: %(name)s as a whole used %(actual)s of %(parent)s; target "
-        "%(target)s. This lowers the factor from %(other_factor)s to %(factor)s."
-    ),
-    "factor.group_raises": _(
-        "Main effect on your factor: %(name)s as a whole used %(actual)s of %(parent)s; target "
-        "%(target)s. This raises the factor from %(other_factor)s to %(factor)s."
-    ),
+    "factor.you_lowers": _YOUR_FACTOR,
+    "factor.you_raises": _YOUR_FACTOR,
+    "factor.group_lowers": _GROUP_FACTOR,
+    "factor.group_raises": _GROUP_FACTOR,
     "factor.you_no_shares": _("You have no shares of %(parent)s, so your factor is %(factor)s."),
     "factor.group_no_shares": _("%(name)s has no shares of %(parent)s, so your factor is %(factor)s."),
     "reason.factor_same": _("No level changes your factor."),
@@ -154,13 +154,11 @@ CONTRASTS = {
     "contrast.factors": _(
         "Along its path the factor of %(ahead)s becomes %(factor)s, that of %(behind)s %(other_factor)s."
     ),
-    "contrast.one.over": _("%(name)s used %(actual)s of %(parent)s; target %(target)s: over by %(points)s."),
-    "contrast.one.under": _("%(name)s used %(actual)s of %(parent)s; target %(target)s: under by %(points)s."),
-    "contrast.one.on": _("%(name)s used %(actual)s of %(parent)s; target %(target)s: on target."),
-    "contrast.one.idle": _("%(name)s has a target of %(target)s of %(parent)s, and no usage."),
-    "contrast.one.suppressed": _(
-        "%(name)s has a target of %(target)s of %(parent)s. Its usage is not shown: too few members."
-    ),
+    "contrast.one.over": _OVER,
+    "contrast.one.under": _UNDER,
+    "contrast.one.on": _ON,
+    "contrast.one.idle": _IDLE,
+    "contrast.one.suppressed": _SUPPRESSED,
     "turn.ahead_gains": _("The order would flip if %(name)s used %(hours)s more %(unit)s."),
     "turn.behind_sheds": _("The order would flip if %(name)s had used %(hours)s fewer %(unit)s."),
     "turn.ahead_shares": _(
@@ -202,12 +200,10 @@ VERDICTS = {
     "verdict.unmapped": _("No entry in %(policy)s"),
     "verdict.no_snapshot": _("No priorities yet"),
     "verdict.nothing_kept": _("No data for that time"),
-    "reason.you": _("Main reason: you used %(actual)s of %(parent)s; target %(target)s."),
-    "reason.group": _("Main reason: %(name)s as a whole used %(actual)s of %(parent)s; target %(target)s."),
-    "reason.you_under": _("Main reason: you used %(actual)s of %(parent)s; target %(target)s. You are under target."),
-    "reason.group_under": _(
-        "Main reason: %(name)s as a whole used %(actual)s of %(parent)s; target %(target)s. It is under target."
-    ),
+    "reason.you": _YOU_USED,
+    "reason.group": _GROUP_USED,
+    "reason.you_under": _YOU_USED,
+    "reason.group_under": _GROUP_USED,
     "reason.you_less": _(
         "Main reason: others come first at this level. You used %(actual)s of %(parent)s; target %(target)s."
     ),
@@ -238,16 +234,14 @@ VERDICTS = {
     "reason.above": _("The main reason is at a level above those visible to you."),
     "reason.alone": _("There are no other ranks to compare."),
     "reason.equal": _("All ranks are equal: no level decides."),
-    "own.over": _("Your own usage inside %(parent)s is above your target as well."),
-    "own.over_alone": _("Your own usage inside %(parent)s is above your target."),
+    "own.over": _OWN_OVER,
+    "own.over_alone": _OWN_OVER,
     "own.under": _("Your own usage inside %(parent)s is below your target."),
     "own.idle": _("You had no usage in the window."),
     "own.on": _("Your own usage inside %(parent)s is on target."),
     "fresh.behind": _("These numbers may be outdated: %(problems)s."),
-    "number.fallback": _(
-        "This entry is not ranked, so schedulers receive the fallback factor of the policy, %(factor)s."
-    ),
-    "number.unranked": _("This entry is not ranked. Schedulers receive the factor %(factor)s."),
+    "number.fallback": _NOT_RANKED,
+    "number.unranked": _NOT_RANKED,
     "number.vector": _(
         "Levels are compared top-down; the first difference decides. Your priorities are %(vector)s, as "
         "integers up to %(resolution)s %(parts)s: rank %(rank)s of %(of)s. As a number between 0 and 1, "
