@@ -240,7 +240,7 @@ class NoticeKindListView(APIView):
             {
                 "kind": each.name,
                 "title": str(each.title),
-                "about": str(each.about),
+                "about": str(each.about or each.title),
                 "watches": each.watches,
                 "terms": [
                     {
