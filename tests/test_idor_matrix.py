@@ -818,7 +818,7 @@ ROWS = [
     Row("federation/grid/grid.csv", "/federation/grid/grid.csv?policy=grid&entry=/physics",
         "302 404 200 200 404 200 302 302 302 302 302", word='"/physics/bob"', readers="pia admin dora",
         besides="vera 200 dora 200"),
-    Row("federation/usage/new/", "/federation/usage/new/", FEDERATED, word="of vo-a.example", readers="admin"),
+    Row("federation/usage/new/", "/federation/usage/new/", FEDERATED, word="(vo-a.example)", readers="admin"),
     Row("federation/usage/new/", "/federation/usage/new/", "302 403 403 403 403 422 302 302 302 302 302", "post",
         {"step": "look", "entry": "other:/vo-a-here", "url": "http://127.0.0.1:9/feed"}),
     Row(TAKEN, "/federation/usage/{taken}/", "302 404 404 404 404 200 302 302 302 302 302",

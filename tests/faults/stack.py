@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -74,6 +75,11 @@ def _read(pid: int, name: str) -> bytes:
         return Path(f"/proc/{pid}/{name}").read_bytes()
     except OSError:
         return b""
+
+
+def _parent(pid: int) -> int:
+    status = _read(pid, "stat").rpartition(b")")[2].split()
+    return int(status[1]) if status else 0
 
 
 def copy_instance(var: Path, to: Path) -> None:
@@ -190,10 +196,14 @@ class Stack:
     # --- Looking ------------------------------------------------------------------------------------------------------
 
     def pids(self) -> list[int]:
-        """Living processes of this instance: by their environment, PostgreSQL's by where they work."""
+        """Living processes of this instance: by their environment, which those with a title of their own have
+        overwritten, or as their children; PostgreSQL's by where they work."""
         marker = f"FAIRSHARE_VAR={self.var}".encode()
-        ours = [pid for pid in processes.pids() if marker in _read(pid, "environ").split(b"\0")]
-        return sorted({*ours, *processes.working_in(self.var / "pg", "postgres")})
+        parents = {pid: _parent(pid) for pid in processes.pids()}
+        found = {pid for pid in parents if marker in _read(pid, "environ").split(b"\0")}
+        while more := {pid for pid, parent in parents.items() if parent in found} - found:
+            found |= more
+        return sorted({*found, *processes.working_in(self.var / "pg", "postgres")})
 
     def processes(self) -> list[Process]:
         found = []
@@ -209,8 +219,9 @@ class Stack:
         found = self.processes()
         assert self.supervisor is not None
         roles: dict[str, list[int]] = {"supervisor": [self.supervisor.pid]}
-        for name, mark in (("web", "granian"), ("worker", " worker "), ("beat", " beat "), ("postgres", "postgres")):
-            masters = [p.pid for p in found if p.parent == self.supervisor.pid and mark in p.command]
+        marks = {"web": "granian", "worker": " worker |: worker", "beat": r" beat[ \]]", "postgres": "postgres"}
+        for name, mark in marks.items():
+            masters = [p.pid for p in found if p.parent == self.supervisor.pid and re.search(mark, p.command)]
             roles[name] = masters
             roles[f"{name} child"] = [p.pid for p in found if p.parent in masters]
         backends = [p.pid for p in found if p.command.startswith(f"postgres: {USER} {DATABASE}")]

@@ -255,7 +255,7 @@ def told(event: AuditEvent, *, what: str) -> str:
     if event.outcome == AuditEvent.Outcome.REFUSED:
         sentence = _("was refused: ") + sentence
     if event.outcome == AuditEvent.Outcome.FAILED:
-        sentence = _("failed: ") + sentence
+        sentence = f"{_('failed')}: {sentence}"
     return sentence % {"what": what, "role": _role(event)}
 
 
