@@ -556,3 +556,21 @@ def test_twelve_entries_and_more_have_a_heat_map_drawn_by_the_server(
     assert sum(d.count("M") for d in cells) == 32 * 30
     assert len(page.all("#fig-heat tbody tr")) == 32
     assert page.has("#fig-stack .fig-lines polygon")
+
+
+def test_sums_alone_are_shown_before_there_are_any_days(grid: Grid, client: Client) -> None:
+    """To somebody who sees sums of groups, of a policy whose daily series isn't built."""
+    Policy.objects.filter(slug=SLUG).update(visibility=Policy.Visibility.PATH)
+    Grant.objects.create(
+        policy=Policy.objects.get(slug=SLUG),
+        entry_uid=grid.uid("/"),
+        user=User.objects.create_user("vera"),
+        role="viewer",
+        verbs=["view_aggregate"],
+        reason="sums",
+        created_at=grid.at,
+    )
+    sign_in(client, User.objects.get(username="vera"))
+    path = f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/convergence/_over-time"
+    found = text(client, path, headers={"HX-Request": "true"})
+    assert "fig-state" in found

@@ -99,6 +99,8 @@ class _Days:
     numbers: dict[int, _Found] = field(default_factory=dict)
 
     def of(self, i: int) -> Mask:
+        if not self.days.on:
+            return np.zeros(0, np.bool_)
         for above in (*self.view.tree.ancestors(i), i):
             if above not in self.told:
                 self._decide(above)
@@ -119,7 +121,7 @@ class _Days:
 
     @property
     def _span(self) -> dict[str, date]:
-        return {"from_on": min(self.days.on), "to_on": max(self.days.on)} if self.days.on else {}
+        return {"from_on": min(self.days.on), "to_on": max(self.days.on)}
 
     def _is_outright(self, i: int) -> bool:
         """Including the way to it: a token may be bound to a part."""
