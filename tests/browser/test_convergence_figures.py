@@ -214,7 +214,7 @@ def test_downloads_have_exactly_what_is_shown(made: HandMade, visit: Open, tmp_p
     assert saved["png"].read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert len(saved["png"].read_bytes()) > 20_000
     picture = saved["svg"].read_text(encoding="utf-8")
-    assert "SweGrid · revision 2" in picture
+    assert "SweGrid · Revision 2" in picture
     assert "atlas" in picture
     assert "biomed" not in picture
     rows = list(csv.reader(saved["csv"].read_text(encoding="utf-8").splitlines()))

@@ -69,9 +69,9 @@ def test_without_scripts_the_same_walk_works(grid: Grid, visit: Open) -> None:
     expect(page.get_by_role("link", name="atlas", exact=True)).to_have_count(0)
     window.go(f"/policy/{SLUG}/")
     expect(page.get_by_role("link", name="carol", exact=True)).to_be_visible()
-    page.locator(f"button[name=toggle][value='{grid.uid('/biomed')}']").click()
+    page.locator(f"button[name=shut][value='{grid.uid('/biomed')}']").click()
     expect(page.get_by_role("link", name="carol", exact=True)).to_have_count(0)
-    assert "open=" in page.url
+    assert "shut=" in page.url
     page.get_by_role("link", name="biomed", exact=True).click()
     page.fill("#id_shares", "0,5")
     page.locator("button[name=step][value=preview]").click()

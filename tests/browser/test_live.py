@@ -147,7 +147,7 @@ def test_a_publication_is_followed_to_its_recompute_and_undone(
     assert list_now is not None
     assert list_now["y"] == list_at["y"]
     group = page.locator("[data-testid=moved-group]").first
-    expect(group).to_contain_text("places")
+    expect(group).to_contain_text("2 down")
     group.click()
     expect(page.locator("[data-testid=moved-person]").first).to_be_visible()
     window.look()
