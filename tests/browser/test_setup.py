@@ -84,7 +84,7 @@ def test_from_two_files_to_a_policy(eva: User, samples: Path, visit: Open, width
     expect(page.locator("#first")).to_be_visible()
     _look(window, f"setup-3-{width}")
     page.click(PUBLISH)
-    page.wait_for_url("**/policy/demo/")
+    page.wait_for_url("**/schedulers/demo/")
     expect(page.locator("#problem .success")).to_be_visible()
     assert Policy.objects.get().head_number == 1
 
@@ -140,7 +140,8 @@ def test_the_whole_way_with_keys_and_without_scripts(eva: User, samples: Path, v
     window.go("/setup/")
     keys.write(page, "#id_name", "My site")
     keys.press(page, PUBLISH)
-    page.wait_for_url("**/policy/my-site/")
+    page.wait_for_url("**/schedulers/demo/")
+    assert Policy.objects.get().slug == "my-site"
     assert window.overflow() <= 0
 
 
