@@ -47,6 +47,7 @@ def test_both_cards_are_clean_and_fit_while_they_are_used(weeks: Grid, visit: Op
     window.page.set_default_timeout(30_000)
     window.sign_in("alice")
     page = window.go("/me/priority/")
+    page.locator("#fig-forecast").scroll_into_view_if_needed()  # it is drawn when it comes near
     page.wait_for_selector("#fig-forecast[data-drawn='']")
     page.click("#forecast summary >> nth=0")
     page.click("#forecast summary >> nth=1")
