@@ -34,6 +34,8 @@ def _work_and_end(work: Callable[[], object], fault: str) -> None:
     """Never returns: what pytest does at the end of a process is the parent's."""
     status = 1
     try:
+        for inherited in connections.all(initialized_only=True):
+            inherited.connection = None  # where a browser runs, the parent's thread closed another one of this name
         os.environ[fault_points.VARIABLE] = fault
         fault_points._passed.clear()
         work()

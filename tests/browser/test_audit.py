@@ -56,7 +56,7 @@ def log(grid: Grid) -> Grid:
         at=now,
         policy_slug=SLUG,
         outcome="refused",
-        subject="change set 9",
+        subject="Change set 9",
         entry_uid=grid.uid("/biomed"),
         reason="You may not divide biomed.",
     )
@@ -91,7 +91,7 @@ def test_the_log_is_narrowed_and_opened_with_the_keyboard_and_the_focus_stays(lo
     page.fill("#q", "")
     page.select_option("#outcome", "refused")
     expect(page.locator("#rows li")).to_have_count(1)
-    expect(page.locator("#rows li")).to_contain_text(re.compile("Alice Berg.*change set 9"))
+    expect(page.locator("#rows li")).to_contain_text(re.compile("Alice Berg.*Change set 9"))
     page.select_option("#outcome", "")
     page.fill("#entry", "/cms")
     expect(page.locator("#rows")).to_contain_text("Dave needs more.")
@@ -112,7 +112,7 @@ def test_without_script_the_log_is_narrowed_opened_and_downloaded(log: Grid, vis
     page.select_option("#verb", "policy")
     page.locator("form:has(#who) button[type=submit]").click()
     expect(page.locator("#rows")).to_contain_text("Atlas bought nodes.")
-    expect(page.locator("#rows")).not_to_contain_text("change set 9")
+    expect(page.locator("#rows")).not_to_contain_text("Change set 9")
     page.locator("#rows li", has_text="Atlas").locator("a[href*='row=']").click()
     expect(page.locator("#chosen")).to_contain_text(re.compile(r"\b0\.5\b.*\b0\.25\b"))
     expect(page.locator("#who")).to_have_value("admin")
