@@ -38,7 +38,7 @@ SHOWN_AGES_S = (HOUR_S, 5 * HOUR_S, DAY_S, 3 * DAY_S, 7 * DAY_S, 14 * DAY_S, 28 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What is left of usage of this age, under what is in force and under what is looked at."""
+    """What is left of usage of this age, with the active decay and with the one that is shown."""
 
     age: str
     in_force: str
@@ -233,7 +233,7 @@ def decay(request: HttpRequest, policy: str, form: str = "json") -> HttpResponse
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def aging(request: HttpRequest, policy: str) -> HttpResponse:
-    """`?aging=` shows a law that isn't in force; POST first shows what it leaves, then publishes it."""
+    """`?aging=` shows a law that isn't active; POST first shows what it leaves, then publishes it."""
     current = get_algorithm_page(policy_slug=policy, actor=actor_of(request))
     if request.method == "POST":
         return _decide(request, current)

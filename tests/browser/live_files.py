@@ -1,4 +1,4 @@
-"""The live server's handler: static files from memory, and whoever changes the database waits for its requests."""
+"""The live server's handler: static files from memory; a change of the database waits until its requests have ended."""
 
 from __future__ import annotations
 

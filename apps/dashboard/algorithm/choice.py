@@ -58,7 +58,7 @@ class ParametersForm:
 
 
 def unbound(algorithm: Algorithm, current: Mapping[str, Any]) -> ParametersForm:
-    """With the values in force, or the defaults where another algorithm is in force."""
+    """With the active values, or the defaults where another algorithm is active."""
     start = current if current.get("name") == algorithm.name else read_algorithm(algorithm.name)
     fields = [_field(one, _typed(one, start)) for one in algorithm.parameters]
     return ParametersForm(fields, read_algorithm(algorithm.name))

@@ -49,7 +49,7 @@ def page_url(policy: str) -> str:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def algorithm(request: HttpRequest, policy: str) -> HttpResponse:
-    """`?algorithm=` shows one that isn't in force; POST first shows what it would change, then publishes it."""
+    """`?algorithm=` shows one that isn't active; POST first shows what it would change, then publishes it."""
     if request.method == "POST":
         return _decide(request, policy)
     current = get_algorithm_page(policy_slug=policy, actor=actor_of(request))

@@ -291,7 +291,7 @@ def unmapped_words(unmapped: UnmappedUsage) -> str:
 
 
 # --- Origins ----------------------------------------------------------------------------------------------------------
-_QUIET = (Condition.FRESH, Condition.LATE, Condition.NEW, Condition.HELD)  # what is in force is as its authority says
+_QUIET = (Condition.FRESH, Condition.LATE, Condition.NEW, Condition.HELD)  # the active version is that of its authority
 
 
 _NOTHING = Keyed("", "")

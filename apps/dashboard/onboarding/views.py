@@ -195,7 +195,7 @@ def accounts(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def publish(request: HttpRequest) -> HttpResponse:
-    """Step 4: in force as revision 1; the first snapshot follows by itself. With `compare` only the numbers change."""
+    """Step 4: publish revision 1; the first snapshot follows by itself. `compare` publishes nothing."""
     actor = actor_of(request)
     beginning = get_beginning(actor=actor)
     if beginning is None:
