@@ -269,7 +269,7 @@ def _django_db_helper(world_of_test: World, _django_db_helper: None) -> Iterator
     from django.db import connection
 
     yield
-    assert not vars(connection).get("_waiting"), (
+    assert not getattr(connection, "_waiting", []), (
         "What waits for this test's transaction would be done after its rollback."
     )
 
