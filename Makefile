@@ -61,7 +61,7 @@ PYTEST := $(PY) -m pytest -n $(WORKERS) --dist worksteal
 SEED ?= $(shell date +%s)
 
 # Each behaviour once, with the same examples each time; the slowest twenty at the end. Goal: twelve minutes on two idle cores.
-test: setup debian
+test: setup debian schedulers
 	@$(PYTEST) --durations=20 --durations-min=1 $(TESTS)
 
 # Engine and services, without a browser. Goal: three minutes.
@@ -70,7 +70,7 @@ test-fast: setup
 		tests/mapping tests/priorities tests/explain tests/analytics tests/onboarding $(TESTS)
 
 # Also what takes long, in random order, with random examples and many of them. Goal: 45 minutes. SEED=1 does it again.
-test-all: setup debian
+test-all: setup debian schedulers
 	@echo "SEED=$(SEED)"
 	@FAIRSHARE_FAULT_RECORDS=$${FAIRSHARE_FAULT_RECORDS:-1000000} FUZZ_LINES=$${FUZZ_LINES:-10000} $(PYTEST) --deep \
 		--hypothesis-profile=deep --hypothesis-seed=$(SEED) -p randomly --randomly-seed=$(SEED) $(TESTS)

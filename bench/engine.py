@@ -54,15 +54,19 @@ class Ratio(NamedTuple):
 
 
 def measure() -> list[BenchLine]:
-    """Standard sizes, other shapes, growth, small trees and memory; machine code where it makes a difference."""
+    """Standard sizes, other shapes, small trees and memory; machine code where it makes a difference."""
+    million, standard = _standard()
+    return [*_sizes(standard, million), *_shapes(standard), *_memory(million)]
+
+
+def measure_large() -> list[BenchLine]:
+    """Growth up to three million leaves."""
+    return [*_growth(_standard()[1])]
+
+
+def _standard() -> tuple[shapes.Shape, dict[str, Ratio]]:
     million = shapes.standard(N_LEAVES)
-    standard = {label: _ratio(million, settings, ROUNDS, is_fast=False) for label, settings in LABELS.items()}
-    return [
-        *_sizes(standard, million),
-        *_shapes(standard),
-        *_growth(standard),
-        *_memory(million),
-    ]
+    return million, {label: _ratio(million, settings, ROUNDS, is_fast=False) for label, settings in LABELS.items()}
 
 
 def standard_tree() -> shapes.Shape:

@@ -53,6 +53,12 @@ _COUNT = """(ms) => {
     requestAnimationFrame(step);
   });
 }"""
+# No picture was drawn for half a second.
+_ALL_DRAWN = """() => new Promise((done) => {
+  let timer = setTimeout(done, 500);
+  new MutationObserver(() => { clearTimeout(timer); timer = setTimeout(done, 500); })
+    .observe(document.body, { subtree: true, attributes: true, attributeFilter: ["data-drawn"] });
+})"""
 # From a move of the pointer to the frame after the one that draws it, and after the one that draws its prediction.
 _FOLLOWED = """
 (() => {
@@ -188,6 +194,7 @@ def _frames(open_page: Open, site: _Site) -> Iterator[BenchLine]:
         panels.nth(middle).evaluate("panel => panel.scrollIntoView({ block: 'center' })")
         panels.nth(middle).locator(".panel-plot.is-live").wait_for()
     page.wait_for_function(f"document.querySelectorAll('.panel-plot.is-live').length === {N_PANELS}")
+    page.evaluate(_ALL_DRAWN)
     page.mouse.move(720, 450)
     at_rest = _rate(page, lambda _turn: page.wait_for_timeout(100))
     down = _rate(page, lambda turn: page.mouse.wheel(0, 120 if turn // 8 % 2 else -120))
@@ -195,6 +202,7 @@ def _frames(open_page: Open, site: _Site) -> Iterator[BenchLine]:
     plot = page.locator("#fig-focus .fig-plot")
     plot.evaluate("plot => plot.scrollIntoView({ block: 'center' })")
     page.wait_for_selector("#fig-focus .fig-live.is-shown")
+    page.evaluate(_ALL_DRAWN)
     plot.evaluate("plot => plot.focus({ preventScroll: true })")
     box = plot.bounding_box()
     assert box is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, time
-from math import isfinite
 from typing import Any
 from uuid import UUID
 
@@ -21,6 +20,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from apps.accounts.selectors import display_name
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, status_of
+from apps.core.typed_numbers import AmbiguousNumber, read_number, read_whole
 from apps.dashboard.members.presenters import reason_field, text_input
 from apps.dashboard.shell import lines, presentation, publishing
 from apps.dashboard.shell.presentation import Balance, signed_hours
@@ -77,14 +77,13 @@ class AdjustmentForm(forms.Form):
     reason = reason_field(required=False)
 
     def clean_amount(self) -> float:
-        plain = str(self.cleaned_data["amount"]).strip().replace("\u00a0", "").replace(" ", "")
-        if plain.count(",") == 1 and "." not in plain:
-            plain = plain.replace(",", ".")
         try:
-            amount = float(plain) if plain.isascii() and "_" not in plain else float("nan")
+            amount = read_number(str(self.cleaned_data["amount"]))
+        except AmbiguousNumber as error:
+            raise forms.ValidationError(str(error), code="number") from None
         except ValueError:
-            amount = float("nan")
-        if not isfinite(amount) or not 0 < amount <= _MOST_H:
+            amount = 0.0
+        if not 0 < amount <= _MOST_H:
             raise forms.ValidationError(gettext_lazy("Enter a number above 0, such as 20 or 0.5."), code="number")
         return amount
 
@@ -321,7 +320,7 @@ def _effect(request: HttpRequest, page: AdjustmentsPage, form: AdjustmentForm) -
 
 def _page(request: HttpRequest, policy: str, uid: UUID) -> AdjustmentsPage:
     text = request.GET.get("before", "")
-    before = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else None
+    before = read_whole(text)
     return get_adjustments_page(policy_slug=policy, uid=uid, actor=actor_of(request), before=before)
 
 

@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
+from apps.core.typed_numbers import read_whole
 from apps.dashboard.review import words as change_words
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import actor_of, csv_response, fragment
@@ -248,7 +249,7 @@ def _listed(request: HttpRequest, policy: str) -> dict[str, Any]:
 
 def _found(request: HttpRequest, policy: str, limit: int = 50) -> ChargesPage:
     text = _asked(request, "before")
-    before = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else None
+    before = read_whole(text)
     asked = {name: _asked(request, name) for name in ("job", "account", "source")}
     return list_charges(policy_slug=policy, before=before, limit=limit, actor=actor_of(request), **asked)
 

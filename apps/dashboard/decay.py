@@ -17,6 +17,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from apps.analytics.comparison import PolicyAlgorithm, get_algorithm_page
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound
+from apps.dashboard.algorithm.choice import number_or_text
 from apps.dashboard.drafts import table_views
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.figure_frames import answer_figure, framed
@@ -151,7 +152,7 @@ def bound(law: DecayFunction, settings: PolicySettings, data: Mapping[str, Any])
     given: dict[str, Any] = {"aging": law.name, "length_s": None, **_defaults(law)}
     for name, text in texts.items():
         if text:
-            given[name] = _read_duration(text) if name.endswith("_s") else _read_number(text)
+            given[name] = _read_duration(text) if name.endswith("_s") else number_or_text(text)
     try:
         read = PolicySettings.from_json({"window": given}, base=settings).window
     except Invalid as refusal:
@@ -214,13 +215,6 @@ def _read_duration(text: str) -> Any:
         return text
     seconds = float(match[1].replace(",", ".")) * _SECONDS[match[2]]
     return int(seconds) if seconds.is_integer() else seconds
-
-
-def _read_number(text: str) -> Any:
-    plain = text.replace(",", ".")
-    if re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", plain, re.ASCII) is None:
-        return text
-    return float(plain)
 
 
 # --- Views ------------------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any, Literal
 from uuid import UUID
 
@@ -19,6 +18,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotFound
+from apps.core.typed_numbers import AmbiguousNumber, read_number
 from apps.dashboard.algorithm import words as algorithm_words
 from apps.dashboard.federation.presenters import origin_of
 from apps.dashboard.figures import bars
@@ -43,17 +43,16 @@ Shares = float | Literal["parent"]
 
 def read_shares(text: str) -> Shares:
     """A number ≥ 0, with a decimal point or comma, or the word *inherit*."""
-    plain = text.strip().replace("\u00a0", "").replace(" ", "")
-    if plain.lower() in INHERIT_WORDS:
+    if text.strip().lower() in INHERIT_WORDS:
         return "parent"
-    if plain.count(",") == 1 and "." not in plain:
-        plain = plain.replace(",", ".")
     try:
-        value = float(plain) if plain.isascii() and "_" not in plain else float("nan")
+        value = read_number(text)
+    except AmbiguousNumber as error:
+        raise forms.ValidationError(str(error), code="number") from None
     except ValueError:
-        value = float("nan")
-    if not isfinite(value):
-        raise forms.ValidationError(gettext_lazy("Enter a number, such as 20 or 0.5, or inherit."), code="number")
+        raise forms.ValidationError(
+            gettext_lazy("Enter a number, such as 20 or 0.5, or inherit."), code="number"
+        ) from None
     if value < 0:
         raise forms.ValidationError(gettext_lazy("Shares can’t be negative."), code="negative")
     if value > MOST:

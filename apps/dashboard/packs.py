@@ -20,6 +20,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.core import clock
 from apps.core.errors import Archived, DomainError, FieldProblem, Invalid, NotFound, status_of
+from apps.core.typed_numbers import read_whole
 from apps.dashboard.shell import lines
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.figures.elements import element, joined
@@ -85,7 +86,7 @@ def pack(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     try:
         if request.POST.get("step") == "revoke":
             text = request.POST.get("link", "")
-            number = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0
+            number = read_whole(text) or 0
             revoke_link(policy_slug=policy, link=number, at=clock.now(), actor=actor_of(request))
             return SeeOther(reverse("dashboard:pack", kwargs={"policy": policy, "uid": uid}) + "#links")
         row, secret = share_pack(
@@ -169,10 +170,11 @@ def _file(sealed: Sealed, form: str) -> HttpResponse:
 
 
 def _days(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 6):
+    days = read_whole(text, 5)
+    if days is None:
         message = _("must be a whole number of days")
         raise Invalid(f"days {message}.", fields=[FieldProblem("days", message)])
-    return int(text)
+    return days
 
 
 def _show(

@@ -18,6 +18,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, TooLarge, status_of
+from apps.core.typed_numbers import read_whole
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.publishing import say_published
 from apps.dashboard.shell.requests import SeeOther, actor_of
@@ -290,7 +291,7 @@ def _format(name: str, content: bytes) -> str:
 
 def _version(request: HttpRequest) -> int:
     text = request.POST.get("version", "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    return read_whole(text, 9) or 0
 
 
 def _decision_url(policy: str, change_set: int) -> str:

@@ -85,6 +85,7 @@ def _nodes(trace: Trace) -> tuple[list[_Node], float]:
 # --- Figures ----------------------------------------------------------------------------------------------------------
 HEIGHTS: dict[SizeName, int] = {"xs": 118, "s": 190, "m": 280, "l": 360, "xl": 460}  # pixels, as in figures.css
 _LABEL_GAP = 17  # pixels between two labels at the right end
+_LINE = 14  # pixels from line to line of a label
 _DAY_TICKS = 5
 Place = Callable[[Any], float | None]
 
@@ -344,7 +345,8 @@ def _end_labels(figure: Figure, y: Place) -> Iterator[SafeString]:
     margin = figure.layout["margin"]
     inner = HEIGHTS[figure.size] - margin["t"] - margin["b"]
     labels, places = sorted(figure.labels, key=lambda one: -one.at), list[float]()
-    gap = min(_LABEL_GAP, inner / max(len(labels), 1))
+    lines = max((one.text.count("<br>") for one in labels), default=0)
+    gap = min(_LABEL_GAP + lines * _LINE, inner / max(len(labels), 1))
     for label in labels:
         places.append(max(inner * (1 - (y(label.at) or 0.0)), places[-1] + gap if places else 0.0))
     below = max(places[-1] - inner, 0.0) if places else 0.0
@@ -352,10 +354,11 @@ def _end_labels(figure: Figure, y: Place) -> Iterator[SafeString]:
         if label.swatch:
             swatch = element("rect", x="8", y=f"{last - 1.5:.1f}", width="12", height="3", **ink(label.swatch, "fill"))
             yield element("svg", swatch, **{"class": "fig-end"}, x="100%", overflow="visible")
-        place: dict[str, str | float] = {"x": "100%", "y": f"{last:.1f}", "dx": 26 if label.swatch else 8, "dy": 4}
-        yield element(
-            "text", label.text.replace("<br>", " "), **{"class": "fig-end"}, **place, **ink(label.color, "fill")
-        )
+        texts = label.text.split("<br>")
+        for row, text in enumerate(texts):
+            top = last + (row - (len(texts) - 1) / 2) * _LINE
+            place: dict[str, str | float] = {"x": "100%", "y": f"{top:.1f}", "dx": 26 if label.swatch else 8, "dy": 4}
+            yield element("text", text, **{"class": "fig-end"}, **place, **ink(label.color, "fill"))
 
 
 def _points(run: Sequence[tuple[float, float]]) -> str:

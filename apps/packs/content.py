@@ -27,6 +27,7 @@ from apps.analytics.series.daily_series import site_zone
 from apps.analytics.series.stored_series import load_series, series_state
 from apps.analytics.series.visible_days import as_visible
 from apps.core.errors import FieldProblem, Invalid
+from apps.engine.convergence import fairness
 from apps.notices.statements.selectors import AMOUNTS, Month, day_today, lines_of, month_of, read_month
 from apps.policies.allocations.records import Period
 from apps.policies.allocations.summary import Event
@@ -80,6 +81,7 @@ def get_pack(*, policy_slug: str, uid: UUID | None, first: str = "", last: str =
     visible = view.visible_children(i)
     groups = [child for child in visible if not people[child]]
     children = groups[:MOST_ROWS]
+    balance = _balance(view, [*([i] if i else []), *children], months)
     return {
         "format": FORMAT,
         "policy": view.policy.slug,
@@ -93,7 +95,8 @@ def get_pack(*, policy_slug: str, uid: UUID | None, first: str = "", last: str =
         "made_at": instant(view.now),
         "zone": site_zone().key,
         "allocations": _allocations(view, i, period, actor, people),
-        "balance": _balance(view, [*([i] if i else []), *children], months),
+        "balance": balance,
+        "fairness": _fairness(balance[-len(children) :]) if 0 < len(children) == len(groups) else None,
         "held_back": _held_back(view, children, period),
         "changes": _changes(view, [i, *children], period),
         "expiring": _expiring(view, i, actor, people),
@@ -157,6 +160,27 @@ def _balance(view: PolicyView, entries: Sequence[int], months: Sequence[Month]) 
             }
         )
     return found
+
+
+def _fairness(rows: Sequence[Json]) -> Json | None:
+    """How fair usage was to siblings, by entitlement and demand; None where one of them is hidden or left out, or
+    nothing ran.
+
+    Demand is what was used and what was missed while jobs waited.
+    """
+    known = [row for row in rows if row["used_core_h"] is not None and row["entitled_core_h"]]
+    if len(known) < 2 or any(row["suppressed"] for row in rows) or not any(row["used_core_h"] for row in known):
+        return None
+    entitled, used, missed = (
+        np.array([row[f"{name}_core_h"] for row in known]) for name in ("entitled", "used", "missed")
+    )
+    found = fairness(entitled, used, demand=used + missed)
+    return {
+        "jain": found.jain,
+        "gini": found.gini,
+        "misplaced_percent": found.misplaced_points,
+        "misplaced_with_demand_percent": found.demand_error_points,
+    }
 
 
 def _held_back(view: PolicyView, children: Sequence[int], period: Period) -> list[Json]:

@@ -111,11 +111,24 @@ def _balance(pack: Json) -> Section:
         (_("Entry"), _("Entitled"), _("Used"), _("Lent"), _("Missed"), _("Unclear"), _("Borrowed")),
         [(_label(row), *(core_h(row[f"{name}_core_h"]) for name in names)) for row in rows],
         _("None."),
-        note=f"{note} {_missing(rows)}".strip(),
+        note=" ".join(filter(None, (note, _fairness(pack.get("fairness")), _missing(rows)))),
         bars=_bars(
             [row for row in rows if row["path"] != pack["entry"]],
             (("lent_core_h", _("Lent")), ("borrowed_core_h", _("Borrowed"))),
         ),
+    )
+
+
+def _fairness(found: Json | None) -> str:
+    if found is None:
+        return ""
+    values = {name: number(value, 2 if name in ("jain", "gini") else 1) for name, value in found.items()}
+    return (
+        _(
+            "Jain index %(jain)s, Gini coefficient %(gini)s. Used beyond entitlements: %(misplaced_percent)s %%; beyond"
+            " entitlements and demand: %(misplaced_with_demand_percent)s %%."
+        )
+        % values
     )
 
 

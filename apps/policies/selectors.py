@@ -15,6 +15,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.request_cache import once_per_request
 from apps.accounts.selectors import usernames_like
 from apps.core.errors import NotFound
+from apps.core.typed_numbers import read_whole
 from apps.policies.access.scope import Visibility, no_policy, refuse_archived, require_policy, require_scope
 from apps.policies.changesets.change_sets import ChangeSetAccess, missing_change_set, require_visible
 from apps.policies.models import ChangeSet, Entry, Policy, Revision
@@ -28,9 +29,8 @@ def read_moment(text: str | None) -> int | datetime | None:
     """A number of up to nine digits is a revision, nothing is now; everything else must be a time."""
     if text is None or text == "":
         return None
-    if text.isascii() and text.isdigit() and len(text) < 10:
-        return int(text)
-    return read_instant(text)
+    revision = read_whole(text, 9)
+    return read_instant(text) if revision is None else revision
 
 
 def read_instant(text: str) -> datetime:

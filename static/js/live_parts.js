@@ -4,17 +4,21 @@ const NUMBERS = ".c-target, .c-actual > .actual > span, .c-rank, td.num, .kpis d
 
 /** Nodes stay, with what people opened in them. Figures fetch their own numbers. */
 const KEPT = new Set(["open", "aria-expanded", "aria-pressed"]);
+const isSortable = (node, fresh) => node.matches?.("th:has(> .sort)") && node.textContent.trim() === fresh.textContent.trim();
 const OPTIONS = {
   ignoreActiveValue: true,
   callbacks: {
-    beforeNodeMorphed: (node) => !node.matches?.("[data-figure], [data-panels]"),
+    beforeNodeMorphed: (node, fresh) => !node.matches?.("[data-figure], [data-panels]") && !isSortable(node, fresh),
+    beforeNodeRemoved: (node) => !node.matches?.(".list-tools"),
     beforeAttributeUpdated: (name, node) => !KEPT.has(name) && !(name === "hidden" && node.hasAttribute("data-live-if")),
   },
 };
 
 export function morph(old, fresh, morphStyle = "outerHTML") {
+  document.dispatchEvent(new CustomEvent("parts:stale"));
   window.Idiomorph.morph(old, fresh, { ...OPTIONS, morphStyle });
   window.htmx?.process(old);
+  document.dispatchEvent(new CustomEvent("parts:fresh"));
 }
 
 /** Runs `change`, then marks the numbers below `root` that read otherwise than before. */

@@ -2,12 +2,12 @@
 import { clean } from "./shares_model.js";
 import { say } from "./shares_words.js";
 
-const NUMBER = /^(\d+\.?\d*|\.\d+)(%?)$/;
+const NUMBER = /^(\d+\.?\d*|\.\d+)(%?)$/, TWO_WAYS = /^[1-9]\d{0,2},\d{3}%?$/;
 const OWN_FIELDS = ["version", "back", "csrfmiddlewaretoken"];
 
 /** "12,5 %" as {value, isPercent}; null for what the server has to read. */
 function read(text) {
-  const found = NUMBER.exec(text.replace(/\s/g, "").replace(",", "."));
+  const plain = text.replace(/\s/g, ""), found = TWO_WAYS.test(plain) ? null : NUMBER.exec(plain.replace(",", "."));
   return found && { value: Number(found[1]), isPercent: found[2] === "%" };
 }
 

@@ -17,7 +17,7 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.analytics.what_if import Supposition, Tried, read_asked, try_out, try_out_mine
 from apps.analytics.what_if.totals import DAYS_AHEAD
-from apps.core.errors import Invalid, NotFound, TooOften
+from apps.core.errors import Invalid, Malformed, NotFound, TooOften
 from apps.policies.operations.apply import apply
 from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Snapshot
@@ -250,3 +250,10 @@ def test_too_often_is_refused_for_a_moment(steady: Site, monkeypatch: pytest.Mon
     _try(steady)
     with pytest.raises(TooOften, match=r"\b2\b"):
         _try(steady)
+
+
+def test_a_decimal_point_is_one_and_a_comma_that_may_divide_groups_is_refused() -> None:
+    """REST and links of pages write numbers with a point."""
+    assert read_asked({"core_h": "1.234"}).core_h == 1.234
+    with pytest.raises(Malformed):
+        read_asked({"core_h": "1,234"})

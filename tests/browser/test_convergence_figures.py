@@ -252,11 +252,11 @@ def test_a_recompute_appears_by_itself_and_zoom_and_picks_stay(
     assert after[1] > before[1]
     assert range_of(page) == zoomed
     expect(page.locator("[data-live-text]")).to_contain_text("Updated")
-    n_asked = len(asked)
     page.click("#live [data-live-pause]")
+    expect(page.locator("#live")).to_have_attribute("data-state", "paused")
+    n_asked = len(asked)
     page.clock.run_for(20_000)
     assert len(asked) == n_asked
-    expect(page.locator("#live")).to_have_attribute("data-state", "paused")
     page.route("**/live", lambda route: route.abort())
     page.click("#live [data-live-pause]")
     expect(page.locator("#live")).to_have_attribute("data-state", "failed")

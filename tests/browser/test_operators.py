@@ -56,7 +56,8 @@ def test_a_control_of_a_figure_is_the_address_and_the_form_follows(grid: Grid, v
     page.click("#fig-job-size [data-choice='region-over']")
     page.wait_for_selector("#fig-job-size[data-drawn*='region=over']")
     page.fill("#id_job_h", "500")
-    page.click("form[data-operators] button[type='submit']")
+    with page.expect_navigation():
+        page.click("form[data-operators] button[type='submit']")
     for part in ("operator=absolute", "region=over", "job_h=500", "nodes=50"):
         assert part in page.url
     page.go_back()

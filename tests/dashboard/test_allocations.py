@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
-from apps.dashboard.allocations.forms import read_amount, typed_amount
+from apps.core.typed_numbers import read_amount
+from apps.dashboard.allocations.forms import typed_amount
 from apps.policies.allocations.capacities import state_capacity
 from apps.policies.allocations.services import give_allocation
 from apps.policies.models import Allocation, Capacity, ChangeSet, Policy
@@ -151,27 +152,6 @@ def test_core_hours_are_promised_by_path_and_wrong_ones_are_kept_in_the_form(gri
         assert page.text(f"#id_{field}_error"), field
         assert (page.one(f"#id_{field}").attributes.get("value") or "") == wrong
     assert Allocation.objects.count() == 1
-
-
-@pytest.mark.parametrize(
-    ("typed", "meant"),
-    [
-        ("4200000", 4_200_000),
-        ("4,200,000", 4_200_000),
-        ("4 200 000", 4_200_000),
-        ("4\u202f200\u202f000", 4_200_000),
-        ("4.200.000", 4_200_000),
-        ("1,500", 1500),
-        ("1,5", 1.5),
-        ("0.5", 0.5),
-        ("0,500", 0.5),
-        ("1,234.5", 1234.5),
-        ("1.234,5", 1234.5),
-        ("12", 12),
-    ],
-)
-def test_amounts_are_read_as_people_write_them(typed: str, meant: float) -> None:
-    assert read_amount(typed) == meant
 
 
 @given(value=st.floats(0, 1e15) | st.integers(0, 10**9).map(lambda n: n / 1000))

@@ -104,6 +104,18 @@ def test_a_pack_has_the_numbers_of_statements_and_of_the_table_of_core_hours(hal
     assert held["core_h"] == pytest.approx(missed), "one sibling borrowed all of it"
 
 
+def test_fairness_is_that_of_the_balance(hall: Policy, eva: User, admin: Client) -> None:
+    pack = _rest(eva, "pack", **OCTOBER)["pack"]
+    rows, fairness = pack["balance"], pack["fairness"]
+    received = [row["used_core_h"] / row["entitled_core_h"] for row in rows]
+    assert fairness["jain"] == pytest.approx(sum(received) ** 2 / (2 * sum(x * x for x in received)))
+    used = sum(row["used_core_h"] for row in rows)
+    beyond = sum(max(row["used_core_h"] - row["entitled_core_h"], 0.0) for row in rows)
+    assert fairness["misplaced_percent"] == pytest.approx(100 * beyond / used)
+    assert 0 < fairness["gini"] < 1
+    assert number(fairness["jain"], 2) in admin.get(_url(hall), OCTOBER).content.decode()
+
+
 def test_the_pdf_has_the_same_numbers_and_the_checksum_of_the_signed_file(
     hall: Policy, eva: User, admin: Client
 ) -> None:
@@ -229,6 +241,7 @@ def test_what_is_suppressed_stays_so_in_every_form(hall: Policy, client: Client)
     assert all(row["suppressed"] and row["used_core_h"] is None for row in hidden)
     assert all(row["delivered_core_h"] is None for row in pack["allocations"]["rows"])
     assert pack["held_back"] == []
+    assert pack["fairness"] is None
     words = PdfText(client.get(_url(hall, "pack-file", form="pdf"), OCTOBER).content).words
     at = words.index("/physics (not shown)", words.index("Entitled"))
     assert set(words[at + 1 : at + 7]) == {"–"}

@@ -11,6 +11,7 @@ import pytest
 from tests.api.conftest import computed, site  # noqa: F401 - fixtures
 from tests.faults.conftest import FirstStart, first_start  # noqa: F401 - fixture
 from tests.faults.stack import Stack, eventually
+from tests.security.wire import ask, lookup, status
 
 _MAKE_SITE = """
 import json
@@ -63,10 +64,17 @@ def start_instance(first_start: FirstStart, **settings: str) -> Instance:  # noq
         stack.start()
         tokens = json.loads(stack.run(_MAKE_SITE))
         eventually(lambda: stack.answers("api/v1/schema"), "a web process that answers", told=stack.said)
+        found = Instance(stack, tokens)
+        eventually(lambda: _is_served(found), "the first snapshot in every web process", told=stack.said)
     except BaseException:
         stack.remove()
         raise
-    return Instance(stack, tokens)
+    return found
+
+
+def _is_served(instance: Instance) -> bool:
+    """A web process looks for snapshots every second; ten requests reach each process."""
+    return all(status(ask(instance.port, lookup(instance.tokens["reader"]))) == 200 for _ in range(10))
 
 
 @pytest.fixture(scope="session")

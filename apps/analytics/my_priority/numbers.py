@@ -20,6 +20,7 @@ from django.db.models.functions import Length, TruncDate
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
+from apps.accounts.request_cache import once_per_request
 from apps.accounts.selectors import list_accounts_of
 from apps.analytics.forecast import Forecast, get_my_forecast
 from apps.analytics.my_priority.records import (
@@ -90,11 +91,16 @@ def get_own_entry(*, policy_slug: str, entry_uid: UUID, actor: Actor, at: dateti
 
 
 def get_my_rank_history(*, policy_slug: str, entry_uid: UUID, n_days: int, actor: Actor, at: datetime) -> RankHistory:
-    """Of the actor's account that has this entry now: its rank on each day."""
+    """Of the actor's account that has this entry now: its rank on each day. A page asks for trend and figure."""
     if not 1 <= n_days <= MOST_DAYS:
         message = f"must be 1 to {MOST_DAYS} days"
         raise Invalid(f"days {message}.", fields=[FieldProblem("days", message)])
     mine = get_own_entry(policy_slug=policy_slug, entry_uid=entry_uid, actor=actor, at=at)
+    key = ("rank history", mine.policy.pk, mine.snapshot.snapshot_id, mine.account, entry_uid, n_days)
+    return once_per_request(key, lambda: _rank_history(mine, entry_uid, n_days))
+
+
+def _rank_history(mine: OwnEntry, entry_uid: UUID, n_days: int) -> RankHistory:
     policy, snapshot = mine.policy, mine.snapshot
     since = snapshot.as_of - timedelta(days=n_days)
     rows, step = _rows(policy, snapshot, since)

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import cache
-from math import isfinite
 from typing import Annotated, Any, get_args, get_type_hints
 
 from django.utils.translation import gettext as _
 
 from apps.core.errors import FieldProblem, Invalid
+from apps.core.typed_numbers import read_number
 from apps.engine.analysis import job_size
 from apps.engine.errors import BadParameter
 from apps.engine.operators import get_operator
@@ -89,14 +89,11 @@ def read_query(given: Mapping[str, str]) -> FigureQuery:
 def _number(name: str, text: str) -> float | int:
     low, high = BOUNDS[name]
     allowed = _("must be a number from %(low)s to %(high)s") % {"low": f"{low:,g}", "high": f"{high:,.12g}"}
-    plain = text.replace("\u00a0", "").replace(" ", "")
-    if plain.count(",") == 1 and "." not in plain:
-        plain = plain.replace(",", ".")
     try:
-        value = float(plain) if len(plain) <= 64 and plain.isascii() and "_" not in plain else float("nan")
+        value = read_number(text)
     except ValueError:
         raise ValueError(allowed) from None
-    if not isfinite(value) or not low <= value <= high:
+    if not low <= value <= high:
         raise ValueError(allowed)
     if name in _WHOLE:
         if not value.is_integer():

@@ -22,6 +22,7 @@ from apps.analytics.forecast import Forecast, ForecastLevel, forecast_of
 from apps.analytics.forecast.past_usage import DAY_S, competitors
 from apps.analytics.what_if.totals import DAYS_AHEAD, Ahead, Basis, Totals, ahead_of
 from apps.core.errors import FieldProblem, Invalid, Malformed, NotFound, TooOften
+from apps.core.typed_numbers import read_number
 from apps.engine.algorithms import PriorityResult
 from apps.engine.explain import Pace, Recovery, Spell, meeting
 from apps.engine.tree import FairshareTree
@@ -80,11 +81,11 @@ def read_asked(given: Mapping[str, str]) -> Supposition:
     problems: list[FieldProblem] = []
 
     def number(name: str, least: float, most: float, message: str) -> float | None:
-        text = given.get(name, "").strip().replace(",", ".", 1).removesuffix("%").strip()
+        text = given.get(name, "").strip().removesuffix("%").strip()
         if not text:
             return None
         try:
-            value = float(text) if len(text) <= 40 and "_" not in text else math.nan
+            value = read_number(text)
         except ValueError:
             value = math.nan
         if not least <= value <= most:  # NaN is neither

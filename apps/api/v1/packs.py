@@ -30,7 +30,7 @@ class PackFilterSerializer(serializers.Serializer[Any]):
 
 
 class PackSerializer(serializers.Serializer[Any]):
-    pack = serializers.DictField(help_text="allocations, balance, held_back, changes and expiring; null: hidden")
+    pack = serializers.DictField(help_text="allocations, balance, fairness, held_back, changes, expiring; null: hidden")
     sha256 = serializers.CharField(help_text="Of the pack as canonical JSON (RFC 8785)")
     key = serializers.CharField(help_text="Fingerprint of the key that signed it")
     signed = serializers.CharField(help_text="Both lines of the signed document, as publications have them")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any
 
 from django.http import QueryDict
@@ -14,6 +13,7 @@ from django.utils.translation import ngettext
 from apps.analytics.comparison import MOST_ALGORITHMS, ComparedLeaf, Comparison, Side, Standing
 from apps.analytics.operators.records import OperatorChoice
 from apps.analytics.operators.selectors import choices_for
+from apps.core.typed_numbers import read_number
 from apps.dashboard.algorithm.words import label_of, typed
 from apps.dashboard.shell import lines, presentation
 from apps.engine.algorithms import Algorithm, Parameter, all_algorithms, read_algorithm
@@ -88,19 +88,14 @@ def _typed(parameter: Parameter, settings: Mapping[str, Any]) -> str:
 
 def _read(parameter: Parameter, text: str) -> Any:
     """A number where one is wanted; a decimal comma is one too. What isn't stays text, for the registry to refuse."""
-    return read_number(text) if _is_number(parameter) else text
+    return number_or_text(text) if _is_number(parameter) else text
 
 
-def read_number(text: str) -> Any:
-    """A number as people type it; what isn't one stays text."""
-    plain = text.replace("\u00a0", "").replace(" ", "")
-    if plain.count(",") == 1 and "." not in plain:
-        plain = plain.replace(",", ".")
+def number_or_text(text: str) -> Any:
+    """A number as people type it; what isn't one stays text, for the settings to refuse."""
     try:
-        value = float(plain) if plain.isascii() and "_" not in plain else float("nan")
+        value = read_number(text)
     except ValueError:
-        return text
-    if not isfinite(value):
         return text
     return int(value) if value.is_integer() else value
 
@@ -238,9 +233,9 @@ def settings_of(place: Place, current: Mapping[str, Any]) -> dict[str, Any]:
     else:
         found = {"name": name, "operator": operator} if operator else {"name": name}
     if place.resolution:
-        found["resolution"] = read_number(place.resolution)
+        found["resolution"] = number_or_text(place.resolution)
     if place.k and found.get("operator") == "combined":
-        found["k"] = read_number(place.k)
+        found["k"] = number_or_text(place.k)
     return found
 
 

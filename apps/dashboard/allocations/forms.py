@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -19,36 +18,14 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.core.errors import DomainError, NotFound, Stale
+from apps.core.typed_numbers import read_amount
 from apps.dashboard.entry import read_shares
 from apps.policies.allocations.capacities import MOST_CORES
 from apps.policies.allocations.records import DAY, FIRST_DAY, LAST_DAY, LONGEST_TEXT, Period, day_of, whole_year
 from apps.policies.allocations.services import MOST_CORE_H
 
+
 # --- Forms ------------------------------------------------------------------------------------------------------------
-_GROUPED = re.compile(r"[1-9][0-9]{0,2}(?:([ ,.'\u00a0\u202f\u2019])[0-9]{3})(?:\1[0-9]{3})*(?:[.,][0-9]+)?", re.ASCII)
-_PLAIN = re.compile(r"[0-9]+(?:[.,][0-9]+)?", re.ASCII)
-_SEPARATORS = re.compile(r"[ '\u00a0\u202f\u2019]")
-
-
-def read_amount(text: str) -> float:
-    """4200000; 4,200,000; 4 200 000; 4.200.000; 0.5; 1,5. Groups of three digits are groups, also a single one."""
-    plain = text.strip()
-    grouped = _GROUPED.fullmatch(plain)
-    if grouped:
-        sign = grouped[1]
-        whole, decimals = plain, ""
-        other = {",": ".", ".": ","}.get(sign, "")
-        if other and other in plain:
-            whole, decimals = plain.rsplit(other, 1)
-        elif not other and re.search(r"[.,]", plain):
-            whole, decimals = re.split(r"[.,]", plain, maxsplit=1)
-        return float(f"{whole.replace(sign, '')}.{decimals or 0}")
-    plain = _SEPARATORS.sub("", plain)
-    if not _PLAIN.fullmatch(plain):
-        raise forms.ValidationError(_("Enter a number, such as 20 or 0.5."), code="number")
-    return float(plain.replace(",", "."))
-
-
 def typed_amount(value: float) -> str:
     """A number that is read again as itself: never with decimals that look like a group of digits."""
     text = f"{Decimal(repr(value)):f}".removesuffix(".0")
@@ -73,7 +50,10 @@ class AmountField(forms.CharField):
         self._most = most
 
     def clean(self, value: Any) -> Any:
-        amount = read_amount(super().clean(value))
+        try:
+            amount = read_amount(super().clean(value))
+        except ValueError as error:
+            raise forms.ValidationError(str(error), code="number") from None
         if amount > self._most:
             raise forms.ValidationError(_("That is too large"), code="large")
         return amount

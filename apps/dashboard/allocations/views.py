@@ -8,7 +8,6 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
-from django.forms import ValidationError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
@@ -17,6 +16,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed
+from apps.core.typed_numbers import read_amount
 from apps.dashboard.allocations import presenters as allocation_lines
 from apps.dashboard.allocations.calendar import calendar_context, plan_context, soon_context
 from apps.dashboard.allocations.forms import (
@@ -26,7 +26,6 @@ from apps.dashboard.allocations.forms import (
     neighbours,
     period_words,
     query_of,
-    read_amount,
     zone,
 )
 from apps.dashboard.saved_views import keeps_views
@@ -268,8 +267,8 @@ def trial_context(request: HttpRequest, policy: str, found: AllocationTable) -> 
             actor=actor_of(request),
             visibility=see,
         )
-    except ValidationError as problem:
-        return {**context, "trial_problem": problem.messages[0], "trial_code": problem.code}
+    except ValueError as problem:
+        return {**context, "trial_problem": str(problem), "trial_code": "number"}
     except DomainError as refusal:
         return {**context, "trial_problem": refusal.message, "trial_code": refusal.code}
     group = next((each["label"] for each in groups if each["value"] == chosen), "")

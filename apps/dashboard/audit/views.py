@@ -23,6 +23,7 @@ from apps.accounts.audit_log import last_check
 from apps.accounts.models import AuditCheck, AuditEvent
 from apps.core import clock
 from apps.core.errors import DomainError, FieldProblem, Invalid
+from apps.core.typed_numbers import read_whole
 from apps.dashboard.audit import presenters as audit_words
 from apps.dashboard.audit.presenters import Teller
 from apps.dashboard.history import presenters as history_pages
@@ -79,9 +80,10 @@ def row_number(request: HttpRequest, name: str) -> int | None:
     text = request.GET.get(name, "")
     if not text:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
+    number = read_whole(text)
+    if number is None:
         raise _wrong(name, _("is not a number"))
-    return int(text)
+    return number
 
 
 def _entries(text: str, policy_slug: str, reader: AuditReader) -> frozenset[UUID]:

@@ -20,6 +20,7 @@ from django.views.decorators.http import require_http_methods
 
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound, Stale, TooLarge, status_of
+from apps.core.typed_numbers import read_whole
 from apps.dashboard.drafts import pages
 from apps.dashboard.drafts import presenters as draft_words
 from apps.dashboard.drafts.forms import field_of, read_operation
@@ -158,7 +159,7 @@ def version_of(request: HttpRequest) -> int | None:
     text = request.POST.get("version", "").strip()
     if not text:
         return None
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    return read_whole(text, 9) or 0
 
 
 def unconditional(request: HttpRequest) -> HttpResponse:
@@ -349,5 +350,5 @@ def _typed_over(view: DraftView, data: QueryDict, asked: Asked) -> list[Operatio
 
 
 def _whole(request: HttpRequest, field: str, default: int) -> int:
-    text = request.POST.get(field, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 7 else default
+    number = read_whole(request.POST.get(field, ""), 6)
+    return default if number is None else number

@@ -33,7 +33,7 @@ def read_operation(data: QueryDict) -> Operation:
 OWN = "own"
 
 
-def read_amount(text: str, *, mode: str = "", source: Any = OWN) -> Any:
+def read_typed_shares(text: str, *, mode: str = "", source: Any = OWN) -> Any:
     """A number, `inherit`, or a percentage of the parent: "25 %", or any number in the percent mode.
 
     source: who pays for a percentage; OWN: nobody, the entry's own shares change alone.
@@ -141,7 +141,7 @@ _READERS: dict[str, Callable[[QueryDict], Operation]] = {
 
 def _amount(data: QueryDict, **more: Any) -> Any:
     try:
-        return read_amount(data.get("shares", ""), **more)
+        return read_typed_shares(data.get("shares", ""), **more)
     except ValidationError as error:
         raise _wrong("shares", error.error_list[0].code, error.messages[0]) from None
 

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_http_methods
 
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, Stale, TooLarge, status_of
+from apps.core.typed_numbers import read_whole
 from apps.dashboard.drafts import forms, pages
 from apps.dashboard.drafts import presenters as draft_words
 from apps.dashboard.drafts.edit_views import unconditional, version_of
@@ -261,7 +262,7 @@ def decide(
 
 def _base(request: HttpRequest) -> int | None:
     text = request.POST.get("base_revision", "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+    return read_whole(text, 9)
 
 
 def _refusal(error: Invalid | Conflict) -> str:

@@ -18,9 +18,10 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound
+from apps.core.typed_numbers import read_whole
 from apps.dashboard.drafts import pages
 from apps.dashboard.drafts import presenters as draft_words
-from apps.dashboard.drafts.forms import OWN, message_of, read_amount
+from apps.dashboard.drafts.forms import OWN, message_of, read_typed_shares
 from apps.dashboard.drafts.pages import Asked, draft_url
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.policies import services
@@ -63,10 +64,10 @@ def last_of_mine(policy: Policy, user_id: int | None, *, at: datetime) -> int | 
 
 
 def _number(request: HttpRequest) -> int:
-    text = request.POST.get("number", "")
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
+    number = read_whole(request.POST.get("number", ""), 9)
+    if number is None:
         raise NotFound("There is no such revision.")
-    return int(text)
+    return number
 
 
 def page_url(change_set: int, **_kwargs: Any) -> str:
@@ -170,7 +171,7 @@ def siblings(request: HttpRequest, change_set: int) -> HttpResponse:
         source: Any = request.GET.get("from", OWN)
         source = request.GET.getlist("giver") if source == "chosen" else source
         try:
-            amount = read_amount(typed, mode=asked.mode, source=source)
+            amount = read_typed_shares(typed, mode=asked.mode, source=source)
             view = trial(view, {"op": "set_shares", "entry": str(node.uid), "shares": amount})
             node = view.require(node.uid)
         except ValidationError as error:

@@ -17,6 +17,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from apps.core import clock
 from apps.core.errors import DomainError, Invalid, NotAllowed, NotFound
+from apps.core.typed_numbers import read_whole
 from apps.dashboard.federation import presenters as federation_lines
 from apps.dashboard.federation.forms import (
     STALE_ACTIONS,
@@ -399,7 +400,7 @@ def _review_url(found: Mount) -> str:
 
 def _number(request: HttpRequest, name: str) -> int | None:
     text = request.GET.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
+    return read_whole(text, _MOST_DIGITS)
 
 
 def _crumbs(found: Mount, last: str = "") -> dict[str, Any]:

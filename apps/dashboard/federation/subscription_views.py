@@ -17,6 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import DomainError
+from apps.core.typed_numbers import read_number
 from apps.dashboard.federation import publication_presenters as published_lines
 from apps.dashboard.federation import subscriptions as told_lines
 from apps.dashboard.federation.subscriptions import (
@@ -167,7 +168,7 @@ def _done_words(what: str) -> str:
 
 def _number(text: str) -> float:
     try:
-        return float(text.strip().replace(",", ".", 1)) if len(text) < 40 and "_" not in text else 0.0
+        return read_number(text)
     except ValueError:
         return 0.0  # which no capacity is: the service says what is
 

@@ -12,6 +12,7 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from apps.core.typed_numbers import read_whole
 from apps.dashboard.entry import read_shares
 from apps.dashboard.shell import presentation
 from apps.policies.operations.dated_shares import former_shares, is_boost
@@ -134,7 +135,7 @@ def read_group(data: QueryDict, nodes: Mapping[UUID, Node]) -> GroupInput:
         names=data.get("names", "")[:8_192],
         names_shares=data.get("names_shares", "1")[:40],
         reason=data.get("reason", "")[:4_000],
-        base_revision=read_number(data.get("base_revision", "")),
+        base_revision=read_whole(data.get("base_revision", ""), 9),
     )
     for key in data:
         uid = _uid(key.removeprefix("shares-")) if key.startswith("shares-") else None
@@ -187,10 +188,6 @@ def _percent_of(typed: GroupInput, uid: UUID) -> float:
 def may_boost(node: Node) -> bool:
     """A number that there is something to go back to, and no dates that mean something else."""
     return bool(node.shares) and (node.dates is None or is_boost(node.dates))
-
-
-def read_number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
 def _shares(text: str) -> float | None:

@@ -20,10 +20,11 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from apps.analytics.convergence.selectors import list_weeks
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, status_of
+from apps.core.typed_numbers import read_whole
 from apps.dashboard.algorithm import words as algorithm_words
 from apps.dashboard.federation.presenters import origin_of
 from apps.dashboard.figures import bars
-from apps.dashboard.group.forms import GroupInput, read_group, read_number, take_step
+from apps.dashboard.group.forms import GroupInput, read_group, take_step
 from apps.dashboard.group.presenters import RankEffect, draw_members, long_day, rank_effect, scale_of
 from apps.dashboard.requests.presenters import AskForm, RequestCard, draw_request, group_url
 from apps.dashboard.shell import lines, presentation
@@ -314,7 +315,7 @@ def ask(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 @require_POST
 def undo(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """Take back a change of this group."""
-    number = read_number(request.POST.get("number", "")) or 0
+    number = read_whole(request.POST.get("number", ""), 9) or 0
     found = open_group(request, policy, uid)
     try:
         revision = undo_division(

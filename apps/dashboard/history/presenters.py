@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid
+from apps.core.typed_numbers import read_whole
 from apps.dashboard.review import words as change_words
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.requests import actor_of
@@ -336,7 +337,8 @@ def number_asked(request: HttpRequest, name: str) -> int | None:
     text = request.GET.get(name, "")
     if not text:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
+    number = read_whole(text, 9)
+    if number is None:
         problem = _("is not a number")
         raise Invalid(f"{name}: {problem}.", fields=[FieldProblem(name, problem)])
-    return int(text)
+    return number

@@ -21,6 +21,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotAllowed, TooLarge
+from apps.core.typed_numbers import read_whole
 from apps.dashboard.imports.forms import NEW_SOURCE, UploadForm
 from apps.dashboard.imports.reports import import_line, import_report, noted, reason, reasons, size
 from apps.dashboard.imports.undo_views import undo_report
@@ -271,7 +272,7 @@ def _import_context(request: HttpRequest, usage_import: Import) -> dict[str, Any
     actor, now = actor_of(request), clock.now()
     report = import_report(usage_import, now)
     after = request.GET.get("after", "")
-    after_line = int(after) if after.isascii() and after.isdigit() and len(after) < 18 else 0
+    after_line = read_whole(after) or 0
     context: dict[str, Any] = {
         "import": usage_import,
         "report": report,

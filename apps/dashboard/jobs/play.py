@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from math import isfinite
 from typing import Any, Literal
 
 from django.http import QueryDict
 from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
+
+from apps.core.typed_numbers import read_number
 
 # --- Form -------------------------------------------------------------------------------------------------------------
 MOST_ROWS = 20  # of users, of departments and of projects
@@ -212,7 +213,10 @@ def _read(field: Field, text: str, number: int = 0) -> Cell:
     typed, key = text.strip()[:_LONGEST], f"{field.name}-{number}" if number else field.name
     if field.kind == "name" or not typed:
         return Cell(field, typed, None, key=key)
-    value = _number(typed)
+    try:
+        value: float | None = read_number(typed)
+    except ValueError:
+        value = None
     is_whole = field.kind == "whole"
     if value is None or not field.lowest <= value <= field.largest or (is_whole and not value.is_integer()):
         what = (
@@ -222,18 +226,6 @@ def _read(field: Field, text: str, number: int = 0) -> Cell:
         )
         return Cell(field, typed, None, what % {"low": field.lowest, "high": field.largest}, key)
     return Cell(field, typed, int(value) if value.is_integer() else value, key=key)
-
-
-def _number(text: str) -> float | None:
-    """A number with a decimal point or comma."""
-    plain = text.replace(",", ".") if text.count(",") == 1 and "." not in text else text
-    if not plain.isascii() or "_" in plain:
-        return None
-    try:
-        value = float(plain)
-    except ValueError:
-        return None
-    return value if isfinite(value) else None
 
 
 # --- Case -------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.core import clock
 from apps.core.errors import DomainError, Invalid, TooLarge
+from apps.core.typed_numbers import read_number
 from apps.dashboard.jobs.play import (
     DEPARTMENT_FIELDS,
     MOST_JOBS,
@@ -108,7 +108,7 @@ class JobsForm(forms.Form):
         label=gettext_lazy("Input"),
         strip=False,
         max_length=MOST_CHARACTERS,
-        widget=forms.Textarea(attrs={"class": "input mono", "rows": 22, "spellcheck": "false", "wrap": "off"}),
+        widget=forms.Textarea(attrs={"class": "input mono", "rows": 14, "spellcheck": "false", "wrap": "off"}),
         error_messages={
             "required": gettext_lazy("Paste scheduler output with its header line, or a case as JSON."),
             "max_length": gettext_lazy("Paste fewer jobs, or use manage.py jobs."),
@@ -138,6 +138,11 @@ class JobsForm(forms.Form):
         return [self[name] for _term, name in TERMS]
 
     @property
+    def is_set(self) -> bool:
+        """Whether a variant or a weight was given, so that the settings are shown."""
+        return any(self[name].value() for name in ("variants", *(name for _term, name in TERMS)))
+
+    @property
     def choices(self) -> list[dict[str, Any]]:
         chosen = self["variants"].value() or []
         return [
@@ -153,16 +158,16 @@ class JobsForm(forms.Form):
         return cleaned
 
     def _weight(self, name: str) -> float | None:
-        """A number with a decimal point or comma; nothing is no weight."""
+        """Nothing is no weight."""
         text = str(self.cleaned_data[name]).strip()
         if not text:
             return None
-        plain = text.replace(",", ".") if text.count(",") == 1 and "." not in text else text
         try:
-            value = float(plain) if plain.isascii() and "_" not in plain else float("nan")
-        except ValueError:
-            value = float("nan")
-        if not isfinite(value) or not 0 <= value <= MOST_WEIGHT:
+            value = read_number(text)
+        except ValueError as error:
+            self.add_error(name, str(error))
+            return None
+        if not 0 <= value <= MOST_WEIGHT:
             self.add_error(name, gettext_lazy("Enter a number, such as 20 or 0.5."))
             return None
         return value

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.core import clock
 from apps.core.errors import DomainError, FieldProblem, Invalid, NotAllowed, NotFound, status_of
+from apps.core.typed_numbers import read_whole
 from apps.dashboard.mapping import presenters as mapping_lines
 from apps.dashboard.mapping.forms import RuleForm, initial_of
 from apps.dashboard.shell import presentation
@@ -88,7 +89,7 @@ def versions(request: HttpRequest, policy: str) -> HttpResponse:
     """What was mapped when, the newest first."""
     rights = rights_in(policy, at=clock.now(), actor=actor_of(request))
     text = request.GET.get("before", "")
-    before = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+    before = read_whole(text, 9)
     found = list_version_lines(rights, before=before, limit=31)
     shown = found[:30]
     return render(
@@ -121,7 +122,7 @@ def paths_to_choose(rights: MapRights) -> list[str]:
 
 def _page(request: HttpRequest, policy: str) -> MappingPage:
     text = request.GET.get("after", "")
-    after = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    after = read_whole(text, 9) or 0
     return get_mapping_page(policy_slug=policy, after=after, at=clock.now(), actor=actor_of(request))
 
 
@@ -389,7 +390,8 @@ def _refusal(where: str, code: str, message: str) -> Invalid:
 
 
 def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 18 else -1
+    number = read_whole(text)
+    return -1 if number is None else number
 
 
 def _stated(form: RuleForm) -> str:

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.selectors import display_name
+from apps.core.typed_numbers import read_whole
 from apps.dashboard.entry import read_shares
 from apps.dashboard.shell import lines, presentation
 from apps.mapping.attachments import key_of
@@ -268,9 +269,10 @@ def initial_of(rule: Members | None) -> dict[str, Any]:
 
 def with_rule(rules: Sequence[Members], asked: str, rule: Members) -> list[Members]:
     """The rules with one changed, or one more."""
-    if asked.isascii() and asked.isdigit() and int(asked) < len(rules):
-        return [rule if str(at) == asked else other for at, other in enumerate(rules)]
-    return [*rules, rule]
+    place = read_whole(asked, 3)
+    if place is None or place >= len(rules):
+        return [*rules, rule]
+    return [rule if at == place else other for at, other in enumerate(rules)]
 
 
 def name_of(key: AccountKey) -> str:

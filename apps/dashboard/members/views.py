@@ -15,6 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, status_of
+from apps.core.typed_numbers import read_whole
 from apps.dashboard.members import presenters as member_lines
 from apps.dashboard.members.presenters import AttachForm, RuleForm, seen_tag
 from apps.dashboard.shell import lines, publishing
@@ -185,9 +186,10 @@ def _chosen(page: MembersPage, asked: str) -> Members | None:
     """The rule of this number; None for a new one."""
     if asked == "new":
         return None
-    if not (asked.isascii() and asked.isdigit() and len(asked) < 4 and int(asked) < len(page.rules)):
+    place = read_whole(asked, 3)
+    if place is None or place >= len(page.rules):
         raise NotFound(_("Not found"))
-    return page.rules[int(asked)]
+    return page.rules[place]
 
 
 def _sources(request: HttpRequest) -> list[tuple[str, str]]:
@@ -196,7 +198,7 @@ def _sources(request: HttpRequest) -> list[tuple[str, str]]:
 
 def _number(request: HttpRequest, name: str) -> int:
     text = request.POST.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0
+    return read_whole(text) or 0
 
 
 def _show(request: HttpRequest, page: MembersPage, *, status: int = 200, **more: Any) -> HttpResponse:

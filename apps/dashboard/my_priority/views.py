@@ -19,6 +19,7 @@ from django.views.decorators.http import require_POST, require_safe
 from apps.analytics.my_priority.outlook import outlook_of
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, NotFound, Unavailable, status_of
+from apps.core.typed_numbers import read_whole
 from apps.dashboard import charges as charge_lines
 from apps.dashboard import forecast as forecast_pages
 from apps.dashboard.charges import ChargeLine
@@ -289,7 +290,7 @@ def claim(request: HttpRequest) -> HttpResponse:
 @require_POST
 def take_back(request: HttpRequest) -> HttpResponse:
     text = request.POST.get("claim", "")
-    claim_id = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0
+    claim_id = read_whole(text) or 0
     attachments.take_back_claim(claim_id=claim_id, at=clock.now(), actor=actor_of(request))
     messages.success(request, _("Withdrawn"))
     return SeeOther(reverse("dashboard:my-priority") + "#accounts")

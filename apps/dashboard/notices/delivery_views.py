@@ -18,6 +18,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotAllowed, Stale
+from apps.core.typed_numbers import read_whole
 from apps.dashboard.notices.forms import MailForm, WebhookForm
 from apps.dashboard.notices.views import divided_policies, entry_uid
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
@@ -166,7 +167,7 @@ def act(request: HttpRequest, webhook: int) -> HttpResponse:
     text = request.POST.get("version", "")
     given: dict[str, Any] = {
         "id": webhook,
-        "version": int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0,
+        "version": read_whole(text, 9) or 0,
         "at": now,
         "actor": actor,
     }

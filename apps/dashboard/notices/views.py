@@ -19,6 +19,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.selectors import display_name
 from apps.core import clock
 from apps.core.errors import DomainError, FieldProblem, Invalid, NotAllowed
+from apps.core.typed_numbers import read_whole
 from apps.dashboard.notices.forms import PlaceForm, RuleForm
 from apps.dashboard.notices.presenters import draw, headline, url_of
 from apps.dashboard.saved_views import keeps_views
@@ -140,10 +141,10 @@ def _list_context(request: HttpRequest, actor: Actor) -> dict[str, Any]:
 
 
 def _number(request: HttpRequest, name: str) -> int:
-    text = request.POST.get(name, "")
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
+    number = read_whole(request.POST.get(name, ""))
+    if number is None:
         raise Invalid(_("Reload the page: %(what)s is missing.") % {"what": name})
-    return int(text)
+    return number
 
 
 def _back(request: HttpRequest) -> str:
@@ -218,7 +219,7 @@ def new_rule(request: HttpRequest) -> HttpResponse:
 @require_POST
 def remove_rule(request: HttpRequest, rule: int) -> HttpResponse:
     text = request.POST.get("version", "")
-    version = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    version = read_whole(text, 9) or 0
     watching.remove_rule(id=rule, version=version, at=clock.now(), actor=actor_of(request))
     messages.success(request, _("Removed"))
     return SeeOther(reverse("dashboard:notice-rules"))

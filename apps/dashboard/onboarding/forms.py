@@ -10,6 +10,7 @@ from django.utils.text import slugify
 from django.utils.translation import gettext_lazy as _
 
 from apps.core.errors import DomainError
+from apps.core.typed_numbers import read_number
 from apps.dashboard.algorithm.words import describe
 from apps.onboarding.first_policy_draft import settings_with
 from apps.policies.formats.registry import list_formats as list_tree_formats
@@ -194,9 +195,8 @@ class FirstPolicyForm(RefusableForm):
         return name
 
     def clean_half_life_days(self) -> float:
-        """With a decimal point or comma."""
         try:
-            days = float(str(self.cleaned_data["half_life_days"]).strip().replace(",", "."))
+            days = read_number(str(self.cleaned_data["half_life_days"]))
         except ValueError:
             days = 0.0
         is_never = days == 0 and self._is_slurm and str(self.cleaned_data["half_life_days"]).strip() == "0"

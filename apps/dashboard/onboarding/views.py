@@ -17,6 +17,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotFound, TooLarge, Unavailable
+from apps.core.typed_numbers import read_whole
 from apps.dashboard.imports.reports import size
 from apps.dashboard.onboarding.forms import FirstPolicyForm, LogForm, TreeForm, ZoneForm, algorithms_for
 from apps.dashboard.onboarding.pages import Asked, log_context, show
@@ -249,7 +250,7 @@ def _refuse_too_large(request: HttpRequest, limit: int) -> None:
 
 def _version(request: HttpRequest) -> int:
     text = request.POST.get("version", "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    return read_whole(text, 9) or 0
 
 
 def _go(request: HttpRequest) -> HttpResponse:

@@ -227,7 +227,7 @@ def cards_of(desk: Desk) -> dict[str, Card]:
         ("sources", _("Usage sources"), _sources, "card"),
         ("recent", _("Published"), _recent, "card"),
     )
-    query = f"?policy={desk.policy_slug}" + ("&sort=balance" if _by_balance(desk) else "")
+    query = f"?policy={desk.policy_slug}" + ("" if _by_balance(desk) else "&sort=target")
     return {
         name: Card(
             name=name,
@@ -360,4 +360,5 @@ def _recent(desk: Desk) -> Mapping[str, Any]:
 
 
 def _by_balance(desk: Desk) -> bool:
-    return desk.request.GET.get("sort") == "balance"
+    """Unless the order by target is asked for: those farthest from their target are never among those left out."""
+    return desk.request.GET.get("sort") != "target"

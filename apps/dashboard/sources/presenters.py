@@ -202,7 +202,9 @@ def coverage_label(rows: Sequence[tuple[str, Sequence[Day]]], n_days: int) -> st
     recent = [(name, days[-n_days:]) for name, days in rows]
     missing = gaps(recent)
     text = f"{_('Coverage')}, {ngettext('%(n)s day', '%(n)s days', n_days) % {'n': n_days}}."
-    return f"{text} {_('Days without expected usage:')} {'; '.join(missing)}." if missing else f"{text} {_('No gaps.')}"
+    if not missing:
+        return f"{text} {_('No whole day without expected usage.')}"
+    return f"{text} {_('Days without expected usage:')} {'; '.join(missing)}."
 
 
 def _odd_day(day: Day) -> str:

@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid, NotFound
+from apps.core.typed_numbers import read_whole
 from apps.dashboard.algorithm import words as algorithm_words
 from apps.dashboard.drafts import presenters as draft_words
 from apps.dashboard.federation.presenters import origin_of, origins_of
@@ -93,12 +94,12 @@ class TreeState:
 def read_state(request: HttpRequest, given: QueryDict | None = None) -> TreeState:
     """given: the state where the address of the request doesn't carry it. Unknown values are the usual ones."""
     asked = request.GET if given is None else given
-    level = asked.get("level", "")
+    level = read_whole(asked.get("level", ""), 3)
     sort = asked.get("sort", "")
     chosen = set(asked.getlist("col"))
     return TreeState(
         of=lines.OF_TOTAL if asked.get("of") == lines.OF_TOTAL else lines.OF_PARENT,
-        level=min(int(level), DEEPEST) if level.isascii() and level.isdigit() and len(level) < 4 else None,
+        level=None if level is None else min(level, DEEPEST),
         open=tuple(uid_of(text) for text in asked.getlist("open")),
         shut=tuple(uid_of(text) for text in asked.getlist("shut")),
         query=asked.get("q", "").strip().replace("\0", "")[:MAX_QUERY],

@@ -246,42 +246,38 @@ def _decided(rows: Iterable[R], places: dict[int, Place], at: datetime, actor: A
 
 
 def _mounted(row: Mount, place: Place, at: datetime) -> Peer:
-    path, effect = place.where(row.entry_uid)
-    return Peer(
-        direction=Direction.MOUNT,
-        id=row.pk,
-        name=row.issuer,
-        what=row.publication,
-        policy_slug=row.policy.slug,
-        entry_uid=row.entry_uid,
-        entry_path=path,
-        age_s=age_of(row, at),
-        allowed_s=row.max_age_s,
-        theirs=row.version,
-        in_force=row.landed_version,
-        fingerprint=row.fingerprint,
-        effect=effect,
-        error=row.error,
-        condition=_condition_of(row, at),
-        stale_action=row.stale_action,
-        took_s=_took_s(row),
+    return _fetched(
+        row, place, at, Direction.MOUNT, what=row.publication, theirs=row.version, in_force=row.landed_version
     )
 
 
 def _subscribed(row: Subscription, place: Place, at: datetime) -> Peer:
+    return _fetched(row, place, at, Direction.USAGE, what=row.feed, theirs=row.number, in_force=row.number)
+
+
+def _fetched(
+    row: Mount | Subscription,
+    place: Place,
+    at: datetime,
+    direction: Direction,
+    *,
+    what: str,
+    theirs: int,
+    in_force: int,
+) -> Peer:
     path, effect = place.where(row.entry_uid)
     return Peer(
-        direction=Direction.USAGE,
+        direction=direction,
         id=row.pk,
         name=row.issuer,
-        what=row.feed,
+        what=what,
         policy_slug=row.policy.slug,
         entry_uid=row.entry_uid,
         entry_path=path,
         age_s=age_of(row, at),
         allowed_s=row.max_age_s,
-        theirs=row.number,
-        in_force=row.number,
+        theirs=theirs,
+        in_force=in_force,
         fingerprint=row.fingerprint,
         effect=effect,
         error=row.error,

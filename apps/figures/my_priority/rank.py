@@ -67,17 +67,29 @@ def _bars(found: MyPlace, heights: list[float]) -> dict[str, Any]:
     }
 
 
+_LABEL_WIDTH = 0.3  # of the picture, on a phone
+
+
 def _you(found: MyPlace, heights: list[float]) -> dict[str, Any]:
-    """The label on one's own bar; it stays within the picture at either end."""
-    at = next(n for n, one in enumerate(found.bins) if one.is_mine)
+    """The label above one's own bar and those that it would cover; it stays within the picture at either end."""
     factor = found.factor or 0.0
+    anchor, left = "center", factor - _LABEL_WIDTH / 2
+    if factor < 0.15:
+        anchor, left = "left", factor
+    elif factor > 0.85:
+        anchor, left = "right", factor - _LABEL_WIDTH
+    covered = [
+        height
+        for one, height in zip(found.bins, heights, strict=True)
+        if one.is_mine or (one.low < left + _LABEL_WIDTH and one.high > left)
+    ]
     return {
         "x": factor,
-        "y": heights[at],
+        "y": max(covered),
         "yanchor": "bottom",
         "yshift": 4,
         "showarrow": False,
-        "xanchor": "left" if factor < 0.15 else "right" if factor > 0.85 else "center",
+        "xanchor": anchor,
         "text": f"{_('you')}, {factor_words(found.factor)}",
         "font": {"size": 12, "weight": 600, "color": "$accent"},
     }

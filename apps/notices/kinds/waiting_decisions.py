@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.utils.translation import gettext_lazy, ngettext
 
+from apps.accounts.selectors import display_name
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term
 from apps.policies.models import ChangeSet
 from apps.policies.requests.inbox import OPEN
@@ -52,7 +53,7 @@ def is_for(reader: Reader, notice: Notice) -> bool:
 
 def describe(facts: Mapping[str, Any]) -> Sentence:
     days = int(facts["days"])
-    given = {"who": facts["who"], "n": days}
+    given = {"who": display_name(facts["who"]), "n": days}
     text = ngettext(
         "A request or change by %(who)s has been pending for %(n)s day.",
         "A request or change by %(who)s has been pending for %(n)s days.",

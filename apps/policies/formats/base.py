@@ -94,6 +94,21 @@ class Difference:
         }
 
 
+WHOLE_TREE = (
+    "settings",
+    "uid",
+    "name",
+    "kind",
+    "shares",
+    "inherit",
+    "scope",
+    "locks",
+    "dates",
+    "rules for members",
+    "mounts",
+)
+
+
 @dataclass(frozen=True)
 class Format:
     """One way to write a policy down.

@@ -10,7 +10,7 @@ from typing import Any
 from apps.core.errors import Invalid
 from apps.policies.files.document import Address, entry_values, head_values, read_document, walk
 from apps.policies.files.parsed_document import Declared
-from apps.policies.formats.base import Format, line_finder
+from apps.policies.formats.base import WHOLE_TREE, Format, line_finder
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 
@@ -103,19 +103,7 @@ FORMAT = Format(
 """,
     media_type="application/json",
     suffix=".json",
-    carries=(
-        "settings",
-        "uid",
-        "name",
-        "kind",
-        "shares",
-        "inherit",
-        "scope",
-        "locks",
-        "dates",
-        "rules for members",
-        "mounts",
-    ),
+    carries=WHOLE_TREE,
     read=read,
     write=write,
     looks_like=_looks_like,

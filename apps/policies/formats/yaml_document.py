@@ -15,7 +15,7 @@ import yaml
 from apps.core.errors import Invalid
 from apps.policies.files.document import entry_values, head_values, read_document, walk
 from apps.policies.files.parsed_document import Declared
-from apps.policies.formats.base import Format, line_finder
+from apps.policies.formats.base import WHOLE_TREE, Format, line_finder
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 
@@ -242,19 +242,7 @@ root:
 """,
     media_type="application/yaml",
     suffix=".yaml",
-    carries=(
-        "settings",
-        "uid",
-        "name",
-        "kind",
-        "shares",
-        "inherit",
-        "scope",
-        "locks",
-        "dates",
-        "rules for members",
-        "mounts",
-    ),
+    carries=WHOLE_TREE,
     read=read,
     write=write,
     looks_like=_looks_like,

@@ -24,7 +24,7 @@ from apps.policies.selectors import get_change_set
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Mask, Node, TreeColumns
 from apps.priorities.selectors.rows import newest_or_none
-from apps.priorities.selectors.tree import MOST_MATCHES, MOST_ROWS, OPENED_ROWS, PAGE, MoreRow, offset
+from apps.priorities.selectors.tree import MOST_MATCHES, MOST_ROWS, PAGE, WINDOW, MoreRow, offset
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visibility import numbers_visible_in
 
@@ -258,13 +258,13 @@ class _Rows:
     def _group(self, parent: UUID, level: int, start: int) -> list[tuple[Node, tuple[int, int], int]]:
         places = self.view.places(parent)
         if self.only is None:
-            shown = list(enumerate(places[start : start + PAGE], start=start + 1))
-            rest = len(places) - start - PAGE
+            shown = list(enumerate(places[start : start + WINDOW], start=start + 1))
+            rest = len(places) - start - WINDOW
         else:
             kept = [(k, p) for k, p in enumerate(places, 1) if self.view.tree.node_at(p).uid in self.only]
-            shown, rest = kept[start : start + PAGE], len(kept) - start - PAGE
+            shown, rest = kept[start : start + WINDOW], len(kept) - start - WINDOW
         if rest > 0:
-            self.more.append(MoreRow(parent, level, str(start + PAGE), rest))
+            self.more.append(MoreRow(parent, level, str(start + WINDOW), rest))
         return [(self.view.tree.node_at(p), (k, len(places)), level) for k, p in reversed(shown)]
 
 
@@ -361,16 +361,16 @@ def _opened(view: DraftView, uids: Iterable[UUID]) -> frozenset[UUID]:
 
 
 def _opened_by_level(view: DraftView) -> frozenset[UUID]:
-    """Open breadth-first until the page is full."""
+    """Open breadth-first until the page is full; the root always is."""
     root = view.tree.root.uid
     opened, level, n_rows = {root}, [root], 1
     while level:
         below: list[UUID] = []
         for uid in level:
-            places = view.places(uid)[:PAGE]
+            places = view.places(uid)[:WINDOW]
             if not places:
                 continue
-            if uid != root and n_rows + len(places) > OPENED_ROWS:
+            if uid != root and n_rows + len(places) > WINDOW:
                 return frozenset(opened)
             opened.add(uid)
             n_rows += len(places)

@@ -11,6 +11,7 @@ from uuid import UUID
 import numpy as np
 
 from apps.accounts.actor import Actor
+from apps.core.typed_numbers import read_whole
 from apps.policies.settings import PolicySettings
 from apps.priorities.records import IciclePage, Moment, Sector
 from apps.priorities.selectors.rows import F8, EntryRow, PolicyView, open_view
@@ -20,7 +21,6 @@ from apps.priorities.selectors.visible_snapshot import local_only_among, moment_
 # --- Rows -------------------------------------------------------------------------------------------------------------
 PAGE = 100  # children shown of one entry before "more"
 WINDOW = 30  # rows of one answer: a page stays below 1,500 elements however large the tree is
-OPENED_ROWS = 200  # rows to which a fresh page of the draft editor is opened
 MOST_MATCHES = 200
 MOST_ROWS = 2_000
 
@@ -183,7 +183,7 @@ def search_entries(*, policy_slug: str, query: str, actor: Actor, limit: int = 2
 
 
 def offset(cursor: str | None) -> int:
-    return int(cursor) if cursor and cursor.isascii() and cursor.isdigit() and len(cursor) < 10 else 0
+    return read_whole(cursor or "", 9) or 0
 
 
 # --- Picture ----------------------------------------------------------------------------------------------------------

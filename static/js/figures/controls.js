@@ -35,7 +35,13 @@ function group(control) {
   return found;
 }
 
-const links = (control) => control.choices.flatMap((choice) => [link(choice, control.kind === "chips"), ...(choice.drop ? [drop(choice, control)] : [])]);
+function pair(choice, control) {
+  const found = Object.assign(document.createElement("span"), { className: "chip-pair" });
+  found.append(link(choice, true), drop(choice, control));
+  return found;
+}
+
+const links = (control) => control.choices.map((choice) => (choice.drop ? pair(choice, control) : link(choice, control.kind === "chips")));
 
 /** A slider stays the same element, because somebody may be pulling at it. */
 export function renderControls(box, controls) {

@@ -27,6 +27,7 @@ export class Frame {
     this.width = 0;
     this.served = location.search;  // what the controls of the page were made for
     this.chosen = null;  // the stretch of x that somebody zoomed to
+    this.laidOut = "";  // the stretch of x for which labels and y were laid out last
     this.plot.tabIndex = 0;  // before it is drawn, so that Tab doesn't pass it by
     element.addEventListener("click", (event) => this.clicked(event));
     for (const kind of ["input", "change", "submit"]) element.addEventListener(kind, (event) => slide(this, event));
@@ -113,6 +114,7 @@ export class Frame {
     this.width = this.plot.clientWidth;
     const { data, layout } = this.spec();
     if (this.answer.fields) this.fields ??= new Fields(this);
+    this.laidOut = "";
     await Plotly.react(this.box, data, layout, CONFIG);
     await (this.answer.fields ? this.fields.label() : this.label());
     for (const svg of this.box.querySelectorAll(".main-svg")) svg.setAttribute("aria-hidden", "true");
@@ -143,20 +145,21 @@ export class Frame {
     };
   }
 
-  /** Labels at the ends and rules: they need the size that the picture has got. */
   async label() {
-    const { answer, box } = this, full = box._fullLayout;
-    if (!full.xaxis) return;
-    const ends = this.width < NARROW || !answer.labels.length ? { annotations: [], shapes: [] }
-      : endLabels(answer.labels, { top: full._size.t, height: full._size.h }, full.yaxis.range);
-    const marks = answer.marks.length && full._size.t >= MARKS_TOP
-      ? markLabels(answer.marks, full.xaxis.range, full._size.w, this.words.hint)
-      : markLabels(answer.marks.map((one) => ({ ...one, label: "" })), full.xaxis.range, full._size.w, this.words.hint);
-    const own = resolve(answer.layout);
-    await this.Plotly.relayout(box, {
+    const { xaxis, yaxis } = this.box._fullLayout;
+    if (xaxis) await this.Plotly.relayout(this.box, this.labels(xaxis.range, yaxis.range));
+  }
+
+  /** Labels at the ends and rules, for the size that the picture has got. */
+  labels(x, y) {
+    const { answer, words } = this, { t: top, h: height, w: width } = this.box._fullLayout._size;
+    const ends = this.width < NARROW || !answer.labels.length ? { annotations: [], shapes: [] } : endLabels(answer.labels, { top, height }, y);
+    const named = top >= MARKS_TOP ? answer.marks : answer.marks.map((one) => ({ ...one, label: "" }));
+    const marks = markLabels(named, x, width, words.hint), own = resolve(answer.layout);
+    return {
       annotations: [...(own.annotations ?? []), ...ends.annotations, ...marks.annotations],
       shapes: [...(own.shapes ?? []), ...ends.shapes, ...marks.shapes],
-    });
+    };
   }
 
   /** In one frame, without a fade: the first drawing goes, the focus stays. */
@@ -171,7 +174,7 @@ export class Frame {
       this.ready();
       return;
     }
-    addKeys(this.Plotly, () => this.box, this.plot, this);
+    addKeys(this);
     addDrag(this);
     this.box.on("plotly_clickannotation", ({ annotation }) => annotation.name && location.assign(annotation.name));
     this.box.on("plotly_click", ({ points }) => this.openMoment(points[0].x));
@@ -187,22 +190,34 @@ export class Frame {
     this.element.dispatchEvent(new CustomEvent("figure:ready", { bubbles: true, detail: this }));
   }
 
-  /** x was zoomed or moved: y follows what is seen, rules and labels get their places again. */
+  /** x is moved by wheel and keys: one drawing with all that follows it. */
+  showRange(range) {
+    this.laidOut = seen(range);
+    const following = this.answer.layout.xaxis?.range ? this.following(range) : {};
+    return this.Plotly.relayout(this.box, { "xaxis.range": range, ...following });
+  }
+
+  /** x was zoomed or moved by Plotly itself. */
   async zoomed() {
-    const { answer, box } = this, range = rangeOf(box);
-    if (!answer.layout.xaxis?.range) return;
-    const isAll = seen(range) === seen(answer.layout.xaxis.range);
+    const range = rangeOf(this.box);
+    if (!this.answer.layout.xaxis?.range || seen(range) === this.laidOut) return;
+    this.laidOut = seen(range);
+    const following = this.following(range);
+    if (Object.keys(following).length) await this.Plotly.relayout(this.box, following);
+  }
+
+  /** y, rules and labels for a range of x. */
+  following(range) {
+    const { answer, box } = this, isAll = seen(range) === seen(answer.layout.xaxis.range);
     this.chosen = isAll ? null : { source: this.source, range };
-    if (answer.fits) {
-      const { tickvals, ticktext, range: y } = isAll ? answer.layout.yaxis : fitted(answer, range);
-      await this.Plotly.relayout(box, { "yaxis.range": y.slice(), "yaxis.tickvals": tickvals, "yaxis.ticktext": ticktext });
-    }
-    if (answer.marks.length || answer.fits) await this.label();
+    if (!answer.fits) return answer.marks.length ? this.labels(range, box._fullLayout.yaxis.range) : {};
+    const { tickvals, ticktext, range: y } = isAll ? answer.layout.yaxis : fitted(answer, range);
+    return { "yaxis.range": y.slice(), "yaxis.tickvals": tickvals, "yaxis.ticktext": ticktext, ...this.labels(range, y) };
   }
 
   showAll() {
     const { xaxis } = this.answer.layout;
-    if (xaxis?.range) this.Plotly.relayout(this.box, { "xaxis.range": xaxis.range.slice() });
+    if (xaxis?.range) this.showRange(xaxis.range.slice());
   }
 
   openMoment(at) {

@@ -1,7 +1,7 @@
 // A picture is one tab stop: arrows move the read-out from point to point, + and − zoom, Page Up and Down move along,
 // 0 shows all, Escape leaves.
 import { announce } from "../shell.js";
-import { pan, zoomAt } from "./zoom.js";
+import { pan, zoom } from "./zoom.js";
 
 const curves = (box) => (box.data ?? []).map((trace, at) => [trace, at]).filter(([trace]) => trace.meta?.read && trace.visible !== false);
 
@@ -32,11 +32,12 @@ export function reading(box, point) {
   return `${when}. ${said}`;
 }
 
-/** `current` gives the element that Plotly draws in, null while there is none; `stop` is the one that takes the focus. */
-export function addKeys(Plotly, current, stop, frame) {
+/** For what is drawn in `frame.box`, null while nothing is; `frame.plot` takes the focus. */
+export function addKeys(frame) {
+  const { Plotly, plot } = frame;
   let at = null;
   const go = (point) => {
-    const box = current();
+    const { box } = frame;
     const read = curves(box);
     if (!read.length) return;
     const n = read[0][0].x.length;
@@ -45,16 +46,16 @@ export function addKeys(Plotly, current, stop, frame) {
     Plotly.Fx.hover(box, { xval: box._fullLayout.xaxis.d2c(x) });
     announce(reading(box, at));
   };
-  stop.addEventListener("keydown", (event) => {
-    const box = current();
-    if (!box || event.target !== stop || event.ctrlKey || event.metaKey || event.altKey) return;
+  plot.addEventListener("keydown", (event) => {
+    const { box } = frame;
+    if (!box || event.target !== plot || event.ctrlKey || event.metaKey || event.altKey) return;
     const n = curves(box)[0]?.[0].x.length ?? 0;
     const here = at ?? n, by = event.shiftKey ? 7 : 1;
     const act = {
       ArrowLeft: () => go(here - by), ArrowRight: () => go(Math.min(here, n - 1) + by), Home: () => go(0), End: () => go(n - 1),
       Escape: () => { at = null; Plotly.Fx.unhover(box); },
-      "+": () => zoomAt(Plotly, box, 0.5), "-": () => zoomAt(Plotly, box, 2),
-      PageUp: () => pan(Plotly, box, -0.5), PageDown: () => pan(Plotly, box, 0.5), 0: () => frame.showAll(),
+      "+": () => zoom(frame, 0.5), "-": () => zoom(frame, 2),
+      PageUp: () => pan(frame, -0.5), PageDown: () => pan(frame, 0.5), 0: () => frame.showAll(),
       Enter: () => at !== null && frame.openMoment(curves(box)[0][0].x[at]),
     }[event.key];
     if (!act || (!n && !"+-0PageUpDown".includes(event.key))) return;

@@ -107,10 +107,14 @@ class Panel {
     const { plot, box } = this;
     box.classList.add("is-shown");
     plot.classList.add("is-live");
-    if (!plot.dataset.keys) addKeys(this.Plotly, () => this.box, plot, this);
+    if (!plot.dataset.keys) addKeys(this);
     plot.dataset.keys = "true";
     box.on("plotly_click", ({ points }) => this.openMoment(points[0].x));
     box.on("plotly_clickannotation", ({ annotation }) => annotation.name && location.assign(annotation.name));
+  }
+
+  showRange(range) {
+    return this.Plotly.relayout(this.box, { "xaxis.range": range });
   }
 
   showAll() {}

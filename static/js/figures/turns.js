@@ -1,9 +1,19 @@
 // Pictures are made one after the other, those that are seen before the others, and the browser paints in between: the
-// first one is on the screen while the others are being made.
+// first one is on the screen while the others are being made. None is made while the page scrolls, which would stutter:
+// the server's drawings are there.
+const STILL_MS = 150;
 const waiting = new Map();  // by element: what is to be done, once, and who waits for it
 let isAtWork = false;
 
 const painted = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+
+let scrolledAt = -Infinity;
+addEventListener("scroll", () => { scrolledAt = performance.now(); }, { passive: true });
+
+async function still() {
+  let left;
+  while ((left = scrolledAt + STILL_MS - performance.now()) > 0) await new Promise((done) => setTimeout(done, left));
+}
 
 /** Pixels that an element is away from what is seen. */
 function away(element) {
@@ -19,6 +29,7 @@ async function workOff() {
   if (isAtWork) return;
   isAtWork = true;
   while (waiting.size) {
+    await still();
     const { element, job } = nearest();
     waiting.delete(element);
     try {

@@ -10,33 +10,33 @@ export const rangeOf = (box) => box._fullLayout.xaxis.range.slice();
 /** A range as one word, to the second. */
 export const seen = (range) => range.map((one) => Math.round(number(one) / 1000)).join();
 
-function relayout(Plotly, box, from, to) {
-  const range = rangeOf(box);
-  return Plotly.relayout(box, { "xaxis.range": [text(from, range), text(to, range)] });
+function show(frame, from, to) {
+  const range = rangeOf(frame.box);
+  return frame.showRange([text(from, range), text(to, range)]);
 }
 
-/** by: the factor of the width; at: which part of it, 0..1, stays where it is. */
-export function zoomAt(Plotly, box, by, at = 1) {
-  const [from, to] = rangeOf(box).map(number), fixed = from + (to - from) * at;
-  return relayout(Plotly, box, fixed - (fixed - from) * by, fixed + (to - fixed) * by);
-}
+const widened = ([from, to], by, at) => { const fixed = from + (to - from) * at; return [fixed - (fixed - from) * by, fixed + (to - fixed) * by]; };
+const along = ([from, to], by) => [from + (to - from) * by, to + (to - from) * by];
+
+/** by: the factor of the width; its right end stays where it is. */
+export const zoom = (frame, by) => show(frame, ...widened(rangeOf(frame.box).map(number), by, 1));
 
 /** by: part of the width. */
-export function pan(Plotly, box, by) {
-  const [from, to] = rangeOf(box).map(number), step = (to - from) * by;
-  return relayout(Plotly, box, from + step, to + step);
-}
+export const pan = (frame, by) => show(frame, ...along(rangeOf(frame.box).map(number), by));
 
 /** The wheel zooms a picture that has the focus, or with Ctrl; else it scrolls the page. With Shift it moves along. */
 export function addWheel(frame) {
+  let asked = null;  // the range that the next frame of the screen shows: a wheel turns more often than it is drawn
+  const draw = () => { if (frame.box) show(frame, ...asked); asked = null; };
   frame.plot.addEventListener("pointerdown", () => frame.plot.focus({ preventScroll: true }));
   frame.plot.addEventListener("wheel", (event) => {
     if (!frame.box || (document.activeElement !== frame.plot && !event.ctrlKey)) return;
     event.preventDefault();
+    if (!asked) requestAnimationFrame(draw);
     const { l, w } = frame.box._fullLayout._size, box = frame.plot.getBoundingClientRect();
-    const at = Math.min(Math.max((event.clientX - box.left - l) / w, 0), 1);
-    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) pan(frame.Plotly, frame.box, Math.sign(event.deltaX || event.deltaY) * 0.1);
-    else zoomAt(frame.Plotly, frame.box, event.deltaY > 0 ? 1.25 : 0.8, at);
+    const at = Math.min(Math.max((event.clientX - box.left - l) / w, 0), 1), range = asked ?? rangeOf(frame.box).map(number);
+    const isAlong = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
+    asked = isAlong ? along(range, Math.sign(event.deltaX || event.deltaY) * 0.1) : widened(range, event.deltaY > 0 ? 1.25 : 0.8, at);
   }, { passive: false });
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from apps.core.clock import now
 from apps.core.errors import FieldProblem, Invalid
 from apps.policies.files.exports import export_policy
 from apps.policies.formats.registry import FORMATS
+from apps.policies.selectors import read_moment
 
 
 class Command(OperatorCommand):
@@ -57,16 +58,8 @@ def _content_of(name: str) -> bytes:
 
 
 def _moment(text: str | None) -> int | datetime | None:
-    """A number of up to nine digits is a revision; everything else must be a time."""
-    if text is None:
-        return None
-    if text.isascii() and text.isdigit() and len(text) < 10:
-        return int(text)
     try:
-        instant = datetime.fromisoformat(text)
+        return read_moment(text)
     except ValueError:
-        instant = datetime.min  # noqa: DTZ901 - without a zone, so refused below
-    if instant.tzinfo is None:
         message = "is neither a revision nor a time such as 2026-01-31T12:00:00Z"
-        raise Invalid(f"--at {message}.", fields=[FieldProblem("--at", message)])
-    return instant.astimezone(UTC)
+        raise Invalid(f"--at {message}.", fields=[FieldProblem("--at", message)]) from None

@@ -1,0 +1,59 @@
+"""A tree of 100,000 entries stays light: rows come as they are asked for, in the tree and in its editor."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from apps.accounts.actor import COMMAND, Actor
+from apps.accounts.models import User
+from apps.policies.changesets.drafts import open_draft
+from apps.policies.services import make_policy, publish_document
+from apps.priorities.selectors.tree import WINDOW
+from tests.browser.conftest import Open
+from tests.worlds import AT
+
+N_GROUPS, N_USERS = 100, 1_000
+MOST_NODES = 1_500
+SLUG = "large"
+
+
+@pytest.fixture
+def large(transactional_db: None) -> User:
+    make_policy(slug=SLUG, name="Large", at=AT, actor=COMMAND)
+    people = [{"name": f"u{n}", "kind": "user", "shares": 1} for n in range(N_USERS)]
+    groups = [{"name": f"g{n:02}", "shares": n + 1, "children": people} for n in range(N_GROUPS)]
+    publish_document(
+        policy_slug=SLUG,
+        document={"policy": SLUG, "root": {"name": SLUG, "children": groups}},
+        reason="r",
+        at=AT,
+        actor=COMMAND,
+    )
+    return User.objects.create_superuser("admin", "", "correct horse battery")
+
+
+def n_nodes(page: Page) -> int:
+    return int(page.evaluate("document.querySelectorAll('body *').length"))
+
+
+@pytest.mark.deep
+def test_the_tree_and_its_editor_stay_under_1500_nodes(large: User, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = window.go(f"/policy/{SLUG}/")
+    counts = {"fresh": n_nodes(page)}
+    for level in (1, 2):
+        page = window.go(f"/policy/{SLUG}/?level={level}")
+        counts[f"level {level}"] = n_nodes(page)
+    page = window.go(f"/policy/{SLUG}/?level=1")
+    row = page.locator("tr", has=page.get_by_role("link", name="g00", exact=True))
+    row.focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("link", name="u0", exact=True)).to_be_visible()
+    expect(page.locator("tbody tr:not(.more)")).to_have_count(2 * WINDOW)
+    draft = open_draft(policy_slug=SLUG, reason="r", at=AT, actor=Actor(user=large, via="page"))
+    page = window.go(f"/changes/{draft.pk}/edit/")
+    expect(page.locator("[data-treegrid] tbody tr").first).to_be_visible()
+    counts["editor"] = n_nodes(page)
+    assert {name: n for name, n in counts.items() if n >= MOST_NODES} == {}, counts
