@@ -20,3 +20,11 @@ document.addEventListener("announce", (event) => announce(event.detail.value));
 document.addEventListener("submit", (event) => {
   if (event.target.matches?.("[data-saves-address]")) event.target.elements.query.value = location.search;
 });
+
+// What was typed before htmx listened: its preview is asked for now. htmx listens from this event on, registered before.
+document.addEventListener("DOMContentLoaded", () => {
+  for (const field of document.querySelectorAll("input, textarea")) {
+    const asks = field.closest("[hx-trigger*='input']");
+    if (asks && field.value !== field.defaultValue) field.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+});

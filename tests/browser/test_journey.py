@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from apps.core import clock
 from tests.browser.conftest import Open
@@ -54,6 +54,25 @@ def test_a_changed_share_moves_bar_rank_and_rest_alike(grid: Grid, visit: Open) 
     assert round(entry["actual"] * 100, 1) == actual
     carol.get_by_role("link", name="carol", exact=True).click()
     expect(page.locator("#rank")).to_contain_text(str(_rank(answer)))
+
+
+def test_what_is_typed_before_the_scripts_came_is_previewed_all_the_same(grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = window.page
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/htmx*.js", hold)
+    with page.expect_request("**/htmx*.js"):
+        page.goto(f"{window.base}/policy/{SLUG}/n/{grid.uid('/biomed')}/biomed/", wait_until="commit")
+    page.fill("#id_shares", "120")
+    assert held
+    for route in held:
+        route.continue_()
+    expect(page.locator("#preview tr.edited")).to_contain_text("63.2\u00a0%")
 
 
 def _rank(answer: dict[str, list[dict[str, int]]]) -> int:
