@@ -1,10 +1,14 @@
 // Keys and lazily loaded children of a treegrid, rows first (WAI-ARIA APG). Without this module the twists
 // submit the form around the tree, which gives the same page with another `?open=`.
+import { bring, FarRows } from "./far_rows.js";
+
 const PAGE = 10;
 
 class TreeGrid {
   constructor(table) {
     this.table = table;
+    this.far = new FarRows(table);
+    this.far.watch(this.rows);
     table.addEventListener("click", (event) => this.onClick(event));
     table.addEventListener("keydown", (event) => this.onKey(event));
     table.addEventListener("focusin", (event) => this.onFocus(event));
@@ -41,13 +45,13 @@ class TreeGrid {
     return before;
   }
 
-  cells(row) { return [...row.cells].filter((cell) => cell.getClientRects().length); }
+  cells(row) { return [...bring(row).cells].filter((cell) => cell.getClientRects().length); }
 
   // --- focus -----------------------------------------------------------------------------------------------------
   focusRow(row) {
     if (!row) return;
     this.rows.forEach((each) => { each.tabIndex = -1; });
-    row.tabIndex = 0;
+    bring(row).tabIndex = 0;
     row.focus();
   }
 
@@ -66,7 +70,7 @@ class TreeGrid {
   }
 
   onFocus(event) {
-    const row = event.target.closest("tbody tr");
+    const row = bring(event.target.closest("tbody tr"));
     this.offerInside(row);
     if (row && event.target !== row) this.rows.forEach((each) => { each.tabIndex = each === row ? 0 : -1; });
   }
@@ -184,6 +188,7 @@ class TreeGrid {
     this.table.setAttribute("aria-rowcount", String(seen.length + 1));
     if (!this.rows.some((row) => row.tabIndex === 0) && seen.length) seen[0].tabIndex = 0;
     this.offerInside(document.activeElement?.closest("tbody tr"));
+    this.far.watch(this.rows);
   }
 
   /** The address shows what is open, so that it can be shared; a very long one would break instead of help. */
