@@ -255,6 +255,6 @@ urlpatterns = [
     path("tokens/<int:token>/rotate", tokens.TokenRotationView.as_view(), name="token-rotate"),
     path("tokens/<int:token>/revoke", tokens.TokenRevocationView.as_view(), name="token-revoke"),
     path("schema", schema_view.schema, name="schema"),
-    path("docs", schema_view.docs, name="docs"),
+    re_path(r"^docs/?$", schema_view.docs, name="docs"),
     re_path(r"^.*$", csrf_exempt(login_not_required(errors.not_found)), name="unmatched"),
 ]

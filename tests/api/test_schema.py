@@ -298,7 +298,7 @@ def test_no_two_parts_have_one_name(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_every_route_is_described(schema: Any) -> None:
     described = {path for path in schema.raw_schema["paths"]}
-    apart = {"/api/v1/schema", "/api/v1/docs", "/api/v1/"}  # the description, its page, and what matches nothing
+    apart = {"/api/v1/schema", "/api/v1/^docs/?$", "/api/v1/"}  # the description, its page, and what matches nothing
     assert described == set(_paths()) - apart
 
 
@@ -321,3 +321,8 @@ def test_the_description_names_its_server_and_describes_its_parts(schema: Any) -
     assert [one["url"] for one in raw["servers"]] == ["/"]
     used = {tag for path in raw["paths"].values() for one in path.values() for tag in one.get("tags", [])}
     assert used == {tag["name"] for tag in raw["tags"] if tag["description"]}
+
+
+@pytest.mark.parametrize("address", ["/api/v1/docs", "/api/v1/docs/"])
+def test_the_page_of_the_description_has_two_addresses(client: Client, address: str) -> None:
+    assert client.get(address).status_code == 200

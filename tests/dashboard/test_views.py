@@ -323,3 +323,11 @@ def test_no_page_of_a_user_links_to_what_is_refused_to_them(closed: Grid, client
                 waiting.append(path)
     assert refused == []
     assert len(seen) > 15
+
+
+def test_an_address_that_nothing_has_keeps_the_navigation_of_who_is_signed_in(admin: Client) -> None:
+    answer = admin.get("/no/such/page")
+    assert read(answer, 404).has("#nav")
+    assert answer.context["refusal"].code == "not_found"
+    plain = Client().get("/no/such/page")
+    assert (plain.status_code, b'id="nav"' in plain.content) == (404, False)

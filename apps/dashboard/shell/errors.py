@@ -124,12 +124,18 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     message = _("Ask a manager of the policy if you need access.")
-    return _plain(request, Refusal(403, _title(403), message, "not_allowed"))
+    return _in_shell(request, Refusal(403, _title(403), message, "not_allowed"))
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     message = _("The page doesn’t exist, or you may not see it. Check the address, or start from the overview.")
-    return _plain(request, Refusal(404, _title(404), message, "not_found"))
+    return _in_shell(request, Refusal(404, _title(404), message, "not_found"))
+
+
+def _in_shell(request: HttpRequest, refusal: Refusal) -> HttpResponse:
+    """With navigation and search for who is signed in."""
+    user = getattr(request, "user", None)  # a refusal before the session is read has none
+    return refuse(request, refusal) if user is not None and user.is_authenticated else _plain(request, refusal)
 
 
 def refused_body(request: HttpRequest, status: int, code: str, detail: str) -> HttpResponse:
