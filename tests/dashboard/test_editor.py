@@ -84,6 +84,28 @@ def test_the_address_of_editing_goes_on_with_my_draft(admin: Client, draft: Chan
     assert not page.has("[data-testid=may-change-nothing]")
 
 
+def raise_atlas(grid: Grid, shares: int) -> None:
+    services.change_shares(
+        policy_slug=SLUG, entry_uid=grid.uid("/atlas"), shares=shares, reason="x", at=clock.now(), actor=COMMAND
+    )
+
+
+def test_edit_goes_on_with_an_old_draft_only_when_asked_to(admin: Client, grid: Grid, draft: ChangeSet) -> None:
+    raise_atlas(grid, 90)
+    assert admin.post(f"/policy/{SLUG}/edit")["Location"] == url(draft)
+    draft.refresh_from_db()
+    assert draft.base_number == 3, "without edits it follows the policy"
+    write(admin, draft, op="set_shares", entry=str(grid.uid("/biomed")), shares="50")
+    raise_atlas(grid, 91)
+    uid = str(grid.uid("/biomed"))
+    for ask in (admin.get, admin.post):
+        assert ask(f"/policy/{SLUG}/edit", {"entry": uid})["Location"] == f"/policy/{SLUG}/edit?entry={uid}&list=1"
+    page = read(admin.get(f"/policy/{SLUG}/edit?entry={uid}&list=1"))
+    assert page.each("section:has(#mine) ul a", "href") == [f"{url(draft)}?entry={uid}"]
+    assert page.has("[name=new]")
+    assert ChangeSet.objects.filter(state="draft").count() == 1
+
+
 def test_who_may_change_nothing_is_told_so(grid: Grid, client: Client) -> None:
     sign_in(client, grid.alice)
     page = read(client.get(f"/policy/{SLUG}/edit"))

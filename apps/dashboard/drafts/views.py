@@ -76,7 +76,8 @@ def page_url(change_set: int, **_kwargs: Any) -> str:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def edit(request: HttpRequest, policy: str) -> HttpResponse:
-    """Go on with my draft of this policy; POST opens one where there is none, or another with `new`."""
+    """Go on with my draft of this policy; POST opens one where there is none, or another with `new`. A draft with edits
+    upon an older revision is never gone on with unasked: the page lists it beside a new one."""
     actor, at = actor_of(request), clock.now()
     found = get_policy(slug=policy, actor=actor)
     mine = drafts.list_drafts(policy=found, at=at, actor=actor)
@@ -85,11 +86,16 @@ def edit(request: HttpRequest, policy: str) -> HttpResponse:
     back = QueryDict(mutable=True)
     if entry:
         back["entry"] = str(pages.uid_of(entry))
-    if request.method == "POST":
-        if current is None or request.POST.get("new"):
-            current = drafts.open_draft(policy_slug=policy, reason=request.POST.get("reason", ""), at=at, actor=actor)
+    is_behind = current is not None and current.base_number < found.head_number
+    if request.method == "POST" and (current is None or request.POST.get("new")):
+        current = drafts.open_draft(policy_slug=policy, reason=request.POST.get("reason", ""), at=at, actor=actor)
         return SeeOther(draft_url(current.pk, back.urlencode()))
     if current is not None and not request.GET.get("list"):
+        if is_behind and current.operations:
+            back["list"] = "1"
+            return SeeOther(f"{request.path}?{back.urlencode()}")
+        if is_behind and request.method == "POST":
+            drafts.update_draft(id=current.pk, version=current.version, at=at, actor=actor)
         return SeeOther(draft_url(current.pk, back.urlencode()))
     context = {
         "found": found,
