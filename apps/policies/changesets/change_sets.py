@@ -252,7 +252,8 @@ def require_reason(reason: str) -> str:
     text = clean_reason(reason)
     if not text:
         problem = FieldProblem("reason", f"must say why, in 1 to {_LONGEST_REASON} characters")
-        raise Invalid(f"reason {problem.message}.", code="reason_missing", fields=[problem])
+        message = "Enter a reason: it is shown in the history to those affected."
+        raise Invalid(message, code="reason_missing", fields=[problem])
     return text
 
 

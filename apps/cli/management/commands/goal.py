@@ -1,0 +1,85 @@
+"""`manage.py goal POLICY ENTRY --by DAY`: the changes that bring an entry to its target, the same object as by REST."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.utils import timezone
+
+from apps.accounts.actor import COMMAND
+from apps.analytics.goals.records import Option, Solution, solution_json
+from apps.analytics.goals.selectors import get_solution, read_goal, take_over
+from apps.cli.commands import OperatorCommand
+from apps.core import clock
+from apps.core.errors import NotFound
+from apps.priorities.selectors.rows import open_view
+from apps.priorities.serving import store
+
+_MOST_SHOWN = 5
+
+
+class Command(OperatorCommand):
+    help = "Prints the changes that bring an entry to its target by a day, and who gives for each; --draft keeps one."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("policy", help="its slug")
+        parser.add_argument("entry", help="its path or uid")
+        parser.add_argument("--by", required=True, metavar="DAY", help="a day within a year, such as 2026-12-15")
+        parser.add_argument(
+            "--most-lost", default="", metavar="POINTS", help="that any other entry may lose, 1 by default"
+        )
+        parser.add_argument("--least-target", default="", metavar="PERCENT", help="of the entry, 0 by default")
+        parser.add_argument("--most-target", default="", metavar="PERCENT", help="of the entry, 100 by default")
+        parser.add_argument("--draft", default="", metavar="CHANGE", help="makes a draft of this change of those printed")
+        parser.add_argument("--json", action="store_true", help="the object that REST gives")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        store.poll()
+        slug = options["policy"]
+        today = timezone.localtime(clock.now()).date()
+        goal = read_goal(options, entry=_uid_of(slug, options["entry"]), today=today)
+        found = get_solution(policy_slug=slug, goal=goal, actor=COMMAND)
+        if options["json"]:
+            self.stdout.write(orjson.dumps(solution_json(slug, found), option=orjson.OPT_INDENT_2).decode())
+        else:
+            self._print(found)
+        if options["draft"]:
+            draft = take_over(policy_slug=slug, goal=goal, lever=options["draft"], actor=COMMAND, at=clock.now())
+            self.stderr.write(f"Draft {draft.pk}: review and publish it at /changes/{draft.pk}/")
+
+    def _print(self, found: Solution) -> None:
+        used, target = found.actual * 100, found.target * 100
+        self.stdout.write(f"{found.path}: {used:.1f} % of {target:.1f} % on {found.at:%Y-%m-%d} if nothing changes")
+        if found.is_reached_already:
+            self.stdout.write("On target: nothing has to change.")
+        for option in found.options:
+            self._print_option(option)
+        if not found.options and not found.is_reached_already:
+            self.stdout.write("Not possible; closest:" if found.closest else "Not possible.")
+            if found.closest:
+                self._print_option(found.closest)
+
+    def _print_option(self, option: Option) -> None:
+        self.stdout.write(f"{option.lever}: {option.actual * 100:.1f} % of {option.target * 100:.1f} %")
+        for one in option.shares[:_MOST_SHOWN]:
+            self.stdout.write(f"  shares of {one.name}: {one.before:g} to {one.after:g}")
+        if option.refund_s:
+            self.stdout.write(f"  refund: {option.refund_s / 3600:,.1f} hours of {option.resource}")
+        if option.half_life_s is not None:
+            self.stdout.write(f"  half-life: {option.half_life_s / 86_400:g} days")
+        for moved in option.moved[:_MOST_SHOWN]:
+            self.stdout.write(f"  {moved.path:<40}{moved.points:+8.2f} points")
+
+
+def _uid_of(slug: str, text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        tree = open_view(policy_slug=slug, actor=COMMAND).tree
+    i = tree.index_of_path(text)
+    if i is None:
+        raise NotFound(f"There is no entry {text!r} in the policy {slug!r}.")
+    return tree.uuid(i)
