@@ -54,6 +54,7 @@ def _walk(patterns: Sequence[URLPattern | URLResolver], before: str) -> Iterator
             yield from _walk(pattern.url_patterns, path)
         else:
             callback: Any = pattern.callback
+            path = re.sub(r"\^(\w+)/\?\$", r"\1", path)  # its slash is free
             yield re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", path), getattr(callback, "view_class", callback)
 
 

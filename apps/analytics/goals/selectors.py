@@ -27,6 +27,7 @@ from apps.analytics.goals.records import LEVERS, Goal, Lever, Moved, NewShares, 
 from apps.analytics.series.daily_series import day_of, site_zone
 from apps.analytics.what_if.trial import count_computation
 from apps.core.errors import Conflict, FieldProblem, Invalid, Malformed, NotAllowed
+from apps.core.typed_numbers import read_number
 from apps.engine.algorithms import PriorityResult
 from apps.engine.analysis import goals
 from apps.engine.decay import bucket_weights, get_decay_function
@@ -279,9 +280,9 @@ def read_goal(given: Mapping[str, str], *, entry: UUID, today: date) -> Goal:
     problems: list[FieldProblem] = []
 
     def percent(name: str, usual: float) -> float:
-        text = given.get(name, "").strip().replace(",", ".", 1).removesuffix("%").strip()
+        text = given.get(name, "").strip().removesuffix("%")
         try:
-            value = (float(text) if len(text) <= 40 and "_" not in text else math.nan) if text else usual
+            value = read_number(text) if text else usual
         except ValueError:
             value = math.nan
         if not 0 <= value <= 100:  # NaN is neither
