@@ -59,7 +59,9 @@ def test_json_is_the_object_that_rest_gives_and_a_change_becomes_a_draft(by: str
         (("/physics", "--by", "2001-01-01"), "past"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_its_code(computed_site: Site, arguments: tuple[str, ...], code: str) -> None:
+def test_what_cannot_be_meant_is_refused_by_its_code(
+    computed_site: Site, arguments: tuple[str, ...], code: str
+) -> None:
     with pytest.raises(CommandError) as refused:
         goal(*arguments)
     assert code_of(refused.value) == code

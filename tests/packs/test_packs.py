@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -14,12 +14,15 @@ from django.urls import reverse
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, Token, User
 from apps.accounts.services import make_token
+from apps.analytics.series.daily_series import site_zone
 from apps.core import clock
 from apps.core.signing import BadDocument, open_document
 from apps.packs.models import SharedPack
 from apps.packs.pdf import PdfDocument
+from apps.policies import services
 from apps.policies.allocations.services import give_allocation
 from apps.policies.models import Grant, Policy
+from apps.policies.publishing.direct import apply_dates
 from apps.policies.tree.stored import load_tree
 from apps.priorities.sentences.numbers import number
 from tests.dashboard.page import read
@@ -102,6 +105,30 @@ def test_a_pack_has_the_numbers_of_statements_and_of_the_table_of_core_hours(hal
     assert (held["path"], held["by_path"]) == ("/physics", "/biology")
     (missed,) = [row["missed_core_h"] for row in pack["balance"] if row["path"] == "/physics"]
     assert held["core_h"] == pytest.approx(missed), "one sibling borrowed all of it"
+
+
+@pytest.mark.parametrize("at_end", ["zero", "archive", 2.5, "keep"])
+def test_what_ends_has_the_target_that_it_gets_unless_renewed(hall: Policy, eva: User, at_end: str | float) -> None:
+    actor = Actor(user=eva, via="page")
+    dates = {"op": "set_dates", "entry": "/physics", "dates": {"ends_on": "2026-12-20", "at_end": at_end}}
+    draft = services.make_change_set(policy_slug=hall.slug, operations=[dates], at=AT, actor=actor)
+    services.publish_change_set(id=draft.pk, version=draft.version, reason="Until Christmas.", at=AT, actor=actor)
+    (ending,) = [one for one in _rest(eva, "pack", **OCTOBER)["pack"]["expiring"] if one["kind"] == "shares_end"]
+    assert (ending["path"], ending["on"]) == ("/physics", "2026-12-20")
+    assert ending["target"] == pytest.approx(_target(hall, "/physics"))
+    apply_dates(at=datetime(2026, 12, 21, 12, tzinfo=UTC), zone=site_zone())
+    hall.refresh_from_db()
+    if at_end == "keep":
+        assert ending["target_after"] is None, "its shares stay"
+    else:
+        assert ending["target_after"] == pytest.approx(_target(hall, "/physics"))
+
+
+def _target(policy: Policy, path: str) -> float:
+    """Of an entry below the root, by the shares of the revision in force; 0 where it is archived."""
+    tree = load_tree(policy)
+    shares = {tree.path(i): float(tree.shares[i]) for i in tree.children(0)}
+    return shares.get(path, 0.0) / sum(shares.values())
 
 
 def test_fairness_is_that_of_the_balance(hall: Policy, eva: User, admin: Client) -> None:

@@ -33,7 +33,9 @@ class Command(OperatorCommand):
         )
         parser.add_argument("--least-target", default="", metavar="PERCENT", help="of the entry, 0 by default")
         parser.add_argument("--most-target", default="", metavar="PERCENT", help="of the entry, 100 by default")
-        parser.add_argument("--draft", default="", metavar="CHANGE", help="makes a draft of this change of those printed")
+        parser.add_argument(
+            "--draft", default="", metavar="CHANGE", help="makes a draft of this change of those printed"
+        )
         parser.add_argument("--json", action="store_true", help="the object that REST gives")
 
     def handle(self, *args: Any, **options: Any) -> None:
