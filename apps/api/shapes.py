@@ -5,12 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
 from datetime import UTC, datetime
-from functools import cache
 from itertools import chain
-from types import NoneType
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar
 from uuid import UUID
 
 import orjson
@@ -199,30 +196,6 @@ def reach_json(tree: TreeColumns, reach: int | None) -> dict[str, str | None]:
     if reach is None:
         return {"reach": None, "reach_path": None}
     return {"reach": str(tree.uuid(reach)), "reach_path": tree.path(reach)}
-
-
-# --- Records ----------------------------------------------------------------------------------------------------------
-_FIELDS: dict[type, type[serializers.Field[Any, Any, Any, Any]]] = {
-    str: serializers.CharField,
-    int: serializers.IntegerField,
-    float: serializers.FloatField,
-    bool: serializers.BooleanField,
-    datetime: UtcTimeField,
-}
-
-
-@cache
-def serializer_of(record: type) -> type[serializers.Serializer[Any]]:
-    """For answers: one field for each of a frozen dataclass whose fields are `Annotated` with a text."""
-    hints = get_type_hints(record, include_extras=True)
-    made = {each.name: _field(hints[each.name]) for each in fields(record)}
-    return type(f"{record.__name__}Serializer", (serializers.Serializer,), made)
-
-
-def _field(hint: Any) -> serializers.Field[Any, Any, Any, Any]:
-    kind, text = get_args(hint)
-    kinds = [each for each in get_args(kind) or (kind,) if each is not NoneType]
-    return _FIELDS[kinds[0]](allow_null=NoneType in get_args(kind), help_text=text)
 
 
 # --- Tables -----------------------------------------------------------------------------------------------------------

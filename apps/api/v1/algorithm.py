@@ -21,7 +21,8 @@ from apps.analytics.operators.records import (
 )
 from apps.analytics.operators.selectors import get_figure, get_operators_page
 from apps.api.authentication import ANY, POLICIES_READ, SELF_READ, Scopes, actor_of
-from apps.api.shapes import asked, list_of, listed, serializer_of
+from apps.api.records import serializer_of
+from apps.api.shapes import asked, list_of, listed
 from apps.api.views import APIView
 from apps.engine.algorithms import Algorithm, Parameter, all_algorithms, brought_algorithms, read_algorithm
 from apps.engine.analysis.properties import measured_algorithms, measured_operators

@@ -11,6 +11,7 @@ from rest_framework.response import Response
 
 from apps.analytics.my_priority.outlook import USUAL_CORE_H, AfterJob, list_ranks_after_job, outlook_of
 from apps.api.authentication import POLICIES_READ, PRIORITIES_READ, SELF_READ, Scopes, actor_of
+from apps.api.records import serializer_of
 from apps.api.shapes import (
     MomentSerializer,
     SaidSerializer,
@@ -19,7 +20,6 @@ from apps.api.shapes import (
     ValuesField,
     asked,
     moment_of,
-    serializer_of,
 )
 from apps.api.v1.priorities import AlgorithmField, NumberField, PrioritySerializer
 from apps.api.views import APIView
