@@ -143,6 +143,9 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(50_000, 20, 20)
 
 
+DEEP_PATIENCE = 4  # many examples, beside a grid of nine instances
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks by folder; what takes longest first, so that no worker ends long before the other (`--dist worksteal`)."""
     if not config.getoption("deep"):
@@ -152,6 +155,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         for folder in _folders(item.path) & {"browser", "faults", "pages"}:
             item.add_marker(getattr(pytest.mark, folder))
+        if config.getoption("deep"):
+            own = item.get_closest_marker("timeout")
+            seconds = float(own.args[0] if own else config.getini("timeout"))
+            item.add_marker(pytest.mark.timeout(DEEP_PATIENCE * seconds), append=False)
     if not config.pluginmanager.hasplugin("randomly"):
         items.sort(key=_turn)
 
