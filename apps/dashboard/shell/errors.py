@@ -124,7 +124,7 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     message = _("Ask a manager of the policy if you need access.")
-    return _in_shell(request, Refusal(403, _title(403), message, "not_allowed"))
+    return _plain(request, Refusal(403, _title(403), message, "not_allowed"))
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
