@@ -425,3 +425,12 @@ def test_a_broken_chain_is_named_by_its_row_and_told_in_full_to_administrators(
         assert chain(page) == ("bad", "broken", str(broken.id))
         assert str(broken.id) in text_of(page.item("audit-chain"))
         assert [text_of(each) for each in page.items("chain-problem")] == [check.problem] * tells
+
+
+def test_a_day_that_was_recorded_after_a_newer_one_says_so(grid: Grid, eva: Client) -> None:
+    actor = Actor(user=grid.admin, via="page")
+    for days_ago in (3, 1, 2):
+        done(actor, at=clock.now() - timedelta(days=days_ago), subject=f"t{days_ago}")
+    headings = read(eva.get(PAGE)).texts(".feed h3")
+    late = ["recorded later" in each for each in headings[:3]]
+    assert late == [True, False, True], "the first record of today is older"

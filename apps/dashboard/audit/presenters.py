@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -345,7 +346,7 @@ class Teller:
         self._reader, self._may_undo = reader, may_undo
 
     def days(self, events: Sequence[AuditEvent]) -> list[tuple[str, list[Sentence]]]:
-        """Under headings by day, what one request did in one place."""
+        """Under headings by day, what one request did in one place; in the order of the log, newest record first."""
         found: list[tuple[str, list[Sentence]]] = []
         for group in _by_request(events):
             first, *rest = (self.sentence(event) for event in group)
@@ -353,7 +354,11 @@ class Teller:
             if not found or found[-1][0] != heading:
                 found.append((heading, []))
             found[-1][1].append(replace(first, more=tuple(rest)))
-        return found
+        later = [below[0].event.at.date() > lines[0].event.at.date() for (_d, lines), (_d, below) in pairwise(found)]
+        return [
+            (_("%(day)s, recorded later") % {"day": day} if is_late else day, lines)
+            for (day, lines), is_late in zip(found, [*later, False], strict=False)
+        ]
 
     def sentence(self, event: AuditEvent) -> Sentence:
         before, _gap, after = told(event, what=_GAP).partition(_GAP)

@@ -253,7 +253,7 @@ def play(request: HttpRequest) -> HttpResponse:
         "choices": [(*each, each[0] in chosen) for each in amendments()],
         "crumbs": [
             {"label": _("Job priorities"), "url": reverse("dashboard:jobs")},
-            {"label": _("Variants")},
+            {"label": _("Try job priorities")},
         ],
     }
     return render(request, "dashboard/jobs/play.html", context)
