@@ -50,14 +50,16 @@ def test_arrows_walk_rows_first_and_cells_within_a_row(tree: Page) -> None:
 def test_children_are_loaded_on_demand_a_window_at_a_time(tree: Page) -> None:
     cms = tree.locator("tr", has=tree.get_by_role("link", name="cms", exact=True))
     expect(cms).to_have_attribute("aria-expanded", "false")
+    rows = tree.locator("tbody tr[data-uid]")  # cells of those far away are taken out
+    n_before = rows.count()
     cms.focus()
     tree.keyboard.press("ArrowRight")
-    expect(tree.locator("tbody tr:has(a:text-matches('^(dave|erin|member)'))")).to_have_count(WINDOW)
+    expect(rows).to_have_count(n_before + WINDOW)
     assert tree.evaluate(ROW) == "cms"
     expect(cms).to_have_attribute("aria-expanded", "true")
     tree.locator("tr.more").last.focus()
     tree.keyboard.press("Enter")
-    expect(tree.locator("tbody tr:has(a:text-matches('^(dave|erin|member)'))")).to_have_count(2 * WINDOW)
+    expect(rows).to_have_count(n_before + 2 * WINDOW)
     assert tree.evaluate(KIND) == "TR", "focus is on the first of the new rows"
     assert "open=" in tree.url
     tree.reload()
