@@ -1,10 +1,10 @@
-// Keeps a page current: one conditional request every five seconds for all of it, none while it is hidden or paused.
+// Keeps a page current: one conditional request every four seconds for all of it, none while it is hidden or paused.
 // What has changed is fetched once and written into the nodes that are there: focus, selection and scroll stay.
 import { LiveBar } from "./live_bar.js";
 import { refreshParts, writeCounts, writeFresh } from "./live_parts.js";
 import { announce } from "./shell.js";
 
-const EVERY_S = 5, TICK_MS = 1000, BACK_OFF_S = [5, 10, 20, 30];
+const EVERY_S = 4, TICK_MS = 500, BACK_OFF_S = [5, 10, 20, 30];
 const box = document.querySelector("#fresh[data-live]");
 
 class Live {

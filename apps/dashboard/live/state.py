@@ -22,7 +22,7 @@ from apps.priorities.selectors import freshness
 from apps.priorities.serving import store
 
 # --- State ------------------------------------------------------------------------------------------------------------
-# Each reads one end of an index, or an index of open rows alone: a page asks every five seconds.
+# Each reads one end of an index, or an index of open rows alone: a page asks every four seconds.
 _AT_WORK = "(SELECT (count(*), sum(progress_done))::text FROM runs_run WHERE state = '{}' AND kind LIKE 'usage%%')"
 _OPEN_NOTICES = "(SELECT (count(*), max(news_at), max(changed_at))::text FROM notices_notice WHERE closed_at IS NULL)"
 _OPEN_CHANGES = """(SELECT (count(*), max(change_set.id), sum(change_set.version))::text
