@@ -404,3 +404,10 @@ def test_names_of_members_are_text_and_nothing_else(grid: Grid, client: Client) 
     shown = read(client.get(page(grid, "/biomed")))
     assert shown.text(f"#m-{grid.uid(f'/biomed/{TRICKY}')} th a") == TRICKY
     assert not shown.has("img")
+
+
+@pytest.mark.parametrize(("path", "has_groups"), [("/atlas", False), ("/", True)])
+def test_groups_below_a_group_are_not_called_members(grid: Grid, manager: Client, path: str, has_groups: bool) -> None:
+    answer = manager.get(page(grid, path))
+    assert answer.context["has_groups"] is has_groups
+    assert read(answer).text("#members-title") == ("Children" if has_groups else "Members")

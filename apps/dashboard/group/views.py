@@ -146,6 +146,7 @@ def context_of(request: HttpRequest, found: Found) -> dict[str, Any]:
         "typed": typed,
         "problems": typed.problems,
         "members": draw_members(page, typed),
+        "has_groups": any(row.entry.kind != "user" for row in page.members),
         "n_changes": found.n_changes,
         "ranks": found.ranks,
         "scale": presentation.percent(scale_of(page), 0),
