@@ -61,6 +61,7 @@ def _field(hint: Any, **more: Any) -> serializers.Field[Any, Any, Any, Any]:
         return serializers.ListField(child=_field(args[0]), **more)
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return serializers.DictField(**more) if args[1] is Any else serializers.DictField(child=_field(args[1]), **more)
-    if isinstance(hint, type) and issubclass(hint, Enum):
-        return serializers.ChoiceField([each.value for each in hint], **more)
+    kinds = args if origin in (Union, UnionType) else (hint,)
+    if all(isinstance(kind, type) and issubclass(kind, Enum) for kind in kinds):
+        return serializers.ChoiceField([each.value for kind in kinds for each in kind], **more)
     return _PLAIN[hint](**more) if hint in _PLAIN else serializer_of(hint)(**more)
