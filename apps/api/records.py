@@ -35,8 +35,10 @@ def record_serializer(
     name: of the component in OpenAPI, else the record's. declared: fields that differ from their type, and properties.
     """
     hints = get_type_hints(record, include_extras=True)
-    names = [each.name for each in fields(record) if each.name not in (*exclude, *declared)]
-    members = {each: _field(hints[each]) for each in names} | declared
+    names = [each.name for each in fields(record) if each.name not in exclude]
+    members = {each: declared.get(each) or _field(hints[each]) for each in names} | declared
+    for place, member in enumerate(members.values()):
+        vars(member)["_creation_counter"] = place  # the order of a serializer's fields
     return type(f"{name or record.__name__}Serializer", (serializers.Serializer,), members)
 
 
