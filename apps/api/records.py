@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from datetime import date, datetime
+from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -34,8 +35,10 @@ def record_serializer(
     name: of the component in OpenAPI, else the record's. declared: fields that differ from their type, and properties.
     """
     hints = get_type_hints(record, include_extras=True)
-    names = [each.name for each in fields(record) if each.name not in (*exclude, *declared)]
-    members = {each: _field(hints[each]) for each in names} | declared
+    names = [each.name for each in fields(record) if each.name not in exclude]
+    members = {each: declared.get(each) or _field(hints[each]) for each in names} | declared
+    for place, member in enumerate(members.values()):
+        vars(member)["_creation_counter"] = place  # the order of a serializer's fields
     return type(f"{name or record.__name__}Serializer", (serializers.Serializer,), members)
 
 
@@ -55,8 +58,12 @@ def _field(hint: Any, **more: Any) -> serializers.Field[Any, Any, Any, Any]:
     if origin is Literal:
         return serializers.ChoiceField(args, **more)
     if isinstance(origin, type) and issubclass(origin, Sequence):
-        item = args[0]
-        if item in _PLAIN:
-            return serializers.ListField(child=_PLAIN[item](), **more)
-        return serializer_of(item)(many=True, **more)
+        if isinstance(args[0], type) and is_dataclass(args[0]):
+            return serializer_of(args[0])(many=True, **more)
+        return serializers.ListField(child=_field(args[0]), **more)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return serializers.DictField(**more) if args[1] is Any else serializers.DictField(child=_field(args[1]), **more)
+    kinds = args if origin in (Union, UnionType) else (hint,)
+    if all(isinstance(kind, type) and issubclass(kind, Enum) for kind in kinds):
+        return serializers.ChoiceField([each.value for kind in kinds for each in kind], **more)
     return _PLAIN[hint](**more) if hint in _PLAIN else serializer_of(hint)(**more)

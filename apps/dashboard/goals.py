@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
 
-from apps.analytics.goals import Goal, Lever, Moved, Option, Solution
+from apps.analytics.goals import Goal, GoalMoved, GoalOption, GoalSolution, Lever
 from apps.analytics.goals.selectors import get_solution, read_goal, take_over
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, TooOften, status_of
@@ -25,7 +25,6 @@ from apps.dashboard.adjustments import RESOURCES
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.policies.changesets.drafts import may_edit
-from apps.priorities.recompute.projection import DEMAND_DAYS
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.sentences.numbers import MINUS, number, points_phrase
 
@@ -42,7 +41,7 @@ _TAKES = {  # where the entry has to give
     "equal": gettext_lazy("All siblings give the same"),
 }
 _MOST_SHOWN = 8
-_WHOLE_S = 36_000.0  # below ten hours, decimals count
+_WHOLE_H = 10  # below, decimals count
 
 
 @dataclass(frozen=True)
@@ -56,35 +55,35 @@ class DrawnOption:
     is_reached: bool
 
 
-def draw(found: Solution) -> dict[str, object]:
+def draw(found: GoalSolution, half_life_s: float) -> dict[str, object]:
     """What the page shows below its form."""
-    drawn = [_option(found, one) for one in found.options]
+    drawn = [_option(found, one, half_life_s) for one in found.options]
     return {
         "found": found,
         "verdict": _verdict(found),
         "options": drawn,
-        "closest": None if found.closest is None else _option(found, found.closest),
+        "closest": None if found.closest is None else _option(found, found.closest, half_life_s),
         "assumptions": assumptions(found),
-        "left_out": [_left_out(reason) % {"lever": TITLES[lever]} for lever, reason in found.left_out.items()],
+        "left_out": [_left_out(one.reason) % {"lever": TITLES[one.lever]} for one in found.left_out],
     }
 
 
-def assumptions(found: Solution) -> list[str]:
+def assumptions(found: GoalSolution) -> list[str]:
     return [
         _("Every account goes on at its mean of the last %(n)s days, whatever its priority; busy days move the result.")
-        % {"n": DEMAND_DAYS},
+        % {"n": found.assumes.demand_days},
         _("A change holds from now on; the result is judged on %(day)s.")
         % {"day": formats.date_format(found.at, "j M Y, H:i")},
         _("An entry loses what its target minus its actual share falls by."),
     ]
 
 
-def _verdict(found: Solution) -> str:
+def _verdict(found: GoalSolution) -> str:
     given = {
         "name": found.name,
-        "day": formats.date_format(found.goal.by, "j M Y"),
-        "actual": presentation.percent(found.actual),
-        "target": presentation.percent(found.target),
+        "day": formats.date_format(found.by, "j M Y"),
+        "actual": presentation.percent(found.without.actual),
+        "target": presentation.percent(found.without.target),
     }
     if found.is_reached_already:
         return _("%(name)s is at its target on %(day)s without a change: %(actual)s of %(target)s.") % given
@@ -92,37 +91,36 @@ def _verdict(found: Solution) -> str:
         return (
             _("%(name)s can be at its target on %(day)s; without a change it is at %(actual)s of %(target)s.") % given
         )
-    given["points"] = points_phrase(found.goal.most_lost)
+    given["points"] = points_phrase(found.most_lost_points / 100)
     return _("Not possible by %(day)s if no other entry may lose more than %(points)s.") % given
 
 
-def _option(found: Solution, option: Option) -> DrawnOption:
-    takes = bool(option.shares) and option.target < found.target
+def _option(found: GoalSolution, option: GoalOption, half_life_s: float) -> DrawnOption:
+    takes = bool(option.shares) and option.target < found.without.target
     title = _TAKES.get(option.lever, TITLES[option.lever]) if takes else TITLES[option.lever]
     shown = option.moved[:_MOST_SHOWN]
     return DrawnOption(
         lever=option.lever,
         title=str(title),
-        changes=_changes(option),
+        changes=_changes(option, half_life_s),
         outcome=_("%(actual)s of a target of %(target)s; largest loss %(points)s.")
         % {
             "actual": presentation.percent(option.actual),
             "target": presentation.percent(option.target),
-            "points": points_phrase(option.lost),
+            "points": points_phrase(option.most_lost_points / 100),
         },
-        moved=[(one.path, signed_points(one)) for one in shown],
+        moved=[(one.entry, signed_points(one)) for one in shown],
         n_more=len(option.moved) - len(shown),
         is_reached=option.is_reached,
     )
 
 
-def _changes(option: Option) -> list[str]:
-    if option.lever == "refund":
-        hours = option.refund_s / 3600
-        amount = number(hours, 0 if option.refund_s >= _WHOLE_S else 1)
+def _changes(option: GoalOption, half_life_s: float) -> list[str]:
+    if option.refund_h is not None and option.resource is not None:
+        amount = number(option.refund_h, 0 if option.refund_h >= _WHOLE_H else 1)
         return [f"{amount} {dict(RESOURCES)[option.resource]}"]
     if option.half_life_s is not None:
-        before = presentation.duration(option.half_life_before_s or 0)
+        before = presentation.duration(half_life_s)
         return [f"{before} → {presentation.duration(option.half_life_s)}"]
     return [
         f"{one.name}: {presentation.shares(one.before)} → {presentation.shares(one.after)}"
@@ -130,7 +128,7 @@ def _changes(option: Option) -> list[str]:
     ]
 
 
-def signed_points(one: Moved) -> str:
+def signed_points(one: GoalMoved) -> str:
     """+0.8, −1.2: points of percent."""
     shown = number(abs(one.points), 1)
     return shown if float(f"{one.points:.1f}") == 0 else f"{'+' if one.points > 0 else MINUS}{shown}"
@@ -159,7 +157,8 @@ def goal(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         asked = read_goal({name: given.get(name, "") for name in _NAMES}, entry=uid, today=_today())
         if request.method == "POST":
             return _take(request, policy, asked)
-        context = draw(get_solution(policy_slug=policy, goal=asked, actor=actor_of(request)))
+        found = get_solution(policy_slug=policy, goal=asked, actor=actor_of(request))
+        context = draw(found, float(view.settings.window.get("half_life_s") or 0))
     except (Invalid, Conflict, TooOften) as error:
         return _show(request, view, i, _problems(error), status=status_of(error))
     return _show(request, view, i, context)

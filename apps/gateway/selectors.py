@@ -44,10 +44,7 @@ def get_ledger(*, policy_slug: str, at: datetime, actor: Actor) -> dict[str, Any
         "rules": _rules(ledger, groups),
         "ledger": solve(groups, groups.received(), [])["ledger"],
         "jobs": _jobs(ledger),
-        "open": [
-            _open(row)
-            for row in Job.objects.filter(ledger=ledger, state__in=OPEN).order_by("decided_at", "pk")[:MOST_OPEN]
-        ],
+        "open": _open_jobs(ledger),
         "notes": list(NOTES),
     }
 

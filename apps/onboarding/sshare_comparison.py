@@ -6,7 +6,7 @@ recompute would.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -62,7 +62,7 @@ class SshareComparison:
                 "ours": usage.ours,
                 "theirs": usage.theirs,
                 "quotient": usage.quotient,
-                "differences": [row.to_json() for row in usage.rows if row.reason != "same"],
+                "differences": [asdict(row) for row in usage.rows if row.reason != "same"],
             },
         }
 

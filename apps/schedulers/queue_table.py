@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,10 @@ from apps.core.blobs import pack, unpack
 from apps.core.errors import FieldProblem, Malformed
 from apps.schedulers.models import QueueListing
 
-TERMS = ("age", "assoc", "fairshare", "jobsize", "partition", "qos", "site", "nice")
-STATES = ("pending", "held")
+Term = Literal["age", "assoc", "fairshare", "jobsize", "partition", "qos", "site", "nice"]
+JobState = Literal["pending", "held"]
+TERMS: tuple[Term, ...] = ("age", "assoc", "fairshare", "jobsize", "partition", "qos", "site", "nice")
+STATES: tuple[JobState, ...] = ("pending", "held")
 MOST_JOBS = 200_000
 NO_TIME = np.iinfo(np.int64).min
 _TEXTS = {"job": 40, "user": 256, "group": 256, "partition": 1_024, "qos": 128, "reason": 128}

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from django.db.models import QuerySet
@@ -35,7 +35,7 @@ from apps.schedulers.permissions import (
     require_agent,
     require_read,
 )
-from apps.schedulers.queue_table import STATES, TERMS, QueueTable, instant_of, load_queue
+from apps.schedulers.queue_table import STATES, TERMS, JobState, QueueTable, Term, instant_of, load_queue
 from apps.schedulers.records import AgreementDays, AgreementPoint
 from apps.schedulers.shadow_differences import Comparison, Ours, compare
 from apps.schedulers.share_difference import Listing, ShareDifference, compare_shares, load_listing
@@ -140,7 +140,7 @@ def list_agreements(*, name: str, at: datetime, actor: Actor, limit: int = 1_000
 # --- The queue --------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class QueuedJob:
-    """One waiting job. entry: its path, "" while unmapped. Numbers are null where the scheduler has none."""
+    """One waiting job. Numbers are null where the scheduler has none."""
 
     job: str
     array_task: str | None
@@ -151,12 +151,12 @@ class QueuedJob:
     cpus: float | None
     submit_at: datetime | None
     eligible_at: datetime | None
-    state: str
+    state: JobState
     reason: str
     priority: float | None
-    terms: dict[str, float] | None
-    value: float | None
-    entry: str
+    terms: dict[Term, float] | None
+    value: Annotated[float | None, "What the agent computed for it"]
+    entry: Annotated[str, "Path; empty while unmapped"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -278,9 +278,6 @@ def _shares(one: OwnValue) -> float:
 
 # --- Usage: as listed against as logged, and why it differs, by rule --------------------------------------------------
 UsageReason = Literal["same", "all_alike", "running", "removed_limits", "reset", "earlier", "longer", "shorter"]
-USAGE_REASONS: tuple[UsageReason, ...] = (
-    *("all_alike", "removed_limits", "reset", "running", "earlier", "longer", "shorter", "same"),
-)
 _CUT = 1.0  # sshare cuts to whole numbers
 _ALIKE = 1e-3  # quotients that differ by less are one
 
@@ -298,14 +295,14 @@ class UsagePair:
 
 @dataclass(frozen=True, slots=True)
 class UsageDifference:
-    pair: UsagePair
+    """A pair with the reason why its two numbers differ."""
+
+    group: str
+    user: str
+    ours: Annotated[float, "From the log"]
+    theirs: Annotated[float, "RawUsage of sshare"]
     difference: float
     reason: UsageReason
-
-    def to_json(self) -> dict[str, Any]:
-        pair = self.pair
-        named = {"group": pair.group, "user": pair.user, "ours": pair.ours, "theirs": pair.theirs}
-        return {**named, "difference": self.difference, "reason": self.reason}
 
 
 @dataclass(frozen=True)
@@ -330,9 +327,13 @@ def compare_usage(pairs: Sequence[UsagePair], *, has_limits: bool, begins_late: 
     """
     quotient = _quotient(pairs)
     rows = [
-        UsageDifference(one, one.ours - one.theirs, _reason(one, quotient, has_limits, begins_late)) for one in pairs
+        UsageDifference(
+            *(one.group, one.user, one.ours, one.theirs, one.ours - one.theirs),
+            _reason(one, quotient, has_limits, begins_late),
+        )
+        for one in pairs
     ]
-    rows.sort(key=lambda row: (-abs(row.difference), row.pair.group, row.pair.user))
+    rows.sort(key=lambda row: (-abs(row.difference), row.group, row.user))
     return UsageComparison(rows, sum(one.ours for one in pairs), sum(one.theirs for one in pairs), quotient)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,19 +19,19 @@ from apps.core.errors import Conflict, FieldProblem, NotFound
 from apps.policies.selectors import list_policies
 from apps.priorities.serving.lookup import AccountQuery
 from apps.schedulers.models import Scheduler
-from apps.schedulers.queue_table import STATES, TERMS, QueueTable
+from apps.schedulers.queue_table import STATES, TERMS, QueueTable, Term
 from apps.schedulers.selectors import QueuedJob, VisibleQueue, open_queue
 
 
 # --- Reasons ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """code: the scheduler's word. is_order: whether jobs that are ahead are the reason."""
+    """Why the scheduler keeps a job waiting."""
 
-    code: str
+    code: Annotated[str, "The scheduler's word"]
     key: str
     text: str
-    is_order: bool
+    is_order: Annotated[bool, "Whether the order of jobs is the reason"]
 
 
 # Why an agent freezes.
@@ -85,28 +85,26 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class TermPart:
-    """One term of a priority. share: of the sum of what raises it, null for one that lowers it or adds nothing."""
+    """One term of a priority. share: null for one that lowers it or adds nothing."""
 
-    name: str
-    value: float
-    share: float | None
+    name: Term
+    value: Annotated[float, "Added to the priority; below 0 where it lowers it"]
+    share: Annotated[float | None, "Of all that raises the priority"]
     is_fairshare: bool  # set by the policy's priorities, or the scheduler's own fair share
 
 
 @dataclass(frozen=True, slots=True)
 class GroupAhead:
-    """Jobs ahead of one group. path: "" for all that the reader may not see by name, and for unmapped ones."""
+    """Jobs ahead of one group."""
 
-    path: str
+    path: Annotated[str, "Empty: groups that are not shown one by one"]
     jobs: int
     cpus: float
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """ahead: waiting jobs of the same partition with a higher priority; null where the scheduler gives no priority.
-    by_fairshare: of these, the ones that would be behind without fair share; kept_behind: behind only because of it.
-    """
+    """A job with what is ahead of it; ahead: null where the scheduler gives no priority."""
 
     scheduler: str
     kind: str
@@ -117,19 +115,16 @@ class Waiting:
     job: QueuedJob
     reason: Reason
     terms: tuple[TermPart, ...]
-    ahead: int | None
-    by_fairshare: int | None
-    kept_behind: int | None
+    ahead: Annotated[int | None, "Waiting jobs of its partition with a higher priority"]
+    by_fairshare: Annotated[int | None, "Of these, ahead only because of fair share"]
+    kept_behind: Annotated[int | None, "Jobs behind it only because of fair share"]
     groups: tuple[GroupAhead, ...]
+    fairshare_decides: bool
     factor: float | None
     rank: int | None
     of: int | None
     snapshot: int | None
-    is_carried: bool | None  # whether the scheduler has the value that the agent computed; null: not known
-
-    @property
-    def fairshare_decides(self) -> bool:
-        return self.reason.is_order and bool(self.by_fairshare or self.kept_behind)
+    is_carried: Annotated[bool | None, "Whether the scheduler has the agent's value; null: not known"]
 
 
 def find_waiting(*, job: str, at: datetime, actor: Actor, policy_slug: str = "", scheduler: str = "") -> Waiting:
@@ -190,6 +185,7 @@ def explain_waiting(queue: VisibleQueue, i: int) -> Waiting:
         rivals, without = _rivals(queue, i), _before(table, table.priority - fair, i)
         by_fairshare = int((ahead & ~without).sum())
         kept_behind = int((rivals & ~ahead & without).sum())
+    reason = reason_of(scheduler.kind, job.reason, is_held=job.state == "held")
     shown = _entry_of(queue, int(table.account[i]))
     assert table.taken_at is not None  # noqa: S101 - it is stored
     return Waiting(
@@ -200,12 +196,13 @@ def explain_waiting(queue: VisibleQueue, i: int) -> Waiting:
         mode=scheduler.mode,
         taken_at=table.taken_at,
         job=job,
-        reason=reason_of(scheduler.kind, job.reason, is_held=job.state == "held"),
+        reason=reason,
         terms=_terms(job, scheduler.knob),
         ahead=None if ahead is None else int(ahead.sum()),
         by_fairshare=by_fairshare,
         kept_behind=kept_behind,
         groups=() if ahead is None else tuple(_groups(queue, ahead)),
+        fairshare_decides=reason.is_order and bool(by_fairshare or kept_behind),
         **shown,
         is_carried=_is_carried(job, scheduler),
     )

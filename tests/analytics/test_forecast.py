@@ -199,14 +199,14 @@ def test_the_curve_starts_where_it_stands_and_lies_between_least_and_most() -> N
     found = foresee(OVER, _past([1.0, 2.0, 3.0], [5.0, 10.0, 20.0]), WEEK, as_of_s=0.0)
     points = curve_of(found, AS_OF, days=14)
     first = points[0]
-    assert first.middle == first.low == first.high == pytest.approx(0.55)
+    assert first.likely == first.least == first.most == pytest.approx(0.55)
     assert points[-1].at == AS_OF + timedelta(days=14)
     for point in points:
-        assert point.low <= point.lower <= point.middle <= point.upper <= point.high
+        assert point.least <= point.p25 <= point.likely <= point.p75 <= point.most
     middle_s = found.to_target.middle.in_s
     assert middle_s is not None
     hours = [(point.at - AS_OF).total_seconds() for point in points]
-    assert np.interp(middle_s, hours, [point.middle for point in points]) == pytest.approx(0.4, abs=0.005)
+    assert np.interp(middle_s, hours, [point.likely for point in points]) == pytest.approx(0.4, abs=0.005)
 
 
 FADING = {"window": {"length_s": None, "aging": "exponential", "half_life_s": 3 * 86_400}}

@@ -13,7 +13,7 @@ import pytest
 
 from apps.accounts.account_ids import AccountKey
 from apps.analytics.forecast.past_usage import competitors
-from apps.analytics.goals import Goal, Option, Solution
+from apps.analytics.goals import Goal, GoalOption, GoalSolution
 from apps.analytics.goals.selectors import HALF_LIVES_S, solve
 from apps.engine.decay import bucket_weights
 from apps.mapping.rules.rule import Rule
@@ -112,7 +112,7 @@ def _random_goal(inputs: Inputs, seed: int) -> tuple[Goal, int, int]:
     return goal, entry, days
 
 
-def _as_drafted(inputs: Inputs, option: Option) -> Side:
+def _as_drafted(inputs: Inputs, option: GoalOption) -> Side:
     """The policy after the option's operations went through the operations of change sets."""
     outcome = work_out(inputs.tree, [dict(one) for one in option.operations], settings=inputs.settings)
     corrections = [
@@ -138,7 +138,7 @@ def _holds(inputs: Inputs, goal: Goal, entry: int, days: int, side: Side) -> boo
     return max(lost, default=0.0) <= goal.most_lost + 1e-8 and target <= goal.most_target + 1e-8
 
 
-def _solve(seed: int) -> tuple[Inputs, Goal, int, int, Solution]:
+def _solve(seed: int) -> tuple[Inputs, Goal, int, int, GoalSolution]:
     inputs = _random_inputs(seed)
     goal, entry, days = _random_goal(inputs, seed)
     return inputs, goal, entry, days, solve(inputs, goal, entry, days)
@@ -164,8 +164,8 @@ def _check(seed: int) -> None:
         _no_refund_does(inputs, goal, entry, days)
     if found.closest is not None:
         assert not found.options
-        assert found.closest.outside < found.outside
-        assert found.closest.lost <= goal.most_lost + 1e-9
+        assert found.closest.outside_points < found.without.outside_points
+        assert found.closest.most_lost_points <= goal.most_lost * 100 + 1e-7
 
 
 def _no_shares_do(inputs: Inputs, goal: Goal, entry: int, days: int, seed: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import asdict
 from datetime import timedelta
 
 import pytest
@@ -11,8 +12,8 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
-from apps.analytics.goals.records import solution_json
 from apps.analytics.goals.selectors import get_solution, read_goal
+from apps.api.rendering import dumps
 from apps.core import clock
 from apps.policies.models import ChangeSet
 from apps.priorities.selectors.rows import open_view
@@ -40,7 +41,7 @@ def test_json_is_the_object_that_rest_gives_and_a_change_becomes_a_draft(by: str
     asked = read_goal({"by": by, "most_lost": "60"}, entry=tree.uuid(i), today=clock.now().date())
     found = get_solution(policy_slug="grid", goal=asked, actor=COMMAND)
     out, _err = goal("/physics", "--by", by, "--most-lost", "60", "--json")
-    assert json.loads(out) == json.loads(json.dumps(solution_json("grid", found)))
+    assert json.loads(out) == json.loads(dumps(asdict(found)))
     change = found.options[0].lever
     out, err = goal(str(tree.uuid(i)), "--by", by, "--most-lost", "60", "--draft", change)
     assert [line.split(":")[0] for line in out.splitlines() if not line.startswith(" ")][1:] == [

@@ -98,7 +98,7 @@ def test_where_usage_differs_it_says_by_how_much_and_why(folder: Path) -> None:
     config = (folder / "config.txt").read_bytes()
     found = compared(begin(folder, sshare=sshare)).usage
     first = found.rows[0]
-    assert (first.pair.user, first.reason) == ("cat", "longer")
+    assert (first.user, first.reason) == ("cat", "longer")
     assert first.difference == pytest.approx(48, abs=1e-3)
     without_limits = config.replace(b"limits", b"nothing")
     assert without_limits != config

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from threading import Lock
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -220,11 +220,11 @@ class CurvePoint:
     """The entry's part of its group at an instant: most likely, between the quartiles, and between least and most."""
 
     at: datetime
-    middle: float
-    low: float
-    lower: float
-    upper: float
-    high: float
+    likely: float
+    least: float
+    p25: float
+    p75: float
+    most: float
 
 
 def curve_of(outlook: Outlook, as_of: datetime, *, days: float, n_points: int = 41) -> Sequence[CurvePoint]:
@@ -256,7 +256,7 @@ _MOST_REMEMBERED = 2
 class FactorPoint:
     """The factor, 0..1, so many days after the snapshot."""
 
-    days: int
+    days: Annotated[int, "After as_of"]
     at: datetime
     factor: float
 

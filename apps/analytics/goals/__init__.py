@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from apps.analytics.goals.records import LEVERS, Goal, Lever, Moved, Option, Solution
+from apps.analytics.goals.records import LEVERS, Goal, GoalMoved, GoalOption, GoalSolution, Lever
 
-__all__ = ["LEVERS", "Goal", "Lever", "Moved", "Option", "Solution"]
+__all__ = ["LEVERS", "Goal", "GoalMoved", "GoalOption", "GoalSolution", "Lever"]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from apps.priorities.recompute.projection import DEMAND_DAYS
-from apps.priorities.serving.served_snapshot import instant
 
 Lever = Literal["shares", "unused", "equal", "refund", "half_life"]
 LEVERS: tuple[Lever, ...] = ("shares", "unused", "equal", "refund", "half_life")
+Reason = Literal["hidden", "no_half_life"]
 
 
 @dataclass(frozen=True)
@@ -31,127 +31,102 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Moved:
-    """An entry whose deviation differs at the date: `points` of percent, below 0 for a loss."""
+class GoalMoved:
+    """An entry whose deviation differs at the date."""
 
-    uid: UUID
+    entry_uid: UUID
+    entry: str
     name: str
-    path: str
-    points: float
+    points: Annotated[float, "By which its deviation (target − actual) rises; below 0 for a loss"]
 
 
 @dataclass(frozen=True)
-class NewShares:
+class GoalShares:
     """The shares of an entry before and after."""
 
-    uid: UUID
+    entry_uid: UUID
     name: str
     before: float
     after: float
 
 
-@dataclass(frozen=True, eq=False)
-class Option:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GoalOption:
     """One change with what the projection makes of it.
 
     is_reached: at the date the entry is within its tolerance, and nobody else loses more than the bound. target,
-    actual: of the entry then. outside: how far actual is outside the tolerance, a part of 1. lost: of the one who loses
-    most. moved: those who give or gain, the largest loss first. operations: of a draft. refund_s: seconds of
-    `resource`, ≥ 0. half_life_s: None where it stays.
+    actual: of the entry then. most_lost_points: of the one who loses most. moved: those who give or gain, the largest
+    loss first.
     """
 
-    lever: Lever
+    lever: Annotated[
+        Lever, "shares: one weight; unused: those give that use less than their target; equal: all give alike"
+    ]
     is_reached: bool
     target: float
     actual: float
-    outside: float
-    lost: float
-    moved: Sequence[Moved]
-    operations: Sequence[Mapping[str, Any]]
-    shares: Sequence[NewShares] = ()
-    refund_s: float = 0.0
-    resource: str = ""
+    outside_points: Annotated[float, "How far actual is outside the tolerance"]
+    most_lost_points: float
+    shares: Sequence[GoalShares] = ()
+    refund_h: Annotated[float | None, "Hours of `resource` to refund"] = None
+    resource: str | None = None
     half_life_s: float | None = None
-    half_life_before_s: float | None = None
+    moved: Annotated[Sequence[GoalMoved], "The 50 largest losses and the 50 largest gains"]
+    operations: Annotated[Sequence[Mapping[str, Any]], "As a change set takes them"]
 
 
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """The answer: present course, then the options that reach the goal, in the order of `LEVERS`; closest: where none
-    does. at: the instant that is judged, whole days after `as_of` and at most the end of the day of the goal.
+@dataclass(frozen=True)
+class GoalCourse:
+    """The entry at the instant that is judged if nothing changes."""
 
-    target, actual, outside: of the entry at that instant if nothing changes. left_out: levers whose effect on entries
-    that the actor may not see would show, or that the policy doesn't have.
-    """
-
-    goal: Goal
-    as_of: datetime
-    at: datetime
-    name: str
-    path: str
     target: float
     actual: float
     tolerance: float
-    outside: float
-    options: Sequence[Option]
-    closest: Option | None
-    left_out: Mapping[Lever, str] = field(default_factory=dict)
+    outside_points: float
+
+
+@dataclass(frozen=True)
+class GoalAssumes:
+    """What a projection takes for granted."""
+
+    demand_days: int = DEMAND_DAYS
+    demand: Annotated[str, "as_lately: every account goes on as in the last `demand_days` days"] = "as_lately"
+    changes: Annotated[str, "from_now_on: a change holds from now on"] = "from_now_on"
+
+
+@dataclass(frozen=True)
+class GoalLeftOut:
+    """A lever whose effect on entries that the actor may not see would show, or that the policy doesn't have."""
+
+    lever: Lever
+    reason: Reason
+
+
+@dataclass(frozen=True, eq=False)
+class GoalSolution:
+    """The answer: present course, then the options that reach the goal, in the order of `LEVERS`."""
+
+    policy: str
+    entry: str
+    entry_uid: UUID
+    by: date
+    most_lost_points: float
+    least_target: float
+    most_target: float
+    as_of: datetime
+    at: Annotated[datetime, "The instant that is judged: whole days after as_of, at most the end of `by`"]
+    assumes: GoalAssumes
+    is_reached_already: bool
+    is_possible: bool
+    without: Annotated[GoalCourse, "If nothing changes"]
+    options: Sequence[GoalOption]
+    closest: Annotated[GoalOption | None, "Where no option reaches the goal"]
+    left_out: Sequence[GoalLeftOut]
 
     @property
-    def is_reached_already(self) -> bool:
-        return self.outside == 0.0 and self.goal.least_target <= self.target <= self.goal.most_target
+    def name(self) -> str:
+        return self.entry.rpartition("/")[2]
 
-    def option(self, lever: str) -> Option | None:
+    def option(self, lever: str) -> GoalOption | None:
         """The one of this lever, if it reaches the goal."""
         return next((one for one in self.options if one.lever == lever), None)
-
-
-# --- As REST and the command send them --------------------------------------------------------------------------------
-def solution_json(policy: str, found: Solution) -> dict[str, Any]:
-    goal = found.goal
-    return {
-        "policy": policy,
-        "entry": found.path,
-        "entry_uid": str(goal.entry),
-        "by": goal.by.isoformat(),
-        "most_lost_points": goal.most_lost * 100,
-        "least_target": goal.least_target,
-        "most_target": goal.most_target,
-        "as_of": instant(found.as_of),
-        "at": instant(found.at),
-        "assumes": {"demand_days": DEMAND_DAYS, "demand": "as_lately", "changes": "from_now_on"},
-        "is_reached_already": found.is_reached_already,
-        "is_possible": found.is_reached_already or bool(found.options),
-        "without": {
-            "target": found.target,
-            "actual": found.actual,
-            "tolerance": found.tolerance,
-            "outside_points": found.outside * 100,
-        },
-        "options": [option_json(one) for one in found.options],
-        "closest": None if found.closest is None else option_json(found.closest),
-        "left_out": [{"lever": lever, "reason": reason} for lever, reason in found.left_out.items()],
-    }
-
-
-def option_json(option: Option) -> dict[str, Any]:
-    return {
-        "lever": option.lever,
-        "is_reached": option.is_reached,
-        "target": option.target,
-        "actual": option.actual,
-        "outside_points": option.outside * 100,
-        "most_lost_points": option.lost * 100,
-        "shares": [
-            {"entry_uid": str(one.uid), "name": one.name, "before": one.before, "after": one.after}
-            for one in option.shares
-        ],
-        "refund_h": option.refund_s / 3600 if option.lever == "refund" else None,
-        "resource": option.resource or None,
-        "half_life_s": option.half_life_s,
-        "moved": [
-            {"entry_uid": str(one.uid), "entry": one.path, "name": one.name, "points": one.points}
-            for one in option.moved
-        ],
-        "operations": [dict(one) for one in option.operations],
-    }

@@ -23,7 +23,19 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.analytics.forecast.past_usage import DAY_S, competitors, inputs_of, key_of
-from apps.analytics.goals.records import LEVERS, Goal, Lever, Moved, NewShares, Option, Solution
+from apps.analytics.goals.records import (
+    LEVERS,
+    Goal,
+    GoalAssumes,
+    GoalCourse,
+    GoalLeftOut,
+    GoalMoved,
+    GoalOption,
+    GoalShares,
+    GoalSolution,
+    Lever,
+    Reason,
+)
 from apps.analytics.series.daily_series import day_of, site_zone
 from apps.analytics.what_if.trial import count_computation
 from apps.core.errors import Conflict, FieldProblem, Invalid, Malformed, NotAllowed
@@ -62,7 +74,9 @@ def uses_anything(inputs: Inputs, entry: int) -> bool:
     return float(result.usage[entry]) > 0 or float(result.group_usage[entry]) > 0
 
 
-def solve(inputs: Inputs, goal: Goal, entry: int, days: int, allowed: Mapping[Lever, str] | None = None) -> Solution:
+def solve(
+    inputs: Inputs, goal: Goal, entry: int, days: int, allowed: Mapping[Lever, Reason] | None = None
+) -> GoalSolution:
     """All options for the entry with this index in `inputs.tree`, `days` after the inputs.
 
     allowed: levers that are left out, with the reason. Raises BadTree and BadParameter as the engine does.
@@ -73,7 +87,7 @@ def solve(inputs: Inputs, goal: Goal, entry: int, days: int, allowed: Mapping[Le
 class _Search:
     """One goal on one policy. Deterministic: nothing in it depends on an order or on chance."""
 
-    def __init__(self, inputs: Inputs, goal: Goal, entry: int, days: int, left_out: dict[Lever, str]) -> None:
+    def __init__(self, inputs: Inputs, goal: Goal, entry: int, days: int, left_out: dict[Lever, Reason]) -> None:
         self.inputs, self.goal, self.entry, self.days, self.left_out = inputs, goal, entry, days, left_out
         self.tree, self.settings = inputs.tree, inputs.settings
         tolerance = self.settings.tolerance
@@ -89,38 +103,43 @@ class _Search:
         self.contest = self._contest(entry)
 
     # --- Answer -------------------------------------------------------------------------------------------------------
-    def solution(self) -> Solution:
-        as_of, tree = self.inputs.as_of, self.tree
-        target, actual = float(self.before.target[self.entry]), float(self.before.actual[self.entry])
-        found = Solution(
-            goal=self.goal,
-            as_of=as_of,
-            at=as_of + timedelta(days=self.days),
-            name=tree.name[self.entry],
-            path=tree.path(self.entry),
-            target=target,
-            actual=actual,
-            tolerance=self.rule.tolerance(target),
-            outside=self.rule.distance(actual, target),
-            options=(),
-            closest=None,
-            left_out=self.left_out,
-        )
-        if found.is_reached_already:
-            return found
-        tried = [one for lever in LEVERS if lever not in self.left_out for one in self._try(lever)]
+    def solution(self) -> GoalSolution:
+        as_of, goal = self.inputs.as_of, self.goal
+        actual, target = self._standing(self.before)
+        outside = self.rule.distance(actual, target)
+        is_reached = outside == 0.0 and goal.least_target <= target <= goal.most_target
+        levers = [] if is_reached else [lever for lever in LEVERS if lever not in self.left_out]
+        tried = [one for lever in levers for one in self._try(lever)]
         options = [one for one in tried if one.is_reached]
         if any(one.lever == "shares" for one in options):  # the other is for where these would take too much of one
             options = [one for one in options if one.lever != "equal"]
-        return replace(found, options=options, closest=None if options else self._closest(tried))
+        return GoalSolution(
+            policy=self.inputs.fingerprint.policy_slug,
+            entry=self.tree.path(self.entry),
+            entry_uid=goal.entry,
+            by=goal.by,
+            most_lost_points=goal.most_lost * 100,
+            least_target=goal.least_target,
+            most_target=goal.most_target,
+            as_of=as_of,
+            at=as_of + timedelta(days=self.days),
+            assumes=GoalAssumes(),
+            is_reached_already=is_reached,
+            is_possible=is_reached or bool(options),
+            without=GoalCourse(target, actual, self.rule.tolerance(target), outside * 100),
+            options=options,
+            closest=None if options else self._closest(tried),
+            left_out=[GoalLeftOut(lever, reason) for lever, reason in self.left_out.items()],
+        )
 
-    def _closest(self, tried: Sequence[Option]) -> Option | None:
+    def _closest(self, tried: Sequence[GoalOption]) -> GoalOption | None:
         """The one that keeps the bound and leaves least; None where none is better than nothing."""
-        kept = [one for one in tried if one.operations and one.lost <= self.goal.most_lost + 1e-9]
-        best = min(kept, key=lambda one: (one.outside, LEVERS.index(one.lever)), default=None)
-        return best if best is not None and best.outside < self.rule.distance(*self._standing(self.before)) else None
+        kept = [one for one in tried if one.operations and one.most_lost_points <= self.goal.most_lost * 100 + 1e-7]
+        best = min(kept, key=lambda one: (one.outside_points, LEVERS.index(one.lever)), default=None)
+        present = self.rule.distance(*self._standing(self.before)) * 100
+        return best if best is not None and best.outside_points < present else None
 
-    def _try(self, lever: Lever) -> Iterator[Option]:
+    def _try(self, lever: Lever) -> Iterator[GoalOption]:
         if lever == "refund":
             found = self._refund()
         elif lever == "half_life":
@@ -132,7 +151,7 @@ class _Search:
             yield found
 
     # --- Levers -------------------------------------------------------------------------------------------------------
-    def _shares(self, lever: Lever, wanted: F8) -> Option | None:
+    def _shares(self, lever: Lever, wanted: F8) -> GoalOption | None:
         changed = np.flatnonzero(wanted != self.contest.shares)
         if not len(changed):
             return None
@@ -142,13 +161,13 @@ class _Search:
         tree = replace(self.tree, shares=shares, digest="")
         after = self._project([Side(tree, self.settings)])[0]
         new = [
-            NewShares(self.tree.uuid(i), self.tree.name[i], float(self.tree.shares[i]), float(shares[i]))
+            GoalShares(self.tree.uuid(i), self.tree.name[i], float(self.tree.shares[i]), float(shares[i]))
             for i in sorted(places.tolist(), key=lambda i: (i != self.entry, i))
         ]
-        operations = [{"op": "set_shares", "entry": str(one.uid), "shares": one.after} for one in new]
+        operations = [{"op": "set_shares", "entry": str(one.entry_uid), "shares": one.after} for one in new]
         return self._option(lever, after, operations, shares=new)
 
-    def _refund(self) -> Option | None:
+    def _refund(self) -> GoalOption | None:
         resource = self._resource()
         hour_s = self.inputs.as_of.timestamp() // 3600 * 3600
         then_s = self.inputs.as_of.timestamp() + self.days * DAY_S
@@ -165,7 +184,7 @@ class _Search:
             resource, goals.tidy(hours, lambda one: self._refunded(resource, one, hour_s).is_reached, up=True), hour_s
         )
 
-    def _refunded(self, resource: str, hours: float, hour_s: float) -> Option:
+    def _refunded(self, resource: str, hours: float, hour_s: float) -> GoalOption:
         uid, amount_s = self.tree.uuid(self.entry), hours * 3600
         correction = Correction(uuid5(_NAMES, str(uid)), uid, resource, -amount_s, hour_s)
         corrections = (*self.inputs.corrections, correction)
@@ -178,14 +197,14 @@ class _Search:
             "amount_s": -amount_s,
             "at": at,
         }
-        return self._option("refund", after, [operation], refund_s=amount_s, resource=resource)
+        return self._option("refund", after, [operation], refund_h=amount_s / 3600, resource=resource)
 
     def _resource(self) -> str:
         """The resource that counts most; the first of two that count alike."""
         weights = self.settings.metric["weights"]
         return str(max(weights, key=lambda name: float(weights[name])))
 
-    def _half_life(self) -> Option | None:
+    def _half_life(self) -> GoalOption | None:
         window = self.settings.window
         present = float(window.get("half_life_s") or 0)
         if not present or "half_life_s" not in {one.name for one in get_decay_function(window["aging"]).parameters}:
@@ -199,7 +218,6 @@ class _Search:
                 after,
                 [{"op": "set_policy", "settings": {"window": {**window, "half_life_s": one}}}],
                 half_life_s=one,
-                half_life_before_s=present,
             )
             for one, after in zip(candidates, self._project(sides) if sides else [], strict=True)
         ]
@@ -243,7 +261,7 @@ class _Search:
 
     def _option(
         self, lever: Lever, after: PriorityResult, operations: Sequence[Mapping[str, Any]], **more: Any
-    ) -> Option:
+    ) -> GoalOption:
         gained = self._gained(after)
         actual, target = self._standing(after)
         outside = self.rule.distance(actual, target)
@@ -252,12 +270,22 @@ class _Search:
         order = np.argsort(gained, kind="stable")
         ends = [*order[:_MOST_MOVED].tolist(), *order[_MOST_MOVED:][-_MOST_MOVED:].tolist()]
         moved = [
-            Moved(self.tree.uuid(i), self.tree.name[i], self.tree.path(i), float(gained[i]) * 100)
+            GoalMoved(self.tree.uuid(i), self.tree.path(i), self.tree.name[i], float(gained[i]) * 100)
             for i in ends
             if abs(gained[i]) * 100 > _LEAST_POINTS
         ]
         is_reached = outside == 0.0 and inside and lost <= self.goal.most_lost + 1e-9
-        return Option(lever, is_reached, target, actual, outside, lost, moved, operations, **more)
+        return GoalOption(
+            lever=lever,
+            is_reached=is_reached,
+            target=target,
+            actual=actual,
+            outside_points=outside * 100,
+            most_lost_points=lost * 100,
+            moved=moved,
+            operations=operations,
+            **more,
+        )
 
     def _gained(self, after: PriorityResult) -> F8:
         """By how much each entry's deviation is larger at the date with the change than without, (n,); 0 of the entry
@@ -314,7 +342,7 @@ def _day(text: str, today: date, problems: list[FieldProblem]) -> date:
     return by
 
 
-def get_solution(*, policy_slug: str, goal: Goal, actor: Actor) -> Solution:
+def get_solution(*, policy_slug: str, goal: Goal, actor: Actor) -> GoalSolution:
     """For readers of the numbers of the entry and of all that compete with it; others' levers are left out.
 
     Raises Conflict where numbers are missing or older than the published revision, and Invalid for an entry that has
@@ -358,13 +386,13 @@ def _entry_of(view: PolicyView, goal: Goal) -> tuple[ServedSnapshot, int]:
     return snapshot, there
 
 
-def _left_out(view: PolicyView, snapshot: ServedSnapshot, entry: int) -> dict[Lever, str]:
+def _left_out(view: PolicyView, snapshot: ServedSnapshot, entry: int) -> dict[Lever, Reason]:
     """Levers whose effect would show numbers that the actor may not see; NotAllowed where all would."""
     tree, told = snapshot.tree, view.told  # both are of one revision: `_entry_of` has refused others
     if not told[[entry, *competitors(tree, entry)]].all():
         message = _("You may not see the usage of all entries that compete with this one: ask its manager.")
         raise NotAllowed(message, code="suppressed")
-    found: dict[Lever, str] = {}
+    found: dict[Lever, Reason] = {}
     above = [j for i in tree.ancestors(entry)[1:] for j in competitors(tree, i)]
     if not told[above].all():
         found["refund"] = "hidden"
@@ -375,8 +403,8 @@ def _left_out(view: PolicyView, snapshot: ServedSnapshot, entry: int) -> dict[Le
 
 @cached(LRUCache(_MOST_KEPT), key=lambda policy, snapshot, *rest: (*key_of(policy, snapshot), *rest), lock=Lock())
 def _solved(
-    policy: Policy, snapshot: ServedSnapshot, goal: Goal, entry: int, left_out: tuple[tuple[Lever, str], ...]
-) -> Solution:
+    policy: Policy, snapshot: ServedSnapshot, goal: Goal, entry: int, left_out: tuple[tuple[Lever, Reason], ...]
+) -> GoalSolution:
     """Kept for a while: taking an option over solves the same goal again."""
     inputs = inputs_of(policy, snapshot)
     if inputs is None:

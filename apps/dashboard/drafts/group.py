@@ -198,7 +198,7 @@ def _member(found: GroupForecast, each: MemberOutlook, *, with_lines: bool) -> d
         "on_target_before": _when(found, row, each.on_target_before),
     }
     if with_lines and forecast is not None and found.as_of is not None:
-        told["ahead"] = [round(point.middle, _DIGITS) for point in forecast.curve(found.as_of)]
+        told["ahead"] = [round(point.likely, _DIGITS) for point in forecast.curve(found.as_of)]
         told["so_far"] = [
             [round((at - found.as_of) / timedelta(days=1), 3), round(part, _DIGITS)] for at, part in forecast.so_far
         ]

@@ -93,7 +93,7 @@ def headline(grid: Grid) -> str:
 def sentences(grid: Grid) -> list[Keyed]:
     """Who is furthest off, which site bore most, and which doesn't follow: at most five."""
     found = [*_furthest(grid), *_borne(grid)]
-    found += [_held_words(site) for site in grid.sites if site.n_held][:1]
+    found += [_held_words(site) for site in grid.sites if site.held_hours][:1]
     found += [_behind_words(site, grid.at) for site in grid.sites if site.is_behind][:2]
     return found[:5]
 
@@ -186,9 +186,9 @@ def _held_words(site: SiteColumn) -> Keyed:
     text = ngettext(
         "%(n)s hour reported by %(site)s doesn’t count: it exceeds the capacity.",
         "%(n)s hours reported by %(site)s don’t count: they exceed the capacity.",
-        site.n_held,
+        site.held_hours,
     )
-    return Keyed("held_hours", text % {"n": presentation.count(site.n_held), "site": site.name})
+    return Keyed("held_hours", text % {"n": presentation.count(site.held_hours), "site": site.name})
 
 
 def _behind_words(site: SiteColumn, at: datetime) -> Keyed:
@@ -281,6 +281,6 @@ def _version(site: SiteColumn, at: datetime) -> tuple[str, str]:
 
 
 def _held(site: SiteColumn) -> str:
-    if not site.n_held:
+    if not site.held_hours:
         return _("Running jobs") if site.running_held else ""
-    return ngettext("%(n)s hour", "%(n)s hours", site.n_held) % {"n": presentation.count(site.n_held)}
+    return ngettext("%(n)s hour", "%(n)s hours", site.held_hours) % {"n": presentation.count(site.held_hours)}

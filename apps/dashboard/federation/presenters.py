@@ -78,11 +78,11 @@ def peer_line(peer: Peer) -> PeerLine:
     standing = STANDINGS[peer.condition]
     if peer.direction is Direction.READS and peer.condition is Condition.LATE:
         standing = _BEHIND
-    entry = peer.entry_path.rpartition("/")[2]
+    entry = peer.path.rpartition("/")[2]
     return PeerLine(
         peer=peer,
         url=_url_of(peer),
-        entry_url=lines.entry_url(peer.policy_slug, peer.entry_uid, entry) if peer.entry_path else "",
+        entry_url=lines.entry_url(peer.policy, peer.entry, entry) if peer.path else "",
         name=peer.name or _("anyone"),
         standing=standing,
         icon=icon,

@@ -92,10 +92,10 @@ def usage_lines(found: UsageComparison) -> list[UsageLine]:
 
 def _usage_line(row: UsageDifference) -> UsageLine:
     return UsageLine(
-        group=row.pair.group,
-        user=row.pair.user,
-        ours=presentation.count(row.pair.ours),
-        theirs=presentation.count(row.pair.theirs),
+        group=row.group,
+        user=row.user,
+        ours=presentation.count(row.ours),
+        theirs=presentation.count(row.theirs),
         difference=_signed(row.difference, 0),
         reason=str(USAGE_REASONS[row.reason]),
         reason_key=row.reason,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
-from typing import TypeVar
+from typing import Annotated, TypeVar
 from uuid import UUID
 
 import numpy as np
@@ -55,31 +55,25 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True)
 class Peer:
-    """One row of the table. age_s: since the last successful fetch, None before the first; allowed_s: the oldest it may
-    be.
-
-    theirs: the newest version published, or the number of a feed; in_force: the one active at the reading side. effect:
-    the entry's target in the whole tree, 0..1; None where the entry is gone. took_s: duration of the last fetch,
-    answered or not; None before the first, and for readers of ours.
-    """
+    """One row of the table. allowed_s: the oldest it may be. effect: 0..1; None where the entry is gone."""
 
     direction: Direction
-    id: int
-    name: str
+    id: Annotated[int, "Of the mount, the subscription, or the publication or feed that is read"]
+    name: Annotated[str, "The authority, or the name of the reader's token"]
     what: str
-    policy_slug: str
-    entry_uid: UUID
-    entry_path: str
-    age_s: float | None
-    allowed_s: float
-    theirs: int
-    in_force: int
-    fingerprint: str
+    policy: str
+    entry: UUID
+    path: str
     condition: Condition
-    effect: float | None
+    age_s: Annotated[float | None, "Since the last successful fetch; null before the first"]
+    allowed_s: float
+    theirs: Annotated[int, "The newest published version, or number of a feed"]
+    in_force: Annotated[int, "The one that holds on the side that reads"]
+    fingerprint: str
+    effect: Annotated[float | None, "Target of the entry, of the whole tree"]
     error: str = ""
     stale_action: str = ""
-    took_s: float | None = None
+    took_s: Annotated[float | None, "Duration of the last fetch; null before the first, and for readers"] = None
 
 
 def may_federate(*, at: datetime, actor: Actor) -> bool:
@@ -271,9 +265,9 @@ def _fetched(
         id=row.pk,
         name=row.issuer,
         what=what,
-        policy_slug=row.policy.slug,
-        entry_uid=row.entry_uid,
-        entry_path=path,
+        policy=row.policy.slug,
+        entry=row.entry_uid,
+        path=path,
         age_s=age_of(row, at),
         allowed_s=row.max_age_s,
         theirs=theirs,
@@ -314,9 +308,9 @@ def _reading(
         id=row.pk,
         name=row.reader,
         what=told.name,
-        policy_slug=told.policy.slug,
-        entry_uid=told.entry_uid,
-        entry_path=path,
+        policy=told.policy.slug,
+        entry=told.entry_uid,
+        path=path,
         age_s=age_s,
         allowed_s=allowed_s,
         theirs=ours,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Annotated
 from uuid import UUID
 
 from django.conf import settings as site_settings
@@ -28,32 +29,31 @@ class Unasked(StrEnum):
     UNTOLD = "untold"  # usage of that origin without a subscription at this entry
 
 
-SiteState = Condition | Unasked
+SiteState = Unasked | Condition
 
 
 @dataclass(frozen=True, slots=True)
 class SiteColumn:
-    """One site; origin "" is this one. capacity_cores: as agreed; reported_capacity_cores: as declared now, if larger.
-
-    core_s: what it delivered to the entry, None where that is hidden. possible_core_s: what its capacity allows from
-    the window's beginning, or from its first hour if that is later. enforced: the version of the entry's document that
-    is active there, against the newest one, published, of published_at. last_contact_at: when its data was last
-    confirmed.
+    """One site. capacity_cores: as agreed. possible_core_s: what its capacity allows from the window's beginning, or
+    from its first hour if that is later. last_contact_at: when its data was last confirmed.
     """
 
-    origin: str
+    origin: Annotated[str, '"" is this site']
     name: str
-    state: SiteState
+    state: Annotated[
+        SiteState,
+        "A condition as peers have it; here: this site; untold: its records come without a subscription",
+    ]
     capacity_cores: float | None
-    reported_capacity_cores: float | None
-    core_s: float | None
+    reported_capacity_cores: Annotated[float | None, "As declared now, if it is larger"]
+    core_s: Annotated[float | None, "Delivered to the entry; null: hidden"]
     possible_core_s: float | None
     last_contact_at: datetime | None
     max_age_s: int | None
-    enforced: int | None
-    published: int | None
+    enforced: Annotated[int | None, "Version of the entry's document that is active there"]
+    published: Annotated[int | None, "The newest version"]
     published_at: datetime | None
-    n_held: int = 0
+    held_hours: int = 0
     held_core_s: float = 0.0
     running_held: bool = False
     subscription_id: int | None = None
@@ -191,7 +191,7 @@ def _peer(
         enforced=one.enforced_version,
         published=newest.version if one.enforced_version is not None else None,
         published_at=newest.at if one.enforced_version is not None else None,
-        n_held=int(held["n"] or 0),
+        held_hours=int(held["n"] or 0),
         held_core_s=float(held["cpu_s"] or 0.0),
         running_held=one.running_held,
         subscription_id=one.pk,

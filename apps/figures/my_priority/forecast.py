@@ -166,14 +166,14 @@ def forecast_figure(found: Forecast, asked: ForecastAsked, query: QueryDict) -> 
         layout={
             "margin": axes.margin(34, 158, 8, 24),
             "xaxis": axes.day_axis(timezone.localtime(first), timezone.localtime(ahead[-1].at)),
-            "yaxis": axes.share_axis([target, *(one.high * 100 for one in ahead), *(part * 100 for _at, part in past)]),
+            "yaxis": axes.share_axis([target, *(one.most * 100 for one in ahead), *(part * 100 for _at, part in past)]),
             "shapes": [_now(found.as_of)],
         },
         table=_table(found, shown, past, ahead),
         size="m",
         labels=[
             EndLabel(target, _("target %(target)s") % {"target": percent(shown.target)}, color="$ink"),
-            EndLabel(ahead[-1].middle * 100, _("likely %(part)s") % {"part": percent(ahead[-1].middle)}),
+            EndLabel(ahead[-1].likely * 100, _("likely %(part)s") % {"part": percent(ahead[-1].likely)}),
         ],
         controls=controls,
         file=f"fairshare_{found.policy.slug}_forecast_{shown.name}_rev{found.snapshot.revision}",
@@ -209,7 +209,7 @@ def _traces(
     whole = [at[0], at[-1]]
     x = [_place(one.at) for one in ahead]
     so_far = [part * 100 for _at, part in past] + [now * 100] + [None] * (len(ahead) - 1)
-    likely = [None] * len(past) + [one.middle * 100 for one in ahead]
+    likely = [None] * len(past) + [one.likely * 100 for one in ahead]
     known = [_balance(shown.name, part, target) for _at, part in past] + [_balance(shown.name, now, target)]
     foreseen = [""] * (len(past) + 1) + [_foreseen(one) for one in ahead[1:]]
     lines = [
@@ -225,8 +225,8 @@ def _traces(
     ]
     return [
         *traces.tolerance(whole, [max(target - slack, 0.0) * 100] * 2, [min(target + slack, 1.0) * 100] * 2),
-        *traces.fan(x, [one.low * 100 for one in ahead], [one.high * 100 for one in ahead]),
-        *traces.fan(x, [one.lower * 100 for one in ahead], [one.upper * 100 for one in ahead], is_half=True),
+        *traces.fan(x, [one.least * 100 for one in ahead], [one.most * 100 for one in ahead]),
+        *traces.fan(x, [one.p25 * 100 for one in ahead], [one.p75 * 100 for one in ahead], is_half=True),
         traces.target(whole, [target * 100] * 2),
         *(line | {"hovertemplate": "%{customdata}<extra></extra>"} for line in lines),
         traces.end_dot(_place(found.as_of), now * 100, color=_STATES[state_of(shown)]),
@@ -278,9 +278,9 @@ def _balance(name: str, part: float, target: float) -> str:
 
 def _foreseen(one: CurvePoint) -> str:
     return _("most likely %(likely)s, middle half %(half)s, full range %(all)s") % {
-        "likely": percent(one.middle),
-        "half": _range(one.lower, one.upper),
-        "all": _range(one.low, one.high),
+        "likely": percent(one.likely),
+        "half": _range(one.p25, one.p75),
+        "all": _range(one.least, one.most),
     }
 
 
@@ -312,13 +312,12 @@ def _table(
     known = [*past, (found.as_of, float(shown.actual or 0.0))]
     rows = [[_day(at), percent(part), "", "", ""] for at, part in known]
     rows += [
-        [_day(one.at), "", percent(one.middle), _range(one.lower, one.upper), _range(one.low, one.high)]
+        [_day(one.at), "", percent(one.likely), _range(one.p25, one.p75), _range(one.least, one.most)]
         for one in ahead[1:]
     ]
     raw: list[Sequence[Any]] = [[at.isoformat(), part, *[None] * 5, shown.target] for at, part in known]
     raw += [
-        [one.at.isoformat(), None, one.middle, one.lower, one.upper, one.low, one.high, shown.target]
-        for one in ahead[1:]
+        [one.at.isoformat(), None, one.likely, one.p25, one.p75, one.least, one.most, shown.target] for one in ahead[1:]
     ]
     header = ("at", "so_far", "likely", "quartile_low", "quartile_high", "least", "most", "target")
     return Table(_columns(), rows, raw, header)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any, ClassVar
 
 from django.http.response import HttpResponseBase
@@ -12,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, Scopes, actor_of
+from apps.api.records import record_serializer, serializer_of
 from apps.api.shapes import (
     FIGURE_ANSWERS,
     FigureFilterSerializer,
@@ -24,33 +24,10 @@ from apps.api.shapes import (
 from apps.api.v1.federation.mounts import MANAGE
 from apps.api.views import APIView
 from apps.core import clock
-from apps.federation.grid.peers import Direction, list_peers
-from apps.federation.grid.sites import Unasked
+from apps.federation.grid.peers import Peer, list_peers
+from apps.federation.grid.sites import SiteColumn
 from apps.federation.grid.totals import MOST_LEVELS, Grid, GridRow, load_grid
-from apps.federation.staleness import Condition
 from apps.figures.flow import grid_flow
-
-
-class PeerSerializer(serializers.Serializer[Any]):
-    direction = serializers.ChoiceField([one.value for one in Direction])
-    id = serializers.IntegerField(help_text="Of the mount, the subscription, or the publication or feed that is read")
-    name = serializers.CharField(help_text="The authority, or the name of the reader's token")
-    what = serializers.CharField()
-    policy = serializers.CharField(source="policy_slug")
-    entry = serializers.UUIDField(source="entry_uid")
-    path = serializers.CharField(source="entry_path")
-    condition = serializers.ChoiceField([one.value for one in Condition])
-    age_s = serializers.FloatField(allow_null=True, help_text="Since the last successful fetch; null before the first")
-    allowed_s = serializers.FloatField()
-    theirs = serializers.IntegerField(help_text="The newest published version, or number of a feed")
-    in_force = serializers.IntegerField(help_text="The one that holds on the side that reads")
-    fingerprint = serializers.CharField()
-    effect = serializers.FloatField(allow_null=True, help_text="Target of the entry, of the whole tree")
-    error = serializers.CharField()
-    stale_action = serializers.CharField()
-    took_s = serializers.FloatField(
-        allow_null=True, help_text="Duration of the last fetch; null before the first, and for readers"
-    )
 
 
 class GridFilterSerializer(serializers.Serializer[Any]):
@@ -64,27 +41,7 @@ class GridFlowFilterSerializer(FigureFilterSerializer):
     entry = serializers.CharField(max_length=9000, default="/", help_text="Its path")
 
 
-class GridSiteSerializer(serializers.Serializer[Any]):
-    origin = serializers.CharField(help_text='"" is this site')
-    name = serializers.CharField()
-    state = serializers.ChoiceField(
-        [one.value for one in (*Unasked, *Condition)],
-        help_text="A condition as peers have it; here: this site; untold: its records come without a subscription",
-    )
-    capacity_cores = serializers.FloatField(allow_null=True)
-    reported_capacity_cores = serializers.FloatField(allow_null=True, help_text="As declared now, if it is larger")
-    core_s = serializers.FloatField(allow_null=True, help_text="Delivered to the entry; null: hidden")
-    possible_core_s = serializers.FloatField(allow_null=True)
-    last_contact_at = UtcTimeField(allow_null=True)
-    max_age_s = serializers.IntegerField(allow_null=True)
-    enforced = serializers.IntegerField(
-        allow_null=True, help_text="Version of the entry's document that is active there"
-    )
-    published = serializers.IntegerField(allow_null=True, help_text="The newest version")
-    published_at = UtcTimeField(allow_null=True)
-    held_hours = serializers.IntegerField(source="n_held")
-    held_core_s = serializers.FloatField()
-    running_held = serializers.BooleanField()
+GridSiteSerializer = record_serializer(SiteColumn, name="GridSite", exclude=("subscription_id", "path"))
 
 
 class GridRowSerializer(serializers.Serializer[Any]):
@@ -115,17 +72,14 @@ class GridSerializer(serializers.Serializer[Any]):
     n_more = serializers.IntegerField(help_text="Entries that aren't listed")
 
 
-_PEERS = list_of(PeerSerializer)
-
-
 class PeerListView(APIView):
     scopes = MANAGE
 
-    @extend_schema(operation_id="list_peers", responses=_PEERS)
+    @extend_schema(operation_id="list_peers", responses=list_of(serializer_of(Peer)))
     def get(self, request: Request) -> Response:
         """Mounted peers, subscribed peers and, for administrators, readers of ours: age, version, state."""
         found = list_peers(at=clock.now(), actor=actor_of(request))
-        return listed(PeerSerializer(found, many=True).data)
+        return listed(serializer_of(Peer)(found, many=True).data)
 
 
 class GridView(APIView):
@@ -166,7 +120,7 @@ def _described(found: Grid) -> dict[str, Any]:
         "fallback_since": found.fallback_since,
         "as_of": found.as_of,
         "since": found.since,
-        "sites": [asdict(site) for site in found.sites],
+        "sites": found.sites,
         "results": [_row(row) for row in found.rows],
         "n_more": found.n_more,
     }

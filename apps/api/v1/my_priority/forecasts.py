@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
@@ -12,7 +11,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.analytics.forecast import (
+    CurvePoint,
     FactorAhead,
+    FactorPoint,
     Forecast,
     ForecastLevel,
     days_to_draw,
@@ -21,6 +22,7 @@ from apps.analytics.forecast import (
 )
 from apps.analytics.what_if import Place, Tried, read_asked, try_out
 from apps.api.authentication import POLICIES_READ, PRIORITIES_READ, SELF_READ, Scopes, actor_of
+from apps.api.records import serializer_of
 from apps.api.shapes import SaidSerializer, UtcTimeField, asked
 from apps.api.views import APIView
 from apps.core import clock
@@ -71,31 +73,18 @@ class ForecastLevelSerializer(serializers.Serializer[Any]):
     sentences = SaidSerializer(many=True)
 
 
-class CurvePointSerializer(serializers.Serializer[Any]):
-    at = UtcTimeField()
-    likely = serializers.FloatField()
-    least = serializers.FloatField()
-    p25 = serializers.FloatField()
-    p75 = serializers.FloatField()
-    most = serializers.FloatField()
-
-
 class SoFarSerializer(serializers.Serializer[Any]):
     at = UtcTimeField()
     actual = serializers.FloatField()
-
-
-class FactorPointSerializer(serializers.Serializer[Any]):
-    days = serializers.IntegerField(help_text="After as_of")
-    at = UtcTimeField()
-    factor = serializers.FloatField()
 
 
 class FactorAheadSerializer(serializers.Serializer[Any]):
     sentence = serializers.CharField()
     sentences = SaidSerializer(many=True)
     level = serializers.CharField(allow_null=True, help_text="The entry whose effect on the factor changes most")
-    points = FactorPointSerializer(many=True, help_text="As recomputed then; empty where usage is too much to read")
+    points = serializer_of(FactorPoint)(
+        many=True, help_text="As recomputed then; empty where usage is too much to read"
+    )
 
 
 class ForecastSerializer(serializers.Serializer[Any]):
@@ -112,7 +101,7 @@ class ForecastSerializer(serializers.Serializer[Any]):
     sentence = serializers.CharField()
     sentences = SaidSerializer(many=True)
     levels = ForecastLevelSerializer(many=True)
-    curve = CurvePointSerializer(many=True, help_text="Part of the group, of the level that decides")
+    curve = serializer_of(CurvePoint)(many=True, help_text="Part of the group, of the level that decides")
     so_far = SoFarSerializer(many=True)
     factor_ahead = FactorAheadSerializer(
         allow_null=True, help_text="If everybody goes on as in the last 14 days; null where levels decide the order"
@@ -255,7 +244,9 @@ def forecast_json(found: Forecast) -> dict[str, Any]:
         "sentence": text_of(said),
         "sentences": [one.json() for one in said],
         "levels": [_level(each, found.as_of) for each in found.levels],
-        "curve": [] if shown is None else _curve(shown, found.as_of),
+        "curve": []
+        if shown is None
+        else serializer_of(CurvePoint)(shown.curve(found.as_of, days_to_draw(shown)), many=True).data,
         "so_far": [] if shown is None else [{"at": instant(at), "actual": part} for at, part in shown.so_far],
         "factor_ahead": _factor_ahead(found, found.factor_ahead()),
     }
@@ -268,7 +259,7 @@ def _factor_ahead(found: Forecast, ahead: FactorAhead | None) -> dict[str, Any] 
         "sentence": text_of(list(ahead.said)),
         "sentences": [one.json() for one in ahead.said],
         "level": None if ahead.level is None else found.snapshot.index.path(ahead.level),
-        "points": [{"days": point.days, "at": instant(point.at), "factor": point.factor} for point in ahead.points],
+        "points": serializer_of(FactorPoint)(ahead.points, many=True).data,
     }
 
 
@@ -314,20 +305,6 @@ def _level(level: ForecastLevel, as_of: datetime) -> dict[str, Any]:
 
 def _range(found: RecoveryRange, as_of: datetime) -> dict[str, Any]:
     return {name: recovery_json(getattr(found, name), as_of) for name in _QUARTILES}
-
-
-def _curve(level: ForecastLevel, as_of: datetime) -> Sequence[dict[str, Any]]:
-    return [
-        {
-            "at": instant(one.at),
-            "likely": one.middle,
-            "least": one.low,
-            "p25": one.lower,
-            "p75": one.upper,
-            "most": one.high,
-        }
-        for one in level.curve(as_of, days_to_draw(level))
-    ]
 
 
 # --- Suppositions as they are sent ------------------------------------------------------------------------------------

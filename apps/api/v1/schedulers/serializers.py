@@ -7,11 +7,13 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from apps.api.records import record_serializer
 from apps.api.shapes import InstantField, UtcTimeField
 from apps.schedulers.models import KNOBS, AgentPass, Scheduler
 from apps.schedulers.passes import COUNTS
 from apps.schedulers.queue_table import STATES, TERMS
-from apps.schedulers.selectors import SchedulerView
+from apps.schedulers.selectors import QueuedJob, SchedulerView
+from apps.schedulers.waiting import Waiting
 
 FROZEN = ("snapshot_too_old", "too_many_unmapped", "too_many_changes", "scheduler_unreadable", "server_unreachable")
 ERRORS = ("job_gone", "denied", "timeout", "refused", "unreadable")
@@ -289,22 +291,7 @@ class TermsField(serializers.DictField):
     """Terms of a priority by name."""
 
 
-class QueuedJobSerializer(serializers.Serializer[Any]):
-    job = serializers.CharField()
-    array_task = serializers.CharField(allow_null=True)
-    user = serializers.CharField()
-    group = serializers.CharField()
-    partition = serializers.CharField()
-    qos = serializers.CharField()
-    cpus = serializers.FloatField(allow_null=True)
-    submit_at = UtcTimeField(allow_null=True)
-    eligible_at = UtcTimeField(allow_null=True)
-    state = serializers.ChoiceField(STATES)
-    reason = serializers.CharField()
-    priority = serializers.FloatField(allow_null=True)
-    terms = TermsField(allow_null=True)
-    value = serializers.FloatField(allow_null=True, help_text="What the agent computed for it")
-    entry = serializers.CharField(help_text="Path; empty while unmapped")
+QueuedJobSerializer = record_serializer(QueuedJob, terms=TermsField(allow_null=True))
 
 
 class QueueFilterSerializer(serializers.Serializer[Any]):
@@ -334,48 +321,13 @@ class PolicyWhyFilterSerializer(WhyFilterSerializer):
     scheduler = serializers.CharField(required=False, max_length=64, help_text="Where several have such a job")
 
 
-class ReasonSerializer(serializers.Serializer[Any]):
-    code = serializers.CharField(help_text="The scheduler's word")
-    key = serializers.CharField()
-    text = serializers.CharField()
-    is_order = serializers.BooleanField(help_text="Whether the order of jobs is the reason")
-
-
-class TermPartSerializer(serializers.Serializer[Any]):
-    name = serializers.ChoiceField(TERMS)
-    value = serializers.FloatField(help_text="Added to the priority; below 0 where it lowers it")
-    share = serializers.FloatField(allow_null=True, help_text="Of all that raises the priority")
-    is_fairshare = serializers.BooleanField()
-
-
-class GroupAheadSerializer(serializers.Serializer[Any]):
-    path = serializers.CharField(help_text="Empty: groups that are not shown one by one")
-    jobs = serializers.IntegerField()
-    cpus = serializers.FloatField()
-
-
-class WaitingSerializer(serializers.Serializer[Any]):
-    scheduler = serializers.CharField()
-    kind = serializers.ChoiceField(Scheduler.Kind.choices)
-    policy = serializers.CharField()
-    knob = serializers.ChoiceField(_KNOBS)
-    mode = serializers.ChoiceField(Scheduler.Mode.choices)
-    taken_at = UtcTimeField()
-    job = QueuedJobSerializer()
-    reason = ReasonSerializer()
-    terms = TermPartSerializer(many=True)
-    ahead = serializers.IntegerField(allow_null=True, help_text="Waiting jobs of its partition with a higher priority")
-    by_fairshare = serializers.IntegerField(allow_null=True, help_text="Of these, ahead only because of fair share")
-    kept_behind = serializers.IntegerField(allow_null=True, help_text="Jobs behind it only because of fair share")
-    groups = GroupAheadSerializer(many=True)
-    fairshare_decides = serializers.BooleanField()
-    factor = serializers.FloatField(allow_null=True)
-    rank = serializers.IntegerField(allow_null=True)
-    of = serializers.IntegerField(allow_null=True)
-    snapshot = serializers.IntegerField(allow_null=True)
-    is_carried = serializers.BooleanField(
-        allow_null=True, help_text="Whether the scheduler has the agent's value; null: not known"
-    )
+WaitingSerializer = record_serializer(
+    Waiting,
+    kind=serializers.ChoiceField(Scheduler.Kind.choices),
+    knob=serializers.ChoiceField(_KNOBS),
+    mode=serializers.ChoiceField(Scheduler.Mode.choices),
+    job=QueuedJobSerializer(),
+)
 
 
 def scheduler_json(view: SchedulerView, orders: dict[str, Any], tag: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from rest_framework.response import Response
 
 from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
+from apps.api.records import record_serializer
 from apps.api.shapes import FIGURE_ANSWERS, FigureFilterSerializer, UtcTimeField, asked, figure_response, sent
 from apps.api.v1.allocations.views import IF_MATCH, seen_tag
 from apps.api.v1.policies.documents import ConfigLineSerializer
@@ -36,7 +37,7 @@ from apps.onboarding.sshare_comparison import compare_with_sshare
 from apps.schedulers.orders import orders_of, tag_of
 from apps.schedulers.selectors import get_scheduler, get_shadow, list_agreement
 from apps.schedulers.services import switch_on
-from apps.schedulers.shadow_differences import REASONS
+from apps.schedulers.shadow_differences import REASONS, UsageDifference
 from apps.usage.parsers.registry import AUTO
 
 
@@ -153,21 +154,12 @@ class NewSetupSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(max_length=255, required=False, help_text="Of the host, for people")
 
 
-class UsageDifferenceSerializer(serializers.Serializer[Any]):
-    group = serializers.CharField()
-    user = serializers.CharField()
-    ours = serializers.FloatField(help_text="From the log")
-    theirs = serializers.FloatField(help_text="RawUsage of sshare")
-    difference = serializers.FloatField()
-    reason = serializers.CharField()
-
-
 class UsageComparisonSerializer(serializers.Serializer[Any]):
     unit = serializers.CharField()
     ours = serializers.FloatField()
     theirs = serializers.FloatField()
     quotient = serializers.FloatField(allow_null=True, help_text="ours / theirs where it is the same for all users")
-    differences = UsageDifferenceSerializer(many=True)
+    differences = record_serializer(UsageDifference, reason=serializers.CharField())(many=True)
 
 
 class SshareComparisonSerializer(FactorComparisonSerializer):

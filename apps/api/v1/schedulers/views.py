@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import IO, Any, ClassVar
 
 import numpy as np
@@ -50,7 +49,7 @@ from apps.schedulers import selectors, services
 from apps.schedulers.orders import orders_of, tag_of
 from apps.schedulers.passes import record_pass
 from apps.schedulers.selectors import SchedulerView
-from apps.schedulers.waiting import Waiting, find_waiting
+from apps.schedulers.waiting import find_waiting
 
 READ = frozenset({POLICIES_READ, POLICIES_WRITE})
 WRITE = frozenset({POLICIES_WRITE})
@@ -223,7 +222,7 @@ class SchedulerWhyView(APIView):
         """Why one job waits in this scheduler: reason, terms of its priority, jobs ahead."""
         given = asked(WhyFilterSerializer, request)
         found = find_waiting(job=given["job"], scheduler=scheduler, at=clock.now(), actor=actor_of(request))
-        return Response(waiting_json(found))
+        return Response(WaitingSerializer(found).data)
 
 
 class PolicyWhyView(APIView):
@@ -236,12 +235,7 @@ class PolicyWhyView(APIView):
         """Why one job waits, in whichever scheduler of the policy it is."""
         given = asked(PolicyWhyFilterSerializer, request)
         found = find_waiting(**given, policy_slug=policy, at=clock.now(), actor=actor_of(request))
-        return Response(waiting_json(found))
-
-
-def waiting_json(found: Waiting) -> dict[str, Any]:
-    data = asdict(found) | {"fairshare_decides": found.fairshare_decides}
-    return dict(WaitingSerializer(data).data)
+        return Response(WaitingSerializer(found).data)
 
 
 def _json(view: SchedulerView) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import orjson
 from django.utils import timezone
 
 from apps.accounts.actor import COMMAND
-from apps.analytics.goals.records import Option, Solution, solution_json
+from apps.analytics.goals.records import GoalOption, GoalSolution
 from apps.analytics.goals.selectors import get_solution, read_goal, take_over
 from apps.cli.commands import OperatorCommand
 from apps.core import clock
@@ -45,16 +45,16 @@ class Command(OperatorCommand):
         goal = read_goal(options, entry=_uid_of(slug, options["entry"]), today=today)
         found = get_solution(policy_slug=slug, goal=goal, actor=COMMAND)
         if options["json"]:
-            self.stdout.write(orjson.dumps(solution_json(slug, found), option=orjson.OPT_INDENT_2).decode())
+            self.stdout.write(orjson.dumps(found, option=orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z).decode())
         else:
             self._print(found)
         if options["draft"]:
             draft = take_over(policy_slug=slug, goal=goal, lever=options["draft"], actor=COMMAND, at=clock.now())
             self.stderr.write(f"Draft {draft.pk}: review and publish it at /changes/{draft.pk}/")
 
-    def _print(self, found: Solution) -> None:
-        used, target = found.actual * 100, found.target * 100
-        self.stdout.write(f"{found.path}: {used:.1f} % of {target:.1f} % on {found.at:%Y-%m-%d} if nothing changes")
+    def _print(self, found: GoalSolution) -> None:
+        used, target = found.without.actual * 100, found.without.target * 100
+        self.stdout.write(f"{found.entry}: {used:.1f} % of {target:.1f} % on {found.at:%Y-%m-%d} if nothing changes")
         if found.is_reached_already:
             self.stdout.write("On target: nothing has to change.")
         for option in found.options:
@@ -64,16 +64,16 @@ class Command(OperatorCommand):
             if found.closest:
                 self._print_option(found.closest)
 
-    def _print_option(self, option: Option) -> None:
+    def _print_option(self, option: GoalOption) -> None:
         self.stdout.write(f"{option.lever}: {option.actual * 100:.1f} % of {option.target * 100:.1f} %")
         for one in option.shares[:_MOST_SHOWN]:
             self.stdout.write(f"  shares of {one.name}: {one.before:g} to {one.after:g}")
-        if option.refund_s:
-            self.stdout.write(f"  refund: {option.refund_s / 3600:,.1f} hours of {option.resource}")
+        if option.refund_h is not None:
+            self.stdout.write(f"  refund: {option.refund_h:,.1f} hours of {option.resource}")
         if option.half_life_s is not None:
             self.stdout.write(f"  half-life: {option.half_life_s / 86_400:g} days")
         for moved in option.moved[:_MOST_SHOWN]:
-            self.stdout.write(f"  {moved.path:<40}{moved.points:+8.2f} points")
+            self.stdout.write(f"  {moved.entry:<40}{moved.points:+8.2f} points")
 
 
 def _uid_of(slug: str, text: str) -> UUID:

@@ -333,4 +333,4 @@ def _print(found: SshareComparison | None, write: Write) -> None:
     write(f"usage in {found.unit}: {usage.ours:,.0f} from the log, {usage.theirs:,.0f} in sshare")
     for row in usage.rows[:_SHOWN_PLACES]:
         if row.reason != "same":
-            write(f"  {row.pair.group}/{row.pair.user}: {row.difference:+,.0f}: {row.reason}")
+            write(f"  {row.group}/{row.user}: {row.difference:+,.0f}: {row.reason}")
