@@ -28,18 +28,24 @@ _PLAIN: dict[Any, type[serializers.Field[Any, Any, Any, Any]]] = {
 
 
 def record_serializer(
-    record: type, *, name: str = "", exclude: Sequence[str] = (), **declared: serializers.Field[Any, Any, Any, Any]
+    record: type,
+    *,
+    name: str = "",
+    doc: str = "",
+    exclude: Sequence[str] = (),
+    **declared: serializers.Field[Any, Any, Any, Any],
 ) -> type[AnySerializer]:
     """One field for each of the record's, with the text of `Annotated` as its description.
 
-    name: of the component in OpenAPI, else the record's. declared: fields that differ from their type, and properties.
+    name, doc: of the component in OpenAPI; its name is the record's else. declared: fields that differ from their type,
+    and properties.
     """
     hints = get_type_hints(record, include_extras=True)
     names = [each.name for each in fields(record) if each.name not in exclude]
     members = {each: declared.get(each) or _field(hints[each]) for each in names} | declared
     for place, member in enumerate(members.values()):
         vars(member)["_creation_counter"] = place  # the order of a serializer's fields
-    return type(f"{name or record.__name__}Serializer", (serializers.Serializer,), members)
+    return type(f"{name or record.__name__}Serializer", (serializers.Serializer,), {"__doc__": doc or None, **members})
 
 
 @cache

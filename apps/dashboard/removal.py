@@ -19,7 +19,7 @@ from apps.core import clock
 from apps.core.errors import Conflict, Invalid
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.mapping import removal
-from apps.mapping.removal import Removal, preview_removal
+from apps.mapping.removal import Kind, Removal, preview_removal
 
 _DO: dict[tuple[str, str], Callable[..., Any]] = {
     ("policy", "remove"): removal.remove_policy,
@@ -53,7 +53,7 @@ def source(request: HttpRequest, slug: str) -> HttpResponse:
     return _page(request, "source", slug, reverse("dashboard:source", kwargs={"slug": slug}))
 
 
-def _page(request: HttpRequest, kind: str, slug: str, url: str) -> HttpResponse:
+def _page(request: HttpRequest, kind: Kind, slug: str, url: str) -> HttpResponse:
     actor = actor_of(request)
     found = preview_removal(kind=kind, slug=slug, actor=actor)
     if request.method != "POST":

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import Annotated
 
 import numpy as np
 
@@ -33,14 +34,14 @@ class Properties:
     The last four hold for nearly everything, and are said where they don't.
     """
 
-    isolation: bool  # depends on the entry's own sibling group alone
-    proportional_redistribution: bool  # unused share goes to active siblings in proportion to their shares
-    scale_invariance: bool  # shares and usage of a group may be multiplied without changing a priority
-    boundaries: bool  # target 0 gives the lowest, actual 0 the highest priority
-    order_in_groups: bool = True  # what cousins use never turns the order inside a group
-    monotone: bool = True  # more shares never lower a priority, more usage never raises it
-    order_independent: bool = True  # in which order siblings are listed decides nothing
-    sign: bool = True  # above 0 below target and below 0 above it, where all usage is at the leaves
+    isolation: Annotated[bool, "Depends on the entry's own sibling group alone"]
+    proportional_redistribution: Annotated[bool, "Unused share goes to active siblings in proportion to their shares"]
+    scale_invariance: Annotated[bool, "Shares and usage of a group may be multiplied without changing a priority"]
+    boundaries: Annotated[bool, "Target 0 gives the lowest, actual 0 the highest priority"]
+    order_in_groups: Annotated[bool, "What cousins use never turns the order inside a group"] = True
+    monotone: Annotated[bool, "More shares never lower a priority, more usage never raises it"] = True
+    order_independent: Annotated[bool, "The order in which siblings are listed decides nothing"] = True
+    sign: Annotated[bool, "Above 0 below target, below 0 above it, where all usage is at the leaves"] = True
 
 
 @dataclass(frozen=True)

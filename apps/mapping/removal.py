@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import Annotated, Literal
 
 from django.db import models, transaction
 from django.db.models import Q
@@ -27,6 +28,9 @@ from apps.usage.models import Bucket, Import, Record, Source
 from apps.usage.records import uploads
 from apps.usage.selectors import get_source
 from apps.usage.sources.services import set_archived
+
+Kind = Literal["policy", "source"]
+Action = Literal["remove", "archive", "restore"]
 
 # What the service itself computes, or keeps about the row alone, and makes again where it is needed. Whatever else
 # refers to a policy or a source was made by somebody, also where a later release adds it.
@@ -50,21 +54,18 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """The effects of removing, archiving or restoring: pages, REST and commands show them before anything is done.
+    """The effects of removing, archiving or restoring: pages, REST and commands show them before anything is done."""
 
-    action: `remove` while nothing rests on it, else `archive`; `restore` where it is archived.
-    """
-
-    kind: str  # policy or source
+    kind: Kind
     slug: str
     name: str
-    archived_at: datetime | None
-    action: str
-    rests: list[Rest]
-    effects: list[str]
+    archived_at: Annotated[datetime | None, "null: it is current"]
+    action: Annotated[Action, "`remove` while nothing rests on it; `restore` where it is archived"]
+    rests: Annotated[list[Rest], "What rests on it"]
+    effects: Annotated[list[str], "Effects of the action"]
 
 
-def preview_removal(*, kind: str, slug: str, actor: Actor) -> Removal:
+def preview_removal(*, kind: Kind, slug: str, actor: Actor) -> Removal:
     """
     Raises:
         NotAllowed: only administrators remove.
@@ -72,7 +73,7 @@ def preview_removal(*, kind: str, slug: str, actor: Actor) -> Removal:
     """
     row = _open(kind, slug, actor)
     rests = _rests_on(row)
-    action = "restore" if row.archived_at is not None else "archive" if rests else "remove"
+    action: Action = "restore" if row.archived_at is not None else "archive" if rests else "remove"
     return Removal(kind, slug, row.name, row.archived_at, action, rests, [str(each) for each in _EFFECTS[kind, action]])
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 from django.utils.translation import gettext as _
 
@@ -31,12 +31,12 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class ConfigLine:
-    """One setting of Slurm. meaning: what it became. is_carried: false where a policy has nothing like it."""
+    """One setting of Slurm."""
 
     name: str
     value: str
-    meaning: str
-    is_carried: bool = True
+    meaning: Annotated[str, "What it became"]
+    is_carried: Annotated[bool, "false: a policy has nothing like it"] = True
 
     def to_json(self) -> Json:
         return {"name": self.name, "value": self.value, "meaning": self.meaning, "is_carried": self.is_carried}

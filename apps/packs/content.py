@@ -115,7 +115,7 @@ def _allocations(view: PolicyView, i: int, period: Period, actor: Actor, people:
         of=view.tree.uuid(i),
         limit=_MOST_READ,
     )
-    rows = [row for row in table.rows if not people[_place(view, row.uid)]]
+    rows = [row for row in table.rows if not people[_place(view, row.entry)]]
     return {
         "capacity_core_h": table.capacity_core_h,
         "rows": [_allocation(row) for row in (table.group, *rows[:MOST_ROWS])],
@@ -130,7 +130,7 @@ def _place(view: PolicyView, uid: UUID) -> int:
 def _allocation(row: AllocationRow) -> Json:
     names = ("allocated", "due", "expected", "delivered", "remaining")
     return {
-        "entry_uid": str(row.uid),
+        "entry_uid": str(row.entry),
         "path": row.path,
         **{f"{name}_core_h": getattr(row, f"{name}_core_h") for name in names},
         "pace": row.pace,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
-from typing import Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
 from django.utils import formats
@@ -21,7 +21,8 @@ from apps.policies.models import Policy
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.sentences import text_of
 from apps.priorities.serving.lookup import AccountQuery
-from apps.search import changes, off_target
+from apps.search import off_target
+from apps.search.changes import SearchEvent, list_changes
 from apps.search.entries import entries_alike, entries_named
 from apps.search.questions import (
     ME,
@@ -43,16 +44,16 @@ LinkTo = Literal["entry", "compare", "convergence", "history", "tree", "revision
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """Numbers of one entry: fractions, None where unknown or hidden. since: the first of n_days full days."""
+class SearchRow:
+    """Numbers of one entry. since: the first of n_days full days."""
 
-    uid: UUID
+    entry: UUID
     name: str
     path: str
-    target: float | None
-    actual: float | None
+    target: Annotated[float | None, "0..1, null: unknown or hidden"]
+    actual: Annotated[float | None, "0..1, null: unknown or hidden"]
     state: str
-    n_days: int = 0
+    n_days: Annotated[int, "Full days in a row"] = 0
     since: date | None = None
 
 
@@ -69,28 +70,25 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """key: which sentence it is. contradicts: the question assumes what isn't so. foot: what the numbers mean.
+class SearchAnswer:
+    """foot: what the numbers mean."""
 
-    examples: questions that can be read; alike: names that the actor may see.
-    """
-
-    key: str
+    key: Annotated[str, "Which sentence it is: behind, off, changed, unreadable, nobody, …"]
     sentence: str
-    policy_slug: str = ""
     reason: str = ""
-    contradicts: bool = False
-    rows: Sequence[Row] = ()
-    events: Sequence[changes.Change] = ()
-    foot: str = ""
+    contradicts: Annotated[bool, "The question assumes what isn't so"] = False
+    policy: str | None = None
     revision: int | None = None
     as_of: datetime | None = None
+    foot: str = ""
+    rows: Sequence[SearchRow] = ()
+    events: Sequence[SearchEvent] = ()
+    examples: Annotated[Sequence[str], "Questions that can be read"] = ()
+    alike: Annotated[Sequence[str], "Visible names like the one asked for"] = ()
     links: Sequence[Link] = ()
-    examples: Sequence[str] = ()
-    alike: Sequence[str] = field(default_factory=tuple)
 
 
-def answer(question: Question, *, policies: Sequence[Policy], actor: Actor) -> Answer:
+def answer(question: Question, *, policies: Sequence[Policy], actor: Actor) -> SearchAnswer:
     """By the first of the policies that knows the names; the order is the caller's."""
     if isinstance(question, Unreadable) or not policies:
         return _unreadable(question, policies, actor)
@@ -103,12 +101,12 @@ def answer(question: Question, *, policies: Sequence[Policy], actor: Actor) -> A
             found = _nothing_known(view.policy.name)
         if found.key != "nobody":
             as_of = found.as_of or view.as_of
-            return replace(found, policy_slug=policy.slug, revision=found.revision or view.revision, as_of=as_of)
+            return replace(found, policy=policy.slug, revision=found.revision or view.revision, as_of=as_of)
         missing.append(found)
     return max(missing, key=lambda one: bool(one.alike))
 
 
-def _answer_in(view: PolicyView, question: WhyOrder | WhoIsOff | WhatChanged | WhenOnTarget) -> Answer:
+def _answer_in(view: PolicyView, question: WhyOrder | WhoIsOff | WhatChanged | WhenOnTarget) -> SearchAnswer:
     if isinstance(question, WhyOrder):
         return _why(view, question)
     if isinstance(question, WhoIsOff):
@@ -119,9 +117,9 @@ def _answer_in(view: PolicyView, question: WhyOrder | WhoIsOff | WhatChanged | W
 
 
 # --- What can't be answered -------------------------------------------------------------------------------------------
-def _unreadable(question: Question, policies: Sequence[Policy], actor: Actor) -> Answer:
+def _unreadable(question: Question, policies: Sequence[Policy], actor: Actor) -> SearchAnswer:
     about = question.about if isinstance(question, Unreadable) else ""
-    return Answer(
+    return SearchAnswer(
         "unreadable",
         _("This question isn’t understood yet. These are:"),
         examples=examples(policies, actor=actor, about=about)[:3],
@@ -158,11 +156,11 @@ def _two_ranked(view: PolicyView) -> tuple[str, str] | None:
     return None
 
 
-def _nobody(view: PolicyView, name: str) -> Answer:
+def _nobody(view: PolicyView, name: str) -> SearchAnswer:
     """The same for a hidden name and one that doesn't exist."""
     if name == ME:
-        return Answer("nobody", _("You have no account with a rank here."))
-    return Answer(
+        return SearchAnswer("nobody", _("You have no account with a rank here."))
+    return SearchAnswer(
         "nobody",
         _("Nothing called “%(name)s” here, or nothing you may see.") % {"name": name},
         alike=entries_alike(view, name, most=_MOST_ALIKE),
@@ -170,11 +168,11 @@ def _nobody(view: PolicyView, name: str) -> Answer:
 
 
 # --- Why is A behind B ------------------------------------------------------------------------------------------------
-def _nothing_known(where: str) -> Answer:
-    return Answer("not_shown", _("No numbers of %(where)s that you may see.") % {"where": where})
+def _nothing_known(where: str) -> SearchAnswer:
+    return SearchAnswer("not_shown", _("No numbers of %(where)s that you may see.") % {"where": where})
 
 
-def _why(view: PolicyView, question: WhyOrder) -> Answer:
+def _why(view: PolicyView, question: WhyOrder) -> SearchAnswer:
     sides: list[list[int]] = []
     for name in (question.one, question.other):
         found = view.own_entries if name == ME else entries_named(view, name, most=_MOST_ACCOUNTS)
@@ -188,9 +186,9 @@ def _why(view: PolicyView, question: WhyOrder) -> Answer:
         )
     except Invalid as refused:
         links = [_entry_link(view, i) for i in dict.fromkeys((one, other))]
-        return Answer("not_compared", str(refused), rows=_rows(view, (one, other)), links=links)
+        return SearchAnswer("not_compared", str(refused), rows=_rows(view, (one, other)), links=links)
     except DomainError as refused:
-        return Answer("not_shown", str(refused))
+        return SearchAnswer("not_shown", str(refused))
     return _compared(view, question, compared, (len(sides[0]), len(sides[1])))
 
 
@@ -209,12 +207,12 @@ def _closest(view: PolicyView, ones: Sequence[int], others: Sequence[int]) -> tu
     return max(pairs, key=lambda pair: len(set(lineage[pair[0]]) & set(lineage[pair[1]])))
 
 
-def _compared(view: PolicyView, question: WhyOrder, compared: Comparison, n_accounts: tuple[int, int]) -> Answer:
+def _compared(view: PolicyView, question: WhyOrder, compared: Comparison, n_accounts: tuple[int, int]) -> SearchAnswer:
     is_ahead = compared.ahead is compared.one
     is_tie = compared.ahead is None
     steps = [step for step in (compared.ahead_step, compared.behind_step) if step is not None]
     rows = [
-        Row(step.uid, step.name, step.path, step.target, None if step.is_suppressed else step.actual, step.state)
+        SearchRow(step.uid, step.name, step.path, step.target, None if step.is_suppressed else step.actual, step.state)
         for step in steps
     ]
     sides = ((compared.one, n_accounts[0]), (compared.other, n_accounts[1]))
@@ -224,7 +222,7 @@ def _compared(view: PolicyView, question: WhyOrder, compared: Comparison, n_acco
         if n > 1
     ]
     uids = [compared.look.snapshot.tree.uuid(side.index) for side, _n in sides]
-    return Answer(
+    return SearchAnswer(
         "tie" if is_tie else "ahead" if is_ahead else "behind",
         text_of(compared.sentences[:1]),
         reason=text_of(compared.sentences[1:4]),
@@ -238,7 +236,7 @@ def _compared(view: PolicyView, question: WhyOrder, compared: Comparison, n_acco
 
 
 # --- Who is over or under target --------------------------------------------------------------------------------------
-def _who(view: PolicyView, question: WhoIsOff) -> Answer:
+def _who(view: PolicyView, question: WhoIsOff) -> SearchAnswer:
     at = _whole_of(view)
     if question.within:
         found = [i for i in entries_named(view, question.within, most=_MOST_ACCOUNTS) if view.tree.n_children[i]]
@@ -248,21 +246,21 @@ def _who(view: PolicyView, question: WhoIsOff) -> Answer:
     off = off_target.find_off_target(view, at, question)
     where = view.tree.name[at] if at else view.policy.name
     rows = [
-        Row(one.uid, one.name, one.path, one.target, one.actual, question.side, one.n_days, one.since)
+        SearchRow(one.uid, one.name, one.path, one.target, one.actual, question.side, one.n_days, one.since)
         for one in off.entries[:_MOST_ROWS]
     ]
     key, sentence = _who_said(question, where, len(off.entries), off)
     foot = [_("Full days only: today is not counted.")] if question.n_days or question.blocks_others else []
     if off.n_all > off.n_looked_at:
         foot.append(_("Only the %(n)s largest of %(all)s.") % {"n": off.n_looked_at, "all": off.n_all})
-    return Answer(
+    return SearchAnswer(
         key,
         sentence,
         rows=rows,
         foot=" ".join(foot),
         links=[
             Link("convergence", view.policy.slug, where, view.tree.uuid(at) if at else None),
-            *(Link("entry", view.policy.slug, row.name, row.uid) for row in rows[:3]),
+            *(Link("entry", view.policy.slug, row.name, row.entry) for row in rows[:3]),
         ],
     )
 
@@ -293,7 +291,7 @@ def _who_said(question: WhoIsOff, where: str, n: int, off: off_target.OffTarget)
 
 
 # --- What changed -----------------------------------------------------------------------------------------------------
-def _changed(view: PolicyView, question: WhatChanged) -> Answer:
+def _changed(view: PolicyView, question: WhatChanged) -> SearchAnswer:
     top = 0
     if question.within:
         found = entries_named(view, question.within, most=_MOST_ACCOUNTS)
@@ -301,7 +299,7 @@ def _changed(view: PolicyView, question: WhatChanged) -> Answer:
             return _nobody(view, question.within)
         top = min(found, key=lambda i: int(view.tree.level[i]))
     since = first_day(question, today_of(view.now))
-    events, n = changes.list_changes(view, top if question.within else None, since)
+    events, n = list_changes(view, top if question.within else None, since)
     where = view.tree.name[top] if question.within else view.policy.name
     given = {"n": n, "where": where, "since": formats.date_format(since, "j M Y")}
     if question.within:
@@ -316,13 +314,13 @@ def _changed(view: PolicyView, question: WhatChanged) -> Answer:
         none = _("Nothing was published since %(since)s.")
     links = [
         Link("history", view.policy.slug, where, view.tree.uuid(top) if question.within else None),
-        *(Link("revision", view.policy.slug, event.reason, number=event.number) for event in events[:3]),
+        *(Link("revision", view.policy.slug, event.reason, number=event.revision) for event in events[:3]),
     ]
-    return Answer("changed" if n else "unchanged", (said if n else none) % given, events=events, links=links)
+    return SearchAnswer("changed" if n else "unchanged", (said if n else none) % given, events=events, links=links)
 
 
 # --- When is X on target ----------------------------------------------------------------------------------------------
-def _when(view: PolicyView, question: WhenOnTarget) -> Answer:
+def _when(view: PolicyView, question: WhenOnTarget) -> SearchAnswer:
     found = view.own_entries if question.name == ME else entries_named(view, question.name, most=_MOST_ACCOUNTS)
     if not found:
         return _nobody(view, question.name)
@@ -345,7 +343,7 @@ def _when(view: PolicyView, question: WhenOnTarget) -> Answer:
     if in_s:
         day = formats.date_format((snapshot.as_of + timedelta(seconds=in_s)).astimezone(), "j M Y")
         foot = " ".join(filter(None, [_("At the pace of the last days: %(day)s.") % {"day": day}, foot]))
-    return Answer(
+    return SearchAnswer(
         level.said[0].key,
         level.said[0].text,
         reason=text_of(level.said[1:]),
@@ -356,9 +354,9 @@ def _when(view: PolicyView, question: WhenOnTarget) -> Answer:
 
 
 # --- Rows -------------------------------------------------------------------------------------------------------------
-def _rows(view: PolicyView, entries: Sequence[int]) -> list[Row]:
+def _rows(view: PolicyView, entries: Sequence[int]) -> list[SearchRow]:
     found = [view.row(i, position=(1, 1)) for i in dict.fromkeys(entries)]
-    return [Row(row.uid, row.name, row.path, row.target, row.actual, row.state) for row in found]
+    return [SearchRow(row.uid, row.name, row.path, row.target, row.actual, row.state) for row in found]
 
 
 def _entry_link(view: PolicyView, i: int) -> Link:

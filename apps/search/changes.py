@@ -20,16 +20,16 @@ _MOST_VERSIONS = 50_000  # of entries that are read to find which revisions touc
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SearchEvent:
     """One revision, as history lists it."""
 
-    number: int
+    revision: int
     at: datetime
     author: str
     reason: str
 
 
-def list_changes(view: PolicyView, top: int | None, since: date) -> tuple[list[Change], int]:
+def list_changes(view: PolicyView, top: int | None, since: date) -> tuple[list[SearchEvent], int]:
     """The newest revisions from a day on, and how many there are; top: only those that changed it or what is below.
 
     The actor sees `top`. Changes of hidden entries below it don't count.
@@ -37,11 +37,11 @@ def list_changes(view: PolicyView, top: int | None, since: date) -> tuple[list[C
     begin = datetime.combine(since, time.min, ZoneInfo(settings.TIME_ZONE))
     found = Revision.objects.filter(policy=view.policy, published_at__gte=begin, number__lte=view.revision)
     rows = found.order_by("-number").values_list("number", "published_at", "author_name", "reason")[:_MOST_REVISIONS]
-    events = [Change(number, at, author, reason.strip().partition("\n")[0]) for number, at, author, reason in rows]
+    events = [SearchEvent(number, at, author, reason.strip().partition("\n")[0]) for number, at, author, reason in rows]
     if top is None:
         return events[:_MOST_EVENTS], found.count()
-    touched = _touching(view, top, [event.number for event in events])
-    events = [event for event in events if event.number in touched]
+    touched = _touching(view, top, [event.revision for event in events])
+    events = [event for event in events if event.revision in touched]
     return events[:_MOST_EVENTS], len(events)
 
 

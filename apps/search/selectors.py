@@ -16,7 +16,7 @@ from apps.policies.changesets.change_sets import ChangeSetAccess
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.selectors import READ, list_policies
 from apps.priorities.selectors.rows import open_view
-from apps.search.answers import Answer, answer
+from apps.search.answers import SearchAnswer, answer
 from apps.search.entries import EntryHit, EntryKind, find_entries
 from apps.search.name_index import Match, fold, match_of
 from apps.search.questions import read_question
@@ -76,7 +76,7 @@ class Found:
 
     query: str
     groups: Sequence[Group] = ()
-    answer: Answer | None = None
+    answer: SearchAnswer | None = None
 
 
 def search_everything(

@@ -113,10 +113,10 @@ def test_children_are_those_of_any_of_the_days(grown: Site) -> None:
 
 def test_nothing_is_built_by_looking(grown: Site) -> None:
     state = series_state(grown.policy)
-    assert (state.first_on, state.through_on, state.run_id) == (None, None, None)
+    assert (state.first_on, state.through_on, state.run) == (None, None, None)
     asked = build_series_stale(at=AS_OF)
     assert len(asked) == 1
-    assert series_state(grown.policy).run_id == asked[0]
+    assert series_state(grown.policy).run == asked[0]
     work_run_now(asked[0])
     state = series_state(grown.policy)
     assert (state.first_on, state.through_on, state.stale_from_on) == (TODAY - 4 * DAY, TODAY - DAY, None)

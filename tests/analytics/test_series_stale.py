@@ -277,7 +277,7 @@ def test_a_build_that_was_killed_goes_on_behind_the_last_month_that_it_stored(
     with pytest.raises(_Killed):
         work_lease(lease)
     state = series_state(site.policy)
-    assert (state.through_on, state.stale_from_on, state.run_id) == (date(2026, 9, 30), None, run.pk)
+    assert (state.through_on, state.stale_from_on, state.run) == (date(2026, 9, 30), None, run.pk)
     assert state.progress == pytest.approx(20 / 78)  # and eight days of hours behind the seventy
     monkeypatch.setattr(runs, "fault_point", built.append)
     Run.objects.filter(pk=run.pk).update(lease_until=AS_OF - DAY)

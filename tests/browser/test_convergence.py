@@ -134,7 +134,7 @@ def test_what_is_building_stale_or_wrong_is_clean_too(made: HandMade, visit: Ope
     window.sign_in()
     window.go(f"{PAGE}?from=2026-02-01&to=2026-01-01")
     window.look()
-    made.state = SeriesState(run_id=7, progress=0.4)
+    made.state = SeriesState(run=7, progress=0.4)
     window.go(PAGE)
     window.look()
     made.state = SeriesState(made.on[0], made.to_on, stale_from_on=made.on[-3])

@@ -257,7 +257,7 @@ def test_before_anything_is_built_the_page_says_so(eva: Client, series: HandMade
 
 
 def test_the_first_build_shows_its_progress_and_the_page_follows(eva: Client, series: HandMade) -> None:
-    series.state = SeriesState(run_id=7, progress=0.42)
+    series.state = SeriesState(run=7, progress=0.42)
     assert 'aria-valuenow="42"' in text(eva, PAGE)
     fragment = eva.get(f"{PAGE}_building", headers={"HX-Request": "true"})
     assert read(fragment).one("#building [role=progressbar]").attributes["aria-valuenow"] == "42"

@@ -190,12 +190,12 @@ def test_shares_made_of_core_hours_come_to_these_core_hours_again(
     for line in found.lines:
         back = found.divided_core_h * line.shares_after / total
         assert back == pytest.approx(line.core_h, rel=4e-5)
-    by_uid = {line.uid: line for line in found.lines}
+    by_uid = {line.entry: line for line in found.lines}
     for i, core_h in promised.items():
         assert by_uid[tree.uuid(i)].core_h == core_h
     if has is not None:
-        assert found.over_core_h == pytest.approx(max(sum(amounts) - has, 0), abs=1e-6)
-        if found.over_core_h == 0 and (rest == "reserve" or others):
+        assert found.over_committed_core_h == pytest.approx(max(sum(amounts) - has, 0), abs=1e-6)
+        if found.over_committed_core_h == 0 and (rest == "reserve" or others):
             assert found.divided_core_h == pytest.approx(has)
 
 
@@ -237,7 +237,7 @@ def test_the_rest_goes_to_a_reserve_or_to_those_who_were_promised_nothing() -> N
 def test_promised_beyond_what_there_is_everybody_gets_a_part_of_what_is_promised() -> None:
     found = convert(group([50, 50]), 0, {1: 900.0, 2: 300.0}, 1000.0)
     assert lines(found) == {"c00": ("promised", 75), "c01": ("promised", 25)}
-    assert found.over_core_h == 200
+    assert found.over_committed_core_h == 200
 
 
 def test_last_days_of_promises_become_last_days_of_shares() -> None:

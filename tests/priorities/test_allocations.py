@@ -113,14 +113,14 @@ def test_handed_out_and_kept_are_told_level_by_level_and_too_much_is_flagged(sit
         "/physics/bob",
     ]
     assert (found.group.sub_allocated_core_h, found.group.kept_core_h) == (8000, 760)
-    assert (by_path["/physics"].over_core_h, by_path["/physics"].kept_core_h) == (500, 0)
+    assert (by_path["/physics"].over_committed_core_h, by_path["/physics"].kept_core_h) == (500, 0)
     assert [row.path for row in found.is_over] == ["/physics"]
     assert by_path["/physics/alice"].share_of_parent == 0.8
     assert by_path["/physics"].share_of_parent == pytest.approx(5000 / 8760)
     assert (by_path["/biology"].sub_allocated_core_h, by_path["/biology"].kept_core_h) == (3000, None)
-    narrow = table(site, as_eva, of=by_path["/physics"].uid)
+    narrow = table(site, as_eva, of=by_path["/physics"].entry)
     assert [row.path for row in narrow.rows] == ["/physics/alice", "/physics/bob"]
-    assert narrow.group.over_core_h == 500
+    assert narrow.group.over_committed_core_h == 500
 
 
 def test_the_root_is_on_pace_where_everybody_used_what_was_expected_by_now(site: Site, as_eva: Actor) -> None:
@@ -145,7 +145,7 @@ def test_what_was_delivered_on_allocations_is_of_those_who_have_one(site: Site, 
     assert on.delivered_core_h < (found.group.delivered_core_h or 0)
     assert on.due_core_h == pytest.approx(found.group.due_core_h)
     assert on.pace == "behind" if on.due_core_h > 45 * 1.05 else on.pace in ("on", "ahead")
-    narrow = table(site, as_eva, of=by_path["/biology"].uid).on_allocations
+    narrow = table(site, as_eva, of=by_path["/biology"].entry).on_allocations
     assert narrow is not None
     assert narrow.delivered_core_h == by_path["/biology/dan"].delivered_core_h
 
@@ -258,12 +258,8 @@ def test_a_member_reads_the_own_way_and_no_sum_that_tells_of_others(site: Site, 
     found = table(site, as_alice)
     assert [row.path for row in found.rows] == ["/physics", "/physics/alice"]
     physics = rows(found)["/physics"]
-    assert (physics.allocated_core_h, physics.sub_allocated_core_h, physics.kept_core_h, physics.over_core_h) == (
-        5000,
-        None,
-        None,
-        None,
-    )
+    assert physics.allocated_core_h == 5000
+    assert physics.sub_allocated_core_h is physics.kept_core_h is physics.over_committed_core_h is None
     assert not any(row.may_give for row in found.rows)
     assert (found.may_state_capacity, found.is_over) == (False, [])
 

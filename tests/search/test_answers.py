@@ -11,7 +11,7 @@ from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy, Revision
 from apps.policies.services import make_change_set, publish_change_set
 from apps.priorities.sentences import text_of
-from apps.search.answers import Answer
+from apps.search.answers import SearchAnswer
 from apps.search.questions import Unreadable, read_question
 from apps.search.selectors import search_everything
 from tests.dashboard.grid import SLUG, Grid
@@ -23,7 +23,7 @@ def as_person(user: User) -> Actor:
     return Actor(user=user, via="page")
 
 
-def ask(text: str, actor: Actor) -> Answer:
+def ask(text: str, actor: Actor) -> SearchAnswer:
     answer = search_everything(query=text, actor=actor).answer
     assert answer is not None, text
     return answer
@@ -121,9 +121,9 @@ def test_changes_of_a_part_are_those_that_touched_it(open_grid: Grid) -> None:
         made = make_change_set(policy_slug=SLUG, operations=[operation], reason=reason, at=open_grid.at, actor=actor)
         publish_change_set(id=made.pk, version=made.version, at=open_grid.at, actor=actor)
     head = Policy.objects.get().head_number
-    assert [event.number for event in ask("what changed today", actor).events] == [head, head - 1]
+    assert [event.revision for event in ask("what changed today", actor).events] == [head, head - 1]
     assert [event.reason for event in ask("what changed today in atlas", actor).events] == ["Bob gets more."]
-    assert [event.number for event in ask("what changed today in cms", actor).events] == [head]
+    assert [event.revision for event in ask("what changed today in cms", actor).events] == [head]
     assert ask("what changed today in biomed", actor).key == "unchanged"
     assert Revision.objects.count() == head
 

@@ -129,10 +129,10 @@ def with_latest(found: Convergence, view: PolicyView) -> Convergence:
 
 def _published_since(found: Convergence, view: PolicyView, on: date) -> list[Published]:
     """Revisions of the day that isn't over, at the last point; those newer than its snapshot too."""
-    zone, known = ZoneInfo(settings.TIME_ZONE), {one.number for one in found.published}
+    zone, known = ZoneInfo(settings.TIME_ZONE), {one.revision for one in found.published}
     today = view.now.astimezone(zone).date()
     place = {on: len(found.on), today: len(found.on)}
-    return [one for one in published_in(view, Period(today, today), place, zone) if one.number not in known]
+    return [one for one in published_in(view, Period(today, today), place, zone) if one.revision not in known]
 
 
 def _place_of(found: Convergence, as_of: datetime | None) -> date | None:

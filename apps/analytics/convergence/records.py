@@ -42,7 +42,7 @@ class SelectionQuery:
 class Published:
     """A revision that was published in the period; `day` is its index among the days, −1 where that isn't built."""
 
-    number: int
+    revision: int
     at: datetime
     on: date
     day: int

@@ -141,7 +141,7 @@ class DailySeries:
 class SeriesState:
     """How far a policy's series is built: `through_on` the last day that is there, None before the first build.
 
-    stale_from_on: the first day whose inputs have changed since, None where all are as they were. run_id: the build
+    stale_from_on: the first day whose inputs have changed since, None where all are as they were. run: the build
     that runs or waits; progress: 0..1 of it. local_since: since when the days of what is below an entry, by its uid,
     are built of this site's usage alone. hours_from_at, hours_through_at: which hours there are, None before the first
     build of them.
@@ -150,7 +150,7 @@ class SeriesState:
     first_on: date | None = None
     through_on: date | None = None
     stale_from_on: date | None = None
-    run_id: int | None = None
+    run: int | None = None
     progress: float | None = None
     missing: tuple[str, ...] = field(default_factory=tuple)
     local_since: Mapping[UUID, datetime] = field(default_factory=dict)

@@ -112,7 +112,7 @@ def _state(policy: Policy) -> SeriesState:
     run_id = None if run is None else run.pk
     hours = {} if series is None else {name: getattr(series, name) for name in ("hours_from_at", "hours_through_at")}
     if series is None or series.through_on is None:
-        return SeriesState(run_id=run_id, progress=progress, **hours)
+        return SeriesState(run=run_id, progress=progress, **hours)
     zone = site_zone()
     stale_on = stale_from(policy, series, read_inputs(policy, zone), zone)
     fallen = {UUID(uid): datetime.fromisoformat(since) for uid, since in series.inputs.get("fallbacks", {}).items()}

@@ -21,34 +21,23 @@ from apps.analytics.operators.records import (
 )
 from apps.analytics.operators.selectors import get_figure, get_operators_page
 from apps.api.authentication import ANY, POLICIES_READ, SELF_READ, Scopes, actor_of
-from apps.api.records import serializer_of
+from apps.api.records import record_serializer, serializer_of
 from apps.api.shapes import asked, list_of, listed
 from apps.api.views import APIView
 from apps.engine.algorithms import Algorithm, Parameter, all_algorithms, brought_algorithms, read_algorithm
-from apps.engine.analysis.properties import measured_algorithms, measured_operators
+from apps.engine.analysis.properties import Measured, measured_algorithms, measured_operators
 from apps.engine.decay import DECAY_FUNCTIONS
 from apps.engine.decay_function import DecayFunction
-from apps.engine.operators import Operator, all_operators, brought_operators
+from apps.engine.operators import Operator, Properties, all_operators, brought_operators
 
 # --- Registries -------------------------------------------------------------------------------------------------------
 READ: Scopes = {"GET": ANY}
 
 
-class PropertiesSerializer(serializers.Serializer[Any]):
-    isolation = serializers.BooleanField(help_text="Depends on the entry's own sibling group alone")
-    proportional_redistribution = serializers.BooleanField(
-        help_text="Unused share goes to active siblings in proportion to their shares"
-    )
-    scale_invariance = serializers.BooleanField(
-        help_text="Shares and usage of a group may be multiplied without changing a priority"
-    )
-    boundaries = serializers.BooleanField(help_text="Target 0 gives the lowest, actual 0 the highest priority")
-    order_in_groups = serializers.BooleanField(help_text="What cousins use never turns the order inside a group")
-    monotone = serializers.BooleanField(help_text="More shares never lower a priority, more usage never raises it")
-    order_independent = serializers.BooleanField(help_text="The order in which siblings are listed decides nothing")
-    sign = serializers.BooleanField(
-        help_text="Above 0 below target, below 0 above it, where all usage is at the leaves"
-    )
+PropertiesSerializer = serializer_of(Properties)
+MeasuredSerializer = record_serializer(
+    Measured, doc="What a trial on fixed points found when the package was loaded, beside what it declares."
+)
 
 
 @extend_schema_field({"oneOf": [{"type": "string"}, {"type": "number"}, {"type": "null"}]})
@@ -85,15 +74,6 @@ class AlgorithmSerializer(serializers.Serializer[Any]):
         allow_null=True, help_text="What no small tree disproved, with the defaults; null for one of ours"
     )
     package = serializers.CharField(allow_null=True, help_text="That brings it; null for one of ours")
-
-
-class MeasuredSerializer(serializers.Serializer[Any]):
-    """What a trial on fixed points found when the package was loaded, beside what it declares."""
-
-    proportional_redistribution = serializers.BooleanField()
-    boundaries = serializers.BooleanField()
-    is_odd = serializers.BooleanField(help_text="F(s, t) = −F(t, s)")
-    orders_like = serializers.ListField(child=serializers.CharField(), help_text="Operators with the same order")
 
 
 class OperatorSerializer(serializers.Serializer[Any]):

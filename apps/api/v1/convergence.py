@@ -12,9 +12,11 @@ from rest_framework.response import Response
 
 from apps.analytics.convergence.numbers import get_convergence_by_hour
 from apps.analytics.convergence.query import DAILY_UP_TO, DAY_S, OFS, VIEWS, read_counting, read_period, today_of
-from apps.analytics.convergence.records import Convergence, by_weeks
+from apps.analytics.convergence.records import Convergence, Published, by_weeks
 from apps.analytics.convergence.selectors import get_convergence, get_series_state
+from apps.analytics.series.daily_series import SeriesState
 from apps.api.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
+from apps.api.records import record_serializer
 from apps.api.shapes import UtcTimeField, asked, decode_cursor, encode_cursor, entry_uid
 from apps.api.v1.priorities import NumberField
 from apps.api.views import APIView
@@ -85,25 +87,13 @@ class MemberSeriesSerializer(serializers.Serializer[Any]):
     suppressed_days = serializers.ListField(child=serializers.BooleanField())
 
 
-class SeriesBuiltSerializer(serializers.Serializer[Any]):
-    first_on = serializers.DateField(allow_null=True)
-    through_on = serializers.DateField(allow_null=True)
-    stale_from_on = serializers.DateField(allow_null=True)
-    run = serializers.IntegerField(allow_null=True)
-    progress = serializers.FloatField(allow_null=True)
-    hours_from_at = UtcTimeField(allow_null=True)
-    hours_through_at = UtcTimeField(allow_null=True)
+SeriesBuiltSerializer = record_serializer(SeriesState, name="SeriesBuilt", exclude=("missing", "local_since"))
+PublishedSerializer = record_serializer(Published, exclude=("day",))
 
 
 class MissingDaySerializer(serializers.Serializer[Any]):
     on = serializers.DateField()
     sources = serializers.ListField(child=serializers.CharField())
-
-
-class PublishedSerializer(serializers.Serializer[Any]):
-    revision = serializers.IntegerField()
-    at = UtcTimeField()
-    on = serializers.DateField()
 
 
 class ConvergenceSerializer(serializers.Serializer[Any]):
@@ -181,7 +171,7 @@ def _answer(found: Convergence, step: str, start: int) -> dict[str, Any]:
     shown = by_weeks(found) if step == "week" else found
     rows = found.order()[start : start + PAGE]
     following = start + PAGE if start + PAGE < len(found.members) else None
-    counting, state = found.counting, found.state
+    counting = found.counting
     return {
         "policy": found.policy_slug,
         "entry": found.entry.uid,
@@ -194,15 +184,7 @@ def _answer(found: Convergence, step: str, start: int) -> dict[str, Any]:
         "window_s": counting.window_days * DAY_S if counting.view == "windowed" else None,
         "from": found.period.from_on,
         "to": found.period.to_on,
-        "built": {
-            "first_on": state.first_on,
-            "through_on": state.through_on,
-            "stale_from_on": state.stale_from_on,
-            "run": state.run_id,
-            "progress": state.progress,
-            "hours_from_at": state.hours_from_at,
-            "hours_through_at": state.hours_through_at,
-        },
+        "built": SeriesBuiltSerializer(found.state).data,
         "verdict": [sentence.json() for sentence in found.verdict],
         "figures": _figures(found),
         "days": [] if shown.is_by_hour else list(shown.on),
@@ -211,7 +193,7 @@ def _answer(found: Convergence, step: str, start: int) -> dict[str, Any]:
         "before_first": shown.days.is_before_first.tolist(),
         "missing": [{"on": day, "sources": list(sources)} for day, sources in sorted(found.gaps.items())],
         "local_only": [sentence.json() for sentence in found.local_only],
-        "published": [{"revision": one.number, "at": one.at, "on": one.on} for one in found.published],
+        "published": PublishedSerializer(found.published, many=True).data,
         "n_all": found.n_all,
         "results": [_member(shown, row) for row in rows],
         "next": None if following is None else encode_cursor(following),

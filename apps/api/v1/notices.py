@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from typing import Any, ClassVar
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field, inline_serializer
@@ -13,6 +14,7 @@ from rest_framework.response import Response
 from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, SELF_READ, Scopes, actor_of
 from apps.api.errors import Refusal
+from apps.api.records import record_serializer, serializer_of
 from apps.api.shapes import UtcTimeField, asked, decode_cursor, entry_uid, list_of, listed, sent
 from apps.api.views import APIView
 from apps.core import clock
@@ -22,7 +24,14 @@ from apps.notices.kinds import kinds
 from apps.notices.models import Notice
 from apps.notices.rules import NEW, Place, RuleLine
 from apps.notices.selectors import NoticeLine
-from apps.notices.statements.selectors import AMOUNTS, StatementLine, StatementPage, get_statements
+from apps.notices.statements.selectors import (
+    AMOUNTS,
+    Figures,
+    ShareChange,
+    StatementLine,
+    StatementPage,
+    get_statements,
+)
 
 # --- Notices and rules ------------------------------------------------------------------------------------------------
 _READ = frozenset({POLICIES_READ, POLICIES_WRITE, SELF_READ})
@@ -242,18 +251,7 @@ class NoticeKindListView(APIView):
                 "title": str(each.title),
                 "about": str(each.about or each.title),
                 "watches": each.watches,
-                "terms": [
-                    {
-                        "name": term.name,
-                        "label": str(term.label),
-                        "unit": str(term.unit),
-                        "default": term.default,
-                        "lowest": term.lowest,
-                        "highest": term.highest,
-                        "is_whole": term.is_whole,
-                    }
-                    for term in each.terms
-                ],
+                "terms": [asdict(term) for term in each.terms],
             }
             for each in kinds().values()
         ]
@@ -291,30 +289,12 @@ class StatementFilterSerializer(serializers.Serializer[Any]):
     )
 
 
-class FiguresSerializer(serializers.Serializer[Any]):
-    """In the policy's metric (core-seconds where it weights cores alone), over the days on which the entry competes.
-
-    entitled = used + lent + missed + unclear − borrowed.
-    """
-
-    entitled = serializers.FloatField(help_text="Σ target · what all that compete with it used on the day")
-    used = serializers.FloatField()
-    lent = serializers.FloatField(help_text="Σ max(0, entitled − used) over days without demand above use")
-    missed = serializers.FloatField(help_text="That over days on which its jobs waited")
-    unclear = serializers.FloatField(help_text="That over days on which no source reports whether jobs waited")
-    borrowed = serializers.FloatField(help_text="Σ max(0, used − entitled), day by day")
-    n_days = serializers.IntegerField()
-    n_before_first = serializers.IntegerField(help_text="Of these, from before anything was published")
-    n_unclear = serializers.IntegerField()
-    target_first = serializers.FloatField(allow_null=True)
-    target_last = serializers.FloatField(allow_null=True)
-
-
-class ShareChangeSerializer(serializers.Serializer[Any]):
-    revision = serializers.IntegerField()
-    on = serializers.DateField()
-    before = serializers.FloatField(allow_null=True, help_text="null: inherited, or the entry was not there")
-    after = serializers.FloatField(allow_null=True)
+FiguresSerializer = record_serializer(
+    Figures,
+    doc="In the policy's metric (core-seconds where it weights cores alone), over the days on which the entry "
+    "competes.\n\nentitled = used + lent + missed + unclear − borrowed.",
+)
+ShareChangeSerializer = serializer_of(ShareChange)
 
 
 class StatementSerializer(serializers.Serializer[Any]):

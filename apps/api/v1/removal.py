@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_WRITE, USAGE_WRITE, Scopes, actor_of
+from apps.api.records import serializer_of
 from apps.api.shapes import UtcTimeField, sent
 from apps.api.views import APIView
 from apps.core import clock
@@ -20,21 +21,7 @@ class RemovalReasonSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=4_000, help_text="Why, for the audit log")
 
 
-class RestSerializer(serializers.Serializer[Any]):
-    what = serializers.CharField()
-    n = serializers.IntegerField()
-
-
-class RemovalSerializer(serializers.Serializer[Any]):
-    kind = serializers.ChoiceField(["policy", "source"])
-    slug = serializers.CharField()
-    name = serializers.CharField()
-    archived_at = UtcTimeField(allow_null=True, help_text="null: it is current")
-    action = serializers.ChoiceField(
-        ["remove", "archive", "restore"], help_text="`remove` while nothing rests on it; `restore` where it is archived"
-    )
-    rests = RestSerializer(many=True, help_text="What rests on it")
-    effects = serializers.ListField(child=serializers.CharField(), help_text="Effects of the action")
+RemovalSerializer = serializer_of(removal.Removal)
 
 
 class StateSerializer(serializers.Serializer[Any]):

@@ -10,9 +10,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
-from apps.api.shapes import UtcTimeField, asked
+from apps.api.records import record_serializer
+from apps.api.shapes import asked
 from apps.api.views import APIView
-from apps.search.answers import Answer
+from apps.search.answers import SearchAnswer
 from apps.search.selectors import LONGEST, ChangeSetHit, Hit, SourceHit, UserHit, search_everything
 
 _GROUPS = ("entries", "people", "changes", "sources")
@@ -79,47 +80,10 @@ class SearchGroupSerializer(serializers.Serializer[Any]):
     n = serializers.IntegerField(allow_null=True, help_text="All there are; null: more than were counted")
 
 
-class SearchRowSerializer(serializers.Serializer[Any]):
-    entry = serializers.UUIDField(source="uid")
-    name = serializers.CharField()
-    path = serializers.CharField()
-    target = serializers.FloatField(allow_null=True, help_text="0..1, null: unknown or hidden")
-    actual = serializers.FloatField(allow_null=True, help_text="0..1, null: unknown or hidden")
-    state = serializers.CharField()
-    n_days = serializers.IntegerField(help_text="Full days in a row")
-    since = serializers.DateField(allow_null=True)
-
-
-class SearchEventSerializer(serializers.Serializer[Any]):
-    revision = serializers.IntegerField(source="number")
-    at = UtcTimeField()
-    author = serializers.CharField()
-    reason = serializers.CharField()
-
-
-class SearchAnswerSerializer(serializers.Serializer[Any]):
-    key = serializers.CharField(help_text="Which sentence it is: behind, off, changed, unreadable, nobody, …")
-    sentence = serializers.CharField()
-    reason = serializers.CharField()
-    contradicts = serializers.BooleanField(help_text="The question assumes what isn't so")
-    policy = serializers.SerializerMethodField()
-    revision = serializers.IntegerField(allow_null=True)
-    as_of = UtcTimeField(allow_null=True)
-    foot = serializers.CharField()
-    rows = SearchRowSerializer(many=True)
-    events = SearchEventSerializer(many=True)
-    examples = serializers.ListField(child=serializers.CharField(), help_text="Questions that can be read")
-    alike = serializers.ListField(child=serializers.CharField(), help_text="Visible names like the one asked for")
-
-    @extend_schema_field(serializers.CharField(allow_null=True))
-    def get_policy(self, answer: Answer) -> str | None:
-        return answer.policy_slug or None
-
-
 class FoundSerializer(serializers.Serializer[Any]):
     query = serializers.CharField()
     groups = SearchGroupSerializer(many=True)
-    answer = SearchAnswerSerializer(allow_null=True)
+    answer = record_serializer(SearchAnswer, exclude=("links",))(allow_null=True)
 
 
 class SearchView(APIView):

@@ -186,8 +186,8 @@ def _facts(found: Conversion) -> list[tuple[str, str]]:
     facts = [(_("Allocated to its children"), core_h(found.allocated_core_h))]
     if found.has_core_h is not None:
         facts.insert(0, (f"{_('Allocated')}: {found.parent_name}", core_h(found.has_core_h)))
-        if found.over_core_h:
-            facts.append((_("Over-allocated"), core_h(found.over_core_h)))
+        if found.over_committed_core_h:
+            facts.append((_("Over-allocated"), core_h(found.over_committed_core_h)))
         else:
             facts.append((_("Remainder"), core_h(found.rest_core_h)))
     facts.append((_("Divided among them"), core_h(found.divided_core_h)))

@@ -76,7 +76,7 @@ def draw_lines(table: AllocationTable) -> list[AllocationLine]:
 
 def draw_line(table: AllocationTable, row: AllocationRow) -> AllocationLine:
     own, out = row.allocated_core_h, row.sub_allocated_core_h
-    url = tab_url(table.policy_slug, row.uid, row.name)
+    url = tab_url(table.policy_slug, row.entry, row.name)
     due = due_of(row)
     return AllocationLine(
         row=row,
@@ -89,7 +89,7 @@ def draw_line(table: AllocationTable, row: AllocationRow) -> AllocationLine:
         share=presentation.percent(row.share_of_parent) if row.share_of_parent is not None else "",
         meter=draw_meter(out / own) if own and out is not None and row.hands_out else None,
         kept=core_h(row.kept_core_h) if row.kept_core_h is not None and row.hands_out else "",
-        over=_("%(n)s over-allocated") % {"n": core_h(row.over_core_h)} if row.over_core_h else "",
+        over=_("%(n)s over-allocated") % {"n": core_h(row.over_committed_core_h)} if row.over_committed_core_h else "",
         expected=core_h(due) if due is not None else "",
         basis="" if due is None else _("of its allocation") if has_allocation(row) else _("of its shares"),
         delivered=core_h(row.delivered_core_h),
@@ -223,7 +223,7 @@ def _amount_title(group: AllocationRow, when: str) -> str:
 
 
 def _too_much(table: AllocationTable) -> Verdict:
-    worst = max(table.is_over, key=lambda row: row.over_core_h or 0)
+    worst = max(table.is_over, key=lambda row: row.over_committed_core_h or 0)
     name = worst.name if worst.parent_uid else _("The site")
     if len(table.is_over) == 1:
         title = _("%(name)s is over-allocated") % {"name": name}
@@ -233,7 +233,7 @@ def _too_much(table: AllocationTable) -> Verdict:
     text = _(
         "Sub-allocations of %(name)s total %(out)s core-hours, %(over)s more than it has. Shares are "
         "unaffected, but not all allocations can be met."
-    ) % {"name": name, "out": core_h(worst.sub_allocated_core_h), "over": core_h(worst.over_core_h)}
+    ) % {"name": name, "out": core_h(worst.sub_allocated_core_h), "over": core_h(worst.over_committed_core_h)}
     return Verdict("over", title, text, is_bad=True)
 
 
@@ -309,7 +309,7 @@ def csv_row(row: AllocationRow) -> Sequence[Any]:
         row.share_of_parent,
         row.sub_allocated_core_h,
         row.kept_core_h,
-        row.over_core_h,
+        row.over_committed_core_h,
         row.expected_core_h,
         row.due_core_h,
         row.delivered_core_h,

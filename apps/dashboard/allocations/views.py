@@ -203,7 +203,7 @@ def table_of(request: HttpRequest, policy: str, *, limit: int | None = 200) -> A
 def table_context(request: HttpRequest, policy: str) -> dict[str, Any]:
     now = clock.now()
     asked, found = asked_period(request, now), table_of(request, policy)
-    group = f"&of={found.group.uid}" if found.above else ""
+    group = f"&of={found.group.entry}" if found.above else ""
     kept = urlencode([(name, request.GET[name]) for name in FIGURE_STATE if request.GET.get(name)])
     drawn, shown = allocation_lines.draw_lines(found), f"&{kept}" if kept else ""
     return {
@@ -235,9 +235,9 @@ def table_context(request: HttpRequest, policy: str) -> dict[str, Any]:
 
 def trial_context(request: HttpRequest, policy: str, found: AllocationTable) -> dict[str, Any]:
     typed = request.GET.get("core_h", "").strip()[:40]
-    groups = [{"value": str(found.group.uid), "label": _group_label(found.group.name, found.group.allocated_core_h)}]
+    groups = [{"value": str(found.group.entry), "label": _group_label(found.group.name, found.group.allocated_core_h)}]
     groups += [
-        {"value": str(row.uid), "label": _group_label(row.path, row.allocated_core_h)}
+        {"value": str(row.entry), "label": _group_label(row.path, row.allocated_core_h)}
         for row in found.rows
         if row.allocated_core_h is not None and row.hands_out
     ]
@@ -252,14 +252,14 @@ def trial_context(request: HttpRequest, policy: str, found: AllocationTable) -> 
         "policy": policy,
         "period": found.period,
         "query": query_of(found.period),
-        "may_convert": any(str(row.uid) == chosen and row.sees_all_children for row in (found.group, *found.rows)),
+        "may_convert": any(str(row.entry) == chosen and row.sees_all_children for row in (found.group, *found.rows)),
     }
     if not typed:
         return context
     try:
         made = try_core_hours(
             policy_slug=policy,
-            parent_uid=asked_uid(chosen) or found.group.uid,
+            parent_uid=asked_uid(chosen) or found.group.entry,
             core_h=read_amount(typed),
             period=found.period,
             zone=zone(),

@@ -226,7 +226,7 @@ def _marks(found: Convergence, row: int) -> list[tuple[int, str]]:
     by_day: dict[int, list[int]] = {}
     for one in found.published:
         if one.day >= 0:
-            by_day.setdefault(one.day, []).append(one.number)
+            by_day.setdefault(one.day, []).append(one.revision)
     if len(by_day) > _MOST_MARKS:
         target = found.target[row]
         by_day = {day: n for day, n in by_day.items() if day and target[day] != target[day - 1]}

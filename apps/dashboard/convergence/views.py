@@ -168,7 +168,7 @@ def building(request: HttpRequest, policy: str, uid: UUID | None = None, name: s
     """How far the days are worked out; once they are, the page asks for itself again."""
     state = _state(request, policy)
     response = render(request, "dashboard/convergence/_building.html", _building(request, policy, state))
-    if state.run_id is None:
+    if state.run is None:
         response["HX-Refresh"] = "true"
     return response
 
@@ -347,7 +347,7 @@ def _building(request: HttpRequest, policy: str, state: SeriesState) -> dict[str
 def _hours_are_late(found: Convergence) -> bool:
     """Whether hours that ended are missing though nobody is at work on them."""
     through_at = found.state.hours_through_at
-    return through_at is not None and found.state.run_id is None and clock.now() - through_at > timedelta(hours=2)
+    return through_at is not None and found.state.run is None and clock.now() - through_at > timedelta(hours=2)
 
 
 def _gap_words(found: Convergence) -> str:

@@ -30,7 +30,7 @@ from apps.dashboard.templatetags.marks import kind_icon, kind_label
 from apps.policies.models import ChangeSet
 from apps.policies.selectors import list_policies
 from apps.priorities.selectors.rows import open_view
-from apps.search.answers import Answer, Link, Row, examples
+from apps.search.answers import Link, SearchAnswer, SearchRow, examples
 from apps.search.entries import EntryHit, find_by_uid
 from apps.search.name_index import Match, fold, match_of
 from apps.search.selectors import (
@@ -121,7 +121,7 @@ def empty_groups(recent: Sequence[EntryHit], questions: Sequence[str], here: Her
     return [group for group in groups if group.items]
 
 
-def answer_groups(answer: Answer) -> list[ResultGroup]:
+def answer_groups(answer: SearchAnswer) -> list[ResultGroup]:
     """What goes on from an answer."""
     groups = [
         ResultGroup("open", [_link(link) for link in answer.links]),
@@ -230,13 +230,13 @@ def _name(name: str) -> Choice:
 
 
 # --- Answers ----------------------------------------------------------------------------------------------------------
-def answer_rows(answer: Answer, tolerance: bars.Tolerance) -> list[AnswerRow]:
+def answer_rows(answer: SearchAnswer, tolerance: bars.Tolerance) -> list[AnswerRow]:
     pairs = [(row.actual, row.target) for row in answer.rows if row.actual is not None and row.target is not None]
     scale = bars.share_scale(pairs, tolerance)
     return [_row(answer, row, scale, tolerance) for row in answer.rows]
 
 
-def _row(answer: Answer, row: Row, scale: float, tolerance: bars.Tolerance) -> AnswerRow:
+def _row(answer: SearchAnswer, row: SearchRow, scale: float, tolerance: bars.Tolerance) -> AnswerRow:
     balance = presentation.balance(
         row.actual, row.target, has_usage=row.actual is None or row.actual > 0, tolerance=tolerance
     )
@@ -250,7 +250,7 @@ def _row(answer: Answer, row: Row, scale: float, tolerance: bars.Tolerance) -> A
     )
     return AnswerRow(
         row.name,
-        lines.entry_url(answer.policy_slug, row.uid, row.name),
+        lines.entry_url(answer.policy or "", row.entry, row.name),
         bar if balance.state is not State.NO_DATA else None,
         presentation.percent(row.actual),
         presentation.percent(row.target),
@@ -349,7 +349,7 @@ def _results(request: HttpRequest) -> dict[str, Any]:
 
 
 def _answer_rows(request: HttpRequest, answer: Any) -> list[AnswerRow]:
-    view = open_view(policy_slug=answer.policy_slug, actor=actor_of(request))
+    view = open_view(policy_slug=answer.policy, actor=actor_of(request))
     return answer_rows(answer, lines.tolerance_of(view.settings))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -92,13 +93,13 @@ def equal_split_targets(target: npt.ArrayLike, is_active: npt.ArrayLike) -> Floa
 class Measured:
     """What an operator is found to keep on fixed points, beside what it declares; see `Properties`.
 
-    orders_like: names of ours with which it agrees about the order of every pair of a grid.
+    orders_like: those of ours, by the order of every pair of a grid.
     """
 
     proportional_redistribution: bool
     boundaries: bool
-    is_odd: bool
-    orders_like: tuple[str, ...]
+    is_odd: Annotated[bool, "F(s, t) = −F(t, s)"]
+    orders_like: Annotated[tuple[str, ...], "Operators with the same order"]
 
     def contradicts(self, declared: Properties) -> tuple[str, ...]:
         """Names of properties that are declared otherwise."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import date, timedelta
+from typing import Annotated
 from uuid import UUID
 
 import numpy as np
@@ -41,19 +42,16 @@ AMOUNTS = ("entitled", "used", "lent", "missed", "unclear", "borrowed")
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Sums of a month, and the days they are of. n_before_first: of the counted, from before anything was published.
+    """Sums of a month, and the days they are of. target_first, target_last: None without any counted day."""
 
-    target_first, target_last: on the first and the last counted day; None without any.
-    """
-
-    entitled: float
+    entitled: Annotated[float, "Σ target · what all that compete with it used on the day"]
     used: float
-    lent: float
-    missed: float
-    unclear: float
-    borrowed: float
+    lent: Annotated[float, "Σ max(0, entitled − used) over days without demand above use"]
+    missed: Annotated[float, "That over days on which its jobs waited"]
+    unclear: Annotated[float, "That over days on which no source reports whether jobs waited"]
+    borrowed: Annotated[float, "Σ max(0, used − entitled), day by day"]
     n_days: int
-    n_before_first: int
+    n_before_first: Annotated[int, "Of these, from before anything was published"]
     n_unclear: int
     target_first: float | None
     target_last: float | None
@@ -143,7 +141,7 @@ class ShareChange:
 
     revision: int
     on: date
-    before: float | None
+    before: Annotated[float | None, "null: inherited, or the entry was not there"]
     after: float | None
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from typing import Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -32,6 +32,7 @@ from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import AT_END, Dates
 
 # --- Arithmetic -------------------------------------------------------------------------------------------------------
+Basis = Literal["promised", "rest", "none"]
 RESTS = ("spread", "reserve")
 _DIGITS = 6
 _SAME = 1.5e-5
@@ -43,14 +44,13 @@ _NEW = -1
 class ConvertedLine:
     """One child: its part of the parent's core-hours, the reason, and the resulting shares.
 
-    basis: promised; rest (its share of what is unallocated); none (nothing allocated, nothing left). uid None: a
-    reserve that doesn't exist yet.
+    basis: promised; rest (its share of what is unallocated); none (nothing allocated, nothing left).
     """
 
-    uid: UUID | None
+    entry: Annotated[UUID | None, "null: a reserve that has to be made"]
     name: str
     kind: str
-    basis: str
+    basis: Basis
     core_h: float
     part: float  # of the core-hours that are divided, 0..1
     shares_before: float | None
@@ -66,12 +66,12 @@ class ConvertedLine:
 class Conversion:
     """Children's core-hours as shares. has_core_h: of the parent, None where nothing says how many it has."""
 
-    parent_uid: UUID
+    of: UUID
     parent_name: str
     has_core_h: float | None
     allocated_core_h: float
     rest_core_h: float  # unallocated core-hours
-    over_core_h: float  # over-allocated: targets are fractions of the sum allocated then
+    over_committed_core_h: float  # over-allocated: targets are fractions of the sum allocated then
     divided_core_h: float
     sum_of_shares: float
     rest: str
@@ -136,16 +136,16 @@ def operations_of(conversion: Conversion, *, at_end: str | float | None = None) 
         raise invalid("at_end", f"must be one of {', '.join(AT_END)}, or a number of shares")
     operations: list[dict[str, Any]] = []
     for line in conversion.lines:
-        if line.uid is None:
-            parent = str(conversion.parent_uid)
+        if line.entry is None:
+            parent = str(conversion.of)
             new = {"op": "add", "parent": parent, "name": line.name, "kind": RESERVE, "shares": line.shares_after}
             operations.append(new)
             continue
         if line.is_changed:
-            operations.append({"op": "set_shares", "entry": str(line.uid), "shares": line.shares_after})
+            operations.append({"op": "set_shares", "entry": str(line.entry), "shares": line.shares_after})
         if at_end is not None and line.ends_on is not None:
             dates = Dates(ends_on=line.ends_on, at_end=at_end)
-            operations.append({"op": "set_dates", "entry": str(line.uid), "dates": dates.to_json()})
+            operations.append({"op": "set_dates", "entry": str(line.entry), "dates": dates.to_json()})
     return operations
 
 
@@ -206,7 +206,7 @@ def _line(
     divided: float,
     scale: float,
 ) -> ConvertedLine:
-    basis = "promised" if i in promised else "rest" if of_rest.get(i) else "none"
+    basis: Basis = "promised" if i in promised else "rest" if of_rest.get(i) else "none"
     core_h = promised[i] if i in promised else of_rest.get(i, 0.0)
     part = core_h / divided
     kind = tree.kind_names[int(tree.kind_code[i])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from django.utils.translation import gettext as _
@@ -29,13 +29,13 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`code` is stable; the words may change. `remedy`: what to do where it doesn't pass."""
+    """`code` is stable; the words may change."""
 
     code: str
     state: State
     title: str
     text: str = ""
-    remedy: str = ""
+    remedy: Annotated[str, "What to do where it doesn't pass"] = ""
 
 
 def list_checks(review: Review, *, sees: Mask, actor: Actor) -> list[Check]:

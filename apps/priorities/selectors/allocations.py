@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cached_property
-from typing import Literal
+from typing import Annotated, Literal
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -34,39 +34,43 @@ _SECONDS = HOUR.total_seconds()
 class AllocationRow:
     """One entry in a period, in core-hours; None where a number is unknown or hidden from the reader.
 
-    allocated: to the entry itself. share_of_parent: its part of the parent's allocation. sub_allocated: to its
-    children; reserved: the rest of its own; over: sub-allocated beyond its own. expected: by now, what its present
-    shares yield at the stated capacity. due: by now, its allocation spread evenly over its days. delivered: by now,
-    raw usage of it and all below. Expected and delivered are of the days of its allocation; where it has none, of the
-    period, from the instant on at which it joined the policy.
+    starts_on, ends_on: of its allocations, as far as they overlap the period. share_of_parent: its part of the
+    parent's allocation. sub_allocated: to its children; kept: the rest of its own; over_committed: sub-allocated beyond
+    its own. due of the root: of its children's allocations, where their sum is visible, too. Expected and delivered are
+    of the days of its allocation; where it has none, of the period, from the instant on at which it joined the policy.
     """
 
-    uid: UUID
-    parent_uid: UUID | None
+    entry: UUID
     path: str
-    name: str
     kind: str
-    level: int  # 0 for a child of the group that the table is about
-    days: Period | None  # first to last day of its allocations, as far as they overlap the period
-    n_allocations: int
-    beyond: tuple[float, date] | None  # of allocations that go on outside the period: all core-hours, and the last day
+    starts_on: date | None
+    ends_on: date | None
     allocated_core_h: float | None
     share_of_parent: float | None
     sub_allocated_core_h: float | None
     kept_core_h: float | None
-    over_core_h: float | None
-    target_global: float | None
-    expected_core_h: float | None
-    expected_whole_core_h: float | None  # to the end of the period
-    due_core_h: float | None  # of the root: of its children's allocations, where their sum is visible, too
-    delivered_core_h: float | None
+    over_committed_core_h: float | None
+    expected_core_h: Annotated[float | None, "Target × capacity × time since it joined, by now"]
+    due_core_h: Annotated[float | None, "The allocation spread evenly over its days, by now"]
+    delivered_core_h: Annotated[float | None, "Raw usage, by now"]
     remaining_core_h: float | None
     pace: Pace
+    suppressed: Annotated[bool, "The delivery is hidden: you see sums only here"]
+    parent_uid: UUID | None
+    name: str
+    level: int  # 0 for a child of the group that the table is about
+    n_allocations: int
+    beyond: tuple[float, date] | None  # of allocations that go on outside the period: all core-hours, and the last day
+    target_global: float | None
+    expected_whole_core_h: float | None  # to the end of the period
     pace_part: float | None  # delivered / due − 1
     hands_out: bool
     may_give: bool
     sees_all_children: bool  # without it allocations aren't converted to shares
-    suppressed: bool = False  # delivered, and what follows from it, is hidden from this reader
+
+    @property
+    def days(self) -> Period | None:
+        return None if self.starts_on is None or self.ends_on is None else Period(self.starts_on, self.ends_on)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +149,7 @@ def get_allocation_table(
         n_rows=len(entries),
         next_cursor=str(start + (limit or 0)) if more else None,
         above=_above(view, group),
-        is_over=[row for row in (top, *rows) if row.over_core_h],
+        is_over=[row for row in (top, *rows) if row.over_committed_core_h],
         capacity_core_h=sums.capacity_core_h,
         capacities=sums.capacities,
         uncovered=sums.uncovered,
@@ -344,20 +348,21 @@ def _row(sums: TableSums, used: Delivered, i: int, level: int) -> AllocationRow:
     pace, part = _pace(even, delivered, begun=told.instants[0][0] < view.now)
     days = sums.days.get(i)
     return AllocationRow(
-        uid=tree.uuid(i),
+        entry=tree.uuid(i),
         parent_uid=tree.uuid(parent) if parent >= 0 else None,
         path=tree.path(i),
         name=tree.name[i],
         kind=tree.kind_names[int(tree.kind_code[i])],
         level=level,
-        days=Period(min(days).starts_on, max(each.ends_on for each in days)) if days else None,
+        starts_on=min(days).starts_on if days else None,
+        ends_on=max(each.ends_on for each in days) if days else None,
         n_allocations=len(days or ()),
         beyond=sums.beyond(i) if days else None,
         allocated_core_h=own,
         share_of_parent=own / has_above if own is not None and has_above else None,
         sub_allocated_core_h=None if hidden else float(whole.sub_allocated[i]),
         kept_core_h=kept,
-        over_core_h=over,
+        over_committed_core_h=over,
         target_global=target,
         expected_core_h=expected,
         expected_whole_core_h=whole_expected,

@@ -140,7 +140,7 @@ class Correction:
     amount_s: float
     at: datetime
     note: str
-    is_new: bool  # else it was revoked
+    change: str  # added or revoked
 
 
 @dataclass(frozen=True)
@@ -205,14 +205,13 @@ def _corrections(
     revoked = Adjustment.objects.filter(policy=policy, since__lte=low, until__gt=low, until__lte=high)
     found, n_hidden = [], 0
     for rows, is_new in ((made, before <= after), (revoked, before > after)):
+        change = "added" if is_new else "revoked"
         for each in rows.order_by("at", "pk"):
             name = _name_seen(each.entry_uid, trees, sees)
             if name is None:
                 n_hidden += 1
                 continue
-            found.append(
-                Correction(each.entry_uid, name, each.resource, each.amount_s, each.at, each.note, is_new=is_new)
-            )
+            found.append(Correction(each.entry_uid, name, each.resource, each.amount_s, each.at, each.note, change))
     return found, n_hidden
 
 

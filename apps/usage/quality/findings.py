@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from typing import Annotated
 from zoneinfo import ZoneInfo
 
 from django.db import connection
@@ -24,15 +25,15 @@ MOST_LISTED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What came in a while, by what became of it. `ahead`: of the rejected, those that ended ahead of our clock."""
+    """What came in a while, by what became of it."""
 
     new: int = 0
     duplicate: int = 0
     corrected: int = 0
-    late: int = 0
-    too_late: int = 0
+    late: Annotated[int, "Older than what was stored: changed nothing"] = 0
+    too_late: Annotated[int, "Ended before the days whose records are kept: not counted"] = 0
     rejected: int = 0
-    ahead: int = 0
+    ahead: Annotated[int, "Of the rejected: ended in the future by our clock"] = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,19 +16,26 @@ from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
+from apps.api.records import record_serializer
 from apps.api.shapes import UtcTimeField, asked, decode_cursor, list_of, listed, sent
 from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid
 from apps.mapping.permissions import see
 from apps.policies.allocations import services
-from apps.policies.allocations.conversion import RESTS, draft_shares, get_conversion
+from apps.policies.allocations.conversion import RESTS, ConvertedLine, draft_shares, get_conversion
 from apps.policies.allocations.records import FIRST_DAY, LAST_DAY, LONGEST_TEXT, Period, day_of, whole_year
 from apps.policies.models import Allocation
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import AT_END
-from apps.priorities.selectors.allocations import PAGE, AllocationTable, get_allocation_table
+from apps.priorities.selectors.allocations import (
+    PAGE,
+    AllocationRow,
+    AllocationTable,
+    OnAllocations,
+    get_allocation_table,
+)
 
 READ_WRITE: Scopes = {
     "GET": frozenset({POLICIES_READ, POLICIES_WRITE}),
@@ -39,7 +46,6 @@ READ_WRITE: Scopes = {
 IF_MATCH = OpenApiParameter("If-Match", str, OpenApiParameter.HEADER, description="Its ETag", required=True)
 _TAG = re.compile(r'(?:W/)?"([^"]{1,80})"')
 ENTRY: dict[str, Any] = {"max_length": 9000, "help_text": "Its uid, or its path"}
-_PACES = ("ahead", "behind", "on", "idle", "not_begun", "unknown")
 
 
 class AllocationSerializer(serializers.Serializer[Any]):
@@ -125,35 +131,18 @@ class DraftSerializer(serializers.Serializer[Any]):
     effective_at = UtcTimeField(allow_null=True)
 
 
-class AllocationRowSerializer(serializers.Serializer[Any]):
-    """Core-hours. null: not known, or not for the caller to know."""
-
-    entry = serializers.UUIDField(source="uid")
-    path = serializers.CharField()
-    kind = serializers.CharField()
-    starts_on = serializers.DateField(source="days.starts_on", allow_null=True, default=None)
-    ends_on = serializers.DateField(source="days.ends_on", allow_null=True, default=None)
-    allocated_core_h = serializers.FloatField(allow_null=True)
-    share_of_parent = serializers.FloatField(allow_null=True)
-    sub_allocated_core_h = serializers.FloatField(allow_null=True)
-    kept_core_h = serializers.FloatField(allow_null=True)
-    over_committed_core_h = serializers.FloatField(source="over_core_h", allow_null=True)
-    expected_core_h = serializers.FloatField(
-        allow_null=True, help_text="Target × capacity × time since it joined, by now"
-    )
-    due_core_h = serializers.FloatField(allow_null=True, help_text="The allocation spread evenly over its days, by now")
-    delivered_core_h = serializers.FloatField(allow_null=True, help_text="Raw usage, by now")
-    remaining_core_h = serializers.FloatField(allow_null=True)
-    pace = serializers.ChoiceField(_PACES)
-    suppressed = serializers.BooleanField(help_text="The delivery is hidden: you see sums only here")
-
-
-class OnAllocationsSerializer(serializers.Serializer[Any]):
-    """Of the topmost entries below the group that have an allocation, on the days of these."""
-
-    due_core_h = serializers.FloatField()
-    delivered_core_h = serializers.FloatField()
-    pace = serializers.ChoiceField(_PACES)
+_NOT_SENT = ("parent_uid", "name", "level", "n_allocations", "beyond", "target_global", "expected_whole_core_h")
+_RIGHTS = ("hands_out", "may_give", "sees_all_children")
+AllocationRowSerializer = record_serializer(
+    AllocationRow,
+    doc="Core-hours. null: not known, or not for the caller to know.",
+    exclude=(*_NOT_SENT, *_RIGHTS, "pace_part"),
+)
+OnAllocationsSerializer = record_serializer(
+    OnAllocations,
+    doc="Of the topmost entries below the group that have an allocation, on the days of these.",
+    exclude=("pace_part",),
+)
 
 
 class AllocationTableSerializer(serializers.Serializer[Any]):
@@ -171,23 +160,15 @@ class AllocationTableSerializer(serializers.Serializer[Any]):
     next = serializers.CharField(source="next_cursor", allow_null=True)
 
 
-class ConvertedLineSerializer(serializers.Serializer[Any]):
-    entry = serializers.UUIDField(source="uid", allow_null=True, help_text="null: a reserve that has to be made")
-    name = serializers.CharField()
-    kind = serializers.CharField()
-    basis = serializers.ChoiceField(("promised", "rest", "none"))
-    core_h = serializers.FloatField()
-    part = serializers.FloatField()
-    shares_before = serializers.FloatField(allow_null=True)
-    shares_after = serializers.FloatField()
+ConvertedLineSerializer = record_serializer(ConvertedLine, exclude=("ends_on",))
 
 
 class ConversionSerializer(serializers.Serializer[Any]):
-    of = serializers.UUIDField(source="parent_uid")
+    of = serializers.UUIDField()
     has_core_h = serializers.FloatField(allow_null=True)
     allocated_core_h = serializers.FloatField()
     rest_core_h = serializers.FloatField()
-    over_committed_core_h = serializers.FloatField(source="over_core_h")
+    over_committed_core_h = serializers.FloatField()
     divided_core_h = serializers.FloatField()
     sum_of_shares = serializers.FloatField()
     lines = ConvertedLineSerializer(many=True)

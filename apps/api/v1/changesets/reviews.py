@@ -13,6 +13,7 @@ from rest_framework.response import Response
 
 from apps.analytics.review import LeafLine, ReviewPage, get_review_page
 from apps.api.authentication import Scopes, actor_of
+from apps.api.records import serializer_of
 from apps.api.shapes import UtcTimeField, list_of, listed, sent
 from apps.api.v1.changesets.views import (
     IF_MATCH_OF_STEP,
@@ -27,6 +28,7 @@ from apps.api.views import APIView
 from apps.core import clock
 from apps.policies import services
 from apps.policies.changesets import lifecycle
+from apps.policies.changesets.checks import Check
 from apps.policies.changesets.conflicts import Side
 from apps.policies.models import ChangeSet, Revision
 from apps.policies.publishing import revert
@@ -37,12 +39,7 @@ MOST_LEAVES = 1_000
 _STATES = ("ready", "stale", "asked", "failed", "absent", "no_snapshot", "conflict", "decided")
 
 
-class CheckSerializer(serializers.Serializer[Any]):
-    code = serializers.CharField()
-    state = serializers.ChoiceField(["ok", "warn", "block"])
-    title = serializers.CharField()
-    text = serializers.CharField()
-    remedy = serializers.CharField(help_text="What to do where it doesn't pass")
+CheckSerializer = serializer_of(Check)
 
 
 class LeafEffectSerializer(serializers.Serializer[Any]):

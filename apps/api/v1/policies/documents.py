@@ -18,6 +18,7 @@ from rest_framework.response import Response
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
 from apps.api.parsing import read_bounded
+from apps.api.records import serializer_of
 from apps.api.rendering import JSONRenderer, dumps
 from apps.api.shapes import asked, moment_of, sent
 from apps.api.v1.policies.views import READ, MomentSerializer
@@ -25,7 +26,7 @@ from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import Stale
 from apps.mapping.permissions import load_whole_tree
-from apps.onboarding.slurm_config import read_slurm_config
+from apps.onboarding.slurm_config import ConfigLine, read_slurm_config
 from apps.policies import selectors
 from apps.policies.files.exports import Export, export_policy, make_export
 from apps.policies.files.import_export import PolicyImport, import_policy, plan_import
@@ -266,11 +267,7 @@ class SlurmConfigSerializer(serializers.Serializer[Any]):
     )
 
 
-class ConfigLineSerializer(serializers.Serializer[Any]):
-    name = serializers.CharField()
-    value = serializers.CharField()
-    meaning = serializers.CharField(help_text="What it became")
-    is_carried = serializers.BooleanField(help_text="false: a policy has nothing like it")
+ConfigLineSerializer = serializer_of(ConfigLine)
 
 
 class ReadConfigSerializer(serializers.Serializer[Any]):
@@ -286,5 +283,4 @@ class SlurmConfigView(APIView):
     def post(self, request: Request) -> Response:
         """Algorithm, decay and metric as Slurm has them; nothing is stored: propose them in a change set."""
         found = read_slurm_config(sent(SlurmConfigSerializer, request)["text"])
-        lines = [line.to_json() for line in found.lines]
-        return Response({"cluster": found.cluster, "settings": found.settings, "lines": lines})
+        return Response(ReadConfigSerializer(found).data)

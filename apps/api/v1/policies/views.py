@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITIES_READ, Scopes, actor_of
+from apps.api.records import serializer_of
 from apps.api.shapes import (
     UtcTimeField,
     asked,
@@ -213,19 +214,6 @@ class EntryDifferenceSerializer(serializers.Serializer[Any]):
         return _changes(row.fields)
 
 
-class CorrectionSerializer(serializers.Serializer[Any]):
-    entry = serializers.UUIDField()
-    name = serializers.CharField()
-    resource = serializers.CharField()
-    amount_s = serializers.FloatField()
-    at = UtcTimeField()
-    note = serializers.CharField(allow_blank=True)
-    change = serializers.SerializerMethodField()
-
-    def get_change(self, correction: Correction) -> str:
-        return "added" if correction.is_new else "revoked"
-
-
 class DiffSerializer(serializers.Serializer[Any]):
     policy = serializers.CharField()
     to = serializers.IntegerField()
@@ -235,7 +223,7 @@ class DiffSerializer(serializers.Serializer[Any]):
     next = serializers.CharField(allow_null=True)
     effective = EntryDifferenceSerializer(many=True, help_text="Not edited, but with another target: the furthest 100")
     counts = serializers.DictField(child=serializers.IntegerField(), help_text="Entries by kind of change")
-    corrections = CorrectionSerializer(many=True)
+    corrections = serializer_of(Correction)(many=True)
     n_outside_view = serializers.IntegerField()
 
     def get_fields(self) -> dict[str, Any]:
@@ -270,7 +258,7 @@ class RevisionDiffView(APIView):
                 "next": None if found.next_cursor is None else encode_cursor(int(found.next_cursor)),
                 "effective": EntryDifferenceSerializer(found.kept, many=True).data,
                 "counts": found.counts,
-                "corrections": CorrectionSerializer(found.corrections, many=True).data,
+                "corrections": serializer_of(Correction)(found.corrections, many=True).data,
                 "n_outside_view": found.n_outside + found.n_kept_outside,
             }
         )

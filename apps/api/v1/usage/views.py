@@ -19,6 +19,7 @@ from rest_framework.response import Response
 from apps.accounts.actor import Actor
 from apps.api.authentication import ANY, SELF_READ, USAGE_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
+from apps.api.records import serializer_of
 from apps.api.shapes import (
     TABLE_ANSWERS,
     InstantField,
@@ -297,19 +298,9 @@ class QualityFilterSerializer(serializers.Serializer[Any]):
     days = serializers.IntegerField(min_value=1, max_value=366, required=False, default=28)
 
 
-class ReceivedSerializer(serializers.Serializer[Any]):
-    new = serializers.IntegerField()
-    duplicate = serializers.IntegerField()
-    corrected = serializers.IntegerField()
-    late = serializers.IntegerField(help_text="Older than what was stored: changed nothing")
-    too_late = serializers.IntegerField(help_text="Ended before the days whose records are kept: not counted")
-    rejected = serializers.IntegerField()
-    ahead = serializers.IntegerField(help_text="Of the rejected: ended in the future by our clock")
-
-
 class QualitySerializer(serializers.Serializer[Any]):
     source = serializers.CharField()  # type: ignore[assignment]
-    received = ReceivedSerializer()
+    received = serializer_of(quality.Received)()
     missing_hours = serializers.IntegerField(help_text="Without usage, where the source's interval makes some expected")
     changed = serializers.IntegerField(help_text="Jobs that changed after they had ended")
     changed_core_s = serializers.FloatField(allow_null=True, help_text="null: for who reads all usage alone")
