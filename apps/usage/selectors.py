@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -86,13 +86,23 @@ class OpenRecords:
 
 
 @dataclass(frozen=True, slots=True)
+class BucketAccount:
+    namespace: str
+    user: str
+    group: str
+    dn: str
+    fqan: str
+    project: str
+
+
+@dataclass(frozen=True, slots=True)
 class BucketRow:
     """What one account used at one site in one hour or day; `place` is where a list goes on behind it."""
 
     source: str
-    account: Mapping[str, str] | None
+    account: BucketAccount | None
     site: str
-    at: datetime
+    at: Annotated[datetime, "Where the step begins"]
     cpu_s: float
     gpu_s: float
     mem_gb_s: float
@@ -329,11 +339,10 @@ def _bucket_rows(rows: Sequence[tuple[Any, ...]], slugs: Mapping[int, str], *, w
     return found
 
 
-def _account_names(ids: set[int]) -> dict[int, Mapping[str, str]]:
+def _account_names(ids: set[int]) -> dict[int, BucketAccount]:
     columns = ("namespace", "user_name", "group_name", "dn", "fqan", "project")
-    shown = ("namespace", "user", "group", "dn", "fqan", "project")
     rows = Account.objects.filter(pk__in=ids).values_list("id", *columns)
-    return {row[0]: dict(zip(shown, row[1:], strict=True)) for row in rows}
+    return {row[0]: BucketAccount(*row[1:]) for row in rows}
 
 
 def _readable(slug: str | None, actor: Actor) -> dict[int, str]:

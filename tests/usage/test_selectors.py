@@ -110,7 +110,7 @@ def test_hours_are_summed_over_queues_and_listed_in_order() -> None:
         (hour(25), "north", 1800),
     ]
     assert rows[0].account is not None
-    assert rows[0].account["user"] == "bob"
+    assert rows[0].account.user == "bob"
     assert sum(one.jobs for one in rows) == 3
 
 

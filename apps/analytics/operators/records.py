@@ -272,10 +272,10 @@ Row = (
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One field of a record, with what it means."""
+    """One field of a record."""
 
     name: str
-    text: str
+    text: Annotated[str, "What it means"]
 
 
 @cache

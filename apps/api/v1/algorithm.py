@@ -15,6 +15,7 @@ from apps.analytics.operators.records import (
     NAMES,
     READINGS,
     REGIONS,
+    Column,
     OperatorChoice,
     TreeCheck,
     read_query,
@@ -205,18 +206,13 @@ class OperatorsPageSerializer(serializers.Serializer[Any]):
     figures = FigureListedSerializer(many=True)
 
 
-class FigureColumnSerializer(serializers.Serializer[Any]):
-    name = serializers.CharField()
-    text = serializers.CharField(help_text="What it means")
-
-
 class OperatorFigureSerializer(serializers.Serializer[Any]):
     figure = serializers.CharField()
     title = serializers.CharField()
     unit = serializers.CharField()
     reference = serializers.CharField(help_text="Where the figure comes from")
     sentence = serializers.CharField(help_text="The finding")
-    columns = FigureColumnSerializer(many=True)
+    columns = record_serializer(Column, name="FigureColumn")(many=True)
     rows = serializers.ListField(child=serializers.DictField(), help_text="Objects with the members of `columns`")
 
 

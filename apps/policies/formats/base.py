@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -51,13 +51,14 @@ class Remembered:
 _MOST_SHOWN = 200
 
 
-class Change(NamedTuple):
-    """An association whose shares differ. before: "" of a new one; after: "" of one that only the file has."""
+@dataclass(frozen=True)
+class AssociationChange:
+    """An association whose shares differ."""
 
     account: str
-    user: str
-    before: str
-    after: str
+    user: Annotated[str, '"": the account itself']
+    before: Annotated[str, 'Shares in the file, or "parent"; "": it is new']
+    after: Annotated[str, 'Shares in the policy; "": only the file has it, and keeps it']
 
 
 @dataclass(frozen=True)
@@ -68,14 +69,14 @@ class Difference:
     """
 
     cluster: str
-    changed: Sequence[Change]
-    new: Sequence[Change]
-    gone: Sequence[Change]
+    changed: Sequence[AssociationChange]
+    new: Sequence[AssociationChange]
+    gone: Sequence[AssociationChange]
     notes: tuple[str, ...]
     pieces: Callable[[], Iterator[str]]
 
     @property
-    def shown(self) -> Sequence[Change]:
+    def shown(self) -> Sequence[AssociationChange]:
         return (*self.changed, *self.new, *self.gone)[:_MOST_SHOWN]
 
     @property
@@ -89,7 +90,7 @@ class Difference:
             "n_changed": len(self.changed),
             "n_new": len(self.new),
             "n_only_there": len(self.gone),
-            "changes": [each._asdict() for each in self.shown],
+            "changes": [asdict(each) for each in self.shown],
             "notes": list(self.notes),
         }
 

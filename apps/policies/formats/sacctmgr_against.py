@@ -17,7 +17,7 @@ import numpy as np
 
 from apps.core.errors import Invalid
 from apps.policies.files.document import plain
-from apps.policies.formats.base import Change, Difference
+from apps.policies.formats.base import AssociationChange, Difference
 from apps.policies.formats.sacctmgr_dump import Dump, Key, Line, dump_of
 from apps.policies.formats.slurm_tree import HOW_TO_RUN, MOST_SHARES, ROOT, SHARES, USE_PARENT, fit
 from apps.policies.formats.whole_shares import competitors, members_of, whole_shares
@@ -199,14 +199,14 @@ def _difference(found: Compared, pieces: Callable[[], Iterator[str]], more_notes
         cluster=found.dump.cluster,
         changed=[_change(one, said(there[one.key].shares)) for one in found.changed],
         new=[_change(one, "") for one in found.new],
-        gone=[Change(line.key.account, line.key.user, said(line.shares), "") for line in found.gone],
+        gone=[AssociationChange(line.key.account, line.key.user, said(line.shares), "") for line in found.gone],
         notes=(*found.notes, *more_notes),
         pieces=pieces,
     )
 
 
-def _change(one: Wanted, before: str) -> Change:
-    return Change(one.key.account, one.key.user, before, one.shares)
+def _change(one: Wanted, before: str) -> AssociationChange:
+    return AssociationChange(one.key.account, one.key.user, before, one.shares)
 
 
 def _of_partitions(found: Compared) -> Iterator[str]:

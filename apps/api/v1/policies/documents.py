@@ -30,7 +30,7 @@ from apps.onboarding.slurm_config import ConfigLine, read_slurm_config
 from apps.policies import selectors
 from apps.policies.files.exports import Export, export_policy, make_export
 from apps.policies.files.import_export import PolicyImport, import_policy, plan_import
-from apps.policies.formats.base import Format
+from apps.policies.formats.base import AssociationChange, Format
 from apps.policies.formats.registry import get_format, list_formats
 from apps.policies.selectors import get_policy
 from apps.policies.settings import PolicySettings
@@ -54,19 +54,12 @@ class AgainstQuerySerializer(MomentSerializer):
     difference = serializers.BooleanField(required=False, default=False, help_text="As JSON, in place of the file")
 
 
-class AssociationChangeSerializer(serializers.Serializer[Any]):
-    account = serializers.CharField()
-    user = serializers.CharField(help_text='"": the account itself')
-    before = serializers.CharField(help_text='Shares in the file, or "parent"; "": it is new')
-    after = serializers.CharField(help_text='Shares in the policy; "": only the file has it, and keeps it')
-
-
 class AgainstDifferenceSerializer(serializers.Serializer[Any]):
     cluster = serializers.CharField()
     n_changed = serializers.IntegerField()
     n_new = serializers.IntegerField()
     n_only_there = serializers.IntegerField()
-    changes = AssociationChangeSerializer(many=True, help_text="The first 200")
+    changes = serializer_of(AssociationChange)(many=True, help_text="The first 200")
     notes = serializers.ListField(child=serializers.CharField(), help_text="What shares alone don’t bring about")
 
 

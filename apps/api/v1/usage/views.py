@@ -19,7 +19,7 @@ from rest_framework.response import Response
 from apps.accounts.actor import Actor
 from apps.api.authentication import ANY, SELF_READ, USAGE_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
-from apps.api.records import serializer_of
+from apps.api.records import record_serializer, serializer_of
 from apps.api.shapes import (
     TABLE_ANSWERS,
     InstantField,
@@ -79,9 +79,8 @@ def _rows(wanted: dict[str, Any], actor: Actor) -> Iterator[Row]:
     while True:
         found = selectors.list_buckets(**wanted, after=after, limit=_TABLE_PAGE, actor=actor)
         for row in found:
-            names = row.account or dict.fromkeys(_NAMES, "")
-            amounts = (getattr(row, name) for name in _AMOUNTS)
-            yield (row.at, row.source, row.site, *(names[name] for name in _NAMES), *amounts)
+            names = (getattr(row.account, name, "") for name in _NAMES)
+            yield (row.at, row.source, row.site, *names, *(getattr(row, name) for name in _AMOUNTS))
         if len(found) < _TABLE_PAGE:
             return
         after = found[-1].place
@@ -200,26 +199,7 @@ class BucketFilterSerializer(serializers.Serializer[Any]):
         return {**super().get_fields(), "from": InstantField(required=False)}  # a word of Python's own
 
 
-class BucketAccountSerializer(serializers.Serializer[Any]):
-    namespace = serializers.CharField()
-    user = serializers.CharField()
-    group = serializers.CharField()
-    dn = serializers.CharField()
-    fqan = serializers.CharField()
-    project = serializers.CharField()
-
-
-class BucketSerializer(serializers.Serializer[Any]):
-    source = serializers.CharField()  # type: ignore[assignment]
-    account = BucketAccountSerializer(allow_null=True)
-    site = serializers.CharField()
-    at = UtcTimeField(help_text="Where the step begins")
-    cpu_s = serializers.FloatField()
-    gpu_s = serializers.FloatField()
-    mem_gb_s = serializers.FloatField()
-    node_s = serializers.FloatField()
-    billing = serializers.FloatField()
-    jobs = serializers.FloatField()
+BucketSerializer = record_serializer(selectors.BucketRow, name="Bucket", exclude=("place",))
 
 
 class RecordListView(APIView):
