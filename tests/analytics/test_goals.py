@@ -14,7 +14,7 @@ import pytest
 from apps.accounts.account_ids import AccountKey
 from apps.analytics.forecast.past_usage import competitors
 from apps.analytics.goals import Goal, GoalOption, GoalSolution
-from apps.analytics.goals.selectors import HALF_LIVES_S, solve
+from apps.analytics.goals.solver import HALF_LIVES_S, solve
 from apps.engine.decay import bucket_weights
 from apps.mapping.rules.rule import Rule
 from apps.policies.files.document import read_document

@@ -1,0 +1,277 @@
+"""Search of the changes that reach a goal: each that is tried is judged by the projection of the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid5
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.analytics.forecast.past_usage import DAY_S, competitors
+from apps.analytics.goals.records import (
+    LEVERS,
+    Goal,
+    GoalAssumes,
+    GoalCourse,
+    GoalLeftOut,
+    GoalMoved,
+    GoalOption,
+    GoalShares,
+    GoalSolution,
+    Lever,
+    Reason,
+)
+from apps.engine.algorithms import PriorityResult
+from apps.engine.analysis import goals
+from apps.engine.decay import bucket_weights, get_decay_function
+from apps.policies.settings import PolicySettings
+from apps.priorities.metering import window_of
+from apps.priorities.recompute.inputs import Correction
+from apps.priorities.recompute.pipeline import Inputs, compute_from
+from apps.priorities.recompute.projection import Side, demand_of, project
+
+F8 = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+_DAYS = (0.25, 0.5, 1, 2, 3, 5, 7, 10, 14, 21, 30, 45, 60, 90, 120, 180, 365)
+HALF_LIVES_S = tuple(int(days * DAY_S) for days in _DAYS)
+_NAMES = UUID("b7a54d3c-2f1b-5a53-9d0c-6f1d31a0c0de")  # of refunds that are only tried
+_MOST_MOVED = 50
+_LEAST_POINTS = 1e-9
+
+
+def days_to(as_of: datetime, end: datetime) -> int:
+    """Whole days from an instant to the last one that is not after `end`; below 0 where it is over."""
+    return int((end - as_of) // timedelta(days=1))
+
+
+def uses_anything(inputs: Inputs, entry: int) -> bool:
+    """Whether an entry or anything below it used anything in the last 14 days."""
+    result = compute_from(replace(inputs, corrections=()), demand_of(inputs, inputs.settings)).result
+    return float(result.usage[entry]) > 0 or float(result.group_usage[entry]) > 0
+
+
+def solve(
+    inputs: Inputs, goal: Goal, entry: int, days: int, allowed: Mapping[Lever, Reason] | None = None
+) -> GoalSolution:
+    """All options for the entry with this index in `inputs.tree`, `days` after the inputs.
+
+    allowed: levers that are left out, with the reason. Raises BadTree and BadParameter as the engine does.
+    """
+    return _Search(inputs, goal, entry, days, dict(allowed or {})).solution()
+
+
+class _Search:
+    """One goal on one policy. Deterministic: nothing in it depends on an order or on chance."""
+
+    def __init__(self, inputs: Inputs, goal: Goal, entry: int, days: int, left_out: dict[Lever, Reason]) -> None:
+        self.inputs, self.goal, self.entry, self.days, self.left_out = inputs, goal, entry, days, left_out
+        self.tree, self.settings = inputs.tree, inputs.settings
+        tolerance = self.settings.tolerance
+        self.rule = goals.Rule(
+            float(tolerance["relative"]),
+            float(tolerance["points"]) / 100,
+            goal.most_lost,
+            goal.least_target,
+            goal.most_target,
+        )
+        self.before = self._project([Side(self.tree, self.settings)])[0]
+        self.group = np.array(competitors(self.tree, entry), dtype=np.int64)
+        self.contest = self._contest(entry)
+
+    # --- Answer -------------------------------------------------------------------------------------------------------
+    def solution(self) -> GoalSolution:
+        as_of, goal = self.inputs.as_of, self.goal
+        actual, target = self._standing(self.before)
+        outside = self.rule.distance(actual, target)
+        is_reached = outside == 0.0 and goal.least_target <= target <= goal.most_target
+        levers = [] if is_reached else [lever for lever in LEVERS if lever not in self.left_out]
+        tried = [one for lever in levers for one in self._try(lever)]
+        options = [one for one in tried if one.is_reached]
+        if any(one.lever == "shares" for one in options):  # the other is for where these would take too much of one
+            options = [one for one in options if one.lever != "equal"]
+        return GoalSolution(
+            policy=self.inputs.fingerprint.policy_slug,
+            entry=self.tree.path(self.entry),
+            entry_uid=goal.entry,
+            by=goal.by,
+            most_lost_points=goal.most_lost * 100,
+            least_target=goal.least_target,
+            most_target=goal.most_target,
+            as_of=as_of,
+            at=as_of + timedelta(days=self.days),
+            assumes=GoalAssumes(),
+            is_reached_already=is_reached,
+            is_possible=is_reached or bool(options),
+            without=GoalCourse(target, actual, self.rule.tolerance(target), outside * 100),
+            options=options,
+            closest=None if options else self._closest(tried),
+            left_out=[GoalLeftOut(lever, reason) for lever, reason in self.left_out.items()],
+        )
+
+    def _closest(self, tried: Sequence[GoalOption]) -> GoalOption | None:
+        """The one that keeps the bound and leaves least; None where none is better than nothing."""
+        kept = [one for one in tried if one.operations and one.most_lost_points <= self.goal.most_lost * 100 + 1e-7]
+        best = min(kept, key=lambda one: (one.outside_points, LEVERS.index(one.lever)), default=None)
+        present = self.rule.distance(*self._standing(self.before)) * 100
+        return best if best is not None and best.outside_points < present else None
+
+    def _try(self, lever: Lever) -> Iterator[GoalOption]:
+        if lever == "refund":
+            found = self._refund()
+        elif lever == "half_life":
+            found = self._half_life()
+        else:
+            search = {"shares": goals.by_dilution, "unused": goals.by_unused, "equal": goals.by_equal_parts}[lever]
+            found = self._shares(lever, search(self.contest, self.rule).shares)
+        if found is not None:
+            yield found
+
+    # --- Levers -------------------------------------------------------------------------------------------------------
+    def _shares(self, lever: Lever, wanted: F8) -> GoalOption | None:
+        changed = np.flatnonzero(wanted != self.contest.shares)
+        if not len(changed):
+            return None
+        places = self.group[changed]
+        shares = self.tree.shares.copy()
+        shares[places] = wanted[changed]
+        tree = replace(self.tree, shares=shares, digest="")
+        after = self._project([Side(tree, self.settings)])[0]
+        new = [
+            GoalShares(self.tree.uuid(i), self.tree.name[i], float(self.tree.shares[i]), float(shares[i]))
+            for i in sorted(places.tolist(), key=lambda i: (i != self.entry, i))
+        ]
+        operations = [{"op": "set_shares", "entry": str(one.entry_uid), "shares": one.after} for one in new]
+        return self._option(lever, after, operations, shares=new)
+
+    def _refund(self) -> GoalOption | None:
+        resource = self._resource()
+        hour_s = self.inputs.as_of.timestamp() // 3600 * 3600
+        then_s = self.inputs.as_of.timestamp() + self.days * DAY_S
+        left = float(bucket_weights(np.array([hour_s]), then_s, window_of(self.settings.window))[0])
+        weight = float(self.settings.metric["weights"].get(resource, 0.0)) * left
+        found = goals.refund(self.contest, self.rule, self._above())
+        if found.amount <= 0 or weight <= 0:
+            return None
+        hours = found.amount / weight / 3600
+        exact = self._refunded(resource, hours, hour_s)
+        if not exact.is_reached:
+            return exact
+        return self._refunded(
+            resource, goals.tidy(hours, lambda one: self._refunded(resource, one, hour_s).is_reached, up=True), hour_s
+        )
+
+    def _refunded(self, resource: str, hours: float, hour_s: float) -> GoalOption:
+        uid, amount_s = self.tree.uuid(self.entry), hours * 3600
+        correction = Correction(uuid5(_NAMES, str(uid)), uid, resource, -amount_s, hour_s)
+        corrections = (*self.inputs.corrections, correction)
+        after = self._project([Side(self.tree, self.settings, corrections=corrections)])[0]
+        at = datetime.fromtimestamp(hour_s, self.inputs.as_of.tzinfo).isoformat()
+        operation = {
+            "op": "adjust_usage",
+            "entry": str(uid),
+            "resource": resource,
+            "amount_s": -amount_s,
+            "at": at,
+        }
+        return self._option("refund", after, [operation], refund_h=amount_s / 3600, resource=resource)
+
+    def _resource(self) -> str:
+        """The resource that counts most; the first of two that count alike."""
+        weights = self.settings.metric["weights"]
+        return str(max(weights, key=lambda name: float(weights[name])))
+
+    def _half_life(self) -> GoalOption | None:
+        window = self.settings.window
+        present = float(window.get("half_life_s") or 0)
+        if not present or "half_life_s" not in {one.name for one in get_decay_function(window["aging"]).parameters}:
+            self.left_out["half_life"] = "no_half_life"
+            return None
+        candidates = [one for one in HALF_LIVES_S if one != present and self._has_hours_for(one)]
+        sides = [Side(self.tree, self._with_half_life(one)) for one in candidates]
+        tried = [
+            self._option(
+                "half_life",
+                after,
+                [{"op": "set_policy", "settings": {"window": {**window, "half_life_s": one}}}],
+                half_life_s=one,
+            )
+            for one, after in zip(candidates, self._project(sides) if sides else [], strict=True)
+        ]
+        best = goals.nearest_of(candidates, [one.is_reached for one in tried], present)
+        return tried[best] if best is not None else self._closest(tried)
+
+    def _with_half_life(self, half_life_s: float) -> PolicySettings:
+        return replace(self.settings, window={**self.settings.window, "half_life_s": half_life_s})
+
+    def _has_hours_for(self, half_life_s: float) -> bool:
+        """Whether usage was loaded as far back as this half-life counts it."""
+        now = window_of(self.settings.window).reach_s
+        then = window_of(self._with_half_life(half_life_s).window).reach_s
+        return now is None or (then is not None and then <= now)
+
+    # --- Parts --------------------------------------------------------------------------------------------------------
+    def _project(self, sides: Sequence[Side]) -> list[PriorityResult]:
+        return [at_once[0] for at_once in project(self.inputs, sides, [self.days], is_order_independent=False)]
+
+    def _standing(self, result: PriorityResult) -> tuple[float, float]:
+        return float(result.actual[self.entry]), float(result.target[self.entry])
+
+    def _contest(self, entry: int) -> goals.Contest:
+        """The group of an entry at the date, if nothing changes."""
+        tree, result = self.tree, self.before
+        group = np.array(competitors(tree, entry), dtype=np.int64)
+        usage, actual = result.usage[group], result.actual[group]
+        counts = (usage > 0) & (actual > 0)
+        whole = float((usage[counts] / actual[counts]).max()) if counts.any() else float(usage.sum())
+        return goals.Contest(
+            shares=tree.shares[group].astype(np.float64),
+            usage=usage.astype(np.float64),
+            whole=max(whole, float(usage.sum())),
+            entry=int(np.flatnonzero(group == entry)[0]),
+            may_give=~tree.locked[group] & ~tree.inherit[group],
+        )
+
+    def _above(self) -> list[goals.Contest]:
+        chain = [i for i in reversed(self.tree.ancestors(self.entry)) if i and competitors(self.tree, i)]
+        return [self._contest(i) for i in chain]
+
+    def _option(
+        self, lever: Lever, after: PriorityResult, operations: Sequence[Mapping[str, Any]], **more: Any
+    ) -> GoalOption:
+        gained = self._gained(after)
+        actual, target = self._standing(after)
+        outside = self.rule.distance(actual, target)
+        lost = max(float(-gained.min(initial=0.0)), 0.0)
+        inside = self.goal.least_target - 1e-9 <= target <= self.goal.most_target + 1e-9
+        order = np.argsort(gained, kind="stable")
+        ends = [*order[:_MOST_MOVED].tolist(), *order[_MOST_MOVED:][-_MOST_MOVED:].tolist()]
+        moved = [
+            GoalMoved(self.tree.uuid(i), self.tree.path(i), self.tree.name[i], float(gained[i]) * 100)
+            for i in ends
+            if abs(gained[i]) * 100 > _LEAST_POINTS
+        ]
+        is_reached = outside == 0.0 and inside and lost <= self.goal.most_lost + 1e-9
+        return GoalOption(
+            lever=lever,
+            is_reached=is_reached,
+            target=target,
+            actual=actual,
+            outside_points=outside * 100,
+            most_lost_points=lost * 100,
+            moved=moved,
+            operations=operations,
+            **more,
+        )
+
+    def _gained(self, after: PriorityResult) -> F8:
+        """By how much each entry's deviation is larger at the date with the change than without, (n,); 0 of the entry
+        itself, of those below it and of those that don't compete.
+        """
+        before = self.before
+        others = before.competes & after.competes & ~self.tree.subtree_mask(self.entry)
+        change = (after.target - after.actual) - (before.target - before.actual)
+        return np.where(others, change, 0.0)
