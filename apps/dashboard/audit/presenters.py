@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from django.urls import NoReverseMatch, reverse
+from django.utils.timezone import localdate
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -354,7 +355,8 @@ class Teller:
             if not found or found[-1][0] != heading:
                 found.append((heading, []))
             found[-1][1].append(replace(first, more=tuple(rest)))
-        later = [below[0].event.at.date() > lines[0].event.at.date() for (_d, lines), (_d, below) in pairwise(found)]
+        days = [localdate(lines[0].event.at) for _day, lines in found]
+        later = [below > day for day, below in pairwise(days)]
         return [
             (_("%(day)s, recorded later") % {"day": day} if is_late else day, lines)
             for (day, lines), is_late in zip(found, [*later, False], strict=False)
