@@ -10,11 +10,11 @@ from pathlib import Path
 
 from django.apps import apps
 
-from apps.dashboard.audit.presenters import SENTENCES, TOPICS
+from apps.dashboard.audit.words import SENTENCES, TOPICS
 
 _KINDS = (ast.Call, ast.Assign, ast.AnnAssign, ast.FunctionDef)
 _VERB = re.compile(r"[a-z_]+\.[a-z_]+")
-_WORDS = "dashboard/audit/presenters.py"  # names every verb, and writes none
+_WORDS = "dashboard/audit/words.py"  # names every verb, and writes none
 
 
 class Verbs:

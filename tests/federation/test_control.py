@@ -12,7 +12,7 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
 from apps.core.errors import Conflict, DomainError, Invalid, NotFound
 from apps.core.signing import SigningKey
-from apps.dashboard.audit import presenters as audit_words
+from apps.dashboard.audit import words as audit_words
 from apps.federation import control
 from apps.federation.control import Kind
 from apps.federation.fetch_schedule import ask_for, ask_for_due

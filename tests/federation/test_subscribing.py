@@ -13,7 +13,7 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
 from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound
 from apps.core.signing import BadDocument
-from apps.dashboard.audit import presenters as audit_words
+from apps.dashboard.audit import words as audit_words
 from apps.federation.models import Mount, Subscription
 from apps.federation.mounts.services import make_mount, preview, unmount
 from apps.federation.publishing import make_publication

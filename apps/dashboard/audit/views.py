@@ -24,7 +24,7 @@ from apps.accounts.models import AuditCheck, AuditEvent
 from apps.core import clock
 from apps.core.errors import DomainError, FieldProblem, Invalid
 from apps.core.typed_numbers import read_whole
-from apps.dashboard.audit import presenters as audit_words
+from apps.dashboard.audit import words as audit_words
 from apps.dashboard.audit.presenters import Teller
 from apps.dashboard.history import presenters as history_pages
 from apps.dashboard.history.views import compared_context
