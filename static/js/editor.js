@@ -1,7 +1,7 @@
 // The editor: numbers are typed over in the tree, everything is saved as it is done, and focus stays where it is.
 // Without this module the same forms are posted and the page comes back with the change.
 import { announce } from "./shell.js";
-import { bring } from "./far_rows.js";
+import { attach } from "./far_rows.js";
 import { Queue } from "./editor_queue.js";
 import { draggable } from "./editor_drag.js";
 
@@ -12,7 +12,7 @@ const table = editor.querySelector("table[data-edits]");
 const dialog = document.getElementById("action-dialog");
 const problem = document.getElementById("problem");
 
-const rowOf = (uid) => bring(document.getElementById(`e-${uid}`));
+const rowOf = (uid) => attach(document.getElementById(`e-${uid}`));
 const fragmentOf = (html) => {
   const holder = document.createElement("template");
   holder.innerHTML = html;
@@ -150,7 +150,7 @@ function nextCell(input, step, { beside = false } = {}) {
   const rows = [...table.querySelectorAll("tbody tr:not([hidden])")], row = input.closest("tr");
   for (let at = rows.indexOf(row) + step; rows[at]; at += step) {
     if (beside && rows[at].dataset.parent !== row.dataset.parent) continue;  // past what is below it: the strip of targets stays that of its parent
-    const next = bring(rows[at]).querySelector("input.cell");
+    const next = attach(rows[at]).querySelector("input.cell");
     if (next) {
       next.focus();
       next.select();

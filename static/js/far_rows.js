@@ -1,36 +1,36 @@
-// Long treegrids stay light: the cells of rows far from the window are taken out, and come back before the row is seen,
+// Long treegrids stay light: the cells of rows far from the window are detached, and come back before the row is seen,
 // focused or written. Each row keeps its own element, its height and its ARIA attributes.
 const MARGIN = "150px 0px", FEW_ROWS = 50;
-const taken = new WeakMap();
+const detached = new WeakMap();
 
 /** The row, with its cells. */
-export function bring(row) {
-  if (!row || !taken.has(row)) return row;
-  if (!row.cells.length) row.append(...taken.get(row));  // a swap may have brought fresh ones
-  taken.delete(row);
+export function attach(row) {
+  if (!row || !detached.has(row)) return row;
+  if (!row.cells.length) row.append(...detached.get(row));  // a swap may have brought fresh ones
+  detached.delete(row);
   row.style.height = "";
   return row;
 }
 
-function take(row) {
+function detach(row) {
   const isNeeded = row.getAttribute("aria-selected") === "true" || row.contains(document.activeElement)
     || row.querySelector("input.pick:checked, .problem, [aria-invalid]");
   if (isNeeded || !row.cells.length || !row.dataset.uid) return;
   row.style.height = row.offsetHeight ? `${row.offsetHeight}px` : "";
-  taken.set(row, [...row.childNodes]);
+  detached.set(row, [...row.childNodes]);
   row.replaceChildren();
 }
 
 export class FarRows {
   constructor(table) {
     this.observer = new IntersectionObserver((seen) => this.moved(seen), { rootMargin: MARGIN });
-    addEventListener("beforeprint", () => table.querySelectorAll("tbody tr").forEach(bring));
+    addEventListener("beforeprint", () => table.querySelectorAll("tbody tr").forEach(attach));
   }
 
   moved(seen) {
     for (const { target, isIntersecting } of seen) {
-      if (isIntersecting) bring(target);
-      else if (this.n > FEW_ROWS) take(target);
+      if (isIntersecting) attach(target);
+      else if (this.n > FEW_ROWS) detach(target);
     }
   }
 

@@ -22,8 +22,9 @@ document.addEventListener("submit", (event) => {
 });
 
 // What was typed before htmx listened: its preview is asked for now. htmx listens from this event on, registered before.
+// Sliders are left out: they round their value to a step by themselves.
 document.addEventListener("DOMContentLoaded", () => {
-  for (const field of document.querySelectorAll("input, textarea")) {
+  for (const field of document.querySelectorAll("input:not([type=range]), textarea")) {
     const asks = field.closest("[hx-trigger*='input']");
     if (asks && field.value !== field.defaultValue) field.dispatchEvent(new Event("input", { bubbles: true }));
   }

@@ -1,6 +1,6 @@
 // Rows of the tree that are in the window take what changed; others do when they come into it. Rows keep their place,
 // their focus and what is open: only cells that differ are written.
-import { bring } from "./far_rows.js";
+import { attach } from "./far_rows.js";
 import { flashed, morph } from "./live_parts.js";
 
 const MOST = 80, WAIT_MS = 150, MARGIN_PX = 200;
@@ -59,7 +59,7 @@ class TreeLive {
       document.dispatchEvent(new CustomEvent("live:rows"));
       return;
     }
-    [...bring(row).cells].slice(1).forEach((cell, place) => {
+    [...attach(row).cells].slice(1).forEach((cell, place) => {
       const now = fresh.cells[place + 1];
       if (!now || cell.innerHTML === now.innerHTML) return;
       if (now.title) cell.title = now.title;

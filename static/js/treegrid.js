@@ -1,6 +1,6 @@
 // Keys and lazily loaded children of a treegrid, rows first (WAI-ARIA APG). Without this module the twists
 // submit the form around the tree, which gives the same page with another `?open=`.
-import { bring, FarRows } from "./far_rows.js";
+import { attach, FarRows } from "./far_rows.js";
 
 const PAGE = 10;
 
@@ -45,13 +45,13 @@ class TreeGrid {
     return before;
   }
 
-  cells(row) { return [...bring(row).cells].filter((cell) => cell.getClientRects().length); }
+  cells(row) { return [...attach(row).cells].filter((cell) => cell.getClientRects().length); }
 
   // --- focus -----------------------------------------------------------------------------------------------------
   focusRow(row) {
     if (!row) return;
     this.rows.forEach((each) => { each.tabIndex = -1; });
-    bring(row).tabIndex = 0;
+    attach(row).tabIndex = 0;
     row.focus();
   }
 
@@ -70,7 +70,7 @@ class TreeGrid {
   }
 
   onFocus(event) {
-    const row = bring(event.target.closest("tbody tr"));
+    const row = attach(event.target.closest("tbody tr"));
     this.offerInside(row);
     if (row && event.target !== row) this.rows.forEach((each) => { each.tabIndex = each === row ? 0 : -1; });
   }

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from apps.accounts.actor import COMMAND
 from apps.accounts.models import Account, User
 from apps.core import clock
+from apps.policies.services import change_shares
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
@@ -150,3 +152,16 @@ def test_why_and_when_need_no_scrolling_on_a_phone_and_a_typed_size_changes_the_
     expect(page.locator("#submit-problem")).to_be_visible()
     expect(page.locator("#submit-core-h")).to_have_value("many")
     window.look()
+
+
+def test_what_if_stays_as_it_is_until_somebody_types(grid: Grid, visit: Open) -> None:
+    """A slider rounds its value to its steps by itself: nobody has typed that."""
+    change_shares(policy_slug=SLUG, entry_uid=grid.uid("/atlas"), shares=37, reason="x", at=clock.now(), actor=COMMAND)
+    grid.recompute()
+    window = visit()
+    window.sign_in("alice")
+    page = window.go("/me/priority/")
+    slide = page.locator("#what-if-target-slide")
+    assert slide.evaluate("(one) => one.value !== one.defaultValue"), "between two steps"
+    field = page.locator("#what-if-target")
+    assert field.input_value() == field.get_attribute("value")

@@ -125,7 +125,7 @@ def test_what_ends_has_the_target_that_it_gets_unless_renewed(hall: Policy, eva:
 
 
 def _target(policy: Policy, path: str) -> float:
-    """Of an entry below the root, by the shares of the revision in force; 0 where it is archived."""
+    """Of an entry below the root, by the shares of the active revision; 0 where it is archived."""
     tree = load_tree(policy)
     shares = {tree.path(i): float(tree.shares[i]) for i in tree.children(0)}
     return shares.get(path, 0.0) / sum(shares.values())
