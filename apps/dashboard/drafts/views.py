@@ -76,8 +76,10 @@ def page_url(change_set: int, **_kwargs: Any) -> str:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def edit(request: HttpRequest, policy: str) -> HttpResponse:
-    """Continue my draft of this policy; POST opens one where there is none, or another with `new`. A draft with edits on
-    an older revision isn't opened at once: the page lists it beside *Create draft*."""
+    """Continue my draft of this policy; POST opens one where there is none, or another with `new`.
+
+    A draft with edits on an older revision isn't opened at once: the page lists it beside *Create draft*.
+    """
     actor, at = actor_of(request), clock.now()
     found = get_policy(slug=policy, actor=actor)
     mine = drafts.list_drafts(policy=found, at=at, actor=actor)
