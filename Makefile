@@ -78,7 +78,7 @@ test-all: setup debian schedulers
 # Imports of a million records each, and 10,000 broken lines of every format: about a quarter of an hour on two cores.
 test-faults: setup
 	@FAIRSHARE_FAULT_RECORDS=$${FAIRSHARE_FAULT_RECORDS:-1000000} FUZZ_LINES=$${FUZZ_LINES:-10000} \
-		$(PYTEST) tests/faults/test_import_faults.py tests/usage/test_fuzz.py $(TESTS)
+		$(PYTEST) tests/faults/test_import_faults.py tests/usage/parsers/test_fuzz.py $(TESTS)
 
 # Builds the image and runs it against a PostgreSQL and a Redis; needs root on Debian. Five minutes.
 image:
@@ -100,7 +100,7 @@ schedulers:
 
 # Daemons in Linux namespaces of their own: needs root, changes nothing of the machine. Goal: twenty minutes.
 test-schedulers: setup debian schedulers
-	@$(PY) -m pytest -v --deep --durations=10 --durations-min=1 -m schedulers tests/schedulers $(TESTS)
+	@$(PY) -m pytest -v --deep --durations=10 --durations-min=1 -m schedulers tests/real_schedulers $(TESTS)
 
 bench: setup
 	@$(PY) -m bench $(BENCH)

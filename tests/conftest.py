@@ -20,9 +20,9 @@ from django.conf import settings
 
 from apps.cli.stack.paths import private_dir, read_or_make_secret, socket_dir, write_once
 from apps.cli.stack.postgres import CannotStart, PostgresServer
+from tests.core.outbound_servers import certified, connects, serve  # noqa: F401 - fixtures
 from tests.databases import Databases, World, copied
 from tests.examples import register_profiles
-from tests.outbound_servers import certified, connects, serve  # noqa: F401 - fixtures
 from tests.start import find_room, forget_other_databases, is_engine_alone, keep_bytecode, schema_folder, set_up_django
 
 CHROMIUM_ARGS = (

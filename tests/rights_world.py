@@ -59,7 +59,7 @@ from apps.usage.models import Record
 from apps.usage.services import start_import
 from tests.api.small_site import AT, Site
 from tests.federation.other_side import KEY, P1, OtherFeed, OtherSide, projects, serving
-from tests.schedulers.service.reports import report
+from tests.schedulers.reports import report
 
 ISSUER = "vo-a.example"  # what the site is called where it publishes
 JSON = "application/json"

@@ -177,6 +177,18 @@ def test_a_folder_has_few_modules() -> None:
     assert {folder: n for folder, n in counted.items() if n > MOST_MODULES} == {}
 
 
+def test_tests_lie_where_their_code_lies() -> None:
+    """Folders of a room's tests are those of the room; `tests/agent`, `tests/browser` and others cross rooms."""
+    rooms = {path.parent.name for path in (ROOT / "apps").glob("*/__init__.py")}
+    folders = {path.parent.relative_to(ROOT / "tests") for path in (ROOT / "tests").rglob("test_*.py")}
+    of_rooms = {each for each in folders if each.parts and each.parts[0] in rooms}
+    assert [each for each in sorted(of_rooms) if not (ROOT / "apps" / each).is_dir()] == []
+    crowded = {
+        str(each): n for each in of_rooms if (n := len(list((ROOT / "tests" / each).glob("test_*.py")))) > MOST_MODULES
+    }
+    assert crowded.keys() <= {"cli", "usage/parsers"}  # a file a command and a format
+
+
 def test_the_engine_needs_numpy_and_the_standard_library_alone() -> None:
     foreign = {
         f"{path.relative_to(ROOT)}: {name}"

@@ -20,7 +20,7 @@ from apps.accounts.models import AuditEvent
 from apps.dashboard.members.presenters import seen_tag
 from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
 from tests.rights_world import BESIDES, JSON, SHARES, Row, World, cache_navigation_counts
-from tests.schedulers.service.reports import report
+from tests.schedulers.reports import report
 from tests.worlds import restore_caches
 
 ACTORS = (

@@ -26,15 +26,15 @@ from apps.policies.models import Policy
 from apps.priorities.serving import store
 from apps.runs.models import Run
 from tests.api.small_site import AT, Site, build_site
+from tests.dashboard.federation.mounted import make_mounted, make_placed
 from tests.dashboard.grid import Grid, make_grid
-from tests.dashboard.mounted import make_mounted, make_placed
 from tests.federation import worlds as federation_worlds
-from tests.federation.feed_site import Teller, make_told_of
-from tests.federation.grid_site import make_grid_site
+from tests.federation.grid.grid_site import make_grid_site
 from tests.federation.other_side import OtherSide
-from tests.federation.restored_site import make_restored
-from tests.notices.hall import make_hall
+from tests.federation.usage_feeds.feed_site import Teller, make_told_of
+from tests.federation.usage_feeds.restored_site import make_restored
 from tests.notices.notices_site import make_told
+from tests.notices.statements.hall import make_hall
 from tests.priority_site import Site as PrioritySite
 from tests.priority_site import make_month_of_days, make_two_projects
 from tests.privacy.known_site import build_known_world

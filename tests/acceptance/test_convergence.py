@@ -22,9 +22,9 @@ from apps.accounts.services import make_user
 from apps.analytics.series import runs
 from apps.core import clock
 from apps.runs.services import work_run_now
-from tests import oracles_convergence as twin
 from tests.acceptance import lcg_by_hand
 from tests.acceptance.lcg_by_hand import DAYS, POINTS, RELATIVE, Raw, decayed_at_end_of, targets, used_on
+from tests.oracles import convergence as twin
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
 

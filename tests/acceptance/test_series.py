@@ -17,7 +17,6 @@ from apps.engine.convergence import DayState
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.runs.services import work_run_now
-from tests import oracles_convergence as twin
 from tests.acceptance import lcg_by_hand
 from tests.acceptance.lcg_by_hand import (
     DAYS,
@@ -30,6 +29,7 @@ from tests.acceptance.lcg_by_hand import (
     targets,
     used_on,
 )
+from tests.oracles import convergence as twin
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
 

@@ -15,7 +15,7 @@ import pytest
 from agent.records import Refused, ServerFailure
 from agent.rest import MOST_REPORT_BYTES, Rest, _shortened, checked_site, read_token
 from tests.agent.fakes import TOKEN, FakeSite
-from tests.outbound_servers import OK, answering, make_certificate, redirect, request_of
+from tests.core.outbound_servers import OK, answering, make_certificate, redirect, request_of
 
 Handler = Callable[[socket.socket], None]
 

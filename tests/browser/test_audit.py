@@ -18,7 +18,7 @@ from apps.policies.access.delegation import give_grant
 from apps.policies.models import Grant, Policy
 from tests.browser.conftest import Open, in_windows_of_all
 from tests.dashboard.grid import SLUG, Grid
-from tests.dashboard.test_time_travel import publish
+from tests.dashboard.shell.test_time_travel import publish
 
 PAGE = "/audit/"
 

@@ -19,7 +19,7 @@ from apps.usage.records.ingest import ingest_batch
 from tests.browser.conftest import Open, Visit, at_widths
 from tests.browser.hands import BY_HAND, HANDS
 from tests.dashboard.grid import SLUG, Grid
-from tests.dashboard.test_me import second_account
+from tests.dashboard.my_priority.test_my_priority import second_account
 from tests.worlds import AT
 
 PAGE = "/me/priority/"

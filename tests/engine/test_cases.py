@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from apps.engine.case_text import name_of, read_cases
 from apps.engine.cases import solve
 from apps.engine.errors import BadCase, EngineError
-from tests import oracles
 from tests.examples import examples
 from tests.material import GOLDEN
+from tests.oracles import engine as oracles
 
 GOLDEN_CASES = [
     case

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from apps.engine import convergence
 from apps.engine.convergence import DayState, HalfTime, Outcome
-from tests import oracles_convergence as twin
 from tests.examples import examples
+from tests.oracles import convergence as twin
 
 STEPS = st.sampled_from([0.0, 0.05, 0.1, 0.25, 0.3, 0.5, 0.75, 1.0])
 

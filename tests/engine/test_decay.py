@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from apps.engine.decay import Window, bucket_weights, weights
 from apps.engine.errors import BadParameter
-from tests import oracles
+from tests.oracles import engine as oracles
 
 HOUR = 3600
 DAY = 24 * HOUR

@@ -16,7 +16,7 @@ import pytest
 from apps.engine import codecs, operators, sweep
 from apps.engine.algorithms import compute
 from apps.engine.tree import FairshareTree
-from tests import oracles
+from tests.oracles import engine as oracles
 
 TOLERANCE = 1e-12
 

@@ -164,7 +164,7 @@ def _frozen(stack: Stack) -> list[int]:
 
 
 PLACES = ["usage.ingest.before_commit:kill:3"]
-# At these tests/usage/test_imports.py kills a process, without the whole stack.
+# At these tests/usage/records/test_imports.py kills a process, without the whole stack.
 DEEP_PLACES = [
     "usage.ingest.after_replacing:kill",
     "usage.import.after_ingest:kill",

@@ -40,11 +40,11 @@ from apps.runs.services import work_run_now
 from apps.usage.models import Source
 from apps.usage.sources.collection import ask_for as ask_source
 from apps.usage.sources.services import change_source, set_up_source, tag_of
+from tests.core.hostile_addresses import METADATA, NAMES, URLS
+from tests.core.outbound_servers import Serve, answering, redirect
 from tests.federation.conftest import AT
 from tests.federation.looks import everything, look_at
 from tests.federation.other_side import KEY, OtherSide
-from tests.hostile_addresses import METADATA, NAMES, URLS
-from tests.outbound_servers import Serve, answering, redirect
 
 APPS = Path(outbound.__file__).parent.parent
 _CALL = re.compile(r"\bfetch\s*\(")
@@ -237,7 +237,7 @@ def test_a_look_at_what_lies_in_the_database_goes_nowhere_and_the_last_good_one_
     monkeypatch: pytest.MonkeyPatch,
     pytestconfig: pytest.Config,
 ) -> None:
-    """tests/test_outbound.py has all addresses; here two who ask take turns where time is short."""
+    """tests/core/test_outbound.py has all addresses; here two who ask take turns where time is short."""
     step = 1 if pytestconfig.getoption("deep") else 4
     before, usage = load_tree(Policy.objects.get(slug="grid")), everything(subscription)
     remotes: tuple[Mount | Subscription, ...] = (mounted, subscription)

@@ -35,7 +35,7 @@ from tests.federation.other_side import KEY, P1, OtherFeed, OtherSide, projects
 from tests.monitoring.conftest import Service, Web
 from tests.monitoring.daemons import Watchers
 from tests.notices.mail_server import mail_server
-from tests.schedulers.service.test_shares import rows
+from tests.schedulers.test_shares import rows
 
 pytestmark = [pytest.mark.deep, pytest.mark.django_db(transaction=True), pytest.mark.timeout(420)]
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)

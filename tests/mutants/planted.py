@@ -30,7 +30,7 @@ PLANTED = (
         old="off_target=lambda t, s: t - s,",
         new="off_target=lambda t, s: s - t,",
         tests=(
-            "tests/engine/test_algorithms.py",
+            "tests/engine/algorithms/test_algorithms.py",
             "tests/engine/test_vectors_of_papers.py",
         ),
     ),
@@ -47,8 +47,8 @@ PLANTED = (
         old="[Int8Array(ids), by_run_id, at, keep_all]), sign=-1)",
         new="[Int8Array(ids), by_run_id, at, keep_all]), sign=0)",
         tests=(
-            "tests/usage/test_ingest.py",
-            "tests/usage/test_exactly_once.py",
+            "tests/usage/records/test_ingest.py",
+            "tests/usage/records/test_exactly_once.py",
         ),
     ),
     Planted(
@@ -57,9 +57,9 @@ PLANTED = (
         old="token is not None and Token.Scope.USAGE_WRITE in token.scopes and token",
         new="token is not None and token",
         tests=(
-            "tests/usage/test_push.py",
-            "tests/api/test_usage.py",
-            "tests/api/test_sources.py",
+            "tests/usage/records/test_push.py",
+            "tests/api/v1/usage/test_usage.py",
+            "tests/api/v1/usage/test_sources.py",
         ),
     ),
     Planted(
@@ -67,7 +67,7 @@ PLANTED = (
         path="apps/priorities/serving/store.py",
         old="if known is not None and known.snapshot_id == snapshot_id:",
         new="if known is not None:",
-        tests=("tests/priorities/test_served.py",),
+        tests=("tests/priorities/serving/test_served.py",),
     ),
     Planted(
         name="wrong rounding",
@@ -75,7 +75,7 @@ PLANTED = (
         old="np.floor(scaled, out=scaled)\n    is_balance",
         new="np.rint(scaled, out=scaled)\n    is_balance",
         tests=(
-            "tests/engine/test_algorithms.py",
+            "tests/engine/algorithms/test_algorithms.py",
             "tests/engine/test_vectors_of_papers.py",
         ),
     ),
@@ -91,7 +91,7 @@ PLANTED = (
         path="apps/dashboard/imports/views.py",
         old="@csrf_protect\ndef _upload(",
         new="def _upload(",
-        tests=("tests/dashboard/test_usage.py",),
+        tests=("tests/dashboard/imports/test_imports.py",),
     ),
     Planted(
         name="wrong share in export",
@@ -108,28 +108,28 @@ PLANTED = (
         path="templates/dashboard/policy/_rows.html",
         old='<a class="label" href="{{ line.url }}">{{ entry.name }}</a>',
         new='<a class="label" href="{{ line.url }}">{{ entry.name|safe }}</a>',
-        tests=("tests/dashboard/test_views.py",),
+        tests=("tests/dashboard/shell/test_views.py",),
     ),
     Planted(
         name="undo leaves buckets",
         path="apps/usage/records/versions.py",
         old="    if len(change):\n        buckets.apply_delta(source_id",
         new="    if n_back:\n        buckets.apply_delta(source_id",
-        tests=("tests/usage/test_undo.py",),
+        tests=("tests/usage/records/test_undo.py",),
     ),
     Planted(
         name="retention deletes a day too much",
         path="apps/usage/records/retention.py",
         old="(at - days * _DAY)",
         new="(at - (days - 1) * _DAY)",
-        tests=("tests/usage/test_retention.py",),
+        tests=("tests/usage/records/test_retention.py",),
     ),
     Planted(
         name="mount accepts an older version",
         path="apps/federation/documents/trust.py",
         old="if version < trusted.version:",
         new="if version < trusted.version - 1:",
-        tests=("tests/federation/test_trust.py",),
+        tests=("tests/federation/documents/test_trust.py",),
     ),
     Planted(
         name="revoked token accepted",
@@ -143,7 +143,7 @@ PLANTED = (
         path="apps/engine/algorithms/slurm_fair_tree.py",
         old='"as-slurm": Manners(merges=False, hands_down=True)',
         new='"as-slurm": Manners(merges=False, hands_down=False)',
-        tests=("tests/engine/test_slurm_fair_tree.py",),
+        tests=("tests/engine/algorithms/test_slurm_fair_tree.py",),
     ),
     Planted(
         name="target of siblings with little altogether",
@@ -151,8 +151,8 @@ PLANTED = (
         old="return divide_by_group(tree, values, sibling_sum(tree, values))",
         new="return divide_by_group(tree, values, np.maximum(sibling_sum(tree, values), 1.0))",
         tests=(
-            "tests/engine/test_algorithms.py",
-            "tests/engine/test_properties.py",
+            "tests/engine/algorithms/test_algorithms.py",
+            "tests/engine/algorithms/test_properties.py",
         ),
     ),
     Planted(
@@ -168,8 +168,8 @@ PLANTED = (
         old="if change_set.version != version:",
         new="if change_set.version < version:",
         tests=(
-            "tests/api/test_changesets.py",
-            "tests/api/test_changeset_steps.py",
+            "tests/api/v1/changesets/test_changesets.py",
+            "tests/api/v1/changesets/test_reviews.py",
         ),
     ),
     Planted(
@@ -184,7 +184,7 @@ PLANTED = (
         path="apps/policies/allocations/records.py",
         old="datetime.combine(day, time(), tzinfo=zone)",
         new="datetime.combine(day, time(), tzinfo=UTC)",
-        tests=("tests/policies/test_core_hours.py",),
+        tests=("tests/policies/allocations/test_core_hours.py",),
     ),
     Planted(
         name="rule of a part takes accounts of others",

@@ -28,7 +28,7 @@ from apps.policies.models import Grant
 from apps.runs.models import Run
 from apps.usage.models import Source
 from tests.api.small_site import Site
-from tests.hostile_addresses import NAMES, URLS
+from tests.core.hostile_addresses import NAMES, URLS
 from tests.worlds import AT
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

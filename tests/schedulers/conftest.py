@@ -1,32 +1,44 @@
-"""Real schedulers for tests, shared by the tests of one file."""
-
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.schedulers.gridengine_site import GridEngineSite, running_gridengine
-from tests.schedulers.slurm_site import SlurmSite, running_slurm
-
-
-@pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmSite]:
-    """Slurm with slurmdbd and slurmrestd and no account but root; for one file of tests."""
-    with running_slurm(tmp_path_factory.mktemp("slurm")) as site:
-        yield site
-
-
-@pytest.fixture(scope="module")
-def gridengine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GridEngineSite]:
-    """Grid Engine with one queue of eight slots; for one file of tests."""
-    with running_gridengine(tmp_path_factory.mktemp("gridengine")) as site:
-        yield site
+from apps.accounts.actor import SYSTEM
+from apps.priorities.serving import store
+from apps.schedulers.services import connect_scheduler
+from tests.api.conftest import Caller, _fresh_process  # noqa: F401 - fixture
+from tests.api.small_site import AT, Site
+from tests.schedulers.reports import report
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "site"
-    made.mkdir()
-    return made
+def site(computed_site: Site) -> Site:
+    store.poll()
+    return computed_site
+
+
+@pytest.fixture
+def connected(site: Site) -> Site:
+    """With the scheduler c1 in mode *on*."""
+    connect_scheduler(policy_slug="grid", name="c1", given={"mode": "on", "namespace": "a"}, at=AT, actor=SYSTEM)
+    return site
+
+
+@pytest.fixture
+def agent(connected: Site) -> Caller:
+    return Caller(token=connected.token("schedulers", "priorities:read", policy_slug="grid"))
+
+
+@pytest.fixture
+def manager(connected: Site) -> Caller:
+    return Caller(token=connected.token("policies:read", "policies:write"))
+
+
+@pytest.fixture
+def reported(agent: Caller) -> dict[str, Any]:
+    """One pass with a queue."""
+    sent = report()
+    answer = agent.post("schedulers/c1/passes", sent)
+    assert answer.status_code == 200, answer.content
+    return sent

@@ -19,7 +19,7 @@ from apps.core import clock
 from apps.notices.rules import Place
 from apps.notices.webhooks import make_webhook
 from apps.usage.sources.services import set_up_source
-from tests.outbound_servers import make_certificate
+from tests.core.outbound_servers import make_certificate
 from tests.security.rebinding_machine import HOST, METADATA, OWN, PUBLIC
 from tests.worlds import AT
 

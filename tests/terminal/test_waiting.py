@@ -8,7 +8,7 @@ from uuid import uuid4
 from apps.accounts.actor import SYSTEM
 from apps.schedulers.passes import record_pass
 from apps.schedulers.services import connect_scheduler
-from tests.schedulers.service.reports import job, report
+from tests.schedulers.reports import job, report
 from tests.terminal.conftest import Terminal
 from tests.worlds import AT
 

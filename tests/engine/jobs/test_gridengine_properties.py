@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from apps.engine.jobs.gridengine import solve
 from apps.engine.jobs.gridengine.config import AMENDMENTS
-from tests.oracles_gridengine import tickets
+from tests.oracles.gridengine import tickets
 
 USERS, PROJECTS, DEPARTMENTS = ("ann", "bob", "cyd", "dan"), ("px", "py"), ("da", "db")
 AS_SHIPPED = st.just("8.1.9")

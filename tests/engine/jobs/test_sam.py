@@ -16,7 +16,7 @@ from apps.engine.errors import EngineError
 from apps.engine.jobs import solve_job_case
 from apps.engine.jobs.benefits import Benefit, all_benefits, brought_benefits
 from apps.engine.jobs.sam import fraction_after, goes_to_front
-from tests.oracles_jobs import sam_queue
+from tests.oracles.jobs import sam_queue
 
 CASE: dict[str, Any] = {
     "id": "two-jobs",

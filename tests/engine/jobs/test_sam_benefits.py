@@ -15,7 +15,7 @@ from apps.engine.errors import EngineError
 from apps.engine.jobs import benefits, get_job_algorithm, solve_job_case
 from apps.engine.jobs.benefits import Benefit, all_benefits, read_benefit
 from tests.examples import examples
-from tests.oracles_jobs import sam_queue
+from tests.oracles.jobs import sam_queue
 
 CASE: dict[str, Any] = {"shares": {"g1": 0.5, "g2": 0.5}, "jobs": []}
 AMOUNTS = st.integers(min_value=0, max_value=1000)

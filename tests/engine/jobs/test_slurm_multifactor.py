@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from apps.engine.errors import EngineError
 from apps.engine.jobs import solve_job_case
 from apps.engine.jobs.slurm_multifactor import FACTORS, LABELS, Cluster, age_factor, job_size_factor
-from tests.oracles_jobs import slurm_priority
+from tests.oracles.jobs import slurm_priority
 
 WEIGHTS = {"age": 1000, "fairshare": 100000, "jobsize": 100, "partition": 500, "qos": 2000}
 

@@ -18,7 +18,7 @@ from apps.engine.simulation import run, simulate
 from apps.engine.simulation.scenario import Scenario, read_scenario
 from apps.engine.simulation.workload import Workload, draw
 from tests.examples import examples
-from tests.oracles_simulation import Job, Twin
+from tests.oracles.simulation import Job, Twin
 
 PATHS = ("/a/x", "/a/y", "/b", "/c/d/z")
 APPROACH = st.sampled_from(["historical", "active", "predictive"])

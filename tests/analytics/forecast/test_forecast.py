@@ -1,0 +1,353 @@
+"""When a level comes back to its target: pace of the last days, outcomes in words, and the snapshot's own numbers."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from apps.accounts.actor import COMMAND, Actor
+from apps.accounts.models import User
+from apps.analytics.forecast import (
+    Forecast,
+    LevelPast,
+    Outlook,
+    Standing,
+    days_to_draw,
+    foresee,
+    get_forecasts,
+    get_my_forecasts,
+)
+from apps.analytics.forecast.entry_forecast import curve_of, with_target
+from apps.analytics.forecast.selectors import level_sentences
+from apps.core.errors import Invalid, NotAllowed
+from apps.engine.decay import Window, bucket_weights
+from apps.engine.explain import History
+from apps.priorities.recompute.pipeline import compute, load_inputs
+from apps.priorities.sentences import Message
+from apps.priorities.serving import store
+from apps.priorities.serving.lookup import AccountQuery
+from tests.engine.explain.test_recovery import history
+from tests.examples import examples
+from tests.priority_site import AS_OF, PROJECTS, Site
+from tests.worlds import forget_process
+
+DAY_S = 86_400.0
+WEEK = Window(aging="exponential", half_life_s=7 * DAY_S)
+USUAL = Window(length_s=90 * DAY_S, aging="exponential", half_life_s=7 * DAY_S)
+
+
+def _past(own: list[float], group: list[float], hours: History | None = None) -> LevelPast:
+    return LevelPast(np.array(own, dtype=np.float64), np.array(group, dtype=np.float64), (), hours)
+
+
+def _standing(own: float, group: float, target: float) -> Standing:
+    return Standing(own, group, target, max(0.1 * target, 0.005))
+
+
+def _said(outlook: Outlook, window_s: float | None = None) -> list[Message]:
+    return list(level_sentences(outlook, name="physics", parent="grid", window_s=window_s))
+
+
+def _texts(outlook: Outlook, window_s: float | None = None) -> str:
+    return " ".join(one.text for one in _said(outlook, window_s))
+
+
+def _keys(outlook: Outlook, window_s: float | None = None) -> list[str]:
+    return [one.key for one in _said(outlook, window_s)]
+
+
+OVER = _standing(55.0, 100.0, 0.4)
+STEADY = [8.0, 10.0, 12.0] * 9
+
+
+def test_over_its_target_it_is_told_in_how_many_days_it_is_back_and_between_which() -> None:
+    found = foresee(OVER, _past([1.0, 1.25, 1.5] * 9, STEADY), WEEK, as_of_s=0.0)
+    assert found.share == found.share_seen == pytest.approx(0.125)
+    assert found.to_target.soonest.in_s is not None
+    assert found.to_target.middle.in_s is not None
+    assert found.to_target.latest.in_s is not None
+    assert found.to_target.soonest.in_s < found.to_target.middle.in_s < found.to_target.latest.in_s
+    (said, *_more) = _said(found)
+    assert said.values["in_s"] == pytest.approx(4.5 * DAY_S, abs=0.25 * DAY_S)
+    assert said.values["soonest_s"] < said.values["in_s"] < said.values["latest_s"]
+    assert [each for each in ("physics", "4½") if each not in said.text] == []
+    assert _keys(found) == ["forecast.recovers", "forecast.tolerance"]
+
+
+def test_when_nobody_runs_anything_it_says_that_nothing_changes() -> None:
+    for days in ([0.0] * 28, []):
+        found = foresee(OVER, _past(days, days), WEEK, as_of_s=0.0)
+        assert _keys(found) == ["forecast.never_if_nobody_runs"]
+        assert "90" not in _texts(found)
+    windowed = foresee(OVER, _past([0.0], [0.0]), USUAL, as_of_s=0.0)
+    assert _keys(windowed, 90 * DAY_S) == ["forecast.never_within_window"]
+    assert "90" in _texts(windowed, 90 * DAY_S), "days of the window"
+
+
+def test_a_group_that_runs_on_few_days_only_is_told_so() -> None:
+    days = [0.0] * 20 + [30.0] * 8
+    found = foresee(OVER, _past([0.0] * 28, days), WEEK, as_of_s=0.0)
+    assert _keys(found) == ["forecast.quiet_days", "forecast.recovers_at_best"]
+
+
+def test_who_takes_its_target_or_more_is_told_that_it_is_not_while_it_keeps_this_pace() -> None:
+    found = foresee(OVER, _past([5.0] * 28, [10.0] * 28), WEEK, as_of_s=0.0)
+    assert _keys(found) == ["forecast.not_at_this_pace"]
+    assert re.findall(r"physics|grid|\d+\.\d\u00a0%", _texts(found)) == [
+        "physics",
+        "50.0\u00a0%",
+        "grid",
+        "40.0\u00a0%",
+    ]
+
+
+def test_a_share_above_the_target_and_within_its_tolerance_still_comes_within_tolerance() -> None:
+    found = foresee(OVER, _past([1.0], [10.0]), WEEK, as_of_s=0.0, share=0.41)
+    assert (found.share, found.share_seen) == (0.41, 0.1)
+    assert found.to_target.middle.outcome == "not_at_this_pace"
+    assert _keys(found) == ["scenario.forecast.not_at_this_pace", "forecast.tolerance_about"]
+
+
+def test_under_its_target_it_is_told_that_this_helps_and_until_when() -> None:
+    under = _standing(20.0, 100.0, 0.4)
+    assert _keys(foresee(under, _past([7.0] * 28, STEADY), WEEK, as_of_s=0.0))[0].startswith("forecast.gives_way")
+    stays = foresee(under, _past([1.0] * 28, STEADY), WEEK, as_of_s=0.0)
+    assert _keys(stays) == ["forecast.stays_under"]
+
+
+def test_on_target_within_tolerance_and_in_an_unused_group_there_is_nothing_to_wait_for() -> None:
+    days = _past([4.0] * 28, [10.0] * 28)
+    assert _keys(foresee(_standing(40.0, 100.0, 0.4), days, WEEK, as_of_s=0.0)) == ["forecast.on_target"]
+    assert _keys(foresee(_standing(42.0, 100.0, 0.4), days, WEEK, as_of_s=0.0)) == ["forecast.within_tolerance"]
+    assert _keys(foresee(_standing(0.0, 0.0, 0.4), days, WEEK, as_of_s=0.0)) == ["forecast.nothing_used"]
+
+
+def test_beyond_a_year_it_says_so_instead_of_a_date() -> None:
+    found = foresee(OVER, _past([0.0] * 28, [1e-6] * 28), Window(), as_of_s=0.0)
+    assert found.to_target.middle.outcome == "not_within_horizon"
+    assert _keys(found)[0] == "forecast.not_within_horizon"
+    assert re.search(r"\b365\b", _texts(found)), "days that are looked ahead"
+
+
+STEPS = Window(length_s=90 * DAY_S, aging="step", granularity_s=DAY_S, factor=0.9)
+
+
+@pytest.mark.parametrize("window", [WEEK, USUAL, Window(), STEPS], ids=["endless", "usual", "no aging", "steps"])
+@examples(25)
+@given(seed=st.integers(0, 10**6), first=st.floats(0.0, 1.0), then=st.floats(0.0, 1.0))
+def test_another_target_gives_what_foreseeing_with_that_target_gives(
+    window: Window, seed: int, first: float, then: float
+) -> None:
+    past = history(seed, hours=400)
+    as_of_s = float(past.hour_start_s[-1] + 3600)
+    own, group = float(past.own_usage.sum()), float(past.group_usage.sum())
+    days = _past([own / 30] * 14, [group / 25] * 14, past)
+    changed = with_target(
+        foresee(_standing(own, group, first), days, window, as_of_s=as_of_s),
+        target=then,
+        slack=max(0.1 * then, 0.005),
+    )
+    wanted = foresee(_standing(own, group, then), days, window, as_of_s=as_of_s)
+    assert (changed.standing, changed.method) == (wanted.standing, wanted.method)
+    assert (changed.to_target, changed.to_tolerance) == (wanted.to_target, wanted.to_tolerance)
+    at = datetime.fromtimestamp(as_of_s, AS_OF.tzinfo)
+    assert curve_of(changed, at, days=30) == curve_of(wanted, at, days=30), "no target changes what is used"
+
+
+@examples(30)
+@given(seed=st.integers(0, 10**6), share=st.floats(0.0, 0.35), rate=st.floats(5e4, 5e6))
+def test_where_next_to_nothing_is_left_when_the_window_ends_the_closed_form_agrees_with_every_hour(
+    seed: int, share: float, rate: float
+) -> None:
+    past = history(seed, hours=2000)
+    as_of_s = float(past.hour_start_s[-1] + 3600)
+    weight = bucket_weights(past.hour_start_s, as_of_s, USUAL)
+    standing = _standing(float(weight @ past.own_usage), float(weight @ past.group_usage), 0.4)
+    days = _past([share * rate], [rate], past)
+    closed = foresee(standing, days, USUAL, as_of_s=as_of_s)
+    # The window by a decay function without a closed form: one step an hour, equal to the half-life's.
+    stepped = Window(length_s=90 * DAY_S, aging="step", granularity_s=3600, factor=2 ** (-1 / 168))
+    hourly = foresee(standing, days, stepped, as_of_s=as_of_s)
+    assert (closed.method, hourly.method) == ("closed_form", "hour_by_hour")
+    one, other = closed.to_target.middle, hourly.to_target.middle
+    assume(one.in_s is None or one.in_s < 80 * DAY_S)
+    if one.in_s is not None:
+        assert other.in_s == pytest.approx(one.in_s, rel=0.01, abs=60)
+
+
+def test_a_window_without_a_closed_form_forgets_hour_by_hour() -> None:
+    """All of the own usage was on one day; when that leaves the window of ten days, the excess is gone."""
+    starts = np.arange(10 * 24, dtype=np.float64) * 3600
+    own = np.where((starts >= 2 * DAY_S) & (starts < 3 * DAY_S), 10.0, 0.0)
+    past = History(starts, own, own + 1.0)
+    window = Window(length_s=10 * DAY_S)
+    standing = _standing(float(own.sum()), float((own + 1).sum()), 0.3)
+    found = foresee(standing, _past([0.0], [24.0], past), window, as_of_s=10 * DAY_S)
+    assert found.method == "hour_by_hour"
+    assert found.to_target.middle.in_s is not None
+    assert 2 * DAY_S < found.to_target.middle.in_s < 3 * DAY_S + 7200
+
+
+def test_the_curve_starts_where_it_stands_and_lies_between_least_and_most() -> None:
+    found = foresee(OVER, _past([1.0, 2.0, 3.0], [5.0, 10.0, 20.0]), WEEK, as_of_s=0.0)
+    points = curve_of(found, AS_OF, days=14)
+    first = points[0]
+    assert first.likely == first.least == first.most == pytest.approx(0.55)
+    assert points[-1].at == AS_OF + timedelta(days=14)
+    for point in points:
+        assert point.least <= point.p25 <= point.likely <= point.p75 <= point.most
+    middle_s = found.to_target.middle.in_s
+    assert middle_s is not None
+    hours = [(point.at - AS_OF).total_seconds() for point in points]
+    assert np.interp(middle_s, hours, [point.likely for point in points]) == pytest.approx(0.4, abs=0.005)
+
+
+FADING = {"window": {"length_s": None, "aging": "exponential", "half_life_s": 3 * 86_400}}
+
+
+def _forecast(site: Site, account: str = "alice", **more: Any) -> Forecast:
+    (found,) = get_forecasts(policy_slug=site.slug, account=AccountQuery(account), actor=COMMAND, at=AS_OF, **more)
+    return found
+
+
+@pytest.fixture
+def steady(make_site: Any) -> Site:
+    """Ten days: alice two core-hours an hour, bob one, carol three; before that alice ran much."""
+    site: Site = make_site()
+    site.publish(PROJECTS, FADING)
+    site.map()
+    _run(site, AS_OF - timedelta(days=10), AS_OF)
+    site.job("alice", "physics", 3000, ago_h=26)
+    site.recompute()
+    store.poll()
+    return site
+
+
+def _run(site: Site, start_at: datetime, end_at: datetime) -> None:
+    for user, group, cpus in (("alice", "physics", 2), ("bob", "physics", 1), ("carol", "biology", 3)):
+        site.job(
+            user, group, cpus, ago_h=(AS_OF - end_at).total_seconds() / 3600, start_at=start_at, submit_at=start_at
+        )
+
+
+def test_levels_stand_where_the_snapshot_says_and_go_on_at_the_pace_of_their_days(steady: Site) -> None:
+    found = _forecast(steady)
+    values, tree = found.snapshot.values, found.snapshot.tree
+    assert [level.path for level in found.levels] == ["/physics", "/physics/alice"]
+    for level in found.levels:
+        assert level.outlook is not None
+        assert level.actual == pytest.approx(float(values.actual[level.entry]))
+        assert level.target == pytest.approx(float(values.target[level.entry]))
+        assert level.n_days == 10
+    physics = found.levels[0].outlook
+    assert physics is not None
+    assert physics.daily_group[0] == pytest.approx(6 * 24 * 3600)
+    assert physics.share == pytest.approx((3 * 240 + 3000) / (6 * 240 + 3000))
+    assert tree.path(found.levels[0].entry) == "/physics"
+
+
+def test_what_was_foreseen_is_what_is_then_recomputed(steady: Site) -> None:
+    """At a given share, and days of that: the engine turns when it was said to."""
+    found = _forecast(steady, share=0.5)
+    physics = found.levels[0]
+    assert physics.outlook is not None
+    middle = physics.outlook.to_target.middle
+    assert middle.in_s is not None
+    days = middle.in_s / DAY_S
+    _run(steady, AS_OF, AS_OF + timedelta(days=2 * days))
+    over = {}
+    for hours in (int(days * 24 * 0.98), int(days * 24 * 1.02) + 2):
+        inputs = load_inputs(steady.policy, as_of=AS_OF + timedelta(hours=hours))
+        result = compute(inputs).result
+        i = inputs.tree.index_of_path("/physics") or 0
+        over[hours] = result.actual[i] > result.target[i]
+    assert list(over.values()) == [True, False]
+
+
+def test_it_draws_from_the_days_before_to_some_time_after_the_recovery(steady: Site) -> None:
+    level = _forecast(steady, share=0.2).levels[0]
+    assert level.outlook is not None
+    middle_s = level.outlook.to_target.latest.in_s
+    assert middle_s is not None
+    assert days_to_draw(level) * DAY_S > middle_s
+    assert [at for at, _ in level.so_far] == sorted(at for at, _ in level.so_far)
+    assert all(at < AS_OF for at, _ in level.so_far)
+    assert level.so_far[0][1] == pytest.approx(0.5)  # three of six, before the big day
+    assert level.so_far[-1][1] > 0.9
+
+
+def test_another_share_gives_another_answer_and_one_that_is_no_part_is_refused(steady: Site) -> None:
+    def days(share: float) -> float:
+        level = _forecast(steady, share=share).levels[0]
+        assert level.outlook is not None
+        found = level.outlook.to_target.middle.in_s
+        assert found is not None
+        return found
+
+    assert days(0.1) < days(0.4)
+    for share in (-0.1, 1.5, float("nan"), float("inf")):
+        with pytest.raises(Invalid) as refused:
+            _forecast(steady, share=share)
+        assert refused.value.fields[0].where == "share"
+
+
+def test_running_jobs_count_in_the_pace_where_they_count_in_the_usage(make_site: Any) -> None:
+    shares = {}
+    for approach in ("historical", "active"):
+        site: Site = make_site(f"p{approach}")
+        both = {"approach": {"local": approach, "global": approach}}
+        site.publish(PROJECTS, {**FADING, **both})
+        site.map()
+        site.job("carol", "biology", 24, ago_h=2)
+        site.running("alice", "physics", cpus=10, since_h=30)
+        site.recompute()
+        store.poll()
+        level = _forecast(site).levels[0]
+        assert level.outlook is not None
+        shares[approach] = level.outlook.share
+    assert shares["historical"] == 0.0
+    assert shares["active"] > 0.8
+
+
+def test_adjustments_stand_in_the_balance_and_not_in_the_pace(steady: Site) -> None:
+    """What the snapshot counts is where the curve begins, whatever it is made of."""
+    level = _forecast(steady).levels[1]
+    assert level.outlook is not None
+    assert level.outlook.course.part(level.outlook.paces[2])[0] == pytest.approx(level.actual)
+
+
+def test_somebody_sees_the_forecast_of_own_accounts_and_no_other(make_site: Any) -> None:
+    site: Site = make_site(visibility="path")
+    site.publish(PROJECTS, FADING)
+    site.map()
+    site.job("alice", "physics", 40)
+    site.job("carol", "biology", 45)
+    site.recompute()
+    store.poll()
+    alice = Actor(user=User.objects.create_user("alice"), via="page")
+    (mine,) = get_my_forecasts(actor=alice, at=AS_OF)
+    assert [level.path for level in mine.levels] == ["/physics", "/physics/alice"]
+    asked = get_forecasts(policy_slug=site.slug, account=AccountQuery("carol"), actor=alice, at=AS_OF)
+    assert asked == []
+    with pytest.raises(NotAllowed):
+        get_my_forecasts(actor=COMMAND, at=AS_OF)
+
+
+def test_an_account_that_nobody_knows_has_no_forecast(steady: Site) -> None:
+    unknown = AccountQuery(f"nobody-{uuid4()}")
+    assert get_forecasts(policy_slug=steady.slug, account=unknown, actor=COMMAND, at=AS_OF) == []
+
+
+def test_too_many_hours_to_wait_for_are_named_and_not_read(steady: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apps.analytics.forecast.past_usage.MOST_BUCKETS", 10)
+    forget_process()
+    found = _forecast(steady)
+    assert not found.has_days
+    assert [one.key for level in found.levels for one in level.said] == ["forecast.no_days"] * 2

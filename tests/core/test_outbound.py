@@ -1,0 +1,409 @@
+"""The only door outwards: where it leads, and how long it stays open. Servers are real, on this machine."""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import io
+import ipaddress
+import socket
+import ssl
+import threading
+import time
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps.core.addresses import Refused, kind_of, target_of
+from apps.core.errors import DomainError, TooLarge
+from apps.core.outbound import Limits, Unreachable, fetch
+from tests.core.hostile_addresses import NAMES, URLS
+from tests.core.outbound_servers import OK, Serve, answering, redirect, request_of
+
+APPS = Path(__file__).resolve().parents[2] / "apps"
+
+
+def names(host: str, port: int) -> list[str]:
+    if host not in NAMES:
+        raise socket.gaierror(host)
+    return NAMES[host]
+
+
+def test_there_are_enough_hostile_addresses_and_none_twice() -> None:
+    assert len(URLS) == len(set(URLS)) > 120
+
+
+@pytest.mark.parametrize("url", URLS, ids=lambda url: ascii(url)[:60])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_no_socket_ever_connects_to_a_hostile_address(url: str, method: str, connects: list[tuple[str, int]]) -> None:
+    with pytest.raises((Refused, Unreachable)) as refusal:
+        fetch(url, method=method, body=b"{}" if method == "POST" else None, resolve=names)
+    assert refusal.value.code in ("address_refused", "unknown_host")
+    assert connects == []
+
+
+@pytest.mark.parametrize("url", URLS, ids=lambda url: ascii(url)[:60])
+def test_nor_when_a_server_redirects_there(
+    url: str, serve: Serve, certified: tuple[ssl.SSLContext, ssl.SSLContext], connects: list[tuple[str, int]]
+) -> None:
+    ours, theirs = certified
+    location = url.replace("\r", "").replace("\n", "")
+    if not location.isascii():
+        location = location.encode().decode("latin-1")
+    port = serve(answering(redirect(location)), context=theirs)
+    base = f"https://127.0.0.1:{port}/start"
+    try:
+        fetch(base, limits=Limits(redirects=1, total_s=10), resolve=names, tls=ours)
+    except DomainError as refusal:
+        assert refusal.code in ("address_refused", "unknown_host", "too_many_redirects")  # noqa: PT017 - or an answer
+    assert {address for address in connects if address != ("127.0.0.1", port)} == set()
+
+
+_SPECIAL = [
+    *("0.0.0.0", "169.254.0.1", "168.63.129.16", "224.0.0.1", "255.255.255.255", "::", "fe80::1", "ff02::1", "2002::1"),  # noqa: S104
+    *("64:ff9b::808:808", "64:ff9b:1::1", "::ffff:8.8.8.8", "2001:0:1::1", "fec0::1", "fd00:ec2::254", "4000::1"),
+]
+
+
+@pytest.mark.parametrize("address", _SPECIAL)
+def test_what_is_special_stays_closed_whatever_the_operator_allows(address: str, settings: Any) -> None:
+    host = f"[{address}]" if ":" in address else address
+    settings.FAIRSHARE_OUTBOUND_ALLOW = [f"{host}:443", "name.example.org:443"]
+    assert kind_of(ipaddress.ip_address(address)) == "closed"
+    with pytest.raises(Refused):
+        fetch(f"https://{host}/", resolve=names)
+    with pytest.raises(Refused):
+        fetch("https://name.example.org/", resolve=lambda _host, _port: [address])
+
+
+@pytest.mark.parametrize("address", ["8.8.8.8", "1.1.1.1", "2606:4700:4700::1111", "2a00:1450:400f::200e"])
+def test_public_addresses_are_open(address: str) -> None:
+    assert kind_of(ipaddress.ip_address(address)) == "public"
+
+
+@pytest.mark.parametrize(
+    "address", ["10.0.0.1", "172.20.0.1", "192.168.0.1", "127.0.0.1", "100.64.0.1", "::1", "fd12::1"]
+)
+def test_private_addresses_open_for_one_host_and_port_that_the_operator_names(address: str, settings: Any) -> None:
+    assert kind_of(ipaddress.ip_address(address)) == "private"
+    host = f"[{address}]" if ":" in address else address
+    settings.FAIRSHARE_OUTBOUND_ALLOW = [f"{host}:8443"]
+    assert target_of(f"https://{host}:8443/").port == 8443
+    with pytest.raises(Refused, match="FAIRSHARE_OUTBOUND_ALLOW"):
+        target_of(f"https://{host}/")
+
+
+def test_an_allowed_target_opens_no_other_name_at_the_same_address(serve: Serve, settings: Any) -> None:
+    port = serve(answering(OK), allowed=False)
+    settings.FAIRSHARE_OUTBOUND_ALLOW = [f"slurm.example.org:{port}"]
+    ask: dict[str, Any] = {"resolve": lambda _host, _port: ["127.0.0.1"]}
+    assert fetch(f"http://slurm.example.org:{port}/", **ask).body == b"hello"
+    for other in (
+        f"http://other.example.org:{port}/",
+        f"http://127.0.0.1:{port}/",
+        f"http://slurm.example.org:{port + 1}/",
+    ):
+        with pytest.raises(Refused, match="FAIRSHARE_OUTBOUND_ALLOW"):
+            fetch(other, **ask)
+
+
+def test_a_name_is_resolved_once_so_a_second_answer_of_the_name_server_is_never_asked_for(
+    connects: list[tuple[str, int]],
+) -> None:
+    """Rebinding: public when it is checked, this machine when it is connected to."""
+    answers = [["93.184.215.14"], ["127.0.0.1"], ["127.0.0.1"]]
+    asked: list[str] = []
+
+    def rebinding(host: str, port: int) -> list[str]:
+        asked.append(host)
+        return answers.pop(0)
+
+    with pytest.raises(Unreachable):
+        fetch("https://rebind.example.org/", resolve=rebinding)
+    assert asked == ["rebind.example.org"]
+    assert connects == [("93.184.215.14", 443)]
+
+
+def test_one_private_address_among_public_ones_refuses_them_all(connects: list[tuple[str, int]]) -> None:
+    answers = [["8.8.8.8", "127.0.0.1"], ["127.0.0.1", "8.8.8.8"]]
+    for _ in range(2):
+        with pytest.raises(Refused):
+            fetch("https://mixed.example.org/", resolve=lambda _host, _port: answers.pop())
+    assert connects == []
+
+
+def test_the_next_address_is_tried_when_one_does_not_answer(connects: list[tuple[str, int]]) -> None:
+    with pytest.raises(Unreachable):
+        fetch("https://two.example.org/", resolve=lambda _host, _port: ["2606:4700::1", "8.8.8.8"])
+    assert [address for address, _ in connects] == ["2606:4700::1", "8.8.8.8"]
+
+
+def test_a_name_server_that_hangs_holds_nobody_past_the_deadline() -> None:
+    released = threading.Event()
+    began = time.monotonic()
+    with pytest.raises(Unreachable) as late:
+        fetch(
+            "https://slow.example.org/",
+            limits=Limits(total_s=0.2),
+            resolve=lambda _host, _port: [str(released.wait(20))],
+        )
+    assert late.value.code == "too_slow"
+    assert time.monotonic() - began < 5
+    released.set()
+
+
+def test_the_host_of_the_address_is_what_the_server_is_asked_for(serve: Serve, settings: Any) -> None:
+    seen: list[bytes] = []
+    port = serve(answering(OK, seen=seen), allowed=False)
+    settings.FAIRSHARE_OUTBOUND_ALLOW = [f"slurm.example.org:{port}"]
+    answer = fetch(
+        f"http://slurm.example.org:{port}/a?b=c", headers={"X-Word": "secret"}, resolve=lambda _h, _p: ["127.0.0.1"]
+    )
+    assert (answer.status, answer.body) == (200, b"hello")
+    lines = seen[0].decode().split("\r\n")
+    assert lines[0] == "GET /a?b=c HTTP/1.1"
+    assert f"Host: slurm.example.org:{port}" in lines
+    assert "X-Word: secret" in lines
+
+
+def test_proxies_of_the_environment_are_not_used(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    proxied: list[bytes] = []
+    proxy = serve(answering(OK, seen=proxied))
+    for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{proxy}")
+    port = serve(answering(OK))
+    assert fetch(f"http://127.0.0.1:{port}/").body == b"hello"
+    assert proxied == []
+
+
+@pytest.mark.parametrize("where", ["head", "body", "silence"])
+def test_a_byte_now_and_then_does_not_hold_a_worker_past_the_total_deadline(where: str, serve: Serve) -> None:
+    def trickle(connection: socket.socket, closed: threading.Event) -> None:
+        request_of(connection)
+        if where == "body":
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+        if where == "head":
+            connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+        while not closed.wait(0.05):
+            if where != "silence":
+                connection.sendall(b"x")
+
+    port = serve(trickle)
+    began = time.monotonic()
+    with pytest.raises(Unreachable) as late:
+        fetch(f"http://127.0.0.1:{port}/", limits=Limits(total_s=0.6))
+    assert late.value.code == "too_slow"
+    assert time.monotonic() - began < 5
+
+
+def test_redirects_share_one_deadline(serve: Serve) -> None:
+    def slowly(connection: socket.socket, closed: threading.Event) -> None:
+        request_of(connection)
+        closed.wait(0.25)
+        connection.sendall(redirect("/again"))
+
+    port = serve(slowly)
+    began = time.monotonic()
+    with pytest.raises(Unreachable) as late:
+        fetch(f"http://127.0.0.1:{port}/", limits=Limits(total_s=0.6, redirects=100))
+    assert late.value.code == "too_slow"
+    assert time.monotonic() - began < 5
+
+
+def test_a_loop_of_redirects_ends(serve: Serve) -> None:
+    seen: list[bytes] = []
+    port = serve(answering(redirect("/again"), seen=seen))
+    with pytest.raises(Unreachable, match="more than 3 times"):
+        fetch(f"http://127.0.0.1:{port}/", limits=Limits(redirects=3))
+    assert len(seen) == 4
+
+
+def test_a_redirect_is_an_answer_where_none_is_followed(serve: Serve) -> None:
+    port = serve(answering(redirect("http://127.0.0.1:1/")))
+    assert fetch(f"http://127.0.0.1:{port}/").status == 302
+
+
+def test_redirects_are_followed_and_secrets_stay_with_the_host_they_are_for(serve: Serve) -> None:
+    here: list[bytes] = []
+    there: list[bytes] = []
+    other = serve(answering(OK, seen=there))
+    port = serve(answering(redirect("/moved"), redirect(f"http://127.0.0.1:{other}/new"), seen=here))
+    answer = fetch(f"http://127.0.0.1:{port}/", headers={"X-Token": "secret"}, limits=Limits(redirects=3))
+    assert (answer.body, answer.url) == (b"hello", f"http://127.0.0.1:{other}/new")
+    assert [b"secret" in request for request in here] == [True, True]
+    assert [b"secret" in request for request in there] == [False]
+
+
+def test_a_post_is_never_redirected(serve: Serve) -> None:
+    seen: list[bytes] = []
+    port = serve(answering(redirect("/again", 307), seen=seen))
+    answer = fetch(f"http://127.0.0.1:{port}/", method="POST", body=b"{}", limits=Limits(redirects=3))
+    assert (answer.status, len(seen)) == (307, 1)
+
+
+def test_from_https_nothing_leads_to_plain_http(serve: Serve, certified: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+    ours, theirs = certified
+    plain = serve(answering(OK))
+    port = serve(answering(redirect(f"http://127.0.0.1:{plain}/")), context=theirs)
+    with pytest.raises(Refused, match="not followed"):
+        fetch(f"https://127.0.0.1:{port}/", limits=Limits(redirects=1), tls=ours)
+
+
+@pytest.mark.parametrize("head", [b"Content-Length: 900000\r\n", b"Transfer-Encoding: chunked\r\n", b""])
+def test_a_huge_body_is_cut_off_at_the_limit(head: bytes, serve: Serve) -> None:
+    def endless(connection: socket.socket, closed: threading.Event) -> None:
+        request_of(connection)
+        connection.sendall(b"HTTP/1.1 200 OK\r\n" + head + b"\r\n")
+        while not closed.is_set():
+            connection.sendall(b"1000\r\n" + b"x" * 4096 + b"\r\n" if b"chunked" in head else b"x" * 4096)
+
+    port = serve(endless)
+    kept = io.BytesIO()
+    with pytest.raises(TooLarge):
+        fetch(f"http://127.0.0.1:{port}/", limits=Limits(n_bytes=100_000), into=kept)
+    assert len(kept.getvalue()) <= 100_000
+
+
+@pytest.mark.parametrize("flood", [b"HTTP/1.1 100 Continue\r\n\r\n", b"X-Header: " + b"x" * 60_000 + b"\r\n"])
+def test_a_head_without_end_is_cut_off_too(flood: bytes, serve: Serve) -> None:
+    def endless(connection: socket.socket, closed: threading.Event) -> None:
+        request_of(connection)
+        if flood.startswith(b"X"):
+            connection.sendall(b"HTTP/1.1 200 OK\r\n")
+        while not closed.is_set():
+            connection.sendall(flood)
+
+    port = serve(endless)
+    with pytest.raises((TooLarge, Unreachable)):
+        fetch(f"http://127.0.0.1:{port}/", limits=Limits(n_bytes=1000, total_s=20))
+
+
+def test_a_bomb_is_stopped_as_it_unpacks(serve: Serve) -> None:
+    packer = zlib.compressobj(9, wbits=31)
+    bomb = b"".join(packer.compress(bytes(1024**2)) for _ in range(64)) + packer.flush()
+    assert len(bomb) < 100_000
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(bomb)}\r\n\r\n".encode()
+    port = serve(answering(head + bomb))
+    kept = io.BytesIO()
+    with pytest.raises(TooLarge, match="without measure"):
+        fetch(f"http://127.0.0.1:{port}/", limits=Limits(n_bytes=10**9), into=kept)
+    assert len(kept.getvalue()) < 12 * 1024**2
+    with pytest.raises(TooLarge):
+        fetch(f"http://127.0.0.1:{port}/", limits=Limits(n_bytes=200_000))
+
+
+def test_packed_answers_are_unpacked_and_broken_ones_named(serve: Serve) -> None:
+    whole = gzip.compress(b"hello" * 1000)
+
+    def packed(body: bytes) -> int:
+        head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        return serve(answering(head + body))
+
+    assert fetch(f"http://127.0.0.1:{packed(whole)}/").body == b"hello" * 1000
+    for broken in (whole[:-4], whole + whole, b"no gzip at all"):
+        with pytest.raises(Unreachable):
+            fetch(f"http://127.0.0.1:{packed(broken)}/")
+
+
+def test_a_coding_nobody_asked_for_is_refused(serve: Serve) -> None:
+    port = serve(answering(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip, gzip\r\nContent-Length: 0\r\n\r\n"))
+    with pytest.raises(Unreachable, match="coding"):
+        fetch(f"http://127.0.0.1:{port}/")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzzz\r\nhello",
+        b"220 smtp.example.org ready\r\n",
+        b"\x00\xff" * 100,
+        b"",
+    ],
+)
+def test_an_answer_that_is_cut_short_or_no_http_is_no_answer_and_is_not_repeated(answer: bytes, serve: Serve) -> None:
+    port = serve(answering(answer))
+    with pytest.raises(Unreachable) as refusal:
+        fetch(f"http://127.0.0.1:{port}/")
+    assert "smtp" not in refusal.value.message
+
+
+def test_a_header_with_a_line_end_is_not_sent_and_not_shown(serve: Serve) -> None:
+    port = serve(answering(OK))
+    with pytest.raises(Unreachable) as refusal:
+        fetch(f"http://127.0.0.1:{port}/", headers={"X-Token": "secret\r\nX: y"})
+    assert "secret" not in refusal.value.message
+
+
+# --- TLS -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_certificate_is_checked_against_the_name_not_the_address(
+    serve: Serve, certified: tuple[ssl.SSLContext, ssl.SSLContext], settings: Any
+) -> None:
+    ours, theirs = certified
+    asked_names: list[str] = []
+    theirs.sni_callback = lambda _sock, name, _context: asked_names.append(name)
+    port = serve(answering(OK), context=theirs)
+    hosts = ("slurm.example.org", "other.example.org")
+    settings.FAIRSHARE_OUTBOUND_ALLOW = [f"{host}:{port}" for host in hosts]
+
+    def ask(host: str, **given: Any) -> bytes:
+        return fetch(f"https://{host}:{port}/", resolve=lambda _h, _p: ["127.0.0.1"], **given).body
+
+    assert ask("slurm.example.org", tls=ours) == b"hello"
+    with pytest.raises(Unreachable, match="certificate"):
+        ask("other.example.org", tls=ours)
+    with pytest.raises(Unreachable, match="certificate"):
+        ask("slurm.example.org")
+    assert asked_names[:2] == ["slurm.example.org", "other.example.org"]
+    theirs.sni_callback = None
+
+
+def test_an_own_authority_is_trusted_when_the_operator_names_its_file(
+    serve: Serve, certified: tuple[ssl.SSLContext, ssl.SSLContext], settings: Any, tmp_path: Path
+) -> None:
+    ours, theirs = certified
+    port = serve(answering(OK), context=theirs)
+    file = tmp_path / "ca.pem"
+    file.write_text("".join(map(ssl.DER_cert_to_PEM_cert, ours.get_ca_certs(binary_form=True)[-1:])))
+    settings.FAIRSHARE_OUTBOUND_CA_FILE = str(file)
+    assert fetch(f"https://127.0.0.1:{port}/").body == b"hello"
+
+
+# --- Nobody else -----------------------------------------------------------------------------------------------------
+
+_DOORS = {"socket", "ssl", "http.client", "urllib.request", "urllib3", "requests", "httpx", "httpcore", "aiohttp"}
+_DOORS |= {"ftplib", "smtplib", "poplib", "imaplib", "telnetlib", "xmlrpc.client", "asyncio"}
+# Addresses that the operator gives in settings, not somebody in a form: this service's own port and pages, the
+# directory people sign in with (which names its certificates), the issuer (whose failures are told).
+_BY_SETTINGS = {
+    "cli/stack/supervisor.py",
+    "cli/management/commands/up.py",
+    "accounts/sign_in/backends.py",
+    "dashboard/sign_in/oidc.py",
+    "core/mail_server.py",  # the mail server
+}
+
+
+def test_nobody_else_opens_connections() -> None:
+    others = []
+    for path in sorted(APPS.rglob("*.py")):
+        place = path.relative_to(APPS).as_posix()
+        if place == "core/outbound.py" or place in _BY_SETTINGS:
+            continue
+        text = path.read_text(encoding="utf-8")
+        if not any(all(part in text for part in door.split(".")) for door in _DOORS):
+            continue  # who imports a module writes its name: most files need no parsing
+        for node in ast.walk(ast.parse(text)):
+            found: set[str] = set()
+            if isinstance(node, ast.Import):
+                found = {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                found = {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            if found & _DOORS:
+                others.append(f"{place}: {sorted(found & _DOORS)}")
+    assert others == []

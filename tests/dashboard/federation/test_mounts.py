@@ -1,0 +1,373 @@
+"""Pages of the federation: the table of peers, the way to a mount, and one mount."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.conf import LazySettings
+from django.test import Client
+
+from apps.accounts.models import AuditEvent
+from apps.core.signing import SigningKey
+from apps.federation.fetch_schedule import ask_for
+from apps.federation.models import Fetch, Mount, Publication, PublishedDocument, Reading
+from apps.policies.access.authority import VERBS_OF_ROLE
+from apps.policies.models import Grant, Policy
+from apps.policies.tree.stored import load_tree
+from apps.runs.services import work_run_now
+from tests.api.conftest import _fresh_process, computed, site  # noqa: F401 - fixtures
+from tests.api.small_site import Site
+from tests.dashboard.federation.mounted import LIMITS, NEW, hidden, new_side, signed_in, walk
+from tests.dashboard.page import Page, read, text_of
+from tests.federation.other_side import KEY, OtherSide, projects, serving
+from tests.worlds import AT
+
+HOUR = timedelta(hours=1)
+HTMX = {"HX-Request": "true"}
+
+
+def codes_of(answer: Any, form: str = "form") -> dict[str, set[str]]:
+    """What a refused form says is wrong: by field, "__all__" for the whole of it, the codes of its errors."""
+    assert answer.status_code in (403, 409, 422), answer.status_code
+    found = answer.context[form].errors.as_data()
+    page = Page(answer.content.decode())
+    for field in set(found) - {"__all__", "sure"}:
+        assert page.text(f"#{answer.context[form][field].auto_id}_error"), field
+    return {field: {error.code for error in errors} for field, errors in found.items()}
+
+
+def step_of(answer: Any) -> str:
+    """The step of the way to a mount that a page asks for."""
+    return read(answer).item("mount-step").attributes["data-key"] or ""
+
+
+def verdict(answer: Any) -> tuple[str | None, str | None]:
+    """What the page of a mount says first: its key, and the version in force."""
+    title = read(answer).one("#verdict")
+    return title.attributes["data-key"], title.attributes["data-value"]
+
+
+def origin(answer: Any) -> str:
+    """Where an entry's terms come from, as its page says it."""
+    found = read(answer).item("origin")
+    assert found.attributes["data-value"] == "1", "the version"
+    return text_of(found)
+
+
+def looks_of(page: Page) -> list[tuple[str | None, str | None]]:
+    return [(each.attributes["data-state"], each.attributes["data-value"]) for each in page.items("look")]
+
+
+@pytest.fixture
+def side(settings: LazySettings) -> Iterator[OtherSide]:
+    settings.FAIRSHARE_ISSUER = "site.example"
+    with serving(new_side(AT)) as found:
+        settings.FAIRSHARE_OUTBOUND_ALLOW = [f"127.0.0.1:{found.port}"]
+        yield found
+
+
+@pytest.fixture
+def place(placed_site: Site, computed: Site) -> Site:  # noqa: F811
+    """A site with an entry for VO-A."""
+    return computed
+
+
+@pytest.fixture
+def admin(place: Site) -> Client:
+    return signed_in(place.admin)
+
+
+@pytest.fixture
+def mount(mounted_site: Site, place: Site, side: OtherSide) -> Mount:
+    """Mounted by the pages, and looked at once."""
+    Mount.objects.update(url=side.url)
+    return Mount.objects.select_related("policy").get()
+
+
+def path_of(mount: Mount) -> str:
+    return f"/federation/mounts/{mount.pk}/"
+
+
+def test_without_peers_the_page_says_what_it_is_and_where_to_begin(admin: Client) -> None:
+    page = read(admin.get("/federation/"))
+    assert page.item("peers-headline").attributes["data-key"] == "no_peers"
+    assert page.item("mount-first").attributes["href"] == NEW
+    assert page.item("publish-first").attributes["href"] == "/federation/published/"
+    assert page.has("[data-testid=no-peers]")
+    assert not page.has("[data-poll]")
+
+
+def test_the_way_to_a_mount_from_its_address_to_its_first_document(place: Site, side: OtherSide, admin: Client) -> None:
+    assert step_of(admin.get(NEW)) == "address"
+    seen = admin.post(NEW, {"step": "look", "policy": "grid", "url": side.url, "token": "s3cret"})
+    assert step_of(seen) == "key"
+    page = read(seen)
+    assert "vo-a.example" in text_of(page.item("mount-step"))
+    assert "P-A1" in page.texts("table.excerpt .label")
+    assert page.item("excerpt-of").attributes["data-value"] == "5"
+    assert [text_of(page.item(name)) for name in ("n-entries", "n-levels")] == ["5", "2"]
+    assert text_of(page.item("mounted-issuers")) == "project.example"
+    assert page.texts(".fp span") == list(KEY.public.groups)
+    assert "s3cret" not in seen.content.decode(), "the token goes from step to step sealed"
+    assert side.asked[-1]["authorization"] == "Bearer s3cret"
+    chosen = admin.post(NEW, {**hidden(seen), "step": "key", "told": " ".join(KEY.public.groups).upper()})
+    assert step_of(chosen) == "place"
+    assert "vo-a.example" in text_of(read(chosen).item("mount-step"))
+    assert '<option value="/vo-a">' in chosen.content.decode()
+    given = {**hidden(chosen), **LIMITS, "entry": "/vo-a", "reason": "We granted it.", "step": "place"}
+    done = admin.post(NEW, {**given, "most_points": "7.5", "every": "10"})
+    made = Mount.objects.get()
+    assert (done.status_code, done["Location"]) == (303, path_of(made))
+    assert (made.most_points, made.every_s, made.fingerprint) == (7.5, 600, KEY.public.fingerprint)
+    assert made.sealed_token
+    answer = admin.get(path_of(made))
+    assert verdict(answer) == ("nothing_yet", "")
+    assert read(answer).has("[data-testid=at-work]")
+    work_run_now(ask_for(made, at=AT).pk)
+    answer = admin.get(path_of(made))
+    assert verdict(answer) == ("confirmed", "1")
+    assert all(part in read(answer).text("#verdict") for part in ("vo-a.example", "0 s"))
+    tree = load_tree(Policy.objects.get(slug="grid"))
+    assert tree.index_of_path("/vo-a/P-A1") is not None
+
+
+def test_a_key_that_was_not_compared_or_differs_goes_no_further(place: Site, side: OtherSide, admin: Client) -> None:
+    seen = admin.post(NEW, {"step": "look", "policy": "grid", "url": side.url})
+    carried = {**hidden(seen), "step": "key"}
+    assert codes_of(admin.post(NEW, carried)) == {"told": {"not_compared"}}
+    groups = KEY.public.groups
+    wrong = " ".join([*groups[:4], "0000", *groups[5:]])
+    answer = admin.post(NEW, {**carried, "told": wrong})
+    assert codes_of(answer) == {"told": {"key_differs"}}
+    said = read(answer, 422).text("#id_told_error")
+    assert all(part in said for part in ("5", "0000", groups[4])), "which group, as told, as found"
+    assert wrong in html.unescape(answer.content.decode()), "what was typed stays"
+    assert codes_of(admin.post(NEW, {**carried, "told": "abc"})) == {"told": {"invalid"}}
+    assert step_of(admin.post(NEW, {**carried, "compared": "on"})) == "place"
+    side.key = SigningKey(bytes(range(1, 33)))
+    side.publish()
+    assert codes_of(admin.post(NEW, {**carried, "compared": "on"})) == {"told": {"key_changed"}}
+    assert not Mount.objects.exists()
+
+
+def test_an_address_that_brings_no_document_is_told_at_its_field(place: Site, side: OtherSide, admin: Client) -> None:
+    given = {"step": "look", "policy": "grid", "url": side.url, "token": "s3cret"}
+    side.status = 500
+    answer = admin.post(NEW, given)
+    assert set(codes_of(answer)) == {"url"}
+    assert "500" in read(answer, 422).text("#id_url_error")
+    assert side.url in answer.content.decode()
+    assert hidden(answer)["sealed"], "the token needn't be typed again"
+    side.status, side.serves = 200, b"{}\n"
+    assert set(codes_of(admin.post(NEW, given))) == {"url"}
+    answer = admin.post(NEW, {**given, "url": "http://127.0.0.1:1/x"})
+    assert set(codes_of(answer)) == {"url"}
+    assert "169.254" not in answer.content.decode()
+    assert codes_of(admin.post(NEW, {**given, "url": ""})) == {"url": {"required"}}
+
+
+def test_each_error_of_the_place_is_at_its_field_and_the_input_stays(
+    place: Site, side: OtherSide, admin: Client
+) -> None:
+    answer = walk(admin, side, entry="/nowhere", most_points="250", reason="Because of it")
+    assert set(codes_of(answer)) in ({"entry"}, {"most_points"}, {"entry", "most_points"})
+    assert 'value="/nowhere"' in answer.content.decode()
+    assert 'value="Because of it"' in answer.content.decode()
+    answer = walk(admin, side, most_points="250")
+    assert set(codes_of(answer)) == {"most_points"}
+    assert {"0", "100"} <= set(re.findall(r"\d+", read(answer, 422).text("#id_most_points_error")))
+    answer = walk(admin, side, entry="/nowhere")
+    assert set(codes_of(answer)) == {"entry"}
+    assert "/nowhere" in read(answer, 422).text("#id_entry_error")
+    assert codes_of(walk(admin, side, reason="")) == {"reason": {"required"}}
+    assert not Mount.objects.exists()
+
+
+def test_the_table_says_who_how_old_and_what_it_comes_to(mount: Mount, admin: Client) -> None:
+    answer = admin.get("/federation/")
+    page = read(answer)
+    assert page.item("peers-headline").attributes["data-key"] == "in_order"
+    assert {each["key"]: each["n"] for each in answer.context["choices"]} == {"": 1, "mount": 1}
+    row = f"#peer-mount-{mount.pk}"
+    assert "vo-a.example" in page.text(f"{row} [data-testid=peer-name]")
+    assert page.one(f"{row} [data-testid=standing]").attributes["data-state"] == "fresh"
+    assert "/vo-a" in page.texts(f"{row} td a")
+    assert all(part in page.text(f"{row} [data-testid=peer-age]") for part in ("0 s", "24 h"))
+    assert page.text(f"{row} [data-testid=peer-effect]") == "20.0 %"
+    assert page.text(f"{row} [data-testid=peer-key]") == f"{mount.fingerprint[:4]} {mount.fingerprint[4:8]}"
+    assert 'hx-trigger="every 30s"' in answer.content.decode()
+    assert not read(admin.get("/federation/?direction=usage")).has("[data-testid=peer-name]")
+
+
+def test_who_reads_ours_stands_beside_whom_we_read(mount: Mount, admin: Client, place: Site) -> None:
+    told = Publication.objects.create(policy=place.policy, entry_uid=place.uid("/physics"), name="physics", made_at=AT)
+    for version in (1, 2):
+        PublishedDocument.objects.create(
+            publication=told,
+            version=version,
+            digest="d",
+            content_digest="c",
+            revision_number=1,
+            n_entries=3,
+            issued_at=AT,
+            expires_at=AT + HOUR,
+            key_fingerprint="ab" * 32,
+            data=b"",
+        )
+    Reading.objects.create(publication=told, reader="nsc.example", version=1, at=AT - HOUR)
+    answer = admin.get("/federation/")
+    page = read(answer)
+    (row,) = (f"#{each.attributes['id']}" for each in page.all('tr[id^="peer-reads-"]'))
+    assert "nsc.example" in page.text(f"{row} [data-testid=peer-name]")
+    assert page.one(f"{row} [data-testid=standing]").attributes["data-state"] == "behind"
+    assert page.one(f"{row} [data-testid=other-version]").attributes["data-value"] == "2"
+    assert "2" in page.text(f"{row} [data-testid=other-version]")
+    assert page.text(f"{row} [data-testid=peer-key]") == "abab abab"
+    assert {each["key"]: each["n"] for each in answer.context["choices"]} == {"": 2, "mount": 1, "reads": 1}
+    only = read(admin.get("/federation/?direction=reads"))
+    assert only.has(row)
+    assert not only.has(f"#peer-mount-{mount.pk}"), "the choice alone"
+
+
+def test_a_held_version_is_told_with_its_review_and_its_difference(
+    mount: Mount, side: OtherSide, admin: Client
+) -> None:
+    side.publish(projects(90))
+    work_run_now(ask_for(mount, at=AT).pk)
+    page = read(admin.get(path_of(mount)))
+    assert page.item("held-version").attributes["data-value"] == "2"
+    mount.refresh_from_db()
+    assert mount.held is not None
+    assert f"/changes/{mount.held.pk}/" in page.values("href", "[data-testid=held-version]")
+    peers = read(admin.get("/federation/"))
+    assert peers.item("peers-headline").attributes["data-key"] == "needs_a_look"
+    assert peers.item("alarm").attributes["data-state"] == "held"
+    page = read(admin.get(f"{path_of(mount)}difference/"))
+    assert page.one("#would").attributes["data-value"] == "2"
+    assert re.search(r"P-A1 vo-a \S+ 50 90", page.text("main")), page.text("main")
+    # 90 of 140 shares of theirs are 64.3 %, and a fifth of our tree is the mount's; in our tree it still has 50 of 100.
+    (row,) = (each for each in page.items("stated") if "/P-A1 90 " in text_of(each))
+    assert re.search(r"/P-A1 90 64\.3 % 12\.9 % 10\.0 %", text_of(row)), text_of(row)
+    assert row.attributes["data-state"] == "differs"
+    assert not page.has("[data-testid=no-change]")
+
+
+def test_what_landed_is_in_our_tree_as_the_document_says(mount: Mount, admin: Client) -> None:
+    page = read(admin.get(f"{path_of(mount)}difference/"))
+    title = page.item("stated-verdict").attributes
+    assert (title["data-value"], title["data-differing"]) == ("4", "0")
+    assert page.has("[data-testid=no-change]")
+
+
+def test_what_is_done_about_it_is_done_once_with_a_reason_and_said(mount: Mount, admin: Client) -> None:
+    act = f"{path_of(mount)}act/"
+    assert codes_of(admin.post(act, {"step": "pause", "reason": ""}), "deed") == {"reason": {"required"}}
+    states = [("pause", "paused"), ("resume", "active"), ("freeze", "frozen"), ("thaw", "active")]
+    for step, state in states:
+        answer = admin.post(act, {"step": step, "reason": f"because of {step}"})
+        assert (answer.status_code, answer["Location"]) == (303, path_of(mount))
+        mount.refresh_from_db()
+        assert mount.state == state
+        assert AuditEvent.objects.filter(verb__startswith="federation.", reason=f"because of {step}").exists()
+    answer = admin.post(act, {"step": "fetch"}, follow=True)
+    assert [message.level_tag for message in answer.context["messages"]][-1] == "success"
+    assert AuditEvent.objects.filter(verb="federation.fetch_asked").exists()
+    assert read(answer).has("[data-testid=at-work]")
+    given = {"step": "settings", **LIMITS, "max_age": "0.5", "stale_action": "local", "reason": "nearer"}
+    admin.post(act, given)
+    mount.refresh_from_db()
+    assert (mount.max_age_s, mount.stale_action) == (1800, "local")
+    answer = admin.post(act, {**given, "every": "0"})
+    assert set(codes_of(answer, "limits")) == {"every"}
+    assert admin.post(act, {"step": "nonsense"}).status_code == 422
+
+
+def test_a_new_key_is_trusted_only_whole_and_with_a_reason(mount: Mount, admin: Client) -> None:
+    act, other = f"{path_of(mount)}act/", SigningKey(bytes(range(1, 33))).public
+    answer = admin.post(act, {"step": "trust", "told": "12", "reason": "x"})
+    assert (answer.status_code, codes_of(answer, "trust")) == (422, {"told": {"invalid"}})
+    answer = admin.post(act, {"step": "trust", "told": KEY.public.fingerprint, "reason": "x"})
+    assert (answer.status_code, codes_of(answer, "trust")) == (409, {"told": {"same_key"}})
+    admin.post(act, {"step": "trust", "told": " ".join(other.groups), "reason": "They phoned."})
+    mount.refresh_from_db()
+    assert mount.fingerprint == other.fingerprint
+
+
+def test_unmounting_says_what_happens_and_leaves_the_entries(mount: Mount, admin: Client) -> None:
+    act = f"{path_of(mount)}act/"
+    effect = read(admin.get(path_of(mount))).item("unmount-effect")
+    assert effect.attributes["data-value"] == "4"
+    assert "4" in text_of(effect)
+    assert codes_of(admin.post(act, {"step": "unmount", "reason": "over"}), "leave") == {"sure": {"required"}}
+    answer = admin.post(act, {"step": "unmount", "reason": "over", "sure": "on"})
+    assert answer["Location"] == "/federation/"
+    assert not Mount.objects.exists()
+    tree = load_tree(Policy.objects.get(slug="grid"))
+    assert tree.index_of_path("/vo-a/P-A1") is not None
+    assert not tree.mount
+
+
+def test_looks_are_paged_and_told_in_words(mount: Mount, admin: Client) -> None:
+    for n in range(60):
+        Fetch.objects.create(
+            mount=mount,
+            at=AT - n * HOUR,
+            outcome="unreachable" if n == 30 else "same",
+            version=1,
+            message="It didn’t answer within 60 s." if n == 30 else "",
+            n_bytes=1234,
+            duration_s=0.25,
+        )
+    page = read(admin.get(f"{path_of(mount)}looks/"))
+    assert ("same", "1") in looks_of(page)
+    (failed,) = (each for each in page.items("look") if each.attributes["data-state"] == "unreachable")
+    assert "It didn’t answer within 60 s." in text_of(failed)
+    (older,) = (each for each in page.values("href") if "before=" in each)
+    last = read(admin.get(f"{path_of(mount)}looks/{older}"))
+    assert ("landed", "1") in looks_of(last)
+    assert not any("before=" in each for each in last.values("href"))
+    assert looks_of(read(admin.get(path_of(mount)))) == [("same", "1")] * 8
+
+
+def test_a_part_that_is_polled_leads_to_its_page(mount: Mount, admin: Client) -> None:
+    assert admin.get(f"{path_of(mount)}_now")["Location"] == path_of(mount)
+    assert verdict(admin.get(f"{path_of(mount)}_now", headers=HTMX)) == ("confirmed", "1")
+    assert admin.get("/federation/_peers")["Location"] == "/federation/"
+
+
+def test_who_may_mount_somewhere_sees_those_mounts_alone(mount: Mount, place: Site) -> None:
+    pia = signed_in(place.pia)
+
+    def is_offered() -> bool:
+        return "/federation/" in read(pia.get("/policy/grid/")).values("href", "#nav")
+
+    def headline() -> str | None:
+        return read(pia.get("/federation/")).item("peers-headline").attributes["data-key"]
+
+    assert pia.get("/federation/").status_code == 403
+    assert not is_offered()
+    grant = Grant.objects.create(
+        policy=place.policy,
+        entry_uid=place.uid("/physics"),
+        user=place.pia,
+        role="admin",
+        verbs=list(VERBS_OF_ROLE["admin"]),
+        created_at=AT,
+        reason="test",
+    )
+    assert headline() == "no_peers"
+    assert pia.get(path_of(mount)).status_code == 404
+    assert is_offered()
+    grant.entry_uid = place.uid("/vo-a")  # below it she may mount; it is mounted itself by who decides about it
+    grant.save()
+    assert pia.get(path_of(mount)).status_code == 404
+    assert headline() == "no_peers"
+    grant.entry_uid = place.uid("/")
+    grant.save()
+    assert "vo-a.example" in text_of(read(pia.get("/federation/")).item("peer-name"))
+    assert verdict(pia.get(path_of(mount))) == ("confirmed", "1")

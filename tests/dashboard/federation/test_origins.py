@@ -1,0 +1,63 @@
+"""Where an entry's terms come from: beside it in the tree, on its pages, and by REST."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.test import Client
+
+from apps.federation.models import Mount
+from apps.policies.models import Policy
+from tests.api.conftest import _fresh_process, computed, site
+from tests.api.small_site import Site
+from tests.dashboard.federation.mounted import signed_in
+from tests.dashboard.federation.test_mounts import HTMX, admin, mount, origin, path_of, place, side
+from tests.dashboard.page import read, text_of
+from tests.worlds import AT
+
+__all__ = ["_fresh_process", "admin", "computed", "mount", "place", "side", "site"]
+
+
+def test_the_tree_and_its_entries_say_whose_terms_they_are(mount: Mount, admin: Client, place: Site) -> None:
+    Mount.objects.filter(pk=mount.pk).update(good_at=AT - timedelta(minutes=3), n_failed=0)
+    tree = read(admin.get("/policy/grid/")).item("origin")
+    assert tree.attributes["data-value"] == "1"
+    title = (tree.attributes["title"] or "").replace("\N{NO-BREAK SPACE}", " ")
+    assert all(part in title for part in ("vo-a.example", "3 min"))
+    for path in ("/vo-a", "/vo-a/P-A1", "/vo-a/P-A1/anna"):
+        page = admin.get(f"/policy/grid/n/{place.uid(path)}/x/", follow=True)
+        assert all(part in origin(page) for part in ("vo-a.example", "3 min")), path
+        assert path_of(mount) in read(page).values("href", "[data-testid=origin]"), path
+    assert not read(admin.get(f"/policy/grid/n/{place.uid('/physics')}/physics/")).has("[data-testid=origin]")
+    panel = admin.get(f"/policy/grid/_panel?entry={place.uid('/vo-a/P-A1')}", headers=HTMX)
+    assert all(part in origin(panel) for part in ("vo-a.example", "3 min"))
+
+
+def test_what_is_too_old_is_told_with_what_holds_meanwhile(mount: Mount, admin: Client, place: Site) -> None:
+    Mount.objects.filter(pk=mount.pk).update(good_at=AT - timedelta(hours=30), stale_action="local")
+    tree = read(admin.get("/policy/grid/")).item("origin")
+    assert tree.attributes["data-state"] == "stale"
+    assert "vo-a.example" in text_of(tree)
+    answer = admin.get(f"/policy/grid/n/{place.uid('/vo-a/P-A1')}/p-a1/")
+    assert all(part in origin(answer) for part in ("vo-a.example", "30 h"))
+    page = read(answer)
+    assert page.values("data-state", "[data-testid=origin]") == ["stale"]
+    assert page.values("data-key", "[data-testid=origin]") == ["meanwhile.local"]
+
+
+def test_a_member_reads_where_terms_come_from_and_gets_no_link_that_fails(mount: Mount, place: Site) -> None:
+    Policy.objects.filter(slug="grid").update(visibility=Policy.Visibility.TREE)
+    page = signed_in(place.alice).get(f"/policy/grid/n/{place.uid('/vo-a/P-A1')}/p-a1/")
+    assert "vo-a.example" in origin(page)
+    assert path_of(mount) not in page.content.decode()
+
+
+def test_the_tree_by_rest_tells_of_its_mounts(mount: Mount, admin: Client) -> None:
+    Mount.objects.filter(pk=mount.pk).update(good_at=AT - timedelta(minutes=3))
+    told = admin.get("/api/v1/policies/grid/tree?depth=2").json()
+    found = {each["path"]: each["mount"] for each in told["children"]}
+    assert found["/vo-a"] == {"issuer": "vo-a.example", "publication": "vo-a", "version": 1, "age_s": 180.0}
+    assert found["/physics"] is None
+    past = admin.get("/api/v1/policies/grid/tree?at=4").json()
+    of_then = {each["path"]: each["mount"] for each in past["children"]}
+    assert of_then["/vo-a"] == {"issuer": "vo-a.example", "publication": "vo-a", "version": None, "age_s": None}

@@ -1,0 +1,342 @@
+"""Another site's usage: looked at, its key compared, and then how it stands, hour by hour."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.conf import LazySettings
+from django.test import Client
+
+from apps.accounts.models import AuditEvent, User
+from apps.federation.models import HeldHour, Subscription
+from apps.runs.models import Run
+from tests.dashboard.federation.test_mounts import codes_of
+from tests.dashboard.page import Page, read, text_of
+from tests.federation.conftest import AT, feed, mounted, policy, subscription, vo
+from tests.federation.looks import look_at
+from tests.federation.other_side import KEY, P1, P2, OtherFeed
+from tests.federation.worlds import publish_excess
+from tests.sign_in import sign_in
+
+__all__ = ["feed", "mounted", "policy", "subscription", "vo"]
+NEW = "/federation/usage/new/"
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def client(db: None) -> Client:
+    return sign_in(Client(), User.objects.create_superuser("admin"))
+
+
+def address(feed: OtherFeed, **more: str) -> dict[str, str]:
+    return {"step": "look", "entry": "grid:/vo-a-here", "url": feed.url, "token": "their-secret", **more}
+
+
+def terms(feed: OtherFeed, **more: str) -> dict[str, str]:
+    fingerprint = " ".join(KEY.public.fingerprint[at : at + 4] for at in range(0, 64, 4)).upper()
+    given = {
+        "fingerprint": fingerprint,
+        "capacity": "100",
+        "every": "5",
+        "max_age": "6",
+        "stale_action": "local",
+        "reason": "Agreed by telephone.",
+    }
+    return {**address(feed), "step": "terms", **given, **more}
+
+
+def test_what_is_told_there_is_shown_before_anything_is_trusted(client: Client, feed: OtherFeed) -> None:
+    feed.tell({AT - HOUR: {P1: 3_600}, AT - 2 * HOUR: {}}, [(P2, AT - HOUR, 8)])
+    assert "vo-a.example" in read(client.get(NEW)).text('option[value="grid:/vo-a-here"]')
+    answer = client.post(NEW, address(feed))
+    page = read(answer)
+    assert page.item("subscribe-step").attributes["data-key"] == "terms"
+    assert "site-b.example" in text_of(page.item("subscribe-step"))
+    assert re.findall(r"\d+", text_of(page.item("declared-capacity"))) == ["100"]
+    assert [text_of(page.item(name)) for name in ("n-hours", "n-running", "number")] == ["2", "1", "1"]
+    assert page.texts(".fp span") == [KEY.public.fingerprint[at : at + 4] for at in range(0, 64, 4)]
+    assert feed.asked[-1]["authorization"] == "Bearer their-secret"
+    assert "no-store" in answer["Cache-Control"]
+    assert not Subscription.objects.exists()
+
+
+def test_with_the_same_key_it_is_taken_by_the_agreed_terms(client: Client, feed: OtherFeed) -> None:
+    feed.tell({AT - HOUR: {P1: 3_600}})
+    answer = client.post(NEW, terms(feed, capacity="80"))
+    row = Subscription.objects.get()
+    assert (answer.status_code, answer["Location"]) == (303, f"/federation/usage/{row.pk}/")
+    assert (row.capacity_cores, row.every_s, row.max_age_s, row.stale_action) == (80, 300, 21_600, "local")
+    assert row.fingerprint == KEY.public.fingerprint
+    assert "their-secret" not in row.sealed_token
+    assert AuditEvent.objects.get(verb="federation.subscribed").reason == "Agreed by telephone."
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"fingerprint": "0" * 64}, "key_differs"),
+        ({"fingerprint": "abc"}, "no_fingerprint"),
+        ({"capacity": "-1"}, "min_value"),
+        ({"reason": ""}, "required"),
+        ({"stale_action": "burn"}, "invalid_choice"),
+    ],
+)
+def test_wrong_terms_keep_nothing(client: Client, feed: OtherFeed, fields: dict[str, str], code: str) -> None:
+    feed.tell({AT - HOUR: {P1: 3_600}})
+    answer = client.post(NEW, terms(feed, **fields))
+    assert answer.status_code == 422
+    assert {field: {code} for field in fields} == {
+        field: {error.code for error in errors} for field, errors in answer.context["form"].errors.as_data().items()
+    }
+    assert Page(answer.content.decode()).texts(".err"), "it is said at the field"
+    assert not Subscription.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "codes", "named"),
+    [
+        ({"url": "http://169.254.169.254/latest/meta-data"}, {"__all__": {"address_refused"}}, "169.254.169.254"),
+        ({"url": "gopher://x"}, {"__all__": {"address_refused"}}, "http"),
+        ({"entry": "grid:/VO-B"}, {"entry": {"invalid_choice"}}, "grid:/VO-B"),
+        ({"url": ""}, {"url": {"required"}}, ""),
+    ],
+)
+def test_wrong_addresses_are_refused_with_what_is_wrong(
+    client: Client, feed: OtherFeed, fields: dict[str, str], codes: dict[str, set[str]], named: str
+) -> None:
+    answer = client.post(NEW, address(feed, **fields))
+    assert answer.status_code == 422
+    assert codes_of(answer) == codes
+    (field,) = codes
+    assert named in read(answer, 422).text("[role=alert].note.bad" if field == "__all__" else f"#id_{field}_error")
+    assert not Subscription.objects.exists()
+
+
+@pytest.fixture
+def told(vo_usage_held: object, subscription: Subscription, feed: OtherFeed) -> Subscription:
+    """An hour that counts, one that is more than 100 cores can run, and a job on 8 cores."""
+    publish_excess(feed)
+    return subscription
+
+
+def url(row: Subscription, tail: str = "") -> str:
+    return f"/federation/usage/{row.pk}/{tail}"
+
+
+def story(page: Page) -> tuple[str | None, ...]:
+    """Keys of what the page says first, what follows from it, and what may be agreed to."""
+    return tuple(page.item(name).attributes["data-key"] for name in ("story", "follows", "capacity-words"))
+
+
+def hours(page: Page) -> dict[str, str | None]:
+    """Time, told and possible core-hours, and whether they count."""
+    return {" ".join(text_of(each).split()[:3]): each.attributes["data-state"] for each in page.items("hour")}
+
+
+def test_hours_are_told_against_what_is_possible(told: Subscription, client: Client) -> None:
+    page = read(client.get(url(told)))
+    assert story(page) == ("held", "held", "declares_more")
+    assert all(part in text_of(page.item("story")) for part in ("site-b", "/vo-a-here", "0 s"))
+    assert re.findall(r"\d+", text_of(page.item("capacity-words"))) == ["250", "100"]
+    assert re.findall(r"\d+", text_of(page.item("needed-cores"))) == ["200"]
+    assert hours(page) == {"11:00 10 100": "counts", "10:00 200 100": "held"}
+    assert set(re.findall(r"\d+", text_of(page.item("running")))) == {"1", "8"}
+
+
+def test_a_larger_capacity_is_agreed_to_and_read_anew(
+    told: Subscription, client: Client, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert read(client.get(url(told))).has("[data-testid=agree-capacity] #cores")
+    assert client.post(url(told, "act/"), {"what": "capacity", "capacity": "250"}).status_code == 422
+    client.post(url(told, "act/"), {"what": "capacity", "capacity": "250", "reason": "They bought a rack."})
+    told.refresh_from_db()
+    assert (told.capacity_cores, told.number) == (250, 0)
+    look_at(told, monkeypatch, AT + timedelta(minutes=1))
+    assert not HeldHour.objects.exists()
+    page = read(client.get(url(told)))
+    assert hours(page)["10:00 200 250"] == "counts"
+    assert not page.has("[data-testid=agree-capacity]")
+
+
+QUIET = {"reported_capacity_cores": None}  # and no held hours
+MORE = "declares_more"
+LATE = "late.then meanwhile"
+# What is so, its condition, the keys of what is said of it, and the numbers that are said with them.
+CONDITIONS: list[tuple[dict[str, Any], str, tuple[str, str, str], tuple[str, ...]]] = [
+    ({}, "held", ("held", "held", MORE), ("0 s",)),
+    ({"reported_capacity_cores": 250.0, "number": 9}, "held", (MORE, "all_counts", MORE), ("0 s", "250", "100")),
+    ({**QUIET, "running_held": True}, "held", ("held", "held", "running_held"), ("100",)),
+    (QUIET, "fresh", ("fresh", "", ""), ("site-b", "/vo-a-here", "0 s")),
+    (
+        {**QUIET, "n_failed": 2, "stale_action": "local"},
+        "late",
+        ("late", f"late.failed {LATE}.local", ""),
+        ("0 s", "2", "24 h"),
+    ),
+    ({**QUIET, "good_at": AT - 2 * HOUR}, "late", ("late", f"late.unasked {LATE}.keep", ""), ("2 h",)),
+    ({**QUIET, "good_at": None, "n_failed": 1}, "late", ("never_heard_late", f"late.failed {LATE}.keep", ""), ()),
+    ({**QUIET, "good_at": None}, "new", ("never_heard", "new", ""), ()),
+    ({"good_at": AT - 30 * HOUR}, "stale", ("stale", "meanwhile.keep", MORE), ("site-b", "30 h")),
+    (
+        {"good_at": AT - 30 * HOUR, "state": "frozen"},
+        "stale",
+        ("stale", "meanwhile.keep frozen_too", MORE),
+        ("30 h",),
+    ),
+    (
+        {"good_at": AT - 30 * HOUR, "state": "frozen", "stale_action": "freeze"},
+        "stale",
+        ("stale", "meanwhile.freeze", MORE),
+        ("30 h",),
+    ),
+    ({"good_at": None, "made_at": AT - 30 * HOUR}, "stale", ("never_heard", "meanwhile.keep", MORE), ("site-b",)),
+    ({"expires_at": AT - HOUR}, "expired", ("expired", "expired counts", MORE), ("/vo-a-here", "11:00")),
+    (
+        {"expires_at": AT - HOUR, "good_at": AT - 30 * HOUR, "stale_action": "local"},
+        "expired",
+        ("expired", "expired meanwhile.local", MORE),
+        ("11:00",),
+    ),
+    ({"state": "frozen"}, "frozen", ("frozen", "frozen", MORE), ("site-b",)),
+    ({"state": "paused", "good_at": AT - 30 * HOUR}, "paused", ("paused", "paused", MORE), ("site-b",)),
+    ({"state": "blocked", "expires_at": AT}, "blocked", ("blocked", "blocked", MORE), ("site-b",)),
+]
+
+
+def put(fields: dict[str, Any]) -> None:
+    if fields.get("number") == 9 or "reported_capacity_cores" in fields:
+        HeldHour.objects.all().delete()
+    Subscription.objects.update(**fields)
+
+
+@pytest.mark.parametrize(("fields", "condition", "keys", "named"), CONDITIONS)
+def test_how_it_stands_is_told(
+    told: Subscription,
+    client: Client,
+    fields: dict[str, Any],
+    condition: str,
+    keys: tuple[str, ...],
+    named: tuple[str, ...],
+) -> None:
+    put(fields)
+    page = read(client.get(url(told)))
+    assert story(page) == keys
+    said = " ".join(text_of(page.item(name)) for name in ("story", "follows", "capacity-words"))
+    assert [part for part in named if part not in said] == []
+    assert page.item("standing").attributes["data-state"] == condition
+
+
+@pytest.mark.parametrize(
+    ("condition", "fields"), {condition: fields for fields, condition, *_ in reversed(CONDITIONS)}.items()
+)
+def test_how_it_stands_is_the_same_everywhere(
+    told: Subscription, client: Client, fields: dict[str, Any], condition: str
+) -> None:
+    put(fields)
+    row, peers_page = f"#peer-usage-{told.pk}", read(client.get("/federation/"))
+    assert peers_page.text(f"{row} [data-testid=peer-name]") == "site-b.example vo-a"
+    assert peers_page.one(f"{row} [data-testid=standing]").attributes["data-state"] == condition
+    assert "/vo-a-here" in peers_page.texts(f"{row} td a")
+    grid = read(client.get("/federation/grid/?policy=grid&entry=/vo-a-here"))
+    (site,) = (each for each in grid.items("site") if "site-b.example" in text_of(each))
+    assert Page(f"<table>{site.html}</table>").item("standing").attributes["data-state"] == condition
+    peers = client.get("/api/v1/federation/peers").json()["results"]
+    assert [one["condition"] for one in peers if one["direction"] == "usage"] == [condition]
+    sites = client.get("/api/v1/federation/grid?policy=grid&entry=/vo-a-here").json()["sites"]
+    assert [one["state"] for one in sites] == ["here", condition]
+
+
+@pytest.mark.parametrize(
+    ("deeds", "state", "key"),
+    [
+        (["pause"], "paused", "paused"),
+        (["pause", "resume"], "active", "held"),
+        (["freeze"], "frozen", "frozen"),
+        (["freeze", "thaw"], "active", "held"),
+    ],
+)
+def test_it_is_paused_frozen_and_brought_back(
+    told: Subscription, client: Client, deeds: list[str], state: str, key: str
+) -> None:
+    for what in deeds:
+        assert client.post(url(told, "act/"), {"what": what, "reason": "try"}).status_code == 303
+    told.refresh_from_db()
+    assert told.state == state
+    assert read(client.get(url(told))).item("story").attributes["data-key"] == key
+
+
+def test_it_is_asked_now(told: Subscription, client: Client) -> None:
+    before = Run.objects.count()
+    assert client.post(url(told, "act/"), {"what": "fetch"}).status_code == 303
+    assert Run.objects.count() == before + 1
+
+
+def test_a_deed_that_is_not_possible_says_why(told: Subscription, client: Client) -> None:
+    Subscription.objects.update(state="paused")
+    answer = client.post(url(told, "act/"), {"what": "fetch"})
+    assert answer.status_code == 409
+    refusal = read(answer, 409).item("refusal")
+    assert refusal.attributes["data-code"] == "paused"
+    assert text_of(refusal)
+
+
+def test_settings_are_kept_and_wrong_ones_marked(told: Subscription, client: Client) -> None:
+    given = {"what": "settings", "every": "15", "max_age": "2", "stale_action": "freeze", "reason": "less often"}
+    assert client.post(url(told, "act/"), given).status_code == 303
+    told.refresh_from_db()
+    assert (told.every_s, told.max_age_s, told.stale_action) == (900, 7_200, "freeze")
+    answer = client.post(url(told, "act/"), {**given, "every": "0"})
+    assert answer.status_code == 422
+    assert codes_of(answer) == {"every": {"min_value"}}
+
+
+def test_another_key_is_trusted_with_a_reason(told: Subscription, client: Client) -> None:
+    Subscription.objects.update(state="blocked", error_code="unknown_key", error="Signed with another key.")
+    page = read(client.get(url(told)))
+    assert page.item("story").attributes["data-key"] == "blocked"
+    assert page.item("look-failed").attributes["data-code"] == "unknown_key"
+    assert "Signed with another key." in text_of(page.item("look-failed"))
+    assert client.post(url(told, "act/"), {"what": "key", "fingerprint": "f" * 64}).status_code == 422
+    client.post(url(told, "act/"), {"what": "key", "fingerprint": "f" * 64, "reason": "Called them."})
+    told.refresh_from_db()
+    assert (told.fingerprint, told.state) == ("f" * 64, "active")
+
+
+def test_unsubscribing_takes_all_of_it_away(told: Subscription, client: Client) -> None:
+    answer = client.post(url(told, "act/"), {"what": "unsubscribe", "reason": "It ends."})
+    assert (answer.status_code, answer["Location"]) == (303, "/federation/")
+    assert not Subscription.objects.exists()
+
+
+def test_the_speed_is_the_metrics_factor_of_that_site(told: Subscription, client: Client) -> None:
+    page = read(client.get(url(told)))
+    assert page.item("speed").attributes["data-value"] == "1"
+    assert re.findall(r"\d+", text_of(page.item("speed"))) == ["1"]
+    assert page.values("href", "[data-testid=speed]") == ["/policy/grid/aging/"]
+
+
+@pytest.mark.parametrize("tail", ["", "without/"])
+def test_for_others_there_is_none(told: Subscription, tail: str) -> None:
+    stranger = sign_in(Client(), User.objects.create_user("stranger"))
+    assert stranger.get(url(told, tail)).status_code == 404
+    assert stranger.get(NEW).status_code == 403
+    assert stranger.post(url(told, "act/"), {"what": "pause"}).status_code == 404
+    told.refresh_from_db()
+    assert told.state == "active"
+
+
+def test_the_sites_name_is_needed_for_nothing_here(told: Subscription, client: Client, settings: LazySettings) -> None:
+    named = read(client.get(url(told))).text("main")
+    settings.FAIRSHARE_ISSUER = ""
+    assert read(client.get(url(told))).text("main") == named
+
+
+def test_a_number_that_is_none_is_refused(told: Subscription, client: Client) -> None:
+    for text in ("", "nan", "inf", "1_0", "x" * 50, "-3"):
+        given: dict[str, Any] = {"what": "capacity", "capacity": text, "reason": "try"}
+        assert client.post(url(told, "act/"), given).status_code == 422, text
+    told.refresh_from_db()
+    assert told.capacity_cores == 100

@@ -1,0 +1,286 @@
+"""Wherever numbers depend on it: that this site's usage alone counts, since when and why; of then in the past."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.accounts.actor import SYSTEM
+from apps.analytics.models import Series
+from apps.analytics.series.daily_series import SeriesState
+from apps.analytics.series.runs import ask_for_series
+from apps.analytics.series.stored_series import series_state
+from apps.dashboard.overview import presenters
+from apps.federation.models import Mount, Remote
+from apps.notices.evaluation import evaluate
+from apps.policies.publishing.direct import publish_operations
+from apps.priorities.local_only import fall_back, recover
+from apps.runs.services import work_run_now
+from tests.api.conftest import Caller, _fresh_process, computed, site  # noqa: F401 - fixtures
+from tests.api.small_site import Site
+from tests.dashboard.federation.mounted import signed_in
+from tests.dashboard.federation.test_mounts import admin, mount, origin, path_of, place, side  # noqa: F401
+from tests.dashboard.page import read, text_of
+from tests.series_by_hand import HandMade, put_in_place
+from tests.worlds import AT
+
+HOUR = timedelta(hours=1)
+HTMX = {"HX-Request": "true"}
+REASON = "vo-a.example, vo-a: Not confirmed since noon."
+SINCE = "Fri 20 Nov 2026, 12:00"
+SAID = (REASON, SINCE, "/physics")  # whatever the words around them are
+ATTENTION = "/_attention?policy=grid"
+
+
+@pytest.fixture
+def alone(computed: Site) -> Site:  # noqa: F811
+    """Everybody's usage counts below /physics, and nobody else was heard since noon."""
+    presenters.last_good.clear()
+    make_global(computed, "/physics")
+    fall_back(computed.policy, computed.uid("/physics"), reason=REASON, at=AT)
+    computed.recompute()
+    return computed
+
+
+def make_global(site: Site, path: str) -> None:  # noqa: F811
+    operation = {"op": "set_scope", "entry": path, "scope": "global"}
+    publish_operations(policy_slug="grid", operations=[operation], reason="Shared.", at=AT, actor=SYSTEM)
+
+
+def page_of(site: Site, path: str, what: str = "") -> str:  # noqa: F811
+    return f"/policy/grid/n/{site.uid(path)}/{path.rpartition('/')[2]}/{what}"
+
+
+def local_only(answer: Any) -> list[str | None]:
+    """Keys of what a page says of usage that doesn't count."""
+    return [each.attributes["data-key"] for each in read(answer).items("local-only")]
+
+
+def said(answer: Any) -> str:
+    return text_of(read(answer).item("local-only"))
+
+
+def test_the_tree_the_picture_and_entries_say_it_where_their_numbers_depend_on_it(alone: Site) -> None:
+    client = signed_in(alone.admin)
+    for path in ("/policy/grid/", "/policy/grid/icicle/", page_of(alone, "/physics"), page_of(alone, "/physics/bob")):
+        answer = client.get(path)
+        assert local_only(answer) == ["fallback.below"], path
+        assert [part for part in SAID if part not in said(answer)] == [], path
+    for path in (page_of(alone, "/biology"), page_of(alone, "/biology/carol")):
+        assert local_only(client.get(path)) == [], path
+
+
+def test_what_is_compared_by_this_site_anyway_says_nothing(computed: Site) -> None:  # noqa: F811
+    fall_back(computed.policy, computed.uid("/physics"), reason=REASON, at=AT)
+    computed.recompute()
+    assert local_only(signed_in(computed.admin).get("/policy/grid/")) == []
+
+
+def test_the_past_says_what_held_then_and_nothing_of_now(alone: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    recover(alone.policy, alone.uid("/physics"), at=AT + HOUR)
+    monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + HOUR).isoformat())
+    alone.at = AT + HOUR
+    alone.recompute()
+    client = signed_in(alone.admin)
+    pages = ("/policy/grid/", "/policy/grid/icicle/", page_of(alone, "/physics"))
+    for path in pages:
+        assert local_only(client.get(path)) == [], path
+        then = client.get(f"{path}?at=2026-11-20T12:30:00Z")
+        assert local_only(then) == ["fallback.below_then"], path
+        assert [part for part in SAID if part not in said(then)] == [], path
+    fall_back(alone.policy, alone.uid("/biology"), reason="not now", at=AT + HOUR)
+    then = client.get("/policy/grid/?at=2026-11-20T12:30:00Z")
+    assert (local_only(then), "not now" in said(then)) == (["fallback.below_then"], False)
+    mine = signed_in(alone.alice)
+    assert any(fallen_of(mine.get("/me/priority/?at=2026-11-20T12:30:00Z")))
+    assert not any(fallen_of(mine.get("/me/priority/")))
+
+
+def fallen_of(answer: Any) -> list[str]:
+    """What each level of one's own way says of it."""
+    page = read(answer)
+    found = [level.fallen for level in answer.context["story"].levels]
+    for level, shown in zip(found, page.texts("ol.walk > li"), strict=False):
+        assert not level or (REASON in level and SINCE in level.replace("\N{NO-BREAK SPACE}", " ") and REASON in shown)
+    return found
+
+
+def test_the_overview_tells_it_to_whom_the_entry_is_shown_and_leads_there(alone: Site) -> None:
+    for person in (alone.admin, alone.pia, alone.alice):
+        page = read(signed_in(person).get(ATTENTION, headers=HTMX))
+        concern = page.one('[data-testid=concern][data-key="local_only"]')
+        assert [part for part in SAID if part not in text_of(concern)] == [], person
+        assert page_of(alone, "/physics") in page.values("href", '[data-key="local_only"]'), person
+    assert "local_only" not in concerns(signed_in(alone.ben).get(ATTENTION, headers=HTMX))
+
+
+def concerns(answer: Any) -> list[str]:
+    return [each.attributes["data-key"] or "" for each in read(answer).items("concern")]
+
+
+def test_the_group_says_it_to_whoever_leads_it(alone: Site) -> None:
+    led = signed_in(alone.pia).get(f"/policy/grid/group/{alone.uid('/physics')}/")
+    assert local_only(led) == ["fallback.below"]
+    assert [part for part in SAID if part not in said(led)] == []
+    assert local_only(signed_in(alone.ben).get(f"/policy/grid/group/{alone.uid('/biology')}/")) == []
+
+
+def test_my_way_says_it_at_the_level_where_it_holds(alone: Site) -> None:
+    answer = signed_in(alone.alice).get("/me/priority/")
+    assert [bool(each) for each in fallen_of(answer)] == [False, True], "not above, and at the level of physics"
+    physics, alice, *_rest = read(answer).texts("ol.walk > li")
+    assert [("physics" in each, REASON in each) for each in (physics, alice)] == [(True, False), (True, True)]
+    assert read(answer).text("main").count(REASON) == 1
+
+
+def test_rest_says_it_by_key_at_that_level_and_no_reason_to_whom_the_entry_is_not_told(alone: Site) -> None:
+    (told,) = Caller(user=alone.alice).get("me/explain").json()["accounts"]
+    keys = [[one["key"] for one in step["sentences"]] for step in told["steps"]]
+    assert [["walk.local_only" in each for each in keys]] == [[False, True]]
+    (fallen,) = [one for one in told["steps"][1]["sentences"] if one["key"] == "walk.local_only"]
+    assert fallen["values"] == {"at": "2026-11-20T12:00:00Z", "reason": REASON}
+    bound: dict[str, Any] = {"policy_slug": "grid", "subtree_uid": alone.uid("/physics/alice")}
+    caller = Caller(token=alone.token("priorities:read", **bound))
+    answer = caller.get("policies/grid/explain", {"account": "alice"})
+    (step,) = answer.json()["results"][0]["steps"]
+    assert step["sentences"][-1]["key"] == "walk.local_only_above"
+    mine = Caller(token=alone.token("self:read", user=alone.alice, **bound)).get("me/explain")
+    assert mine.json()["accounts"][0]["steps"][-1]["sentences"][-1]["key"] == "walk.local_only_above"
+    for each in (answer, mine):
+        assert "vo-a.example" not in each.content.decode()
+
+
+# --- Days -------------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def days(alone: Site, monkeypatch: pytest.MonkeyPatch) -> HandMade:
+    """Twenty days, of which the last two are of this site's usage alone below /physics."""
+    used = {"/physics/alice": [6.0] * 20, "/physics/bob": [1.0] * 20, "/biology/carol": [3.0] * 20}
+    made = HandMade(date(2026, 11, 21), used)
+    made.state = SeriesState(made.on[0], made.to_on, local_since={alone.uid("/physics"): AT})
+    monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + 48 * HOUR).isoformat())
+    return put_in_place(made, monkeypatch)
+
+
+DAYS = (REASON, "20 Nov 2026", "/physics")
+
+
+def test_convergence_says_which_days_it_holds_of(alone: Site, days: HandMade) -> None:
+    client = signed_in(alone.admin)
+    bob = page_of(alone, "/physics/bob", "convergence/")
+    for path in ("/policy/grid/convergence/", page_of(alone, "/physics", "convergence/"), bob):
+        answer = client.get(path)
+        assert local_only(answer) == ["local_only"], path
+        assert [part for part in DAYS if part not in said(answer)] == [], path
+        assert answer.content.index(b'data-testid="local-only"') < answer.content.index(b'id="panels-'), path
+    for path in (
+        page_of(alone, "/biology", "convergence/"),
+        "/policy/grid/convergence/?from=2026-11-02&to=2026-11-19",
+    ):
+        assert local_only(client.get(path)) == [], path
+
+
+def test_days_of_a_fallback_that_is_over_say_that_they_will_be_made_again(alone: Site, days: HandMade) -> None:
+    recover(alone.policy, alone.uid("/physics"), at=AT + HOUR)
+    answer = signed_in(alone.admin).get("/policy/grid/convergence/")
+    assert local_only(answer) == ["local_only_until"]
+    assert "20 Nov 2026" in said(answer)
+    assert REASON not in read(answer).text("body")
+
+
+def test_convergence_by_rest_says_it_by_key_without_the_name_of_what_is_not_seen(alone: Site, days: HandMade) -> None:
+    path = "policies/grid/convergence"
+    (told,) = Caller(user=alone.admin).get(path, {"entry": "/physics"}).json()["local_only"]
+    assert told["key"] == "local_only"
+    assert [part for part in DAYS if part not in told["text"]] == []
+    assert told["values"] == {"name": "/physics", "since": "2026-11-20", "reason": REASON}
+    assert Caller(user=alone.admin).get(path, {"entry": "/biology"}).json()["local_only"] == []
+    assert Caller(user=alone.ben).get(path).json()["local_only"] == [], "what a sibling does is not ben's to see"
+    token = alone.token("policies:read", policy_slug="grid", subtree_uid=alone.uid("/physics/alice"))
+    (hidden,) = Caller(token=token).get(path).json()["local_only"]
+    assert (hidden["key"], hidden["values"]) == ("local_only_above", {"since": "2026-11-20"})
+
+
+def test_the_state_of_the_days_is_what_they_were_built_of(alone: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + 24 * HOUR).isoformat())
+    work_run_now(ask_for_series(alone.policy, at=AT + 24 * HOUR).pk)
+    assert series_state(alone.policy).local_since == {alone.uid("/physics"): AT}
+    recover(alone.policy, alone.uid("/physics"), at=AT + 24 * HOUR)
+    state = series_state(alone.policy)
+    assert (state.local_since, state.stale_from_on) == ({alone.uid("/physics"): AT}, date(2026, 11, 20))
+    work_run_now(ask_for_series(alone.policy, at=AT + 24 * HOUR).pk)
+    assert series_state(alone.policy).local_since == {}
+    Series.objects.update(inputs={})  # as before anything was written of it
+    assert series_state(alone.policy).local_since == {}
+
+
+# --- Mounts -----------------------------------------------------------------------------------------------------------
+def test_what_is_too_old_is_a_concern_with_what_holds_meanwhile_said_once(mount: Mount, place: Site) -> None:  # noqa: F811
+    presenters.last_good.clear()
+    rows = Mount.objects.filter(pk=mount.pk)
+    administrator = signed_in(place.admin)
+
+    def told(**changes: Any) -> tuple[list[str], str]:
+        """Keys of what is said of peers and of usage, and its text."""
+        rows.update(**changes)
+        page = read(administrator.get(ATTENTION, headers=HTMX))
+        found = [
+            each for each in page.items("concern") if (each.attributes["data-key"] or "").startswith(("peer.", "l"))
+        ]
+        return [each.attributes["data-key"] or "" for each in found], " ".join(text_of(each) for each in found)
+
+    assert told()[0] == []
+    keys, text = told(good_at=AT - 30 * HOUR)
+    assert keys == ["peer.stale meanwhile.keep"]
+    assert all(part in text for part in ("/vo-a", "vo-a.example", "30 h"))
+    card = read(administrator.get(ATTENTION, headers=HTMX))
+    assert path_of(mount) in card.values("href", '[data-key^="peer."]')
+    assert "vo-a.example" not in signed_in(place.ben).get(ATTENTION, headers=HTMX).content.decode(), "he doesn't see it"
+    assert told(good_at=AT, expires_at=AT - HOUR)[0] == ["peer.expired meanwhile.keep"]
+    keys, text = told(expires_at=None, state=Remote.State.FROZEN)
+    assert (keys, "0 s" in text) == (["peer.frozen meanwhile.freeze"], True)
+    make_global(place, "/vo-a")
+    fall_back(place.policy, place.uid("/vo-a"), reason=REASON, at=AT)
+    place.recompute()
+    keys, text = told(state=Remote.State.ACTIVE, good_at=AT - 30 * HOUR, stale_action="local")
+    assert keys == ["local_only"], "said once"
+    assert [part for part in (REASON, SINCE, "/vo-a") if part not in text] == []
+
+
+def test_whoever_sees_the_entry_is_led_there_and_not_to_the_mount(mount: Mount, place: Site) -> None:  # noqa: F811
+    presenters.last_good.clear()
+    Mount.objects.filter(pk=mount.pk).update(good_at=AT - 30 * HOUR)
+    type(place.policy).objects.filter(slug="grid").update(visibility="tree")
+    card = signed_in(place.alice).get(ATTENTION, headers=HTMX).content.decode()
+    assert page_of(place, "/vo-a") in card
+    assert path_of(mount) not in card
+
+
+def test_a_blocked_peer_is_a_concern_of_whoever_decides_about_it(mount: Mount, place: Site) -> None:  # noqa: F811
+    presenters.last_good.clear()
+    Mount.objects.filter(pk=mount.pk).update(state=Remote.State.BLOCKED, error_code="forked")
+    evaluate(at=AT)
+    page = read(signed_in(place.admin).get(ATTENTION, headers=HTMX))
+    concern = page.one('[data-testid=concern][data-key="notice.blocked_peer"]')
+    assert text_of(concern).count("vo-a.example, vo-a") == 2, "and as the name of its button"
+    assert path_of(mount) in page.values("href", '[data-key="notice.blocked_peer"]')
+    assert "notice.blocked_peer" not in concerns(signed_in(place.pia).get(ATTENTION, headers=HTMX))
+
+
+def test_the_mounts_age_stands_beside_its_days_and_its_group(
+    mount: Mount,  # noqa: F811
+    place: Site,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    put_in_place(HandMade(date(2026, 11, 19), {"/physics/alice": [6.0] * 5}), monkeypatch)
+    Mount.objects.filter(pk=mount.pk).update(good_at=AT - timedelta(minutes=3))
+    client: Client = signed_in(place.admin)
+    for path in (page_of(place, "/vo-a", "convergence/"), f"/policy/grid/group/{place.uid('/vo-a')}/"):
+        assert all(part in origin(client.get(path)) for part in ("vo-a.example", "3 min")), path
+    assert not read(client.get(page_of(place, "/physics", "convergence/"))).has("[data-testid=origin]")
+    tree = read(client.get("/policy/grid/?at=2026-11-20T12:00:00Z")).item("origin")
+    assert "vo-a.example" in (tree.attributes["title"] or "")
+    assert "data-value" not in tree.attributes, "nobody knows how old it was"
+    assert "3 min" not in (tree.attributes["title"] or "").replace("\N{NO-BREAK SPACE}", " ")

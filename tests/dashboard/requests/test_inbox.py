@@ -1,0 +1,276 @@
+"""The inbox: what waits for whom, with its effect, and every answer to a request."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import User
+from apps.analytics.convergence.selectors import list_weeks
+from apps.policies import services
+from apps.policies.models import ChangeSet, Comment, Grant
+from apps.policies.requests.share_requests import ask_upward
+from apps.priorities.change_effects import get_request_evidence
+from tests.dashboard.grid import SLUG, Grid
+from tests.dashboard.group.test_group import HTMX, give, head, in_force, lead, manager, page, said  # noqa: F401 - fixtures
+from tests.dashboard.page import read, text_of
+from tests.examples import first
+from tests.series_by_hand import HandMade, put_in_place
+from tests.sign_in import sign_in
+
+INBOX = "/inbox/"
+
+
+@pytest.fixture
+def grid(closed_grid: Grid) -> Grid:
+    return closed_grid
+
+
+@pytest.fixture
+def asked(grid: Grid, lead: Client) -> ChangeSet:  # noqa: F811
+    """alice asks for 75 instead of 60 shares for atlas."""
+    return ask_upward(
+        policy_slug=SLUG,
+        entry_uid=grid.uid("/atlas"),
+        shares=75.0,
+        reason="Two new postdocs.",
+        at=grid.at,
+        actor=Actor(user=grid.alice, via="page"),
+    )
+
+
+def answer(client: Client, asked: ChangeSet, step: str, **more: Any) -> Any:
+    return client.post(f"/inbox/{asked.pk}/answer/", {"version": asked.version, "step": step, **more}, follow=True)
+
+
+def line_of(response: Any, change_set: ChangeSet) -> Any:
+    return read(response).one(f"#change-{change_set.pk}")
+
+
+def test_a_request_stands_there_with_usage_and_effect(grid: Grid, asked: ChangeSet, manager: Client) -> None:  # noqa: F811
+    found = manager.get(INBOX)
+    shown, mine = read(found), f"#request-{asked.pk}"
+    assert found.context["inbox"].n_waiting == 1
+    assert not shown.has('[data-testid="nothing-waits"]')
+    for part in ("atlas", "75", "60"):
+        assert part in shown.text(f"{mine} h3"), part
+    for testid, parts in (
+        ("reason", ("Two new postdocs.",)),
+        ("target", ("SweGrid", "60.0 %", "65.2 %")),
+        ("used", ("43.5 %",)),
+        ("givers", ("biomed −3.9", "cms −1.3")),
+    ):
+        for part in parts:
+            assert part in shown.text(f'{mine} [data-testid="{testid}"]'), part
+    for testid in ("used", "used-if-granted"):
+        assert shown.has(f'{mine} [data-testid="{testid}"] .bal.under')
+    assert shown.item("weeks").attributes["data-key"] == "now.under"
+    assert shown.values("data-value", '#nav a[href="/inbox/"]') == ["1"]
+
+
+def test_weeks_are_those_of_the_daily_series_and_now(
+    grid: Grid,
+    asked: ChangeSet,
+    manager: Client,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    days = 40
+    used = {"/atlas/alice": [3600.0] * days, "/biomed/carol": [0.0] * (days - 12) + [36000.0] * 12}
+    put_in_place(HandMade(grid.at.date() - timedelta(days=1), used, decay=0.0), monkeypatch)
+    shown = read(manager.get(INBOX))
+    lines = [text_of(each) for each in shown.all("ul.weeks li")]
+    assert [line.split()[-1] for line in lines] == ["over", "over", "over", "under", "under"]
+    assert ["100.0 %" in line for line in lines[:3]] == [True] * 3, "carol used nothing then"
+    assert "9.1 %" in lines[3], "1 of 11 core-hours a day"
+    assert shown.item("weeks").attributes["data-key"] == "weeks.over"
+    assert text_of(shown.item("weeks")).startswith("Over in 3 of the last 5 weeks")
+
+
+def test_weeks_without_a_daily_series_are_not_made_up(asked: ChangeSet, manager: Client) -> None:  # noqa: F811
+    shown = read(manager.get(INBOX))
+    assert shown.item("weeks").attributes["data-key"] == "now.under"
+    actor = Actor(user=User.objects.get(username="maria"), via="page")
+    evidence = get_request_evidence(asked, actor=actor)
+    assert list_weeks(evidence, actor=actor) == [evidence.now]
+    assert (evidence.n_sooner is None) == (evidence.n_later is None)
+
+
+def test_places_are_worked_out_in_a_fragment(grid: Grid, asked: ChangeSet, manager: Client) -> None:  # noqa: F811
+    path = f"/inbox/{asked.pk}/_ranks"
+    ranks = read(manager.get(path, headers=HTMX)).one(f"#ranks-{asked.pk}").attributes
+    assert (ranks["data-key"], ranks["data-value"]) == ("unmoved", "0 0")
+    assert manager.get(path)["Location"] == INBOX
+
+
+def test_granting_puts_it_in_force_and_tells_whoever_asked(
+    grid: Grid,
+    asked: ChangeSet,
+    lead: Client,  # noqa: F811
+    manager: Client,  # noqa: F811
+) -> None:
+    assert "3" in said(answer(manager, asked, "grant"))
+    assert head() == 3
+    assert in_force(grid, "/atlas").shares == 75.0
+    assert read(manager.get(INBOX)).has('[data-testid="nothing-waits"]')
+    assert line_of(lead.get(INBOX), asked).attributes["data-state"] == "granted"
+    assert read(lead.get(page(grid))).item("request").attributes["data-state"] == "granted"
+
+
+def test_another_amount_is_granted_with_words(grid: Grid, asked: ChangeSet, lead: Client, manager: Client) -> None:  # noqa: F811
+    done = answer(manager, asked, "grant-other", shares="66,5", until="2099-01-31", text="Half, for now.")
+    assert (head(), "3" in said(done)) == (3, True)
+    assert in_force(grid, "/atlas").shares == 66.5
+    seen = read(lead.get(page(grid)))
+    assert seen.item("request").attributes["data-state"] == "granted_other"
+    for testid, parts in (
+        ("request-title", ("atlas", "75")),
+        ("offered", ("66.5", "31 January 2099")),
+        ("comment", ("Half, for now.",)),
+    ):
+        for part in parts:
+            assert part in text_of(seen.item(testid)), part
+
+
+@pytest.mark.parametrize(
+    ("step", "more", "status", "code", "where"),
+    first(
+        3,
+        [
+            ("grant-other", {"shares": ""}, 422, "invalid", "shares"),
+            ("grant-other", {"shares": "lots"}, 422, "invalid", "shares"),
+            ("grant-other", {"shares": "70", "until": "2020-01-01"}, 422, "invalid", "until"),
+            ("decline", {"text": " "}, 422, "invalid", "text"),
+            ("say", {"text": ""}, 422, "invalid", "text"),
+            ("dance", {}, 422, "invalid", "step"),
+            ("grant", {"version": 99}, 412, "stale", ""),
+        ],
+    ),
+)
+def test_wrong_answers_are_told_at_the_request_and_kept(
+    grid: Grid,
+    asked: ChangeSet,
+    manager: Client,  # noqa: F811
+    step: str,
+    more: dict[str, Any],
+    status: int,
+    code: str,
+    where: str,
+) -> None:
+    response = answer(manager, asked, step, **more)
+    shown, refusal = read(response, status), response.context["refusal"]
+    assert [problem.where for problem in refusal.fields] == ([where] if where else [])
+    assert shown.one(f"#problem-{asked.pk}").attributes["data-code"] == code
+    for name in {"shares", "until", "text"} & set(more):
+        assert shown.one(f"#{name}-{asked.pk}").attributes["value"] == more[name]
+    assert head() == 2
+
+
+def test_declined_and_asked_back_with_words(grid: Grid, asked: ChangeSet, lead: Client, manager: Client) -> None:  # noqa: F811
+    back = answer(manager, asked, "say", text="Is half enough?")
+    assert (bool(said(back)), back.context["inbox"].n_waiting) == (True, 1)
+    seen = read(lead.get(page(grid)))
+    assert "Is half enough?" in text_of(seen.item("comment"))
+    assert seen.item("request").attributes["data-state"] == "open"
+    answer(lead, asked, "say", text="Until January, yes.")
+    assert "Until January, yes." in text_of(read(manager.get(INBOX)).items("comment")[-1])
+    assert said(answer(manager, asked, "decline", text="Not this year."))
+    line = line_of(lead.get(INBOX), asked)
+    assert line.attributes["data-state"] == "declined"
+    assert "Not this year." in text_of(line)
+
+
+def test_whoever_asked_withdraws_and_grants_nothing(grid: Grid, asked: ChangeSet, lead: Client) -> None:  # noqa: F811
+    for step in ("grant", "decline"):
+        assert answer(lead, asked, step, text="x").status_code == 403
+    assert in_force(grid, "/atlas").shares == 60.0
+    assert said(answer(lead, asked, "withdraw"))
+    asked.refresh_from_db()
+    assert asked.state == "withdrawn"
+
+
+def test_a_request_that_rests_on_old_shares_is_granted_anew_with_an_amount(
+    grid: Grid,
+    asked: ChangeSet,
+    manager: Client,  # noqa: F811
+) -> None:
+    services.change_shares(
+        policy_slug=SLUG,
+        entry_uid=grid.uid("/atlas"),
+        shares=62,
+        reason="r",
+        at=grid.at,
+        actor=Actor(user=grid.admin, via="page"),
+    )
+    assert answer(manager, asked, "grant").status_code == 409
+    assert answer(manager, asked, "grant-other", shares="70").status_code == 200
+    assert in_force(grid, "/atlas").shares == 70.0
+
+
+def test_changes_of_others_and_own_drafts_are_listed(grid: Grid, lead: Client, manager: Client) -> None:  # noqa: F811
+    alice = Actor(user=grid.alice, via="page")
+    operations = [{"op": "set_shares", "entry": "/atlas/bob", "shares": 4}]
+    draft = services.make_change_set(policy_slug=SLUG, operations=operations, reason="Bob.", at=grid.at, actor=alice)
+    row = f"#change-{draft.pk}"
+    assert "Bob." in read(lead.get(INBOX)).text(f'section[aria-labelledby="drafts"] {row}')
+    assert not read(manager.get(INBOX)).has(row)
+    assert "Bob." not in manager.get(INBOX).content.decode()
+    services.propose_change_set(id=draft.pk, version=draft.version, at=grid.at, actor=alice)
+    line = line_of(manager.get(INBOX), draft)
+    assert line.attributes["data-state"] == "review"
+    assert "Bob." in text_of(line)
+    ChangeSet.objects.filter(pk=draft.pk).update(held_for="Somebody archived bob.")
+    line = line_of(manager.get(INBOX), draft)
+    assert line.attributes["data-state"] == "held"
+    assert "Somebody archived bob." in text_of(line)
+
+
+def test_what_ends_soon_is_listed(grid: Grid, lead: Client, manager: Client) -> None:  # noqa: F811
+    Grant.objects.filter(user=grid.alice).update(expires_at=grid.at + timedelta(days=10))
+    operations = [
+        {
+            "op": "set_dates",
+            "entry": "/atlas/bob",
+            "dates": {"ends_on": (grid.at + timedelta(days=5)).date().isoformat(), "at_end": 1},
+        }
+    ]
+    admin = Actor(user=grid.admin, via="page")
+    draft = services.make_change_set(policy_slug=SLUG, operations=operations, reason="r", at=grid.at, actor=admin)
+    services.publish_change_set(id=draft.pk, version=1, at=grid.at, actor=admin)
+    shown = read(lead.get(INBOX))
+    assert shown.values("data-key", 'section[aria-labelledby="ends"]') == ["role", "shares"]
+    role, shares = shown.items("ends")
+    assert "atlas" in text_of(role)
+    for part in ("bob", "1", str((grid.at + timedelta(days=5)).day)):
+        assert part in text_of(shares), part
+    (same,) = read(manager.get(INBOX)).all('[data-testid="ends"][data-key="shares"]')
+    assert "bob" in text_of(same)
+
+
+def test_news_are_said_and_move_nothing(grid: Grid, asked: ChangeSet, manager: Client) -> None:  # noqa: F811
+    mark = f"{asked.pk}.{asked.version}"
+    changed = '[data-testid="inbox-changed"]'
+    assert read(manager.get(INBOX)).one("#inbox-news").attributes["hx-get"] == f"/inbox/_news?seen={mark}"
+    assert not read(manager.get(f"/inbox/_news?seen={mark}", headers=HTMX)).has(changed)
+    assert read(manager.get("/inbox/_news?seen=none", headers=HTMX)).has(changed)
+
+
+def test_somebody_with_nothing_to_decide_has_an_empty_inbox(grid: Grid, asked: ChangeSet) -> None:
+    stranger = sign_in(Client(), User.objects.create_user("zoe"))
+    shown = read(stranger.get(INBOX))
+    assert shown.has('[data-testid="nothing-waits"]')
+    assert "atlas" not in shown.text("html")
+    assert stranger.post(f"/inbox/{asked.pk}/answer/", {"step": "grant", "version": 2}).status_code == 404
+    assert stranger.get(f"/inbox/{asked.pk}/_ranks", headers=HTMX).status_code == 404
+
+
+def test_a_change_set_that_asks_for_nothing_is_not_answered_here(grid: Grid, manager: Client) -> None:  # noqa: F811
+    admin = Actor(user=grid.admin, via="page")
+    operations = [{"op": "set_shares", "entry": "/atlas/bob", "shares": 4}]
+    other = services.make_change_set(policy_slug=SLUG, operations=operations, reason="r", at=grid.at, actor=admin)
+    services.propose_change_set(id=other.pk, version=1, at=grid.at, actor=admin)
+    assert manager.post(f"/inbox/{other.pk}/answer/", {"step": "grant", "version": 2}).status_code == 404
+    assert not Comment.objects.exists()

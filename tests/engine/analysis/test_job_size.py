@@ -1,0 +1,262 @@
+"""Jobs that show: the printed and the corrected equation, figure 17's readings, bits and collisions of trees."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from apps.engine import codecs, operators, sweep
+from apps.engine.algorithms import PriorityResult, compute
+from apps.engine.analysis import job_size, properties, tree_resolution
+from apps.engine.analysis import tree_resolution as bits
+from apps.engine.tree import FairshareTree
+from tests.examples import examples
+from tests.oracles import analysis as oracles_analysis
+
+SEVEN = ("absolute", "relative", "relative-2", "sigmoid", "sigmoid-2", "slurm", "combined")
+OPERATORS = [operators.get_operator(name) for name in SEVEN]
+# What rounding may move a priority by, and how far an actual may be from a target that it counts as.
+PRIORITY_BITS, ACTUAL_BITS = 1e-15, 2 * operators.ON_TARGET_TOLERANCE
+
+
+@pytest.fixture(scope="module")
+def figure(golden_dir: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((golden_dir / "operators/fig17.json").read_text())
+    return found
+
+
+def by_region(table: dict[str, dict[str, int | None]]) -> dict[str, list[int | None]]:
+    return {name: [row[column] for column in ("balance", "over", "under", "overall")] for name, row in table.items()}
+
+
+def test_jobs_of_the_examples_have_their_sizes(figure: dict[str, Any]) -> None:
+    for listed in figure["job_hours_examples"]:
+        apply = operators.get_operator(listed["operator"])
+        assert apply.inverse is not None
+        edges = np.array([listed["p"], listed["p"] + 2 / 2 ** listed["bits"]])
+        high, low = apply.inverse(edges, np.full(2, listed["t"]))
+        assert (low, high) == pytest.approx((listed["L"], listed["H"]), abs=1e-12)
+        assert (low >= 0 and high <= 1) == listed["reachable"]
+        step, actual = np.array([high - low]), np.array([low])
+        printed = job_size.fraction_printed(step, actual)[0]
+        assert printed == pytest.approx(listed["k_eq25"], rel=1e-9)
+        assert printed * job_size.POOL_H == pytest.approx(listed["job_h_eq25"], rel=1e-9)
+        assert job_size.fraction_corrected(step, actual)[0] == pytest.approx(listed["k_exact"], rel=1e-9)
+
+
+@examples(200)
+@given(own=st.integers(0, 10**6), others=st.integers(1, 10**6), job=st.integers(1, 10**6))
+def test_the_corrected_equation_gives_the_job_back(own: int, others: int, job: int) -> None:
+    before = Fraction(own, own + others)
+    after = oracles_analysis.state_after(Fraction(own), Fraction(others), Fraction(job))
+    step, actual = np.array([float(after - before)]), np.array([float(before)])
+    exact = job / (own + others)
+    assert job_size.fraction_corrected(step, actual)[0] == pytest.approx(exact, rel=1e-6)
+    assert job_size.fraction_printed(step, actual)[0] <= exact * (1 + 1e-6)  # it understates the job
+
+
+def test_no_job_takes_an_actual_to_one() -> None:
+    assert job_size.fraction_corrected(np.array([0.3]), np.array([0.7])).tolist() == [np.inf]
+    assert np.isfinite(job_size.fraction_printed(np.array([0.3]), np.array([0.7]))).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "reading"),
+    [
+        ("literal-worst-case", job_size.PLAIN_PRINTED),
+        ("literal-biggest-k-means-smaller-job", job_size.EASIEST_TARGET),
+        ("eq25-best-case", job_size.Reading("printed", "smallest", "smallest", real_states_only=False)),
+        ("exact-typical", job_size.TYPICAL),
+        ("exact-fitted", job_size.Reading("corrected", "smallest", "geometric-mean", real_states_only=False)),
+    ],
+)
+def test_every_reading_of_figure_17_gives_its_bits_and_orders(
+    figure: dict[str, Any], name: str, reading: job_size.Reading
+) -> None:
+    listed = figure["variants"][name]
+    assert by_region(job_size.bits_table(OPERATORS, reading, job=listed["job_limit_h"])) == listed["bits"]
+    for region, expected in listed["ordering_at_10_bits"].items():
+        assert job_size.best_first(OPERATORS, region, reading) == expected
+
+
+def test_the_typical_reading_is_within_a_bit_of_the_paper_and_the_plain_ones_are_not(figure: dict[str, Any]) -> None:
+    typical = by_region(job_size.bits_table(OPERATORS, job_size.TYPICAL))
+    for name, expected in figure["paper"].items():
+        assert all(abs((bits or 99) - said) <= 1 for bits, said in zip(typical[name], expected, strict=True))
+    for reading, equal in ((job_size.PLAIN_PRINTED, 1), (job_size.EASIEST_TARGET, 3)):
+        table = by_region(job_size.bits_table(OPERATORS, reading))
+        same = [a == b for name in SEVEN for a, b in zip(table[name][:3], figure["paper"][name][:3], strict=True)]
+        assert sum(same) == equal
+
+
+def test_of_the_published_orders_the_one_under_target_holds_and_the_other_two_do_not(figure: dict[str, Any]) -> None:
+    published = figure["paper_orderings_best_first"]
+    found = {region: job_size.best_first(OPERATORS, region, job_size.TYPICAL) for region in published}
+    assert [name for name in found["under"] if name != "absolute"] == published["under"]
+    balance = published["balance"].copy()
+    balance[2:4] = reversed(balance[2:4])
+    assert found["balance"] == balance  # Slurm and relative change places
+    over = published["over"].copy()
+    over[4:6] = reversed(over[4:6])
+    assert found["over"] == over  # absolute and relative-2 do
+
+
+@examples(150)
+@example(name="absolute", t=0.495, s=0.99, r=100)  # only a job near the whole pool shows
+@example(name="relative-2", t=0.9375, s=0.9375, r=8)  # on an edge, beside which 1 swallows the square of a small gap
+@given(
+    name=st.sampled_from(SEVEN), t=st.floats(0.02, 0.98), s=st.floats(0.0, 0.95), r=st.sampled_from([8, 100, 1 << 14])
+)
+def test_a_little_more_than_the_significant_job_shows_and_a_little_less_does_not(
+    name: str, t: float, s: float, r: int
+) -> None:
+    apply, pool = operators.get_operator(name), 1000.0
+
+    def component(actual: float) -> int:
+        return int(codecs.scalar(apply(np.array([t]), np.array([actual])), r)[0])
+
+    job = job_size.significant_job(apply, target=t, actual=s, resolution=r, pool_usage=pool)
+    assert job.component == component(s)
+    if job.usage is None:
+        assert component(1 - ACTUAL_BITS) == job.component
+        return
+    assert job.step is not None
+    after = s + (1 - s) * job.usage / (pool + job.usage)
+    assert after == pytest.approx(s + job.step, abs=1e-13)
+    # The edge is where the operator has its priority, as sharp as targets are met and 1 lets doubles tell.
+    edge = job.component / r * 2 - 1
+    above, at_edge, below = properties.highest_actual(apply, edge + np.array([PRIORITY_BITS, 0.0, -PRIORITY_BITS]), t)
+    assert component(min(1.0, after + (below - at_edge) + ACTUAL_BITS)) < job.component
+    before = after - (at_edge - above) - ACTUAL_BITS
+    if before > s:
+        assert component(before) == job.component
+
+
+def test_the_lowest_component_has_no_significant_job() -> None:
+    slurm = operators.get_operator("slurm")
+    none = job_size.significant_job(slurm, target=0.01, actual=0.9, resolution=100, pool_usage=5.0)
+    assert (none.component, none.step, none.fraction, none.usage) == (0, None, None, None)
+    zero = job_size.significant_job(slurm, target=0.0, actual=0.0, resolution=100, pool_usage=5.0)
+    assert zero.component == 50
+    assert zero.usage == 0.0  # any job at all
+
+
+def office(seed: int, resolution: int = 10000, operator: str = "relative") -> PriorityResult:
+    rng = np.random.default_rng(seed)
+    parent = [-1, 0, 0, 0, 1, 1, 1, 2, 2, 3, 3, 9, 9]
+    tree, order = FairshareTree.from_columns(parent, rng.integers(1, 30, len(parent)).astype(np.float64))
+    leaf = np.array([row not in parent for row in range(len(parent))])
+    usage = np.where(leaf, rng.integers(0, 1000, len(parent)), 0)[order]
+    return compute(tree, usage, algorithm={"name": "aequus", "operator": operator, "resolution": resolution})
+
+
+@pytest.mark.parametrize("name", SEVEN)
+def test_bits_now_are_the_fewest_at_which_a_recompute_sees_the_job(name: str) -> None:
+    result, job = office(4, operator=name), 30.0
+    found = bits.bits_now(result, operators.get_operator(name), job)
+    tree = result.tree
+    own = result.usage - sweep.sibling_sum(tree, result.usage)
+    needed: dict[int, int] = {}
+    for leaf in np.flatnonzero(result.is_ranked).tolist():
+        more = own.copy()
+        more[leaf] += job
+        entry = leaf
+        while entry > 0:
+            for b in range(1, 32):
+                case = {"name": "aequus", "operator": name, "resolution": 2**b}
+                before, after = compute(tree, own, algorithm=case), compute(tree, more, algorithm=case)
+                if before.scalar[entry] != after.scalar[entry]:
+                    needed[entry] = b
+                    break
+            entry = int(tree.parent[entry])
+    for level in found.levels:
+        here = range(int(tree.level_offsets[level.level]), int(tree.level_offsets[level.level + 1]))
+        assert level.n_entries == len(here)
+        assert level.bits == max((needed.get(entry, 0) for entry in here), default=0)
+        assert level.n_unseen == sum(entry not in needed for entry in here)
+    assert found.depth == result.depth == 3
+    assert found.total_bits == 3 * found.bits >= found.fewest_total_bits
+
+
+def test_bits_planned_grow_with_the_pool_and_shrink_with_the_job() -> None:
+    tree, apply = office(1).tree, operators.get_operator("sigmoid")
+    reading = job_size.TYPICAL
+    few = bits.bits_planned(tree, apply, pool_usage=1e5, job_usage=2000, reading=reading)
+    many = bits.bits_planned(tree, apply, pool_usage=1e7, job_usage=2000, reading=reading)
+    big = bits.bits_planned(tree, apply, pool_usage=1e7, job_usage=200_000, reading=reading)
+    assert few.bits < many.bits
+    assert big.bits == few.bits  # only their ratio counts
+    assert all(level.n_unseen == 0 for level in many.levels)
+    deeper = [level.bits for level in many.levels]
+    assert deeper[-1] < deeper[0]  # the same job is a larger part of a smaller group
+
+
+def test_bits_planned_for_one_group_are_those_of_the_table() -> None:
+    tree, _ = FairshareTree.from_columns([-1] + [0] * 2, [1, 1, 1])
+    for apply in OPERATORS:
+        planned = bits.bits_planned(
+            tree, apply, pool_usage=job_size.POOL_H, job_usage=job_size.JOB_H, reading=job_size.TYPICAL
+        )
+        expected = job_size.bits_for_job(
+            apply, region=job_size.REGIONS["balance"], reading=job_size.TYPICAL, targets=(0.5,)
+        )
+        assert planned.bits == expected
+
+
+def test_vectors_take_depth_times_the_bits_of_a_component() -> None:
+    assert bits.vector_bits(3, 10000) == 42
+    assert bits.vector_bits(64, 2**31) == 64 * 31
+    assert bits.vector_bits(2, 2) == 2
+
+
+@examples(60)
+@given(seed=st.integers(0, 10**6), r=st.integers(2, 40))
+def test_collisions_count_leaves_that_share_a_vector(seed: int, r: int) -> None:
+    result = office(seed)
+    found = tree_resolution.collisions(result, r)
+    at_r = office(seed, resolution=r)
+    leaves = np.flatnonzero(at_r.is_ranked).tolist()
+    padded = [tuple(at_r.vector(leaf) + [r // 2] * (at_r.depth - len(at_r.vector(leaf)))) for leaf in leaves]
+    assert found.n_leaves == len(leaves)
+    assert found.n_sharing == oracles_analysis.shared_vectors(padded)
+    assert found.n_distinct == len(set(padded))
+    assert found.largest == max(padded.count(vector) for vector in padded)
+    exact = office(seed, resolution=2**31)
+    assert found.n_misplaced == int((at_r.rank != exact.rank)[leaves].sum())
+
+
+@examples(40)
+@given(seed=st.integers(0, 10**6))
+def test_the_least_resolution_loses_nothing_and_every_smaller_one_does(seed: int) -> None:
+    result = office(seed)
+    least = tree_resolution.least_resolution(result)
+    assert least.bits is not None
+    assert least.resolution is not None
+    assert least.resolution <= 2**least.bits
+    assert tree_resolution.collisions(result, least.resolution).n_lost == 0
+    assert tree_resolution.collisions(result, 2**least.bits).n_lost == 0
+    for r in range(2, min(least.resolution, 300)):
+        assert tree_resolution.collisions(result, r).n_lost > 0
+
+
+def test_true_ties_are_no_loss() -> None:
+    tree, _ = FairshareTree.from_columns([-1, 0, 0, 0], [1, 1, 1, 2])
+    found = tree_resolution.collisions(compute(tree, [0, 3, 3, 1]), 10000)
+    assert (found.n_sharing, found.n_lost, found.largest, found.n_distinct) == (2, 0, 2, 2)
+
+
+def test_a_lost_distinction_high_up_misplaces_leaves_with_distinct_vectors() -> None:
+    """Figure 5: the first components fall together, and the second ones, the other way round, decide."""
+    tree, _ = FairshareTree.from_columns([-1, 0, 0, 0, 1, 1, 2, 2], [1, 40, 40, 20, 1, 1, 1, 1])
+    usage = [0, 0, 0, 399, 240, 60, 60, 241]
+    result = compute(tree, usage, algorithm={"name": "aequus", "operator": "absolute"})
+    coarse = tree_resolution.collisions(result, 10)
+    assert coarse.n_misplaced > 0
+    assert tree_resolution.collisions(result, 2**20).n_misplaced == 0

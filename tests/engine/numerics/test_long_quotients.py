@@ -1,0 +1,91 @@
+"""Quotients with 64-bit mantissas: against exact fractions, and the same bits from machine code."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.engine import fast
+from apps.engine.arrays import FloatArray
+from apps.engine.numerics import long_kernels, long_quotients
+from tests.examples import examples
+from tests.material import missing
+from tests.oracles.slurm_fair_tree import to_bits
+
+WEIGHTS = st.one_of(
+    st.integers(1, 60).map(float), st.floats(1e-300, 1e300), st.sampled_from((5e-324, 1e-310, 1.0, 0.1, 1.7e308))
+)
+TRIPLES = st.lists(st.tuples(WEIGHTS, WEIGHTS, WEIGHTS), min_size=1, max_size=20)
+
+
+def exact(s: float, u: float, p: float) -> Fraction:
+    return to_bits(Fraction(s) / to_bits(Fraction(u) / Fraction(p), 64), 64)
+
+
+def columns(triples: list[tuple[float, float, float]]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    s, u, p = np.array(triples, dtype=np.float64).T
+    return s, u, p
+
+
+@examples(150)
+@given(TRIPLES)
+def test_levels_are_the_exact_quotients_rounded_twice(triples: list[tuple[float, float, float]]) -> None:
+    found = long_quotients.levels(*columns(triples))
+    for (s, u, p), exponent, mantissa in zip(triples, found.exponent.tolist(), found.mantissa.tolist(), strict=True):
+        assert mantissa >= 2**63
+        assert Fraction(mantissa) * Fraction(2) ** exponent == exact(s, u, p)
+
+
+def test_shares_and_usage_that_are_equal_on_paper_come_out_as_exact_fractions_have_them() -> None:
+    triples = [(s / 36, 10.0 * s, 360.0) for s in range(1, 36)]
+    found = long_quotients.levels(*columns(triples))
+    expected = [exact(*triple) for triple in triples]
+    same = [
+        Fraction(m) * Fraction(2) ** e for e, m in zip(found.exponent.tolist(), found.mantissa.tolist(), strict=True)
+    ]
+    assert same == expected
+    assert 1 < len(set(same)) < 35
+
+
+def test_no_shares_are_below_everything_and_no_usage_above() -> None:
+    found = long_quotients.levels(
+        np.array([0.0, 0.0, 1.0, 5e-324]), np.array([0.0, 5.0, 0.0, 9e307]), np.full(4, 9e307)
+    )
+    order = np.lexsort((found.mantissa, found.exponent)).tolist()
+    assert order == [0, 1, 3, 2]
+    assert long_quotients.to_doubles(found).tolist() == [0.0, 0.0, float("inf"), 5e-324]
+
+
+def test_machine_code_gives_the_same_bits() -> None:
+    if not fast.IS_INSTALLED:
+        missing("no machine code: numba is not installed", "make setup")
+    rng = np.random.default_rng(5)
+    n = 60_000
+    small = rng.integers(0, 40, (3, n // 2)).astype(np.float64)
+    small[2] += small[1] + 1
+    wild = 10.0 ** rng.uniform(-320, 300, (3, n // 2))
+    s, u, p = np.concatenate((small, wild), axis=1)
+    with fast.switched(True):
+        compiled = long_quotients.levels(s, u, p)
+    with fast.switched(False):
+        plain = long_quotients.levels(s, u, p)
+    assert (compiled.exponent == plain.exponent).all()
+    assert (compiled.mantissa == plain.mantissa).all()
+
+
+@examples(50)
+@given(TRIPLES)
+def test_the_compiled_way_agrees_on_drawn_numbers(triples: list[tuple[float, float, float]]) -> None:
+    s, u, p = columns(triples)
+    exponent, mantissa = np.empty(len(s), dtype=np.int64), np.empty(len(s), dtype=np.uint64)
+    if fast.IS_INSTALLED:
+        long_kernels.fill_levels(s, u, p, exponent, mantissa)
+    else:
+        with np.errstate(over="ignore"):
+            long_kernels.fill_levels(s, u, p, exponent, mantissa)
+    plain = long_quotients.levels(s, u, p)
+    assert exponent.tolist() == plain.exponent.tolist()
+    assert mantissa.tolist() == plain.mantissa.tolist()

@@ -1,0 +1,565 @@
+"""What a site sends of its usage: a reader that follows the numbers has the sums, whatever happens in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.conf import LazySettings
+from django.db import OperationalError, connection
+from django.test.utils import CaptureQueriesContext
+from psycopg.errors import SerializationFailure
+
+from apps.accounts.actor import COMMAND, Actor
+from apps.accounts.models import AuditEvent, User
+from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, TooLarge, Unavailable
+from apps.federation.documents.trust import rotate_key
+from apps.federation.models import FeedHour, FeedMark, Mount, UsageFeed
+from apps.federation.usage_feeds import feed_content, feeds
+from apps.federation.usage_feeds.feeds import drop_feed, issue_usage, list_feeds, make_feed
+from apps.policies.models import Policy
+from apps.policies.publishing.direct import publish_operations
+from apps.runs.models import Run
+from apps.runs.services import work_run_now
+from apps.usage.models import Import
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
+from apps.usage.records.overlaps import decide_overlap
+from apps.usage.records.undo import undo_import
+from apps.usage.services import make_source
+from apps.usage.sources.services import change_source, tag_of
+from tests.federation.conftest import AT
+from tests.federation.usage_feeds.feed_site import HOUR, PLACES, Reader, Teller, make_teller, opened
+from tests.refusals import refused
+
+DAY = timedelta(days=1)
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def teller(feed_teller: Teller, settings: LazySettings) -> Teller:
+    settings.FAIRSHARE_ISSUER = "site-a.example"
+    return feed_teller
+
+
+@pytest.fixture
+def reader(teller: Teller) -> Reader:
+    found = Reader(teller.feed)
+    assert found.follow() == teller.expected() != {}
+    return found
+
+
+def publish(**operation: Any) -> None:
+    publish_operations(policy_slug="grid", operations=[operation], reason="So.", at=AT, actor=COMMAND)
+
+
+# --- What a reader has ------------------------------------------------------------------------------------------------
+def test_the_first_document_has_all_hours_of_the_subtree_by_uid(teller: Teller) -> None:
+    told = issue_usage(teller.feed, since=0, at=AT)
+    assert told is not None
+    document = opened(told)
+    head = document.head
+    assert (head.issuer, head.feed, head.root) == ("site-a.example", "vo-a", teller.uid("/VO-A"))
+    assert (head.number, head.since, head.more, head.site, head.capacity_cores) == (1, 0, False, "local", 100.0)
+    assert (head.issued_at, head.expires_at, head.enforces) == (AT, AT + DAY, None)
+    anna = document.entries.index(teller.uid("/VO-A/P-A1/anna"))
+    cpu_s = document.amounts[document.row_entry == anna, 0]
+    assert cpu_s.tolist() == [4 * 3600, 4 * 3600, 0]  # the last hour is that of its end, which counts the job
+    assert document.amounts[document.row_entry == anna, 1].tolist() == [3600, 3600, 0]
+    assert document.amounts[document.row_entry == anna, 5].tolist() == [0, 0, 1]
+    assert teller.uid("/VO-B/P-B1/dora") not in document.entries
+
+
+def test_usage_at_the_entry_itself_counts_to_it(teller: Teller) -> None:
+    teller.map(P_A1="/VO-A/P-A1", of_a="/VO-A")
+    found = Reader(teller.feed).follow()
+    assert found == teller.expected()
+    assert any(teller.uid("/VO-A") in of for of in found.values())
+
+
+def test_no_name_of_an_account_a_group_or_a_job_is_in_the_bytes(teller: Teller) -> None:
+    teller.job(
+        "secretjob77",
+        "secretuser",
+        "P-A1",
+        dn="/CN=Secret Person",
+        project="secretproject",
+        site="secretsite",
+        queue="secretqueue",
+        qos="secretqos",
+    )
+    teller.job("secretjob78", "anna", "P-A1", state="running", end_at=None, site="secretsite")
+    told = issue_usage(teller.feed, since=0, at=AT)
+    assert told is not None
+    assert Reader(teller.feed).follow() == teller.expected()
+    for name in ("secret", "Secret", "anna", "bert", "carl", "P-A1", "VO-A", "cluster", "CN="):
+        assert name.encode() not in told.data.split(b"\n")[0], name
+
+
+def late_record(teller: Teller) -> None:
+    teller.job(20, "carl", "P-A2", ago_h=90, hours=3)
+
+
+def correction(teller: Teller) -> None:
+    teller.job(1, "anna", "P-A1", ago_h=3, hours=2, cpus=1.0, revision=1)
+
+
+def withdrawn(teller: Teller) -> None:
+    teller.job(3, "carl", "P-A2", ago_h=30, hours=5, state="withdrawn", revision=1)
+
+
+def undone_import(teller: Teller) -> None:
+    run = Run.objects.create(kind="usage_import", state="succeeded", subject="source:cluster", due_at=AT, created_at=AT)
+    made = Import.objects.create(source=teller.source, run=run, file_name="f", n_bytes=0, created_at=AT)
+    times: Any = {"submit_at": AT - 60 * HOUR, "start_at": AT - 51 * HOUR, "end_at": AT - 50 * HOUR}
+    row = RecordRow(job="30", user="bert", group="P-A1", cpus=7.0, **times)
+    run.counts = ingest_batch(source=teller.source, rows=[row], at=AT, run=run).as_dict()
+    run.save(update_fields=["counts"])
+    reader = Reader(teller.feed)
+    assert reader.follow() == teller.expected()
+    asked = undo_import(import_id=made.pk, reason="The wrong file.", at=AT, actor=COMMAND)
+    assert asked.undone_run_id is not None
+    assert work_run_now(asked.undone_run_id).state == "succeeded"
+    assert reader.follow() == teller.expected()
+
+
+def mapping_moved(teller: Teller) -> None:
+    teller.map(**PLACES | {"P_A2": "/VO-B", "P_B1": "/VO-A/P-A2"})
+
+
+def entry_moved_out(teller: Teller) -> None:
+    publish(op="move", entry="/VO-A/P-A1", parent="/VO-B")
+
+
+def entry_moved_in(teller: Teller) -> None:
+    publish(op="move", entry="/VO-B/P-B1", parent="/VO-A")
+
+
+def entry_archived(teller: Teller) -> None:
+    publish(op="archive", entry="/VO-A/P-A1/bert")
+
+
+def hours_held(teller: Teller) -> None:
+    peer = make_source(slug="other", name="Other", origin="elsewhere.example", at=AT, actor=COMMAND)
+    teller.job(40, "x", "y", source=peer, site="north", ago_h=3, hours=2)
+    teller.job(41, "anna", "P-A1", site="north", ago_h=3, hours=3)
+    assert Reader(teller.feed).follow() == teller.expected()
+    decide_overlap(
+        site="north", kept_slug="other", held_slug="cluster", counts=True, reason="Others.", at=AT, actor=COMMAND
+    )
+
+
+def source_became_anothers(teller: Teller) -> None:
+    second = make_source(slug="second", name="Second", namespace="c1", at=AT, actor=COMMAND)
+    teller.job(50, "carl", "P-A2", source=second)
+    assert Reader(teller.feed).follow() == teller.expected()
+    second.refresh_from_db()
+    given = {"origin": "elsewhere.example"}
+    change_source(slug="second", tag=tag_of(second), given=given, at=AT, actor=COMMAND)
+
+
+def everything(teller: Teller) -> None:
+    for change in CHANGES[:-1]:
+        change(teller)
+
+
+CHANGES: list[Callable[[Teller], None]] = [
+    late_record,
+    correction,
+    withdrawn,
+    undone_import,
+    mapping_moved,
+    hours_held,
+    source_became_anothers,
+    entry_archived,
+    entry_moved_in,
+    entry_moved_out,
+    everything,
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_who_follows_the_numbers_has_the_sums_whatever_changed(
+    teller: Teller, reader: Reader, change: Callable[[Teller], None]
+) -> None:
+    number, before = reader.number, reader.follow()
+    change(teller)
+    expected = teller.expected()
+    assert (expected == before) == (change in (undone_import, source_became_anothers))
+    assert reader.follow() == expected
+    if expected != before:
+        assert reader.number > number
+    assert Reader(teller.feed).follow() == expected  # a new reader has these sums
+    assert issue_usage(teller.feed, since=reader.number, known_etag=reader.etag, at=AT) is None
+
+
+def test_only_hours_that_changed_are_told_again(teller: Teller, reader: Reader) -> None:
+    late_record(teller)
+    reader.follow()
+    assert (reader.number, len(reader.documents)) == (2, 2)
+    hour = int(AT.timestamp()) // 3600
+    assert reader.documents[-1].hours.tolist() == [hour - 93, hour - 92, hour - 91, hour - 90]  # in which it ended
+
+
+def test_an_hour_that_is_empty_now_is_told_as_that(teller: Teller, reader: Reader) -> None:
+    withdrawn(teller)
+    reader.fetched()
+    document = reader.documents[-1]
+    assert len(document.hours) == 6
+    assert not len(document.row_hour)
+
+
+def test_a_change_that_moves_no_usage_gives_no_number(teller: Teller, reader: Reader) -> None:
+    publish(op="set_shares", entry="/VO-A/P-A1", shares=60)
+    publish(op="set_shares", entry="/VO-B", shares=60)
+    teller.job(60, "dora", "P-B1", ago_h=5)
+    teller.job(61, "newcomer", "P-Z", ago_h=5)
+    assert issue_usage(teller.feed, since=reader.number, known_etag=reader.etag, at=AT) is None
+    assert UsageFeed.objects.get().number == reader.number == 1
+
+
+def test_a_tree_that_places_usage_alike_makes_nobody_read_old_hours(
+    teller: Teller, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even with an account that is new: its usage is newer than what was sent."""
+    looked_from: list[int] = []
+    changed = feed_content._changed
+
+    def note(view: feed_content.View, from_hour: int) -> Any:
+        looked_from.append(from_hour)
+        return changed(view, from_hour)
+
+    monkeypatch.setattr(feed_content, "_changed", note)
+    publish(op="set_shares", entry="/VO-A/P-A1", shares=60)
+    reader.follow()
+    assert looked_from == []
+    publish(op="set_shares", entry="/VO-A/P-A1", shares=50)
+    teller.job(70, "anna", "P-A1", ago_h=1.5, project="new")
+    assert reader.follow() == teller.expected()
+    assert looked_from == [int(AT.timestamp()) // 3600 - 3]
+
+
+def test_hours_older_than_the_feed_keeps_are_not_told(teller: Teller) -> None:
+    make_feed(policy_slug="grid", entry="/VO-A", name="vo-a", capacity_cores=5, keeps_days=1, at=AT, actor=COMMAND)
+    late_record(teller)
+    reader = Reader(teller.feed)
+    first = int(AT.timestamp()) // 3600 + 1 - 24
+    expected = {hour: of for hour, of in teller.expected().items() if hour >= first}
+    assert reader.follow() == expected
+    assert len(expected) < len(teller.expected())
+    make_feed(policy_slug="grid", entry="/VO-A", name="vo-a", capacity_cores=5, keeps_days=30, at=AT, actor=COMMAND)
+    assert reader.follow() == teller.expected()
+
+
+def test_an_hour_that_has_not_begun_is_told_once_it_has(teller: Teller, reader: Reader) -> None:
+    teller.job(80, "anna", "P-A1", ago_h=-0.05, hours=0.5)
+    later = AT + 0.1 * HOUR
+    assert reader.follow(at=AT - 0.1 * HOUR) == teller.expected(at=AT - 0.1 * HOUR)
+    assert issue_usage(teller.feed, since=reader.number, known_etag=reader.etag, at=AT - 0.05 * HOUR) is None
+    assert reader.follow(at=later) == teller.expected(at=later)
+    assert int(AT.timestamp()) // 3600 in reader.sums
+
+
+# --- Numbers, since and more ------------------------------------------------------------------------------------------
+@pytest.fixture
+def small_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed_content, "MOST_ROWS", 3)
+
+
+@pytest.mark.usefixtures("small_documents")
+@pytest.mark.parametrize(
+    "looked_at", [pytest.param(1, marks=pytest.mark.deep), 4, pytest.param(1000, marks=pytest.mark.deep)]
+)
+def test_much_is_told_in_several_documents(teller: Teller, monkeypatch: pytest.MonkeyPatch, looked_at: int) -> None:
+    """However many hours are looked at while a reader waits, and with a change between two of the documents."""
+    monkeypatch.setattr(feed_content, "MOST_CHECKED", looked_at)
+    reader = Reader(teller.feed)
+    assert reader.fetched()
+    late_record(teller)
+    teller.job(3, "carl", "P-A2", ago_h=30, hours=5, cpus=2.0, revision=1)
+    assert reader.follow() == teller.expected()
+    assert len(reader.documents) > 3
+    assert all(len(document.row_hour) <= 3 for document in reader.documents)
+    numbers = [document.head.number for document in reader.documents]
+    assert numbers == sorted(set(numbers))
+    assert [document.head.more for document in reader.documents][-1] is False
+    assert Reader(teller.feed).follow() == teller.expected()
+    assert not UsageFeed.objects.get().basis["left"]
+
+
+def test_documents_of_very_many_entries_have_fewer_rows(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that they never name more entries than a document may; what can't be told at all says so."""
+    monkeypatch.setattr(feed_content, "_MOST_NAMED", 2)
+    reader = Reader(teller.feed)
+    assert reader.follow() == teller.expected()
+    assert len(reader.documents) > 2
+    assert all(len(document.entries) <= 2 for document in reader.documents)
+    monkeypatch.setattr(feeds, "MOST_ENTRIES", 0)
+    with refused(TooLarge, naming="vo-a"):
+        issue_usage(teller.feed, since=0, at=AT)
+
+
+def test_a_feed_that_everybody_asks_for_says_so_in_the_end(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_late(view: feed_content.View, *, since: int) -> None:
+        raise OperationalError from SerializationFailure()
+
+    monkeypatch.setattr(feeds, "bring_up_to_date", too_late)
+    with refused(Unavailable, "feed_busy"):
+        issue_usage(teller.feed, since=0, at=AT)
+
+    def broken(view: feed_content.View, *, since: int) -> None:
+        raise OperationalError("The disk is full.")
+
+    monkeypatch.setattr(feeds, "bring_up_to_date", broken)
+    with pytest.raises(OperationalError):
+        issue_usage(teller.feed, since=0, at=AT)
+
+
+def test_a_reader_that_knows_the_mark_gets_nothing_in_a_few_queries(teller: Teller, reader: Reader) -> None:
+    with CaptureQueriesContext(
+        connection,
+    ) as queries:
+        assert issue_usage(teller.feed, since=reader.number, known_etag=reader.etag, at=AT + HOUR / 2) is None
+    assert len(queries) <= 13
+    assert issue_usage(teller.feed, since=0, known_etag=reader.etag, at=AT) is None  # the very answer it had
+    assert issue_usage(teller.feed, since=reader.number, known_etag="x-1", at=AT) is not None
+    asked_anew = issue_usage(teller.feed, since=reader.number, at=AT)
+    assert asked_anew is not None
+    assert not len(opened(asked_anew).hours)
+
+
+def test_a_mark_of_one_number_is_no_mark_of_another_question(teller: Teller, reader: Reader) -> None:
+    """Who reads from the beginning after it took a later document isn't told that it has all of it."""
+    late_record(teller)
+    reader.follow()
+    again = issue_usage(teller.feed, since=0, known_etag=reader.etag, at=AT)
+    assert again is not None
+    assert len(opened(again).hours) == len(teller.expected())
+
+
+def test_what_stands_over_the_sums_makes_a_new_document_without_a_new_number(
+    teller: Teller, reader: Reader, settings: LazySettings
+) -> None:
+    def heads() -> Any:
+        assert reader.fetched() is False
+        return reader.documents[-1].head
+
+    make_feed(policy_slug="grid", entry="/VO-A", name="vo-a", capacity_cores=250, at=AT, actor=COMMAND)
+    assert heads().capacity_cores == 250
+    settings.FAIRSHARE_SITE = "South"
+    assert heads().site == "South"
+    mount = Mount.objects.create(
+        policy=teller.policy,
+        entry_uid=teller.feed.entry_uid,
+        url="https://vo-a.example/x",
+        issuer="vo-a.example",
+        publication="vo-a",
+        fingerprint="0" * 64,
+        made_at=AT,
+    )
+    assert reader.fetched() is False
+    n_documents = len(reader.documents)
+    mount.landed_version = 41
+    mount.save(update_fields=["landed_version"])
+    enforced = heads().enforces
+    assert (enforced.issuer, enforced.publication, enforced.version) == ("vo-a.example", "vo-a", 41)
+    assert len(reader.documents) == n_documents + 1
+    assert issue_usage(reader.feed, since=1, known_etag=reader.etag, at=AT + 11 * HOUR) is None
+    told = issue_usage(reader.feed, since=1, known_etag=reader.etag, at=AT + 13 * HOUR)
+    assert told is not None  # half of its time is over
+    assert opened(told).head.expires_at == AT + 37 * HOUR
+    rotate_key(reason="Lost.", at=AT, actor=COMMAND)
+    assert issue_usage(reader.feed, since=1, known_etag=reader.etag, at=AT) is not None
+    assert UsageFeed.objects.get().number == 1
+
+
+def test_a_number_that_the_feed_has_not_come_to_is_refused(teller: Teller, reader: Reader) -> None:
+    with pytest.raises(Conflict) as refusal:
+        issue_usage(teller.feed, since=2, at=AT)
+    assert refusal.value.code == "since_ahead"
+    for since in (-1, 1.0, True, "1"):
+        with pytest.raises(Invalid):
+            issue_usage(teller.feed, since=since, at=AT)  # type: ignore[arg-type]
+    with pytest.raises(Conflict) as refusal:
+        issue_usage(teller.feed, since=1, seen=2, at=AT)
+    assert refusal.value.code == "since_ahead"
+    for since, seen in ((1, 0), (0, 1), (1, 1.0), (1, True), (1, "1")):
+        with refused(Invalid, field="seen"):
+            issue_usage(teller.feed, since=since, seen=seen, at=AT)  # type: ignore[arg-type]
+
+
+def test_each_number_has_one_mark_also_where_one_change_takes_several(
+    teller: Teller, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_content, "MOST_ROWS", 1)
+    everything(teller)
+    other = Reader(teller.feed)
+    assert other.follow() == reader.follow() == teller.expected()
+    marks = {number: mark.hex for number, mark in FeedMark.objects.values_list("number", "mark")}
+    assert sorted(marks) == list(range(1, UsageFeed.objects.get().number + 1))
+    assert len(set(marks.values())) == len(marks) > 4
+    told = {document.head.newest for one in (reader, other) for document in one.documents}
+    assert all(marks[state.number] == state.mark for state in told)
+
+
+def test_old_marks_go_a_bounded_number_at_a_time(
+    teller: Teller, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(2, 12):
+        FeedMark.objects.create(feed=teller.feed, number=number, mark=UUID(int=number))
+    UsageFeed.objects.update(number=11)
+    monkeypatch.setattr(feed_content, "KEPT", 4)
+    monkeypatch.setattr(feed_content, "_MOST_DROPPED", 5)
+    for job, left in (("x", range(6, 13)), ("y", range(10, 14))):
+        teller.job(job, "anna", "P-A1", ago_h=40)
+        issue_usage(teller.feed, since=0, at=AT)
+        assert list(FeedMark.objects.order_by("number").values_list("number", flat=True)) == list(left)
+
+
+def test_a_feed_made_anew_under_its_name_goes_on_with_its_numbers_in_another_line(
+    teller: Teller, reader: Reader
+) -> None:
+    drop_feed(name="vo-a", at=AT, actor=COMMAND)
+    with pytest.raises(NotFound):
+        issue_usage(teller.feed, since=0, at=AT)
+    withdrawn(teller)
+    reader.feed = make_feed(policy_slug="grid", entry="/VO-A", name="vo-a", capacity_cores=1, at=AT, actor=COMMAND)
+    told = issue_usage(reader.feed, since=1, known_etag=reader.etag, at=AT)
+    assert told is not None
+    head = opened(told).head
+    assert (head.number, len(opened(told).hours)) == (2, len(teller.expected()))
+    assert head.seen is not None
+    assert reader.seen is not None
+    assert (head.seen.number, head.seen.mark != reader.seen.mark) == (1, True)
+
+
+# --- Running jobs -----------------------------------------------------------------------------------------------------
+def test_running_jobs_are_told_whole_each_time(teller: Teller, reader: Reader) -> None:
+    open_job: dict[str, Any] = {"state": "running", "end_at": None}
+    teller.job(90, "anna", "P-A1", start_at=AT - HOUR, cpus=8.0, requested_s=7200.0, **open_job)
+    teller.job(91, "carl", "P-A2", start_at=AT - 2 * HOUR, cpus=2.0, gpus=1.0, **open_job)
+    teller.job(92, "dora", "P-B1", cpus=3.0, **open_job)
+    teller.job(93, "bert", "P-A1", state="pending", start_at=None, end_at=None, cpus=99.0)
+    reader.follow()
+    anna, carl = teller.uid("/VO-A/P-A1/anna"), teller.uid("/VO-A/P-A2/carl")
+    assert sorted(reader.running, key=lambda job: job[1]) == [(carl, 2.0), (anna, 8.0)]
+    running = reader.documents[-1].running
+    assert running is not None
+    by_cpus = {cpus: at for at, cpus in enumerate(running.cpus.tolist())}
+    assert running.start_us[by_cpus[8.0]] == int((AT - HOUR).timestamp()) * 1_000_000
+    assert running.requested_s[by_cpus[8.0]] == 7200
+    assert running.requested_s[by_cpus[2.0]] != running.requested_s[by_cpus[2.0]]
+    assert (running.mem_gb.tolist(), running.gpus[by_cpus[2.0]]) == ([1.0, 1.0], 1.0)
+    assert reader.number == 2
+    teller.job(90, "anna", "P-A1", state="finished", start_at=AT - HOUR, end_at=AT - HOUR / 2, cpus=8.0)
+    assert reader.follow() == teller.expected()
+    assert (reader.running, reader.number) == ([(carl, 2.0)], 3)
+
+
+def test_a_feed_may_leave_running_jobs_out(teller: Teller, reader: Reader) -> None:
+    teller.job(90, "anna", "P-A1", state="running", end_at=None)
+    make_feed(
+        policy_slug="grid", entry="/VO-A", name="vo-a", capacity_cores=1, sends_running=False, at=AT, actor=COMMAND
+    )
+    reader.fetched()
+    assert reader.documents[-1].running is None
+    number = reader.number
+    teller.job(91, "bert", "P-A1", state="running", end_at=None)
+    assert issue_usage(teller.feed, since=number, known_etag=reader.etag, at=AT) is None
+
+
+# --- Edges ------------------------------------------------------------------------------------------------------------
+def test_a_feed_of_nothing_is_told_as_that(policy: Policy) -> None:
+    feed = make_feed(policy_slug="grid", entry="/VO-B", name="vo-b", capacity_cores=1, at=AT, actor=COMMAND)
+    reader = Reader(feed)
+    assert reader.follow() == {}
+    document = reader.documents[0]
+    assert (reader.number, document.entries, document.hours.tolist()) == (1, [], [])
+    assert document.running is not None
+    assert not len(document.running)
+
+
+def test_a_feed_whose_entry_is_gone_says_so(teller: Teller, reader: Reader) -> None:
+    publish(op="archive", entry="/VO-A")
+    with pytest.raises(NotFound) as refusal:
+        issue_usage(teller.feed, since=reader.number, known_etag=reader.etag, at=AT)
+    assert refusal.value.code == "entry_gone"
+
+
+def test_a_feed_of_the_whole_tree_tells_all_that_has_an_entry(db: None, settings: LazySettings) -> None:
+    settings.FAIRSHARE_ISSUER = "site-a.example"
+    made = make_teller(entry="/")
+    made.map(**PLACES)
+    made.job(1, "anna", "P-A1")
+    made.job(4, "dora", "P-B1")
+    found = Reader(made.feed).follow()
+    assert found == made.expected()
+    assert {uid for of in found.values() for uid in of} == {made.uid("/VO-A/P-A1/anna"), made.uid("/VO-B/P-B1/dora")}
+
+
+def test_a_site_without_a_name_tells_nothing(teller: Teller, settings: LazySettings) -> None:
+    settings.FAIRSHARE_ISSUER = ""
+    with refused(Invalid, "no_issuer", field="FAIRSHARE_ISSUER"):
+        issue_usage(teller.feed, since=0, at=AT)
+
+
+def test_sums_are_exact_beyond_what_one_job_comes_to(teller: Teller) -> None:
+    for job in range(7):
+        teller.job(f"t{job}", "anna", "P-A1", ago_h=2 + job / 7, hours=1 / 3, cpus=1 / 3, mem_mb=100.0 / 3)
+    assert Reader(teller.feed).follow() == teller.expected()
+
+
+# --- Making, changing, dropping ---------------------------------------------------------------------------------------
+def test_administrators_make_change_and_drop_feeds_and_it_is_audited(teller: Teller) -> None:
+    same = make_feed(policy_slug="grid", entry="/VO-A", name="vo-a", capacity_cores=7, at=AT, actor=COMMAND)
+    assert (same.pk, same.capacity_cores) == (teller.feed.pk, 7)
+    assert [feed.name for feed in list_feeds(actor=COMMAND)] == ["vo-a"]
+    drop_feed(name="vo-a", at=AT, actor=COMMAND)
+    assert not UsageFeed.objects.exists()
+    assert not FeedHour.objects.exists()
+    verbs = AuditEvent.objects.filter(subject="vo-a").order_by("id").values_list("verb", flat=True)
+    assert list(verbs) == ["federation.feed_made", "federation.feed_changed", "federation.feed_dropped"]
+    with pytest.raises(NotFound):
+        drop_feed(name="vo-a", at=AT, actor=COMMAND)
+
+
+def test_others_may_not(teller: Teller) -> None:
+    anna = Actor(user=User.objects.create_user(username="anna"), via="page")
+    with pytest.raises(NotAllowed):
+        make_feed(policy_slug="grid", entry="/VO-B", name="vo-b", capacity_cores=1, at=AT, actor=anna)
+    with pytest.raises(NotAllowed):
+        drop_feed(name="vo-a", at=AT, actor=anna)
+    with pytest.raises(NotAllowed):
+        list_feeds(actor=anna)
+    assert UsageFeed.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "changes"),
+    [
+        (Invalid, {"name": "../x"}),
+        (Invalid, {"capacity_cores": 0}),
+        (Invalid, {"capacity_cores": float("nan")}),
+        (Invalid, {"capacity_cores": float("inf")}),
+        (Invalid, {"keeps_days": 0}),
+        (Invalid, {"keeps_days": 4000}),
+        (Invalid, {"expires_after_s": 60}),
+        (NotFound, {"entry": "/nowhere"}),
+        (NotFound, {"policy_slug": "other"}),
+        (Conflict, {"name": "vo-a"}),
+    ],
+)
+def test_bad_values_are_refused(teller: Teller, error: type[Exception], changes: dict[str, Any]) -> None:
+    values: dict[str, Any] = {"policy_slug": "grid", "entry": "/VO-B", "name": "vo-b", "capacity_cores": 1, **changes}
+    with pytest.raises(error):
+        make_feed(**values, at=AT, actor=COMMAND)
+    assert UsageFeed.objects.count() == 1
+
+
+def test_uids_are_told_in_their_order(teller: Teller, reader: Reader) -> None:
+    entries: list[UUID] = list(reader.documents[0].entries)
+    assert entries == sorted(entries, key=str)

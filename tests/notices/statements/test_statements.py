@@ -1,0 +1,213 @@
+"""Statements: the arithmetic beside a slow twin, closed months, and what is shown to whom."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import AuditEvent, User
+from apps.analytics.models import SeriesDay
+from apps.core.errors import Invalid, NotFound
+from apps.notices.models import Statement
+from apps.notices.statements.month_close import close_months
+from apps.notices.statements.selectors import AMOUNTS, Month, corrections_of, get_statements, read_month, reckon
+from apps.policies.models import Adjustment, Policy
+from apps.policies.tree.stored import load_tree
+from tests.examples import examples
+from tests.notices.made_series import made_series
+from tests.notices.statements.hall import build, row, send
+from tests.oracles.statements import slow_statement
+from tests.worlds import AT
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+OCTOBER = Month(date(2026, 10, 1))
+amounts = st.one_of(st.just(0.0), st.floats(0.0, 1e9, allow_subnormal=False))
+
+
+@examples(60)
+@given(
+    st.integers(1, 40).flatmap(lambda n: st.tuples(*(st.lists(amounts, min_size=n, max_size=n) for _ in range(3)))),
+    st.floats(0, 1),
+    st.booleans(),
+)
+def test_amounts_agree_with_the_slow_twin_and_add_up(days: Any, target: float, knows: bool) -> None:
+    own, other, waited = days
+    series = made_series([target, 1 - target], [own, other], [waited, other], knows=knows)
+    found = reckon(series, 0, OCTOBER)
+    slow = slow_statement(series, 0, 2026, 10)
+    size = max(found.entitled, found.used, 1.0)
+    for name in AMOUNTS:
+        assert getattr(found, name) == pytest.approx(slow[name], rel=1e-9, abs=1e-9 * size), name
+    balance = found.used + found.lent + found.missed + found.unclear - found.borrowed
+    assert found.entitled == pytest.approx(balance, rel=1e-9, abs=1e-9 * size)
+
+
+def test_days_outside_the_month_and_days_without_a_share_do_not_count() -> None:
+    series = made_series([0.5, 0.5], [[1.0] * 40, [3.0] * 40], [[0.0] * 40, [0.0] * 40])
+    assert reckon(series, 0, OCTOBER).n_days == 31
+    assert reckon(series, 0, OCTOBER).lent == 31.0
+    assert reckon(series, 0, Month(date(2026, 11, 1))).n_days == 9
+    series.competes[0, :10] = False
+    assert reckon(series, 0, OCTOBER).entitled == 21 * 2.0
+    series.exists[0, :] = False
+    assert reckon(series, 0, OCTOBER).n_days == 0
+
+
+def test_lent_missed_unclear_and_borrowed_are_told_apart() -> None:
+    series = made_series([0.5, 0.5], [[0, 2, 9, 3], [10, 8, 1, 7]], [[0, 6, 0, 0], [0, 0, 0, 0]])
+    series.knows_waiting[:, 3] = False
+    found = reckon(series, 0, OCTOBER)
+    assert (found.lent, found.missed, found.unclear, found.borrowed) == (5.0, 3.0, 2.0, 4.0)
+    assert (found.entitled, found.used, found.n_unclear) == (20.0, 14.0, 1)
+
+
+def test_corrections_are_what_a_closed_month_would_be_otherwise() -> None:
+    series = made_series([0.5, 0.5], [[1.0], [3.0]], [[0.0], [0.0]])
+    kept: dict[str, Any] = reckon(series, 0, OCTOBER).to_json()
+    assert corrections_of(kept, reckon(series, 0, OCTOBER)) == {}
+    series.used[0, 0] = 1.5
+    assert corrections_of(kept, reckon(series, 0, OCTOBER)) == {"used": 0.5, "lent": -0.5}
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-13", "2026-1", "october", "2026-12", "0001-01", "2026-10-01", "９999-01", " 2026-1"]
+)
+def test_months_that_are_none_are_refused_with_what_is_possible(text: str) -> None:
+    with pytest.raises(Invalid, match=r"1970-01\D.*2026-11"):
+        read_month(text, AT.date())
+
+
+@pytest.mark.parametrize(("month", "before"), [("2026-01", "2025-12"), ("2026-12", "2026-11")])
+def test_months_follow_each_other_over_the_year(month: str, before: str) -> None:
+    assert Month(date.fromisoformat(f"{month}-01")).before().text == before
+
+
+def eva() -> Actor:
+    return Actor(user=User.objects.filter(username="eva").first() or User.objects.create_superuser("eva"), via="page")
+
+
+def of(policy: Policy, path: str, month: str = "2026-10", actor: Actor | None = None) -> Any:
+    columns = load_tree(policy)
+    i = columns.index_of_path(path)
+    assert i is not None
+    return get_statements(policy_slug="hall", uid=columns.uuid(i), month=month, actor=actor or eva())
+
+
+def test_a_month_agrees_with_the_records_themselves(hall: Policy) -> None:
+    """Day by day from the jobs: physics 2 + n mod 3 and biology 3 + n mod 2 cores for three hours."""
+    found = of(hall, "/physics").chosen.figures
+    days = [(n, date(2026, 9, 20) + n * DAY) for n in range(61) if (date(2026, 9, 20) + n * DAY).month == 10]
+    used = np.array([(2 + n % 3) * 3 * 3600.0 for n, _on in days])
+    others = np.array([(3 + n % 2) * 3 * 3600.0 for n, _on in days])
+    target = np.array([0.6 if on < date(2026, 10, 16) else 0.5 for _n, on in days])
+    waits = np.array([n % 5 == 0 for n, _on in days])
+    entitled = target * (used + others)
+    under = np.maximum(entitled - used, 0)
+    assert found.entitled == pytest.approx(entitled.sum(), rel=1e-9)
+    assert found.used == pytest.approx(used.sum(), rel=1e-9)
+    assert found.borrowed == pytest.approx(np.maximum(used - entitled, 0).sum(), rel=1e-9)
+    assert found.missed == pytest.approx(under[waits].sum(), rel=1e-9)
+    assert found.lent + found.unclear == pytest.approx(under[~waits].sum(), rel=1e-9)
+    assert (found.target_first, found.target_last, found.n_days) == (0.6, 0.5, 31)
+
+
+def test_changes_of_shares_and_adjustments_stand_beside_it(hall: Policy) -> None:
+    page = of(hall, "/physics")
+    assert [(each.on, each.before, each.after) for each in page.changes] == [(date(2026, 10, 16), 60.0, 50.0)]
+    columns = load_tree(hall)
+    for path, amount, at in (("/physics/alice", -7200.0, 10), ("/physics", 1800.0, 11), ("/biology", 5.0, 11)):
+        i = columns.index_of_path(path)
+        assert i is not None
+        Adjustment.objects.create(
+            policy=hall,
+            entry_uid=columns.uuid(i),
+            resource="cpu_s",
+            amount_s=amount,
+            since=hall.head_number,
+            at=datetime(2026, 10, at, tzinfo=UTC),
+            created_at=AT,
+            author_name="eva",
+        )
+    assert of(hall, "/physics").chosen.adjusted == -5400.0
+    assert of(hall, "/physics", "2026-11").chosen.adjusted == 0.0
+    assert [line.adjusted for line in of(hall, "/physics").children] == [-7200.0, 0.0]
+
+
+def test_a_month_is_closed_a_week_after_its_end_and_stays_as_it_was(hall: Policy) -> None:
+    assert close_months(at=datetime(2026, 11, 6, tzinfo=UTC)) == 2  # September's two groups
+    assert not of(hall, "/physics").chosen.is_closed
+    assert close_months(at=AT) == 2
+    assert close_months(at=AT) == 0
+    assert AuditEvent.objects.filter(verb="statement.closed", subject="hall 2026-10").count() == 1
+    before = of(hall, "/physics").chosen
+    assert before.is_closed
+    assert before.corrections == {}
+    send([row(500, datetime(2026, 10, 5, 12, tzinfo=UTC), "bob", "physics", 4)])
+    build(hall)
+    after = of(hall, "/physics").chosen
+    assert after.figures == before.figures
+    assert after.corrections["used"] == pytest.approx(4 * 3 * 3600.0)
+    assert Statement.objects.filter(policy=hall).count() == 4
+
+
+def test_a_month_whose_days_wait_to_be_made_again_stays_open(hall: Policy) -> None:
+    send([row(500, datetime(2026, 10, 5, 12, tzinfo=UTC), "bob", "physics", 4)])
+    assert close_months(at=AT) == 2  # September; October waits
+    build(hall)
+    assert close_months(at=AT) == 2
+
+
+def test_a_crash_while_closing_leaves_nothing_half(hall: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+    def dies(**_given: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("apps.notices.statements.month_close.audit.record", dies)
+        with pytest.raises(KeyboardInterrupt):
+            close_months(at=AT)
+    assert not Statement.objects.exists()
+    assert close_months(at=AT) == 4
+
+
+def test_of_a_group_seen_by_its_sum_no_statement_tells_what_few_people_used(hall: Policy) -> None:
+    """vic sees sums: physics has two members, one of whom used everything."""
+    from apps.policies.models import Grant
+
+    vic = User.objects.create_user("vic")
+    Grant.objects.create(
+        policy=hall,
+        entry_uid=load_tree(hall).uuid(0),
+        user=vic,
+        role="viewer",
+        verbs=["view_aggregate"],
+        created_at=AT,
+        reason="r",
+    )
+    close_months(at=AT)
+    line = of(hall, "/physics", actor=Actor(user=vic, via="page")).chosen
+    assert line.is_suppressed
+    assert (line.figures, line.adjusted, line.corrections) == (None, None, {})
+    with pytest.raises(NotFound):
+        of(hall, "/physics/alice", actor=Actor(user=vic, via="page"))
+    with pytest.raises(NotFound):
+        of(hall, "/physics", actor=Actor(user=User.objects.create_user("nobody"), via="page"))
+
+
+def test_days_that_are_not_built_are_counted_as_missing(hall: Policy) -> None:
+    assert of(hall, "/physics", "2026-11").chosen.missing_days == 0
+    assert of(hall, "/physics", "2026-08").chosen.figures is None
+    assert of(hall, "/physics", "2026-09").chosen.missing_days == 0  # nothing ran before the 20th
+    SeriesDay.objects.filter(policy=hall, on__in=(date(2026, 10, 3), date(2026, 10, 9))).delete()
+    assert of(hall, "/physics").chosen.missing_days == 2
+
+
+def test_months_of_the_last_year_are_listed_newest_first(hall: Policy) -> None:
+    months = [line.month.text for line in of(hall, "/physics").months]
+    assert (months[0], months[1], months[-1], len(months)) == ("2026-11", "2026-10", "2025-12", 12)
+    assert of(hall, "/physics", "2019-03").months[0].month.text == "2019-03"

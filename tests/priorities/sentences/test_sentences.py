@@ -1,0 +1,138 @@
+"""The one catalogue: every key has a text that can be filled, in one form for one and another for many."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from apps.priorities.sentences import numbers, say, text_of
+from apps.priorities.sentences.catalogue import _WRITTEN, TEXTS
+from apps.priorities.sentences.numbers import adjustment_sentence
+
+ROOMS = Path(__file__).resolve().parents[3] / "apps"
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def sample(name: str) -> Any:
+    """A value of the kind that a name implies."""
+    if name in ("at", "since_at", "on", "earliest", "latest"):
+        return AT
+    if name in ("vector", "deviations"):
+        return [0.5, -0.25]
+    if name in ("parts", "problems"):
+        return ["1", "2"]
+    return 2 if name in _WRITTEN else "x"
+
+
+class Asked(dict[str, Any]):
+    """Notes what a text asks for."""
+
+    def __missing__(self, name: str) -> str:
+        self[name] = ""
+        return ""
+
+
+def holes(key: str) -> set[str]:
+    """Of both forms, where there are two."""
+    found: set[str] = set()
+    for count in (1, 2):
+        asked = Asked(count=count)
+        str(TEXTS[key] % asked)
+        found |= asked.keys()
+    return found - {"count"}
+
+
+@pytest.mark.parametrize("key", sorted(TEXTS))
+def test_every_text_is_filled_by_values_of_its_names(key: str) -> None:
+    for n in (1, 2):
+        values = {name: sample(name) for name in holes(key)} | {"n": n, "n_siblings": n}
+        said = say(key, **values)
+        assert said.text
+        assert "%" not in said.text.replace("\u00a0%", "")
+        assert json.dumps(said.json(), allow_nan=False)
+
+
+def test_keys_that_the_rooms_say_exist() -> None:
+    said = set()
+    for path in ROOMS.rglob("*.py"):
+        source = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(source)) if "say(" in source else ():
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "say" and node.args:
+                said |= {
+                    leaf.value
+                    for leaf in ast.walk(node.args[0])
+                    if isinstance(leaf, ast.Constant) and re.fullmatch(r"\w+\.\w+", str(leaf.value))
+                }
+    assert len(said) > 20
+    assert {key for key in said if key not in TEXTS} == set()
+
+
+def test_one_and_many_read_differently() -> None:
+    one, many = (say("ahead.some_you", n_ahead=n, n_siblings=of).text for n, of in ((1, 1), (3, 7)))
+    assert re.findall(r"\d+", many) == ["3", "7"]
+    assert one != many.replace("3", "1").replace("7", "1")
+
+
+def test_values_stay_as_they_are_and_infinity_has_a_name() -> None:
+    said = say("x.y", at=AT, most=float("inf"), least=float("-inf"), none=float("nan"), parts=(1, float("inf")), n=3)
+    assert _values(said) == {
+        "at": "2026-11-20T12:00:00Z",
+        "most": "Infinity",
+        "least": "-Infinity",
+        "none": None,
+        "parts": [1, "Infinity"],
+        "n": 3,
+    }
+
+
+def _values(said: Any) -> Any:
+    from apps.priorities.sentences.catalogue import _plain
+
+    return {name: _plain(value) for name, value in said.values.items()}
+
+
+def test_shares_are_percents_with_words_and_never_bare_ratios() -> None:
+    said = say("walk.over_you", name="alice", parent="physics", target=0.5, actual=0.7272, points=22.72)
+    assert re.findall(r"physics|\d[\d.]*(?:\u00a0%)?", said.text) == ["72.7\u00a0%", "physics", "50.0\u00a0%", "22.7"]
+    assert text_of([said, say("ahead.alone")]) == f"{said.text} {say('ahead.alone').text}"
+
+
+def test_every_sentence_as_it_is_written(snapshot: SnapshotAssertion) -> None:
+    """The one place that knows the words of the catalogue: by key, with the names of the values in them."""
+    assert {key: _forms(text) for key, text in sorted(TEXTS.items())} == snapshot
+
+
+def _forms(text: Any) -> str | list[str]:
+    """As it is for one and for many, where that makes a difference."""
+    one, many = (str(text % _Names(count=n)) for n in (1, 2))
+    return one if one == many else [one, many]
+
+
+class _Names(dict[str, Any]):
+    """Each value as its own name."""
+
+    def __missing__(self, name: str) -> str:
+        return f"%({name})s"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(60.0, "60"), (23.14, "23.1"), (1.5, "1.50"), (0.0123, "0.0123"), (14533.2, "14,533"), (0.0, "0")],
+)
+def test_amounts_have_as_many_digits_as_tell_something(value: float, text: str) -> None:
+    assert numbers.amount(value) == text
+
+
+@pytest.mark.parametrize("note", ["", "node failure", "Node failure.", "Was it ours?"])
+def test_a_note_ends_a_sentence_with_one_mark(note: str) -> None:
+    said = adjustment_sentence("cpu_s", -3600.0, AT, note)
+    assert said.endswith((".", "?"))
+    assert not said.endswith(("..", "?."))
+    assert note.rstrip(".") in said

@@ -1,0 +1,390 @@
+"""A real Slurm: MariaDB, munged, slurmdbd, slurmctld, slurmd and slurmrestd of Debian's packages, in an enclosure.
+
+Paths inside are below /srv (`enclosure.HOME`), ports are Slurm's own. `bin/` holds the commands for programs outside.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.real_schedulers.enclosure import HOME, HOST, Enclosure, enclosed, require_namespaces
+
+CLUSTER = "c1"
+USERS = ("ann", "bob", "cat", "dan", "eve", "fay", "gus", "hal")
+DAEMONS = ("mariadbd", "munged", "slurmdbd", "slurmctld", "slurmd", "slurmrestd", "rest_gate")
+COMMANDS = ("sacct", "sacctmgr", "sbatch", "scancel", "scontrol", "sdiag", "sinfo", "sprio", "squeue", "sshare")
+REST_USER = "slurmrest"  # slurmrestd refuses to run as root
+REST_SOCKET, REST_DOOR = "rest/slurmrestd.socket", "rest/door.socket"
+_AS_REST_USER = ("setpriv", f"--reuid={REST_USER}", f"--regid={REST_USER}", "--clear-groups")
+_ENV = {"SLURM_CONF": f"{HOME}/slurm.conf"}
+_PATIENCE_S = 60.0
+_ASSOC_USAGE_VERSION = 38 << 8  # of 22.05's state file
+
+# Shares are Slurm's to reckon; usage counts as soon as a job ends (`limits`), so short jobs are enough.
+SETTINGS: Mapping[str, str] = {
+    "PriorityType": "priority/multifactor",
+    "PriorityDecayHalfLife": "7-00:00:00",
+    "PriorityCalcPeriod": "00:01:00",
+    "PriorityWeightFairshare": "100000",
+    "PriorityWeightAge": "1000",
+    "PriorityWeightJobSize": "100",
+    "PriorityWeightPartition": "500",
+    "AccountingStorageEnforce": "associations,limits,qos",
+}
+# Three levels, users in several accounts, shares=parent, an account without usage, a description with a colon.
+TREE = f"""\
+Cluster - '{CLUSTER}':Fairshare=1:QOS='normal'
+Parent - 'root'
+User - 'root':DefaultAccount='root':AdminLevel='Administrator':Fairshare=1
+Account - 'hep':Description='high: energy':Organization='science':Fairshare=60:GrpTRES=cpu=600
+Account - 'bio':Description='biology':Organization='science':Fairshare=20
+Account - 'idle':Description='idle':Organization='science':Fairshare=15
+Parent - 'hep'
+Account - 'atlas2':Description='atlas':Organization='science':Fairshare=10:MaxJobs=50
+User - 'ann':DefaultAccount='hep':Coordinator='hep':Fairshare=5
+User - 'bob':DefaultAccount='hep':Fairshare=3
+Parent - 'atlas2'
+User - 'ann':DefaultAccount='hep':Fairshare=2
+User - 'cat':DefaultAccount='atlas2':Fairshare=1
+Parent - 'bio'
+Account - 'lab':Description='lab':Organization='science':Fairshare=parent
+User - 'dan':DefaultAccount='bio':Fairshare=4
+User - 'eve':DefaultAccount='bio':Fairshare=2
+Parent - 'lab'
+User - 'fay':DefaultAccount='lab':Fairshare=3
+User - 'gus':DefaultAccount='lab':Fairshare=1
+User - 'dan':DefaultAccount='bio':Fairshare=parent
+Parent - 'idle'
+User - 'hal':DefaultAccount='idle':Fairshare=1
+"""
+_SLURM_CONF = f"""
+ClusterName={CLUSTER}
+SlurmctldHost={HOST}
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={HOME}/munge.socket
+CredType=cred/munge
+StateSaveLocation={HOME}/state
+SlurmdSpoolDir={HOME}/spool
+SlurmctldPidFile={HOME}/slurmctld.pid
+SlurmdPidFile={HOME}/slurmd.pid
+SlurmctldLogFile={HOME}/slurmctld.log
+SlurmdLogFile={HOME}/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+MpiDefault=none
+SwitchType=switch/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SlurmdParameters=config_overrides
+ReturnToService=2
+MinJobAge=300
+MaxJobCount=60000
+MaxArraySize=60000
+SchedulerParameters=batch_sched_delay=0,sched_interval=2,sched_min_interval=0,bf_interval=5
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=localhost
+AccountingStoragePass={HOME}/munge.socket
+NodeName=node1 NodeHostname={HOST} NodeAddr=127.0.0.1 CPUs=64 RealMemory=1000 State=UNKNOWN
+PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+PartitionName=other Nodes=ALL MaxTime=INFINITE State=UP
+"""
+_SLURMDBD_CONF = f"""
+DbdHost=localhost
+AuthType=auth/munge
+AuthInfo=socket={HOME}/munge.socket
+SlurmUser=root
+StorageType=accounting_storage/mysql
+StorageHost=127.0.0.1
+StorageUser=root
+StorageLoc=slurm_acct
+LogFile={HOME}/slurmdbd.log
+PidFile={HOME}/slurmdbd.pid
+CommitDelay=1
+"""
+
+
+class SlurmSite:
+    """Daemons that can be stopped, killed and started one by one, and Slurm's commands as lists of arguments."""
+
+    def __init__(self, enclosure: Enclosure, settings: Mapping[str, str]) -> None:
+        self.enclosure, self.folder = enclosure, enclosure.folder
+        self.bin = self.folder / "bin"
+        self._settings = dict(settings)
+        self._submitted: set[str] = set()
+
+    # --- Daemons ------------------------------------------------------------------------------------------------------
+    def begin(self) -> None:
+        self._write_files()
+        commands = {name: path for name in COMMANDS if (path := shutil.which(name))}
+        self.enclosure.write_wrappers(self.bin, commands, {**_ENV, "TZ": "UTC"})
+        self._make_database()
+        for name in DAEMONS:
+            self.start(name)
+            if name == "slurmdbd":  # the controller takes the cluster as it finds it
+                self.sacctmgr("add", "cluster", CLUSTER)
+
+    def start(self, name: str) -> None:
+        """Start one daemon and wait until it answers."""
+        self.enclosure.start(name, _argv(name), _ENV)
+        self._await(name, _ANSWERS[name])
+
+    def stop(self, name: str) -> None:
+        self.enclosure.signal(name, signal.SIGTERM)
+
+    def kill(self, name: str) -> None:
+        self.enclosure.signal(name, signal.SIGKILL)
+
+    def restart(self, name: str) -> None:
+        self.stop(name)
+        self.start(name)
+
+    def configure(self, **settings: str) -> None:
+        """Other values in slurm.conf; the controller starts again with them. An empty value removes a line."""
+        self._settings.update(settings)
+        self._write_files()
+        self.restart("slurmctld")
+
+    def _await(self, name: str, answers: Callable[[SlurmSite], bool]) -> None:
+        ends = time.monotonic() + _PATIENCE_S
+        while not answers(self):
+            if not self.enclosure.is_running(name) or time.monotonic() > ends:
+                raise AssertionError(f"{name} doesn't answer: {self.log(name)}")
+            time.sleep(0.05)
+
+    def log(self, name: str) -> str:
+        files = [self.folder / f"{name}.output", self.folder / f"{name}.log"]
+        return "\n".join(file.read_text(errors="replace")[-2_000:] for file in files if file.exists())
+
+    def _write_files(self) -> None:
+        lines = "".join(f"{name}={value}\n" for name, value in self._settings.items() if value)
+        (self.folder / "slurm.conf").write_text(_SLURM_CONF + lines)
+        dbd = self.folder / "slurmdbd.conf"
+        dbd.write_text(_SLURMDBD_CONF)
+        dbd.chmod(0o600)
+        for name in ("state", "spool"):
+            (self.folder / name).mkdir(exist_ok=True)
+        rest = self.folder / "rest"
+        rest.mkdir(exist_ok=True)
+        shutil.copy(Path(__file__).with_name("rest_gate.py"), rest)
+        os.chown(rest, self.enclosure.users[REST_USER], -1)
+        key = self.folder / "munge.key"
+        if not key.exists():
+            key.write_bytes(os.urandom(128))
+            key.chmod(0o400)
+
+    def _make_database(self) -> None:
+        data = f"--datadir={HOME}/mariadb"
+        self.run("mariadb-install-db", "--no-defaults", data, "--user=root", "--skip-test-db", "--skip-name-resolve")
+
+    # --- Commands -----------------------------------------------------------------------------------------------------
+    def run(self, *argv: str, user: str | None = None, stdin: str = "", timeout: float = 120) -> str:
+        """What a command of the site prints; its output is part of the error when it fails."""
+        done = self.attempt(*argv, user=user, stdin=stdin, timeout=timeout)
+        assert done.returncode == 0, f"{argv}: {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def attempt(
+        self, *argv: str, user: str | None = None, stdin: str = "", timeout: float = 120
+    ) -> subprocess.CompletedProcess[str]:
+        """As `run`, but a failure is an answer."""
+        return self.enclosure.run(*argv, env=_ENV, user=user, stdin=stdin, timeout=timeout)
+
+    def sacctmgr(self, *argv: str) -> str:
+        return self.run("sacctmgr", "--immediate", *argv)
+
+    def add_account(self, name: str, parent: str = "root", shares: int | str = 1) -> None:
+        self.sacctmgr("add", "account", name, f"parent={parent}", f"fairshare={shares}", f"cluster={CLUSTER}")
+
+    def add_user(self, name: str, account: str, shares: int | str = 1) -> None:
+        self.sacctmgr("add", "user", name, f"account={account}", f"fairshare={shares}", f"cluster={CLUSTER}")
+
+    def add_tree(self, tree: Mapping[str, Any], parent: str = "root") -> None:
+        """{"physics": (30, {"hep": (10, {...}), "ann": 5})}: an account has a pair, a user a number or "parent"."""
+        for name, node in tree.items():
+            if isinstance(node, tuple):
+                self.add_account(name, parent, node[0])
+                self.add_tree(node[1], name)
+            else:
+                self.add_user(name, parent, node)
+
+    def load(self, dump: str) -> str:
+        """`sacctmgr load`, which changes and adds but removes nothing; what it prints."""
+        (self.folder / "load.cfg").write_text(dump)
+        return self.sacctmgr("load", f"file={HOME}/load.cfg")
+
+    def dump(self) -> str:
+        """`sacctmgr dump` of the cluster."""
+        self.run("sacctmgr", "dump", CLUSTER, f"file={HOME}/dump.cfg")
+        return (self.folder / "dump.cfg").read_text()
+
+    def submit(self, user: str, account: str, *options: str, seconds: float = 1, cpus: int = 1) -> str:
+        """A job that sleeps; its id."""
+        asked = ["--parsable", f"--uid={user}", f"--account={account}", f"--ntasks={cpus}", "--output=/dev/null"]
+        job = self.run("sbatch", *asked, "--chdir=/tmp", *options, f"--wrap=sleep {seconds}").strip()
+        self._submitted.add(job)
+        return job
+
+    def queue(self, *columns: str) -> list[list[str]]:
+        """Rows of `squeue` without a header, e.g. queue("%i", "%T", "%r")."""
+        lines = self.run("squeue", "--noheader", "--array", f"--format={'|'.join(columns)}").splitlines()
+        return [line.split("|") for line in lines]
+
+    def wait_for_jobs(self, within_s: float = 120) -> None:
+        """Until nothing is pending or running, and the database knows the end of every job that `submit` made."""
+        ends = time.monotonic() + within_s
+        while self.queue("%i") or not self._are_accounted():
+            assert time.monotonic() < ends, self.run("squeue")
+            time.sleep(0.5)
+
+    def _are_accounted(self) -> bool:
+        asked = ("--noheader", "--parsable2", "--format=JobID,End", "--starttime=now-1days")
+        rows = [row.split("|") for row in self.run("sacct", "--allusers", "-X", *asked).splitlines()]
+        ended = {job.partition("_")[0] for job, end in rows if end != "Unknown"}
+        return self._submitted <= ended and all(end != "Unknown" for _, end in rows)
+
+    def shares(self) -> list[dict[str, str]]:
+        """Rows of `sshare -l` by the names of the columns, and "Path", e.g. /physics/hep/ann, "/" of the root.
+
+        EffectvUsage and FairShare are those of the last PriorityCalcPeriod, or of the controller's start.
+        """
+        rows, accounts = [], [""]
+        for row in table(self.run("sshare", "--all", "--long", "--parsable2")):
+            depth = len(row["Account"]) - len(row["Account"].lstrip())  # as many blanks as accounts above
+            name = row["Account"] = row["Account"].strip()
+            if not row["User"]:
+                accounts[max(depth, 1) :] = [f"{accounts[depth - 1]}/{name}" if depth else ""]
+            row["Path"] = f"{accounts[-1]}/{row['User']}" if row["User"] else accounts[-1] or "/"
+            rows.append(row)
+        return rows
+
+    def associations(self) -> dict[tuple[str, str], int]:
+        """Their ids by (account, user); an account's own has the user ""."""
+        asked = ("show", "assoc", f"cluster={CLUSTER}", "format=ID,Account,User,Partition")
+        rows = self.run("sacctmgr", "--noheader", "--parsable2", *asked).splitlines()
+        cells = [row.split("|") for row in rows]
+        return {(account, user): int(number) for number, account, user, partition in cells if not partition}
+
+    def set_usage(self, usage: Mapping[tuple[str, str], float]) -> None:
+        """Raw usage (core-seconds) by (account, user), written into the controller's state while it is down.
+
+        The controller adds it up for the accounts; who is left out has none.
+        """
+        ids = self.associations()
+        self.stop("slurmctld")
+        state = packed_usage({ids[who]: seconds for who, seconds in usage.items()}, at_s=int(time.time()))
+        for name in ("assoc_usage", "assoc_usage.old"):
+            (self.folder / "state" / name).write_bytes(state)
+        self.start("slurmctld")
+
+    def rest(self, path: str) -> Any:
+        """A GET of slurmrestd by its socket, as REST_USER: the packages can't do JWT, which TCP would need."""
+        with UnixConnection(self.folder / REST_DOOR) as connection:
+            connection.request("GET", path)
+            return json.load(connection.getresponse())
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=60)
+        self._path = path
+
+    def __enter__(self) -> UnixConnection:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+def table(text: str) -> list[dict[str, str]]:
+    """Rows of a command with `--parsable2`, by column."""
+    header, *rows = (line.split("|") for line in text.splitlines())
+    return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def packed_usage(usage: Mapping[int, float], *, at_s: int) -> bytes:
+    """The state file `assoc_usage` of 22.05: version, time, then id, usage as text, TRES as text, wall for each."""
+
+    def text(value: str) -> bytes:
+        raw = value.encode() + b"\0"
+        return struct.pack(">I", len(raw)) + raw
+
+    parts = [struct.pack(">HQ", _ASSOC_USAGE_VERSION, at_s)]
+    for number, seconds in usage.items():
+        parts.append(struct.pack(">I", number) + text(f"{seconds:f}") + text("") + struct.pack(">I", 0))
+    return b"".join(parts)
+
+
+def _argv(name: str) -> list[str]:
+    return {
+        "mariadbd": [
+            *("mariadbd", "--no-defaults", f"--datadir={HOME}/mariadb", "--user=root", "--bind-address=127.0.0.1"),
+            *(f"--socket={HOME}/mariadb.socket", f"--pid-file={HOME}/mariadb.pid", "--skip-grant-tables"),
+            *("--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=64M", "--performance-schema=OFF"),
+        ],
+        "munged": [
+            *("munged", "--foreground", "--force", f"--key-file={HOME}/munge.key", f"--socket={HOME}/munge.socket"),
+            *(f"--pid-file={HOME}/munged.pid", f"--seed-file={HOME}/munge.seed", f"--log-file={HOME}/munged.log"),
+            "--num-threads=4",
+        ],
+        "slurmdbd": ["slurmdbd", "-D"],
+        "slurmctld": ["slurmctld", "-D", "-i"],
+        "slurmd": ["slurmd", "-D", "-N", "node1"],
+        "slurmrestd": [*_AS_REST_USER, "slurmrestd", "-a", "rest_auth/local", f"unix:{HOME}/{REST_SOCKET}"],
+        "rest_gate": [
+            *(*_AS_REST_USER, "/usr/bin/python3", "-I", f"{HOME}/rest/rest_gate.py"),
+            *(f"{HOME}/{REST_DOOR}", f"{HOME}/{REST_SOCKET}"),
+        ],
+    }[name]
+
+
+_ANSWERS: dict[str, Callable[[SlurmSite], bool]] = {
+    "mariadbd": lambda site: site.attempt("mariadb-admin", f"--socket={HOME}/mariadb.socket", "ping").returncode == 0,
+    "munged": lambda site: site.attempt("munge", "-n", f"--socket={HOME}/munge.socket").returncode == 0,
+    "slurmdbd": lambda site: site.attempt("sacctmgr", "--noheader", "show", "cluster").returncode == 0,
+    "slurmctld": lambda site: site.attempt("scontrol", "show", "config").returncode == 0,
+    "slurmd": lambda site: "idle" in site.run("sinfo", "--noheader", "--format=%T"),
+    "slurmrestd": lambda site: (site.folder / REST_SOCKET).exists(),
+    "rest_gate": lambda site: (site.folder / REST_DOOR).exists(),
+}
+
+
+@contextmanager
+def running_slurm(
+    folder: Path, *, users: Sequence[str] = USERS, settings: Mapping[str, str] | None = None
+) -> Iterator[SlurmSite]:
+    """A site without accounts but `root`; every process of it is gone afterwards."""
+    needed = {
+        **{name: name for name in DAEMONS if name != "rest_gate"},
+        "munged": "munge",
+        "mariadbd": "mariadb-server",
+    }
+    for program, package in needed.items():
+        if shutil.which(program) is None:
+            pytest.skip(f"no {program} ({package} of Debian): make schedulers")
+    require_namespaces()
+    with enclosed(folder, [REST_USER, *users]) as enclosure:
+        site = SlurmSite(enclosure, {**SETTINGS, **(settings or {})})
+        site.begin()
+        yield site

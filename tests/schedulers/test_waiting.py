@@ -1,0 +1,158 @@
+"""Why a job waits: reason, terms, where fair share decides, who is ahead; each reader sees their own."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client, override_settings
+
+from apps.policies.access.authority import VERBS_OF_ROLE
+from apps.policies.models import Grant
+from tests.api.conftest import Caller, refused
+from tests.api.small_site import AT, Site
+from tests.dashboard.page import read
+from tests.schedulers.reports import instant, job, report
+from tests.sign_in import sign_in
+
+pytestmark = pytest.mark.django_db
+
+
+def why(caller: Caller, number: str = "101") -> dict[str, Any]:
+    answer = caller.get("schedulers/c1/why", {"job": number})
+    assert answer.status_code == 200, answer.content
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def send(agent: Caller, *jobs: dict[str, Any]) -> None:
+    answer = agent.post("schedulers/c1/passes", report(queue=list(jobs)))
+    assert answer.status_code == 200, answer.content
+
+
+def test_terms_are_parts_of_what_raises_the_priority(agent: Caller, manager: Caller) -> None:
+    terms = {"age": 300, "assoc": 0, "fairshare": 0, "jobsize": 100, "partition": 0, "qos": 0, "site": 600, "nice": 50}
+    send(agent, job("101", terms=terms, priority=950))
+    found = why(manager)
+    assert {one["name"]: one["share"] for one in found["terms"] if one["value"]} == {
+        "site": 0.6, "age": 0.3, "jobsize": 0.1, "nice": None,
+    }  # fmt: skip
+    assert [one["name"] for one in found["terms"]][:3] == ["site", "age", "jobsize"]
+    assert found["terms"][-1] == {"name": "nice", "value": -50.0, "share": None, "is_fairshare": False}
+
+
+def test_ahead_are_jobs_of_the_partition_with_a_higher_priority_and_held_ones_are_not(
+    agent: Caller, manager: Caller
+) -> None:
+    early = instant(AT - timedelta(hours=2))
+    send(
+        agent,
+        job("101", site=50_000),
+        job("1", "bob", site=60_000),
+        job("2", "bob", site=40_000),
+        job("3", "carol", "biology", site=60_000, partition="gpu"),
+        job("4", "carol", "biology", site=60_000, partition="gpu,batch"),
+        job("5", "bob", site=60_000, state="held"),
+        job("6", "bob", site=50_000, submit_at=early),
+        job("7", "bob", site=50_000),
+    )
+    found = why(manager)
+    assert (found["ahead"], found["by_fairshare"], found["kept_behind"]) == (3, 2, 0)
+    assert {one["path"]: one["jobs"] for one in found["groups"]} == {"/physics": 2, "/biology": 1}
+
+
+def test_fair_share_decides_where_the_order_were_another_without_it(agent: Caller, manager: Caller) -> None:
+    def aged(number: str, user: str, age: int, site: int) -> dict[str, Any]:
+        terms = {
+            "age": age,
+            "assoc": 0,
+            "fairshare": 0,
+            "jobsize": 0,
+            "partition": 0,
+            "qos": 0,
+            "site": site,
+            "nice": 0,
+        }
+        return job(number, user, terms=terms, priority=age + site)
+
+    send(agent, aged("101", "alice", 500, 500), aged("1", "bob", 400, 700), aged("2", "bob", 900, 50))
+    found = why(manager)
+    assert (found["ahead"], found["by_fairshare"], found["kept_behind"]) == (1, 1, 1)
+    assert found["fairshare_decides"]
+    send(agent, aged("101", "alice", 500, 500) | {"reason": "Dependency"}, aged("1", "bob", 400, 700))
+    assert not why(manager)["fairshare_decides"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "key", "is_order"),
+    [
+        ("Priority", "priority", True),
+        ("Resources", "resources", True),
+        ("Dependency", "dependency", False),
+        ("QOSMaxJobsPerUserLimit", "limit", False),
+        ("AssocGrpCPUMinutesLimit", "limit", False),
+        ("BeginTime", "time", False),
+        ("JobHeldUser", "held", False),
+        ("ReqNodeNotAvail, UnavailableNodes:n1", "nodes", False),
+        ("PartitionDown", "partition", False),
+        ("<script>", "other", False),
+    ],
+)
+def test_the_schedulers_reason_says_whether_the_order_is_why(
+    agent: Caller, manager: Caller, reason: str, key: str, is_order: bool
+) -> None:
+    send(agent, job("101", reason=reason))
+    found = why(manager)["reason"]
+    assert (found["code"], found["key"], found["is_order"]) == (reason, key, is_order)
+
+
+def test_a_job_that_is_hidden_reads_like_one_that_does_not_exist(connected: Site, agent: Caller) -> None:
+    send(agent, job("101"), job("102", "bob"))
+    alice = Caller(token=connected.token("self:read", user=connected.alice))
+    assert why(alice)["job"]["job"] == "101"
+    hidden, missing = (alice.get("policies/grid/why", {"job": number}) for number in ("102", "999"))
+    assert refused(hidden)[:2] == refused(missing)[:2] == (404, "not_found")
+    assert hidden.json()["detail"].replace("102", "999") == missing.json()["detail"]
+
+
+def test_groups_of_few_users_are_not_shown_to_who_does_not_see_their_numbers(connected: Site, agent: Caller) -> None:
+    send(agent, job("101", site=10), job("1", "bob", site=60), job("2", "carol", "biology", site=60))
+    alice = Caller(token=connected.token("self:read", "policies:read", user=connected.alice))
+    found = why(alice)
+    assert found["ahead"] == 2
+    assert {one["path"]: one["jobs"] for one in found["groups"]} == {"/physics": 1, "": 1}, "physics is on her path"
+    assert "biology" not in str(found)
+    assert "bob" not in str(found)
+
+
+def test_a_group_is_counted_with_others_until_it_has_enough_users(connected: Site, agent: Caller) -> None:
+    """A viewer of sums sees that there is biology, and not what one person does there."""
+    Grant.objects.create(
+        policy=connected.policy, entry_uid=connected.uid("/"), user=connected.alice, role="viewer", reason="test",
+        verbs=list(VERBS_OF_ROLE["viewer"]), created_at=AT,
+    )  # fmt: skip
+    send(agent, job("101", site=10), job("1", "bob", site=60), job("2", "carol", "biology", site=60))
+    alice = Caller(token=connected.token("self:read", "policies:read", user=connected.alice))
+    for smallest, paths in ((2, {"/physics", ""}), (1, {"/physics", "/biology"})):
+        with override_settings(FAIRSHARE_SMALLEST_GROUP=smallest):
+            assert {one["path"] for one in why(alice)["groups"]} == paths
+
+
+def test_a_value_that_is_not_in_the_scheduler_yet_is_named(agent: Caller, manager: Caller) -> None:
+    send(agent, job("101", site=50_000, value=90_000), job("102", "bob", site=50_000, value=50_050))
+    assert (why(manager, "101")["is_carried"], why(manager, "102")["is_carried"]) == (False, True)
+
+
+def test_the_page_shows_the_parts_and_the_verdict(connected: Site, agent: Caller, client: Client) -> None:
+    send(agent, job("101", site=10, reason="<b>"), job("1", "bob", site=60))
+    sign_in(client, connected.alice)
+    mine = read(client.get("/me/priority/"))
+    assert mine.one("#waiting-jobs footer a").attributes["href"] == "/policy/grid/jobs/why/"
+    listed = read(client.get("/policy/grid/jobs/why/"))
+    assert listed.texts("[data-testid=job] a") == ["101"]
+    page = read(client.get("/policy/grid/jobs/why/101/"))
+    assert page.each("[data-testid=reason]", "data-key") == ["other"]
+    assert page.each("[data-testid=verdict]", "data-decides") == ["no"]
+    assert len(page.all("[data-testid=term]")) == 8
+    assert client.get("/policy/grid/jobs/why/1/").status_code == 404

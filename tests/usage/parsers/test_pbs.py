@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import gzip
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps.usage.parsers import pbs
+from apps.usage.parsers.pbs import Pbs
+from apps.usage.parsers.registry import format_of
+from tests.usage.parsers.reading import STOCKHOLM, only, read
+
+PBS = Pbs()
+CTIME = 1_767_225_600
+_VALUES = {
+    **{"user": "ada", "group": "physics", "queue": "workq", "ctime": CTIME, "qtime": CTIME, "etime": CTIME},
+    **{"start": CTIME + 60, "exec_host": "n1/0*4", "exec_vnode": "(n1:ncpus=4:mem=8gb)", "end": CTIME + 3660},
+    **{
+        "Resource_List.ncpus": 4,
+        "Resource_List.walltime": "02:00:00",
+        "resources_used.walltime": "01:00:00",
+        "run_count": 1,
+    },
+}
+
+
+def line(event: str, job: str = "17.pbs", head: str = "01/01/2026 02:01:00", **given: Any) -> str:
+    leave = {"Q": {"start", "end", "exec_host", "exec_vnode", "run_count"}, "S": {"end", "run_count"}}.get(event, set())
+    values = {name: value for name, value in _VALUES.items() if name not in leave}
+    values |= {name.replace("__", "."): value for name, value in given.items()}
+    text = " ".join(f"{name}={value}" for name, value in values.items() if value is not None)
+    return f"{head};{event};{job};{text}\n"
+
+
+def at(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def test_an_e_line_is_a_job_with_what_it_was_given() -> None:
+    job = only(PBS, line("E", project="cms"))
+    assert (job.job, job.user, job.group, job.project, job.queue) == ("17.pbs", "ada", "physics", "cms", "workq")
+    assert (job.submit_at, job.start_at, job.end_at) == (at(CTIME), at(CTIME + 60), at(CTIME + 3660))
+    assert (job.cpus, job.nodes, job.mem_mb, job.requested_s, job.restart) == (4, 1, 8192, 7200, 0)
+
+
+def test_the_log_of_a_real_server_comes_in_whole(traces_dir: Path) -> None:
+    data = gzip.decompress((traces_dir / "OpenPBS-pbslog-anon.log.gz").read_bytes())
+    assert format_of("auto", data[:65536]).name == "pbs"
+    found = read(PBS, data)
+    assert found.rejections == []
+    states = [job.state for job in found.jobs]
+    assert {state: states.count(state) for state in set(states)} == {"finished": 200, "running": 200, "pending": 200}
+    assert len({job.job for job in found.jobs}) == 200
+    assert found.notes == {"other_events_skipped": 54}
+    core_s = {"user01": 268_919.0, "user02": 442_342.0}
+    assert found.cpu_h * 3600 == pytest.approx(sum(core_s.values()))
+    for user, expected in core_s.items():
+        ended = [job for job in found.jobs if job.user == user and job.state == "finished"]
+        assert sum(job.hours * job.cpus * 3600 for job in ended) == pytest.approx(expected)
+
+
+def test_one_job_waits_runs_and_ends_under_one_key() -> None:
+    found = read(PBS, line("Q") + line("S") + line("E"))
+    assert [job.state for job in found.jobs] == ["pending", "running", "finished"]
+    assert len({(job.job, job.array_task, job.submit_at, job.restart) for job in found.jobs}) == 1
+
+
+def test_a_run_that_is_repeated_counts_beside_the_next() -> None:
+    again: dict[str, Any] = {"start": CTIME + 4000, "end": CTIME + 5000, "run_count": 2}
+    found = read(PBS, line("R") + line("S", run_count=2, start=CTIME + 4000) + line("E", **again))
+    assert [(job.state, job.restart) for job in found.jobs] == [("finished", 0), ("running", 1), ("finished", 1)]
+    assert found.cpu_h == pytest.approx(4 * (3600 + 1000) / 3600)
+
+
+def test_a_rerun_without_times_is_noted() -> None:
+    assert read(PBS, "01/01/2026 02:01:00;R;17.pbs;\n").notes == {"reruns_without_times": 1}
+
+
+@pytest.mark.parametrize("event", ["D", "A"])
+def test_a_job_that_leaves_the_queue_unrun_is_withdrawn(event: str) -> None:
+    gone = f"01/01/2026 02:01:00;{event};17.pbs;requestor=ada@host\n"
+    found = read(PBS, line("Q") + gone)
+    assert [(job.state, job.user, job.submit_at) for job in found.jobs] == [
+        ("pending", "ada", at(CTIME)),
+        ("withdrawn", "ada", at(CTIME)),
+    ]
+    ran = read(PBS, line("Q") + line("S") + gone + line("E"))
+    assert [job.state for job in ran.jobs] == ["pending", "running", "finished"]
+    assert ran.notes == {"deletions_without_queued_job": 1}
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_deletions_are_told_across_pieces_and_memory_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pbs, "MOST_WAITING", 50)
+    queued = "".join(line("Q", f"{n}.pbs", comment="x" * 200) for n in range(400))
+    whole = read(PBS, queued + "01/01/2026 02:01:00;D;399.pbs;\n01/01/2026 02:01:00;D;5.pbs;\n")
+    assert whole.notes == {"deletions_without_queued_job": 1}
+    assert whole.jobs[-1].state == "withdrawn"
+    waiting = whole.pieces[0].resume["reader"]["waiting"]
+    assert len(waiting) == 50
+    resumed = read(PBS, queued + "01/01/2026 02:01:00;D;399.pbs;\n", resume=whole.pieces[0].resume)
+    assert resumed.jobs[-1].state == "withdrawn"
+
+
+def test_a_job_that_ended_without_a_start_never_ran() -> None:
+    job = only(PBS, line("E", start=None, exec_host=None, exec_vnode=None, Resource_List__ncpus=4))
+    assert (job.state, job.start_at, job.end_at, job.cpus) == ("withdrawn", None, None, 4)
+
+
+def test_tasks_of_an_array_are_records_and_the_array_itself_is_none() -> None:
+    found = read(PBS, line("E", "17[3].pbs") + line("E", "17-4.pbs") + line("E", "17[].pbs"))
+    assert [(job.job, job.array_task) for job in found.jobs] == [("17[].pbs", "3"), ("17[].pbs", "4")]
+    assert found.notes == {"arrays_skipped": 1}
+
+
+@pytest.mark.parametrize(
+    ("given", "cpus", "gpus", "nodes", "mem_mb"),
+    [
+        ({"exec_vnode": "(n1:ncpus=2:mem=1gb:ngpus=1+n2:ncpus=1)+(n3:ncpus=1:mem=1048576kb)"}, 4, 1, 1, 2048),
+        ({"exec_vnode": None, "exec_host": "n1/0+n1/1+n2/0-3"}, 6, 0, 2, 0),
+        ({"exec_vnode": None, "exec_host": "n1/0,2,4+n2/0*8"}, 11, 0, 2, 0),
+        ({"exec_vnode": None, "exec_host": None, "Resource_List__ncpus": None}, 1, 0, 0, 0),
+        ({"exec_vnode": None, "exec_host": None, "total_execution_slots": 12}, 12, 0, 0, 0),
+        ({"exec_vnode": None, "exec_host": None, "Resource_List__nodes": "2:ppn=4:gpus=1+1:ppn=2"}, 10, 2, 3, 0),
+        (
+            {"exec_vnode": None, "exec_host": None, "Resource_List__ncpus": 3, "Resource_List__mem": "600mb"},
+            3,
+            0,
+            0,
+            600,
+        ),
+        ({"exec_vnode": None, "exec_host": None, "resources_used__mem": "131072kw"}, 4, 0, 0, 1024),
+    ],
+)
+def test_the_field_that_tells_most_exactly_is_what_a_job_was_given(
+    given: dict[str, Any], cpus: float, gpus: float, nodes: float, mem_mb: float
+) -> None:
+    job = only(PBS, line("E", **given))
+    assert (job.cpus, job.gpus, job.nodes, job.mem_mb) == (cpus, gpus, nodes, mem_mb)
+
+
+def test_values_may_hold_semicolons_quotes_and_blanks() -> None:
+    text = line("E", jobname="a;b;c", diag='\'{"a": "x y"; start=1}\'', comment='"say user=eve"', note="it's user=eve")
+    job = only(PBS, text)
+    assert (job.user, job.start_at) == ("ada", at(CTIME + 60))
+
+
+def test_what_a_jobs_name_says_doesnt_change_whose_it_is() -> None:
+    text = line("E").rstrip() + " jobname=x user=eve group=eve end=1 exec_vnode=(n:ncpus=4000)\n"
+    assert only(PBS, text) == only(PBS, line("E"))
+
+
+def test_the_account_stands_before_the_project_and_the_default_one_is_none() -> None:
+    assert only(PBS, line("E", project="p", account="a")).project == "a"
+    assert only(PBS, line("E", project="_pbs_project_default")).project == ""
+
+
+def test_durations_are_clocks_or_seconds() -> None:
+    for text, seconds in (("02:00:00", 7200), ("90", 90), ("1:00:00:00", 86400), ("100:00:00", 360_000)):
+        assert only(PBS, line("E", Resource_List__walltime=text)).requested_s == seconds
+
+
+def test_the_epoch_in_a_field_wins_over_the_local_time_in_front() -> None:
+    expected = only(PBS, line("E"))
+    assert only(PBS, line("E", head="07/04/1999 00:00:00"), zone=STOCKHOLM) == expected
+
+
+def test_the_local_time_stands_in_for_an_end_that_no_field_tells() -> None:
+    text = line("E", head="10/25/2026 03:30:00", end=None, start=1_792_884_600)  # 01:30, before clocks go back
+    job = only(PBS, text, zone=STOCKHOLM)
+    assert job.hours == 3
+    assert read(PBS, text).codes == [(1, "naive_time")]
+
+
+@pytest.mark.parametrize(
+    ("bad", "code"),
+    [
+        ("01/01/2026 02:01:00;E\n", "too_few_fields"),
+        ("yesterday;E;17.pbs;user=ada\n", "bad_time"),
+        ("02/30/2026 02:01:00;E;17.pbs;user=ada\n", "bad_time"),
+        ("01/01/2026 02:01:00;EE;17.pbs;user=ada\n", "unknown_type"),
+        ("01/01/2026 02:01:00;E;seventeen;user=ada\n", "bad_job"),
+        (line("E", end=CTIME), "end_before_start"),
+        (line("E", end="nan"), "not_a_number"),
+        (line("E", end="1e999"), "absurd_number"),
+        (line("E", end=253402300799), "absurd_time"),
+        (line("E", end=CTIME + 400 * 10**6), "absurd_run_time"),
+        (line("E", ctime=None, qtime=None, etime=None, start=None), "missing_field"),
+        (line("E", exec_vnode="(n1:ncpus=-4)"), "negative_number"),
+        (line("E", exec_vnode="(n1:ncpus=4:mem=lots)"), "bad_fields"),
+        (line("E", exec_vnode="(n1:ncpus=99999999)"), "absurd_number"),
+        (line("E", exec_host="n1/x"), "bad_fields"),
+        (line("E", Resource_List__walltime="-01:00:00"), "negative_number"),
+        (line("E", Resource_List__walltime="99999999999"), "absurd_run_time"),
+        (line("E", Resource_List__walltime="1:2:3:4:5"), "bad_duration"),
+        (line("E", run_count="99999999999"), "absurd_number"),
+        (line("E", user="a" * 300), "too_long"),
+        (line("E", "1" * 200 + ".pbs"), "too_long"),
+    ],
+)
+def test_a_bad_line_is_named_and_its_neighbours_are_taken(bad: str, code: str) -> None:
+    found = read(PBS, line("E", "1.pbs") + bad + line("E", "2.pbs"))
+    assert found.codes == [(2, code)]
+    assert [job.job for job in found.jobs] == ["1.pbs", "2.pbs"]
+
+
+def test_lines_made_to_be_slow_are_read_at_once() -> None:
+    for text in ("a=' b=\" " * 7000, "a='" * 20_000, "=" * 60_000, "a " * 30_000):
+        assert read(PBS, f"01/01/2026 02:01:00;E;17.pbs;{text}\n").jobs == []

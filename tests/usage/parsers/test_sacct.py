@@ -1,0 +1,334 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+
+from apps.core.errors import Invalid
+from apps.usage.parsers.base import NO_TIME, Reading, instant
+from apps.usage.parsers.slurm_values import count_tasks, read_duration_s, read_tres
+from tests.usage.parsers.slurm_files import AT, STOCKHOLM, only, read, refused, sacct, states
+
+LOCAL = {"Submit": "2026-10-24T20:00:00", "ElapsedRaw": ""}
+
+
+def hours(text: str, reading: Reading = STOCKHOLM) -> list[float]:
+    batch = only(text, reading)
+    return [float(us) / 3.6e9 for us in batch.end_us - batch.start_us]
+
+
+def test_a_job_is_told_by_its_columns() -> None:
+    batch = only(sacct({"TimelimitRaw": "120", "Reservation": "course"}))
+    assert batch.job.tolist() == [b"4711"]
+    assert batch.people[batch.who[0]][:2] == ("ada", "physics")
+    assert batch.job_classes[batch.job_class[0]] == ("course", "normal", "high")
+    assert (batch.cluster[0], batch.site[0], batch.line[0]) == (b"fram", b"", 2)
+    assert [batch.cpus[0], batch.gpus[0], batch.mem_mb[0], batch.nodes[0], batch.billing[0]] == [8, 0, 16384, 1, 8]
+    assert batch.requested_s[0] == 7200
+    assert instant(int(batch.submit_us[0])) == datetime(2026, 1, 1, tzinfo=UTC)
+    assert instant(int(batch.end_us[0])) == datetime(2026, 1, 1, 1, 1, tzinfo=UTC)
+
+
+def test_columns_come_in_any_order_and_with_widths_or_other_cases() -> None:
+    shuffled = ("State", "AllocCPUS", "End", "Start", "User", "JobIDRaw", "Submit")
+    assert only(sacct({}, columns=shuffled)).cpus.tolist() == [8]
+    text = sacct({}, columns=shuffled).replace("State|", "state%20|", 1).replace("|User|", "|USER|")
+    assert only(text).cpus.tolist() == [8]
+
+
+def test_another_sign_between_columns_is_told_by_the_header() -> None:
+    assert only(sacct({"JobName": "a"}).replace("|", "\x1f")).job.tolist() == [b"4711"]
+
+
+def test_line_ends_of_other_systems_and_marks_of_byte_order_are_read_over() -> None:
+    text = "\ufeff" + sacct({}, {"JobIDRaw": "4712"})
+    assert only(text.replace("\n", "\r\n")).job.tolist() == [b"4711", b"4712"]
+
+
+def test_a_file_without_header_in_the_recommended_order_is_read() -> None:
+    row = "4711|fram|ada|physics|normal|high|1767225600|1767225660|1767229260|3600|COMPLETED|8|cpu=8,node=1|||1001"
+    assert only(row + "\n").cpus.tolist() == [8]
+    assert only(row + "|120|4711\n").requested_s.tolist() == [7200]
+    assert only(row + "|\n").cpus.tolist() == [8]
+
+
+@pytest.mark.parametrize("text", ["4711|ada|COMPLETED\n", "one line of a diary\n", "a|b|c\n"])
+def test_a_file_without_header_in_an_unknown_order_is_refused_with_the_command(text: str) -> None:
+    with pytest.raises(Invalid, match="SLURM_TIME_FORMAT=%s sacct -a -X -P") as caught:
+        read(text)
+    assert caught.value.code == "no_header"
+
+
+def test_a_header_without_what_is_needed_is_refused_by_name() -> None:
+    with pytest.raises(Invalid, match=r"State, End \(or ElapsedRaw\)") as caught:
+        read("JobID|User|Start|AllocCPUS\n1|ada|1|1\n")
+    assert caught.value.code == "missing_columns"
+
+
+def test_joined_files_may_have_several_headers() -> None:
+    other = sacct({"JobIDRaw": "4712", "User": "bo"}, columns=("User", "State", "JobIDRaw", "Start", "End", "NCPUS"))
+    found = read(sacct({}) + other.replace("|\n", "|4\n") + sacct({"JobIDRaw": "4713"}))
+    assert (found.batch.job.tolist(), found.rejections) == ([b"4711", b"4712", b"4713"], [])
+    assert found.batch.cpus.tolist() == [8, 4, 8]
+    assert [found.batch.people[code].user for code in found.batch.who] == ["ada", "bo", "ada"]
+    assert found.batch.line.tolist() == [2, 4, 6]
+
+
+@pytest.mark.parametrize(
+    ("state", "given", "expected"),
+    [
+        ("CANCELLED by 75200", {}, [0, 0, 1, 0]),
+        ("CANCELLED+", {}, [0, 0, 1, 0]),
+        ("NODE_FAIL", {}, [0, 0, 1, 0]),
+        ("REQUEUED", {}, [0, 0, 1, 0]),
+        ("OUT_OF_MEMORY", {}, [0, 0, 1, 0]),
+        ("RUNNING", {"End": "Unknown"}, [0, 1, 0, 0]),
+        ("SUSPENDED", {"End": "Unknown"}, [0, 1, 0, 0]),
+        ("COMPLETING", {"End": "Unknown"}, [0, 1, 0, 0]),
+        ("COMPLETING", {}, [0, 0, 1, 0]),
+        ("PENDING", {"Start": "Unknown", "End": "Unknown"}, [1, 0, 0, 0]),
+        ("REQUEUE_HOLD", {"Start": "Unknown", "End": "Unknown"}, [1, 0, 0, 0]),
+        ("CANCELLED by 1000", {"Start": "None"}, [0, 0, 0, 1]),
+        ("CANCELLED", {"Start": "1767229260", "ElapsedRaw": "0", "AllocTRES": ""}, [0, 0, 0, 1]),
+        ("CANCELLED", {"Start": "Unknown", "End": "None assigned"}, [0, 0, 0, 1]),
+        ("FROZEN_BY_MAGIC", {}, [0, 0, 1, 0]),
+        ("FROZEN_BY_MAGIC", {"End": "Unknown"}, [0, 1, 0, 0]),
+    ],
+)
+def test_states_say_whether_a_job_waits_runs_ended_or_never_started(
+    state: str, given: dict[str, str], expected: list[int]
+) -> None:
+    found = read(sacct({"State": state, **given}))
+    assert (states(found.batch), found.rejections) == (expected, [])
+    assert ("state_unknown" in found.notes) == state.startswith("FROZEN")
+    if expected[3] or expected[0]:
+        assert found.batch.start_us.tolist() == found.batch.end_us.tolist() == [NO_TIME]
+
+
+def test_a_waiting_job_asks_for_what_it_requested_and_an_array_for_all_its_tasks() -> None:
+    waiting = {"State": "PENDING", "Start": "Unknown", "End": "Unknown", "AllocTRES": "", "AllocCPUS": "4"}
+    asked = {"ReqTRES": "billing=9,cpu=4,gres/gpu=2,mem=8G,node=1"}
+    batch = only(sacct(waiting | asked, waiting | asked | {"JobIDRaw": "40", "JobID": "40_[1,3-9:2%2]"}))
+    assert batch.cpus.tolist() == [4, 5 * 4]
+    assert batch.gpus.tolist() == [2, 10]
+    assert batch.mem_mb.tolist() == [8192, 5 * 8192]
+
+
+def test_without_its_own_number_an_array_task_is_named_by_its_arrays() -> None:
+    columns = ("JobID", "User", "State", "Submit", "Start", "End", "AllocCPUS")
+    ids = ("123_4", "123_[5-9%2]", "8+1", "77")
+    batch = only(sacct(*({"JobID": text} for text in ids), columns=columns))
+    assert batch.job.tolist() == [b"123", b"123", b"8+1", b"77"]
+    assert batch.array_task.tolist() == [b"4", b"", b"", b""]
+
+
+def test_a_requeued_job_is_several_records() -> None:
+    first = {"State": "REQUEUED", "End": "1767226000", "ElapsedRaw": "340"}
+    second = {"Submit": "1767226000", "Start": "1767226100", "End": "1767226200", "ElapsedRaw": "100"}
+    assert only(sacct(first, second)).restart.tolist() == [0, 0]  # a new submit time, as Slurm has it
+    again = {"Start": "1767226100", "End": "1767226200", "ElapsedRaw": "100"}
+    batch = only(sacct(again, first, first))  # equal submit times: by start
+    assert batch.restart.tolist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize("elapsed", [{"ElapsedRaw": "1800"}, {"ElapsedRaw": "", "Elapsed": "00:30:00"}])
+def test_the_time_of_suspension_is_charged_as_slurm_charges_it(elapsed: dict[str, str]) -> None:
+    columns = ["JobIDRaw", "User", "State", "Submit", "Start", "End", "AllocCPUS"]
+    columns += [name for name, text in elapsed.items() if text]
+    found = read(sacct(elapsed, columns=columns))
+    assert found.notes == {"suspended": 1}
+    assert (found.batch.end_us - found.batch.start_us).tolist() == [3600 * 1_000_000]
+    assert instant(int(found.batch.end_us[0])) == datetime(2026, 1, 1, 1, 1, tzinfo=UTC)
+
+
+def test_an_elapsed_time_longer_than_the_times_allow_doesnt_count() -> None:
+    found = read(sacct({"ElapsedRaw": "999999"}))
+    assert found.notes == {"elapsed_too_long": 1}
+    assert (found.batch.end_us - found.batch.start_us).tolist() == [3600 * 1_000_000]
+
+
+def test_an_end_that_isnt_told_follows_from_elapsed() -> None:
+    found = read(sacct({"End": "Unknown"}))
+    assert instant(int(found.batch.end_us[0])) == datetime(2026, 1, 1, 1, 1, tzinfo=UTC)
+    assert found.notes == {"end_from_elapsed": 1}
+    assert refused(sacct({"End": "Unknown", "ElapsedRaw": ""})).code == "no_end"
+
+
+@pytest.mark.parametrize(
+    ("tres", "expected"),
+    [
+        ("billing=2,cpu=2,gres/gpu=1,mem=4000M,node=1", (2, 1, 4000, 1, 2)),
+        ("cpu=2,gres/gpu:a100=1,gres/gpu:v100=3,mem=2G", (2, 4, 2048, np.nan, np.nan)),
+        ("gres/gpu=4,gres/gpu:a100=4,gres/gpumem=80G", (np.nan, 4, np.nan, np.nan, np.nan)),
+        ("mem=1.50T,cpu=1", (1, np.nan, 1.5 * 1024 * 1024, np.nan, np.nan)),
+        ("mem=2048K", (np.nan, np.nan, 2, np.nan, np.nan)),
+        ("mem=512,energy=12", (np.nan, np.nan, 512, np.nan, np.nan)),
+        ("", (np.nan,) * 5),
+    ],
+)
+def test_trackable_resources_are_read_with_their_units(tres: str, expected: tuple[float, ...]) -> None:
+    assert tuple(read_tres(tres)) == pytest.approx(expected, nan_ok=True)
+
+
+@pytest.mark.parametrize("tres", ["cpu", "cpu=-1", "cpu=1e999", "cpu=nan", "mem=12Q", "cpu=2;mem=1"])
+def test_resources_that_are_no_amounts_are_refused(tres: str) -> None:
+    assert refused(sacct({"AllocTRES": tres})).code == "bad_tres"
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "expected"),
+    [
+        ("TimelimitRaw", "5", 300),
+        ("TimelimitRaw", "UNLIMITED", np.nan),
+        ("TimelimitRaw", "Partition_Limit", np.nan),
+        ("TimelimitRaw", "", np.nan),
+        ("Timelimit", "1-00:00:00", 86400),
+        ("Timelimit", "00:05:00", 300),
+        ("Timelimit", "UNLIMITED", np.nan),
+        ("Timelimit", "Partition_Limit", np.nan),
+    ],
+)
+def test_limits_become_requested_seconds(column: str, text: str, expected: float) -> None:
+    assert only(sacct({column: text})).requested_s.tolist() == pytest.approx([expected], nan_ok=True)
+
+
+def test_durations_have_days_and_fractions() -> None:
+    assert read_duration_s("1-11:48:50") == 128_930
+    assert read_duration_s("00:01.697") == 1
+    assert read_duration_s("02:40:00") == 9600
+
+
+@pytest.mark.parametrize(
+    ("text", "n"),
+    [("[0-3%2]", 4), ("1-7:2", 4), ("0xF", 4), ("[1,3,5-9]", 7), ("", 1), ("[2-5,...]", 4), (None, 1)],
+)
+def test_tasks_of_a_waiting_array_are_counted(text: str | None, n: int) -> None:
+    assert count_tasks(text) == n
+
+
+def test_a_user_who_is_gone_is_named_by_number() -> None:
+    batch = only(sacct({"User": "", "UID": "1003"}))
+    assert batch.people[batch.who[0]].user == "1003"
+    assert refused(sacct({"User": "", "UID": ""})).code == "no_user"
+
+
+def test_a_step_without_its_job_is_named_once_and_not_counted() -> None:
+    found = read(
+        sacct({}, {"JobIDRaw": "4711.batch"}, {"JobIDRaw": "9.batch"}, {"JobIDRaw": "9.0"}, {"JobIDRaw": "10"})
+    )
+    assert found.batch.job.tolist() == [b"4711", b"10"]
+    assert [(rejection.line, rejection.code) for rejection in found.rejections] == [(4, "step_without_job")]
+    assert "9.batch" in found.rejections[0].message
+    assert "sacct with -X" in found.rejections[0].message
+    assert found.notes == {"steps_skipped": 3}
+
+
+def test_a_job_in_the_hour_that_comes_twice_is_as_long_as_it_was() -> None:
+    """Clocks in Stockholm go from 03:00 back to 02:00 on 25 October 2026."""
+    around = LOCAL | {"Start": "2026-10-25T01:30:00", "End": "2026-10-25T03:30:00"}
+    assert hours(sacct(around)) == [3]
+    assert hours(sacct(around | {"ElapsedRaw": "10800"})) == [3]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "elapsed", "expected"),
+    [
+        ("01:30", "02:30", "", 1),  # nothing says which pass: the first
+        ("01:30", "02:30", "3600", 1),
+        ("01:30", "02:30", "7200", 2),  # it ended in the second
+        ("02:30", "03:30", "3600", 1),  # it began in the second
+        ("02:30", "03:30", "7200", 2),
+        ("02:15", "02:45", "1800", 0.5),
+        ("02:15", "02:45", "5400", 1.5),  # from the first into the second
+        ("02:45", "02:15", "", 0.5),  # only so it doesn't end before it starts
+        ("02:45", "02:15", "1800", 0.5),
+    ],
+)
+def test_elapsed_tells_the_two_passes_of_an_hour_apart(start: str, end: str, elapsed: str, expected: float) -> None:
+    job = LOCAL | {"Start": f"2026-10-25T{start}:00", "End": f"2026-10-25T{end}:00", "ElapsedRaw": elapsed}
+    assert hours(sacct(job)) == [expected]
+    assert read(sacct(job), STOCKHOLM).notes == {"repeated_hour": 1}
+
+
+def test_the_submit_time_is_the_same_whatever_becomes_of_the_job() -> None:
+    waiting = {"Submit": "2026-10-25T02:30:00", "Start": "Unknown", "End": "Unknown", "State": "PENDING"}
+    ended = {"Submit": "2026-10-25T02:30:00", "Start": "2026-10-25T02:40:00", "End": "2026-10-25T02:50:00"}
+    submit_us = only(sacct(waiting, ended | {"ElapsedRaw": "600"}), STOCKHOLM).submit_us
+    assert submit_us[0] == submit_us[1]
+    assert instant(int(submit_us[0])) == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)  # the first pass, still summer
+
+
+def test_a_time_that_was_skipped_and_days_that_no_calendar_has_are_refused() -> None:
+    job = LOCAL | {"End": "2026-03-29T05:00:00"}
+    skipped = refused(sacct(job | {"Start": "2026-03-29T02:30:00"}), STOCKHOLM)
+    assert (skipped.line, skipped.code) == (2, "nonexistent_time")
+    assert "Europe/Stockholm" in skipped.message
+    for text in ("2026-02-29T00:00:00", "2026-13-01T00:00:00", "2026-01-01T24:00:00", "2026-00-10T00:00:00"):
+        assert refused(sacct(job | {"Start": text}), STOCKHOLM).code == "bad_time"
+
+
+def test_spring_and_leap_days_have_their_hours() -> None:
+    spring = {"Submit": "2026-03-28T00:00:00", "Start": "2026-03-29T01:30:00", "End": "2026-03-29T03:30:00"}
+    leap = {"Submit": "2028-02-28T00:00:00", "Start": "2028-02-28T12:00:00", "End": "2028-03-01T12:00:00"}
+    assert hours(sacct(*(job | {"ElapsedRaw": ""} for job in (spring, leap)))) == [1, 48]
+
+
+def test_offsets_in_the_text_need_no_zone() -> None:
+    job = {"Submit": "2026-10-25T01:00:00+02:00", "Start": "2026-10-25T02:30:00+02:00", "ElapsedRaw": ""}
+    text = sacct(job | {"End": "2026-10-25T02:30:00+0100"})
+    assert hours(text, Reading(at=AT)) == [1]
+
+
+def test_local_times_without_a_zone_are_refused_with_the_remedy() -> None:
+    rejection = refused(sacct({"Start": "2026-01-01T00:00:00"}), Reading(at=AT))
+    assert rejection.code == "naive_time"
+    assert "SLURM_TIME_FORMAT=%s" in rejection.message
+    half_an_hour = Reading(at=AT, zone=ZoneInfo("Asia/Kolkata"))
+    batch = only(sacct({"Start": "2026-01-01T06:30:00", "ElapsedRaw": ""}), half_an_hour)
+    assert instant(int(batch.start_us[0])) == datetime(2026, 1, 1, 1, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ({"JobIDRaw": "x"}, "bad_job"),
+        ({"JobIDRaw": ""}, "bad_job"),
+        ({"JobIDRaw": "-5"}, "bad_job"),
+        ({"Start": "yesterday"}, "bad_time"),
+        ({"End": "1e999"}, "bad_time"),
+        ({"End": "-5"}, "bad_time"),
+        ({"End": "999999999999"}, "absurd_time"),
+        ({"End": "9999-12-31T23:59:59"}, "absurd_time"),
+        ({"Start": "0001-01-01T00:00:00"}, "absurd_time"),
+        ({"End": "1767225000"}, "end_before_start"),
+        ({"Start": "1", "Submit": "1", "ElapsedRaw": ""}, "absurd_run_time"),
+        ({"ElapsedRaw": "soon"}, "bad_elapsedraw"),
+        ({"TimelimitRaw": "NaN"}, "bad_timelimitraw"),
+        ({"AllocTRES": "cpu=99999999999,node=1"}, "absurd_number"),
+        ({"AllocTRES": "cpu=1,mem=9999999T,node=1"}, "absurd_number"),
+        ({"AllocTRES": "node=1", "AllocCPUS": ""}, "no_processors"),
+        ({"AllocTRES": "node=1", "AllocCPUS": "-8"}, "bad_alloccpus"),
+        ({"User": "a\tb"}, "bad_text"),
+        ({"User": "a\0b"}, "bad_text"),
+        ({"Account": "x" * 300}, "bad_text"),
+        ({"Submit": "Unknown", "Start": "None"}, "no_submit"),
+    ],
+)
+def test_what_cant_be_believed_is_refused_with_line_and_reason(given: dict[str, str], code: str) -> None:
+    found = read(sacct({}, {"JobIDRaw": "1"} | given, {"JobIDRaw": "2"}))
+    assert [(rejection.line, rejection.code) for rejection in found.rejections] == [(3, code)]
+    assert len(found.rejections[0].message) > 20
+    assert found.batch.job.tolist() == [b"4711", b"2"]
+
+
+def test_names_that_are_no_utf_8_are_refused_and_free_text_is_not_looked_at() -> None:
+    text = sacct(
+        {"JobName": "\xff\xfe"},
+        {"User": "\xff"},
+        columns=("JobName", *("JobIDRaw", "User", "State"), "Submit", "Start", "End", "AllocCPUS"),
+    ).encode("latin-1")
+    found = read(text)
+    assert [(rejection.line, rejection.code) for rejection in found.rejections] == [(3, "bad_text")]
+    assert found.batch.line.tolist() == [2]
