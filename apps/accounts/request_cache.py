@@ -36,3 +36,10 @@ def once_per_request(key: Hashable, query: Callable[[], T]) -> T:
         cached[key] = query()
     found: T = cached[key]
     return found
+
+
+def keep_for_request(key: Hashable, known: object) -> None:
+    """What another query has brought, for a later `once_per_request`."""
+    cached = _cache.get()
+    if cached is not None:
+        cached.setdefault(key, known)

@@ -12,7 +12,7 @@ import numpy as np
 from django.db.models import Min, Q, QuerySet
 
 from apps.accounts.actor import Actor
-from apps.accounts.request_cache import once_per_request
+from apps.accounts.request_cache import keep_for_request, once_per_request
 from apps.accounts.selectors import usernames_like
 from apps.core.errors import NotFound
 from apps.core.typed_numbers import read_whole
@@ -85,7 +85,16 @@ def list_policies(*, actor: Actor) -> list[Policy]:
     if actor.token is not None and actor.token.policy_slug:
         policies = policies.filter(slug=actor.token.policy_slug)
     bound = actor.token.policy_slug if actor.token is not None else ""
-    return list(once_per_request(("policies", bound), lambda: list(policies)))
+    found = once_per_request(("policies", bound), lambda: list(policies))
+    for policy in found:
+        keep_for_request(("policy", policy.slug), policy)  # for find_policy
+    return list(found)
+
+
+def find_policy(slug: str) -> Policy | None:
+    """Archived or not, for whom its reader is known already; a request asks once."""
+    named = Policy.all_objects.filter(slug=slug)
+    return once_per_request(("policy", slug), named.first) if "\0" not in slug else None
 
 
 def get_policy(*, slug: str, actor: Actor, scope: str = READ, is_past: bool = False) -> Policy:
@@ -96,8 +105,7 @@ def get_policy(*, slug: str, actor: Actor, scope: str = READ, is_past: bool = Fa
         Archived: it is archived, and not its history is asked for.
     """
     require_policy(actor, slug)
-    named = Policy.all_objects.filter(slug=slug)
-    policy = once_per_request(("policy", slug), named.first) if "\0" not in slug else None
+    policy = find_policy(slug)
     if policy is None:
         raise no_policy(slug)
     if not is_past:
@@ -116,6 +124,8 @@ def get_revision(*, policy: Policy, at: int | datetime | None = None) -> Revisio
     elif at is None:
         number = policy.head_number
         found = once_per_request(("revision", policy.pk, number), revisions.filter(number=number).first)
+        if found is not None:
+            keep_for_request(("tree", policy.pk, number), found.tree_digest)  # for load_tree
     else:
         found = revisions.filter(number=at).first() if 0 < at < 2**31 else None
     if found is None:

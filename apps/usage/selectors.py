@@ -226,11 +226,16 @@ def watermarks() -> dict[str, int]:
 
 def list_sources(*, actor: Actor) -> list[Source]:
     """Everybody signed in may know which sources there are and how fresh they are."""
+    return list(_sources_of(actor).order_by("slug"))
+
+
+def list_counted_sources(*, actor: Actor) -> list[Source]:
+    """With `n_accounts` and `n_rejected`, which take a pass over what they sent."""
     return _counted(_sources_of(actor).order_by("slug"))
 
 
 def list_source_names(*, actor: Actor) -> list[tuple[str, str]]:
-    """Slug and name of each, without counting what they sent."""
+    """Slug and name of each."""
     return list(_sources_of(actor).order_by("slug").values_list("slug", "name"))
 
 

@@ -25,8 +25,7 @@ from apps.core.errors import FieldProblem, Invalid
 from apps.engine.explain import Recovery
 from apps.explain.messages import Outlook
 from apps.explain.my_priority import MyPriority, get_my_priority
-from apps.policies.models import Policy
-from apps.policies.selectors import get_policy
+from apps.policies.selectors import find_policy, get_policy
 from apps.priorities.metering import window_of
 from apps.priorities.recompute.projection import compute_from_totals, needing_the_algorithm
 from apps.priorities.selectors.rows import newest_or_none
@@ -43,7 +42,7 @@ def outlook_of(mine: MyPriority) -> Outlook | None:
     snapshot = None if mine.error or mine.moment else newest_or_none(mine.policy_slug)
     if snapshot is None or mine.deciding is None or snapshot.snapshot_id != mine.snapshot_id:
         return None
-    policy = Policy.objects.filter(slug=mine.policy_slug).first()
+    policy = find_policy(mine.policy_slug)
     chain = [i for level in mine.walk if (i := snapshot.tree.index_of_uid(level.uid)) is not None]
     if policy is None or len(chain) != len(mine.walk):
         return None

@@ -40,7 +40,7 @@ from apps.mapping.permissions import MapRights, rights_in
 from apps.mapping.selectors import MappingPage, get_mapping_page
 from apps.mapping.versions import get_version_line, list_version_lines, state_now, version_of
 from apps.policies.models import Policy
-from apps.usage.selectors import list_sources
+from apps.usage.selectors import list_source_names
 
 # --- The mapping as it is ---------------------------------------------------------------------------------------------
 _MOST_PATHS = 500
@@ -112,7 +112,7 @@ def crumbs_of(policy: Policy, *, last: bool = False) -> list[dict[str, str]]:
 
 
 def source_names(request: HttpRequest) -> dict[str, str]:
-    return {source.slug: source.name for source in list_sources(actor=actor_of(request))}
+    return dict(list_source_names(actor=actor_of(request)))
 
 
 def paths_to_choose(rights: MapRights) -> list[str]:

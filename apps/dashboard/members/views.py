@@ -25,7 +25,7 @@ from apps.mapping import attachments as attaching
 from apps.mapping import permissions as map_rights
 from apps.policies.tree.terms import Members
 from apps.priorities.selectors.members import MembersPage, get_members_page, preview_members
-from apps.usage.selectors import list_sources
+from apps.usage.selectors import list_source_names
 
 _MOST_CHOICES = 500
 
@@ -193,7 +193,7 @@ def _chosen(page: MembersPage, asked: str) -> Members | None:
 
 
 def _sources(request: HttpRequest) -> list[tuple[str, str]]:
-    return [(source.slug, source.name) for source in list_sources(actor=actor_of(request))]
+    return list_source_names(actor=actor_of(request))
 
 
 def _number(request: HttpRequest, name: str) -> int:

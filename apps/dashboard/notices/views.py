@@ -33,7 +33,7 @@ from apps.notices.rules import NEW, Place, RuleLine
 from apps.notices.watches import list_watches, stop_watching
 from apps.policies.selectors import get_policy, list_policies
 from apps.policies.tree.stored import load_tree
-from apps.usage.selectors import list_sources
+from apps.usage.selectors import list_source_names
 
 # --- Notices ----------------------------------------------------------------------------------------------------------
 SHOWN = 100
@@ -316,8 +316,8 @@ def entry_uid(policy_slug: str, path: str, actor: Actor) -> Any:
 
 
 def _choices(actor: Actor) -> dict[str, list[tuple[str, str]]]:
-    sources = list_sources(actor=actor) if actor.is_admin else []
-    return {"policies": divided_policies(actor), "sources": [(each.slug, each.name) for each in sources]}
+    sources = list_source_names(actor=actor) if actor.is_admin else []
+    return {"policies": divided_policies(actor), "sources": sources}
 
 
 def divided_policies(actor: Actor) -> list[tuple[str, str]]:

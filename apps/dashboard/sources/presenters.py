@@ -279,7 +279,7 @@ def _meter(source: Source, now: datetime) -> Meter | None:
 def lines_of(actor: Actor) -> list[SourceLine]:
     """Every source that the actor may know of."""
     unmapped = _unmapped(actor)
-    return [_source_line(found, unmapped) for found in selectors.list_sources(actor=actor)]
+    return [_source_line(found, unmapped) for found in selectors.list_counted_sources(actor=actor)]
 
 
 def line_of(found: Source, actor: Actor) -> SourceLine:

@@ -311,7 +311,7 @@ def _form(request: HttpRequest, data: Any = None) -> TokenForm:
         initial={"scopes": wanted, **bounds},
         scopes=scopes,
         policies=[(policy.slug, policy.name) for policy in policies.list_policies(actor=actor)],
-        sources=[(source.slug, source.name) for source in usage.list_sources(actor=actor)],
+        sources=usage.list_source_names(actor=actor),
         asks_password=asks_password(request),
     )
 

@@ -7,11 +7,11 @@ from datetime import datetime, timedelta, tzinfo
 from threading import Lock
 
 from cachetools import LRUCache
-from django.db.models.functions import ExtractHour, TruncDate
+from django.db import connection
 
 from apps.core import clock
 from apps.core.errors import Invalid
-from apps.policies.models import Policy, Revision
+from apps.policies.models import Policy
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute.inputs import first_usage_at, read_fingerprint, state_at
 from apps.priorities.recompute.pipeline import compute, load_inputs, pack_result
@@ -20,6 +20,18 @@ from apps.priorities.serving.served_snapshot import ServedSnapshot
 
 # --- Days -------------------------------------------------------------------------------------------------------------
 _MOST_REVISIONS = 400
+# Stored: days with a snapshot in their last hour, so close to the end of the day that it stands for it.
+_PAST = """
+SELECT (SELECT min(hour_at) FROM usage_bucket),
+    (SELECT published_at FROM policies_revision WHERE policy_id = policy.id ORDER BY number LIMIT 1),
+    ARRAY(SELECT published_at FROM policies_revision WHERE policy_id = policy.id ORDER BY number DESC LIMIT %(most)s),
+    ARRAY(SELECT number FROM policies_revision WHERE policy_id = policy.id ORDER BY number DESC LIMIT %(most)s),
+    ARRAY(
+        SELECT DISTINCT (as_of AT TIME ZONE %(zone)s)::date FROM priorities_snapshot
+        WHERE policy_id = policy.id AND is_live AND extract(hour FROM as_of AT TIME ZONE %(zone)s) = 23
+    )
+FROM policies_policy AS policy WHERE policy.slug = %(slug)s
+"""
 
 
 @dataclass(frozen=True)
@@ -38,27 +50,23 @@ class PastDays:
 
 def list_past_days(*, policy_slug: str, zone: tzinfo, now: datetime) -> PastDays | None:
     """None while there is nothing to look back at. No secret to those who may open a page of the policy."""
-    published = Revision.objects.filter(policy__slug=policy_slug)
-    first_revision_at = published.order_by("number").values_list("published_at", flat=True).first()
-    used_at = first_usage_at()
+    with connection.cursor() as cursor:
+        cursor.execute(_PAST, {"slug": policy_slug, "zone": str(zone), "most": _MOST_REVISIONS})
+        used_at, first_revision_at, published, numbers, stored = cursor.fetchone() or (None, None, [], [], [])
     if used_at is None or first_revision_at is None:
         return None
     first_at = max(used_at + timedelta(seconds=1), first_revision_at)
-    newest = published.order_by("-number").values_list("published_at", "number")[:_MOST_REVISIONS]
-    revisions = tuple((_day(at, zone), number) for at, number in newest)[::-1]
     if first_at >= now:
         return None
     first, last = _day(first_at, zone), _day(now, zone)
+    revisions = ((_day(at, zone), number) for at, number in zip(published, numbers, strict=True))
     return PastDays(
-        first_at, first, last, _stored(policy_slug, zone), tuple(one for one in revisions if one[0] >= first)
+        first_at,
+        first,
+        last,
+        stored=frozenset(day.toordinal() for day in stored),
+        revisions=tuple(one for one in revisions if one[0] >= first)[::-1],
     )
-
-
-def _stored(policy_slug: str, zone: tzinfo) -> frozenset[int]:
-    """Days with a snapshot in their last hour: so close to the end of the day it stands for it."""
-    live = Snapshot.objects.filter(policy__slug=policy_slug, is_live=True)
-    days = live.annotate(day=TruncDate("as_of", tzinfo=zone), hour=ExtractHour("as_of", tzinfo=zone)).filter(hour=23)
-    return frozenset(day.toordinal() for day in days.values_list("day", flat=True).distinct())
 
 
 def _day(at: datetime, zone: tzinfo) -> int:

@@ -6,7 +6,6 @@ import contextlib
 import copy
 import json
 import math
-import re
 from typing import Any
 
 import pytest
@@ -226,5 +225,4 @@ def test_no_value_anywhere_makes_more_than_a_refusal(small: dict[str, Any], data
         node[key] = data.draw(JSON)
         break
     with contextlib.suppress(EngineError):
-        text = json.dumps(simulate(scenario), allow_nan=False)
-        assert not re.search(r"NaN|Infinity", text)
+        json.dumps(simulate(scenario), allow_nan=False)  # "NaN" is a name like others

@@ -108,7 +108,7 @@ class SourceListView(APIView):
     @extend_schema(operation_id="list_sources", responses=list_of(SourceSerializer))
     def get(self, request: Request) -> Response:
         """Every usage source of this site."""
-        found = selectors.list_sources(actor=actor_of(request))
+        found = selectors.list_counted_sources(actor=actor_of(request))
         return listed(SourceSerializer(found, many=True, context=_context(request)).data)
 
     @extend_schema(operation_id="make_source", request=NewSourceSerializer, responses={201: SourceSerializer})
