@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from math import isfinite
@@ -92,19 +92,7 @@ def too_many_picks(asked: FocusAsked, query: QueryDict, names: Sequence[tuple[st
             Choice("drop-rest", _("Show the first eight"), first, False),
             Choice("drop-all", _("Show the default four"), changed(query, pick=None, slots=None, hide=None), False),
         ]
-    controls = [Control(_("Drop"), choices, kind="chips")]
-    return Figure(
-        "focus",
-        _title(),
-        message,
-        (),
-        {},
-        Table((), (), ()),
-        size="xl",
-        empty=message,
-        controls=controls,
-        reads=False,
-    )
+    return _empty(message, [Control(_("Drop"), choices, kind="chips")])
 
 
 def _title(paths: Sequence[str] = ()) -> str:
@@ -114,6 +102,10 @@ def _title(paths: Sequence[str] = ()) -> str:
 
 
 def _without_numbers(message: str, found: Convergence, controls: Sequence[Control] = ()) -> Figure:
+    return _empty(message, controls, {"picks": [str(member.uid) for member in found.members], "slots": ""})
+
+
+def _empty(message: str, controls: Sequence[Control], extra: Mapping[str, Any] | None = None) -> Figure:
     return Figure(
         "focus",
         _title(),
@@ -125,7 +117,7 @@ def _without_numbers(message: str, found: Convergence, controls: Sequence[Contro
         empty=message,
         controls=controls,
         reads=False,
-        extra={"picks": [str(member.uid) for member in found.members], "slots": ""},
+        extra=dict(extra or {}),
     )
 
 

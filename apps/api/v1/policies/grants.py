@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from typing import Any, ClassVar
-from uuid import UUID
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema, inline_serializer
 from rest_framework import serializers
@@ -13,7 +12,7 @@ from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
-from apps.api.shapes import UtcTimeField, asked, list_of, listed, sent
+from apps.api.shapes import UtcTimeField, asked, entry_uid, list_of, listed, sent
 from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import FieldProblem
@@ -22,8 +21,6 @@ from apps.policies.access import delegation
 from apps.policies.access import holders as access
 from apps.policies.access.holders import GrantLine, GrantState
 from apps.policies.models import Grant
-from apps.policies.selectors import get_policy
-from apps.policies.tree.stored import load_tree
 
 READ_WRITE: Scopes = {
     "GET": frozenset({POLICIES_READ, POLICIES_WRITE}),
@@ -151,7 +148,7 @@ class GrantListView(APIView):
     def get(self, request: Request, policy: str) -> Response:
         """My own, those I gave, and those at entries where I give roles or see people by name."""
         given = asked(GrantFilterSerializer, request)
-        entry = _entry(request, policy, given["entry"]) if "entry" in given else None
+        entry = entry_uid(request, policy, given["entry"]) if "entry" in given else None
         lines = access.list_grants(
             policy_slug=policy,
             entry_uid=entry,
@@ -170,7 +167,7 @@ class GrantListView(APIView):
         more = {name: given[name] for name in ("verbs", "expires_at") if name in given}
         grant = delegation.give_grant(
             policy_slug=policy,
-            entry_uid=_entry(request, policy, given["entry"]),
+            entry_uid=entry_uid(request, policy, given["entry"]),
             username=given["person"],
             people=given["people"],
             role=given["role"],
@@ -217,26 +214,13 @@ class AccessView(APIView):
         given = asked(AccessFilterSerializer, request)
         answer = access.explain_access(
             policy_slug=policy,
-            entry_uid=_entry(request, policy, given["entry"]),
+            entry_uid=entry_uid(request, policy, given["entry"]),
             username=given["person"],
             at=clock.now(),
             actor=actor_of(request),
             visibility=see,
         )
         return Response(AccessSerializer(answer).data)
-
-
-def _entry(request: Request, policy_slug: str, text: str) -> UUID:
-    """An entry by uid, also an archived one; or by path, if the caller sees it."""
-    try:
-        return UUID(text)
-    except ValueError:
-        pass
-    actor = actor_of(request)
-    policy = get_policy(slug=policy_slug, actor=actor)
-    tree = load_tree(policy)
-    sees = see(policy=policy, tree=tree, at=clock.now(), actor=actor)
-    return tree.uuid(sees.require(tree.index_of_path(text)))
 
 
 def _seen(request: Request, policy: str, grant: int) -> str:
