@@ -225,47 +225,35 @@ class Shell:
             self._item(_("Job priorities"), "columns-3", "jobs"),
             self._item(_("Try job priorities"), "flask", "jobs-play"),
         ]
-        sections = [Section("", first)]
-        if self.policy:
-            here = self._is_at(
-                "policy", "icicle", "entry", "shares", "members", "member-rules", "member-attach", "adjustments"
-            )
-            tree = Item(_("Policy tree"), self.policy.url, "list-tree", current=here)
-            address = reverse("dashboard:algorithm", kwargs={"policy": self.policy.slug})
-            here = self._is_at("algorithm", "compare")
-            algorithm = Item(_("Algorithm"), address, "adjustments-horizontal", current=here)
-            address = reverse("dashboard:operators", kwargs={"policy": self.policy.slug})
-            operators = Item(_("Operators"), address, "chart-line", current=self._is_at("operators"))
-            address = reverse("dashboard:aging", kwargs={"policy": self.policy.slug})
-            window = Item(_("Usage window"), address, "history", current=self._is_at("aging"))
-            address = reverse("dashboard:changes", kwargs={"policy": self.policy.slug})
-            here = self._is_at("changes", *_OF_A_CHANGE)
-            changes = Item(_("Changes"), address, "git-pull-request", current=here)
-            address = reverse("dashboard:history", kwargs={"policy": self.policy.slug})
-            here = self._is_at("history", "diff", "undo-revision", "restore-revision", "entry-history")
-            history = Item(_("History"), address, "git-commit", current=here)
-            address = reverse("dashboard:allocations", kwargs={"policy": self.policy.slug})
-            allocations = Item(_("Allocations"), address, "calendar", current=self._is_at(*_OF_CORE_HOURS))
-            address = reverse("dashboard:convergence", kwargs={"policy": self.policy.slug})
-            here = self._is_at("convergence", "entry-convergence")
-            convergence = Item(_("Convergence"), address, "chart-line", current=here)
-            pages = [tree, changes, history, convergence, allocations, algorithm, operators, window]
-            address = reverse("dashboard:access", kwargs={"policy": self.policy.slug})
-            here = self._is_at("access", "access-give", "grant")
-            pages.append(Item(_("Access"), address, "shield-lock", current=here))
-            if self.policy.is_whole:
-                address = reverse("dashboard:policy-files", kwargs={"policy": self.policy.slug})
-                here = self._is_at("policy-files", "policy-file")
-                pages.append(Item(_("Import and export"), address, "download", current=here))
-            sections.append(Section(_("Policy"), pages))
         data = self._item(
             _("Usage sources"), "database-import", "sources", "source", "upload", "import", "overlaps", "overlap-decide"
         )
         odd = self._item(_("Data quality"), "circle-check", "data-quality")
-        sections.append(Section(_("Data"), [data, odd, *self._accounts(), *self._federation()]))
         audit = self._item(_("Audit"), "history", "audit")
-        sections.append(Section(_("Operate"), [*self._schedulers(), audit]))
-        return sections
+        return [
+            Section("", first),
+            *([Section(_("Policy"), self._of_policy(self.policy))] if self.policy else []),
+            Section(_("Data"), [data, odd, *self._accounts(), *self._federation()]),
+            Section(_("Operate"), [*self._schedulers(), audit]),
+        ]
+
+    def _of_policy(self, policy: PolicyLink) -> list[Item]:
+        of_tree = ("icicle", "entry", "shares", "members", "member-rules", "member-attach", "adjustments")
+        of_history = ("diff", "undo-revision", "restore-revision", "entry-history")
+        pages: list[tuple[str, ...]] = [
+            (_("Policy tree"), "list-tree", "policy", *of_tree),
+            (_("Changes"), "git-pull-request", "changes", *_OF_A_CHANGE),
+            (_("History"), "git-commit", "history", *of_history),
+            (_("Convergence"), "chart-line", "convergence", "entry-convergence"),
+            (_("Allocations"), "calendar", "allocations", *_OF_CORE_HOURS),
+            (_("Algorithm"), "adjustments-horizontal", "algorithm", "compare"),
+            (_("Operators"), "chart-line", "operators"),
+            (_("Usage window"), "history", "aging"),
+            (_("Access"), "shield-lock", "access", "access-give", "grant"),
+        ]
+        if policy.is_whole:
+            pages.append((_("Import and export"), "download", "policy-files", "policy-file"))
+        return [self._item(*page, policy=policy.slug) for page in pages]
 
     def _schedulers(self) -> list[Item]:
         """For managers of a whole policy."""
@@ -284,19 +272,18 @@ class Shell:
         notices = replace(self._item(_("Notices"), "bell", *_OF_NOTICES), count=self.n_notices, counted=_("unread"))
         if self.policy is None:
             return [*first, notices]
-        here, policy = self._is_at("charges", "charge"), {"policy": self.policy.slug}
-        jobs = Item(_("My jobs"), reverse("dashboard:charges", kwargs=policy), "server-2", current=here)
+        policy = self.policy.slug
+        jobs = self._item(_("My jobs"), "server-2", "charges", "charge", policy=policy)
         group = self._item(_("My group"), "users-group", "my-group")
-        group = replace(group, url=f"{group.url}?policy={self.policy.slug}")
-        tree = Item(_("Policy tree"), self.policy.url, "list-tree", current=self._is_at("policy", "icicle", "entry"))
+        group = replace(group, url=f"{group.url}?policy={policy}")
+        tree = self._item(_("Policy tree"), "list-tree", "policy", "icicle", "entry", policy=policy)
         return [*first, jobs, group, tree, notices]
 
     def _accounts(self) -> list[Item]:
         """For those who may read names somewhere; the page decides."""
         if not self.policy or not (self.leads or actor_of(self._request).is_admin):
             return []
-        address = reverse("dashboard:mappings", kwargs={"policy": self.policy.slug})
-        return [Item(_("Accounts"), address, "user-question", current=self._is_at(*_OF_THE_MAPPING))]
+        return [self._item(_("Accounts"), "user-question", *_OF_THE_MAPPING, policy=self.policy.slug)]
 
     def _federation(self) -> list[Item]:
         """For who may mount what others maintain, or administers; with how much of it needs a look."""
@@ -381,8 +368,9 @@ class Shell:
         items = [item for section in self.sections for item in section.items if item.counted]
         return [{"url": item.url, "count": item.count, "alert": item.alert, "counted": item.counted} for item in items]
 
-    def _item(self, label: str, icon: str, *names: str) -> Item:
-        return Item(label, reverse(f"dashboard:{names[0]}"), icon, current=self._is_at(*names))
+    def _item(self, label: str, icon: str, *names: str, **kwargs: str) -> Item:
+        """names: the page, then those that belong to it. kwargs: of its address."""
+        return Item(label, reverse(f"dashboard:{names[0]}", kwargs=kwargs), icon, current=self._is_at(*names))
 
     def _is_at(self, *names: str) -> bool:
         match = self._request.resolver_match
