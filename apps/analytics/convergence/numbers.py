@@ -34,17 +34,14 @@ from apps.analytics.convergence.query import (
 )
 from apps.analytics.convergence.records import ChildrenQuery, Convergence, Published, Selection, SelectionQuery
 from apps.analytics.convergence.selectors import (
-    compared_in,
-    local_only,
     make_convergence,
     open_entry,
     order_children,
     published_in,
-    way_to,
+    put_together,
 )
-from apps.analytics.convergence.verdict import Figures, Shares, slack_of, states_of, verdict, verdict_of_one
+from apps.analytics.convergence.verdict import Shares, slack_of, states_of
 from apps.analytics.series.daily_series import F8, Mask, SeriesDays
-from apps.analytics.series.stored_series import series_state
 from apps.core.errors import FieldProblem, Invalid
 from apps.policies.selectors import READ
 from apps.priorities.selectors.rows import PolicyView
@@ -132,7 +129,7 @@ def _published_since(found: Convergence, view: PolicyView, on: date) -> list[Pub
     zone, known = ZoneInfo(settings.TIME_ZONE), {one.revision for one in found.published}
     today = view.now.astimezone(zone).date()
     place = {on: len(found.on), today: len(found.on)}
-    return [one for one in published_in(view, Period(today, today), place, zone) if one.revision not in known]
+    return [one for one in published_in(view, Period(today, today), place) if one.revision not in known]
 
 
 def _place_of(found: Convergence, as_of: datetime | None) -> date | None:
@@ -300,38 +297,9 @@ def convergence_by_hour(view: PolicyView, at: int, alone: bool, found: Found, co
     slack = slack_of(target, view.settings.tolerance, leaves_of(found.members))
     states = states_of(actual, target, slack, series, found.told, days_before_entry(view.policy, series))
     shares = Shares([member.name for member in found.members], days.on, actual, target, slack, states)
-    quiet = found.told & series.competes & (series.used == 0) & (series.waited_core_s == 0)
-    n_hidden = int((~found.told.any(axis=1)).sum()) if days.on else 0
-    period, zone = _period_of(days.on, today_of(view.now)), ZoneInfo(settings.TIME_ZONE)
-    state, compared = series_state(view.policy), compared_in(view, at, alone=alone)
-    uids = [] if alone else [one.uid for one in found.members]
-    place = {begins: n for n, begins in enumerate(days.on)}
-    return Convergence(
-        policy_slug=view.policy.slug,
-        policy_name=view.policy.name,
-        revision=view.revision,
-        settings=view.settings,
-        entry=view.row(at),
-        way=way_to(view, at),
-        itself=alone,
-        period=period,
-        counting=counting,
-        state=state,
-        members=found.members,
-        n_all=found.n_all,
-        days=days,
-        told=found.told,
-        idle=quiet & series.knows_waiting,
-        idle_inferred=quiet & ~series.knows_waiting,
-        actual=actual,
-        target=target,
-        slack=slack,
-        states=states,
-        figures=Figures(),
-        verdict=verdict_of_one(shares) if alone and not n_hidden else verdict(shares, n_not_told=n_hidden),
-        published=published_in(view, period, place, zone) if days.on else [],
-        local_only=local_only(view, compared, uids, state.local_since, period.to_on, zone) if days.on else [],
-    )
+    period = _period_of(days.on, today_of(view.now))
+    made = put_together(view, at, alone, found, shares, period, counting)
+    return made if days.on else replace(made, published=[])
 
 
 def _period_of(on: tuple[date, ...], today: date) -> Period:

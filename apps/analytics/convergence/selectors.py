@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -27,7 +27,7 @@ from apps.analytics.convergence.query import (
     today_of,
 )
 from apps.analytics.convergence.records import Convergence, Published, order_of
-from apps.analytics.convergence.verdict import Shares, measure, slack_of, states_of, verdict, verdict_of_one
+from apps.analytics.convergence.verdict import Figures, Shares, measure, slack_of, states_of, verdict, verdict_of_one
 from apps.analytics.series.daily_series import F8, DailySeries, Mask, SeriesState, day_at
 from apps.analytics.series.stored_series import load_series, series_state
 from apps.analytics.series.visible_days import as_visible
@@ -41,15 +41,16 @@ from apps.priorities.snapshots import state_of
 from apps.usage.quality.coverage import list_gaps
 
 
-def local_only(
-    view: PolicyView, at: int, members: Sequence[UUID], since: Mapping[UUID, datetime], last_on: date, zone: ZoneInfo
+def _local_only(
+    view: PolicyView, at: int, members: Sequence[UUID], since: Mapping[UUID, datetime], last: date
 ) -> list[Sentence]:
     """Of the children of the entry `at`, and of what is below each member; `since`: as the days are built.
 
-    Entries with local scope are left out. last_on: days after it aren't shown.
+    Entries with local scope are left out. last: the day, or the begin of the hour, after which nothing is shown.
     """
     if not since:
         return []
+    zone, last_on = ZoneInfo(settings.TIME_ZONE), date(last.year, last.month, last.day)
     tree, reasons = view.tree, {(one.uid, one.since): one.reason for one in list_local_only_entries(view.policy)}
     code, scopes = tree.effective_scopes()
     above = {tree.uuid(i): at for i in (*tree.ancestors(at), at)}
@@ -123,12 +124,25 @@ def make_convergence(
 ) -> Convergence:
     """What is known of the members that were found. at: the entry that the page is about."""
     shares, told = _shares(found, period, counting, view)
-    shown = counts.cut(found.series, _within(found.series.days.on, period))
-    days = shown.days
-    quiet = told & shown.competes & (shown.used == 0) & (shown.waited_core_s == 0)
-    zone = ZoneInfo(settings.TIME_ZONE)
-    state = series_state(view.policy)
-    n_hidden = int((~told.any(axis=1)).sum()) if shares.on else 0
+    shown = replace(found, series=counts.cut(found.series, _within(found.series.days.on, period)), told=told)
+    days = shown.series.days
+    return replace(
+        put_together(view, at, alone, shown, shares, period, counting),
+        figures=measure(shares, days),
+        gaps=_gaps(period, days.on, view.now, actor) if days.on else {},
+        measured_against=view.revision if against_today else None,
+    )
+
+
+def put_together(
+    view: PolicyView, at: int, alone: bool, found: Found, shares: Shares, period: Period, counting: Counting
+) -> Convergence:
+    """Of days or of hours, those that `found` has; without figures of merit and gaps."""
+    series, on, state = found.series, found.series.days.on, series_state(view.policy)
+    quiet = found.told & series.competes & (series.used == 0) & (series.waited_core_s == 0)
+    n_hidden = int((~found.told.any(axis=1)).sum()) if on else 0
+    below = [] if alone else [one.uid for one in found.members]
+    compared = compared_in(view, at, alone=alone)
     return Convergence(
         policy_slug=view.policy.slug,
         policy_name=view.policy.name,
@@ -142,29 +156,18 @@ def make_convergence(
         state=state,
         members=found.members,
         n_all=found.n_all,
-        days=days,
-        told=told,
-        idle=quiet & shown.knows_waiting,
-        idle_inferred=quiet & ~shown.knows_waiting,
+        days=series.days,
+        told=found.told,
+        idle=quiet & series.knows_waiting,
+        idle_inferred=quiet & ~series.knows_waiting,
         actual=shares.actual,
         target=shares.target,
         slack=shares.slack,
         states=shares.states,
-        figures=measure(shares, days),
+        figures=Figures(),
         verdict=verdict_of_one(shares) if alone and not n_hidden else verdict(shares, n_not_told=n_hidden),
-        published=published_in(view, period, {day: place for place, day in enumerate(days.on)}, zone),
-        gaps=_gaps(period, days.on, view.now, zone, actor) if days.on else {},
-        local_only=local_only(
-            view,
-            compared_in(view, at, alone=alone),
-            [] if alone else [one.uid for one in found.members],
-            state.local_since,
-            days.on[-1],
-            zone,
-        )
-        if days.on
-        else [],
-        measured_against=view.revision if against_today else None,
+        published=published_in(view, period, {begins: place for place, begins in enumerate(on)}),
+        local_only=_local_only(view, compared, below, state.local_since, on[-1]) if on else [],
     )
 
 
@@ -215,8 +218,9 @@ def _numbers(found: Found, period: Period, counting: Counting) -> tuple[DailySer
     return shown, np.where(told, actual, np.nan), target, told
 
 
-def published_in(view: PolicyView, period: Period, place: Mapping[date, int], zone: ZoneInfo) -> list[Published]:
+def published_in(view: PolicyView, period: Period, place: Mapping[date, int]) -> list[Published]:
     """Newest last; of very many the newest few hundred. place: of each day, or of the begin of each hour."""
+    zone = ZoneInfo(settings.TIME_ZONE)
     revisions = Revision.objects.filter(
         policy=view.policy,
         published_at__gte=datetime.combine(period.from_on, datetime.min.time(), zone),
@@ -230,12 +234,9 @@ def published_in(view: PolicyView, period: Period, place: Mapping[date, int], zo
     return found[::-1]
 
 
-def _gaps(
-    period: Period, on: Sequence[date], now: datetime, zone: ZoneInfo, actor: Actor
-) -> Mapping[date, Sequence[str]]:
-    return list_gaps(
-        from_on=max(period.from_on, on[0]), to_on=min(period.to_on, on[-1]), at=now, zone=zone, actor=actor
-    )
+def _gaps(period: Period, on: Sequence[date], now: datetime, actor: Actor) -> Mapping[date, Sequence[str]]:
+    first, last = max(period.from_on, on[0]), min(period.to_on, on[-1])
+    return list_gaps(from_on=first, to_on=last, at=now, zone=ZoneInfo(settings.TIME_ZONE), actor=actor)
 
 
 # --- Trends -----------------------------------------------------------------------------------------------------------
