@@ -8,9 +8,10 @@ import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from django.test import RequestFactory
@@ -26,6 +27,13 @@ from fairshare_web.server.replies import Broken, Outbox
 
 LIMIT = 10_000_000
 Message = dict[str, Any]
+T = TypeVar("T")
+
+
+def in_a_loop(work: Coroutine[Any, Any, T]) -> T:
+    """In a thread of its own: the one of the tests runs the loop of the browser, once there is one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
 
 
 def pieces(*parts: bytes, ends: bool = True) -> Iterator[Message]:
@@ -52,13 +60,13 @@ async def read(messages: Iterator[Message], limit: int = LIMIT, declared: int | 
 def test_a_body_of_any_length_is_read_whole_and_in_order() -> None:
     for n_parts in (1, 3, 40):
         parts = [bytes([i]) * 100_000 for i in range(n_parts)]
-        assert asyncio.run(read(pieces(*parts))) == b"".join(parts)
+        assert in_a_loop(read(pieces(*parts))) == b"".join(parts)
 
 
 def test_a_body_of_known_length_ends_with_its_last_byte() -> None:
     """Nobody asks the server whether more follows: the answer takes as long as the whole of a short body."""
     for parts in ([b"abc"], [b"ab", b"c"]):
-        assert asyncio.run(read(pieces(*parts, ends=False), declared=3)) == b"abc"
+        assert in_a_loop(read(pieces(*parts, ends=False), declared=3)) == b"abc"
 
 
 def test_each_of_many_bodies_has_its_own_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +82,7 @@ def test_each_of_many_bodies_has_its_own_deadline(monkeypatch: pytest.MonkeyPatc
         on_time.cancel()
         return [*found, *await asyncio.gather(on_time, return_exceptions=True)]
 
-    *late, on_time = asyncio.run(run())
+    *late, on_time = in_a_loop(run())
     assert [getattr(each, "code", each) for each in late] == ["too_slow"] * 20
     assert isinstance(on_time, asyncio.CancelledError), "who cancels a read by other means is not answered 408"
 
@@ -84,21 +92,21 @@ def test_a_body_that_stops_is_refused_at_its_deadline(n_sent: int, monkeypatch: 
     monkeypatch.setattr(bodies, "GRACE_S", 0.0)
     monkeypatch.setattr(bodies, "LEAST_RATE", 1e12)
     with pytest.raises(Refused) as refused:
-        asyncio.run(read(pieces(b"x" * n_sent, ends=False)))
+        in_a_loop(read(pieces(b"x" * n_sent, ends=False)))
     assert (refused.value.status, refused.value.code) == (408, "too_slow")
 
 
 def test_a_body_that_goes_on_for_ever_is_refused_at_its_limit() -> None:
     endless = (piece for _ in itertools.count() for piece in pieces(b"x" * 1_000, ends=False))
     with pytest.raises(Refused) as refused:
-        asyncio.run(read(endless, limit=16 * 1024))
+        in_a_loop(read(endless, limit=16 * 1024))
     assert (refused.value.status, str(refused.value)) == (413, "The body is over the limit of 16 kB for this address.")
 
 
 def test_who_leaves_before_the_end_is_not_answered() -> None:
     gone: Message = {"type": "http.disconnect"}
     with pytest.raises(Disconnected):
-        asyncio.run(read(itertools.chain(pieces(b"x", ends=False), [gone])))
+        in_a_loop(read(itertools.chain(pieces(b"x", ends=False), [gone])))
 
 
 def test_a_full_disk_refuses_the_body(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +115,7 @@ def test_a_full_disk_refuses_the_body(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("tempfile.TemporaryFile", full)
     with pytest.raises(Refused) as refused:
-        asyncio.run(read(pieces(b"x" * 2_000_000)))
+        in_a_loop(read(pieces(b"x" * 2_000_000)))
     assert (refused.value.status, refused.value.code) == (503, "no_room")
 
 
@@ -128,7 +136,7 @@ def collected(make: Callable[[], Iterator[bytes]], *, reads_after_all: bool) -> 
             filling.exception()
         return found
 
-    return asyncio.run(run())
+    return in_a_loop(run())
 
 
 @pytest.mark.parametrize("reads_after_all", [False, True])
@@ -159,7 +167,7 @@ def test_a_client_that_reads_nothing_is_left(monkeypatch: pytest.MonkeyPatch) ->
     from django.http import HttpResponse
 
     with pytest.raises(Broken):
-        asyncio.run(replies.send_response(send, HttpResponse(b"x" * 1_000_000)))
+        in_a_loop(replies.send_response(send, HttpResponse(b"x" * 1_000_000)))
 
 
 def scope(**more: Any) -> dict[str, Any]:
@@ -214,7 +222,7 @@ def test_health_is_answered_while_every_thread_is_held(monkeypatch: pytest.Monke
     async def receive() -> Message:
         raise AssertionError("there is no body")
 
-    asyncio.run(Application()(scope(), receive, send))
+    in_a_loop(Application()(scope(), receive, send))
     assert sent[0]["status"] == 200
     assert sent[1]["body"] == b'{"status":"ok"}'
 
