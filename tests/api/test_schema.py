@@ -253,7 +253,7 @@ def session_cookies(user: User) -> dict[str, str]:
 def is_new(case: Any, answer: Any) -> bool:
     """A policy that an operation before has made waits for its first numbers: 503, as described."""
     policy = (case.path_parameters or {}).get("policy", "grid")
-    return policy != "grid" and answer.status_code == 503 and answer.json()["code"] == "no_snapshot"
+    return bool(policy != "grid" and answer.status_code == 503 and answer.json()["code"] == "no_snapshot")
 
 
 @pytest.mark.timeout(600)
