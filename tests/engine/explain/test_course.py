@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from apps.engine.algorithms import compute
@@ -67,6 +67,7 @@ def _simulated_h(past: History, as_of_s: float, window: Window, pace: Pace, most
 @given(
     seed=st.integers(0, 10**6), share=st.floats(0.0, 1.0), rate=st.floats(0.01, 2.0), half_life_d=st.floats(0.25, 30.0)
 )
+@example(seed=653717, share=0.0, rate=0.01, half_life_d=14.0)  # turns within the last of the days that are simulated
 def test_the_closed_form_agrees_with_hourly_recomputes_of_its_own_assumptions_to_one_percent(
     seed: int, share: float, rate: float, half_life_d: float
 ) -> None:
@@ -77,10 +78,11 @@ def test_the_closed_form_agrees_with_hourly_recomputes_of_its_own_assumptions_to
     assume(abs(share - 0.3) > 0.01)
     closed = recovery(balance, group_rate=rate * steady_rate(window), share=share, half_life_s=half_life_s_of(window))
     simulated_h = _simulated_h(past, as_of_s, window, Pace(share * rate, rate), 24 * 40)
-    if closed.in_s is None or closed.in_s > 39 * DAY_S:
+    if closed.in_s is None or closed.in_s > 41 * DAY_S:
         assert simulated_h is None
+    elif simulated_h is None:
+        assert closed.in_s > 39 * DAY_S
     else:
-        assert simulated_h is not None
         assert closed.in_s / HOUR_S == pytest.approx(simulated_h, rel=0.01, abs=0.01)
 
 
