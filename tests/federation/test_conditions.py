@@ -54,18 +54,18 @@ def remote(kind: type[Mount | Subscription], **fields: Any) -> Mount | Subscript
         ({"good_at": None, "made_at": AT - 7 * HOUR}, False, "stale"),
     ],
 )
-def test_the_first_that_holds_is_told(
+def test_the_first_matching_condition_is_reported(
     kind: type[Mount | Subscription], fields: dict[str, Any], held: bool, wanted: str
 ) -> None:
     assert condition_of(remote(kind, **fields), is_held=held, at=AT) == wanted
 
 
-def test_somebody_has_to_look_where_nothing_gets_better_by_itself() -> None:
+def test_conditions_that_do_not_resolve_automatically_need_attention() -> None:
     assert set(NEEDS_ATTENTION) == {"blocked", "expired", "stale", "held"}
     assert len(Condition) == 9
 
 
-def test_a_clock_that_is_behind_makes_nothing_younger_than_new() -> None:
+def test_a_slow_clock_never_gives_a_negative_age() -> None:
     assert age_of(remote(Mount, good_at=AT + HOUR), AT) == 0.0
     assert age_of(remote(Mount, good_at=None), AT) is None
 
@@ -80,7 +80,7 @@ def test_a_clock_that_is_behind_makes_nothing_younger_than_new() -> None:
         ({"reported_capacity_cores": 100.5}, 0, True),
     ],
 )
-def test_usage_is_held_by_an_hour_by_what_runs_or_by_a_larger_capacity(
+def test_usage_is_held_for_an_hour_running_jobs_or_a_larger_capacity(
     subscription: Subscription, fields: dict[str, Any], hours: int, wanted: bool
 ) -> None:
     Subscription.objects.update(**fields)
@@ -96,7 +96,7 @@ def test_usage_is_held_by_an_hour_by_what_runs_or_by_a_larger_capacity(
     ("state", "wanted"),
     [("draft", True), ("proposed", True), ("approved", True), ("published", False), ("withdrawn", False)],
 )
-def test_a_mount_is_held_as_long_as_its_change_set_waits(
+def test_a_mount_is_held_while_its_change_set_is_pending(
     mounted: Mount, policy: Policy, state: str, wanted: bool
 ) -> None:
     assert not is_held(mounted)
@@ -107,7 +107,9 @@ def test_a_mount_is_held_as_long_as_its_change_set_waits(
     assert is_held(mounts_with_held(Mount.objects.all()).get()) is wanted
 
 
-def test_of_many_it_is_one_question(subscription: Subscription, mounted: Mount, django_assert_num_queries: Any) -> None:
+def test_conditions_of_many_peers_take_one_query(
+    subscription: Subscription, mounted: Mount, django_assert_num_queries: Any
+) -> None:
     with django_assert_num_queries(2):
         rows: list[Mount | Subscription] = [
             *mounts_with_held(Mount.objects.all()),

@@ -60,7 +60,7 @@ def shares_of(path: str) -> float:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.usefixtures("subscription")
-def test_paused_is_not_asked_until_it_is_resumed(kind: Kind) -> None:
+def test_a_paused_peer_is_not_fetched_until_resumed(kind: Kind) -> None:
     remote = remote_of(kind)
     do(control.pause, remote)
     assert remote.state == "paused"
@@ -78,7 +78,7 @@ def test_paused_is_not_asked_until_it_is_resumed(kind: Kind) -> None:
 
 
 @pytest.mark.usefixtures("subscription")
-def test_frozen_mounts_look_and_thawed_ones_put_in_force_what_was_seen(
+def test_frozen_mounts_are_fetched_and_applied_when_unfrozen(
     mounted: Mount, vo: OtherSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     do(control.freeze, mounted)
@@ -94,7 +94,7 @@ def test_frozen_mounts_look_and_thawed_ones_put_in_force_what_was_seen(
     assert last_event("thawed").details == {"from": "frozen"}
 
 
-def test_frozen_feeds_look_and_thawed_ones_take_what_was_told(
+def test_frozen_feeds_are_fetched_and_ingested_when_unfrozen(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     do(control.freeze, subscription)
@@ -108,7 +108,7 @@ def test_frozen_feeds_look_and_thawed_ones_take_what_was_told(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.usefixtures("subscription")
-def test_a_look_that_is_asked_for_joins_one_that_waits(kind: Kind) -> None:
+def test_a_requested_fetch_joins_a_pending_one(kind: Kind) -> None:
     remote = remote_of(kind)
     first, second = do(control.fetch_now, remote), do(control.fetch_now, remote)
     assert first.pk == second.pk
@@ -117,7 +117,7 @@ def test_a_look_that_is_asked_for_joins_one_that_waits(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_another_key_blocks_until_somebody_who_compared_it_trusts_it(
+def test_an_unknown_key_blocks_until_it_is_compared_and_trusted(
     kind: Kind, subscription: Subscription, feed: OtherFeed, vo: OtherSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     remote = remote_of(kind)
@@ -142,7 +142,7 @@ def test_another_key_blocks_until_somebody_who_compared_it_trusts_it(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_was_blocked_and_is_resumed_as_it_was_is_blocked_again(
+def test_resuming_without_a_change_blocks_again(
     kind: Kind, subscription: Subscription, feed: OtherFeed, vo: OtherSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     remote = remote_of(kind)
@@ -155,9 +155,7 @@ def test_what_was_blocked_and_is_resumed_as_it_was_is_blocked_again(
     assert remote.state == "blocked"
 
 
-def test_a_forked_line_begins_anew_when_somebody_says_so(
-    mounted: Mount, vo: OtherSide, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_forked_history_is_reset_on_request(mounted: Mount, vo: OtherSide, monkeypatch: pytest.MonkeyPatch) -> None:
     vo.publish(projects(p1=52), previous="ab" * 32)
     assert look_at(mounted, monkeypatch, LATER).code == "forked"
     with refused(Invalid, field="reason"):
@@ -170,7 +168,7 @@ def test_a_forked_line_begins_anew_when_somebody_says_so(
     assert (mounted.version, mounted.landed_version, shares_of("/vo-a-here/P-A1")) == (2, 2, 52)
 
 
-def test_a_line_that_begins_anew_with_an_older_version_still_keeps_the_limits(
+def test_a_reset_history_with_an_older_version_respects_the_limits(
     mounted: Mount, vo: OtherSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for p1 in (51, 52):
@@ -184,7 +182,7 @@ def test_a_line_that_begins_anew_with_an_older_version_still_keeps_the_limits(
     assert shares_of("/vo-a-here/P-A1") == 52
 
 
-def test_a_site_that_was_set_up_from_an_older_state_begins_anew(
+def test_a_site_restored_from_a_backup_resets_its_history(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for n in range(3):
@@ -201,7 +199,7 @@ def test_a_site_that_was_set_up_from_an_older_state_begins_anew(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.usefixtures("subscription")
-def test_settings_change_within_their_ranges_and_are_written_down(kind: Kind) -> None:
+def test_settings_change_within_their_ranges_and_are_audited(kind: Kind) -> None:
     remote = remote_of(kind)
     do(control.change_settings, remote, settings={"every_s": 60, "stale_action": "local"}, at=LATER)
     assert (remote.every_s, remote.stale_action, remote.due_at) == (60, "local", LATER)
@@ -219,7 +217,7 @@ def test_settings_change_within_their_ranges_and_are_written_down(kind: Kind) ->
 
 
 @pytest.mark.usefixtures("subscription")
-def test_limits_of_a_mount_are_none_of_a_subscription() -> None:
+def test_mount_limits_do_not_apply_to_subscriptions() -> None:
     do(control.change_settings, remote_of("mount"), settings={"most_points": 1.5})
     assert Mount.objects.get().most_points == 1.5
     with refused(Invalid, field="most_points"):
@@ -228,7 +226,7 @@ def test_limits_of_a_mount_are_none_of_a_subscription() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.usefixtures("subscription")
-def test_a_token_is_replaced_and_removed_without_being_told(kind: Kind) -> None:
+def test_a_token_is_replaced_and_removed_without_being_disclosed(kind: Kind) -> None:
     remote = remote_of(kind)
     do(control.change_settings, remote, settings={}, token="fsw_their-token")
     assert remote.sealed_token
@@ -239,7 +237,7 @@ def test_a_token_is_replaced_and_removed_without_being_told(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("cores", [0, -1, float("inf"), float("nan"), True, "many"])
-def test_only_a_number_of_cores_is_agreed_to(subscription: Subscription, cores: Any) -> None:
+def test_approved_capacity_is_a_number_of_cores(subscription: Subscription, cores: Any) -> None:
     with pytest.raises(Invalid):
         control.agree_capacity(subscription=subscription.pk, cores=cores, reason="r", at=AT, actor=COMMAND)
     assert Subscription.objects.get().capacity_cores == 100
@@ -247,7 +245,7 @@ def test_only_a_number_of_cores_is_agreed_to(subscription: Subscription, cores: 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.usefixtures("subscription")
-def test_others_neither_see_nor_do_anything(kind: Kind) -> None:
+def test_other_users_see_and_change_nothing(kind: Kind) -> None:
     remote, anna = remote_of(kind), Actor(user=User.objects.create_user(username="anna"), via="page")
     before = type(remote).objects.values().get()
     more: dict[Any, dict[str, Any]] = {

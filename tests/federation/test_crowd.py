@@ -37,7 +37,7 @@ def work() -> list[str]:
     )
 
 
-def test_a_peer_that_waits_does_not_keep_another_from_being_fetched(
+def test_a_slow_peer_does_not_block_another_fetch(
     mounted: Mount, vo: OtherSide, subscription: Subscription, feed: OtherFeed
 ) -> None:
     """The slow one answers only once the other one was asked: one after the other, it would never come."""
@@ -52,7 +52,9 @@ def test_a_peer_that_waits_does_not_keep_another_from_being_fetched(
     assert [one.outcome for one in mounted.fetches.order_by("id")] == ["landed", "same"]
 
 
-def test_other_work_goes_on_while_a_peer_waits(mounted: Mount, vo: OtherSide, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_runs_proceed_while_a_peer_is_slow(
+    mounted: Mount, vo: OtherSide, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other_work_is_done = threading.Event()
 
     def other_work(_run: Run, _lease: Lease) -> dict[str, Any]:
@@ -68,7 +70,9 @@ def test_other_work_goes_on_while_a_peer_waits(mounted: Mount, vo: OtherSide, mo
     assert mounted.fetches.order_by("-id")[0].outcome == "same"
 
 
-def test_one_that_fails_fails_alone(mounted: Mount, vo: OtherSide, subscription: Subscription, feed: OtherFeed) -> None:
+def test_a_failed_fetch_does_not_affect_others(
+    mounted: Mount, vo: OtherSide, subscription: Subscription, feed: OtherFeed
+) -> None:
     """A rider that was paused after it was asked for, and one whose answer never comes, spoil nobody's landing."""
     second = threading.Event()
     vo.wait, feed.wait = lambda: second.wait(LONG_S), second.set
@@ -93,9 +97,7 @@ def test_one_that_fails_fails_alone(mounted: Mount, vo: OtherSide, subscription:
     assert Mount.objects.get().error == ""
 
 
-def test_whoever_never_answers_is_given_up_in_time(
-    mounted: Mount, vo: OtherSide, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_peer_that_never_answers_times_out(mounted: Mount, vo: OtherSide, monkeypatch: pytest.MonkeyPatch) -> None:
     over = threading.Event()
     monkeypatch.setattr(fetch_requests, "TOTAL_S", 0.3)
     vo.wait = lambda: over.wait(LONG_S)

@@ -94,7 +94,7 @@ def test_the_first_document_lands_below_the_mount(mount: Mount, monkeypatch: pyt
     assert tree_now().mount[tree_now().index_of_path("/vo-a-here") or 0].issuer == "vo-a.example"
 
 
-def test_unchanged_costs_one_conditional_question_and_no_revision(
+def test_an_unchanged_document_costs_one_conditional_request(
     mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetched(mount, monkeypatch)
@@ -108,7 +108,7 @@ def test_unchanged_costs_one_conditional_question_and_no_revision(
     assert Policy.objects.get(slug="grid").head_number == head
 
 
-def test_a_change_within_the_limits_lands_by_itself(
+def test_a_change_within_the_limits_is_applied_automatically(
     mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetched(mount, monkeypatch)
@@ -118,7 +118,7 @@ def test_a_change_within_the_limits_lands_by_itself(
     assert tree_now().index_of_uid(P1) == tree_now().index_of_path("/vo-a-here/P-A1")
 
 
-def test_a_larger_change_is_held_until_somebody_decides(
+def test_a_change_beyond_the_limits_is_held_for_review(
     mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetched(mount, monkeypatch)
@@ -138,7 +138,7 @@ def test_a_larger_change_is_held_until_somebody_decides(
     assert (mount.landed_version, mount.held) == (2, None)
 
 
-def test_a_held_change_is_made_anew_when_the_policy_moves_on_and_goes_when_it_is_overtaken(
+def test_a_held_change_is_rebased_and_dropped_when_superseded(
     mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetched(mount, monkeypatch)
@@ -159,7 +159,7 @@ def test_a_held_change_is_made_anew_when_the_policy_moves_on_and_goes_when_it_is
     assert not ChangeSet.objects.filter(origin="mount", state="proposed").exists()
 
 
-def test_many_entries_at_once_are_held(mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_of_many_entries_is_held(mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch) -> None:
     Mount.objects.update(most_entries=3)
     assert fetched(mount, monkeypatch).outcome == "held"
     assert tree_now().index_of_path("/vo-a-here/P-A1") is None
@@ -182,7 +182,7 @@ def test_many_entries_at_once_are_held(mount: Mount, side: OtherSide, monkeypatc
         ("answer_too_large", False),
     ],
 )
-def test_what_is_wrong_is_refused_and_the_last_good_one_stays(
+def test_an_invalid_document_keeps_the_last_valid_version(
     mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch, code: str, is_blocked: bool
 ) -> None:
     old = side.serves
@@ -230,7 +230,7 @@ def test_what_is_wrong_is_refused_and_the_last_good_one_stays(
     assert ask_for_due(at=at + timedelta(days=30)) == (0 if is_blocked else 1)
 
 
-def test_the_name_of_a_site_that_publishes_nothing_in_a_list_keeps_nothing_out(
+def test_a_listed_site_that_publishes_nothing_blocks_no_document(
     mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_publication(policy_slug="grid", entry="/VO-B", name="vo-b", at=AT, actor=COMMAND)
@@ -243,7 +243,7 @@ def test_the_name_of_a_site_that_publishes_nothing_in_a_list_keeps_nothing_out(
     assert fetched(mount, monkeypatch).code == "mount_loop"
 
 
-def test_nobody_at_home_is_asked_again_later_and_later_up_to_five_minutes(
+def test_an_unreachable_peer_is_retried_with_backoff_up_to_five_minutes(
     mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch, settings: LazySettings
 ) -> None:
     fetched(mount, monkeypatch)
@@ -260,9 +260,7 @@ def test_nobody_at_home_is_asked_again_later_and_later_up_to_five_minutes(
     assert shares_of("/vo-a-here/P-A1") == 50
 
 
-def test_a_key_that_was_handed_over_is_followed_and_noted(
-    mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_handover_is_followed_and_audited(mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch) -> None:
     fetched(mount, monkeypatch)
     new = SigningKey(bytes(range(1, 33)))
     side.key, side.chain = new, [hand_over(KEY, new.public)]
@@ -272,7 +270,7 @@ def test_a_key_that_was_handed_over_is_followed_and_noted(
     assert AuditEvent.objects.filter(verb="federation.key_followed").count() == 1
 
 
-def test_frozen_looks_and_leaves_and_paused_does_not_look(
+def test_a_frozen_mount_is_fetched_but_not_applied_and_a_paused_one_not_fetched(
     mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetched(mount, monkeypatch)
@@ -287,7 +285,7 @@ def test_frozen_looks_and_leaves_and_paused_does_not_look(
     assert ask_for_due(at=AT + HOUR) == 0
 
 
-def test_after_the_allowed_age_the_chosen_action_is_taken(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_chosen_action_applies_after_the_maximum_age(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
     fetched(mount, monkeypatch)
     ask_for_due(at=AT + timedelta(days=2))
     assert Mount.objects.get().state == "active"
@@ -299,7 +297,7 @@ def test_after_the_allowed_age_the_chosen_action_is_taken(mount: Mount, monkeypa
     assert AuditEvent.objects.filter(verb="federation.frozen").count() == 1
 
 
-def test_an_entry_that_was_archived_there_comes_back_with_its_uid(
+def test_an_entry_archived_at_the_peer_is_restored_with_its_uid(
     mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Mount.objects.update(most_points=100)
@@ -312,7 +310,7 @@ def test_an_entry_that_was_archived_there_comes_back_with_its_uid(
     assert tree_now().index_of_uid(P3) is not None
 
 
-def test_a_uid_that_this_policy_had_elsewhere_is_refused(
+def test_a_uid_used_elsewhere_in_this_policy_is_rejected(
     mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree = tree_now()
@@ -323,7 +321,7 @@ def test_a_uid_that_this_policy_had_elsewhere_is_refused(
     assert fetched(mount, monkeypatch).code == "foreign_uid"
 
 
-def test_unmounting_leaves_what_is_there_as_ours(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unmounting_keeps_the_entries_as_local(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
     fetched(mount, monkeypatch)
     unmount(mount_id=mount.pk, reason="They left.", at=AT, actor=COMMAND)
     assert not Mount.objects.exists()
@@ -332,7 +330,9 @@ def test_unmounting_leaves_what_is_there_as_ours(mount: Mount, monkeypatch: pyte
     assert shares_of("/vo-a-here/P-A1") == 1
 
 
-def test_only_who_may_mount_above_sees_and_makes_mounts(mount: Mount, policy: Policy, side: OtherSide) -> None:
+def test_only_holders_of_the_mount_right_above_see_and_create_mounts(
+    mount: Mount, policy: Policy, side: OtherSide
+) -> None:
     anna = Actor(user=User.objects.create_user(username="anna"), via="page")
     assert list_mounts(actor=anna, at=AT) == []
     with pytest.raises(NotFound):
@@ -372,7 +372,7 @@ def test_only_who_may_mount_above_sees_and_makes_mounts(mount: Mount, policy: Po
     assert made.fingerprint == KEY.public.fingerprint
 
 
-def test_a_preview_shows_the_key_to_be_compared_and_keeps_nothing(policy: Policy, side: OtherSide) -> None:
+def test_a_preview_shows_the_key_and_stores_nothing(policy: Policy, side: OtherSide) -> None:
     found = preview(url=side.url, policy_slug="grid", at=AT, actor=COMMAND)
     assert (found.key, found.n_entries, found.n_levels) == (KEY.public, 5, 2)
     assert found.document.head.issuer == "vo-a.example"
@@ -382,7 +382,7 @@ def test_a_preview_shows_the_key_to_be_compared_and_keeps_nothing(policy: Policy
     assert not Mount.objects.exists()
 
 
-def test_the_command_looks_now_and_says_what_became_of_it(
+def test_the_command_fetches_now_and_prints_the_result(
     mount: Mount,
     side: OtherSide,
     capsys: pytest.CaptureFixture[str],
@@ -424,6 +424,6 @@ def test_settings_out_of_range_are_refused(settings: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("status", "hints"), [(404, True), (403, True), (500, False)])
-def test_an_address_without_a_document_says_that_it_may_not_be_open(status: int, hints: bool) -> None:
+def test_a_missing_document_error_suggests_that_a_token_is_needed(status: int, hints: bool) -> None:
     assert ("token" in no_document(status)) == hints
     assert str(status) in no_document(status)

@@ -21,7 +21,7 @@ def told() -> dict[tuple[str, tuple[str, ...]], float]:
     }
 
 
-def test_ages_and_what_waits_are_told_of_each(
+def test_each_peer_exports_ages_and_pending_work(
     mounted: Mount, subscription: Subscription, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + timedelta(minutes=10)).isoformat())
@@ -38,6 +38,6 @@ def test_ages_and_what_waits_are_told_of_each(
     assert found["fairshare_peer_held_hours", usage[1:]] == 1
 
 
-def test_a_site_alone_tells_the_families_and_nothing_in_them(db: None) -> None:
+def test_without_peers_the_metric_families_are_empty(db: None) -> None:
     assert told() == {}
     assert len(list(federation_families())) == 6

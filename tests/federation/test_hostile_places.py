@@ -53,14 +53,14 @@ CHOSEN = [*URLS[::2], *(url for url in URLS[1::2] if url.startswith(_ODD))]
 LOOKS = {("refused", "address_refused"), ("unreachable", "unknown_host")}
 
 # Who asks, and the test below that asks there.
-_STORED = "test_a_look_at_what_lies_in_the_database_goes_nowhere_and_the_last_good_one_stays"
-_TYPED = "test_what_is_typed_in_is_refused_in_words_and_nothing_is_kept"
+_STORED = "test_a_private_address_in_the_database_is_not_fetched"
+_TYPED = "test_typed_private_addresses_are_rejected_and_not_stored"
 CALLERS = {
     "federation/mounts/services.py: preview": _TYPED,
     "federation/usage_feeds/subscriptions.py: preview_feed": _TYPED,
     "federation/fetch_requests.py: ask": _STORED,
-    "notices/webhook_calls.py: _call": "test_a_webhook_that_lies_in_the_database_is_called_nowhere",
-    "usage/sources/slurm_rest.py: _asked": "test_a_source_that_lies_in_the_database_is_asked_nowhere",
+    "notices/webhook_calls.py: _call": "test_a_webhook_with_a_private_address_is_not_called",
+    "usage/sources/slurm_rest.py: _asked": "test_a_source_with_a_private_address_is_not_fetched",
 }
 # Fields for an address, and by which function it comes to be asked. An empty word: it is shown, and never asked.
 FIELDS = {
@@ -130,7 +130,7 @@ def _stored() -> tuple[Any, ...]:
 
 
 # --- Complete by construction -----------------------------------------------------------------------------------------
-def test_every_caller_of_the_door_has_a_row() -> None:
+def test_every_caller_of_outbound_has_a_row() -> None:
     found = set()
     for path in APPS.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
@@ -152,7 +152,7 @@ def _asks(node: ast.AST) -> bool:
     return isinstance(called, ast.Name) and called.id == "fetch"
 
 
-def test_every_field_for_an_address_has_a_row() -> None:
+def test_every_address_field_has_a_row() -> None:
     found = {
         f"{model.__module__.removeprefix('apps.')}: {model.__name__}.{field.name}"
         for model in installed.get_models()
@@ -187,9 +187,7 @@ def _slurm(url: str) -> dict[str, Any]:
     return {"name": "S", "kind": "slurm-rest", "collecting": {"address": url}}
 
 
-def test_what_is_typed_in_is_refused_in_words_and_nothing_is_kept(
-    subscription: Subscription, connects: list[Any]
-) -> None:
+def test_typed_private_addresses_are_rejected_and_not_stored(subscription: Subscription, connects: list[Any]) -> None:
     person = Actor(user=User.objects.create_user("ada", is_superuser=True), via="page")
     webhook, _ = make_webhook(name="W", url="https://hooks.example.org/", place=Place(), kinds=[], at=AT, actor=person)
     source = set_up_source(slug="slurm", given=_slurm("https://slurm.example.org"), at=AT, actor=person)
@@ -230,7 +228,7 @@ def test_what_is_typed_in_is_refused_in_words_and_nothing_is_kept(
 
 
 # --- In the database already ------------------------------------------------------------------------------------------
-def test_a_look_at_what_lies_in_the_database_goes_nowhere_and_the_last_good_one_stays(
+def test_a_private_address_in_the_database_is_not_fetched(
     mounted: Mount,
     subscription: Subscription,
     connects: list[Any],
@@ -255,7 +253,7 @@ def test_a_look_at_what_lies_in_the_database_goes_nowhere_and_the_last_good_one_
     assert everything(subscription) == usage
 
 
-def test_a_name_that_leads_elsewhere_the_second_time_is_looked_up_anew_and_refused(
+def test_a_host_name_that_changes_to_a_private_address_is_refused(
     mounted: Mount, connects: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Public when it is previewed, this machine when it is fetched; and never asked twice for one connection."""
@@ -279,7 +277,7 @@ def test_a_name_that_leads_elsewhere_the_second_time_is_looked_up_anew_and_refus
 
 
 @pytest.mark.parametrize("where", [f"http://{METADATA}/latest/", "http://meta.example.org/", "http://[::1]:80/"])
-def test_a_redirect_inwards_is_followed_by_nobody(
+def test_redirects_to_private_addresses_are_not_followed(
     where: str,
     vo: OtherSide,
     mounted: Mount,
@@ -303,7 +301,7 @@ def test_a_redirect_inwards_is_followed_by_nobody(
     assert set(connects) == {("127.0.0.1", port)}
 
 
-def test_a_webhook_that_lies_in_the_database_is_called_nowhere(db: None, connects: list[Any]) -> None:
+def test_a_webhook_with_a_private_address_is_not_called(db: None, connects: list[Any]) -> None:
     person = Actor(user=User.objects.create_user("ada", is_superuser=True), via="page")
     webhook, _ = make_webhook(name="W", url="https://hooks.example.org/", place=Place(), kinds=[], at=AT, actor=person)
     for url in CHOSEN:
@@ -319,7 +317,7 @@ def test_a_webhook_that_lies_in_the_database_is_called_nowhere(db: None, connect
     assert connects == []
 
 
-def test_a_source_that_lies_in_the_database_is_asked_nowhere(
+def test_a_source_with_a_private_address_is_not_fetched(
     db: None, connects: list[Any], settings: LazySettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.FAIRSHARE_SECRETS_DIR = str(tmp_path)
@@ -337,7 +335,7 @@ def test_a_source_that_lies_in_the_database_is_asked_nowhere(
     assert Source.objects.get(pk=source.pk).n_records == 0
 
 
-def test_the_spy_hears_of_connections_whoever_opens_them(connects: list[Any]) -> None:
+def test_the_connection_spy_records_every_connection(connects: list[Any]) -> None:
     sock = socket.socket()
     with pytest.raises(ConnectionRefusedError, match="nothing leaves"):
         sock.connect((METADATA, 80))

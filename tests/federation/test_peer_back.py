@@ -23,7 +23,7 @@ OURS = "/api/v1/publications/vo-b"
 
 @pytest.mark.parametrize("every_s", [10, 60, 300, 3_600, 30 * 86_400])
 @pytest.mark.parametrize("n_failed", [1, 2, 6, 1_000])
-def test_no_failure_makes_the_wait_longer_than_five_minutes(every_s: int, n_failed: int) -> None:
+def test_backoff_never_exceeds_five_minutes(every_s: int, n_failed: int) -> None:
     failed = Mount(pk=1, every_s=every_s, n_failed=n_failed)
     assert min(every_s, 285) <= wait_s(failed, is_good=False) <= 300
     assert wait_s(failed, is_good=True) >= 0.95 * every_s
@@ -59,7 +59,7 @@ def asks(issuer: str, at: datetime, monkeypatch: pytest.MonkeyPatch) -> None:
     assert Client().get(OURS, headers={ISSUER_HEADER: issuer}).status_code == 200
 
 
-def test_a_peer_that_asks_us_is_asked_at_once(away: Subscription, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_contacts_us_is_fetched_at_once(away: Subscription, monkeypatch: pytest.MonkeyPatch) -> None:
     back = AT + 2 * MINUTE
     assert ask_for_due(at=back) == 0, "on schedule it isn't due"
     asks("site-b.example", back, monkeypatch)
@@ -68,12 +68,12 @@ def test_a_peer_that_asks_us_is_asked_at_once(away: Subscription, monkeypatch: p
 
 
 @pytest.mark.parametrize("issuer", ["vo-z.example", "", "x" * 200, "site-b.example\x00"])
-def test_other_names_ask_for_nothing(away: Subscription, issuer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_site_names_trigger_no_fetch(away: Subscription, issuer: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asks(issuer, AT + 2 * MINUTE, monkeypatch)
     assert not is_asked()
 
 
-def test_a_name_alone_brings_one_try_in_ten_seconds(
+def test_an_unverified_name_triggers_one_fetch_in_ten_seconds(
     away: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed.status = 503
@@ -86,13 +86,13 @@ def test_a_name_alone_brings_one_try_in_ten_seconds(
     assert is_asked()
 
 
-def test_paused_ones_wait_for_their_manager(away: Subscription, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paused_mounts_are_not_fetched_on_contact(away: Subscription, monkeypatch: pytest.MonkeyPatch) -> None:
     Subscription.objects.update(state=Subscription.State.PAUSED)
     asks("site-b.example", AT + 2 * MINUTE, monkeypatch)
     assert not is_asked()
 
 
-def test_each_request_names_this_site(
+def test_each_request_carries_the_name_of_this_site(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed.tell({})

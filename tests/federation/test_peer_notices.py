@@ -51,7 +51,7 @@ def told(actor: Actor, kind: str, at: object = AT) -> list[str]:
         ("local", "Until contact returns, only local usage counts there."),
     ],
 )
-def test_who_is_not_heard_is_told_with_what_is_done_about_it(
+def test_an_unreachable_peer_opens_a_notice_with_its_action(
     subscription: Subscription, mounted: Mount, pia: Actor, action: str, done: str
 ) -> None:
     Subscription.objects.update(stale_action=action)
@@ -65,7 +65,7 @@ def test_who_is_not_heard_is_told_with_what_is_done_about_it(
 
 
 @pytest.mark.parametrize("what", ["mount", "subscription"])
-def test_who_is_blocked_is_told_until_somebody_trusts_the_key(
+def test_a_blocked_peer_has_a_notice_until_its_key_is_trusted(
     subscription: Subscription,
     mounted: Mount,
     vo: OtherSide,
@@ -96,7 +96,7 @@ def test_who_is_blocked_is_told_until_somebody_trusts_the_key(
     assert told(pia, "blocked_peer") == []
 
 
-def test_a_refused_document_is_shown_with_the_entry_and_the_remedy_until_a_good_one_comes(
+def test_a_rejected_document_has_a_notice_until_a_valid_one_arrives(
     mounted: Mount, vo: OtherSide, pia: Actor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = load_tree(mounted.policy).digest
@@ -119,7 +119,7 @@ def test_a_refused_document_is_shown_with_the_entry_and_the_remedy_until_a_good_
     assert told(pia, "refused_document") == []
 
 
-def test_a_document_that_is_held_leads_to_its_review(
+def test_the_notice_of_a_held_document_links_to_its_review(
     mounted: Mount, vo: OtherSide, pia: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vo.publish(projects(p1=10, p2=70))
@@ -134,7 +134,7 @@ def test_a_document_that_is_held_leads_to_its_review(
     assert told(pia, "held_document") == []
 
 
-def test_more_than_a_peer_has_is_told_until_it_is_agreed(
+def test_usage_above_capacity_has_a_notice_until_approved(
     subscription: Subscription, feed: OtherFeed, pia: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed.tell({H11: {P1: 1e6}}, [(P1, H11, 1_000)], capacity_cores=2_000.0)
@@ -150,7 +150,7 @@ def test_more_than_a_peer_has_is_told_until_it_is_agreed(
 
 
 @pytest.mark.usefixtures("subscription")
-def test_nobody_else_is_told(pia: Actor) -> None:
+def test_other_users_get_no_notice(pia: Actor) -> None:
     nobody = Actor(user=User.objects.create_user(username="nobody"), via="page")
     Subscription.objects.update(state="blocked", running_held=True)
     evaluate(at=DAY_LATER)
@@ -159,7 +159,7 @@ def test_nobody_else_is_told(pia: Actor) -> None:
     assert not ours & {line.kind.name for line in selectors.list_open_notices(nobody, DAY_LATER)}
 
 
-def test_a_forked_line_is_told_in_other_words_than_an_unknown_key() -> None:
+def test_a_forked_history_and_an_unknown_key_have_different_notices() -> None:
     facts = {"what": "vo-a.example, vo-a", "code": "forked"}
     told = [kinds()["blocked_peer"].describe({**facts, "code": code}).text for code in ("forked", "unknown_key", "")]
     assert all(facts["what"] in text for text in told)

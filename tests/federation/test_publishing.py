@@ -45,7 +45,7 @@ def set_shares(shares: float) -> None:
     publish_operations(policy_slug="grid", operations=[operation], reason="More.", at=AT + DAY / 24, actor=COMMAND)
 
 
-def test_the_first_document_has_the_entry_and_all_below_it(publication: Publication) -> None:
+def test_the_first_document_contains_the_whole_subtree(publication: Publication) -> None:
     issued = issue(publication, at=AT)
     _, document = opened(issued)
     assert issued.is_new
@@ -56,7 +56,7 @@ def test_the_first_document_has_the_entry_and_all_below_it(publication: Publicat
     assert issued.document.n_entries == 5
 
 
-def test_a_version_follows_the_one_before_by_its_digest_and_only_when_something_changed(
+def test_a_new_version_links_to_the_previous_digest_and_needs_a_change(
     publication: Publication,
 ) -> None:
     first = issue(publication, at=AT)
@@ -70,7 +70,7 @@ def test_a_version_follows_the_one_before_by_its_digest_and_only_when_something_
     assert document.tree.shares[document.tree.name.index("P-A2")] == 40
 
 
-def test_a_change_elsewhere_in_the_policy_is_no_new_version(publication: Publication) -> None:
+def test_a_change_outside_the_subtree_makes_no_new_version(publication: Publication) -> None:
     issue(publication, at=AT)
     operation = {"op": "set_shares", "entry": "/VO-B", "shares": 71}
     publish_operations(policy_slug="grid", operations=[operation], reason="B.", at=AT + DAY / 24, actor=COMMAND)
@@ -80,14 +80,14 @@ def test_a_change_elsewhere_in_the_policy_is_no_new_version(publication: Publica
     assert not issue(publication, at=AT + DAY).is_new
 
 
-def test_at_half_its_time_a_document_is_made_anew_so_that_none_expires_unnoticed(publication: Publication) -> None:
+def test_a_document_is_reissued_at_half_its_lifetime(publication: Publication) -> None:
     issue(publication, at=AT)
     assert not issue(publication, at=AT + 3 * DAY).is_new
     renewed = issue(publication, at=AT + 4 * DAY)
     assert (renewed.document.version, renewed.document.expires_at) == (2, AT + 11 * DAY)
 
 
-def test_a_new_key_is_followed_by_whoever_trusts_the_old_one(publication: Publication) -> None:
+def test_readers_who_trust_the_old_key_follow_the_new_one(publication: Publication) -> None:
     old = load_keys(at=AT).key.public.fingerprint
     issue(publication, at=AT)
     new = rotate_key(reason="The old one was on a lost laptop.", at=AT, actor=COMMAND).fingerprint
@@ -101,7 +101,9 @@ def test_a_new_key_is_followed_by_whoever_trusts_the_old_one(publication: Public
     assert AuditEvent.objects.filter(verb="federation.key_rotated").count() == 2
 
 
-def test_private_keys_lie_sealed_and_an_exchanged_secret_key_is_told(policy: Policy, settings: LazySettings) -> None:
+def test_private_keys_are_encrypted_and_a_changed_secret_key_is_an_error(
+    policy: Policy, settings: LazySettings
+) -> None:
     raw = load_keys(at=AT).key.raw
     (sealed,) = (row.sealed for row in list_keys())
     assert raw.hex() not in sealed
@@ -113,7 +115,7 @@ def test_private_keys_lie_sealed_and_an_exchanged_secret_key_is_told(policy: Pol
     assert load_keys(at=AT).key.raw == raw
 
 
-def test_only_administrators_decide_what_leaves_the_site(policy: Policy) -> None:
+def test_only_administrators_publish(policy: Policy) -> None:
     anna = Actor(user=User.objects.create_user(username="anna"), via="page")
     with pytest.raises(NotAllowed):
         make_publication(policy_slug="grid", entry="/VO-A", name="vo-a", at=AT, actor=anna)
@@ -154,7 +156,7 @@ def test_bad_names_entries_and_times_are_refused(publication: Publication) -> No
     ],
 )
 @pytest.mark.parametrize("make", [make_publication, partial(make_feed, capacity_cores=1)])
-def test_a_name_that_reads_as_another_is_refused_with_the_character_and_what_to_do(
+def test_a_confusable_name_is_rejected_with_the_character_and_remedy(
     policy: Policy, make: Callable[..., object], name: str, place: str
 ) -> None:
     with pytest.raises(Invalid) as refusal:
@@ -165,21 +167,21 @@ def test_a_name_that_reads_as_another_is_refused_with_the_character_and_what_to_
 
 
 @pytest.mark.parametrize("make", [make_publication, partial(make_feed, capacity_cores=1)])
-def test_a_name_that_looks_like_that_of_another_is_refused(policy: Policy, make: Callable[..., object]) -> None:
+def test_a_name_similar_to_another_site_is_rejected(policy: Policy, make: Callable[..., object]) -> None:
     make(policy_slug="grid", entry="/VO-A", name="vo-1", at=AT, actor=COMMAND)
     with refused(Conflict, "name_taken", field="name", naming="'vo-1'"):
         make(policy_slug="grid", entry="/VO-B", name="vo-l", at=AT, actor=COMMAND)
     make(policy_slug="grid", entry="/VO-A", name="vo-l", at=AT, actor=COMMAND)  # its own name may change so
 
 
-def test_a_site_without_a_name_publishes_nothing(publication: Publication, settings: LazySettings) -> None:
+def test_a_site_without_an_issuer_name_cannot_publish(publication: Publication, settings: LazySettings) -> None:
     settings.FAIRSHARE_ISSUER = ""
     with refused(Invalid, "no_issuer", field="FAIRSHARE_ISSUER"):
         issue(publication, at=AT)
     assert not PublishedDocument.objects.exists()
 
 
-def test_an_entry_that_is_gone_is_told_and_its_last_document_stays(publication: Publication) -> None:
+def test_a_removed_entry_is_reported_and_its_last_document_stays(publication: Publication) -> None:
     issue(publication, at=AT)
     operation = {"op": "archive", "entry": "/VO-A"}
     publish_operations(policy_slug="grid", operations=[operation], reason="Over.", at=AT + DAY / 24, actor=COMMAND)
@@ -188,7 +190,7 @@ def test_an_entry_that_is_gone_is_told_and_its_last_document_stays(publication: 
     assert PublishedDocument.objects.count() == 1
 
 
-def test_a_file_is_replaced_whole_and_only_when_it_differs(publication: Publication, tmp_path: Path) -> None:
+def test_a_published_file_is_replaced_atomically_and_only_on_change(publication: Publication, tmp_path: Path) -> None:
     ((path, issued),) = issue_into(tmp_path, [publication], at=AT)
     assert path == tmp_path / "vo-a.fairshare"
     assert path.read_bytes() == issued.data
@@ -228,7 +230,7 @@ def test_the_command_publishes_prints_keys_and_replaces_them(
     assert Publication.objects.count() == 1
 
 
-def test_the_command_publishes_openly_where_told_and_says_who_may_read(
+def test_the_command_publishes_openly_on_request_and_prints_the_readers(
     policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())

@@ -41,14 +41,14 @@ def set_action(action: str) -> None:
         table._default_manager.update(stale_action=action)
 
 
-def test_the_age_counts_from_the_last_good_look_and_at_first_from_the_beginning(subscription: Subscription) -> None:
+def test_age_counts_from_the_last_successful_fetch_or_the_creation(subscription: Subscription) -> None:
     assert not is_stale(subscription, IN_TIME)
     assert is_stale(subscription, TOO_LATE)
     subscription.good_at = AT + timedelta(hours=1)
     assert not is_stale(subscription, TOO_LATE)
 
 
-def test_kept_is_kept(heard: Subscription) -> None:
+def test_the_action_keep_changes_nothing(heard: Subscription) -> None:
     assert act_on_stale(TOO_LATE) == 0
     heard.refresh_from_db()
     assert heard.state == "active"
@@ -56,7 +56,7 @@ def test_kept_is_kept(heard: Subscription) -> None:
     assert counted(heard) == {(P1, H11): 60}
 
 
-def test_frozen_stays_frozen_until_somebody_thaws_it(
+def test_a_frozen_mount_stays_frozen_until_unfrozen(
     heard: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_action("freeze")
@@ -73,7 +73,7 @@ def test_frozen_stays_frozen_until_somebody_thaws_it(
     assert counted(heard) == {(P1, H11): 120}
 
 
-def test_a_subtree_falls_back_to_local_usage_and_comes_back_when_it_is_heard(
+def test_a_subtree_uses_local_usage_only_until_the_peer_is_reachable(
     heard: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Subscription.objects.update(stale_action="local")
@@ -95,7 +95,7 @@ def test_a_subtree_falls_back_to_local_usage_and_comes_back_when_it_is_heard(
     assert n_events("fallback.ended") == 1
 
 
-def test_a_mount_that_is_not_heard_falls_back_too(
+def test_an_unreachable_mount_uses_local_usage_only(
     mounted: Mount, vo: OtherSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Mount.objects.update(stale_action="local")
@@ -121,7 +121,7 @@ def other_site(feed: OtherFeed, at: datetime) -> Subscription:
     )
 
 
-def test_one_that_is_heard_again_ends_nothing_that_another_still_needs(
+def test_a_returning_peer_does_not_end_the_fallback_of_another(
     heard: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = other_site(feed, AT)
@@ -135,7 +135,7 @@ def test_one_that_is_heard_again_ends_nothing_that_another_still_needs(
     assert load_fallbacks(heard.policy) == ()
 
 
-def test_taking_it_away_or_choosing_otherwise_ends_the_fallback(heard: Subscription, mounted: Mount) -> None:
+def test_unmounting_or_another_action_ends_the_fallback(heard: Subscription, mounted: Mount) -> None:
     set_action("local")
     act_on_stale(TOO_LATE)
     given = {"reason": "Keep.", "at": TOO_LATE, "actor": COMMAND}
@@ -145,7 +145,7 @@ def test_taking_it_away_or_choosing_otherwise_ends_the_fallback(heard: Subscript
     assert load_fallbacks(heard.policy) == ()
 
 
-def test_what_is_paused_or_blocked_for_too_long_falls_back_as_well(heard: Subscription) -> None:
+def test_peers_paused_or_blocked_too_long_use_local_usage_only(heard: Subscription) -> None:
     Subscription.objects.update(stale_action="local", state="blocked")
     assert act_on_stale(TOO_LATE) == 1
     assert load_fallbacks(heard.policy) == (heard.entry_uid,)

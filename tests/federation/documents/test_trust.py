@@ -51,25 +51,25 @@ def refusal(data: bytes, trusted: Trusted = UNKNOWN, **more: object) -> str:
     return refused.value.code
 
 
-def test_the_first_document_is_taken_whatever_its_version() -> None:
+def test_the_first_document_is_accepted_at_any_version() -> None:
     assert asked(signed(FIRST)).trusted == AFTER_FIRST
     late = replace(SECOND, version=41)
     assert asked(signed(late)).verdict is Verdict.NEW
 
 
-def test_the_same_again_is_the_same_and_the_next_is_new() -> None:
+def test_a_repeated_document_is_unchanged_and_the_next_version_is_new() -> None:
     assert asked(signed(FIRST), AFTER_FIRST).verdict is Verdict.SAME
     judged = asked(signed(SECOND), AFTER_FIRST)
     assert (judged.verdict, judged.trusted.version) == (Verdict.NEW, 2)
     assert judged.document.tree.name == ["VO-A", "P"]
 
 
-def test_versions_that_were_missed_are_no_fork() -> None:
+def test_skipped_versions_are_not_a_fork() -> None:
     fourth = replace(FIRST, version=4, previous="ab" * 32)
     assert asked(signed(fourth), AFTER_FIRST).verdict is Verdict.NEW
 
 
-def test_an_old_version_a_second_one_of_a_number_and_another_line_are_refused() -> None:
+def test_old_duplicate_and_forked_versions_are_rejected() -> None:
     after_second = replace(AFTER_FIRST, version=2, digest=digest(SECOND))
     assert refusal(signed(FIRST), after_second) == "older_version"
     other = replace(SECOND, expires_at=AT + timedelta(days=9))
@@ -77,26 +77,26 @@ def test_an_old_version_a_second_one_of_a_number_and_another_line_are_refused() 
     assert refusal(signed(replace(SECOND, previous="ab" * 32)), AFTER_FIRST) == "forked"
 
 
-def test_a_clock_that_runs_ahead_and_a_time_that_is_over_are_refused() -> None:
+def test_documents_from_the_future_and_expired_ones_are_rejected() -> None:
     assert refusal(signed(FIRST), at=AT - timedelta(hours=1)) == "issued_ahead"
     assert asked(signed(FIRST), at=AT - timedelta(minutes=4)).verdict is Verdict.NEW
     assert refusal(signed(FIRST), at=AT + timedelta(days=7)) == "expired"
 
 
-def test_documents_of_others_are_refused_though_their_signature_holds() -> None:
+def test_validly_signed_documents_of_other_issuers_are_rejected() -> None:
     assert refusal(signed(replace(FIRST, publication="vo-b"))) == "other_publication"
     assert refusal(signed(replace(FIRST, issuer="vo-b.example"))) == "other_publication"
     assert refusal(signed(FIRST, NEW_KEY)) == "unknown_key"
 
 
-def test_a_circle_is_refused_with_the_way_it_goes() -> None:
+def test_a_mount_cycle_is_rejected_with_its_path() -> None:
     assert refusal(signed(FIRST), own="vo-a.example") == "mount_loop"
     with pytest.raises(BadDocument, match=r"vo-a\.example → project\.example → site\.example"):
         asked(signed(replace(FIRST, issuers=("project.example", "site.example"))))
     assert refusal(signed(replace(FIRST, issuers=("top.example",))), above=("top.example",)) == "mount_loop"
 
 
-def test_who_publishes_nothing_is_in_no_circle_whatever_a_list_says() -> None:
+def test_a_site_that_publishes_nothing_is_never_part_of_a_cycle() -> None:
     lies = signed(replace(FIRST, issuers=("project.example", "site.example")))
     assert refusal(lies) == "mount_loop"
     assert asked(lies, publishes=False).verdict is Verdict.NEW
@@ -104,7 +104,7 @@ def test_who_publishes_nothing_is_in_no_circle_whatever_a_list_says() -> None:
     assert refusal(lies, above=("project.example",), publishes=False) == "mount_loop"
 
 
-def test_a_key_that_was_handed_over_is_trusted_from_then_on_and_the_old_one_no_more() -> None:
+def test_after_a_key_handover_only_the_new_key_is_trusted() -> None:
     data = sign_document(write_policy(SECOND, TREE, 0), NEW_KEY, [hand_over(KEY, NEW_KEY.public)])
     judged = asked(data, AFTER_FIRST)
     assert judged.trusted.fingerprint == NEW_KEY.public.fingerprint
@@ -112,7 +112,7 @@ def test_a_key_that_was_handed_over_is_trusted_from_then_on_and_the_old_one_no_m
     assert refusal(signed(third, KEY), judged.trusted) == "unknown_key"
 
 
-def test_nothing_is_trusted_of_a_document_that_was_refused() -> None:
+def test_a_rejected_document_changes_no_trusted_state() -> None:
     """What is known lies outside of what a document can write: a refusal returns nothing to keep."""
     before = replace(AFTER_FIRST)
     refusal(signed(replace(SECOND, previous="ab" * 32)), AFTER_FIRST)

@@ -42,7 +42,7 @@ def document() -> dict[str, Any]:
     return write_policy(HEAD, tree, at)
 
 
-def test_a_subtree_comes_back_as_it_was_through_the_signed_bytes() -> None:
+def test_a_subtree_survives_the_round_trip_through_signed_bytes() -> None:
     key = SigningKey(bytes(32))
     opened = open_document(sign_document(document(), key), trusted={key.public.fingerprint})
     found = read_policy(opened.document, PolicyLimits())
@@ -56,7 +56,7 @@ def test_a_subtree_comes_back_as_it_was_through_the_signed_bytes() -> None:
     assert nodes["anna"].parent_uid == A1
 
 
-def test_what_a_site_settles_for_itself_is_not_told() -> None:
+def test_local_settings_of_a_site_are_not_published() -> None:
     rules = read_members([{"people": "anybody", "shares": 1}])
     tree = tree_with(locked=True, scope_sources=("our-slurm",), members=rules)
     told = write_policy(HEAD, tree, 1)["root"]
@@ -119,7 +119,7 @@ def changed(place: str, value: object) -> dict[str, Any]:
         ("root.children.0.children.0.children.0", 1, ""),
     ],
 )
-def test_a_document_that_is_wrong_anywhere_is_refused_as_a_whole(place: str, value: object, where: str) -> None:
+def test_one_invalid_field_rejects_the_whole_document(place: str, value: object, where: str) -> None:
     if place.endswith("children.0.children.0"):
         bad = changed("root.children.0.children.0.children", [1])
     else:
@@ -129,14 +129,14 @@ def test_a_document_that_is_wrong_anywhere_is_refused_as_a_whole(place: str, val
     assert any(problem.where.startswith(where) for problem in refused.value.fields), refused.value.fields
 
 
-def test_a_root_that_is_no_entry_is_refused() -> None:
+def test_a_root_that_is_not_an_entry_is_rejected() -> None:
     roots: list[object] = [None, [], "VO-A", {"name": ""}]
     for root in roots:
         with pytest.raises(BadDocument):
             read_policy({**document(), "root": root}, PolicyLimits())
 
 
-def test_more_entries_or_levels_than_a_mount_takes_are_refused() -> None:
+def test_documents_beyond_the_entry_or_depth_limit_are_rejected() -> None:
     whole = document()
     assert len(read_policy(whole, PolicyLimits(entries=5, levels=2)).tree) == 5
     for limits in (PolicyLimits(entries=4), PolicyLimits(levels=1)):
@@ -144,7 +144,7 @@ def test_more_entries_or_levels_than_a_mount_takes_are_refused() -> None:
             read_policy(whole, limits)
 
 
-def test_depth_without_end_is_an_answer_and_no_crash() -> None:
+def test_unbounded_depth_is_rejected_without_a_crash() -> None:
     root: dict[str, Any] = {"uid": str(VO), "name": "x", "kind": "group", "children": []}
     at = root
     for n in range(2_000):
@@ -155,7 +155,7 @@ def test_depth_without_end_is_an_answer_and_no_crash() -> None:
         read_policy({**document(), "root": root}, PolicyLimits())
 
 
-def test_the_first_version_has_none_before_it() -> None:
+def test_the_first_version_has_no_predecessor() -> None:
     first = replace(HEAD, version=1, previous=None)
     tree = tree_with()
     assert read_policy(write_policy(first, tree, 1), PolicyLimits()).head == first

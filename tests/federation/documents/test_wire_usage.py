@@ -96,7 +96,7 @@ def _running(rows: list[tuple[int, Any]]) -> RunningRows:
 
 
 @given(documents())
-def test_a_document_comes_back_as_it_was_through_its_signed_bytes(document: UsageDocument) -> None:
+def test_a_usage_document_survives_the_round_trip_through_signed_bytes(document: UsageDocument) -> None:
     data = sign_document(write_usage(document), KEY)
     found = read_usage(open_document(data, trusted=None).document)
     assert (found.head, list(found.entries)) == (document.head, list(document.entries))
@@ -144,7 +144,7 @@ def good() -> dict[str, Any]:
     }
 
 
-def test_columns_left_out_are_0_and_hours_without_rows_are_told() -> None:
+def test_omitted_columns_are_zero_and_empty_hours_are_reported() -> None:
     found = read_usage(good())
     assert (found.hours - found.hours[0]).tolist() == [0, 1, 2]
     assert (found.row_hour - found.hours[0]).tolist() == [0, 0, 2]
@@ -286,7 +286,7 @@ NAN, INF = float("nan"), float("inf")
         (("running", "requested_s", 1), "1", "running.requested_s[1]"),
     ],
 )
-def test_what_is_wrong_is_refused_as_a_whole_with_its_place(
+def test_invalid_input_is_rejected_as_a_whole_with_its_location(
     path: tuple[str | int, ...], value: object, where: str
 ) -> None:
     document = good()
@@ -297,13 +297,13 @@ def test_what_is_wrong_is_refused_as_a_whole_with_its_place(
     assert where in refusal.value.message
 
 
-def test_more_needs_a_later_number() -> None:
+def test_a_continued_document_needs_a_later_number() -> None:
     with refused(BadDocument, field="more"):
         read_usage(good() | {"more": True, "since": 3})
     assert read_usage(good() | {"more": True}).head.more
 
 
-def test_a_reader_of_nothing_has_seen_nothing_and_one_in_between_has_seen_more_than_it_took() -> None:
+def test_the_seen_number_is_zero_at_first_and_above_the_applied_one_midway() -> None:
     with refused(BadDocument, field="seen"):
         read_usage(good() | {"since": 0})
     assert read_usage(good() | {"since": 0, "seen": None}).head.seen is None
@@ -317,7 +317,7 @@ def test_a_reader_of_nothing_has_seen_nothing_and_one_in_between_has_seen_more_t
 @pytest.mark.parametrize(
     ("limit", "most"), [("MOST_ROWS", 3), ("MOST_ENTRIES", 3), ("MOST_HOURS", 3), ("MOST_RUNNING", 2)]
 )
-def test_what_is_too_much_is_refused(monkeypatch: pytest.MonkeyPatch, limit: str, most: int) -> None:
+def test_oversized_documents_are_rejected(monkeypatch: pytest.MonkeyPatch, limit: str, most: int) -> None:
     monkeypatch.setattr(wire_usage, limit, most)
     read_usage(good())
     monkeypatch.setattr(wire_usage, limit, most - 1)
@@ -326,7 +326,7 @@ def test_what_is_too_much_is_refused(monkeypatch: pytest.MonkeyPatch, limit: str
 
 
 @given(st.data())
-def test_no_single_change_of_a_value_breaks_the_reader(data: st.DataObject) -> None:
+def test_no_single_changed_value_crashes_the_parser(data: st.DataObject) -> None:
     """Whatever stands in whatever place: it is read, or refused as a bad document, nothing else."""
     document = copy.deepcopy(good())
     target: Any = document
@@ -362,7 +362,7 @@ def _large(n_hours: int, n_entries: int) -> UsageDocument:
 
 
 @pytest.mark.deep
-def test_half_a_million_rows_are_written_and_read_in_about_two_seconds() -> None:
+def test_half_a_million_rows_are_written_and_read_completely() -> None:
     """Processor time, which others on the machine don't lengthen much: measured 1.2 s, 16 s number by number."""
     document = _large(24, 20_833)
     began = time.process_time()
@@ -375,7 +375,7 @@ def test_half_a_million_rows_are_written_and_read_in_about_two_seconds() -> None
 @pytest.mark.parametrize(
     "change", [lambda body: body.replace(b"[0,", b"[00,", 1), lambda body: body.replace(b"3600", b"3.6e3", 1)]
 )
-def test_numbers_have_one_form(change: Callable[[bytes], bytes]) -> None:
+def test_each_number_has_one_encoding(change: Callable[[bytes], bytes]) -> None:
     body = canonical(good())
     assert change(body) != body
     with pytest.raises(BadDocument):

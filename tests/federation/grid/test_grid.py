@@ -60,7 +60,7 @@ def grid_of(actor: Actor, path: str = "/vo", levels: int = 1) -> Grid:
     return load_grid(policy_slug="grid", entry=path, actor=actor, at=AS_OF, levels=levels)
 
 
-def test_what_each_site_delivered_is_what_its_buckets_say(world: Site, as_eva: Actor) -> None:
+def test_delivered_usage_of_each_site_equals_its_buckets(world: Site, as_eva: Actor) -> None:
     found = grid_of(as_eva, levels=2)
     assert [site.origin for site in found.sites] == ["", "east.example", "west.example"]
     assert found.since == AS_OF - timedelta(days=10)
@@ -78,7 +78,7 @@ def test_what_each_site_delivered_is_what_its_buckets_say(world: Site, as_eva: A
     assert sum(found.own.part_of(n) or 0 for n in range(3)) == pytest.approx(1)
 
 
-def test_targets_and_actual_are_the_snapshots_own(world: Site, as_eva: Actor) -> None:
+def test_targets_and_actual_shares_come_from_the_snapshot(world: Site, as_eva: Actor) -> None:
     found, snapshot = grid_of(as_eva), store.newest("grid")
     assert found.as_of == snapshot.as_of
     assert found.scope == "global"
@@ -90,7 +90,7 @@ def test_targets_and_actual_are_the_snapshots_own(world: Site, as_eva: Actor) ->
     assert [row.entry.state for row in found.children] == ["over", "under"]
 
 
-def test_capacity_age_versions_and_held_hours_of_each_site(world: Site, as_eva: Actor) -> None:
+def test_each_site_has_capacity_age_versions_and_held_hours(world: Site, as_eva: Actor) -> None:
     north, east, west = grid_of(as_eva).sites
     assert (north.is_here, north.name, north.capacity_cores, north.state) == (True, "north", 4.0, "here")
     assert (north.enforced, north.published, north.is_behind) == (41, 41, False)
@@ -120,9 +120,7 @@ def test_capacity_age_versions_and_held_hours_of_each_site(world: Site, as_eva: 
         ({"reported_capacity_cores": None, "feed": "nothing held", "good_at": None}, "new"),
     ],
 )
-def test_the_state_of_a_site_is_what_is_wrong_with_it(
-    world: Site, as_eva: Actor, fields: dict[str, Any], state: str
-) -> None:
+def test_the_state_of_a_site_names_its_problem(world: Site, as_eva: Actor, fields: dict[str, Any], state: str) -> None:
     Subscription.objects.update(**fields)
     HeldHour.objects.filter(subscription__feed="nothing held").delete()
     found = grid_of(as_eva)
@@ -130,7 +128,7 @@ def test_the_state_of_a_site_is_what_is_wrong_with_it(
     assert [found.sites[n].state for n in (0, 2)] == ["here", "untold"]
 
 
-def test_what_is_older_than_it_may_be_is_so_in_any_state(world: Site, as_eva: Actor) -> None:
+def test_data_beyond_the_maximum_age_is_stale_in_every_state(world: Site, as_eva: Actor) -> None:
     Subscription.objects.update(state="paused", good_at=AS_OF - HOUR)
     assert [site.is_old(AS_OF) for site in grid_of(as_eva).sites] == [False, True, False]
     Subscription.objects.update(good_at=AS_OF - HOUR + timedelta(seconds=1))
@@ -139,28 +137,28 @@ def test_what_is_older_than_it_may_be_is_so_in_any_state(world: Site, as_eva: Ac
     assert grid_of(as_eva).sites[1].is_old(AS_OF), "it was never heard, for longer than is allowed"
 
 
-def test_a_fallback_says_that_this_sites_usage_alone_counts(world: Site, as_eva: Actor) -> None:
+def test_a_local_only_fallback_is_reported(world: Site, as_eva: Actor) -> None:
     vo = grid_of(as_eva).uid
     Fallback.objects.create(policy=world.policy, entry_uid=vo, reason="not heard", since=AS_OF - HOUR)
     found = grid_of(as_eva, "/vo/p1")
     assert (found.scope, found.fallback_since) == ("local", AS_OF - HOUR)
 
 
-def test_a_project_has_a_grid_of_its_own(world: Site, as_eva: Actor) -> None:
+def test_a_project_has_its_own_grid_view(world: Site, as_eva: Actor) -> None:
     found = grid_of(as_eva, "/vo/p2")
     assert [value / 3600 for value in found.own.core_s or ()] == [6, 6, 9]
     assert found.sites[1].path == "/vo", "what is subscribed to is the VO"
     assert found.sites[1].enforced == 40
 
 
-def test_nothing_computed_shows_targets_and_no_amounts(make_site: Callable[..., Site], as_eva: Actor) -> None:
+def test_without_a_snapshot_targets_are_shown_without_amounts(make_site: Callable[..., Site], as_eva: Actor) -> None:
     make_site().publish(TREE, SETTINGS)
     found = grid_of(as_eva)
     assert (found.as_of, found.own.core_s, found.sites[0].core_s) == (None, None, None)
     assert [row.entry.target for row in found.children] == [0.5, 0.5]
 
 
-def test_what_may_not_be_seen_is_not_there(world: Site, as_alice: Actor, as_eva: Actor) -> None:
+def test_invisible_entries_are_not_listed(world: Site, as_alice: Actor, as_eva: Actor) -> None:
     Policy.objects.update(visibility="path")
     for path in ("/vo", "/nothing", "/\0"):
         with pytest.raises(NotFound):
@@ -187,7 +185,7 @@ def viewer_of(path: str, site: Site) -> Actor:
     return Actor(user=user, via="page")
 
 
-def test_whoever_sees_sums_only_is_told_of_no_site_what_fewer_than_five_people_ran(world: Site) -> None:
+def test_readers_of_sums_see_no_site_with_fewer_than_five_active_people(world: Site) -> None:
     settled(world)
     found = grid_of(viewer_of("/vo", world), levels=2)
     assert {row.entry.path for row in found.rows} == {"/vo", "/vo/p1", "/vo/p2"}, "people aren't even named"
@@ -219,7 +217,7 @@ def crowd(world: Site, sources: list[Source]) -> None:
                 world.job(f"{letter}{n}", group, 30 + n, ago_h=2, source=source)
 
 
-def test_a_group_of_five_at_every_site_is_told_and_one_with_four_at_one_isnt(world: Site) -> None:
+def test_a_group_needs_five_active_people_at_every_site(world: Site) -> None:
     east, west = Source.objects.get(slug="east"), Source.objects.get(slug="west")
     crowd(world, [world.source, east, west])
     world.recompute()
@@ -235,7 +233,7 @@ def test_a_group_of_five_at_every_site_is_told_and_one_with_four_at_one_isnt(wor
     assert {row.entry.path: row.core_s for row in grid_of(vera).rows}["/vo/p1"] is None, "one person's alone at `far`"
 
 
-def test_rows_are_bounded(world: Site, as_eva: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_rows_is_limited(world: Site, as_eva: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apps.federation.grid.totals.MOST_ROWS", 2)
     found = grid_of(as_eva, levels=3)
     assert ([row.entry.path for row in found.rows], found.n_more) == (["/vo", "/vo/p1"], 4)

@@ -53,7 +53,7 @@ def another(policy: Policy, n: int) -> Subscription:
     )
 
 
-def test_the_newest_look_says_how_long_it_took(subscription: Subscription, mounted: Mount, policy: Policy) -> None:
+def test_the_newest_fetch_has_its_duration(subscription: Subscription, mounted: Mount, policy: Policy) -> None:
     told = UsageFeed.objects.create(
         policy=policy, entry_uid=mounted.entry_uid, name="ours", capacity_cores=1.0, made_at=AT
     )
@@ -66,7 +66,7 @@ def test_the_newest_look_says_how_long_it_took(subscription: Subscription, mount
     assert [took()[key] for key in keys] == [0.084, 60.0, None]
 
 
-def test_more_peers_and_looks_ask_the_database_no_more_often(
+def test_the_number_of_queries_is_independent_of_peers_and_fetches(
     subscription: Subscription, mounted: Mount, policy: Policy
 ) -> None:
     list_peers(at=AT, actor=COMMAND)  # what a process loads once and keeps
@@ -84,12 +84,12 @@ def test_more_peers_and_looks_ask_the_database_no_more_often(
     assert len(many) == len(few)
 
 
-def test_a_site_that_fetches_nothing_counts_by_one_query(policy: Policy, django_assert_num_queries: Any) -> None:
+def test_a_site_without_mounts_counts_with_one_query(policy: Policy, django_assert_num_queries: Any) -> None:
     with django_assert_num_queries(1):
         assert count_alarming(at=AT, actor=COMMAND) == 0
 
 
-def test_what_needs_somebody_is_counted_by_three_queries(
+def test_items_that_need_attention_are_counted_with_three_queries(
     subscription: Subscription, mounted: Mount, policy: Policy, django_assert_num_queries: Any
 ) -> None:
     with django_assert_num_queries(3):
@@ -106,7 +106,7 @@ def test_what_needs_somebody_is_counted_by_three_queries(
 
 
 @pytest.mark.parametrize(("path", "n"), [("/", 1), ("/VO-B", 0)])
-def test_only_what_one_decides_about_is_counted(mounted: Mount, policy: Policy, path: str, n: int) -> None:
+def test_only_items_that_the_actor_decides_are_counted(mounted: Mount, policy: Policy, path: str, n: int) -> None:
     user = User.objects.create_user("mo")
     tree = load_tree(policy)
     Grant.objects.create(

@@ -197,7 +197,7 @@ DEEP = {*REFUSED_ALIKE} - {*REFUSED_ALIKE[::3]}
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.deep if name in DEEP else ()) for name in BAD])
-def test_a_bad_document_is_refused_as_a_whole_and_the_last_good_one_stays(
+def test_an_invalid_document_is_rejected_and_the_last_valid_one_stays(
     name: str, second: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bad = BAD[name]
@@ -231,7 +231,7 @@ def test_a_bad_document_is_refused_as_a_whole_and_the_last_good_one_stays(
         assert bad.code == "forked"
 
 
-def test_another_key_blocks_until_somebody_looks(
+def test_an_unknown_key_blocks_the_mount_until_a_manager_decides(
     settled: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settled.key = SigningKey(bytes(32))
@@ -241,7 +241,7 @@ def test_another_key_blocks_until_somebody_looks(
     assert (mounted.state, _in_force()) == ("blocked", before)
 
 
-def test_more_levels_than_the_mount_takes_are_too_many(
+def test_documents_deeper_than_the_mount_allows_are_rejected(
     settled: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Mount.objects.update(most_levels=3)
@@ -258,7 +258,7 @@ def test_more_levels_than_the_mount_takes_are_too_many(
     assert _in_force() == before
 
 
-def test_a_million_entries_are_counted_before_they_are_made(
+def test_entries_are_counted_before_they_are_created(
     settled: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Signed with the right key, and within the bytes that this mount takes: refused by what they would come to."""
@@ -271,7 +271,7 @@ def test_a_million_entries_are_counted_before_they_are_made(
     assert _in_force() == before
 
 
-def test_a_name_of_ours_outside_the_mount_is_no_collision(
+def test_a_name_outside_the_mount_is_not_a_collision(
     settled: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Paths are what is unique: a project of theirs may be called as a VO of ours."""
@@ -306,7 +306,7 @@ def others(vo: OtherSide, settings: LazySettings) -> Iterator[tuple[OtherSide, M
 
 
 @pytest.mark.parametrize("name", ["too many bytes", "a hundred thousand nested arrays", "forked", "a page"])
-def test_other_mounts_are_on_time_meanwhile(
+def test_other_mounts_are_fetched_on_time_meanwhile(
     name: str, settled: OtherSide, mounted: Mount, others: tuple[OtherSide, Mount], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bad, (_, other) = BAD[name], others

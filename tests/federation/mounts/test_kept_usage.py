@@ -83,34 +83,32 @@ def usage_of(path: str, site: Site) -> float:
     return float(snapshot.values.usage[snapshot.tree.index_of_path(path) or 0]) / 3_600
 
 
-def test_the_preview_names_usage_that_would_count_nowhere(pi: OtherSide) -> None:
+def test_the_preview_lists_usage_that_would_become_unmapped(pi: OtherSide) -> None:
     found = preview(url=pi.url, policy_slug="grid", entry="/physics", at=AS_OF, actor=COMMAND).unmapped
     assert found is not None
     assert (found.n_accounts, found.core_s / 3_600, found.n_peer_entries) == (2, 55, 0)
     assert preview(url=pi.url, policy_slug="grid", at=AS_OF, actor=COMMAND).unmapped is None, "at no entry yet"
 
 
-def test_entries_without_accounts_are_no_loss(pi: OtherSide, two_projects: Site) -> None:
+def test_removed_entries_without_accounts_lose_no_usage(pi: OtherSide, two_projects: Site) -> None:
     two_projects.map(two_projects.rule(suffix="/{group}/{user}"))
     found = preview(url=pi.url, policy_slug="grid", entry="/physics", at=AS_OF, actor=COMMAND).unmapped
     assert not found, "another rule keeps them at /physics"
 
 
-def test_without_keeping_it_counts_nowhere(pi: OtherSide, two_projects: Site) -> None:
+def test_usage_of_removed_entries_is_unmapped_by_default(pi: OtherSide, two_projects: Site) -> None:
     assert fetch(mounted(pi)) == "landed"
     assert entry_of("alice", two_projects) is None
     assert usage_of("/physics", two_projects) == 0
 
 
-def test_kept_usage_counts_at_the_mount(pi: OtherSide, two_projects: Site) -> None:
+def test_retained_usage_counts_at_the_mount(pi: OtherSide, two_projects: Site) -> None:
     assert fetch(mounted(pi, keep_usage=True)) == "landed"
     assert [entry_of(user, two_projects) for user in ("alice", "bob")] == ["/physics", "/physics"]
     assert usage_of("/physics", two_projects) == 55
 
 
-def test_a_later_version_that_removes_entries_keeps_it_too_once_it_is_reviewed(
-    pi: OtherSide, two_projects: Site
-) -> None:
+def test_a_reviewed_later_version_retains_usage_of_removed_entries(pi: OtherSide, two_projects: Site) -> None:
     mount = mounted(pi, keep_usage=True)
     fetch(mount)
     two_projects.policy.refresh_from_db()
@@ -145,7 +143,7 @@ def command(pi: OtherSide, *more: str) -> str:
     return out.getvalue()
 
 
-def test_the_command_asks_before_usage_counts_nowhere(pi: OtherSide, two_projects: Site) -> None:
+def test_the_command_confirms_before_usage_becomes_unmapped(pi: OtherSide, two_projects: Site) -> None:
     with pytest.raises(CommandError, match="--keep-usage"):
         command(pi)
     assert not Mount.objects.exists()
@@ -153,12 +151,12 @@ def test_the_command_asks_before_usage_counts_nowhere(pi: OtherSide, two_project
     assert Mount.objects.get().keep_usage
 
 
-def test_the_command_drops_it_where_told(pi: OtherSide) -> None:
+def test_the_command_drops_usage_on_request(pi: OtherSide) -> None:
     command(pi, "--drop-usage")
     assert not Mount.objects.get().keep_usage
 
 
-def test_the_page_offers_to_keep_it_and_mounts_once_it_was_shown(pi: OtherSide, two_projects: Site) -> None:
+def test_the_page_offers_to_retain_usage_before_mounting(pi: OtherSide, two_projects: Site) -> None:
     browser = signed_in(User.objects.create_superuser("eva", "eva@example.org", "a long pass phrase"))
     head = {"issuer": "vo-a.example", "publication": "vo-a", "version": 1, "n_entries": 5}
     carried = {"step": "place", "policy": "grid", "url": pi.url, "fingerprint": KEY.public.fingerprint, **head}
@@ -172,7 +170,7 @@ def test_the_page_offers_to_keep_it_and_mounts_once_it_was_shown(pi: OtherSide, 
     assert Mount.objects.get().keep_usage
 
 
-def test_rest_previews_it_where_an_entry_is_named_and_keeps_it_on_request(pi: OtherSide, two_projects: Site) -> None:
+def test_rest_previews_and_retains_usage_on_request(pi: OtherSide, two_projects: Site) -> None:
     eva = User.objects.create_superuser("eva", "eva@example.org", "a long pass phrase")
     _, token = make_token(name="t", scopes=["admin"], user=eva, at=AS_OF, actor=COMMAND)
     caller = Caller(token=token)

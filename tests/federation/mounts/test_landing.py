@@ -56,7 +56,7 @@ def laid(head: TreeColumns, document: PolicyDocument, elsewhere: Collection[UUID
     return lay_over(head, MOUNT, document, owned_elsewhere=lambda uids: [uid for uid in uids if uid in elsewhere])
 
 
-def test_what_the_document_says_lies_below_the_mount_which_stays_ours() -> None:
+def test_document_entries_land_below_the_local_mount_entry() -> None:
     landing = laid(site(), told(*PROJECTS, scope="global"))
     tree = landing.tree
     assert [tree.path(i) for i in range(len(tree))] == [
@@ -74,7 +74,7 @@ def test_what_the_document_says_lies_below_the_mount_which_stays_ours() -> None:
     assert (landing.n_added, landing.n_gone, landing.n_changed) == (3, 0, 1)
 
 
-def test_the_same_again_changes_nothing() -> None:
+def test_landing_the_same_document_again_changes_nothing() -> None:
     once = laid(site(), told(*PROJECTS)).tree
     again = laid(once, told(*PROJECTS))
     assert again.is_empty
@@ -82,7 +82,7 @@ def test_the_same_again_changes_nothing() -> None:
     assert again.furthest_points == 0
 
 
-def test_the_next_version_moves_renames_and_takes_away_by_uid() -> None:
+def test_the_next_version_moves_renames_and_removes_by_uid() -> None:
     once = laid(site(), told(*PROJECTS)).tree
     following = (Node(P2, VO, "P-A2 renamed", "project", 45.0), Node(ANNA, P2, "anna", "user", 1.0, is_group=False))
     landing = laid(once, told(*following))
@@ -93,14 +93,14 @@ def test_the_next_version_moves_renames_and_takes_away_by_uid() -> None:
 
 
 @pytest.mark.parametrize(("uid", "owner"), [(OTHER, "/local"), (SITE, "/"), (MOUNT, "the mount itself")])
-def test_an_entry_of_somebody_else_cannot_be_described(uid: UUID, owner: str) -> None:
+def test_a_document_cannot_change_entries_of_other_authorities(uid: UUID, owner: str) -> None:
     with pytest.raises(BadDocument, match=f"has the uid of {owner},") as refusal:
         laid(site(), told(Node(uid, VO, "mine now")))
     assert refusal.value.code == "foreign_uid"
     assert refusal.value.fields[0].where == "/mine now"
 
 
-def test_nor_can_one_that_this_policy_had_elsewhere() -> None:
+def test_a_document_cannot_claim_former_entries_of_this_policy() -> None:
     document = told(Node(OLD, VO, "back again"))
     assert laid(site(), document).n_added == 1
     with pytest.raises(BadDocument):
@@ -108,7 +108,7 @@ def test_nor_can_one_that_this_policy_had_elsewhere() -> None:
 
 
 @pytest.mark.parametrize("name", ["an\u200bna", "anna\ufeff", ".", ".."])
-def test_a_new_name_that_nobody_sees_whole_is_refused_by_its_path_and_one_of_old_stays(name: str) -> None:
+def test_a_new_name_with_invisible_characters_is_rejected_with_its_path(name: str) -> None:
     odd = Node(ANNA, P1, name, "user", 1.0, is_group=False)
     with pytest.raises(BadDocument) as refusal:
         laid(site(), told(*PROJECTS[:2], odd))
@@ -125,7 +125,7 @@ def test_a_new_name_that_nobody_sees_whole_is_refused_by_its_path_and_one_of_old
     assert laid(old, told(*PROJECTS[:2], odd)).n_changed == 1
 
 
-def test_a_mount_that_is_gone_or_too_deep_is_told() -> None:
+def test_a_missing_or_too_deep_mount_entry_is_an_error() -> None:
     with refused(BadDocument, "mount_gone"):
         lay_over(site(), UUID(int=99), told(), owned_elsewhere=lambda uids: ())
     chain: list[Node] = []
@@ -145,7 +145,7 @@ def test_a_mount_that_is_gone_or_too_deep_is_told() -> None:
 
 @examples(50)
 @given(data=st.data())
-def test_nothing_outside_of_the_mount_ever_changes(data: st.DataObject) -> None:
+def test_nothing_outside_the_mount_changes(data: st.DataObject) -> None:
     """Random documents one after another, over one tree: names, uids and places of all others stay."""
     head = site()
     outside = [node for node in head.nodes() if node.uid != MOUNT]
@@ -166,7 +166,7 @@ def _some(data: st.DataObject) -> list[Node]:
     return nodes
 
 
-def test_uids_that_all_begin_alike_are_found_as_quickly_as_others() -> None:
+def test_uids_with_a_common_prefix_are_found_as_quickly_as_others() -> None:
     """Whoever sends a document chooses them: a hundred thousand with the same first half must not cost their square."""
     root, half = UUID(int=1), 7 << 64
     nodes = [Node(UUID(int=half | k), root, f"u{k}", "user", is_group=False) for k in range(50_000)]

@@ -120,7 +120,7 @@ def run_job(end_at: datetime, core_h: float) -> None:
     ingest_batch(source=source, rows=[row], at=end_at)
 
 
-def test_who_claims_uids_of_others_keeps_them_no_longer_than_it_is_mounted(
+def test_claimed_foreign_uids_are_released_on_unmount(
     other: OtherSide, vo: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mount = mount_at("/VO-B", other, AT)
@@ -135,7 +135,7 @@ def test_who_claims_uids_of_others_keeps_them_no_longer_than_it_is_mounted(
     assert path_of(ANNA) == "/VO-B/P-B1/anna"
 
 
-def test_what_a_mount_left_and_somebody_archived_is_anybodys_with_its_past_as_it_was(
+def test_archived_remains_of_a_mount_can_be_claimed_with_their_history(
     other: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_job(AT + timedelta(hours=3), 2.0)
@@ -175,7 +175,7 @@ def test_what_a_mount_left_and_somebody_archived_is_anybodys_with_its_past_as_it
     assert n_of_head > 0
 
 
-def test_a_publication_moves_to_another_entry_and_back(
+def test_a_publication_can_be_mounted_elsewhere_and_back(
     vo: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     below = ("P-A1", "P-A2", "P-A3")
@@ -191,7 +191,7 @@ def test_a_publication_moves_to_another_entry_and_back(
     assert path_of(ANNA) == "/vo-a-here/P-A1/anna"
 
 
-def test_usage_told_at_the_place_that_was_left_counts_no_more(
+def test_usage_reported_at_the_former_mount_no_longer_counts(
     other: OtherSide, mounted: Mount, subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who told it had its say about the mount that ended, and about no other."""
@@ -210,7 +210,7 @@ def test_usage_told_at_the_place_that_was_left_counts_no_more(
 
 
 @pytest.mark.parametrize("goes", ["archived before", "dropped by its document"])
-def test_what_was_made_here_is_refused_for_ever_whatever_was_mounted_above_it_later(policy: Policy, goes: str) -> None:
+def test_locally_created_uids_are_never_accepted_from_a_mount(policy: Policy, goes: str) -> None:
     """P-A1 of /VO-A was ours before anything was mounted there."""
     vo, project, elsewhere = uid_of("/VO-A"), uid_of("/VO-A/P-A1"), uid_of("/VO-B")
     mark = {"op": "mount", "entry": "/VO-A", "mount": {"issuer": "x.example", "publication": "x"}}
@@ -236,7 +236,7 @@ def lands(*nodes: Node, without: UUID | None = None) -> None:
         land_mounted(policy=lock_policy(grid().pk), tree=following, reason="A document.", at=AT)
 
 
-def test_what_came_in_one_change_with_the_mark_above_it_or_was_brought_back_by_hand_is_ours(policy: Policy) -> None:
+def test_entries_added_with_the_mount_or_restored_manually_are_local(policy: Policy) -> None:
     marked = {"name": "new", "mount": {"issuer": "x.example", "publication": "x"}, "children": [{"name": "p"}]}
     root = {"name": "grid", "children": [marked]}
     services.publish_document(policy_slug="grid", document={"root": root}, reason="A file.", at=AT, actor=COMMAND)
@@ -249,7 +249,7 @@ def test_what_came_in_one_change_with_the_mark_above_it_or_was_brought_back_by_h
     assert owned_elsewhere(grid(), UUID(int=9), [by_file, P1, P2]) == {by_file, P1}
 
 
-def test_an_archived_entry_comes_back_without_what_another_mount_has_by_now(policy: Policy) -> None:
+def test_a_restored_entry_omits_children_now_owned_by_another_mount(policy: Policy) -> None:
     vo, goal = uid_of("/VO-A"), uid_of("/VO-B")
     mount = {"issuer": "x.example", "publication": "x"}
     do(AT, {"op": "mount", "entry": "/VO-A", "mount": mount})
@@ -262,7 +262,7 @@ def test_an_archived_entry_comes_back_without_what_another_mount_has_by_now(poli
     assert (path_of(P1), path_of(P2), path_of(ANNA)) == ("/VO-B/one", "/VO-A/two", None)
 
 
-def test_very_many_that_a_mount_left_are_asked_for_at_once(policy: Policy, django_assert_max_num_queries: Any) -> None:
+def test_many_former_mount_entries_are_queried_at_once(policy: Policy, django_assert_max_num_queries: Any) -> None:
     """Chains of ten, three hundred of them: two questions a level, whatever is below it."""
     vo, mount = uid_of("/VO-A"), {"issuer": "x.example", "publication": "x"}
     do(AT, {"op": "mount", "entry": "/VO-A", "mount": mount})

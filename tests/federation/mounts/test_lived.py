@@ -20,7 +20,7 @@ def uid_of(policy: Policy, path: str) -> UUID:
     return tree.uuid(at)
 
 
-def test_what_was_below_the_mount_is_the_mounts_and_everything_else_that_ever_was_is_not(policy: Policy) -> None:
+def test_only_former_entries_of_the_mount_belong_to_it(policy: Policy) -> None:
     vo, anna = uid_of(policy, "/VO-A"), uid_of(policy, "/VO-A/P-A1/anna")
     project, stranger, unknown = uid_of(policy, "/VO-A/P-A1"), uid_of(policy, "/VO-B"), UUID(int=123)
     operations = [{"op": "archive", "entry": "/VO-A/P-A1"}, {"op": "archive", "entry": "/VO-B"}]
@@ -31,6 +31,6 @@ def test_what_was_below_the_mount_is_the_mounts_and_everything_else_that_ever_wa
     assert owned_elsewhere(policy, vo, []) == set()
 
 
-def test_a_hundred_thousand_strangers_are_asked_for_at_once(policy: Policy, django_assert_num_queries: Any) -> None:
+def test_a_hundred_thousand_unknown_uids_are_queried_at_once(policy: Policy, django_assert_num_queries: Any) -> None:
     with django_assert_num_queries(1):
         assert owned_elsewhere(policy, UUID(int=1), [UUID(int=n) for n in range(100_000)]) == set()

@@ -35,7 +35,7 @@ HOUR = timedelta(hours=1)
 
 
 @pytest.mark.parametrize("etag", ["a\0b", '"a\r\n b"', '"\u00e9"', "x" * 257])
-def test_a_mark_that_cannot_be_kept_is_none(
+def test_a_nonce_that_cannot_be_stored_is_ignored(
     vo: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch, etag: str
 ) -> None:
     vo.knows_etags = False
@@ -52,7 +52,7 @@ def test_a_mark_that_cannot_be_kept_is_none(
     assert "if-none-match" not in vo.asked[-1]
 
 
-def test_nothing_lands_at_an_entry_that_is_marked_as_a_mount_no_longer(
+def test_nothing_lands_at_an_entry_that_is_no_longer_a_mount(
     vo: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     operations: list[dict[str, Any]] = [
@@ -67,7 +67,7 @@ def test_nothing_lands_at_an_entry_that_is_marked_as_a_mount_no_longer(
     assert tree.shares[tree.index_of_path("/vo-a-here/P-A1") or 0] == 7
 
 
-def test_a_version_that_somebody_withdrew_is_not_proposed_again(
+def test_a_withdrawn_version_is_not_proposed_again(
     vo: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vo.publish(projects(p1=10, p2=70))
@@ -87,7 +87,9 @@ def test_a_version_that_somebody_withdrew_is_not_proposed_again(
     assert (mounted.held.state, ChangeSet.objects.count()) == ("proposed", n_before + 1)
 
 
-def test_begun_anew_it_is_proposed_again(vo: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_reset_the_version_is_proposed_again(
+    vo: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
     vo.publish(projects(p1=10, p2=70))
     look_at(mounted, monkeypatch, AT)
     assert mounted.held is not None
@@ -98,7 +100,7 @@ def test_begun_anew_it_is_proposed_again(vo: OtherSide, mounted: Mount, monkeypa
     assert mounted.held.state == "proposed"
 
 
-def test_hours_that_are_held_are_kept_all_at_once(
+def test_held_hours_are_stored_in_one_batch(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch, django_assert_max_num_queries: Any
 ) -> None:
     """A document may report a hundred thousand hours: no query for each of them."""
@@ -140,7 +142,7 @@ def test_usage_of_an_entry_of_another_policy_is_refused(
     assert not Bucket.objects.exists()
 
 
-def test_usage_of_an_entry_that_another_policy_has_by_the_same_document_waits_for_ours(
+def test_usage_of_a_document_mounted_in_another_policy_waits_for_this_policy(
     subscription: Subscription, mounted: Mount, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy = other_policy(mounted)
@@ -160,7 +162,7 @@ def test_a_document_cannot_claim_an_entry_of_another_policy(
     assert "/P-A1/ann" in found.message
 
 
-def test_an_hour_whose_sum_would_not_be_exact_is_refused(
+def test_an_hour_with_an_inexact_sum_is_rejected(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each amount is within bounds: together they would make the proof of the buckets a matter of luck."""
@@ -172,7 +174,7 @@ def test_an_hour_whose_sum_would_not_be_exact_is_refused(
     assert (found.outcome, found.code, "hours[1].gpu_s" in found.message) == ("refused", "bad_document", True)
 
 
-def test_a_running_job_that_asked_for_ages_counts_for_no_more_than_31_days(
+def test_a_running_job_counts_for_at_most_31_days(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its cores are within the site's capacity: else one job would outweigh all other usage."""
@@ -185,7 +187,7 @@ def test_a_running_job_that_asked_for_ages_counts_for_no_more_than_31_days(
     assert asked == {(100.0, 31 * 86_400.0), (0.5, 3_600.0), (0.25, None)}
 
 
-def test_one_that_names_more_authorities_than_there_is_room_for_spoils_nobody_elses_document(mounted: Mount) -> None:
+def test_a_document_with_too_many_authorities_does_not_affect_others(mounted: Mount) -> None:
     """What we publish names those that our mounts name: with more than a document takes, nobody would take ours."""
     made = make_publication(policy_slug="grid", entry="/", name="all", at=AT, actor=COMMAND)
     Mount.objects.update(issuers=[f"p{n}.example" for n in range(511)])
@@ -198,7 +200,7 @@ def opened(issued: Issued) -> Mapping[str, Any]:
     return open_document(issued.data, trusted=None).document
 
 
-def test_of_very_many_held_hours_the_newest_are_shown_and_all_are_counted(subscription: Subscription) -> None:
+def test_the_newest_held_hours_are_shown_and_all_are_counted(subscription: Subscription) -> None:
     told = {"subscription": subscription, "number": 1, "most_cpu_s": 1.0, "found_at": AT}
     HeldHour.objects.bulk_create(
         HeldHour(hour_at=AT - n * HOUR, cpu_s=3_600.0 * (1_000 if n == 90 else 1), **told) for n in range(1, 101)
@@ -209,7 +211,7 @@ def test_of_very_many_held_hours_the_newest_are_shown_and_all_are_counted(subscr
 
 
 @pytest.mark.parametrize("left", [[], projects()[3:], [Node(UUID(int=0x900), ROOT, "else", "project", 1.0)]])
-def test_a_document_that_leaves_nothing_or_nobody_is_held(
+def test_a_document_without_entries_or_members_is_held(
     vo: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch, left: list[Node]
 ) -> None:
     """No target of anybody who stays moves by it."""
@@ -219,7 +221,7 @@ def test_a_document_that_leaves_nothing_or_nobody_is_held(
     assert load_tree(Policy.objects.get(slug="grid")).digest == before
 
 
-def test_a_project_that_loses_everybody_is_held_by_its_weight(
+def test_a_project_that_loses_all_members_is_held(
     vo: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vo.publish(projects()[:3])  # anna has P-A1 for herself: 50 of 100 shares of the VO's 30 of 130
@@ -228,7 +230,7 @@ def test_a_project_that_loses_everybody_is_held_by_its_weight(
 
 
 @pytest.mark.parametrize("site", ["site-a", "Site-A", "\uff53ite-a"])
-def test_a_site_that_reads_like_ours_is_refused(
+def test_an_issuer_name_similar_to_ours_is_rejected(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch, site: str
 ) -> None:
     feed.tell({AT - HOUR: {P1: 60}}, site=site)

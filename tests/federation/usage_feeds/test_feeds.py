@@ -58,7 +58,7 @@ def publish(**operation: Any) -> None:
 
 
 # --- What a reader has ------------------------------------------------------------------------------------------------
-def test_the_first_document_has_all_hours_of_the_subtree_by_uid(teller: Teller) -> None:
+def test_the_first_feed_document_has_all_hours_of_the_subtree_by_uid(teller: Teller) -> None:
     told = issue_usage(teller.feed, since=0, at=AT)
     assert told is not None
     document = opened(told)
@@ -74,14 +74,14 @@ def test_the_first_document_has_all_hours_of_the_subtree_by_uid(teller: Teller) 
     assert teller.uid("/VO-B/P-B1/dora") not in document.entries
 
 
-def test_usage_at_the_entry_itself_counts_to_it(teller: Teller) -> None:
+def test_usage_mapped_to_the_entry_itself_is_included(teller: Teller) -> None:
     teller.map(P_A1="/VO-A/P-A1", of_a="/VO-A")
     found = Reader(teller.feed).follow()
     assert found == teller.expected()
     assert any(teller.uid("/VO-A") in of for of in found.values())
 
 
-def test_no_name_of_an_account_a_group_or_a_job_is_in_the_bytes(teller: Teller) -> None:
+def test_the_document_contains_no_account_group_or_job_names(teller: Teller) -> None:
     teller.job(
         "secretjob77",
         "secretuser",
@@ -183,7 +183,7 @@ CHANGES: list[Callable[[Teller], None]] = [
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_who_follows_the_numbers_has_the_sums_whatever_changed(
+def test_a_reader_of_all_documents_has_the_same_sums_as_the_feed(
     teller: Teller, reader: Reader, change: Callable[[Teller], None]
 ) -> None:
     number, before = reader.number, reader.follow()
@@ -197,7 +197,7 @@ def test_who_follows_the_numbers_has_the_sums_whatever_changed(
     assert issue_usage(teller.feed, since=reader.number, known_etag=reader.etag, at=AT) is None
 
 
-def test_only_hours_that_changed_are_told_again(teller: Teller, reader: Reader) -> None:
+def test_only_changed_hours_are_sent_again(teller: Teller, reader: Reader) -> None:
     late_record(teller)
     reader.follow()
     assert (reader.number, len(reader.documents)) == (2, 2)
@@ -205,7 +205,7 @@ def test_only_hours_that_changed_are_told_again(teller: Teller, reader: Reader) 
     assert reader.documents[-1].hours.tolist() == [hour - 93, hour - 92, hour - 91, hour - 90]  # in which it ended
 
 
-def test_an_hour_that_is_empty_now_is_told_as_that(teller: Teller, reader: Reader) -> None:
+def test_an_hour_that_became_empty_is_sent_as_empty(teller: Teller, reader: Reader) -> None:
     withdrawn(teller)
     reader.fetched()
     document = reader.documents[-1]
@@ -213,7 +213,7 @@ def test_an_hour_that_is_empty_now_is_told_as_that(teller: Teller, reader: Reade
     assert not len(document.row_hour)
 
 
-def test_a_change_that_moves_no_usage_gives_no_number(teller: Teller, reader: Reader) -> None:
+def test_a_change_without_usage_effect_makes_no_new_number(teller: Teller, reader: Reader) -> None:
     publish(op="set_shares", entry="/VO-A/P-A1", shares=60)
     publish(op="set_shares", entry="/VO-B", shares=60)
     teller.job(60, "dora", "P-B1", ago_h=5)
@@ -222,7 +222,7 @@ def test_a_change_that_moves_no_usage_gives_no_number(teller: Teller, reader: Re
     assert UsageFeed.objects.get().number == reader.number == 1
 
 
-def test_a_tree_that_places_usage_alike_makes_nobody_read_old_hours(
+def test_a_tree_change_without_usage_effect_resends_no_hours(
     teller: Teller, reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not even with an account that is new: its usage is newer than what was sent."""
@@ -243,7 +243,7 @@ def test_a_tree_that_places_usage_alike_makes_nobody_read_old_hours(
     assert looked_from == [int(AT.timestamp()) // 3600 - 3]
 
 
-def test_hours_older_than_the_feed_keeps_are_not_told(teller: Teller) -> None:
+def test_hours_beyond_the_retention_are_not_sent(teller: Teller) -> None:
     make_feed(policy_slug="grid", entry="/VO-A", name="vo-a", capacity_cores=5, keeps_days=1, at=AT, actor=COMMAND)
     late_record(teller)
     reader = Reader(teller.feed)
@@ -255,7 +255,7 @@ def test_hours_older_than_the_feed_keeps_are_not_told(teller: Teller) -> None:
     assert reader.follow() == teller.expected()
 
 
-def test_an_hour_that_has_not_begun_is_told_once_it_has(teller: Teller, reader: Reader) -> None:
+def test_a_future_hour_is_sent_once_it_has_begun(teller: Teller, reader: Reader) -> None:
     teller.job(80, "anna", "P-A1", ago_h=-0.05, hours=0.5)
     later = AT + 0.1 * HOUR
     assert reader.follow(at=AT - 0.1 * HOUR) == teller.expected(at=AT - 0.1 * HOUR)
@@ -274,7 +274,9 @@ def small_documents(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "looked_at", [pytest.param(1, marks=pytest.mark.deep), 4, pytest.param(1000, marks=pytest.mark.deep)]
 )
-def test_much_is_told_in_several_documents(teller: Teller, monkeypatch: pytest.MonkeyPatch, looked_at: int) -> None:
+def test_many_rows_are_split_into_several_documents(
+    teller: Teller, monkeypatch: pytest.MonkeyPatch, looked_at: int
+) -> None:
     """However many hours are looked at while a reader waits, and with a change between two of the documents."""
     monkeypatch.setattr(feed_content, "MOST_CHECKED", looked_at)
     reader = Reader(teller.feed)
@@ -291,7 +293,7 @@ def test_much_is_told_in_several_documents(teller: Teller, monkeypatch: pytest.M
     assert not UsageFeed.objects.get().basis["left"]
 
 
-def test_documents_of_very_many_entries_have_fewer_rows(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documents_with_many_entries_have_fewer_rows(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that they never name more entries than a document may; what can't be told at all says so."""
     monkeypatch.setattr(feed_content, "_MOST_NAMED", 2)
     reader = Reader(teller.feed)
@@ -303,7 +305,7 @@ def test_documents_of_very_many_entries_have_fewer_rows(teller: Teller, monkeypa
         issue_usage(teller.feed, since=0, at=AT)
 
 
-def test_a_feed_that_everybody_asks_for_says_so_in_the_end(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_overloaded_feed_answers_too_many_requests(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
     def too_late(view: feed_content.View, *, since: int) -> None:
         raise OperationalError from SerializationFailure()
 
@@ -319,7 +321,7 @@ def test_a_feed_that_everybody_asks_for_says_so_in_the_end(teller: Teller, monke
         issue_usage(teller.feed, since=0, at=AT)
 
 
-def test_a_reader_that_knows_the_mark_gets_nothing_in_a_few_queries(teller: Teller, reader: Reader) -> None:
+def test_an_up_to_date_reader_costs_few_queries(teller: Teller, reader: Reader) -> None:
     with CaptureQueriesContext(
         connection,
     ) as queries:
@@ -332,7 +334,7 @@ def test_a_reader_that_knows_the_mark_gets_nothing_in_a_few_queries(teller: Tell
     assert not len(opened(asked_anew).hours)
 
 
-def test_a_mark_of_one_number_is_no_mark_of_another_question(teller: Teller, reader: Reader) -> None:
+def test_a_nonce_is_valid_for_one_number_only(teller: Teller, reader: Reader) -> None:
     """Who reads from the beginning after it took a later document isn't told that it has all of it."""
     late_record(teller)
     reader.follow()
@@ -341,7 +343,7 @@ def test_a_mark_of_one_number_is_no_mark_of_another_question(teller: Teller, rea
     assert len(opened(again).hours) == len(teller.expected())
 
 
-def test_what_stands_over_the_sums_makes_a_new_document_without_a_new_number(
+def test_changed_metadata_makes_a_new_document_without_a_new_number(
     teller: Teller, reader: Reader, settings: LazySettings
 ) -> None:
     def heads() -> Any:
@@ -377,7 +379,7 @@ def test_what_stands_over_the_sums_makes_a_new_document_without_a_new_number(
     assert UsageFeed.objects.get().number == 1
 
 
-def test_a_number_that_the_feed_has_not_come_to_is_refused(teller: Teller, reader: Reader) -> None:
+def test_a_number_beyond_the_newest_is_rejected(teller: Teller, reader: Reader) -> None:
     with pytest.raises(Conflict) as refusal:
         issue_usage(teller.feed, since=2, at=AT)
     assert refusal.value.code == "since_ahead"
@@ -392,7 +394,7 @@ def test_a_number_that_the_feed_has_not_come_to_is_refused(teller: Teller, reade
             issue_usage(teller.feed, since=since, seen=seen, at=AT)  # type: ignore[arg-type]
 
 
-def test_each_number_has_one_mark_also_where_one_change_takes_several(
+def test_each_number_has_one_nonce_even_within_one_change(
     teller: Teller, reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed_content, "MOST_ROWS", 1)
@@ -406,7 +408,7 @@ def test_each_number_has_one_mark_also_where_one_change_takes_several(
     assert all(marks[state.number] == state.mark for state in told)
 
 
-def test_old_marks_go_a_bounded_number_at_a_time(
+def test_old_nonces_are_deleted_in_bounded_batches(
     teller: Teller, reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(2, 12):
@@ -420,9 +422,7 @@ def test_old_marks_go_a_bounded_number_at_a_time(
         assert list(FeedMark.objects.order_by("number").values_list("number", flat=True)) == list(left)
 
 
-def test_a_feed_made_anew_under_its_name_goes_on_with_its_numbers_in_another_line(
-    teller: Teller, reader: Reader
-) -> None:
+def test_a_recreated_feed_continues_its_numbers_in_a_new_history(teller: Teller, reader: Reader) -> None:
     drop_feed(name="vo-a", at=AT, actor=COMMAND)
     with pytest.raises(NotFound):
         issue_usage(teller.feed, since=0, at=AT)
@@ -438,7 +438,7 @@ def test_a_feed_made_anew_under_its_name_goes_on_with_its_numbers_in_another_lin
 
 
 # --- Running jobs -----------------------------------------------------------------------------------------------------
-def test_running_jobs_are_told_whole_each_time(teller: Teller, reader: Reader) -> None:
+def test_running_jobs_are_sent_completely_each_time(teller: Teller, reader: Reader) -> None:
     open_job: dict[str, Any] = {"state": "running", "end_at": None}
     teller.job(90, "anna", "P-A1", start_at=AT - HOUR, cpus=8.0, requested_s=7200.0, **open_job)
     teller.job(91, "carl", "P-A2", start_at=AT - 2 * HOUR, cpus=2.0, gpus=1.0, **open_job)
@@ -460,7 +460,7 @@ def test_running_jobs_are_told_whole_each_time(teller: Teller, reader: Reader) -
     assert (reader.running, reader.number) == ([(carl, 2.0)], 3)
 
 
-def test_a_feed_may_leave_running_jobs_out(teller: Teller, reader: Reader) -> None:
+def test_a_feed_can_omit_running_jobs(teller: Teller, reader: Reader) -> None:
     teller.job(90, "anna", "P-A1", state="running", end_at=None)
     make_feed(
         policy_slug="grid", entry="/VO-A", name="vo-a", capacity_cores=1, sends_running=False, at=AT, actor=COMMAND
@@ -473,7 +473,7 @@ def test_a_feed_may_leave_running_jobs_out(teller: Teller, reader: Reader) -> No
 
 
 # --- Edges ------------------------------------------------------------------------------------------------------------
-def test_a_feed_of_nothing_is_told_as_that(policy: Policy) -> None:
+def test_an_empty_feed_is_a_valid_document(policy: Policy) -> None:
     feed = make_feed(policy_slug="grid", entry="/VO-B", name="vo-b", capacity_cores=1, at=AT, actor=COMMAND)
     reader = Reader(feed)
     assert reader.follow() == {}
@@ -483,14 +483,14 @@ def test_a_feed_of_nothing_is_told_as_that(policy: Policy) -> None:
     assert not len(document.running)
 
 
-def test_a_feed_whose_entry_is_gone_says_so(teller: Teller, reader: Reader) -> None:
+def test_a_feed_of_a_removed_entry_reports_it(teller: Teller, reader: Reader) -> None:
     publish(op="archive", entry="/VO-A")
     with pytest.raises(NotFound) as refusal:
         issue_usage(teller.feed, since=reader.number, known_etag=reader.etag, at=AT)
     assert refusal.value.code == "entry_gone"
 
 
-def test_a_feed_of_the_whole_tree_tells_all_that_has_an_entry(db: None, settings: LazySettings) -> None:
+def test_a_feed_of_the_root_contains_all_mapped_usage(db: None, settings: LazySettings) -> None:
     settings.FAIRSHARE_ISSUER = "site-a.example"
     made = make_teller(entry="/")
     made.map(**PLACES)
@@ -501,20 +501,20 @@ def test_a_feed_of_the_whole_tree_tells_all_that_has_an_entry(db: None, settings
     assert {uid for of in found.values() for uid in of} == {made.uid("/VO-A/P-A1/anna"), made.uid("/VO-B/P-B1/dora")}
 
 
-def test_a_site_without_a_name_tells_nothing(teller: Teller, settings: LazySettings) -> None:
+def test_a_site_without_an_issuer_name_has_no_feed(teller: Teller, settings: LazySettings) -> None:
     settings.FAIRSHARE_ISSUER = ""
     with refused(Invalid, "no_issuer", field="FAIRSHARE_ISSUER"):
         issue_usage(teller.feed, since=0, at=AT)
 
 
-def test_sums_are_exact_beyond_what_one_job_comes_to(teller: Teller) -> None:
+def test_sums_larger_than_one_job_are_exact(teller: Teller) -> None:
     for job in range(7):
         teller.job(f"t{job}", "anna", "P-A1", ago_h=2 + job / 7, hours=1 / 3, cpus=1 / 3, mem_mb=100.0 / 3)
     assert Reader(teller.feed).follow() == teller.expected()
 
 
 # --- Making, changing, dropping ---------------------------------------------------------------------------------------
-def test_administrators_make_change_and_drop_feeds_and_it_is_audited(teller: Teller) -> None:
+def test_administrators_create_change_and_delete_feeds_with_audit(teller: Teller) -> None:
     same = make_feed(policy_slug="grid", entry="/VO-A", name="vo-a", capacity_cores=7, at=AT, actor=COMMAND)
     assert (same.pk, same.capacity_cores) == (teller.feed.pk, 7)
     assert [feed.name for feed in list_feeds(actor=COMMAND)] == ["vo-a"]
@@ -527,7 +527,7 @@ def test_administrators_make_change_and_drop_feeds_and_it_is_audited(teller: Tel
         drop_feed(name="vo-a", at=AT, actor=COMMAND)
 
 
-def test_others_may_not(teller: Teller) -> None:
+def test_other_users_cannot_manage_feeds(teller: Teller) -> None:
     anna = Actor(user=User.objects.create_user(username="anna"), via="page")
     with pytest.raises(NotAllowed):
         make_feed(policy_slug="grid", entry="/VO-B", name="vo-b", capacity_cores=1, at=AT, actor=anna)
@@ -553,13 +553,13 @@ def test_others_may_not(teller: Teller) -> None:
         (Conflict, {"name": "vo-a"}),
     ],
 )
-def test_bad_values_are_refused(teller: Teller, error: type[Exception], changes: dict[str, Any]) -> None:
+def test_invalid_feed_settings_are_rejected(teller: Teller, error: type[Exception], changes: dict[str, Any]) -> None:
     values: dict[str, Any] = {"policy_slug": "grid", "entry": "/VO-B", "name": "vo-b", "capacity_cores": 1, **changes}
     with pytest.raises(error):
         make_feed(**values, at=AT, actor=COMMAND)
     assert UsageFeed.objects.count() == 1
 
 
-def test_uids_are_told_in_their_order(teller: Teller, reader: Reader) -> None:
+def test_uids_are_sorted(teller: Teller, reader: Reader) -> None:
     entries: list[UUID] = list(reader.documents[0].entries)
     assert entries == sorted(entries, key=str)

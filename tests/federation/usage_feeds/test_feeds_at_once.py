@@ -77,7 +77,7 @@ def finished(readers: list[Reader]) -> dict[tuple[int, int], set[bytes]]:
     return told
 
 
-def test_readers_and_writers_at_once(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_readers_and_writers_agree(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed_content, "MOST_ROWS", 4)  # several documents a state
     is_over, patient = threading.Event(), Reader(teller.feed)
 
@@ -120,7 +120,7 @@ def test_readers_and_writers_at_once(teller: Teller, monkeypatch: pytest.MonkeyP
     assert Reader(teller.feed).follow() == expected
 
 
-def test_who_comes_second_waits_and_tells_the_same(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_concurrent_reader_waits_and_gets_the_same_document(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second one has begun from a state in which the feed wasn't there yet, and begins again."""
     has_written, may_end = threading.Event(), threading.Event()
     bring_up_to_date = feed_content.bring_up_to_date

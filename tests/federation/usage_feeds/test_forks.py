@@ -67,7 +67,7 @@ def forked(site: RestoredSite) -> Backup:
     return backup
 
 
-def test_a_reader_of_a_number_that_is_no_more_waits_and_one_that_is_come_to_again_is_a_fork(
+def test_a_lost_number_waits_and_a_reused_number_is_a_fork(
     site: RestoredSite,
 ) -> None:
     forked(site)
@@ -88,7 +88,7 @@ def test_a_reader_of_a_number_that_is_no_more_waits_and_one_that_is_come_to_agai
     assert AuditEvent.objects.filter(verb="federation.blocked").count() == 4
 
 
-def test_who_begins_anew_has_what_the_new_line_has_and_nothing_of_the_old_one(site: RestoredSite) -> None:
+def test_a_resync_has_only_data_of_the_new_history(site: RestoredSite) -> None:
     forked(site)
     (first, _second) = site.followers
     HeldHour.objects.create(
@@ -107,7 +107,7 @@ def test_who_begins_anew_has_what_the_new_line_has_and_nothing_of_the_old_one(si
 
 
 @pytest.mark.usefixtures("small_documents")
-def test_who_is_halfway_when_the_site_is_set_back_notices_too(site: RestoredSite) -> None:
+def test_a_reader_midway_detects_a_restored_site(site: RestoredSite) -> None:
     """Though the number that it took is in both lines: hours that had moved past it were left out for later."""
     follower = site.followers[0]
     for ago_h in (9, 7, 5):
@@ -128,7 +128,7 @@ def test_who_is_halfway_when_the_site_is_set_back_notices_too(site: RestoredSite
 
 
 @pytest.mark.usefixtures("small_documents")
-def test_what_is_read_anew_stays_in_force_until_all_of_it_is_told(site: RestoredSite) -> None:
+def test_old_usage_counts_until_a_resync_is_complete(site: RestoredSite) -> None:
     follower = site.followers[0]
     for ago_h in (9, 7, 5):
         site.has(f"a{ago_h}", Job("anna", 4.0, ago_h))
@@ -151,9 +151,7 @@ def test_what_is_read_anew_stays_in_force_until_all_of_it_is_told(site: Restored
     assert follower.row.untold == []
 
 
-def test_a_number_whose_way_is_forgotten_is_one_that_is_not_known(
-    site: RestoredSite, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_number_without_a_stored_nonce_is_unknown(site: RestoredSite, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed_content, "KEPT", 3)
     first, second = site.followers
     site.has("a", Job("anna", 1.0, 5))
@@ -170,7 +168,7 @@ def test_a_number_whose_way_is_forgotten_is_one_that_is_not_known(
     assert site.is_exact(first)
 
 
-def test_a_feed_that_was_dropped_and_made_anew_is_another_line(site: RestoredSite) -> None:
+def test_a_deleted_and_recreated_feed_is_a_new_history(site: RestoredSite) -> None:
     site.has("a", Job("anna", 1.0, 5))
     site.has("b", Job("bert", 1.0, 9))
     first = site.followers[0]
@@ -187,7 +185,7 @@ def test_a_feed_that_was_dropped_and_made_anew_is_another_line(site: RestoredSit
     assert site.is_exact(first), "what was withdrawn meanwhile is gone"
 
 
-def test_who_took_a_number_before_there_were_marks_keeps_the_one_it_is_told_now(site: RestoredSite) -> None:
+def test_a_number_read_before_nonces_existed_gets_the_current_nonce(site: RestoredSite) -> None:
     site.has("a", Job("anna", 1.0, 5))
     first = site.followers[0]
     site.follow(first)
@@ -197,7 +195,7 @@ def test_who_took_a_number_before_there_were_marks_keeps_the_one_it_is_told_now(
 
 
 @pytest.mark.parametrize("deed", ["trust_key", "agree_capacity"])
-def test_what_reads_all_again_rides_out_a_fork(site: RestoredSite, deed: str) -> None:
+def test_a_resync_recovers_from_a_fork(site: RestoredSite, deed: str) -> None:
     forked(site)
     first = site.followers[0]
     if deed == "agree_capacity":
@@ -211,7 +209,7 @@ def test_what_reads_all_again_rides_out_a_fork(site: RestoredSite, deed: str) ->
     assert site.is_exact(first)
 
 
-def test_two_sites_that_were_one_are_told_apart(site: RestoredSite) -> None:
+def test_a_cloned_site_is_detected(site: RestoredSite) -> None:
     """A clone answers at the same address now and then: its readers notice as soon as it has told one thing itself."""
     site.has("a", Job("anna", 1.0, 5))
     first, second = site.followers
@@ -250,9 +248,7 @@ _STEPS = st.lists(_CHANGES | _LOOKS | _LOOKS | _RESTORES | _DEEDS, min_size=4, m
 @pytest.mark.timeout(600)
 @examples(25, suppress=[HealthCheck.function_scoped_fixture], fixed=5)
 @given(steps=_STEPS)
-def test_whatever_happens_a_reader_has_what_the_feed_has_or_says_that_its_line_is_another_one(
-    site: RestoredSite, steps: list[Any]
-) -> None:
+def test_a_reader_matches_the_feed_or_detects_a_fork(site: RestoredSite, steps: list[Any]) -> None:
     """And it never says so of the line that it follows."""
     try:
         with transaction.atomic():

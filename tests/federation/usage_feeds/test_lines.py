@@ -71,7 +71,7 @@ def refused(row: Subscription, feed: OtherFeed, tell: Tell, monkeypatch: pytest.
         (lambda feed: feed.tell({}, number=4, since=1), "other_question"),
     ],
 )
-def test_a_document_of_another_line_is_refused(
+def test_a_document_of_another_history_is_rejected(
     taken: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch, tell: Tell, code: str
 ) -> None:
     assert refused(taken, feed, tell, monkeypatch) == (code, "blocked" if code == "forked" else "active")
@@ -87,7 +87,7 @@ def test_a_document_of_another_line_is_refused(
         (lambda feed: feed.tell({}, number=10, since=3), "other_question"),
     ],
 )
-def test_who_is_halfway_goes_by_the_newest_number_that_it_heard_of(
+def test_a_reader_midway_uses_the_newest_known_number(
     halfway: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch, tell: Tell, code: str
 ) -> None:
     feed.line = "first"
@@ -100,7 +100,7 @@ def test_who_is_halfway_goes_by_the_newest_number_that_it_heard_of(
         assert feed.asked[-1][":path"] == "/feeds/vo-a?since=10"
 
 
-def test_an_older_question_of_the_same_line_may_be_answered_again(
+def test_an_older_request_of_the_same_history_can_be_repeated(
     taken: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed.tell({H11: {P1: 120.0}}, number=2, since=1)
@@ -110,7 +110,7 @@ def test_an_older_question_of_the_same_line_may_be_answered_again(
     assert counted(taken) == {(P1, H10): 60, (P1, H11): 180}
 
 
-def test_a_document_of_all_there_is_takes_the_place_of_all_that_was_told(
+def test_a_full_document_replaces_all_earlier_usage(
     taken: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed.tell({H9: {P1: 30.0}}, number=3, since=0)
@@ -118,9 +118,7 @@ def test_a_document_of_all_there_is_takes_the_place_of_all_that_was_told(
     assert counted(taken) == {(P1, H9): 30}
 
 
-def test_a_fork_is_noticed_while_it_is_frozen(
-    taken: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fork_is_detected_while_frozen(taken: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch) -> None:
     Subscription.objects.update(state="frozen")
     taken.refresh_from_db()
     feed.tell({H9: {P1: 30.0}})
@@ -129,7 +127,7 @@ def test_a_fork_is_noticed_while_it_is_frozen(
     assert refused(taken, feed, lambda feed: other_line(feed, number=3), monkeypatch) == ("forked", "blocked")
 
 
-def test_another_key_that_is_trusted_tells_all_of_it_again(
+def test_a_newly_trusted_key_starts_a_resync(
     taken: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Subscription.objects.update(fingerprint="0" * 64)
@@ -170,7 +168,7 @@ def test_another_key_that_is_trusted_tells_all_of_it_again(
         ("seen", []),
     ],
 )
-def test_a_mark_that_is_none_is_refused_with_its_place(
+def test_an_invalid_nonce_is_rejected_with_its_location(
     taken: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch, place: str, value: object
 ) -> None:
     """Signed by the right key all the same; and a good document is accepted again."""
@@ -188,7 +186,7 @@ def test_a_mark_that_is_none_is_refused_with_its_place(
     assert look_at(taken, monkeypatch, AT).outcome == "landed"
 
 
-def test_what_lies_at_the_address_is_shown_with_its_newest_number(feed: OtherFeed) -> None:
+def test_a_preview_shows_the_feed_with_its_newest_number(feed: OtherFeed) -> None:
     feed.tell({H11: {P1: 60}}, newest=feed.state(9), more=True)
     head = preview_feed(url=feed.url, policy_slug="grid", entry="/vo-a-here", at=AT, actor=COMMAND).document.head
     assert (head.number, head.newest, head.seen) == (1, feed.state(9), None)

@@ -78,7 +78,7 @@ def both(db: None, settings: LazySettings, monkeypatch: pytest.MonkeyPatch) -> I
         yield Both(side, settings, monkeypatch)
 
 
-def test_what_is_told_is_what_counts_also_after_corrections_and_gaps(both: Both) -> None:
+def test_ingested_usage_equals_sent_usage_after_corrections_and_gaps(both: Both) -> None:
     both.teller.job(1, "anna", "P-A1", ago_h=3, hours=2, cpus=4.0)
     both.teller.job(2, "bert", "P-A1", ago_h=2.5, cpus=0.3)
     both.teller.job(3, "carl", "P-A2", ago_h=30, hours=5)
@@ -92,7 +92,7 @@ def test_what_is_told_is_what_counts_also_after_corrections_and_gaps(both: Both)
     assert prove(Source.objects.get(pk=both.row.source_id)).n_different == 0
 
 
-def test_nothing_is_taken_where_nothing_changed(both: Both) -> None:
+def test_an_unchanged_feed_ingests_nothing(both: Both) -> None:
     both.teller.job(1, "anna", "P-A1")
     both.fetched()
     before = Source.objects.get(pk=both.row.source_id).watermark
@@ -100,7 +100,7 @@ def test_nothing_is_taken_where_nothing_changed(both: Both) -> None:
     assert Source.objects.get(pk=both.row.source_id).watermark == before
 
 
-def test_running_jobs_come_and_go(both: Both) -> None:
+def test_running_jobs_appear_and_disappear(both: Both) -> None:
     running: dict[str, Any] = {"state": "running", "end_at": None, "start_at": AT - HOUR}
     both.teller.job(1, "anna", "P-A1", cpus=8.0, **running)
     both.teller.job(2, "carl", "P-A2", cpus=2.0, **running)

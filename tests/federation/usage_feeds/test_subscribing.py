@@ -63,7 +63,7 @@ def somebody(policy: Policy, *verbs: str) -> Actor:
     return Actor(user=person, via="page")
 
 
-def test_a_subscription_has_a_source_of_its_own_that_is_readable(feed: OtherFeed) -> None:
+def test_a_subscription_has_its_own_readable_source(feed: OtherFeed) -> None:
     made = subscribed(feed, settings={"every_s": 60, "stale_action": "local"}, fingerprint=" ".join(KEY.public.groups))
     source = made.source
     assert (source.slug, source.kind, source.origin) == ("site-b-example-vo-a", "peer", "site-b.example")
@@ -83,7 +83,9 @@ def test_slugs_of_sources_stay_unique_and_short(feed: OtherFeed, mounted: Mount)
     assert long.source.origin == "a" * 128
 
 
-def test_a_token_of_theirs_is_sent_kept_sealed_and_never_told(feed: OtherFeed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_subscription_token_is_sent_encrypted_and_never_disclosed(
+    feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = subscribed(feed, token=f" {TOKEN}\n")
     feed.tell({H11: {P1: 60}})
     look_at(made, monkeypatch, AT)
@@ -97,7 +99,7 @@ def test_a_token_of_theirs_is_sent_kept_sealed_and_never_told(feed: OtherFeed, m
         subscribed(feed, issuer="site-c.example", token="two\r\nlines")
 
 
-def test_a_token_for_a_mount_is_sent_kept_sealed_and_never_told(
+def test_a_mount_token_is_sent_encrypted_and_never_disclosed(
     vo: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unmount(mount_id=mounted.pk, reason="Again.", at=AT, actor=COMMAND)
@@ -121,7 +123,7 @@ def test_a_token_for_a_mount_is_sent_kept_sealed_and_never_told(
     assert TOKEN not in made.sealed_token + json.dumps(list(AuditEvent.objects.values_list("details", "reason")))
 
 
-def test_a_preview_shows_what_is_told_by_which_key_and_keeps_nothing(feed: OtherFeed, mounted: Mount) -> None:
+def test_a_preview_shows_usage_and_key_and_stores_nothing(feed: OtherFeed, mounted: Mount) -> None:
     feed.tell({H11: {P1: 60}})
     found = preview_feed(url=feed.url, policy_slug="grid", entry="/vo-a-here", at=AT, actor=COMMAND)
     head = found.document.head
@@ -156,7 +158,7 @@ def test_a_preview_shows_what_is_told_by_which_key_and_keeps_nothing(feed: Other
         ({"url": "file:///etc/passwd"}, DomainError, "address_refused", ""),
     ],
 )
-def test_what_makes_no_sense_is_refused_and_leaves_nothing(
+def test_an_invalid_subscription_is_rejected_and_stores_nothing(
     feed: OtherFeed, given: dict[str, Any], error: type[DomainError], code: str, field: str
 ) -> None:
     with refused(error, code, field=field):
@@ -165,13 +167,13 @@ def test_what_makes_no_sense_is_refused_and_leaves_nothing(
     assert not Source.objects.exists()
 
 
-def test_a_site_is_subscribed_to_once_for_an_entry(feed: OtherFeed) -> None:
+def test_a_site_has_one_subscription_per_entry(feed: OtherFeed) -> None:
     subscribed(feed)
     with refused(Conflict, "subscribed"):
         subscribed(feed, feed="vo-a-again")
 
 
-def test_who_may_mount_above_subscribes_and_others_see_nothing(
+def test_holders_of_the_mount_right_above_subscribe_and_others_see_nothing(
     policy: Policy, feed: OtherFeed, subscription: Subscription
 ) -> None:
     anna = somebody(policy)
@@ -190,7 +192,7 @@ def test_who_may_mount_above_subscribes_and_others_see_nothing(
     assert subscribed(feed, actor=anna, issuer="site-c.example").made_by == anna.user
 
 
-def test_usage_of_what_we_publish_is_for_administrators_to_take(policy: Policy, feed: OtherFeed) -> None:
+def test_only_administrators_subscribe_to_usage_of_own_publications(policy: Policy, feed: OtherFeed) -> None:
     make_publication(policy_slug="grid", entry="/VO-A", name="our-vo", at=AT, actor=COMMAND)
     anna = somebody(policy, "mount")
     with refused(NotAllowed):
@@ -200,7 +202,7 @@ def test_usage_of_what_we_publish_is_for_administrators_to_take(policy: Policy, 
     )
 
 
-def test_the_same_entries_are_taken_from_a_site_once(policy: Policy, feed: OtherFeed) -> None:
+def test_the_same_entries_are_subscribed_from_a_site_once(policy: Policy, feed: OtherFeed) -> None:
     make_publication(policy_slug="grid", entry="/VO-A", name="our-vo", at=AT, actor=COMMAND)
     assert subscribed(feed, entry="/VO-A/P-A1", feed="p-a1").source.name == "site-b.example, p-a1"
     for entry, name in (("/VO-A/P-A1", "p-a1"), ("/VO-A", "vo-a"), ("/VO-A/P-A1", "again"), ("/VO-A/P-A2", "p-a1")):
@@ -210,7 +212,7 @@ def test_the_same_entries_are_taken_from_a_site_once(policy: Policy, feed: Other
     assert subscribed(feed, entry="/VO-A", issuer="site-c.example").source.slug == "site-c-example-vo-a"
 
 
-def test_unsubscribing_takes_all_that_was_told_away(
+def test_unsubscribing_removes_all_reported_usage(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed.tell({H11: {P1: 60}}, [(P1, H11, 2)])
@@ -225,7 +227,7 @@ def test_unsubscribing_takes_all_that_was_told_away(
     assert Bucket.objects.count() == 1
 
 
-def test_what_is_told_of_an_entry_outlives_the_entry(
+def test_reported_usage_outlives_its_entry(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch, settings: LazySettings
 ) -> None:
     feed.tell({H11: {P1: 60}})

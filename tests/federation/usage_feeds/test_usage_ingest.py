@@ -44,7 +44,7 @@ def numbers_in(fetched: Fetch) -> list[str]:
     return re.findall(r"\d+", fetched.message)
 
 
-def test_hours_and_running_jobs_land_under_the_entries_and_prove_themselves(
+def test_hours_and_running_jobs_are_ingested_by_entry_and_pass_the_bucket_audit(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed.tell({H11: {P1: 3_600, ANNA: 900, U2: 60}, H10: {}}, [(P2, H11, 8)])
@@ -59,7 +59,7 @@ def test_hours_and_running_jobs_land_under_the_entries_and_prove_themselves(
     assert (subscription.number, subscription.root_uid, subscription.reported_capacity_cores) == (1, U2, 100)
 
 
-def test_the_same_again_changes_nothing_and_an_unchanged_feed_costs_one_conditional_question(
+def test_an_unchanged_feed_costs_one_conditional_request_and_changes_nothing(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed.tell({H11: {P1: 3_600}})
@@ -115,7 +115,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("wrong", REFUSED)
-def test_what_is_wrong_is_refused_as_a_whole_and_what_counts_stays(
+def test_an_invalid_feed_document_is_rejected_and_current_usage_stays(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch, wrong: str
 ) -> None:
     feed.tell({H10: {P1: 60}}, [(P1, H10, 2)])
@@ -209,7 +209,7 @@ def signed(feed: OtherFeed, before: bytes, after: bytes) -> bytes:
     return body + b"\n" + json.dumps(parts, sort_keys=True, separators=(",", ":")).encode() + b"\n"
 
 
-def test_a_first_document_of_a_site_that_others_here_tell_of_is_refused(
+def test_a_first_document_of_a_site_already_reported_by_another_source_is_rejected(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed.tell({H11: {P1: 60}}, site="site-a")
@@ -221,7 +221,7 @@ def test_a_first_document_of_a_site_that_others_here_tell_of_is_refused(
     assert not Source.objects.filter(pk=subscription.source_id, site__in=("site-a", "abisko")).exists()
 
 
-def test_usage_of_entries_that_nobody_here_knows_waits_for_them(
+def test_usage_of_unknown_entries_waits_for_them(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unknown = UUID(int=0xFEED)
@@ -230,7 +230,7 @@ def test_usage_of_entries_that_nobody_here_knows_waits_for_them(
     assert counted(subscription) == {(unknown, H11): 60}
 
 
-def test_what_was_told_of_an_entry_before_it_came_elsewhere_never_counts(
+def test_usage_reported_before_an_entry_was_claimed_elsewhere_never_counts(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its uid may be known over there before we have it, from another site's document."""
@@ -252,7 +252,7 @@ def test_what_was_told_of_an_entry_before_it_came_elsewhere_never_counts(
     assert look_at(subscription, monkeypatch, LATER).code == "foreign_uid"
 
 
-def test_a_key_that_was_handed_over_is_followed(
+def test_a_key_handover_of_a_feed_is_followed(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed.tell({H11: {P1: 60}})
@@ -265,7 +265,7 @@ def test_a_key_that_was_handed_over_is_followed(
     assert AuditEvent.objects.filter(verb="federation.key_followed").count() == 1
 
 
-def test_an_hour_a_little_beyond_is_held_alone_until_the_capacity_is_agreed(
+def test_an_hour_slightly_over_capacity_is_held_until_approved(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed.use({H9: {P1: 6 * TENTH}, H10: {P1: 6 * TENTH}})
@@ -287,7 +287,7 @@ def test_an_hour_a_little_beyond_is_held_alone_until_the_capacity_is_agreed(
     assert not HeldHour.objects.exists()
 
 
-def test_from_an_hour_far_beyond_on_nothing_is_believed_until_it_is_corrected(
+def test_usage_after_an_hour_far_over_capacity_is_ignored_until_corrected(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed.use({H9: {P1: 6 * TENTH}, H10: {P1: 6 * TENTH}, H11: {P1: 2 * TENTH}}, [(P1, H11, 20)])
@@ -315,7 +315,7 @@ def test_from_an_hour_far_beyond_on_nothing_is_believed_until_it_is_corrected(
     assert not HeldHour.objects.exists()
 
 
-def test_what_counts_depends_on_the_feed_and_not_on_when_it_was_looked_at(
+def test_counted_usage_is_independent_of_the_time_of_fetches(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tenfold cores of jobs that are told as they end: at first each hour is within what the site has."""
@@ -326,7 +326,7 @@ def test_what_counts_depends_on_the_feed_and_not_on_when_it_was_looked_at(
     assert counted(subscription) == {}
 
 
-def test_the_hour_that_is_not_over_comes_to_no_more_than_has_passed_of_it(
+def test_the_current_hour_is_limited_to_its_elapsed_part(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = AT + timedelta(minutes=10)
@@ -338,7 +338,7 @@ def test_the_hour_that_is_not_over_comes_to_no_more_than_has_passed_of_it(
     assert not HeldHour.objects.exists()
 
 
-def test_running_jobs_on_more_cores_than_there_are_do_not_count(
+def test_running_jobs_above_capacity_do_not_count(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed.tell({H11: {P1: 60}}, [(P1, H11, 90), (P2, H11, 20)])
@@ -349,7 +349,7 @@ def test_running_jobs_on_more_cores_than_there_are_do_not_count(
     assert (cores_running(subscription), subscription.running_held) == (90, False)
 
 
-def test_a_larger_capacity_is_only_noted_until_somebody_agrees(
+def test_a_larger_declared_capacity_is_recorded_until_approved(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed.tell({H11: {P1: 200 * 3_600}}, capacity_cores=1_000.0)
@@ -357,7 +357,7 @@ def test_a_larger_capacity_is_only_noted_until_somebody_agrees(
     assert (subscription.capacity_cores, subscription.reported_capacity_cores) == (100, 1_000)
 
 
-def test_what_was_set_up_together_is_soon_asked_at_different_times() -> None:
+def test_fetches_of_peers_created_together_spread_out() -> None:
     waits = [fetch_requests.wait_s(Subscription(pk=n, every_s=300), is_good=True) for n in range(1, 101)]
     assert all(285 <= wait <= 300 for wait in waits)
     assert len(set(waits)) > 60
@@ -381,7 +381,7 @@ def test_after_an_outage_of_an_hour_the_gap_is_filled(
     assert (subscription.n_failed, subscription.number) == (0, 3)
 
 
-def test_whoever_is_left_behind_is_asked_again_at_once(
+def test_a_feed_that_is_behind_is_fetched_again_at_once(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed.tell({H10: {P1: 60}}, more=True)
@@ -393,7 +393,7 @@ def test_whoever_is_left_behind_is_asked_again_at_once(
     assert counted(subscription) == {(P1, H10): 60, (P1, H11): 60}
 
 
-def test_frozen_looks_and_thawed_takes_all_that_was_told_meanwhile(
+def test_an_unfrozen_feed_ingests_all_usage_reported_meanwhile(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed.use({H9: {P1: 60}})
@@ -412,7 +412,7 @@ PLACES = ["taking.after_sums", "taking.after_running", "fetch.before_commit"]
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_worker_that_dies_while_landing_leaves_the_old_and_its_successor_the_new(
+def test_a_worker_that_dies_during_ingest_leaves_old_usage_and_a_retry_ingests(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     feed.tell({H10: {P1: 60}}, [(P1, H10, 1)])
@@ -439,7 +439,7 @@ def test_a_worker_that_dies_while_landing_leaves_the_old_and_its_successor_the_n
 @pytest.mark.faults
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("place", PLACES)
-def test_a_worker_that_is_killed_while_landing_leaves_nothing_half(
+def test_a_worker_killed_during_ingest_leaves_nothing_half_done(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     feed.tell({H10: {P1: 60}}, [(P1, H10, 1)])
@@ -458,7 +458,7 @@ def test_a_worker_that_is_killed_while_landing_leaves_nothing_half(
     assert (cores_running(subscription), subscription.number) == (2, 2)
 
 
-def test_two_looks_of_one_subscription_never_work_at_once(
+def test_two_fetches_of_one_subscription_never_run_at_once(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed.tell({H11: {P1: 60}})
@@ -476,7 +476,7 @@ def test_two_looks_of_one_subscription_never_work_at_once(
     assert subscription.fetches.count() == 2
 
 
-def test_an_answer_to_what_was_trusted_before_is_dropped(
+def test_an_answer_to_a_request_under_the_old_key_is_dropped(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed.tell({H11: {P1: 60}})
@@ -495,7 +495,7 @@ def test_an_answer_to_what_was_trusted_before_is_dropped(
     assert not subscription.fetches.exists()
 
 
-def test_nothing_is_taken_for_an_entry_that_is_no_longer_there(
+def test_no_usage_is_ingested_for_a_removed_entry(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed.tell({H11: {P1: 60}})
@@ -508,7 +508,7 @@ def test_nothing_is_taken_for_an_entry_that_is_no_longer_there(
     assert counted(subscription) == {(P1, H11): 60}
 
 
-def test_the_clock_of_a_site_that_is_an_hour_ahead_is_named(
+def test_a_peer_clock_an_hour_ahead_is_reported(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed.tell({AT: {P1: 60}}, issued_at=AT + HOUR)
@@ -518,7 +518,7 @@ def test_the_clock_of_a_site_that_is_an_hour_ahead_is_named(
     assert look_at(subscription, monkeypatch, AT).outcome == "landed"
 
 
-def test_both_kinds_are_asked_when_their_time_has_come(subscription: Subscription, mounted: Mount) -> None:
+def test_mounts_and_feeds_are_fetched_when_due(subscription: Subscription, mounted: Mount) -> None:
     assert ask_for_due(at=AT + HOUR) == 2
     assert sorted(Run.objects.filter(kind="federation_fetch", state="queued").values_list("subject", flat=True)) == [
         f"mount:{mounted.pk}",
@@ -526,7 +526,7 @@ def test_both_kinds_are_asked_when_their_time_has_come(subscription: Subscriptio
     ]
 
 
-def test_what_was_taken_counts_at_its_entry_beside_our_own(
+def test_ingested_usage_counts_at_its_entry_with_local_usage(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed.tell({H11: {ANNA: 3_600}}, [])
