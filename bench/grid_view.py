@@ -100,7 +100,7 @@ def _forget_all() -> None:
     from apps.priorities.serving import store
     from apps.usage import account_sums
 
-    account_sums.remembered = account_sums.AccountSums()
+    account_sums.cached_sums = account_sums.AccountSums()
     delivered_by_site._remembered = delivered_by_site._Remembered()
     placing._placed, placing._last = placing._Placed(), placing._Last()
     account_index._remembered = account_index._Remembered()

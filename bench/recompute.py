@@ -179,8 +179,8 @@ def _copy(computed: Computed) -> float:
 
 
 def _load_ratio(policy: Policy, at: datetime) -> float:
+    from apps.usage.arrays import load_usage
     from apps.usage.models import Source
-    from apps.usage.selectors import load_usage
 
     source = Source.objects.get(slug=SLUG).pk
     pairs = []

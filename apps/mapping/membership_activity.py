@@ -14,7 +14,7 @@ from apps.accounts.account_ids import AccountKey
 from apps.accounts.models import Account, User
 from apps.mapping.rules.rule import Person
 from apps.policies.models import ChangeSet, Policy
-from apps.usage.account_sums import OF_CURRENT
+from apps.usage.held_hours import OF_CURRENT
 
 HOUR = timedelta(hours=1)
 

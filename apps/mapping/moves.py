@@ -39,7 +39,7 @@ from apps.policies.access.scope import Verb
 from apps.policies.changesets.change_sets import AccountMoves
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
-from apps.usage.account_sums import OF_CURRENT
+from apps.usage.held_hours import OF_CURRENT
 
 DAYS = 30
 

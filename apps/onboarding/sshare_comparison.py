@@ -34,8 +34,8 @@ from apps.priorities.metering import (
 )
 from apps.schedulers.own_values import OwnValue
 from apps.schedulers.shadow_differences import Comparison, Ours, UsageComparison, UsagePair, compare, compare_usage
+from apps.usage.arrays import load_open_records, load_usage
 from apps.usage.models import JobClass, Source
-from apps.usage.selectors import load_open_records, load_usage
 
 F8 = npt.NDArray[np.float64]
 _FADED = 10  # half-lives after which usage counts for less than a thousandth

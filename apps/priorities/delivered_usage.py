@@ -39,7 +39,8 @@ from apps.policies.tree.stored import TreeColumns
 from apps.priorities.metering import places_among
 from apps.priorities.recompute.pipeline import one_view
 from apps.usage import account_sums
-from apps.usage.account_sums import NOT_HELD, OF_CURRENT, Piece, first_hour, hour_from
+from apps.usage.account_sums import Piece, earliest_hour, first_full_hour
+from apps.usage.held_hours import NOT_HELD, OF_CURRENT
 from apps.usage.models import Source
 
 # --- By entry ---------------------------------------------------------------------------------------------------------
@@ -196,10 +197,10 @@ def load_by_site(
 
     The caller has checked which entries the reader may see.
     """
-    sums = account_sums.remembered
+    sums = account_sums.cached_sums
     with sums.lock, one_view() as is_settled:
         edges = _edges(from_at, to_at, cuts)
-        stretches = sums.between(edges, remembers=is_settled)
+        stretches = sums.load_pieces(edges, use_cache=is_settled)
         origin_of = dict(Source.objects.values_list("pk", "origin"))
         book, roll = load_rulebook(policy, tree), load_roll(remembers=is_settled)
     return _remembered.of(_Asked(tree, book, roll, stretches, origin_of), keeps=is_settled and bool(tree.digest))
@@ -207,9 +208,9 @@ def load_by_site(
 
 def _edges(from_at: datetime | None, to_at: datetime, cuts: Sequence[datetime]) -> list[int]:
     inner = {cut for cut in cuts if cut < to_at and (from_at is None or cut > from_at)}
-    end = hour_from(to_at)
-    begin = first_hour(end) if from_at is None else min(hour_from(from_at), end)
-    return [begin, *sorted(min(max(hour_from(cut), begin), end) for cut in inner), end]
+    end = first_full_hour(to_at)
+    begin = earliest_hour(end) if from_at is None else min(first_full_hour(from_at), end)
+    return [begin, *sorted(min(max(first_full_hour(cut), begin), end) for cut in inner), end]
 
 
 @dataclass(frozen=True, eq=False)

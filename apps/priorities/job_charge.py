@@ -170,8 +170,8 @@ def _spread(facts: JobFacts, start_us: int, end_us: int) -> tuple[I8, F8, float]
         return np.array([value], dtype=np.float64)
 
     none = np.zeros(1, np.int64)
-    delta = buckets.delta_of(
-        buckets.Finished(
+    delta = buckets.compute_delta(
+        buckets.FinishedRecords(
             sign=np.ones(1, np.int64),
             is_job=np.ones(1, np.int64),
             account_id=none,

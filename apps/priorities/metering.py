@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.engine import decay
-from apps.usage.selectors import OpenRecords, UsageArrays
+from apps.usage.arrays import OpenRecords, UsageArrays
 
 # --- Metric -----------------------------------------------------------------------------------------------------------
 F8 = npt.NDArray[np.float64]

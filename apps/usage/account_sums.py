@@ -1,10 +1,8 @@
-"""Core-seconds by account and source between two hours, remembered by this process in pieces; and the held hours.
+"""Cached core-seconds by account and source over ranges of hours.
 
-Held hours arrived from two sources: where, whose, how much, and what was decided.
-
-A window of a year moves on by an hour, and what changes in it is mostly of the last days. So sums are kept of months of
-UTC that lie whole in what is asked for, of whole days beside them, and of the hours left at its ends. A piece is valid
-until an hour before its end may have changed (see `buckets`); then it is read again.
+A window of a year advances by one hour at a time, and mostly its last days change. Sums are therefore cached for whole
+UTC months, for whole days beside them, and for the hours at the ends of the window. A cached piece is valid until an
+hour before its end may have changed (see `changed_hours`); then it is read again.
 """
 
 from __future__ import annotations
@@ -17,79 +15,19 @@ from datetime import UTC, datetime, timedelta
 from itertools import count, pairwise
 
 import numpy as np
-from django.db import connection
 
-from apps.accounts.actor import Actor
-from apps.usage.buckets import earliest_change
+from apps.usage.changed_hours import earliest_change
+from apps.usage.held_hours import NOT_HELD, OF_CURRENT
 from apps.usage.models import Overlap, Source
 from apps.usage.parsers.base import F8, I8
 from apps.usage.pgbinary import fetch_columns
 
-# --- Held hours -------------------------------------------------------------------------------------------------------
-# A condition of queries on buckets: hours that another source covers too don't count until a manager decides.
-NOT_HELD = """ AND (usage_bucket.source_id, usage_bucket.site, usage_bucket.hour_at) NOT IN (
-    SELECT held_id, site, generate_series(from_at, to_at - interval '1 hour', '1 hour') FROM usage_overlap
-    WHERE state IN ('held', 'dropped')
-        AND kept_id NOT IN (SELECT id FROM usage_source WHERE archived_at IS NOT NULL))
-"""
-# A condition of queries on buckets or records: usage of archived sources counts nowhere.
-OF_CURRENT = " AND source_id NOT IN (SELECT id FROM usage_source WHERE archived_at IS NOT NULL)"
-
-
-@dataclass(frozen=True, slots=True)
-class HeldHours:
-    """Everything that two sources have in common at a site, in one state."""
-
-    site: str
-    kept: str
-    kept_name: str
-    held: str
-    held_name: str
-    state: str
-    from_at: datetime
-    to_at: datetime
-    n_hours: int
-    cpu_s: float  # of the held source in these hours
-    kept_cpu_s: float
-    found_at: datetime
-    decided_at: datetime | None
-    decided_by: str
-    reason: str
-
-
-_GROUPS = """
-SELECT overlap.site, kept.slug, kept.name, held.slug, held.name, overlap.state, min(from_at), max(to_at),
-    sum(extract(epoch FROM to_at - from_at) / 3600)::int8,
-    COALESCE(sum(theirs.cpu_s), 0), COALESCE(sum(ours.cpu_s), 0), min(found_at), max(decided_at),
-    COALESCE(max(person.username), ''), max(reason)
-FROM usage_overlap AS overlap
-JOIN usage_source AS kept ON kept.id = kept_id JOIN usage_source AS held ON held.id = held_id
-LEFT JOIN accounts_user AS person ON person.id = decided_by_id
-LEFT JOIN LATERAL (SELECT sum(cpu_s) AS cpu_s FROM usage_bucket AS bucket WHERE bucket.source_id = held_id
-    AND bucket.site = overlap.site AND hour_at >= from_at AND hour_at < to_at) AS theirs ON true
-LEFT JOIN LATERAL (SELECT sum(cpu_s) AS cpu_s FROM usage_bucket AS bucket WHERE bucket.source_id = kept_id
-    AND bucket.site = overlap.site AND hour_at >= from_at AND hour_at < to_at) AS ours ON true
-WHERE kept.archived_at IS NULL AND held.archived_at IS NULL
-GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY overlap.state <> 'held', min(found_at) DESC, 1, 2, 4 LIMIT %s
-"""
-
-
-def list_held_hours(*, actor: Actor, limit: int = 200) -> list[HeldHours]:
-    """Undecided ones first, newest first; for every signed-in person, like other facts about sources. Names no jobs."""
-    if actor.user is not None and not actor.user.is_active:
-        return []
-    with connection.cursor() as cursor:
-        cursor.execute(_GROUPS, [limit])
-        return [HeldHours(*row) for row in cursor.fetchall()]
-
-
-# --- Sums by account and source ---------------------------------------------------------------------------------------
 _HOUR_US = 3_600_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_BYTES = 128 * 1024**2
-_MOST_HOURS = 31 * 24  # read with one query: bounds memory
-_LEAST_BYTES = 1_000  # of a piece, be nothing in it
-_MANY_CELLS = 4  # to a row: with more of them sorting is cheaper than counting
+_MOST_HOURS = 31 * 24  # read by one query: bounds memory
+_LEAST_BYTES = 1_000  # assumed for a piece, even an empty one
+_MANY_CELLS = 4  # per row: with more cells than this, sorting is cheaper than counting
 _READ = """
 SELECT array_agg(account_id), array_agg(source_id), array_agg(hour_at), array_agg(cpu_s)
 FROM usage_bucket WHERE hour_at >= %s AND hour_at < %s{unless_held}
@@ -97,15 +35,15 @@ FROM usage_bucket WHERE hour_at >= %s AND hour_at < %s{unless_held}
 _FIRST = "SELECT array_agg(hour_at) FROM (SELECT min(hour_at) AS hour_at FROM usage_bucket) AS one WHERE hour_at < %s"
 
 Span = tuple[int, int]
-_Marks = dict[str, tuple[int, int]]  # of each source, by its slug: which row it is, and its watermark
+_Marks = dict[str, tuple[int, int]]  # by source slug: primary key and watermark
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Piece:
-    """Sums of whole hours, counted since 1970, without those that are held; each account and source once.
+    """Core-seconds of the hours of a span, one row per account and source, without held hours.
 
-    number: another one for every time that it was read. first_hours: of each source in `first_sources`, the first one
-    in which anything is known of it, be it nothing.
+    number: unique for each time that a span was read. first_hours: for each source in `first_sources`, the first hour
+    since 1970 with a bucket, even one without usage.
     """
 
     number: int
@@ -122,27 +60,31 @@ class Piece:
 
 
 class AccountSums:
-    """Who remembers holds `lock` from before the transaction begins until it ends: each sees what the last one saw."""
+    """Cache of pieces.
+
+    A caller that uses the cache holds `lock` from before its transaction begins until it ends, so that each transaction
+    sees the state that the previous one saw, or a later one.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self._pieces: OrderedDict[Span, Piece] = OrderedDict()
         self._marks: _Marks | None = None
 
-    def between(self, edges: Sequence[int], *, remembers: bool) -> list[list[Piece]]:
-        """The pieces of each stretch between two consecutive edges, ascending hours since 1970.
+    def load_pieces(self, edges: Sequence[int], *, use_cache: bool) -> list[list[Piece]]:
+        """The pieces of each range between two consecutive edges (ascending hours since 1970).
 
-        remembers: the caller holds the lock, and its transaction only reads and sees one state; anything else might
-        yet be undone.
+        use_cache: only if the caller holds the lock and its transaction is read-only with one snapshot: other
+        transactions may still be rolled back.
         """
-        wanted = [spans(*stretch) for stretch in pairwise(edges)]
-        if remembers:
+        wanted = [split_into_spans(*stretch) for stretch in pairwise(edges)]
+        if use_cache:
             self._forget_changed()
         every = [span for stretch in wanted for span in stretch]
-        found = {span: self._pieces[span] for span in every if remembers and span in self._pieces}
+        found = {span: self._pieces[span] for span in every if use_cache and span in self._pieces}
         for batch in _batches([span for span in every if span not in found]):
             found.update(_read(batch))
-        if remembers:
+        if use_cache:
             self._keep(found)
         return [[found[span] for span in stretch] for stretch in wanted]
 
@@ -151,9 +93,9 @@ class AccountSums:
         return sum(piece.n_bytes for piece in self._pieces.values())
 
     def _forget_changed(self) -> None:
-        before, self._marks = self._marks, None  # until all of it has worked
+        before, self._marks = self._marks, None  # until the check below has succeeded
         marks = {slug: (pk, mark) for slug, pk, mark in Source.objects.values_list("slug", "pk", "watermark")}
-        if before is None or not _goes_on(before, marks):
+        if before is None or not _is_continued(before, marks):
             self._pieces.clear()
         elif marks != before:
             changed_at = earliest_change({slug: mark for slug, (_pk, mark) in before.items()})
@@ -164,7 +106,9 @@ class AccountSums:
         self._marks = marks
 
     def _keep(self, found: dict[Span, Piece]) -> None:
-        """What was asked for now before anything else, and of that the oldest: the last days change most."""
+        """Cache the requested pieces, evicting others first and later hours before earlier ones: recent days change
+        most.
+        """
         for span in sorted(found, reverse=True):
             self._pieces[span] = found[span]
             self._pieces.move_to_end(span)
@@ -173,19 +117,19 @@ class AccountSums:
             left -= self._pieces.popitem(last=False)[1].n_bytes
 
 
-def hour_from(at: datetime) -> int:
-    """The first whole hour that begins at an instant or later."""
+def first_full_hour(at: datetime) -> int:
+    """Number of the first hour since 1970 that begins at `at` or later."""
     return -((_EPOCH - at) // timedelta(hours=1))
 
 
-def first_hour(before_hour: int) -> int:
-    """Of all that is known before an hour; that hour where nothing is."""
+def earliest_hour(before_hour: int) -> int:
+    """Number of the first hour with a bucket, at most `before_hour`."""
     found = fetch_columns(_FIRST, [_at(before_hour)])
     return int(found[0][0]) // _HOUR_US if found else before_hour
 
 
-def spans(from_hour: int, to_hour: int) -> list[Span]:
-    """Whole months, whole days beside them, and the hours that are left."""
+def split_into_spans(from_hour: int, to_hour: int) -> list[Span]:
+    """Split a range of hours into whole months, whole days and the remaining hours at its ends."""
     found = []
     while from_hour < to_hour:
         ends = (end for end in (_month_end(from_hour), _day_end(from_hour)) if end is not None and end <= to_hour)
@@ -199,7 +143,7 @@ _numbers = count(1)
 
 
 def _day_end(hour: int) -> int | None:
-    """Of the day that begins then."""
+    """End of the day that begins at `hour`, None if none begins then."""
     return hour + 24 if hour % 24 == 0 else None
 
 
@@ -214,15 +158,15 @@ def _at(hour: int) -> datetime:
     return _EPOCH + timedelta(hours=hour)
 
 
-def _goes_on(before: _Marks, marks: _Marks) -> bool:
-    """Whether each source that is still there is the one it was, and has lost nothing that it had counted."""
+def _is_continued(before: _Marks, marks: _Marks) -> bool:
+    """Whether every source that still exists is the same row, with a watermark that hasn't gone back."""
     return all(
         slug not in marks or (marks[slug][0] == pk and marks[slug][1] >= mark) for slug, (pk, mark) in before.items()
     )
 
 
 def _batches(missing: Sequence[Span]) -> Iterator[list[Span]]:
-    """Neighbours, as many as are read with one query."""
+    """Group adjacent spans into batches that one query reads."""
     batch: list[Span] = []
     for span in missing:
         if batch and (batch[-1][1] != span[0] or span[1] - batch[0][0] > _MOST_HOURS):
@@ -234,7 +178,7 @@ def _batches(missing: Sequence[Span]) -> Iterator[list[Span]]:
 
 
 def _read(batch: Sequence[Span]) -> Iterator[tuple[Span, Piece]]:
-    """Of neighbours, in their order."""
+    """Read adjacent spans; yields them in order."""
     is_held = Overlap.objects.exclude(state=Overlap.State.COUNTED).exists()
     query = _READ.format(unless_held=OF_CURRENT + (NOT_HELD if is_held else ""))
     found = fetch_columns(query, [_at(batch[0][0]), _at(batch[-1][1])])
@@ -252,7 +196,7 @@ def _read(batch: Sequence[Span]) -> Iterator[tuple[Span, Piece]]:
 
 
 def _summed(account_id: I8, source_id: I8, hour: I8, cpu_s: F8) -> Piece:
-    """Sums of whole 2⁻¹⁰ s are exact in any order."""
+    """Sum by account and source. Amounts are multiples of 2⁻¹⁰ s: their sums are exact in any order."""
     sources, of_source = np.unique(source_id, return_inverse=True)
     first = np.full(len(sources), np.iinfo(np.int64).max)
     np.minimum.at(first, of_source, hour)
@@ -271,8 +215,8 @@ def _summed(account_id: I8, source_id: I8, hour: I8, cpu_s: F8) -> Piece:
 
 
 def _small(ids: I8) -> I8:
-    """In half the memory, where numbers are small."""
+    """Store ids in 32 bits if they fit."""
     return ids.astype(np.int32) if ids.max(initial=0) <= np.iinfo(np.int32).max else ids
 
 
-remembered = AccountSums()
+cached_sums = AccountSums()

@@ -1,4 +1,4 @@
-"""Break-glass: sources and imports. Records and buckets are too many for pages, and are never edited."""
+"""Django admin for usage sources and imports, for emergencies. Records and buckets are not editable."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from apps.usage.models import Import, Source
 
 @admin.register(Source)
 class SourceAdmin(AuditedAdmin):
-    """What describes a source may be corrected; what its records were keyed by may not."""
+    """Only descriptive fields can be edited; fields that identify stored records cannot."""
 
     list_display = ("slug", "name", "site", "origin", "n_records", "last_record_end_at")
     fields = ("name", "time_zone", "expected_every_s")

@@ -1,4 +1,4 @@
-"""Who may send usage, and who may read everybody's."""
+"""Permission checks for sending and reading usage."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from apps.usage.models import Source
 
 
 def may_write(actor: Actor, source_slug: str) -> bool:
-    """Administrators, and tokens that an administrator made for writing usage (to this source, or to any)."""
+    """Whether the actor may send usage to this source: administrators, and tokens of scope usage:write for it or for
+    any.
+    """
     if actor.is_admin:
         return True
     token = actor.token
@@ -21,30 +23,31 @@ def may_read_all(actor: Actor) -> bool:
 
 
 def require_write(actor: Actor, source_slug: str) -> None:
-    """
+    """Check that the actor may send usage to this source.
+
     Raises:
-        NotFound: a token of another source may not know that this one exists.
-        NotAllowed: the source is known to everybody, and writing it is not for everybody.
+        NotFound: the actor's token is bound to another source and may not learn that this one exists.
+        NotAllowed: the actor lacks the permission.
     """
     if may_write(actor, source_slug):
         return
     if actor.token is not None and actor.token.source_slug not in ("", source_slug):
         raise NotFound(f"There is no usage source {source_slug[:64]!r}.")
-    raise NotAllowed("Usage is sent by administrators, or with a token of scope usage:write for this source.")
+    raise NotAllowed("Only administrators and tokens of scope usage:write for this source may send usage.")
 
 
-def require_maker(actor: Actor, source_slug: str) -> None:
-    """Who may write to a source of that name may make it."""
+def require_create(actor: Actor, source_slug: str) -> None:
+    """Check that the actor may create this source: the same actors as may write to it."""
     if not may_write(actor, source_slug):
-        raise NotAllowed("Usage sources are made by administrators, or by the first record of a token for usage:write.")
+        raise NotAllowed("Only administrators and tokens of scope usage:write may create usage sources.")
 
 
 def require_open(source: Source) -> None:
-    """Whether records may come in and settings may change.
+    """Check that a source accepts records and changes of its settings.
 
     Raises:
-        Archived: nothing is accepted until it is restored.
-        Conflict: it is another site's feed.
+        Archived: the source is archived; it accepts nothing until it is restored.
+        Conflict: the source is a peer's feed.
     """
     if source.archived_at is not None:
         raise Archived(
@@ -55,9 +58,10 @@ def require_open(source: Source) -> None:
 
 
 def refuse_peer(source: Source) -> None:
-    """
+    """Reject collection and uploads for a peer's feed.
+
     Raises:
-        Conflict: it is another site's feed, which brings sums by itself, and nothing else can go in.
+        Conflict: the source is a peer's feed, whose sums are fetched from the peer.
     """
     if source.kind == Source.Kind.PEER:
         raise Conflict(

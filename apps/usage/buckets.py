@@ -1,23 +1,19 @@
-"""Usage by account and hour, and since when it changed. This module is the only writer of buckets.
+"""Hourly usage by account ("buckets"): compute the changes that records cause and apply them. Nothing else writes
+buckets.
 
-Amounts are whole multiples of 2⁻¹⁰ s: their sums are exact in double precision (below 2⁴³ s an hour), so that a
+Amounts are whole multiples of 2⁻¹⁰ s. Their sums are exact in double precision (below 2⁴³ s an hour), so that a
 correction subtracts exactly what was added, in any order of records.
-
-Each source has a short staircase of (watermark, first hour touched): what is derived from buckets by the hour (the
-daily series) asks from which hour on it has to be made again. A note of an earlier hour makes all notes of later ones
-superfluous, and there is one a day at most: a few hundred rows a year.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime, timedelta
 
 import numpy as np
-from django.db import connection
 
 from apps.runs.fault_points import fault_point
+from apps.usage import changed_hours
 from apps.usage.parsers.base import F8, I8, Bytes, Flags
 from apps.usage.pgbinary import (
     Float8Array,
@@ -33,83 +29,20 @@ from apps.usage.pgbinary import (
     timestamptz,
 )
 
-# --- Changed hours ----------------------------------------------------------------------------------------------------
 HOUR_US = 3_600_000_000
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-# The watermark that the caller's transaction will commit is at least the one it sees now and one more. Whatever note
-# of the same day of UTC or a later one there is, this one covers.
-_NOTE = """
-WITH covered AS (
-    DELETE FROM usage_changedhour
-    WHERE source_id = %(source)s AND from_hour_at >= date_trunc('day', %(from)s::timestamptz, 'UTC')
-    RETURNING from_hour_at)
-INSERT INTO usage_changedhour (source_id, watermark, from_hour_at)
-SELECT id, watermark + 1, LEAST(%(from)s::timestamptz, (SELECT min(from_hour_at) FROM covered))
-FROM usage_source WHERE id = %(source)s
-"""
-# A note made after its transaction counted up is one ahead: it can't be newer than what its source has come to.
-_EARLIEST = """
-SELECT min(changed.from_hour_at) FROM usage_changedhour AS changed
-JOIN usage_source AS source ON source.id = changed.source_id
-LEFT JOIN unnest(%s::text[], %s::int8[]) AS known(slug, watermark) ON known.slug = source.slug
-WHERE source.archived_at IS NULL
-    AND (known.slug IS NULL OR LEAST(changed.watermark, source.watermark) > known.watermark)
-"""
-_IS_GONE = """
-SELECT EXISTS (SELECT FROM unnest(%s::text[]) AS known(slug)
-    WHERE NOT EXISTS (
-        SELECT FROM usage_source AS source WHERE source.slug = known.slug AND source.archived_at IS NULL))
-"""
-
-
-def note_change(source_id: int, from_at: datetime) -> None:
-    """Buckets of hours from then on change; in the transaction that changes them, before it counts up the watermark."""
-    hour_at = _EPOCH + (from_at - _EPOCH) // timedelta(hours=1) * timedelta(hours=1)
-    with connection.cursor() as cursor:
-        cursor.execute(_NOTE, {"source": source_id, "from": hour_at})
-
-
-def note_hour(source_id: int, hour: int) -> None:
-    """Mark by the number of the hour since 1970."""
-    note_change(source_id, _EPOCH + timedelta(hours=hour))
-
-
-def note_all(source_ids: Iterable[int]) -> None:
-    """Of these sources every hour may count otherwise."""
-    for source_id in sorted(source_ids):
-        note_change(source_id, _EPOCH)
-
-
-def earliest_change(watermarks: Mapping[str, int]) -> datetime | None:
-    """The first hour whose usage may have changed since these watermarks were read, None where none has.
-
-    A source that they don't name is new: all its hours are. One that they name and that is gone or
-    archived has left all of them.
-    """
-    slugs = sorted(watermarks)
-    with connection.cursor() as cursor:
-        cursor.execute(_EARLIEST, [slugs, [watermarks[slug] for slug in slugs]])
-        found: datetime | None = cursor.fetchone()[0]
-        cursor.execute(_IS_GONE, [slugs])
-        is_gone: bool = cursor.fetchone()[0]
-    return _EPOCH if is_gone else found
-
-
-# --- Buckets ----------------------------------------------------------------------------------------------------------
-QUANTA = 1024  # to the second
+QUANTA = 1024  # per second
 RESOURCES = ("cpu_s", "gpu_s", "mem_gb_s", "node_s", "billing")
 AMOUNTS = (*RESOURCES, "jobs")
-_MOST_PIECES = 1_000_000  # hours of records spread at a time: bounds memory, not what may come
-_MOST_TOLD = 500_000  # sums compared at a time, likewise
+_MOST_PIECES = 1_000_000  # job hours processed at a time: bounds memory, not the size of the input
+_MOST_SUMS = 500_000  # sums compared at a time: bounds memory
 
 
 @dataclass(slots=True)
-class Finished:
-    """Finished records, with +1 for those to add and −1 for those to subtract."""
+class FinishedRecords:
+    """Finished records as columns. sign: +1 for records to add, −1 for records to subtract."""
 
     sign: I8
-    is_job: I8  # 1; 0 for a charge that is no job
+    is_job: I8  # 1 for a job, 0 for a charge without a job
     account_id: I8
     job_class_id: I8
     site: Bytes
@@ -124,40 +57,40 @@ class Finished:
     def __len__(self) -> int:
         return len(self.sign)
 
-    def joined(self, other: Finished) -> Finished:
+    def concatenated(self, other: FinishedRecords) -> FinishedRecords:
         columns = [np.concatenate([getattr(self, f.name), getattr(other, f.name)]) for f in fields(self)]
-        return Finished(*columns)
+        return FinishedRecords(*columns)
 
 
 @dataclass(slots=True)
 class Delta:
-    """What changes in each bucket: keys without repetition, amounts in quanta (jobs in jobs)."""
+    """Changes of buckets: each key once, amounts in quanta (jobs as a number of jobs)."""
 
     account_id: I8
     site: Bytes
     job_class_id: I8
-    hour: I8  # since 1970
+    hour: I8  # number of hours since 1970
     amounts: I8  # (n, 6), in the order of AMOUNTS
-    place: I8  # of `site` in `sites`
+    place: I8  # index of `site` in `sites`
     sites: Bytes
 
 
-def hours_of(start_us: I8, end_us: I8) -> int:
-    """In how many hours these records ran, together."""
+def count_job_hours(start_us: I8, end_us: I8) -> int:
+    """Total number of clock hours in which these records ran, summed over records."""
     return int((end_us // HOUR_US - start_us // HOUR_US + 1).sum()) if len(start_us) else 0
 
 
-def delta_of(records: Finished) -> Delta:
-    """Spread each record over the hours in which it ran.
+def compute_delta(records: FinishedRecords) -> Delta:
+    """Spread each record over the hours in which it ran, and sum by bucket.
 
-    Of a constant rate r, an hour gets C(its end) − C(its begin) with C(t) = round(r · (t − start) · 1024): the pieces
+    At a constant rate r, an hour gets C(its end) − C(its start) with C(t) = round(r · (t − start) · 1024): the pieces
     add up to C(end) exactly. The job itself is counted in the hour of its end.
     """
     combination, first_of, sites, place = _combinations(records)
     span_from = int((records.start_us // HOUR_US).min())
     span = int((records.end_us // HOUR_US).max()) - span_from + 1
     keys, sums = [], []
-    for chosen in _portions(records):
+    for chosen in _batches(records):
         row, hour, amounts = _pieces(records, chosen)
         key, total = _summed(combination[row] * span + (hour - span_from), amounts)
         keys.append(key)
@@ -177,20 +110,20 @@ def delta_of(records: Finished) -> Delta:
     )
 
 
-def amounts_of(delta: Delta) -> F8:
-    """(n, 6) in the units of the buckets."""
+def delta_amounts(delta: Delta) -> F8:
+    """Amounts of a delta in the units of buckets, shape (n, 6)."""
     scale = np.array([*[QUANTA] * len(RESOURCES), 1], np.float64)
     return delta.amounts / scale
 
 
 def apply_delta(source_id: int, delta: Delta, *, since_hour: int | None = None) -> None:
-    """Add to the stored buckets, in the caller's transaction and under its lock of the source.
+    """Add a delta to the stored buckets, in the caller's transaction and under its lock of the source.
 
-    since_hour: the first hour in which one of the jobs waited, which is noted as changed as well.
+    since_hour: first hour in which one of the jobs was pending; it is recorded as changed too.
     """
     if len(delta.hour):
         first = int(delta.hour.min())
-        note_hour(source_id, first if since_hour is None else min(first, since_hour))
+        changed_hours.note_hour(source_id, first if since_hour is None else min(first, since_hour))
     takes = (delta.amounts < 0).any(axis=1)
     if takes.any():
         _update(source_id, delta, np.flatnonzero(takes))
@@ -233,25 +166,28 @@ SELECT %s::int8, {_KEY}, {", ".join(AMOUNTS)} FROM usage_proof_sum JOIN {_WRONG}
 """  # noqa: S608 - constants only
 
 
-def rewrite(source_id: int) -> int:
-    """The buckets that a proof found wrong (see proof.py), from its sums of the records; how many."""
+def rewrite_wrong_buckets(source_id: int) -> int:
+    """Replace the buckets that an audit found wrong (see quality/bucket_audit.py) by its sums of the records.
+
+    Returns their number.
+    """
     with cursor() as found:
         n_wrong = found.execute(f"SELECT count(*), min(hour_at) FROM {_WRONG}").fetchone()  # noqa: S608 - constants only
         if n_wrong and n_wrong[0]:
-            note_change(source_id, n_wrong[1])
+            changed_hours.note_change(source_id, n_wrong[1])
         found.execute(_DROP_WRONG, [source_id])
         found.execute(_WRITE_RIGHT, [source_id])
     return int(n_wrong[0]) if n_wrong else 0
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """The complete reported hours of a source: each account once an hour, amounts as stored."""
+class ReportedHours:
+    """Complete usage of some hours as reported by a peer: one row per account and hour, amounts as in buckets."""
 
-    hours: I8  # since 1970, ascending, each once; one that no row names is empty
+    hours: I8  # since 1970, ascending, without duplicates; an hour without rows is empty
     site: str
     job_class_id: int
-    hour: I8  # of each row
+    hour: I8  # of each row, since 1970
     account_id: I8
     amounts: F8  # (n, 6)
 
@@ -264,31 +200,30 @@ FROM usage_bucket WHERE source_id = %s AND hour_at = ANY(%s::timestamptz[])
 _COPY = f"COPY usage_bucket (source_id, {_KEY}, {', '.join(AMOUNTS)}) FROM STDIN (FORMAT BINARY)"
 
 
-def replace_hours(source_id: int, told: Told) -> I8:
-    """Make the stored buckets of these hours equal to the reported ones, in the caller's transaction and under its
-    lock.
+def replace_hours(source_id: int, reported: ReportedHours) -> I8:
+    """Make the stored buckets of these hours equal to the reported ones, in the caller's transaction and lock.
 
     Returns the hours that changed.
     """
-    n_rows = np.searchsorted(np.sort(told.hour), told.hours, side="right")
-    portion = n_rows // _MOST_TOLD
-    changed = [_replace_some(source_id, told, told.hours[portion == number]) for number in np.unique(portion)]
+    n_rows = np.searchsorted(np.sort(reported.hour), reported.hours, side="right")
+    portion = n_rows // _MOST_SUMS
+    changed = [_replace_some(source_id, reported, reported.hours[portion == number]) for number in np.unique(portion)]
     return np.concatenate([np.zeros(0, np.int64), *changed])
 
 
-def _replace_some(source_id: int, told: Told, hours: I8) -> I8:
-    rows = np.flatnonzero(np.isin(told.hour, hours))
-    rows = rows[np.lexsort((told.hour[rows], told.account_id[rows]))]  # as the index has them
-    stored = _stored_sums(source_id, told, hours)
-    most = max(int(told.account_id[rows].max(initial=0)), int(stored.account_id.max(initial=0))) + 1
-    key = told.hour[rows] * most + told.account_id[rows]
+def _replace_some(source_id: int, reported: ReportedHours, hours: I8) -> I8:
+    rows = np.flatnonzero(np.isin(reported.hour, hours))
+    rows = rows[np.lexsort((reported.hour[rows], reported.account_id[rows]))]  # in the order of the index
+    stored = _stored_sums(source_id, reported, hours)
+    most = max(int(reported.account_id[rows].max(initial=0)), int(stored.account_id.max(initial=0))) + 1
+    key = reported.hour[rows] * most + reported.account_id[rows]
     order = np.argsort(key)
     place = np.searchsorted(key[order], stored.hour * most + stored.account_id)
     at = order[np.minimum(place, len(rows) - 1)] if len(rows) else np.zeros(len(place), np.int64)
     is_same = stored.is_alike & bool(len(rows))
     if len(rows):
         is_same &= key[at] == stored.hour * most + stored.account_id
-        is_same &= (told.amounts[rows[at]] == stored.amounts).all(axis=1)
+        is_same &= (reported.amounts[rows[at]] == stored.amounts).all(axis=1)
     is_new = np.ones(len(rows), np.bool_)
     is_new[at[is_same]] = False
     gone, added = np.flatnonzero(~is_same), rows[is_new]
@@ -296,9 +231,9 @@ def _replace_some(source_id: int, told: Told, hours: I8) -> I8:
         with cursor() as found:
             found.execute("DELETE FROM usage_bucket WHERE id = ANY(%s::int8[])", [Int8Array(stored.id[gone])])
     if len(added):
-        _copy_sums(source_id, told, added)
+        _copy_sums(source_id, reported, added)
     fault_point("usage.sums.after_buckets")
-    return np.unique(np.concatenate([stored.hour[gone], told.hour[added]]))
+    return np.unique(np.concatenate([stored.hour[gone], reported.hour[added]]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,12 +241,12 @@ class _StoredSums:
     id: I8
     hour: I8
     account_id: I8
-    is_alike: Flags  # of the reported site and class
+    is_alike: Flags  # whether site and job class equal the reported ones
     amounts: F8
 
 
-def _stored_sums(source_id: int, told: Told, hours: I8) -> _StoredSums:
-    given = [told.site, told.job_class_id, source_id, TimestamptzArray(hours * HOUR_US)]
+def _stored_sums(source_id: int, reported: ReportedHours, hours: I8) -> _StoredSums:
+    given = [reported.site, reported.job_class_id, source_id, TimestamptzArray(hours * HOUR_US)]
     found = fetch_columns(_STORED, given)
     if not found:
         none = np.zeros(0, np.int64)
@@ -320,24 +255,24 @@ def _stored_sums(source_id: int, told: Told, hours: I8) -> _StoredSums:
     return _StoredSums(bucket_id, hour_us // HOUR_US, account_id, alike.astype(np.bool_), np.stack(amounts, axis=1))
 
 
-def _copy_sums(source_id: int, told: Told, rows: I8) -> None:
+def _copy_sums(source_id: int, reported: ReportedHours, rows: I8) -> None:
     def same(value: int) -> I8:
         return np.full(len(rows), value, np.int64)
 
-    amounts = told.amounts[rows]
+    amounts = reported.amounts[rows]
     columns = [
         int8(same(source_id)),
-        int8(told.account_id[rows]),
-        text(np.full(len(rows), told.site.encode(), dtype=f"S{len(told.site.encode()) or 1}")),
-        int8(same(told.job_class_id)),
-        timestamptz(told.hour[rows] * HOUR_US),
+        int8(reported.account_id[rows]),
+        text(np.full(len(rows), reported.site.encode(), dtype=f"S{len(reported.site.encode()) or 1}")),
+        int8(same(reported.job_class_id)),
+        timestamptz(reported.hour[rows] * HOUR_US),
         *(float8(np.ascontiguousarray(amounts[:, place])) for place in range(len(AMOUNTS))),
     ]
     copy_in(_COPY, columns)
 
 
-def drop_source(source_id: int) -> None:
-    """All buckets of a source that is forgotten, in the caller's transaction and under its lock."""
+def delete_source_buckets(source_id: int) -> None:
+    """Delete all buckets of a source, in the caller's transaction and under its lock."""
     with cursor() as found:
         found.execute("DELETE FROM usage_bucket WHERE source_id = %s", [source_id])
 
@@ -358,7 +293,7 @@ def _update(source_id: int, delta: Delta, chosen: I8) -> None:
 
 
 def _parameters(delta: Delta, chosen: I8) -> list[object]:
-    amounts = amounts_of(delta)[chosen]
+    amounts = delta_amounts(delta)[chosen]
     return [
         Int8Array(delta.account_id[chosen]),
         TextArray(delta.site[chosen]),
@@ -368,8 +303,11 @@ def _parameters(delta: Delta, chosen: I8) -> list[object]:
     ]
 
 
-def _combinations(records: Finished) -> tuple[I8, I8, Bytes, I8]:
-    """A small number for each (account, site, class), one record of each; the sites, and which one is each record's."""
+def _combinations(records: FinishedRecords) -> tuple[I8, I8, Bytes, I8]:
+    """Number the distinct (account, site, class) of records.
+
+    Returns that number for each record, a record of each number, the distinct sites, and each record's index into them.
+    """
     _, account = np.unique(records.account_id, return_inverse=True)
     _, job_class = np.unique(records.job_class_id, return_inverse=True)
     sites, site = np.unique(records.site, return_inverse=True)
@@ -378,15 +316,15 @@ def _combinations(records: Finished) -> tuple[I8, I8, Bytes, I8]:
     return combination.astype(np.int64), first_of.astype(np.int64), sites, site.astype(np.int64)
 
 
-def _portions(records: Finished) -> Iterator[I8]:
+def _batches(records: FinishedRecords) -> Iterator[I8]:
     n_hours = records.end_us // HOUR_US - records.start_us // HOUR_US + 1
     portion = (np.cumsum(n_hours) - n_hours) // _MOST_PIECES
     for number in np.unique(portion):
         yield np.flatnonzero(portion == number)
 
 
-def _pieces(records: Finished, chosen: I8) -> tuple[I8, I8, I8]:
-    """For every hour of every chosen record: the record, the hour, the amounts."""
+def _pieces(records: FinishedRecords, chosen: I8) -> tuple[I8, I8, I8]:
+    """Split the chosen records by hour: record index, hour and amounts of each piece."""
     first = records.start_us[chosen] // HOUR_US
     last = records.end_us[chosen] // HOUR_US
     n_hours = last - first + 1

@@ -1,4 +1,4 @@
-"""Usage as facts (records) and as sums (hourly buckets), by account. This room knows no policies."""
+"""Tables of usage sources, their records and hourly sums (buckets) by account. This room does not know policies."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from apps.usage import timeliness
 
 
 class CurrentSources(models.Manager["Source"]):
-    """Those that aren't archived: what is listed, counted, collected and watched."""
+    """Sources that are not archived."""
 
     def get_queryset(self) -> models.QuerySet[Source]:
         return super().get_queryset().filter(archived_at=None)
 
 
 class Source(models.Model):
-    """One stream of usage records: a scheduler's accounting, a log, a peer.
+    """A stream of usage records: a scheduler's accounting database, a log file or a peer's feed.
 
-    `collecting` is what its kind needs (a folder, a command's arguments, an address), never a secret. `cursor` says how
-    far it was collected and is stored in the transaction of the records before it.
+    collecting: settings for its kind (a folder, arguments of a command, an address), never a secret. cursor: how far it
+    was collected, stored in the transaction that stores the records before it.
     """
 
     class Kind(models.TextChoices):
@@ -34,38 +34,44 @@ class Source(models.Model):
 
     slug = models.SlugField(max_length=64, unique=True)
     name = models.CharField(max_length=128)
-    origin = models.CharField(max_length=128, blank=True, default="")  # "" is this site; else the peer it comes from
-    namespace = models.CharField(max_length=128)  # whose user names these are; several sources may share one
-    site = models.CharField(max_length=128, blank=True, default="")  # for records that name none
-    cluster = models.CharField(max_length=128, blank=True, default="")  # for records that name none
-    time_zone = models.CharField(max_length=64, blank=True, default="")  # naive times without one are refused
+    # empty for this site, else the peer it comes from
+    origin = models.CharField(max_length=128, blank=True, default="")
+    namespace = models.CharField(max_length=128)  # of its user names; several sources may share one
+    site = models.CharField(max_length=128, blank=True, default="")  # default for records without a site
+    cluster = models.CharField(max_length=128, blank=True, default="")  # default for records without a cluster
+    # for times without a zone, which are rejected if this is empty
+    time_zone = models.CharField(max_length=64, blank=True, default="")
     expected_every_s = models.PositiveIntegerField(null=True, blank=True)
     kind = models.CharField(max_length=16, choices=Kind.choices, default=Kind.PUSH, db_default=Kind.PUSH)
     collecting = models.JSONField(default=dict, db_default={}, blank=True)
     collect_every_s = models.PositiveIntegerField(null=True, blank=True)
     collect_due_at = models.DateTimeField(null=True, blank=True)
-    collected_at = models.DateTimeField(null=True, blank=True)  # when it last worked
-    collect_error = models.TextField(blank=True, default="", db_default="")  # of the last try; "" when it worked
+    collected_at = models.DateTimeField(null=True, blank=True)  # last success
+    # of the last attempt; empty if it succeeded
+    collect_error = models.TextField(blank=True, default="", db_default="")
     is_paused = models.BooleanField(default=False, db_default=False)
     cursor = models.JSONField(default=dict, db_default={}, blank=True)
-    skew_tolerance_s = models.PositiveIntegerField(default=300, db_default=300)  # ends further ahead are refused
-    skew_s = models.FloatField(null=True, blank=True)  # how far the newest end lay ahead of our clock, when last seen
-    sealed_before_at = models.DateTimeField(null=True, blank=True)  # records that ended before are gone, buckets stay
-    keep_records_days = models.PositiveIntegerField(null=True, blank=True)  # null: as the site says
-    names_people = models.BooleanField(default=False, db_default=False)  # its user names are those people sign in with
+    # records that end further in the future are rejected
+    skew_tolerance_s = models.PositiveIntegerField(default=300, db_default=300)
+    skew_s = models.FloatField(null=True, blank=True)  # how far the newest end was in the future when received
+    # records that ended before were removed; buckets remain
+    sealed_before_at = models.DateTimeField(null=True, blank=True)
+    keep_records_days = models.PositiveIntegerField(null=True, blank=True)  # null: the site's setting
+    names_people = models.BooleanField(default=False, db_default=False)  # its user names are sign-in names
     is_sample = models.BooleanField(default=False)
-    watermark = models.BigIntegerField(default=0)  # grows with every commit that changed a bucket or a running job
+    watermark = models.BigIntegerField(default=0)  # grows with every commit that changes a bucket or a running job
     last_record_end_at = models.DateTimeField(null=True, blank=True)
-    last_submit_at = models.DateTimeField(null=True, blank=True)  # no stored record was submitted later; never lowered
+    # latest submission of any record ever stored; never lowered
+    last_submit_at = models.DateTimeField(null=True, blank=True)
     last_received_at = models.DateTimeField(null=True, blank=True)
     n_records = models.BigIntegerField(default=0)
     created_at = models.DateTimeField()
-    archived_at = models.DateTimeField(null=True, blank=True)  # hidden since then; its usage counts nowhere
+    archived_at = models.DateTimeField(null=True, blank=True)  # hidden and not counted since then
 
-    all_objects = models.Manager["Source"]()  # with archived ones; first, so that references and names find them
+    all_objects = models.Manager["Source"]()  # includes archived ones; first, so that Django uses it for references
     objects = CurrentSources()
 
-    n_accounts: int = 0  # counted by the selectors
+    n_accounts: int = 0  # set by selectors
     n_rejected: int = 0
 
     def __str__(self) -> str:
@@ -73,7 +79,7 @@ class Source(models.Model):
 
     @property
     def is_collected(self) -> bool:
-        """Whether its records are fetched; those of others are sent here, and a peer's feed has none."""
+        """Whether records are fetched from it; push sources send them, and a peer's feed has none."""
         return is_collected(self.kind)
 
     @property
@@ -86,7 +92,7 @@ def is_collected(kind: str) -> bool:
 
 
 class JobClass(models.Model):
-    """Queue, partition and quality of service: a metric may weight them differently."""
+    """Queue, partition and quality of service of a job; metrics can weight them."""
 
     queue = models.CharField(max_length=128, blank=True, default="")
     partition = models.CharField(max_length=128, blank=True, default="")
@@ -99,29 +105,51 @@ class JobClass(models.Model):
         return "/".join(part for part in (self.queue, self.partition, self.qos) if part) or "any"
 
 
-class Record(models.Model):
-    """One job, or one start of a restarted job, in its latest reported version. Written by COPY, not by the ORM.
-
-    Triggers replace foreign keys here and at buckets: they check each distinct value once a statement.
-    """
+class RecordVersion(models.Model):
+    """Key, revision and state of a version of a record."""
 
     class State(models.TextChoices):
         PENDING = "pending", "Waiting to start"
         RUNNING = "running", "Running"
         FINISHED = "finished", "Finished"
-        WITHDRAWN = "withdrawn", "Withdrawn"  # kept, so that an old copy that comes again isn't counted again
+        WITHDRAWN = "withdrawn", "Withdrawn"  # stored so that an old copy isn't counted again
 
-    # No index on the source alone: look-ups by key must use the key's index, also before there are statistics.
-    source = models.ForeignKey(
-        Source, on_delete=models.PROTECT, related_name="records", db_index=False, db_constraint=False
-    )
     cluster = models.CharField(max_length=128, blank=True, default="")
     job = models.CharField(max_length=128)
     array_task = models.CharField(max_length=64, blank=True, default="")
-    submit_at = models.DateTimeField()  # the start when the source reports no submission
+    submit_at = models.DateTimeField()  # the start if the source reports no submission
     restart = models.PositiveIntegerField(default=0)
     revision = models.BigIntegerField(default=0)
     state = models.CharField(max_length=16, choices=State.choices)
+
+    class Meta:
+        abstract = True
+
+
+class HourAmounts(models.Model):
+    """Usage in one hour, in multiples of 2⁻¹⁰."""
+
+    cpu_s = models.FloatField(default=0)
+    gpu_s = models.FloatField(default=0)
+    mem_gb_s = models.FloatField(default=0)
+    node_s = models.FloatField(default=0)
+    billing = models.FloatField(default=0)
+    jobs = models.FloatField(default=0)  # counted in the hour in which they end
+
+    class Meta:
+        abstract = True
+
+
+class Record(RecordVersion):
+    """A job, or one start of a restarted job, in its latest reported version. Written by COPY, not by the ORM.
+
+    Triggers replace foreign keys here and in Bucket: they check each distinct value once per statement.
+    """
+
+    # No index on `source` alone: lookups by key must use the key's index, even without table statistics.
+    source = models.ForeignKey(
+        Source, on_delete=models.PROTECT, related_name="records", db_index=False, db_constraint=False
+    )
     account = models.ForeignKey("accounts.Account", on_delete=models.PROTECT, db_index=False, db_constraint=False)
     job_class = models.ForeignKey(JobClass, on_delete=models.PROTECT, db_index=False, db_constraint=False)
     site = models.CharField(max_length=128, blank=True, default="")
@@ -131,12 +159,13 @@ class Record(models.Model):
     gpus = models.FloatField(default=0)
     nodes = models.FloatField(default=0)
     mem_mb = models.FloatField(default=0)
-    billing = models.FloatField(default=0)  # billing units a second
+    billing = models.FloatField(default=0)  # billing units per second
     requested_s = models.FloatField(null=True)
     run = models.ForeignKey("runs.Run", null=True, on_delete=models.SET_NULL, db_index=False, db_constraint=False)
-    is_charge = models.BooleanField(default=False, db_default=False)  # no job, but charged: a reservation, say
-    seen_at = models.DateTimeField(null=True)  # when an open job was last listed
-    note = models.CharField(max_length=64, blank=True, default="", db_default="")  # why we closed it: "vanished"
+    is_charge = models.BooleanField(default=False, db_default=False)  # a charge without a job, e.g. a reservation
+    seen_at = models.DateTimeField(null=True)  # when an open job was last reported
+    # why the application closed it: "vanished"
+    note = models.CharField(max_length=64, blank=True, default="", db_default="")
 
     class Meta:
         constraints = [
@@ -166,20 +195,17 @@ class Record(models.Model):
         return f"{self.job} of source {self.source_id}"
 
 
-class Bucket(models.Model):
-    """What one account used in one hour: sums of multiples of 2⁻¹⁰, exact, so that corrections leave no rest."""
+class Bucket(HourAmounts):
+    """Usage of one account in one hour.
+
+    Amounts are multiples of 2⁻¹⁰, exactly summable, so that corrections leave no remainder.
+    """
 
     source = models.ForeignKey(Source, on_delete=models.PROTECT, db_index=False, db_constraint=False)
     account = models.ForeignKey("accounts.Account", on_delete=models.PROTECT, db_index=False, db_constraint=False)
     site = models.CharField(max_length=128, blank=True, default="")
     job_class = models.ForeignKey(JobClass, on_delete=models.PROTECT, db_index=False, db_constraint=False)
     hour_at = models.DateTimeField()
-    cpu_s = models.FloatField(default=0)
-    gpu_s = models.FloatField(default=0)
-    mem_gb_s = models.FloatField(default=0)
-    node_s = models.FloatField(default=0)
-    billing = models.FloatField(default=0)
-    jobs = models.FloatField(default=0)  # counted in the hour of their end
 
     class Meta:
         constraints = [
@@ -195,18 +221,19 @@ class Bucket(models.Model):
 
 
 class Import(models.Model):
-    """A file of records: what it was, and what became of its lines. The work itself is its run."""
+    """An uploaded file of records and its options; its run does the work."""
 
     source = models.ForeignKey(Source, on_delete=models.PROTECT, related_name="imports")
     run = models.OneToOneField("runs.Run", on_delete=models.PROTECT, related_name="usage_import")
     format = models.CharField(max_length=32)
     file_name = models.CharField(max_length=255)
-    stored_path = models.CharField(max_length=512, blank=True, default="")  # below var/uploads, until it is done
+    # below var/uploads, removed after the import
+    stored_path = models.CharField(max_length=512, blank=True, default="")
     n_bytes = models.BigIntegerField()
     sha256 = models.CharField(max_length=64)
     time_zone = models.CharField(max_length=64, blank=True, default="")
     dry_run = models.BooleanField(default=False)
-    all_or_nothing = models.BooleanField(default=False, db_default=False)  # one bad line refuses the file
+    all_or_nothing = models.BooleanField(default=False, db_default=False)  # one invalid line rejects the file
     undone_at = models.DateTimeField(null=True, blank=True)
     undone_run = models.OneToOneField(
         "runs.Run", null=True, blank=True, on_delete=models.PROTECT, related_name="undone_import"
@@ -224,7 +251,7 @@ class Import(models.Model):
 
 
 class RejectedLine(models.Model):
-    """A rejected line with the reason: nothing is dropped silently."""
+    """A line that an import rejected, with the reason."""
 
     usage_import = models.ForeignKey(Import, on_delete=models.CASCADE, related_name="rejected_lines")
     line = models.BigIntegerField()
@@ -239,19 +266,12 @@ class RejectedLine(models.Model):
         return f"line {self.line}: {self.code}"
 
 
-class ReplacedRecord(models.Model):
-    """A version of a record that a later one replaced: what an undo puts back, and what changed after closing."""
+class ReplacedRecord(RecordVersion):
+    """An earlier version of a record: restored by undo, and listed as changed after month close."""
 
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+")
     by_run = models.ForeignKey("runs.Run", null=True, on_delete=models.SET_NULL, related_name="+", db_index=False)
     replaced_at = models.DateTimeField()
-    cluster = models.CharField(max_length=128, blank=True, default="")
-    job = models.CharField(max_length=128)
-    array_task = models.CharField(max_length=64, blank=True, default="")
-    submit_at = models.DateTimeField()
-    restart = models.PositiveIntegerField(default=0)
-    revision = models.BigIntegerField(default=0)
-    state = models.CharField(max_length=16, choices=Record.State.choices)
     account = models.ForeignKey("accounts.Account", on_delete=models.PROTECT, related_name="+", db_index=False)
     job_class = models.ForeignKey(JobClass, on_delete=models.PROTECT, related_name="+", db_index=False)
     site = models.CharField(max_length=128, blank=True, default="")
@@ -266,7 +286,8 @@ class ReplacedRecord(models.Model):
     is_charge = models.BooleanField(default=False)
     seen_at = models.DateTimeField(null=True)
     note = models.CharField(max_length=64, blank=True, default="")
-    run = models.ForeignKey("runs.Run", null=True, on_delete=models.SET_NULL, related_name="+")  # that brought it
+    # that imported this version
+    run = models.ForeignKey("runs.Run", null=True, on_delete=models.SET_NULL, related_name="+")
 
     class Meta:
         indexes = [
@@ -278,19 +299,12 @@ class ReplacedRecord(models.Model):
         return f"{self.job} of source {self.source_id}, revision {self.revision}"
 
 
-class TooLateRecord(models.Model):
-    """A record that ended before its source was sealed: listed with its amount, and not counted."""
+class TooLateRecord(RecordVersion):
+    """A record that ended before its source was sealed: listed with its usage, but not counted."""
 
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+")
     run = models.ForeignKey("runs.Run", null=True, on_delete=models.SET_NULL, related_name="+")
     received_at = models.DateTimeField()
-    cluster = models.CharField(max_length=128, blank=True, default="")
-    job = models.CharField(max_length=128)
-    array_task = models.CharField(max_length=64, blank=True, default="")
-    submit_at = models.DateTimeField()
-    restart = models.PositiveIntegerField(default=0)
-    revision = models.BigIntegerField(default=0)
-    state = models.CharField(max_length=16, choices=Record.State.choices)
     account = models.ForeignKey("accounts.Account", on_delete=models.PROTECT, related_name="+")
     end_at = models.DateTimeField()
     cpu_s = models.FloatField(default=0)
@@ -309,18 +323,18 @@ class TooLateRecord(models.Model):
 
 
 class Overlap(models.Model):
-    """Hours of a site that arrived from two sources. The later one's are held: they don't count until decided."""
+    """Hours of a site reported by two sources. Those of the later source are not counted until a manager decides."""
 
     class State(models.TextChoices):
-        HELD = "held", "Held"  # the hours of `held` don't count
-        COUNTED = "counted", "Both count"  # confirmed as different jobs
+        HELD = "held", "Held"  # the hours of `held` are not counted
+        COUNTED = "counted", "Both count"  # a manager confirmed different jobs
         DROPPED = "dropped", "Only the first counts"
 
     site = models.CharField(max_length=128)
     kept = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+")
     held = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="overlaps")
-    from_at = models.DateTimeField()  # of the first hour
-    to_at = models.DateTimeField()  # behind the last hour
+    from_at = models.DateTimeField()  # start of the first hour
+    to_at = models.DateTimeField()  # end of the last hour
     state = models.CharField(max_length=16, choices=State.choices, default=State.HELD)
     found_at = models.DateTimeField()
     decided_at = models.DateTimeField(null=True, blank=True)
@@ -334,18 +348,12 @@ class Overlap(models.Model):
         return f"{self.site}: {self.held_id} over {self.kept_id}"
 
 
-class SealedHour(models.Model):
-    """What removed records had added to the buckets of an hour, so that the rest can still be audited."""
+class SealedHour(HourAmounts):
+    """Usage of an hour from records removed since, so that its buckets can still be audited."""
 
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+")
     hour_at = models.DateTimeField()
-    n_records = models.BigIntegerField(default=0)  # removed ones with usage in this hour
-    cpu_s = models.FloatField(default=0)
-    gpu_s = models.FloatField(default=0)
-    mem_gb_s = models.FloatField(default=0)
-    node_s = models.FloatField(default=0)
-    billing = models.FloatField(default=0)
-    jobs = models.FloatField(default=0)
+    n_records = models.BigIntegerField(default=0)  # removed records with usage in this hour
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["source", "hour_at"], name="usage_sealedhour_once")]
@@ -355,7 +363,7 @@ class SealedHour(models.Model):
 
 
 class SourceDay(models.Model):
-    """What a source delivered on one day (UTC), counted in the transaction that stored it."""
+    """What a source delivered on one day (UTC), counted in the transaction that stored the records."""
 
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="days")
     received_on = models.DateField()
@@ -365,7 +373,7 @@ class SourceDay(models.Model):
     n_late = models.BigIntegerField(default=0)
     n_too_late = models.BigIntegerField(default=0)
     n_rejected = models.BigIntegerField(default=0)
-    n_ahead = models.BigIntegerField(default=0)  # of the rejected: ended ahead of our clock
+    n_ahead = models.BigIntegerField(default=0)  # rejected because they end in the future
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["source", "received_on"], name="usage_sourceday_once")]
@@ -375,12 +383,12 @@ class SourceDay(models.Model):
 
 
 class SiteDay(models.Model):
-    """In which hours of a day (UTC) a source has usage of a site: finds what arrives from two sources."""
+    """Hours of a day (UTC) in which a source has usage of a site: used to detect overlapping sources."""
 
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+", db_constraint=False)
     site = models.CharField(max_length=128, blank=True, default="")
     day = models.DateField()
-    hours = models.IntegerField()  # bit n: hour n
+    hours = models.IntegerField()  # bit n is hour n
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["site", "day", "source"], name="usage_siteday_once")]
@@ -390,7 +398,7 @@ class SiteDay(models.Model):
 
 
 class ChangedHour(models.Model):
-    """From `from_hour_at` on buckets of the source changed with the commit of `watermark`: see `buckets`."""
+    """The commit of `watermark` changed buckets of the source from `from_hour_at` on: see `changed_hours`."""
 
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+", db_index=False)
     watermark = models.BigIntegerField()
@@ -404,10 +412,10 @@ class ChangedHour(models.Model):
 
 
 class Repetition(models.Model):
-    """Records of an import that came again, and change nothing until it is undone: then they would be lost."""
+    """Number of an import's records that were received again later; undoing the import would lose them."""
 
-    run = models.ForeignKey("runs.Run", on_delete=models.CASCADE, related_name="+")  # the import's
-    by_run = models.ForeignKey("runs.Run", null=True, on_delete=models.CASCADE, related_name="+")  # null: no import
+    run = models.ForeignKey("runs.Run", on_delete=models.CASCADE, related_name="+")  # of the import
+    by_run = models.ForeignKey("runs.Run", null=True, on_delete=models.CASCADE, related_name="+")  # null: not an import
     n_records = models.BigIntegerField()
     last_at = models.DateTimeField()
 

@@ -1,4 +1,4 @@
-"""What may be done to usage: sources made, files imported, records pushed."""
+"""Create usage sources, import files and accept pushed records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from apps.core.errors import Conflict, FieldProblem, Invalid, Malformed, NotFoun
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
 from apps.usage import buckets
-from apps.usage.authority import require_maker, require_open, require_write
+from apps.usage.authority import require_create, require_open, require_write
 from apps.usage.models import Import, Source
 from apps.usage.parsers.base import NO_TIME, RecordBatch
 from apps.usage.parsers.records_json import Records, parse_records
@@ -32,7 +32,7 @@ from apps.usage.records.versions import Counts
 
 MOST_BODY_BYTES = 32 * 1024**2
 MOST_EXPANSION = 100
-MOST_HOURS = 20_000_000  # of all jobs of one call together: bounds its time, whatever a client claims
+MOST_HOURS = 20_000_000  # job hours of all records of one request: bounds its processing time
 MOST_NAMED = 1000
 _READ = 256 * 1024
 _SLUG = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -54,11 +54,11 @@ def make_source(
     at: datetime,
     actor: Actor,
 ) -> Source:
-    """A new stream of records. Without a namespace its user names are its own.
+    """Create a usage source. Without a namespace, its slug becomes the namespace of its user names.
 
-    names_people: they are sign-in names, so that a person owns the account of that name.
+    names_people: its user names are sign-in names, so that a person owns the account of the same name.
     """
-    require_maker(actor, slug)
+    require_create(actor, slug)
     _refuse_slug(slug)
     if not name.strip() or len(name) > 128:
         raise _invalid("name", "Give the source a name of 1 to 128 characters.")
@@ -86,18 +86,19 @@ def make_source(
 
 
 def ensure_source(*, slug: str, time_zone: str = "", at: datetime, actor: Actor) -> tuple[Source, bool]:
-    """The source of that name, made on first use; and whether it was."""
+    """Return the source with this slug, creating it if needed, and whether it was created."""
     found = Source.all_objects.filter(slug=slug).first()
     if found is not None:
         return found, False
     try:
         return make_source(slug=slug, name=slug, time_zone=time_zone, at=at, actor=actor), True
-    except Conflict:  # another request was first
+    except Conflict:  # a concurrent request created it
         return Source.all_objects.get(slug=slug), False
 
 
 def zone_of(name: str) -> ZoneInfo | None:
-    """
+    """Parse a time zone name; an empty name gives None.
+
     Raises:
         Invalid: there is no such time zone.
     """
@@ -109,8 +110,8 @@ def zone_of(name: str) -> ZoneInfo | None:
         raise _invalid("time_zone", f"{name[:64]!r} is no time zone; example: Europe/Stockholm.") from error
 
 
-class Choice(NamedTuple):
-    """The sender's choices for a file."""
+class ImportOptions(NamedTuple):
+    """Options that the uploader chose for a file."""
 
     time_zone: str
     dry_run: bool
@@ -130,11 +131,10 @@ def start_import(
     at: datetime,
     actor: Actor,
 ) -> Import:
-    """Keep the file, checked to its last byte, and ask for the work. A broken file is refused whole, here.
+    """Store and fully check an uploaded file, and enqueue its import. A damaged file is rejected as a whole here.
 
-    all_or_nothing: one bad line, and nothing of the file is stored; else what is good counts.
-
-    With `makes_source` a source that doesn't exist is made, together with the import or not at all.
+    all_or_nothing: one rejected line rejects the file; otherwise the valid lines are imported. makes_source: create a
+    missing source in the transaction of the import.
     """
     require_write(actor, source_slug)
     known = Source.all_objects.filter(slug=source_slug).first() if makes_source else _source(source_slug)
@@ -148,8 +148,8 @@ def start_import(
             if makes_source:
                 ensure_source(slug=source_slug, time_zone=time_zone, at=at, actor=actor)
             source = _source(source_slug)
-            choice = Choice(time_zone, dry_run=dry_run, all_or_nothing=all_or_nothing)
-            return _make_import(source, collector.name, stored, file_name, choice, at, actor)
+            options = ImportOptions(time_zone, dry_run=dry_run, all_or_nothing=all_or_nothing)
+            return _make_import(source, collector.name, stored, file_name, options, at, actor)
     except BaseException:
         uploads.remove(stored.name)
         raise
@@ -158,10 +158,10 @@ def start_import(
 def preview_import(
     *, source_slug: str, format: str, file: IO[bytes], time_zone: str = "", at: datetime, actor: Actor
 ) -> tuple[Source, Preview]:
-    """What a file would bring to a source that its import would make. Neither source nor import nor file is kept.
+    """Preview the import of a file into a source that does not exist yet. Nothing is stored.
 
     Raises:
-        Invalid: as the import would: a broken file, an unknown format, a time zone that there isn't.
+        Invalid: a damaged file, an unknown format or an unknown time zone, as for the import itself.
     """
     require_write(actor, source_slug)
     zone_of(time_zone)
@@ -175,12 +175,12 @@ def preview_import(
 
 
 def confirm_import(*, import_id: int, all_or_nothing: bool | None = None, at: datetime, actor: Actor) -> Import:
-    """The real import of a finished dry run, from the file it kept. Asking twice gives the same import.
+    """Start the real import of a finished dry run from its stored file. Repeated calls return the same import.
 
-    all_or_nothing: as chosen for the dry run, unless it is given here.
+    all_or_nothing: overrides the dry run's options if given.
 
     Raises:
-        Conflict: the dry run hasn't ended well, or its file is gone.
+        Conflict: the dry run has not succeeded, or its file was removed.
     """
     with transaction.atomic():
         imports = Import.objects.select_related("source", "run").select_for_update(of=("self",))
@@ -198,8 +198,8 @@ def confirm_import(*, import_id: int, all_or_nothing: bool | None = None, at: da
             raise Conflict("The file of this dry run is no longer kept: send it again.", code="file_gone")
         stored = uploads.Stored(dry.stored_path, dry.n_bytes, dry.run.progress_total or 0, dry.sha256, b"")
         whole = dry.all_or_nothing if all_or_nothing is None else all_or_nothing
-        choice = Choice(dry.time_zone, dry_run=False, all_or_nothing=whole)
-        return _make_import(dry.source, dry.format, stored, dry.file_name, choice, at, actor, key=_confirmation(dry))
+        options = ImportOptions(dry.time_zone, dry_run=False, all_or_nothing=whole)
+        return _make_import(dry.source, dry.format, stored, dry.file_name, options, at, actor, key=_confirmation(dry))
 
 
 def push_records(
@@ -213,15 +213,14 @@ def push_records(
     at: datetime,
     actor: Actor,
 ) -> dict[str, Any]:
-    """Import records from a request; returns the contract's answer, with `account_ids` in place of the priorities'
-    names.
+    """Import records from a request body and return the counts of the REST contract, with `account_ids` added.
 
-    The first good record makes the source, if there is none.
+    The first valid record creates a missing source.
 
     Raises:
-        NotFound: there is no such source, and no good record to make it.
-        Malformed: the body is no list of records.
-        Invalid: `atomic` and one of the records is bad.
+        NotFound: there is no such source, and no valid record to create it.
+        Malformed: the body is not a list of records.
+        Invalid: `atomic` is set and a record is invalid.
         TooLarge: over 32 MB, 50,000 records, or an expansion of 100.
         Conflict: the idempotency key was used for another body.
     """
@@ -261,11 +260,11 @@ def push_records(
 
 
 def read_body(stream: IO[bytes], *, gzip: bool) -> bytes:
-    """A body of at most 32 MB, unpacked within bounds.
+    """Read a body of at most 32 MB, unpacked within bounds.
 
     Raises:
-        Malformed: the gzip is broken, with the byte.
-        TooLarge: it is bigger, or unpacks to more than 100 times its size.
+        Malformed: the gzip data is damaged; names the byte.
+        TooLarge: the body is larger, or unpacks to more than 100 times its size.
     """
     packed = bytearray()
     while data := stream.read(_READ):
@@ -321,7 +320,7 @@ def _all_rejected(records: Records) -> Invalid:
 
 def _refuse_too_long(batch: RecordBatch) -> None:
     ended = (batch.end_us != NO_TIME) & (batch.start_us != NO_TIME)
-    if buckets.hours_of(batch.start_us[ended], batch.end_us[ended]) > MOST_HOURS:
+    if buckets.count_job_hours(batch.start_us[ended], batch.end_us[ended]) > MOST_HOURS:
         message = f"These jobs ran for over {MOST_HOURS} hours together: send fewer in one call."
         raise TooLarge(message, code="too_many_hours")
 
@@ -331,7 +330,7 @@ def _make_import(
     format_name: str,
     stored: uploads.Stored,
     file_name: str,
-    choice: Choice,
+    options: ImportOptions,
     at: datetime,
     actor: Actor,
     *,
@@ -345,7 +344,7 @@ def _make_import(
         idempotency_key=key or f"import:{uuid4()}",
         at=at,
     )
-    is_read_twice = choice.all_or_nothing and not choice.dry_run
+    is_read_twice = options.all_or_nothing and not options.dry_run
     Run.objects.filter(pk=run.pk).update(progress_total=stored.n_unpacked * (2 if is_read_twice else 1))
     made = Import.objects.create(
         source=source,
@@ -355,13 +354,13 @@ def _make_import(
         stored_path=stored.name,
         n_bytes=stored.n_bytes,
         sha256=stored.sha256,
-        time_zone=choice.time_zone,
-        dry_run=choice.dry_run,
-        all_or_nothing=choice.all_or_nothing,
+        time_zone=options.time_zone,
+        dry_run=options.dry_run,
+        all_or_nothing=options.all_or_nothing,
         owner=actor.user,
         created_at=at,
     )
-    details = {"file": made.file_name, "sha256": stored.sha256, "bytes": stored.n_bytes, "dry_run": choice.dry_run}
+    details = {"file": made.file_name, "sha256": stored.sha256, "bytes": stored.n_bytes, "dry_run": options.dry_run}
     audit.record(actor=actor, verb="usage.import_asked", at=at, subject=source.slug, details=details)
     return made
 

@@ -1,4 +1,4 @@
-"""What the schedule rings: each task calls one service and may run twice."""
+"""Scheduled tasks of the usage room: each calls one service and may run twice."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from apps.usage.sources.collection import ask_for_due, close_silent
 
 @shared_task(name="apps.usage.tasks.let_records_go")
 def let_records_go() -> bool:
-    """Whether there are records older than they are kept for."""
+    """Start the removal of records past their retention; returns whether there are any."""
     return ask_for_retention(at=clock.now()) is not None
 
 
 @shared_task(name="apps.usage.tasks.collect_due_usage")
 def collect_due_usage() -> int:
-    """How many sources were asked for."""
+    """Start the collection of all due sources; returns their number."""
     return ask_for_due(at=clock.now())
 
 
 @shared_task(name="apps.usage.tasks.close_silent_jobs")
 def close_silent_jobs() -> int:
-    """How many open jobs of silent sources were closed."""
+    """Close open jobs of sources without contact; returns the number of jobs."""
     return close_silent(at=clock.now())

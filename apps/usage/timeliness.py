@@ -1,8 +1,8 @@
-"""Whether a usage source is late: by its last contact alone.
+"""Decide whether a usage source is late, from its last contact alone.
 
-*Last contact*: when the source last sent anything, or was last collected with success, whatever that brought. *Newest
-record*: the end of its newest job, which is old wherever no job ended; it decides nothing here. Pages, readiness,
-metrics, notices and the freshness of numbers all ask this module.
+*Last contact*: when the source last sent anything, or was last collected successfully, even without new records.
+*Newest record*: the end of its newest job, which is old if no job ended recently; it is not used here. Pages,
+readiness, metrics, notices and the freshness of numbers all use this module.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
-LATE_INTERVALS = 2  # one contact may be missed
-LONG_LATE = 4  # times as long
+LATE_INTERVALS = 2  # one missed contact is allowed
+LONG_LATE = 4  # as a multiple of the allowed delay
 
 
 class Contacted(Protocol):
-    """What of a source decides; a row of the table, or a copy of it."""
+    """The fields of a source that decide its timeliness: a Source row or a copy of it."""
 
     @property
     def expected_every_s(self) -> int | None: ...
@@ -39,28 +39,30 @@ class Contacted(Protocol):
 class Timeliness(StrEnum):
     ON_TIME = "on_time"
     LATE = "late"
-    NEVER_COLLECTED = "never_collected"  # set up for collection, tried or due for long, and never reached
-    NO_CONTACT = "no_contact"  # none yet, and none overdue
-    BY_HAND = "by_hand"  # no interval: nothing is overdue
+    NEVER_COLLECTED = "never_collected"  # collection failed or is overdue, and never succeeded
+    NO_CONTACT = "no_contact"  # no contact yet, and none overdue
+    BY_HAND = "by_hand"  # no interval is set: never late
     PAUSED = "paused"
 
 
 def last_contact_at(source: Contacted) -> datetime | None:
-    """None: there was none yet."""
+    """Time of the last contact, None if there was none."""
     collected_at = source.collected_at if source.is_collected else None
     return max((at for at in (source.last_received_at, collected_at) if at is not None), default=None)
 
 
 def interval_s(source: Contacted) -> int | None:
-    """How often a contact is due: as expected, but no oftener than it is collected; None where neither is set."""
+    """Expected seconds between contacts: the expected interval, at least the collection interval; None if neither is
+    set.
+    """
     collect_every_s = source.collect_every_s if source.is_collected else None
     return max((every_s for every_s in (source.expected_every_s, collect_every_s) if every_s), default=None)
 
 
 def lateness(source: Contacted, at: datetime) -> float | None:
-    """Age of the last contact in intervals; None without an interval. Above LATE_INTERVALS the source is late.
+    """Age of the last contact in intervals, None without an interval. Above LATE_INTERVALS the source is late.
 
-    A source without a contact is as old as itself.
+    For a source without contact, the time since it was created.
     """
     every_s = interval_s(source)
     if every_s is None:
@@ -69,7 +71,10 @@ def lateness(source: Contacted, at: datetime) -> float | None:
 
 
 def timeliness(source: Contacted, at: datetime, *, grace: timedelta = timedelta(0)) -> Timeliness:
-    """grace: beyond the allowed intervals."""
+    """State of a source at `at`.
+
+    grace: added to the allowed delay.
+    """
     if source.is_paused:
         return Timeliness.PAUSED
     every_s, contact_at = interval_s(source), last_contact_at(source)
@@ -89,6 +94,6 @@ def is_behind(state: Timeliness) -> bool:
 
 
 def is_long_late(source: Contacted, at: datetime, *, grace: timedelta = timedelta(0)) -> bool:
-    """Whether the contact is overdue by so much that numbers are wrong, not only old."""
+    """Whether the last contact is so long overdue that numbers are likely wrong, not only old."""
     allowed = timedelta(seconds=LATE_INTERVALS * (interval_s(source) or 0)) + grace
     return at - (last_contact_at(source) or source.created_at) > LONG_LATE * allowed

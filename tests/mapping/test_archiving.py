@@ -25,8 +25,9 @@ from apps.policies.services import make_change_set
 from apps.priorities.recompute.staleness import recompute_stale
 from apps.priorities.serving import store
 from apps.runs.models import Run
+from apps.usage.arrays import load_usage
 from apps.usage.models import Bucket, Overlap, Source
-from apps.usage.selectors import load_usage, watermarks
+from apps.usage.selectors import watermarks
 from apps.usage.services import make_source
 from apps.usage.sources.collection import ask_for_due
 from tests.api.conftest import Caller, refused

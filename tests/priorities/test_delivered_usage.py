@@ -17,7 +17,7 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities import delivered_usage as delivered_by_site
 from apps.priorities.delivered_usage import BySite, load_by_site
 from apps.usage import account_sums
-from apps.usage.account_sums import AccountSums, Piece, Span, hour_from
+from apps.usage.account_sums import AccountSums, Piece, Span, first_full_hour
 from apps.usage.models import Source
 from apps.usage.records.overlaps import decide_overlap
 from apps.usage.services import make_source
@@ -47,7 +47,7 @@ def world(make_site: Callable[..., Site]) -> Site:
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[Span]:
     """A process that remembers nothing yet; what of hours it reads from then on."""
-    monkeypatch.setattr(account_sums, "remembered", AccountSums())
+    monkeypatch.setattr(account_sums, "cached_sums", AccountSums())
     monkeypatch.setattr(delivered_by_site, "_remembered", delivered_by_site._Remembered())
     really = account_sums._read
     found: list[Span] = []
@@ -107,7 +107,7 @@ def test_usage_of_the_last_days_is_seen_and_only_they_are_read_again(world: Site
     read.clear()
     world.job("bob", "physics", 7, ago_h=27)
     assert told(ask(world)) == by_hand()
-    changed = hour_from(AS_OF - 28 * HOUR)
+    changed = first_full_hour(AS_OF - 28 * HOUR)
     assert read
     assert all(end > changed for _begin, end in read)
     assert len(read) == 2 < whole, "that day, and the hours of today"
@@ -205,7 +205,7 @@ def test_what_is_remembered_is_bounded_and_the_rest_read_again(
     for days in (75, 40, 75, 10):
         found = ask(world, window=days * DAY)
         assert told(found) == by_hand(AS_OF - days * DAY)
-        assert account_sums.remembered.n_bytes <= most
+        assert account_sums.cached_sums.n_bytes <= most
         assert sum(one.n_bytes for _roll, one in delivered_by_site._remembered._known.values()) <= most
     n_before = len(read)
     ask(world)

@@ -23,7 +23,7 @@ from apps.priorities.metering import (
     window_of,
 )
 from apps.usage import buckets
-from apps.usage.selectors import OpenRecords, UsageArrays
+from apps.usage.arrays import OpenRecords, UsageArrays
 from tests.examples import examples
 from tests.oracles import job_charge as oracle
 
@@ -142,8 +142,8 @@ def _accounts(jobs: list[oracle.Job], policy: PolicySettings) -> AccountUsage:
     for job in (job for job in jobs if job.state == "finished"):
         one = np.ones(1)
         rates = job.rates
-        delta = buckets.delta_of(
-            buckets.Finished(
+        delta = buckets.compute_delta(
+            buckets.FinishedRecords(
                 np.ones(1, np.int64),
                 np.ones(1, np.int64),
                 np.zeros(1, np.int64),
@@ -169,7 +169,7 @@ def _accounts(jobs: list[oracle.Job], policy: PolicySettings) -> AccountUsage:
     used: dict[str, Any] = {name: np.array(column, dtype=np.float64) for name, column in names.items()}
     usage = UsageArrays(account, source, job_class, hour_s, **used, site_code=site, sites=SITES)
     return usage_of_accounts(
-        usage=usage.taken(np.isin(np.arange(len(keys)), chosen)),
+        usage=usage.selected(np.isin(np.arange(len(keys)), chosen)),
         opened=_opened(jobs, ids),
         account_ids=np.array([1, 2]),
         sources=SOURCES,

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.usage.account_sums import _summed, hour_from, spans
+from apps.usage.account_sums import _summed, first_full_hour, split_into_spans
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 HOURS = st.integers(-1_000_000, 1_000_000)
@@ -20,7 +20,7 @@ def at(hour: int) -> datetime:
 
 @given(HOURS, st.integers(0, 30_000))
 def test_pieces_follow_each_other_and_are_whole_months_whole_days_or_of_one_day(first: int, n: int) -> None:
-    found = spans(first, first + n)
+    found = split_into_spans(first, first + n)
     assert [begin for begin, _end in found] == ([first, *(end for _begin, end in found[:-1])] if n else [])
     assert (found[-1][1] if n else first) == first + n
     issues = 0
@@ -38,8 +38,8 @@ def test_pieces_follow_each_other_and_are_whole_months_whole_days_or_of_one_day(
 
 @given(HOURS, st.integers(0, 3_599_999_999))
 def test_the_first_whole_hour_begins_at_the_instant_or_later(hour: int, us: int) -> None:
-    assert hour_from(at(hour)) == hour
-    assert hour_from(at(hour) + timedelta(microseconds=us)) == hour + (us > 0)
+    assert first_full_hour(at(hour)) == hour
+    assert first_full_hour(at(hour) + timedelta(microseconds=us)) == hour + (us > 0)
 
 
 @given(st.lists(st.tuples(st.integers(1, 40), st.integers(5, 8), st.integers(-50, 50), st.integers(0, 2**20))))

@@ -10,17 +10,11 @@ from django.db.models import Count
 from apps.accounts.actor import COMMAND, Actor, TokenBounds
 from apps.accounts.models import Account, User
 from apps.core.errors import Invalid, NotFound
+from apps.usage.arrays import load_open_records, load_usage
 from apps.usage.models import Bucket, Overlap, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.selectors import (
-    get_source,
-    list_buckets,
-    list_sources,
-    load_open_records,
-    load_usage,
-    watermarks,
-)
+from apps.usage.selectors import get_source, list_buckets, list_sources, watermarks
 from apps.usage.services import make_source
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)

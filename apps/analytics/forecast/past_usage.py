@@ -30,7 +30,7 @@ from apps.policies.tree.stored import TreeColumns
 from apps.priorities.metering import HOUR_S, amounts, window_of
 from apps.priorities.recompute.pipeline import Inputs, load_inputs
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.usage.selectors import OpenRecords
+from apps.usage.arrays import OpenRecords
 
 F8 = npt.NDArray[np.float64]
 I8 = npt.NDArray[np.int64]

@@ -32,8 +32,8 @@ from apps.priorities.local_only import LocalOnlyEntry, list_local_only_entries
 from apps.priorities.metering import JobClassRow, SourceRow, amounts, site_names, weighed
 from apps.priorities.recompute.pipeline import one_view
 from apps.usage import pgbinary
+from apps.usage.arrays import UsageArrays, load_usage
 from apps.usage.models import JobClass, Source
-from apps.usage.selectors import UsageArrays, load_usage
 
 I8 = npt.NDArray[np.int64]
 
@@ -252,7 +252,7 @@ class Builder:
             resources={name for metric in metrics for name in weighed(metric)},
             classes=any(metric["class_factors"] for metric in metrics),
         )
-        return found.taken(np.argsort(found.hour_epoch, kind="stable"))
+        return found.selected(np.argsort(found.hour_epoch, kind="stable"))
 
     # --- What reaches back --------------------------------------------------------------------------------------------
     def _reached(self, material: _Material, standing: Standing, day: Day) -> Reach:
@@ -307,7 +307,7 @@ def _pieces(days: Sequence[Day]) -> Iterator[slice]:
 def _rows_of(material: _Material, standing: Standing, day: Day, usage: UsageArrays) -> DayRows:
     """Of usage by hour what belongs to the day, in the metric; what comes to nothing is left out."""
     begin, end = np.searchsorted(usage.hour_epoch, [day.from_s, day.to_s])
-    found = usage.taken(np.arange(begin, end))
+    found = usage.selected(np.arange(begin, end))
     amount = amounts(found, metric=standing.metric, classes=material.classes)
     cell = np.searchsorted(material.roll.ids, found.account_id) * max(len(material.sources), 1)
     cell += np.searchsorted(material.source_ids, found.source_id)

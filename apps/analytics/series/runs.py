@@ -52,7 +52,7 @@ from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run, let_others_go_first
-from apps.usage.buckets import earliest_change
+from apps.usage.changed_hours import earliest_change
 
 # --- Hours ------------------------------------------------------------------------------------------------------------
 MOST_HOURS = 7 * 24

@@ -21,7 +21,7 @@ from django.db import connection
 from apps.analytics.series.daily_series import HOUR_S, Day
 from apps.engine import decay
 from apps.priorities.metering import SourceRow
-from apps.usage.account_sums import OF_CURRENT
+from apps.usage.held_hours import OF_CURRENT
 from apps.usage.parsers.base import NO_TIME
 from apps.usage.pgbinary import fetch_columns
 

@@ -98,8 +98,8 @@ def left_out(inputs: Inputs, source_ids: Collection[int]) -> Inputs:
     return replace(
         inputs,
         sources=[source for source in inputs.sources if source.id not in source_ids],
-        usage=inputs.usage.taken(~np.isin(inputs.usage.source_id, gone)),
-        opened=inputs.opened.taken(~np.isin(inputs.opened.source_id, gone)),
+        usage=inputs.usage.selected(~np.isin(inputs.usage.source_id, gone)),
+        opened=inputs.opened.selected(~np.isin(inputs.opened.source_id, gone)),
     )
 
 

@@ -17,8 +17,8 @@ from apps.core.errors import Conflict, Invalid
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.runs.models import Run
-from apps.usage.account_sums import list_held_hours
-from apps.usage.authority import require_maker
+from apps.usage.authority import require_create
+from apps.usage.held_hours import list_held_hours
 from apps.usage.models import Import
 from apps.usage.records.overlaps import decide_overlap
 from apps.usage.records.undo import undo_import, why_not
@@ -90,7 +90,7 @@ def overlaps(request: HttpRequest) -> HttpResponse:
 def overlap_decide(request: HttpRequest) -> HttpResponse:
     """Both count, or only the first does."""
     actor = actor_of(request)
-    require_maker(actor, request.POST.get("held", ""))  # who may not decide learns nothing about a form
+    require_create(actor, request.POST.get("held", ""))  # who may not decide learns nothing about a form
     given = {name: request.POST.get(name, "") for name in ("site", "kept", "held", "reason", "decision")}
     try:
         if given["decision"] not in ("count", "drop"):

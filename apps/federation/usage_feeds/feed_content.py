@@ -26,12 +26,13 @@ from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
 from apps.priorities.recompute.inputs import read_fingerprint
-from apps.usage.account_sums import NOT_HELD
-from apps.usage.buckets import AMOUNTS, HOUR_US, earliest_change
+from apps.usage.arrays import load_open_records
+from apps.usage.buckets import AMOUNTS, HOUR_US
+from apps.usage.changed_hours import earliest_change
+from apps.usage.held_hours import NOT_HELD
 from apps.usage.models import Bucket, Overlap, Source
 from apps.usage.parsers.base import F8, I8
 from apps.usage.pgbinary import Int8Array, TimestamptzArray, fetch_columns
-from apps.usage.selectors import load_open_records
 
 # --- Sums as arrays ---------------------------------------------------------------------------------------------------
 U1 = npt.NDArray[np.uint8]

@@ -33,7 +33,7 @@ from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
 from apps.priorities.local_only import LocalOnlyEntry, list_local_only_entries
 from apps.priorities.models import Snapshot
-from apps.usage.buckets import earliest_change
+from apps.usage.changed_hours import earliest_change
 from apps.usage.selectors import watermarks
 
 # --- Corrections ------------------------------------------------------------------------------------------------------

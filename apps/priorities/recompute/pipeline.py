@@ -51,8 +51,8 @@ from apps.priorities.recompute.inputs import (
 )
 from apps.priorities.snapshots import pack_snapshot, values_of, write_data
 from apps.runs.models import Run
+from apps.usage.arrays import OpenRecords, UsageArrays, load_open_records, load_usage
 from apps.usage.models import JobClass, Source
-from apps.usage.selectors import OpenRecords, UsageArrays, load_open_records, load_usage
 
 I4 = npt.NDArray[np.int32]
 

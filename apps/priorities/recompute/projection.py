@@ -110,7 +110,7 @@ def demand_of(inputs: Inputs, settings: PolicySettings) -> AccountUsage:
     usage, opened = inputs.usage, inputs.opened
     recent = usage.hour_epoch >= since_s
     used = usage_of_accounts(
-        usage=usage.taken(recent),
+        usage=usage.selected(recent),
         opened=replace(opened, start_epoch=np.maximum(opened.start_epoch, since_s)),
         account_ids=inputs.account_ids,
         sources=inputs.sources,

@@ -12,7 +12,7 @@ from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.core.errors import FieldProblem, Invalid
 from apps.usage import buckets, pgbinary
-from apps.usage.authority import require_maker
+from apps.usage.authority import require_create
 from apps.usage.buckets import AMOUNTS
 from apps.usage.models import Source
 from apps.usage.records import overlaps
@@ -70,14 +70,14 @@ def repair(source: Source, *, reason: str, at: datetime, actor: Actor) -> Proof:
         NotAllowed: only administrators repair.
         Invalid: without a reason.
     """
-    require_maker(actor, source.slug)
+    require_create(actor, source.slug)
     if not reason.strip():
         message = "Say why: a repair changes what people are charged."
         raise Invalid(message, fields=[FieldProblem("reason", message)])
     lock_source(source.pk)
     found = _compare(source)
     if found.n_different:
-        found.n_repaired = buckets.rewrite(source.pk)
+        found.n_repaired = buckets.rewrite_wrong_buckets(source.pk)
         Source.all_objects.filter(pk=source.pk).update(watermark=F("watermark") + 1)
         overlaps.forget_hours(source.pk, from_at=_EVER[0], to_at=_EVER[1])
         details = {"reason": reason.strip(), "different": found.n_different, "repaired": found.n_repaired}
@@ -162,8 +162,8 @@ def _add_piece(source_id: int, after_id: int, last_id: int) -> int:
     records = finished_rows(pgbinary.fetch_columns(_PIECE, [after_id, last_id, source_id]), sign=1)
     if not len(records):
         return 0
-    delta = buckets.delta_of(records)
-    amounts = buckets.amounts_of(delta)
+    delta = buckets.compute_delta(records)
+    amounts = buckets.delta_amounts(delta)
     columns = [
         pgbinary.int8(delta.account_id),
         pgbinary.text(delta.site),

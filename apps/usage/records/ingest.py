@@ -16,8 +16,7 @@ from django.db import connection, transaction
 from apps.accounts.account_ids import AccountKey, account_ids
 from apps.runs.fault_points import fault_point
 from apps.runs.models import Run
-from apps.usage import buckets
-from apps.usage import buckets as hourly
+from apps.usage import buckets, changed_hours
 from apps.usage.authority import require_open
 from apps.usage.models import JobClass, Source
 from apps.usage.parsers.base import (
@@ -290,16 +289,16 @@ def _write(
     replaced = verdict.replaced[verdict.replaced > 0]
     if len(replaced):
         is_import = run is not None and run.kind == IMPORT
-        change = change.joined(remove_versions(replaced, by_run_id=run_id, keep_all=is_import, at=at))
+        change = change.concatenated(remove_versions(replaced, by_run_id=run_id, keep_all=is_import, at=at))
         fault_point("usage.ingest.after_replacing")
     copy_records(source.pk, written.batch, *names, run_id, at)
     fault_point("usage.ingest.after_copy")
     waited_from = _first_hour_of_waiting(written.batch)
     if not len(change):
         if waited_from is not None:
-            hourly.note_hour(source.pk, waited_from)
+            changed_hours.note_hour(source.pk, waited_from)
         return 0.0, None
-    delta = buckets.delta_of(change)
+    delta = buckets.compute_delta(change)
     buckets.apply_delta(source.pk, delta, since_hour=waited_from)
     overlaps.note_hours(source, delta, written.batch, has_rivals=limits.has_rivals, at=at)
     return float(delta.amounts[:, 0].sum()) / buckets.QUANTA, int(change.start_us.min())

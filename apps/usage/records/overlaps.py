@@ -20,8 +20,8 @@ from django.db import connection, transaction
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.core.errors import FieldProblem, Invalid, NotFound
-from apps.usage import buckets
-from apps.usage.authority import require_maker
+from apps.usage import changed_hours
+from apps.usage.authority import require_create
 from apps.usage.buckets import RESOURCES, Delta
 from apps.usage.models import Overlap, Source
 from apps.usage.parsers.base import I8, RecordBatch
@@ -148,7 +148,7 @@ def _hold(other_id: int, source_id: int, site: str, hours: set[int], at: datetim
         known.append(made)
     if not hours - covered:
         return 0
-    buckets.note_hour(held_id, min(hours - covered))
+    changed_hours.note_hour(held_id, min(hours - covered))
     return int(held_id)
 
 
@@ -171,7 +171,7 @@ def decide_overlap(
         NotFound: these two don't overlap there.
         Invalid: without a reason.
     """
-    require_maker(actor, held_slug)
+    require_create(actor, held_slug)
     if not reason.strip():
         message = "Enter a reason: readers of the numbers will need it."
         raise Invalid(message, fields=[FieldProblem("reason", message)])
@@ -184,7 +184,7 @@ def decide_overlap(
     n = rows.update(state=state, decided_at=at, decided_by=actor.user, reason=reason.strip())
     if not n:
         raise NotFound(f"{held_slug[:64]!r} and {kept_slug[:64]!r} don't overlap at {site[:64]!r}.")
-    buckets.note_change(held.pk, min(rows.values_list("from_at", flat=True)))
+    changed_hours.note_change(held.pk, min(rows.values_list("from_at", flat=True)))
     bump([held.pk])
     details = {"site": site, "kept": kept_slug, "counts": counts, "reason": reason.strip()}
     audit.record(actor=actor, verb="usage.overlap_decided", at=at, subject=held_slug, details=details)
@@ -225,7 +225,7 @@ def forget_hours(source_id: int, *, from_at: datetime, to_at: datetime) -> None:
         for held_id, since_at in plain.fetchall():
             settled[held_id] = min(settled.get(held_id, since_at), since_at)
     for held_id, since_at in sorted(settled.items()):
-        buckets.note_change(held_id, since_at)
+        changed_hours.note_change(held_id, since_at)
     bump(settled.keys() - {source_id})  # which the caller counts up itself
 
 

@@ -19,8 +19,7 @@ from apps.accounts.account_ids import ENTRY_NAMESPACE
 from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, FieldProblem, Invalid
 from apps.runs.fault_points import fault_point
-from apps.usage import buckets, pgbinary
-from apps.usage import buckets as hourly
+from apps.usage import buckets, changed_hours, pgbinary
 from apps.usage.buckets import AMOUNTS, QUANTA, RESOURCES
 from apps.usage.models import JobClass, Overlap, Source
 from apps.usage.parsers.base import F8, I8, NO_TIME, RUNNING, Flags, RecordBatch, instant, text_column
@@ -86,7 +85,7 @@ def make_peer_source(*, slug: str, name: str, origin: str, site: str, at: dateti
             )
     except IntegrityError as error:
         raise Conflict(f"There is a usage source {slug!r} already.", code="source_exists") from error
-    hourly.note_all([source.pk])
+    changed_hours.note_all_changed([source.pk])
     details = {"namespace": source.namespace, "origin": origin, "site": site}
     audit.record(actor=actor, verb="source.made", at=at, subject=slug, details=details)
     return source
@@ -105,12 +104,12 @@ def replace_sums(source: Source, *, told: I8, rows: HourSums, at: datetime) -> N
     lock_source(source.pk)
     hours = np.unique(told)
     used = _checked(hours, rows)
-    facts = buckets.Told(hours, source.site, job_class_id, used.hour, used.account_id, used.amounts)
+    facts = buckets.ReportedHours(hours, source.site, job_class_id, used.hour, used.account_id, used.amounts)
     changed = buckets.replace_hours(source.pk, facts)
     totals = _totals(hours, used)
     _seal(source.pk, hours, totals)
     if len(changed):
-        hourly.note_hour(source.pk, int(changed.min()))
+        changed_hours.note_hour(source.pk, int(changed.min()))
         _note_presence(source, hours, totals, changed, at)
     fault_point("usage.sums.before_commit")
     _advance(source, at, is_changed=bool(len(changed)), last_end_at=_last_end(hours, totals, at))
@@ -150,9 +149,9 @@ def forget_peer(source: Source, *, at: datetime, actor: Actor) -> None:
     _refuse_others(source)
     lock_source(source.pk)
     for held_id, from_at in _held_by(source):
-        hourly.note_change(held_id, from_at)
+        changed_hours.note_change(held_id, from_at)
         overlaps.bump([held_id])
-    buckets.drop_source(source.pk)
+    buckets.delete_source_buckets(source.pk)
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM usage_record WHERE source_id = %s", [source.pk])
     details = {"origin": source.origin, "site": source.site}

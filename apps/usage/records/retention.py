@@ -203,9 +203,11 @@ def _add_sealed(
 ) -> None:
     nobody = np.zeros(len(end_us), np.int64)  # an hour's sum doesn't ask whose it was
     sign, anywhere = nobody + 1, np.zeros(len(end_us), "S1")
-    gone = buckets.Finished(sign, sign, nobody, nobody, anywhere, start_us, end_us, cpus, gpus, mem_mb, nodes, billing)
-    delta = buckets.delta_of(gone)
-    amounts = buckets.amounts_of(delta)
+    gone = buckets.FinishedRecords(
+        sign, sign, nobody, nobody, anywhere, start_us, end_us, cpus, gpus, mem_mb, nodes, billing
+    )
+    delta = buckets.compute_delta(gone)
+    amounts = buckets.delta_amounts(delta)
     ended = np.searchsorted(delta.hour, end_us // buckets.HOUR_US)
     n_records = amounts[:, -1].astype(np.int64)  # every record is counted in the hour of its end, jobs or not
     amounts[:, -1] = np.bincount(ended, weights=is_job, minlength=len(delta.hour))

@@ -305,10 +305,10 @@ def copy_records(
     pgbinary.copy_in(_COPY_MARKED, [*columns, pgbinary.boolean(batch.is_charge), pgbinary.timestamptz(seen_us)])
 
 
-def finished_of(batch: RecordBatch, account_id: I8, job_class_id: I8) -> buckets.Finished:
+def finished_of(batch: RecordBatch, account_id: I8, job_class_id: I8) -> buckets.FinishedRecords:
     """Of these records the finished ones, to be counted."""
     chosen = np.flatnonzero(batch.state == FINISHED)
-    return buckets.Finished(
+    return buckets.FinishedRecords(
         sign=np.ones(len(chosen), np.int64),
         is_job=1 - batch.is_charge[chosen].astype(np.int64),
         account_id=account_id[chosen],
@@ -339,7 +339,7 @@ SELECT {FINISHED_COLUMNS} FROM gone WHERE state = 'finished'
 """  # noqa: S608 - constants only
 
 
-def remove_versions(ids: I8, *, by_run_id: int | None, keep_all: bool, at: datetime) -> buckets.Finished:
+def remove_versions(ids: I8, *, by_run_id: int | None, keep_all: bool, at: datetime) -> buckets.FinishedRecords:
     """Remove replaced versions, and return what they had added to the buckets, to be subtracted.
 
     Finished ones are archived, with `keep_all` (an import, which may be undone) all of them.
@@ -347,12 +347,12 @@ def remove_versions(ids: I8, *, by_run_id: int | None, keep_all: bool, at: datet
     return finished_rows(pgbinary.fetch_columns(_REMOVE_VERSIONS, [Int8Array(ids), by_run_id, at, keep_all]), sign=-1)
 
 
-def finished_rows(found: list[Any], *, sign: int) -> buckets.Finished:
+def finished_rows(found: list[Any], *, sign: int) -> buckets.FinishedRecords:
     """The columns of FINISHED_COLUMNS, to be added (+1) or subtracted (−1)."""
     if not found:
         found = [np.zeros(0, np.int64)] * 5 + [np.zeros(0)] * 5 + [[]]
     is_job, account_id, job_class_id, start_us, end_us, cpus, gpus, mem_mb, nodes, billing, site = found
-    return buckets.Finished(
+    return buckets.FinishedRecords(
         sign=np.full(len(account_id), sign, np.int64),
         is_job=is_job,
         account_id=account_id,
@@ -402,9 +402,9 @@ def undo_records(source_id: int, ids: I8) -> tuple[int, int]:
     n_back = 0
     if found:
         n_back = len(found[0])
-        change = change.joined(finished_rows(pgbinary.fetch_columns(_PUT_BACK, [Int8Array(found[0])]), sign=1))
+        change = change.concatenated(finished_rows(pgbinary.fetch_columns(_PUT_BACK, [Int8Array(found[0])]), sign=1))
     if len(change):
-        buckets.apply_delta(source_id, buckets.delta_of(change))
+        buckets.apply_delta(source_id, buckets.compute_delta(change))
     with pgbinary.cursor() as cursor:
         cursor.execute(_UNCOUNT, [len(ids) - n_back, source_id])
     return len(ids), n_back

@@ -185,7 +185,7 @@ def _close_missed(
     sealed_at = instant(limits.sealed_us) if limits.sealed_us is not None else _LONG_AGO
     ended = finished_rows(pgbinary.fetch_columns(_CLOSE, [sealed_at, sealed_at, Int8Array(missed)]), sign=1)
     if len(ended):
-        delta = buckets.delta_of(ended)
+        delta = buckets.compute_delta(ended)
         buckets.apply_delta(source.pk, delta)
         nothing = RecordBatch.from_rows([])
         overlaps.note_hours(source, delta, nothing, has_rivals=limits.has_rivals, at=at)

@@ -15,8 +15,8 @@ from apps.accounts.account_ids import refuse_reserved
 from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound, Stale
 from apps.runs.models import Run
-from apps.usage.authority import require_maker, require_open, require_write
-from apps.usage.buckets import note_all
+from apps.usage.authority import require_create, require_open, require_write
+from apps.usage.changed_hours import note_all_changed
 from apps.usage.models import Overlap, SealedHour, Source
 from apps.usage.records.overlaps import bump
 from apps.usage.records.versions import lock_source
@@ -63,7 +63,7 @@ def set_up_source(*, slug: str, given: Mapping[str, Any], at: datetime, actor: A
         Conflict: there is one of this name.
     """
     kind = given.get("kind", Source.Kind.PUSH)
-    require_maker(actor, slug)
+    require_create(actor, slug)
     if set(given) - {"name", "time_zone"}:
         _require_admin(actor, slug)
     if slug == NEW:
@@ -102,7 +102,7 @@ def change_source(*, slug: str, tag: str, given: Mapping[str, Any], at: datetime
         if {"kind", "collecting", "collect_every_s"} & set(changed):
             source.collect_due_at = _first_due(source, at)
         if before["origin"] != after["origin"]:
-            note_all([source.pk])
+            note_all_changed([source.pk])
             source.watermark += 1  # whose usage counts where has changed: priorities follow
         source.save()
         details = {
@@ -267,7 +267,7 @@ def set_archived(source_id: int, archived_at: datetime | None) -> Source | None:
     source.archived_at = archived_at
     source.save(update_fields=["archived_at"])
     changed = {source.pk, *Overlap.objects.filter(kept=source).values_list("held_id", flat=True)}
-    note_all(changed)
+    note_all_changed(changed)
     bump(changed)
     return source
 

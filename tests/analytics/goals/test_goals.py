@@ -25,7 +25,7 @@ from apps.priorities.metering import JobClassRow, SourceRow, window_of
 from apps.priorities.recompute.inputs import Correction, Fingerprint
 from apps.priorities.recompute.pipeline import Inputs
 from apps.priorities.recompute.projection import Side, project
-from apps.usage.selectors import OpenRecords, UsageArrays
+from apps.usage.arrays import OpenRecords, UsageArrays
 
 NOW = datetime(2026, 11, 20, 12, 20, tzinfo=UTC)
 HOUR = 3600.0

@@ -20,7 +20,7 @@ from apps.mapping.rules.rule import Rule
 from apps.policies.recompute_runs import nudge
 from apps.runs.models import Run
 from apps.runs.services import claim_run, work_lease
-from apps.usage.buckets import earliest_change
+from apps.usage.changed_hours import earliest_change
 from apps.usage.models import Bucket, ChangedHour, Record, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.quality import bucket_audit

@@ -21,7 +21,7 @@ from apps.policies.settings import PolicySettings
 from apps.priorities.metering import JobClassRow, SourceRow
 from apps.priorities.recompute.inputs import Fingerprint
 from apps.priorities.recompute.pipeline import Inputs, compute, pack_result
-from apps.usage.selectors import OpenRecords, UsageArrays
+from apps.usage.arrays import OpenRecords, UsageArrays
 from tests.examples import examples
 
 HOUR = 3600

@@ -22,7 +22,7 @@ from apps.priorities.recompute.inputs import Fingerprint
 from apps.priorities.recompute.pipeline import Inputs, compute, load_inputs
 from apps.priorities.recompute.projection import HORIZONS_DAYS, Projection, Side, accounts_ahead, compare, demand_of
 from apps.priorities.serving import store
-from apps.usage.selectors import OpenRecords, UsageArrays
+from apps.usage.arrays import OpenRecords, UsageArrays
 from tests.examples import examples
 from tests.oracles.projection import HOUR, Bucket, Job, used_ahead
 from tests.priority_site import AS_OF, PROJECTS, Site, finished

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND
-from apps.usage.buckets import Finished, delta_of
+from apps.usage.buckets import FinishedRecords, compute_delta
 from apps.usage.models import Bucket, Record, Source
 from apps.usage.parsers.base import MOST_JOB_S, MOST_RATE, RecordBatch, RecordRow
 from apps.usage.records.imports import DryRun
@@ -167,10 +167,12 @@ def test_a_job_of_four_hundred_days_is_spread_to_the_last_second(source: Source)
     assert sum(amounts) == 3 * 400 * 86400
 
 
-def finished(*, start_us: int, end_us: int, cpus: float) -> Finished:
+def finished(*, start_us: int, end_us: int, cpus: float) -> FinishedRecords:
     one, nothing = np.ones(1, np.int64), np.zeros(1)
     times = (np.array([start_us]), np.array([end_us]))
-    return Finished(one, one, one, one, np.array([b"s"]), *times, np.array([cpus]), nothing, nothing, nothing, nothing)
+    return FinishedRecords(
+        one, one, one, one, np.array([b"s"]), *times, np.array([cpus]), nothing, nothing, nothing, nothing
+    )
 
 
 @given(
@@ -179,7 +181,7 @@ def finished(*, start_us: int, end_us: int, cpus: float) -> Finished:
     cpus=st.floats(0, 1e5) | st.just(1 / 3),
 )
 def test_pieces_are_whole_quanta_and_add_up_to_the_whole(start_us: int, length_us: int, cpus: float) -> None:
-    delta = delta_of(finished(start_us=start_us, end_us=start_us + length_us, cpus=cpus))
+    delta = compute_delta(finished(start_us=start_us, end_us=start_us + length_us, cpus=cpus))
     amounts = delta.amounts[:, 0]
     exact = cpus * length_us * 1024 / 1e6
     assert (amounts >= 0).all()
@@ -188,7 +190,7 @@ def test_pieces_are_whole_quanta_and_add_up_to_the_whole(start_us: int, length_u
 
 
 def test_the_largest_job_believed_overflows_nothing() -> None:
-    delta = delta_of(finished(start_us=0, end_us=MOST_JOB_S * 10**6, cpus=MOST_RATE))
+    delta = compute_delta(finished(start_us=0, end_us=MOST_JOB_S * 10**6, cpus=MOST_RATE))
     assert int(delta.amounts[:, 0].sum()) == round(MOST_RATE * MOST_JOB_S * 1024)
     assert delta.amounts.min() >= 0
 

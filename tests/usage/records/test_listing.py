@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from apps.usage.arrays import load_open_records
 from apps.usage.models import Bucket, Record, ReplacedRecord, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.selectors import load_open_records
 from apps.usage.sources.collection import ingest_listing
 
 MIDNIGHT = datetime(2026, 11, 1, tzinfo=UTC)

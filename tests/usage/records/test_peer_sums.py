@@ -14,7 +14,9 @@ from apps.accounts.account_ids import ENTRY_NAMESPACE, account_ids, entry_accoun
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import Account, AuditEvent
 from apps.core.errors import Conflict, Invalid
-from apps.usage.buckets import HOUR_US, earliest_change
+from apps.usage.arrays import load_open_records, load_usage
+from apps.usage.buckets import HOUR_US
+from apps.usage.changed_hours import earliest_change
 from apps.usage.models import Bucket, Overlap, Record, SealedHour, SiteDay, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.quality.bucket_audit import prove
@@ -28,7 +30,7 @@ from apps.usage.records.peer_sums import (
     replace_running,
     replace_sums,
 )
-from apps.usage.selectors import load_open_records, load_usage, watermarks
+from apps.usage.selectors import watermarks
 from apps.usage.services import make_source
 from tests.examples import examples
 
