@@ -48,5 +48,5 @@ def test_what_cannot_be_asked_is_refused_by_its_name(read: Client, query: str, s
     assert where in answer.content.decode()
 
 
-def test_there_is_no_figure_of_another_name(read: Client) -> None:
+def test_an_unknown_figure_is_not_found(read: Client) -> None:
     assert read.get(f"{PATH}/figures/pie").status_code == 404

@@ -95,7 +95,7 @@ def codes_of(form: Any) -> dict[str, list[str]]:
     return {name: [error.code for error in errors] for name, errors in form.errors.as_data().items()}
 
 
-def test_the_page_lists_grants_with_reason_and_end_and_says_what_ends_soon(grid: Grid, maria: User) -> None:
+def test_the_page_lists_grants_with_reason_and_end_and_marks_those_ending_soon(grid: Grid, maria: User) -> None:
     ends = make_grant(grid, grid.alice, "/atlas/alice", "viewer", days=9, reason="for a while", granted_by=maria)
     open_to = make_grant(grid, None, "/biomed", "viewer", people="oidc:biomed", reason="all of them")
     answer = page_of(grid.admin)
@@ -114,7 +114,7 @@ def test_the_page_lists_grants_with_reason_and_end_and_says_what_ends_soon(grid:
     assert page.each(f"form[action='{PAGE}extend/'] [name=grant]", "value") == [str(ends.pk)]
 
 
-def test_a_manager_sees_what_belongs_to_the_own_part_and_others_see_their_own(grid: Grid, maria: User) -> None:
+def test_a_manager_sees_grants_of_the_own_subtree_and_others_see_their_own(grid: Grid, maria: User) -> None:
     make_grant(grid, grid.alice, "/atlas/alice", "viewer", reason="for alice")
     make_grant(grid, None, "/biomed", "viewer", people="oidc:biomed", reason="all of biomed")
     page = read(page_of(maria))
@@ -139,7 +139,7 @@ def test_the_list_is_filtered_by_name_role_and_end(grid: Grid, maria: User) -> N
     assert empty.item("no-grants").attributes["data-state"] == "filtered"
 
 
-def test_the_matrix_shows_people_against_entries(grid: Grid, maria: User) -> None:
+def test_the_matrix_has_people_as_rows_and_entries_as_columns(grid: Grid, maria: User) -> None:
     make_grant(grid, grid.alice, "/cms", "lead", reason="r")
     page = read(page_of(grid.admin, f"{PAGE}?view=matrix"))
     assert page.texts("table.matrix thead th")[1:] == ["atlas", "cms"]
@@ -150,7 +150,7 @@ def test_the_matrix_shows_people_against_entries(grid: Grid, maria: User) -> Non
     )
 
 
-def test_what_somebody_may_do_is_told_with_the_way_it_came(grid: Grid, maria: User) -> None:
+def test_the_rights_of_a_person_are_listed_with_their_origin(grid: Grid, maria: User) -> None:
     def why(path: str) -> Page:
         return read(page_of(grid.admin, f"{PAGE}_why?person=maria&entry={path}", **HTMX))
 
@@ -172,7 +172,7 @@ def test_what_somebody_may_do_is_told_with_the_way_it_came(grid: Grid, maria: Us
     assert key_of(read(page_of(grid.admin)), "verdict") == "admin"
 
 
-def test_who_may_not_ask_is_told_so_without_names(grid: Grid, maria: User) -> None:
+def test_a_refused_rights_check_names_no_one(grid: Grid, maria: User) -> None:
     page = read(page_of(maria, f"{PAGE}_why?person=admin&entry=/cms", **HTMX), 422)
     assert page.error_codes() == ["invalid"]
     assert not page.has("[data-testid=verdict]")
@@ -195,7 +195,7 @@ def test_fragments_opened_directly_lead_to_their_page(grid: Grid) -> None:
         assert (answer.status_code, answer["Location"]) == (303, goal)
 
 
-def test_a_role_is_given_until_the_end_of_a_day(grid: Grid, maria: User) -> None:
+def test_a_role_is_assigned_until_the_end_of_a_day(grid: Grid, maria: User) -> None:
     answer = send(maria, GIVE, **filled(ends_on="2099-01-31"))
     assert answer.status_code == 422
     assert answer.context["form"].has_error(NON_FIELD_ERRORS, code="longer_than_own")
@@ -209,7 +209,7 @@ def test_a_role_is_given_until_the_end_of_a_day(grid: Grid, maria: User) -> None
 
 
 @pytest.mark.parametrize("role", RIGHTS)
-def test_a_role_gives_its_rights_whatever_is_ticked_below_it(grid: Grid, maria: User, role: str) -> None:
+def test_a_role_ignores_the_single_rights_ticked_below_it(grid: Grid, maria: User, role: str) -> None:
     """A browser sends the ticks of single rights too, even where nobody asked for single rights."""
     assert send(grid.admin, GIVE, **filled(role=role, verbs=["approve"])).status_code == 303
     grant = Grant.objects.get(user=grid.alice)
@@ -237,14 +237,14 @@ def test_the_table_of_roles_and_the_form_show_the_rights_of_each_role(grid: Grid
         assert set(form.each("[name=verbs][checked]", "value")) == verbs
 
 
-def test_on_the_last_day_of_the_own_right_what_is_given_ends_with_it(grid: Grid, maria: User) -> None:
+def test_a_grant_ends_no_later_than_the_right_of_its_author(grid: Grid, maria: User) -> None:
     own = Grant.objects.get(user=maria)
     assert own.expires_at is not None
     assert send(maria, GIVE, **filled(ends_on=own.expires_at.date().isoformat())).status_code == 303
     assert Grant.objects.get(user=grid.alice).expires_at == own.expires_at
 
 
-def test_rights_may_be_chosen_singly_under_advanced(grid: Grid, maria: User) -> None:
+def test_single_rights_can_be_chosen_under_advanced(grid: Grid, maria: User) -> None:
     assert send(maria, GIVE, **filled(singly="on", verbs=["publish", "view_aggregate"])).status_code == 303
     assert Grant.objects.get(user=grid.alice).verbs == ["view_aggregate", "publish"]
     assert send(maria, GIVE, **filled(singly="on", verbs=[], role="viewer")).status_code == 422
@@ -269,7 +269,7 @@ def test_rights_may_be_chosen_singly_under_advanced(grid: Grid, maria: User) -> 
         ],
     ),
 )
-def test_a_form_that_gives_nothing_keeps_what_was_typed_and_says_why(
+def test_an_invalid_grant_form_keeps_its_input_and_names_the_error(
     grid: Grid, maria: User, wrong: dict[str, str], field: str | None, code: str
 ) -> None:
     answer = send(maria, GIVE, **filled(**wrong))
@@ -280,7 +280,7 @@ def test_a_form_that_gives_nothing_keeps_what_was_typed_and_says_why(
     assert not Grant.objects.filter(user=grid.alice).exists()
 
 
-def test_the_form_is_for_those_who_may_give(grid: Grid, maria: User) -> None:
+def test_the_form_is_shown_to_those_who_may_grant(grid: Grid, maria: User) -> None:
     shown = page_of(maria, f"{GIVE}?entry=/atlas")
     assert (shown.status_code, 'name="person"' in shown.content.decode()) == (200, True)
     for refused in (page_of(grid.alice, GIVE), send(grid.alice, GIVE, **filled())):
@@ -288,7 +288,7 @@ def test_the_form_is_for_those_who_may_give(grid: Grid, maria: User) -> None:
     assert not Grant.objects.filter(user=grid.alice).exists()
 
 
-def test_a_grant_is_changed_extended_and_ended_in_the_state_that_was_seen(grid: Grid, maria: User) -> None:
+def test_a_grant_is_changed_extended_and_ended_in_the_version_shown(grid: Grid, maria: User) -> None:
     grant = make_grant(grid, grid.alice, "/atlas", "lead", days=9, reason="r", granted_by=maria)
     where, seen = f"{PAGE}{grant.pk}/", tag_of(grant)
     ends = str(grant.expires_at)[:10]
@@ -308,7 +308,7 @@ def test_a_grant_is_changed_extended_and_ended_in_the_state_that_was_seen(grid: 
     assert not Grant.objects.filter(pk=grant.pk).exists()
 
 
-def test_ones_own_grant_is_given_up_and_not_raised(grid: Grid, maria: User) -> None:
+def test_an_own_grant_can_be_given_up_but_not_extended(grid: Grid, maria: User) -> None:
     own = Grant.objects.get(user=maria)
     where = f"{PAGE}{own.pk}/"
     assert read(page_of(maria, where)).has("[data-testid=own-grant]")
@@ -320,7 +320,7 @@ def test_ones_own_grant_is_given_up_and_not_raised(grid: Grid, maria: User) -> N
     assert send(maria, where, step="end", tag=tag_of(own)).status_code == 303
 
 
-def test_what_rests_on_a_grant_is_named_before_it_ends(grid: Grid, maria: User) -> None:
+def test_dependent_grants_are_listed_before_a_grant_ends(grid: Grid, maria: User) -> None:
     own = Grant.objects.get(user=maria)
     given = make_grant(grid, grid.alice, "/atlas/alice", "lead", days=20, reason="r", granted_by=maria)
     page = read(page_of(grid.admin, f"{PAGE}{own.pk}/"))
@@ -331,7 +331,7 @@ def test_what_rests_on_a_grant_is_named_before_it_ends(grid: Grid, maria: User) 
     assert given.granted_by == grid.admin
 
 
-def test_grants_that_end_soon_are_extended_together_within_ones_own_end(grid: Grid, maria: User) -> None:
+def test_grants_ending_soon_are_extended_together_within_the_own_end(grid: Grid, maria: User) -> None:
     first = make_grant(grid, grid.alice, "/atlas", "lead", days=9, reason="r", granted_by=maria)
     other = make_grant(grid, grid.alice, "/cms", "lead", days=9, reason="r")
     answer = send(maria, f"{PAGE}extend/", grant=[str(first.pk), str(other.pk), "x"])
@@ -341,7 +341,7 @@ def test_grants_that_end_soon_are_extended_together_within_ones_own_end(grid: Gr
     assert ends[other.pk] == grid.at + timedelta(days=9)
 
 
-def test_a_grant_nobody_may_know_of_is_not_found(grid: Grid, maria: User) -> None:
+def test_an_invisible_grant_is_not_found(grid: Grid, maria: User) -> None:
     number = make_grant(grid, grid.alice, "/cms", "lead", reason="r").pk
     hidden, missing = (page_of(maria, f"{PAGE}{each}/") for each in (number, 99_999))
     assert hidden.status_code == missing.status_code == 404
@@ -349,7 +349,7 @@ def test_a_grant_nobody_may_know_of_is_not_found(grid: Grid, maria: User) -> Non
     assert page_of(grid.admin, f"{PAGE}{number}/").status_code == 200
 
 
-def test_an_entrys_page_tells_what_i_may_do_there(grid: Grid, maria: User) -> None:
+def test_the_page_of_an_entry_lists_the_own_rights_there(grid: Grid, maria: User) -> None:
     where = f"/policy/{SLUG}/n/{grid.uid('/atlas')}/"
     page = read(page_of(maria, f"{where}_access", **HTMX))
     assert key_of(page, "verdict") == "divides_and_publishes"

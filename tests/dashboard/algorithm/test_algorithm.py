@@ -86,7 +86,7 @@ def test_zero_shares_last_can_be_chosen_where_the_resolution_allows_it(admin: Cl
     assert "zero_shares" not in in_force()["algorithm"]
 
 
-def test_what_cant_be_used_is_marked_at_its_field_and_kept(admin: Client) -> None:
+def test_an_unusable_value_is_marked_at_its_field_and_kept(admin: Client) -> None:
     answer = send(admin, algorithm="aequus", operator="relative", resolution="1", step="preview")
     (field,) = read(answer, 422).all('[aria-invalid="true"]')
     assert (field.attributes["name"], field.attributes["value"]) == ("resolution", "1")
@@ -116,7 +116,7 @@ def test_a_preview_shows_its_own_parameters(admin: Client) -> None:
     assert read(send(admin, algorithm="flux", step="preview")).all('[data-testid="parameter"]') == []
 
 
-def test_nothing_is_published_that_was_not_previewed_or_has_no_reason(admin: Client) -> None:
+def test_publishing_needs_a_preview_and_a_reason(admin: Client) -> None:
     assert send(admin, algorithm="gridwide", step="publish").status_code == 200
     shown = send(admin, algorithm="gridwide", step="preview")
     silent = send(admin, algorithm="gridwide", step="publish", reason=" ", previewed=shown.context["stated"])
@@ -126,7 +126,7 @@ def test_nothing_is_published_that_was_not_previewed_or_has_no_reason(admin: Cli
     assert in_force()["algorithm"]["name"] == "aequus"
 
 
-def test_an_algorithm_without_inherited_shares_names_the_entry_that_has_them(admin: Client, grid: Grid) -> None:
+def test_an_algorithm_without_inherited_shares_names_the_inheriting_entry(admin: Client, grid: Grid) -> None:
     change_shares(
         policy_slug=SLUG, entry_uid=grid.uid("/atlas/bob"), shares="parent", reason="x", at=clock.now(), actor=COMMAND
     )
@@ -137,7 +137,7 @@ def test_an_algorithm_without_inherited_shares_names_the_entry_that_has_them(adm
     assert "/atlas/bob" in read(admin.get(f"{COMPARE}?with=in-force&with=flux")).text('[data-testid="misfit"]')
 
 
-def test_two_who_decide_at_once_are_told(admin: Client) -> None:
+def test_concurrent_decisions_are_reported(admin: Client) -> None:
     settings = {"algorithm": {"name": "gridwide"}}
     change_settings(policy_slug=SLUG, settings=settings, reason="first", at=clock.now(), actor=COMMAND)
     answer = publish(admin, algorithm="flux")
@@ -145,7 +145,7 @@ def test_two_who_decide_at_once_are_told(admin: Client) -> None:
     assert in_force()["algorithm"]["name"] == "gridwide"
 
 
-def test_somebody_who_is_no_administrator_reads_and_is_refused(grid: Grid, client: Client) -> None:
+def test_a_user_who_is_not_administrator_reads_but_cannot_change(grid: Grid, client: Client) -> None:
     sign_in(client, grid.alice)
     shown = read(client.get(f"{ALGORITHM}?algorithm=flux"))
     assert shown.has('[data-testid="may-not-change"]')
@@ -154,7 +154,7 @@ def test_somebody_who_is_no_administrator_reads_and_is_refused(grid: Grid, clien
     assert in_force()["algorithm"]["name"] == "aequus"
 
 
-def test_algorithms_are_side_by_side_with_who_moves_furthest_first(admin: Client, grid: Grid) -> None:
+def test_algorithms_are_compared_with_the_largest_rank_change_first(admin: Client, grid: Grid) -> None:
     change_shares(
         policy_slug=SLUG, entry_uid=grid.uid("/biomed/carol"), shares=30, reason="x", at=clock.now(), actor=COMMAND
     )
@@ -174,7 +174,7 @@ def test_algorithms_are_side_by_side_with_who_moves_furthest_first(admin: Client
     assert Revision.objects.filter(policy__slug=SLUG).count() == 3
 
 
-def test_a_comparison_shows_everybody_the_leaves_they_may_see(grid: Grid, client: Client) -> None:
+def test_a_comparison_shows_only_visible_leaves(grid: Grid, client: Client) -> None:
     Policy.objects.filter(slug=SLUG).update(visibility="path")
     sign_in(client, grid.alice)
     found = client.get(COMPARE).context["found"]
@@ -182,19 +182,19 @@ def test_a_comparison_shows_everybody_the_leaves_they_may_see(grid: Grid, client
 
 
 @pytest.mark.parametrize("query", ["with=nothing", "with=aequus:upside-down", "with=flux:relative"])
-def test_an_address_that_names_no_algorithm_is_refused_in_words(admin: Client, query: str) -> None:
+def test_an_address_without_an_algorithm_is_refused_with_a_message(admin: Client, query: str) -> None:
     refusal = admin.get(f"{COMPARE}?{query}").context["refusal"]
     assert (refusal.status, [field.where.partition(".")[0] for field in refusal.fields]) == (422, ["algorithm"])
 
 
-def test_an_algorithm_nobody_has_is_a_page_that_does_not_exist(admin: Client) -> None:
+def test_an_unknown_algorithm_is_not_found(admin: Client) -> None:
     shown = admin.get(ALGORITHM, {"algorithm": "nothing"})
     for answer in (shown, *(send(admin, algorithm="nothing", step=step) for step in ("preview", "publish"))):
         assert (answer.status_code, answer.context["refusal"].code) == (404, "not_found")
     assert Policy.objects.get(slug=SLUG).head_number == 2
 
 
-def test_without_usage_there_is_nothing_to_compare_and_the_page_says_so(db: None, client: Client) -> None:
+def test_without_usage_the_comparison_is_empty_with_a_message(db: None, client: Client) -> None:
     grid = make_grid(clock.now(), with_usage=False)
     sign_in(client, grid.admin)
     shown = read(client.get(COMPARE))
@@ -204,7 +204,7 @@ def test_without_usage_there_is_nothing_to_compare_and_the_page_says_so(db: None
 
 
 @pytest.mark.parametrize(("name", "has_levels"), [("aequus", True), ("slurm-depth-oblivious", False)])
-def test_that_all_of_a_group_wait_is_said_only_where_levels_decide(
+def test_the_page_says_that_a_whole_group_waits_only_if_levels_decide(
     admin: Client, grid: Grid, name: str, has_levels: bool
 ) -> None:
     if name != "aequus":
@@ -215,7 +215,7 @@ def test_that_all_of_a_group_wait_is_said_only_where_levels_decide(
     assert entry.has('[data-testid="goes"]') == has_levels
 
 
-def test_the_page_of_an_entry_says_whose_usage_its_children_are_compared_by(admin: Client, grid: Grid) -> None:
+def test_the_page_of_an_entry_names_the_usage_its_children_are_compared_by(admin: Client, grid: Grid) -> None:
     atlas = grid.uid("/atlas")
     page = f"/policy/{SLUG}/n/{atlas}/atlas/"
     assert read(admin.get(page)).item("scope").attributes["data-value"] == "local"
@@ -227,7 +227,7 @@ def test_the_page_of_an_entry_says_whose_usage_its_children_are_compared_by(admi
     assert not read(admin.get(f"/policy/{SLUG}/n/{grid.uid('/atlas/bob')}/bob/")).has('[data-testid="scope"]')
 
 
-def test_tree_panel_entry_pages_and_rest_say_which_entry_compares_by_which_usage(admin: Client, grid: Grid) -> None:
+def test_tree_entry_pages_and_rest_agree_on_the_usage_compared_by(admin: Client, grid: Grid) -> None:
     atlas, bob = grid.uid("/atlas"), grid.uid("/atlas/bob")
     tree = f"/policy/{SLUG}/"
     assert not read(admin.get(tree)).has('[data-testid="scope-badge"]')
@@ -258,7 +258,7 @@ def test_tree_panel_entry_pages_and_rest_say_which_entry_compares_by_which_usage
     assert (told["cms"]["scope"], told["cms"]["scope_sources"]) == ("global", [])
 
 
-def test_level_fairshare_stands_on_every_page_with_over_or_under(admin: Client, grid: Grid) -> None:
+def test_level_fairshare_is_shown_as_over_or_under_on_every_page(admin: Client, grid: Grid) -> None:
     publish(admin, algorithm="slurm-fair-tree", ties="as-slurm")
     grid.recompute()
     bob = grid.uid("/atlas/bob")
@@ -283,7 +283,7 @@ def test_level_fairshare_stands_on_every_page_with_over_or_under(admin: Client, 
     assert "level_fs" in [one.attributes["data-key"] for one in mine.items("own-number")]
 
 
-def test_the_form_shows_each_operator_with_a_sentence_and_what_the_resolution_does(admin: Client) -> None:
+def test_the_form_describes_each_operator_and_the_effect_of_the_resolution(admin: Client) -> None:
     shown = read(admin.get(ALGORITHM))
     names = shown.each('input[type="radio"][name="operator"]', "value")
     assert names == [operator.name for operator in all_operators()]
@@ -299,7 +299,7 @@ def test_the_form_shows_each_operator_with_a_sentence_and_what_the_resolution_do
     assert not read(admin.get(f"{ALGORITHM}?algorithm=flux")).has('[data-testid="resolution-check"]')
 
 
-def test_another_power_is_typed_beside_the_list(admin: Client) -> None:
+def test_a_power_outside_the_list_can_be_typed(admin: Client) -> None:
     answer = publish(admin, algorithm="aequus", operator="absolute", operator_named="relative-7")
     assert answer.status_code == 303
     assert in_force()["algorithm"]["operator"] == "relative-7"
@@ -329,7 +329,7 @@ def test_compare_takes_a_resolution_and_k_for_each_column(admin: Client) -> None
     assert admin.get(f"{COMPARE}?with=aequus:combined&k=two").status_code == 422
 
 
-def test_what_an_operator_moves_is_told_apart_from_what_rounding_moves(admin: Client) -> None:
+def test_rank_changes_by_operator_and_by_rounding_are_counted_separately(admin: Client) -> None:
     keys = ("aequus:sigmoid-2", "aequus:slurm", "aequus:relative-7", "aequus:absolute")
     for key in keys:
         found = admin.get(f"{COMPARE}?with=aequus:relative&with={key}").context["found"].sides[1]

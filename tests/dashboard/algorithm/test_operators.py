@@ -47,7 +47,7 @@ def test_the_page_has_the_check_every_operator_and_every_figure_with_a_sentence(
         assert shown.has(f"#fig-{name} .fig-first"), f"{name}: the first drawing, without scripts"
 
 
-def test_what_is_asked_is_in_the_address_and_in_the_links(admin: Client) -> None:
+def test_parameters_are_in_the_address_and_in_the_links(admin: Client) -> None:
     shown = page(admin, "?operator=absolute&resolution=10&nodes=1%20000&target=0,5")
     asked = FigureQuery(operator="absolute", resolution=10, nodes=1000, target=0.5)
     check = check_tree(policy_slug=SLUG, query=asked, actor=COMMAND)
@@ -58,7 +58,7 @@ def test_what_is_asked_is_in_the_address_and_in_the_links(admin: Client) -> None
     assert shown.each("#fig-profiles [aria-current]", "data-choice") == ["operator-absolute", "target-0.5"]
 
 
-def test_a_value_that_cannot_be_is_named_at_its_field_and_in_the_place_of_each_picture(admin: Client) -> None:
+def test_an_invalid_value_is_reported_at_its_field_and_in_place_of_each_figure(admin: Client) -> None:
     shown = page(admin, "?nodes=-3&operator=cosine", status=422)
     assert shown.has("#id_nodes_error")
     assert shown.has("#id_operator_error")
@@ -70,7 +70,7 @@ def test_a_value_that_cannot_be_is_named_at_its_field_and_in_the_place_of_each_p
 
 
 @pytest.mark.parametrize("name", sorted(FIGURES))
-def test_csv_and_rest_and_the_figure_have_the_same_records(admin: Client, name: str) -> None:
+def test_csv_rest_and_figure_have_the_same_records(admin: Client, name: str) -> None:
     answer = admin.get(f"{PAGE}figures/{name}.csv")
     rows = list(csv.DictReader(io.StringIO(b"".join(answer).decode())))
     found = get_figure(policy_slug=SLUG, figure=name, query=FigureQuery(), actor=COMMAND).json()
@@ -84,7 +84,7 @@ def test_csv_and_rest_and_the_figure_have_the_same_records(admin: Client, name: 
     assert drawn["name"] == name
 
 
-def test_a_policy_without_vectors_shows_what_vectors_would_do(admin: Client, grid: Grid) -> None:
+def test_a_policy_without_vectors_shows_the_effect_of_vectors(admin: Client, grid: Grid) -> None:
     change_settings(
         policy_slug=SLUG,
         settings={"algorithm": {"name": "gridwide"}},
@@ -99,6 +99,6 @@ def test_a_policy_without_vectors_shows_what_vectors_would_do(admin: Client, gri
     assert not any("data-state" in node.attributes for node in shown.items("operator"))
 
 
-def test_there_is_no_figure_of_another_name(admin: Client) -> None:
+def test_an_unknown_figure_is_not_found(admin: Client) -> None:
     assert [admin.get(f"{PAGE}figures/pie{form}").status_code for form in ("", ".csv")] == [404, 404]
     assert admin.get(f"{PAGE}figures/profiles.xml").status_code == 404

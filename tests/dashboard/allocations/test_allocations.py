@@ -90,7 +90,7 @@ def tab(grid: Grid, path: str, name: str) -> str:
     return f"/policy/{SLUG}/n/{grid.uid(path)}/{name}/core-hours/"
 
 
-def test_nothing_stated_and_nothing_promised_says_so_and_what_to_do(db: None) -> None:
+def test_without_capacity_and_allocations_the_page_offers_the_next_step(db: None) -> None:
     grid = make_grid(AT, with_usage=False)
     page = read(signed_in(grid.admin).get(PAGE))
     assert verdict(page) == "none"
@@ -100,7 +100,7 @@ def test_nothing_stated_and_nothing_promised_says_so_and_what_to_do(db: None) ->
     assert page.has('[data-testid="nothing-ends-soon"]')
 
 
-def test_the_table_tells_promised_handed_out_kept_and_delivered(grid: Grid, admin: Client) -> None:
+def test_the_table_lists_allocated_suballocated_unallocated_and_delivered(grid: Grid, admin: Client) -> None:
     cores(grid, 1000)  # 8,760,000 core-hours in the year
     promise(grid, "/atlas", 4_000_000)
     promise(grid, "/atlas/alice", 3_000_000)
@@ -116,7 +116,7 @@ def test_the_table_tells_promised_handed_out_kept_and_delivered(grid: Grid, admi
     assert (pace.attributes["data-state"], pace.css_matches(".bal.under")) == ("behind", True)
 
 
-def test_promised_too_often_is_the_first_thing_the_page_says(grid: Grid, admin: Client) -> None:
+def test_an_overallocation_is_the_headline_of_the_page(grid: Grid, admin: Client) -> None:
     promise(grid, "/atlas", 1000)
     promise(grid, "/atlas/alice", 700)
     promise(grid, "/atlas/bob", 500)
@@ -129,7 +129,7 @@ def test_promised_too_often_is_the_first_thing_the_page_says(grid: Grid, admin: 
     assert over.attributes["data-value"] == "200.0"
 
 
-def test_core_hours_are_promised_by_path_and_wrong_ones_are_kept_in_the_form(grid: Grid, admin: Client) -> None:
+def test_core_hours_are_allocated_by_path_and_invalid_input_is_kept(grid: Grid, admin: Client) -> None:
     form = {"entry": "/biomed", "core_h": "4,200,000", "reason": "Round 7.", **YEAR}
     done = admin.post(PAGE, form, follow=True)
     notice = read(done).text("#problem .note.success")
@@ -155,11 +155,11 @@ def test_core_hours_are_promised_by_path_and_wrong_ones_are_kept_in_the_form(gri
 
 
 @given(value=st.floats(0, 1e15) | st.integers(0, 10**9).map(lambda n: n / 1000))
-def test_amounts_that_forms_begin_with_are_read_as_themselves(value: float) -> None:
+def test_initial_amounts_of_forms_parse_to_the_same_amount(value: float) -> None:
     assert read_amount(typed_amount(value)) == value
 
 
-def test_a_promise_is_changed_and_withdrawn_by_who_saw_its_latest_state(grid: Grid, admin: Client) -> None:
+def test_an_allocation_is_changed_and_withdrawn_in_its_latest_version(grid: Grid, admin: Client) -> None:
     made = promise(grid, "/atlas", 1000)
     url = f"{PAGE}{made.uid}/"
     tag = re.search(r'name="tag" value="([^"]+)"', admin.get(url).content.decode())
@@ -176,7 +176,7 @@ def test_a_promise_is_changed_and_withdrawn_by_who_saw_its_latest_state(grid: Gr
     assert admin.get(url).status_code == 404
 
 
-def test_capacity_is_stated_changed_and_removed(grid: Grid, admin: Client) -> None:
+def test_capacity_is_recorded_changed_and_removed(grid: Grid, admin: Client) -> None:
     url = f"{PAGE}capacity/"
     wrong = admin.post(url, {"cores": "-1", "starts_on": "2026-01-01", "reason": "x"})
     assert wrong.status_code == 422
@@ -196,7 +196,7 @@ def test_capacity_is_stated_changed_and_removed(grid: Grid, admin: Client) -> No
     assert not Capacity.objects.exists()
 
 
-def test_the_table_is_a_file_whose_cells_are_no_formulas(grid: Grid, admin: Client) -> None:
+def test_the_csv_of_allocations_contains_no_formulas(grid: Grid, admin: Client) -> None:
     policy = Policy.objects.get(slug=SLUG)
     tree = load_tree(policy)
     from apps.policies.services import make_change_set, publish_change_set
@@ -271,7 +271,7 @@ def test_the_calendar_is_a_month_with_its_events_below(grid: Grid, admin: Client
         assert shown_month(read(admin.get(f"{PAGE}calendar/?month={wrong}"))) == "2026-11"
 
 
-def test_what_ends_soon_can_be_renewed_for_as_long_again(grid: Grid, admin: Client) -> None:
+def test_an_allocation_ending_soon_can_be_renewed_for_the_same_length(grid: Grid, admin: Client) -> None:
     promise(grid, "/atlas", 4_200_000.125)
     promise(grid, "/biomed", 500, ends_on=date(2026, 12, 1))
     near = read(admin.get(f"{PAGE}_soon?soon=30", headers=HTMX))
@@ -285,7 +285,7 @@ def test_what_ends_soon_can_be_renewed_for_as_long_again(grid: Grid, admin: Clie
         assert form.one(f"#promise [name={name}]").attributes["value"] == value
 
 
-def test_promises_are_shown_as_shares_line_by_line_and_become_a_draft(grid: Grid, admin: Client) -> None:
+def test_allocations_are_converted_to_shares_and_become_a_draft(grid: Grid, admin: Client) -> None:
     cores(grid, 100)
     promise(grid, "/atlas", 438_000)
     page = read(admin.get(f"{PAGE}shares/?rest=reserve"))
@@ -299,7 +299,7 @@ def test_promises_are_shown_as_shares_line_by_line_and_become_a_draft(grid: Grid
     assert read(admin.get(f"{PAGE}shares/?from=2020-01-01&to=2020-12-31")).error_codes() == ["no_allocation"]
 
 
-def test_an_amount_is_tried_out_without_saving_anything(grid: Grid, admin: Client) -> None:
+def test_an_amount_is_previewed_without_saving(grid: Grid, admin: Client) -> None:
     cores(grid, 100)
     tried = admin.get(f"{PAGE}_trial?core_h=219,000", headers=HTMX)
     part, shares, runs = read(tried).texts("#trial dd")
@@ -311,7 +311,7 @@ def test_an_amount_is_tried_out_without_saving_anything(grid: Grid, admin: Clien
     assert not Allocation.objects.exists()
 
 
-def test_an_entry_says_what_its_shares_come_to(grid: Grid, admin: Client) -> None:
+def test_an_entry_shows_its_shares_as_core_hours(grid: Grid, admin: Client) -> None:
     cores(grid, 100)
     page = read(admin.get(tab(grid, "/atlas/alice", "alice")))
     assert [text_of(one) for one in page.items("step")] == ["× 60.0 % = 525,600", "× 50.0 % = 262,800"]
@@ -329,7 +329,7 @@ def test_names_with_markup_stay_names(grid: Grid, admin: Client) -> None:
 
 
 @pytest.mark.parametrize("query", first(2, ["from=never", "to=x", "from=2027-01-01&to=2026-01-01", "from=0001-01-01"]))
-def test_days_that_make_no_period_are_told_and_this_year_is_shown(grid: Grid, admin: Client, query: str) -> None:
+def test_an_invalid_period_is_reported_and_this_year_is_shown(grid: Grid, admin: Client, query: str) -> None:
     page = read(admin.get(f"{PAGE}?{query}"))
     assert text_of(page.item("period-problem"))
     assert [page.one(f"#id_{name}").attributes["value"] for name in ("from", "to")] == ["2026-01-01", "2026-12-31"]
@@ -337,14 +337,14 @@ def test_days_that_make_no_period_are_told_and_this_year_is_shown(grid: Grid, ad
 
 
 @pytest.mark.parametrize("query", ["of=nothing", f"of={UUID(int=5)}"])
-def test_a_group_that_is_none_is_not_found(grid: Grid, admin: Client, query: str) -> None:
+def test_an_unknown_group_is_not_found(grid: Grid, admin: Client, query: str) -> None:
     for path in (PAGE, f"{PAGE}shares/"):
         answer: Any = admin.get(f"{path}?{query}")
         assert (answer.status_code, answer.context["refusal"].code) == (404, "not_found"), path
         assert admin.get(f"{path}?of={grid.uid('/atlas')}").status_code == 200, path
 
 
-def test_who_may_only_look_finds_no_forms(grid: Grid) -> None:
+def test_a_reader_without_rights_sees_no_forms(grid: Grid) -> None:
     made = promise(grid, "/atlas", 1000)
     alice = signed_in(grid.alice)
     page = read(alice.get(PAGE))
@@ -377,7 +377,7 @@ def test_fragments_opened_directly_lead_to_their_page(grid: Grid, admin: Client)
         assert (answer.status_code, answer["Location"]) == (303, page), part
 
 
-def test_shares_changed_meanwhile_show_in_what_they_come_to(grid: Grid, admin: Client) -> None:
+def test_shares_changed_meanwhile_change_the_converted_core_hours(grid: Grid, admin: Client) -> None:
     cores(grid, 100)
     change_shares(
         policy_slug=SLUG,

@@ -81,7 +81,7 @@ def empty(html: str) -> str:
 
 
 # --- Told -------------------------------------------------------------------------------------------------------------
-def test_a_publish_is_a_sentence_with_its_reason_a_way_to_what_changed_and_a_way_back(grid: Grid, eva: Client) -> None:
+def test_a_publication_is_listed_with_reason_link_and_undo(grid: Grid, eva: Client) -> None:
     publish(grid, edit("/atlas", 77), reason="Atlas bought nodes.\nIn May.")
     page = shown(eva)
     row = row_of(page, AuditEvent.objects.filter(verb="policy.published").latest("pk"))
@@ -95,7 +95,7 @@ def test_a_publish_is_a_sentence_with_its_reason_a_way_to_what_changed_and_a_way
     assert page.has(f'[data-testid=sentence] a[href="/policy/{SLUG}/history/diff/?to=1"]'), "told, without an undo"
 
 
-def test_a_role_is_told_with_its_name_and_where_it_was_given(grid: Grid, eva: Client) -> None:
+def test_a_role_is_listed_with_its_name_and_entry(grid: Grid, eva: Client) -> None:
     give_grant(
         policy_slug=SLUG,
         entry_uid=grid.uid("/atlas"),
@@ -114,7 +114,7 @@ def test_a_role_is_told_with_its_name_and_where_it_was_given(grid: Grid, eva: Cl
     assert "atlas" in text_of(row.item("sentence"))
 
 
-def test_refused_attempts_say_who_wanted_what_and_why_not(grid: Grid, eva: Client, maria: Client) -> None:
+def test_refused_attempts_name_actor_action_and_reason(grid: Grid, eva: Client, maria: Client) -> None:
     actor = Actor(user=User.objects.get(username="maria"), via="page")
     with pytest.raises(NotAllowed) as refusal:
         give_grant(
@@ -139,7 +139,7 @@ def test_refused_attempts_say_who_wanted_what_and_why_not(grid: Grid, eva: Clien
     assert [each.attributes["id"] for each in only.all("#rows li")] == [f"row-{event.pk}"]
 
 
-def test_what_one_request_did_is_told_together_each_with_its_details(grid: Grid, eva: Client) -> None:
+def test_rows_of_one_request_are_grouped_with_their_details(grid: Grid, eva: Client) -> None:
     actor = Actor(user=grid.admin, via="page", request_id="r-1")
     first, second = done(actor, subject="one"), done(actor, "token.revoked", subject="two")
     alone = done(Actor(user=grid.admin, via="page", request_id="r-2"), subject="three")
@@ -152,13 +152,13 @@ def test_what_one_request_did_is_told_together_each_with_its_details(grid: Grid,
         assert [f"row={event.id}#chosen" in each for each in leads].count(True) == 1
 
 
-def test_a_verb_that_nobody_wrote_a_sentence_for_is_told_plainly(eva: Client) -> None:
+def test_a_verb_without_a_sentence_is_shown_as_it_is(eva: Client) -> None:
     done(SYSTEM, "peer.trusted_100%", subject="north")
     assert text_of(shown(eva).one('[data-key="peer.trusted_100%"]')) == "system peer trusted 100%: north"
 
 
 # --- Narrowed ---------------------------------------------------------------------------------------------------------
-def test_the_list_is_narrowed_and_the_address_and_the_downloads_follow(grid: Grid, eva: Client) -> None:
+def test_the_filter_applies_to_list_address_and_downloads(grid: Grid, eva: Client) -> None:
     done(Actor(user=grid.alice, via="api"), subject="robot")
     answer = eva.get(f"{PAGE}_rows", {"who": "ali", "verb": "token", "via": "api", "q": ""}, headers=HTMX)
     assert answer.headers["HX-Replace-Url"] == f"{PAGE}?who=ali&verb=token&via=api"
@@ -172,7 +172,7 @@ def test_the_list_is_narrowed_and_the_address_and_the_downloads_follow(grid: Gri
     assert '<option value="token.made" selected>' in page
 
 
-def test_an_entry_is_asked_for_by_its_path_or_its_uid_and_what_is_below_comes_with_it(grid: Grid, eva: Client) -> None:
+def test_the_entry_filter_takes_path_or_uid_and_includes_the_subtree(grid: Grid, eva: Client) -> None:
     publish(grid, edit("/cms/dave", 3), reason="for dave")
     publish(grid, edit("/atlas", 70), reason="for atlas")
     for asked in ("/cms", "cms", "/cms/", "/cms/dave", str(grid.uid("/cms")), str(grid.uid("/cms/dave"))):
@@ -185,7 +185,7 @@ def test_an_entry_is_asked_for_by_its_path_or_its_uid_and_what_is_below_comes_wi
     assert empty(rows(eva, entry="/cms/dave")) == "no_entry"
 
 
-def test_a_hidden_entry_is_answered_like_one_that_isn_t_there(grid: Grid, maria: Client) -> None:
+def test_a_hidden_entry_is_answered_like_an_unknown_one(grid: Grid, maria: Client) -> None:
     publish(grid, edit("/atlas", 70), reason="for atlas")
     Policy.objects.update(visibility="path")
     hidden, missing = (rows(maria, entry=path) for path in ("/atlas", "/nowhere"))
@@ -196,7 +196,7 @@ def test_a_hidden_entry_is_answered_like_one_that_isn_t_there(grid: Grid, maria:
     assert maria.get(f"{PAGE}export.csv", {"entry": "/atlas"}).getvalue().count(b"\n") == 1
 
 
-def test_days_are_those_of_the_site_and_the_last_one_counts_whole(grid: Grid, eva: Client) -> None:
+def test_days_are_in_the_zone_of_the_site_and_the_last_is_inclusive(grid: Grid, eva: Client) -> None:
     with override_settings(TIME_ZONE="Europe/Stockholm"):
         check_days(eva)
 
@@ -224,7 +224,7 @@ def check_days(eva: Client) -> None:
         {"outcome": "maybe"},
     ],
 )
-def test_a_filter_that_is_none_is_refused_by_its_name(eva: Client, query: dict[str, str]) -> None:
+def test_an_invalid_filter_is_refused_by_name(eva: Client, query: dict[str, str]) -> None:
     for path in (PAGE, f"{PAGE}_rows"):
         answer = eva.get(path, query, headers=HTMX)
         assert answer.status_code == 422, path
@@ -234,11 +234,11 @@ def test_a_filter_that_is_none_is_refused_by_its_name(eva: Client, query: dict[s
 @pytest.mark.parametrize(
     "query", [{"q": "%\0'\\"}, {"verb": "%"}, {"who": "_" * 500}, {"entry": "/" * 300}, {"policy": "no"}]
 )
-def test_signs_of_the_database_are_just_signs(eva: Client, query: dict[str, str]) -> None:
+def test_sql_wildcards_in_filters_are_literal(eva: Client, query: dict[str, str]) -> None:
     assert empty(rows(eva, **query)) == "nothing_fits"
 
 
-def test_long_logs_go_on_by_pages_without_a_gap_under_the_same_filter(grid: Grid, eva: Client) -> None:
+def test_paging_has_no_gaps_and_keeps_the_filter(grid: Grid, eva: Client) -> None:
     events = [done(SYSTEM, subject=f"robot {n:03}") for n in range(120)]
     seen: list[int] = []
     query: dict[str, Any] = {"verb": "token"}
@@ -253,7 +253,7 @@ def test_long_logs_go_on_by_pages_without_a_gap_under_the_same_filter(grid: Grid
     assert Page(page).one("#newest").attributes["href"] == f"{PAGE}?verb=token"
 
 
-def test_who_did_nothing_and_holds_nothing_reads_that(grid: Grid) -> None:
+def test_a_user_without_actions_and_rights_sees_an_empty_log(grid: Grid) -> None:
     page = text(signed_in(grid.alice, grid), PAGE)
     assert empty(page) == "nothing"
     assert Page(page).item("audit-count").attributes["data-value"] == "0"
@@ -261,9 +261,7 @@ def test_who_did_nothing_and_holds_nothing_reads_that(grid: Grid) -> None:
 
 
 # --- Whose ------------------------------------------------------------------------------------------------------------
-def test_an_authority_reads_what_concerns_the_own_part_and_is_offered_only_what_opens(
-    grid: Grid, maria: Client
-) -> None:
+def test_a_manager_sees_rows_of_the_own_subtree_with_working_links(grid: Grid, maria: Client) -> None:
     publish(grid, edit("/cms/dave", 3), reason="inside")
     publish(grid, edit("/atlas", 70), reason="outside")
     publish(grid, edit("/cms/dave", 4), edit("/biomed", 31), reason="both")
@@ -278,7 +276,7 @@ def test_an_authority_reads_what_concerns_the_own_part_and_is_offered_only_what_
     assert hidden.status_code == missing.status_code == 404
 
 
-def test_a_viewer_of_sums_reads_nobody_by_name_here_either(grid: Grid) -> None:
+def test_a_viewer_of_totals_sees_no_user_names_in_the_log(grid: Grid) -> None:
     publish(grid, edit("/cms/dave", 3), reason="about dave")
     viewer = signed_in(User.objects.create_user("vic"), grid, "/", "viewer")
     assert "about dave" not in text(viewer, PAGE)
@@ -286,7 +284,7 @@ def test_a_viewer_of_sums_reads_nobody_by_name_here_either(grid: Grid) -> None:
     assert "about dave" in text(lead, PAGE)
 
 
-def test_undo_is_offered_only_to_whoever_changes_something_there(grid: Grid, maria: Client) -> None:
+def test_undo_is_offered_only_with_the_right_to_change(grid: Grid, maria: Client) -> None:
     publish(grid, edit("/cms/dave", 3), reason="inside")
     reader = User.objects.create_user("rea")
     Grant.objects.create(
@@ -303,7 +301,7 @@ def test_undo_is_offered_only_to_whoever_changes_something_there(grid: Grid, mar
     assert "/undo/" not in page
 
 
-def test_addresses_are_for_administrators_and_requests_for_whoever_made_them(
+def test_only_administrators_see_addresses_and_only_authors_see_requests(
     grid: Grid, eva: Client, maria: Client
 ) -> None:
     user = User.objects.get(username="maria")
@@ -328,7 +326,7 @@ def test_addresses_are_for_administrators_and_requests_for_whoever_made_them(
 
 
 # --- One row ----------------------------------------------------------------------------------------------------------
-def test_a_row_tells_what_was_before_and_after_and_where_it_stands_in_the_chain(grid: Grid, eva: Client) -> None:
+def test_a_row_shows_before_after_and_its_position_in_the_chain(grid: Grid, eva: Client) -> None:
     publish(grid, edit("/atlas", 77), {"op": "set_policy", "settings": {"fallback_factor": 0.25}}, reason="a\n\nb <i>")
     row = AuditEvent.objects.get(verb="policy.published", reason__startswith="a")
     answer = eva.get(f"{PAGE}_event", {"row": row.pk}, headers=HTMX)
@@ -344,7 +342,7 @@ def test_a_row_tells_what_was_before_and_after_and_where_it_stands_in_the_chain(
     assert f'href="{PAGE}?policy={SLUG}&amp;entry={grid.uid("/atlas")}"' in body
 
 
-def test_details_are_told_in_words(grid: Grid, eva: Client) -> None:
+def test_details_are_shown_as_sentences(grid: Grid, eva: Client) -> None:
     row = done(
         SYSTEM, "account.owned", details={"accounts": [{"namespace": "a", "user_name": "bob", "dn": ""}], "new": True}
     )
@@ -368,7 +366,7 @@ def test_reading_writes_nothing_and_nothing_else_is_allowed(eva: Client, path: s
 
 
 # --- Downloads --------------------------------------------------------------------------------------------------------
-def test_a_download_is_what_the_list_shows_and_ends_with_the_hash_of_its_lines(grid: Grid, eva: Client) -> None:
+def test_a_download_equals_the_list_and_ends_with_its_hash(grid: Grid, eva: Client) -> None:
     publish(grid, edit("/atlas", 77), reason="Ångström")
     answer = eva.get(f"{PAGE}export.jsonl", {"verb": "policy"})
     assert answer.headers["Content-Type"] == "application/x-ndjson"
@@ -380,7 +378,7 @@ def test_a_download_is_what_the_list_shows_and_ends_with_the_hash_of_its_lines(g
     assert json.loads(last) == {"rows": 3, "sha256_of_the_lines_above": hashlib.sha256(b"".join(lines)).hexdigest()}
 
 
-def test_the_table_for_spreadsheets_holds_no_formula(grid: Grid, eva: Client) -> None:
+def test_the_csv_of_the_log_contains_no_formulas(grid: Grid, eva: Client) -> None:
     done(Actor(user=grid.alice, via="api"), subject="=1+1", reason="@SUM(A1)", details={"n": 1})
     answer = eva.get(f"{PAGE}export.csv", {"verb": "token"})
     assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
@@ -391,7 +389,7 @@ def test_the_table_for_spreadsheets_holds_no_formula(grid: Grid, eva: Client) ->
 
 
 # --- The chain --------------------------------------------------------------------------------------------------------
-def test_the_page_says_up_to_where_the_chain_holds_and_when_that_was_seen(grid: Grid, eva: Client) -> None:
+def test_the_page_shows_the_verified_part_of_the_chain_and_its_time(grid: Grid, eva: Client) -> None:
     assert chain(shown(eva)) == ("warn", "unchecked", None)
     check = check_chain(at=clock.now())
     page = shown(eva)
@@ -410,7 +408,7 @@ def chain(page: Page) -> tuple[str | None, ...]:
     return tuple(page.item("audit-chain").attributes.get(name) for name in ("data-state", "data-key", "data-value"))
 
 
-def test_a_broken_chain_is_named_by_its_row_and_told_in_full_to_administrators(
+def test_a_broken_chain_names_its_row_and_shows_details_to_administrators(
     grid: Grid, eva: Client, maria: Client
 ) -> None:
     broken = done(SYSTEM, subject="honest")
@@ -427,7 +425,7 @@ def test_a_broken_chain_is_named_by_its_row_and_told_in_full_to_administrators(
         assert [text_of(each) for each in page.items("chain-problem")] == [check.problem] * tells
 
 
-def test_a_day_that_was_recorded_after_a_newer_one_says_so(grid: Grid, eva: Client) -> None:
+def test_a_day_recorded_after_a_newer_one_is_marked(grid: Grid, eva: Client) -> None:
     actor = Actor(user=grid.admin, via="page")
     for days_ago in (3, 1, 2):
         done(actor, at=clock.now() - timedelta(days=days_ago), subject=f"t{days_ago}")

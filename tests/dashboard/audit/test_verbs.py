@@ -110,7 +110,7 @@ def _verbs_of(given: ast.expr) -> Iterator[str]:
             yield node.value
 
 
-def test_every_verb_that_services_write_has_its_sentence_and_every_refusal_too() -> None:
+def test_every_audit_verb_and_refusal_has_a_sentence() -> None:
     verbs = Verbs()
     done = verbs.written - {"request.refused"}  # only of refusals
     assert sorted(done ^ set(SENTENCES)) == [], "each has one, and there is none that nobody writes"

@@ -81,7 +81,7 @@ def targets_of(page: Page) -> dict[str, str]:
 
 
 # --- Page -------------------------------------------------------------------------------------------------------------
-def test_the_verdict_says_who_moves_away_since_when_and_who_waits(eva: Client) -> None:
+def test_the_verdict_names_diverging_and_waiting_entries_with_dates(eva: Client) -> None:
     answer = eva.get(f"{PAGE}?days=90")
     page, said = read(answer), {each.key: each.values for each in answer.context["found"].verdict}
     assert list(said) == ["at_target_or_idle", "moves_away", "starved"]
@@ -95,7 +95,7 @@ def test_the_verdict_says_who_moves_away_since_when_and_who_waits(eva: Client) -
     assert {panel_of(days, name).attributes["data-state"] for name in ("atlas", "cms")} == {"over", "no_demand"}
 
 
-def test_heading_end_of_the_line_table_and_csv_are_of_the_newest_snapshot(eva: Client, grid: Grid) -> None:
+def test_heading_line_end_table_and_csv_use_the_newest_snapshot(eva: Client, grid: Grid) -> None:
     page = read(eva.get(PAGE))
     lines = {one["name"]: one for one in eva.get(f"{PAGE}figures/panels").json()["panels"]}
     rows = {row["entry"]: row for row in read_csv(eva, f"{PAGE}days.csv") if row["as_of"]}
@@ -122,7 +122,7 @@ def test_heading_end_of_the_line_table_and_csv_are_of_the_newest_snapshot(eva: C
     assert not read(eva.get(f"{PAGE}?view=raw")).has("[data-testid=newest]"), "a day has no value before it is over"
 
 
-def test_numbers_of_now_and_of_the_last_full_day_say_which_they_are(eva: Client) -> None:
+def test_current_and_last_full_day_numbers_are_labelled(eva: Client) -> None:
     """Overview and panels count the same entries now; the verdict of convergence is of days that are over."""
     page, overview = read(eva.get(PAGE)), read(eva.get("/_verdict", headers={"HX-Request": "true"}))
     states = [panel_of(page, name).attributes["data-state"] for name in ("atlas", "biomed", "cms")]
@@ -144,7 +144,7 @@ def test_a_revision_of_today_is_marked_at_the_newest_point_and_listed(eva: Clien
     assert before["atlas"] != after["atlas"], "60 of 100 before, 60 of 150 now"
 
 
-def test_starved_and_no_demand_are_told_apart_by_words_and_form(eva: Client) -> None:
+def test_starved_and_no_demand_differ_in_text_and_shape(eva: Client) -> None:
     page = read(eva.get(f"{PAGE}?days=90&view=raw"))
     biomed, cms = panel_of(page, "biomed"), panel_of(page, "cms")
     assert days_of(biomed) == ("starved", "0", "4", "0")
@@ -173,7 +173,7 @@ def test_targets_are_steps_and_days_before_the_first_revision_are_marked(
     assert Page(page).has(".legend rect.before")
 
 
-def test_panels_of_very_different_size_say_which_scale_they_have(eva: Client) -> None:
+def test_panels_with_different_scales_are_labelled(eva: Client) -> None:
     page = Page(text(eva, PAGE))
     assert page.each("[data-testid=scale]", "data-key") == ["shared"]
     top = page.each("svg.panel-chart", "data-max")
@@ -181,14 +181,14 @@ def test_panels_of_very_different_size_say_which_scale_they_have(eva: Client) ->
     assert f"{float(top[0]) * 100:.0f}" in page.text("[data-testid=scale]")
 
 
-def test_overlays_can_be_taken_away(eva: Client) -> None:
+def test_overlays_can_be_removed(eva: Client) -> None:
     assert '<rect class="idle"' in text(eva, PAGE).split('id="panels-1"')[1]
     page = text(eva, f"{PAGE}?overlay=none").split('id="panels-1"')[1]
     for kind in ("idle", "starved", "band"):
         assert f'<rect class="{kind}"' not in page
 
 
-def test_a_way_to_count_changes_the_numbers(eva: Client) -> None:
+def test_the_counting_method_changes_the_numbers(eva: Client) -> None:
     pages = {view: text(eva, f"{PAGE}?view={view}&window=3") for view in ("decayed", "windowed", "raw")}
     shown = {view: page.split('id="panels-1"')[1] for view, page in pages.items()}
     assert len(set(shown.values())) == 3
@@ -221,7 +221,7 @@ def test_shares_of_the_total_are_smaller_below_the_first_level(eva: Client, grid
         ],
     ),
 )
-def test_what_cannot_be_is_answered_with_what_is_possible(
+def test_an_impossible_query_lists_the_possible_values(
     eva: Client, query: str, where: str, possible: list[str]
 ) -> None:
     answer = eva.get(f"{PAGE}?{query}")
@@ -232,14 +232,14 @@ def test_what_cannot_be_is_answered_with_what_is_possible(
     assert (answer.context["asked"].last, answer.context["found"].n_over) == ("30", 30), "the last 30 days"
 
 
-def test_a_period_without_days_says_which_there_are(eva: Client) -> None:
+def test_a_period_without_days_names_the_available_days(eva: Client) -> None:
     page = Page(text(eva, f"{PAGE}?from=2020-01-01&to=2020-02-01"))
     assert not page.has("svg.panel-chart")
     assert names_in(page.text("[data-testid=no-days]"), "2026-10-11", "2026-11-19")
 
 
 @pytest.mark.parametrize("page", first(3, ["0", "-1", "99", "x", "1e9", "99999999999999999999"]))
-def test_a_page_of_panels_that_is_not_there_is_the_nearest_one(eva: Client, page: str) -> None:
+def test_a_page_number_out_of_range_shows_the_nearest_page(eva: Client, page: str) -> None:
     answer = eva.get(f"{PAGE}?page={page}")
     assert (answer.context["page"], len(read(answer).all("article[data-panel]"))) == (1, 3)
 
@@ -250,13 +250,13 @@ def test_an_unknown_entry_is_not_found(eva: Client, grid: Grid) -> None:
 
 
 # --- States -----------------------------------------------------------------------------------------------------------
-def test_before_anything_is_built_the_page_says_so(eva: Client, series: HandMade) -> None:
+def test_the_page_says_that_no_days_are_calculated_yet(eva: Client, series: HandMade) -> None:
     series.state = SeriesState()
     page = Page(text(eva, PAGE))
     assert (page.has("[data-testid=no-days-yet]"), page.has("svg.panel-chart")) == (True, False)
 
 
-def test_the_first_build_shows_its_progress_and_the_page_follows(eva: Client, series: HandMade) -> None:
+def test_the_first_build_shows_its_progress_and_refreshes_the_page(eva: Client, series: HandMade) -> None:
     series.state = SeriesState(run=7, progress=0.42)
     assert 'aria-valuenow="42"' in text(eva, PAGE)
     fragment = eva.get(f"{PAGE}_building", headers={"HX-Request": "true"})
@@ -267,7 +267,7 @@ def test_the_first_build_shows_its_progress_and_the_page_follows(eva: Client, se
     assert eva.get(f"{PAGE}_building", headers={"HX-Request": "true"})["HX-Refresh"] == "true"
 
 
-def test_days_that_changed_since_are_told(eva: Client, series: HandMade) -> None:
+def test_days_that_changed_since_are_reported(eva: Client, series: HandMade) -> None:
     series.state = SeriesState(series.on[0], LAST, stale_from_on=date(2026, 11, 12))
     page = Page(text(eva, PAGE))
     assert page.item("stale-days").attributes["data-value"] == "2026-11-12"
@@ -284,9 +284,7 @@ def test_missing_data_is_hatched_and_named(eva: Client, series: HandMade, monkey
 
 
 # --- Many panels ------------------------------------------------------------------------------------------------------
-def test_panels_come_by_twelve_as_fragments_with_addresses_of_their_own(
-    db: None, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_panels_load_in_fragments_of_twelve(db: None, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRSHARE_CLOCK", NOW.isoformat())
     wide = make_grid(NOW, extra_users=20)
     put_in_place(HandMade(LAST, {"/biomed/carol": [5.0] * 30}), monkeypatch)
@@ -304,13 +302,13 @@ def test_panels_come_by_twelve_as_fragments_with_addresses_of_their_own(
     assert len(names) == 22, "every member once"
 
 
-def test_a_wrong_name_in_the_address_leads_to_the_right_one(eva: Client, grid: Grid) -> None:
+def test_a_misspelt_name_in_the_address_suggests_the_right_one(eva: Client, grid: Grid) -> None:
     uid = grid.uid("/atlas")
     answer = eva.get(f"/policy/{SLUG}/n/{uid}/wrong/convergence/?days=7")
     assert answer["Location"] == f"/policy/{SLUG}/n/{uid}/atlas/convergence/?days=7"
 
 
-def test_a_leaf_is_looked_at_alone(eva: Client, grid: Grid) -> None:
+def test_a_leaf_is_shown_alone(eva: Client, grid: Grid) -> None:
     page = text(eva, f"/policy/{SLUG}/n/{grid.uid('/atlas/alice')}/alice/convergence/")
     assert "alice" in Page(page).text("h1")
     assert names_in(Page(page).text("#own"), "alice", "atlas")
@@ -326,7 +324,7 @@ def read_csv(client: Client, path: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(answer.getvalue().decode())))
 
 
-def test_the_page_of_an_entry_shows_its_use_over_time_first(eva: Client, grid: Grid) -> None:
+def test_the_page_of_an_entry_shows_usage_over_time_first(eva: Client, grid: Grid) -> None:
     here = f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/"
     card = read(eva.get(here)).one("#over-time")
     figure = read(eva.get(str(card.attributes["hx-get"]), headers={"HX-Request": "true"})).one("[data-figure]")
@@ -351,7 +349,7 @@ def test_the_csv_holds_every_day_of_every_member(eva: Client) -> None:
     )
 
 
-def test_names_that_a_spreadsheet_would_take_for_formulas_are_harmless(
+def test_names_that_look_like_formulas_are_escaped(
     eva: Client, series: HandMade, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gaps = {series.on[-1]: ("=cmd()",)}
@@ -360,14 +358,14 @@ def test_names_that_a_spreadsheet_would_take_for_formulas_are_harmless(
     assert {row["missing_sources"] for row in rows} == {"", "'=cmd()"}
 
 
-def test_where_nobody_used_anything_no_zero_is_made_up(eva: Client, series: HandMade) -> None:
+def test_missing_usage_is_not_shown_as_zero(eva: Client, series: HandMade) -> None:
     series.used = dict.fromkeys(series.used, [0.0] * DAYS)
     rows = read_csv(eva, f"{PAGE}days.csv?days=7")
     assert {row["actual"] for row in rows if not row["as_of"]} == {""}
     assert Page(text(eva, PAGE)).values("data-key", "[data-testid=convergence-verdict]") == ["nobody_used"]
 
 
-def test_a_long_period_is_drawn_by_weeks_and_counted_by_days(eva: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_period_is_drawn_by_weeks_and_summed_by_days(eva: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     put_in_place(HandMade(LAST, {"/atlas/alice": [5.0] * 900, "/biomed/carol": [5.0] * 900}), monkeypatch)
     answer = eva.get(f"{PAGE}?days=all")
     page = read(answer)
@@ -414,7 +412,7 @@ def test_an_entry_without_members_is_chosen_within_its_parent(eva: Client, grid:
     assert page.text("aside.panel h2") == "alice"
 
 
-def test_sizes_are_products_of_targets_from_the_entry_that_fills_the_picture(eva: Client, grid: Grid) -> None:
+def test_sizes_are_products_of_targets_below_the_shown_root(eva: Client, grid: Grid) -> None:
     """cms is a tenth of the whole; from its own top its members divide all of it."""
     tree = sizes_of(eva)
     assert tree["cms"] == pytest.approx(0.1)
@@ -422,7 +420,7 @@ def test_sizes_are_products_of_targets_from_the_entry_that_fills_the_picture(eva
     assert sizes_of(eva, f"?entry={grid.uid('/cms')}")["dave"] == pytest.approx(0.5)
 
 
-def test_what_nobody_used_has_no_picture_by_use_and_says_so(eva: Client, grid: Grid) -> None:
+def test_without_usage_the_figure_by_usage_is_replaced_by_a_message(eva: Client, grid: Grid) -> None:
     answer = eva.get(f"{ICICLE}figures/tree?entry={grid.uid('/cms')}&size=actual").json()
     assert answer["empty"] == answer["sentence"] != ""
     assert answer["data"] == []
@@ -432,7 +430,7 @@ def test_what_nobody_used_has_no_picture_by_use_and_says_so(eva: Client, grid: G
 
 
 @pytest.mark.parametrize("query", ["kind=pie", "size=price", "color=red", "entry=x"])
-def test_a_bad_query_is_answered_in_the_place_of_the_picture(eva: Client, query: str) -> None:
+def test_an_invalid_query_is_answered_in_place_of_the_figure(eva: Client, query: str) -> None:
     page = Page(text(eva, f"{ICICLE}?{query}", 422))
     assert page.has(".fig-state a[href='?']")
     assert page.text("#fig-tree h2")
@@ -440,7 +438,7 @@ def test_a_bad_query_is_answered_in_the_place_of_the_picture(eva: Client, query:
 
 
 @pytest.mark.parametrize(("at", "status"), [("1990-01-01T00:00:00Z", 404), ("0", 404), ("-1", 422), ("1e999", 422)])
-def test_a_moment_that_was_never_is_refused_in_words_that_the_figure_shows(eva: Client, at: str, status: int) -> None:
+def test_an_impossible_instant_is_refused_with_a_message_in_the_figure(eva: Client, at: str, status: int) -> None:
     answer = eva.get(f"{ICICLE}figures/tree?at={at}", headers={"Accept": "application/json"})
     assert answer.status_code == status
     assert answer.json()["detail"]
@@ -448,7 +446,7 @@ def test_a_moment_that_was_never_is_refused_in_words_that_the_figure_shows(eva: 
     assert eva.get(f"{ICICLE}figures/tree.csv?at={at}").status_code == status
 
 
-def test_the_icicle_of_the_past_says_so(eva: Client) -> None:
+def test_the_icicle_of_a_past_instant_is_labelled(eva: Client) -> None:
     assert Page(text(eva, f"{ICICLE}?at=2")).item("time-bar").attributes["data-value"] == "2"
 
 
@@ -487,12 +485,12 @@ def test_small_groups_are_not_shown_and_never_as_zero(viewer: Client) -> None:
     assert float(rows[0]["target"]) > 0, "targets are told"
 
 
-def test_members_are_not_even_named_to_who_sees_sums(viewer: Client, grid: Grid) -> None:
+def test_viewers_of_totals_see_no_member_names(viewer: Client, grid: Grid) -> None:
     text(viewer, f"/policy/{SLUG}/n/{grid.uid('/atlas/alice')}/alice/convergence/", 404)
     assert "alice" not in text(viewer, f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/convergence/")
 
 
-def test_my_own_way_up_is_mine_to_see(grid: Grid, series: HandMade, client: Client) -> None:
+def test_a_user_sees_the_own_path_to_the_root(grid: Grid, series: HandMade, client: Client) -> None:
     Policy.objects.update(visibility="path")
     sign_in(client, grid.alice)
     page = text(client, f"/policy/{SLUG}/n/{grid.uid('/atlas/alice')}/alice/convergence/")
@@ -500,7 +498,7 @@ def test_my_own_way_up_is_mine_to_see(grid: Grid, series: HandMade, client: Clie
     assert "bob" not in page
 
 
-def test_the_picture_of_a_tree_has_no_names_and_no_numbers_that_may_not_be_seen(viewer: Client, grid: Grid) -> None:
+def test_the_tree_figure_contains_no_invisible_names_or_numbers(viewer: Client, grid: Grid) -> None:
     for kind in ("icicle", "treemap"):
         query = f"?kind={kind}&entry={grid.uid('/atlas')}"
         assert "alice" not in text(viewer, f"{ICICLE}figures/tree{query}")
@@ -516,7 +514,7 @@ def test_the_picture_of_a_tree_has_no_names_and_no_numbers_that_may_not_be_seen(
     assert by_use["empty"], "the size of a field would show what isn't shown"
 
 
-def test_only_the_own_way_is_drawn_and_siblings_are_together(grid: Grid, series: HandMade, client: Client) -> None:
+def test_only_the_own_path_is_drawn_and_siblings_are_combined(grid: Grid, series: HandMade, client: Client) -> None:
     Policy.objects.update(visibility="path")
     sign_in(client, grid.alice)
     answer = text(client, f"{ICICLE}figures/tree?entry={grid.uid('/atlas/alice')}")
@@ -525,7 +523,7 @@ def test_only_the_own_way_is_drawn_and_siblings_are_together(grid: Grid, series:
 
 
 # --- From records to the page -----------------------------------------------------------------------------------------
-def test_a_series_that_was_built_from_records_is_what_the_page_shows(grid: Grid, client: Client) -> None:
+def test_the_page_shows_the_series_built_from_records(grid: Grid, client: Client) -> None:
     """On 19 November atlas used 400 of the 920 cores that ran, and nothing else ever did."""
     work_run_now(ask_for_series(Policy.objects.get(slug=SLUG), at=NOW).pk)
     sign_in(client, grid.admin)
@@ -537,7 +535,7 @@ def test_a_series_that_was_built_from_records_is_what_the_page_shows(grid: Grid,
     assert heading_of(Page(text(client, PAGE))) == ("3", "SweGrid")
 
 
-def test_the_tree_has_a_trend_beside_each_entry_with_days(eva: Client) -> None:
+def test_the_tree_has_a_trend_for_each_entry_with_days(eva: Client) -> None:
     page = text(eva, f"/policy/{SLUG}/")
     assert page.count('<svg class="spark') >= 3
     said = Page(page).texts(".c-trend .sr")
@@ -546,7 +544,7 @@ def test_the_tree_has_a_trend_beside_each_entry_with_days(eva: Client) -> None:
     assert '<svg class="spark' not in text(eva, f"/policy/{SLUG}/?at=2")
 
 
-def test_twelve_entries_and_more_have_a_heat_map_drawn_by_the_server(
+def test_twelve_or_more_entries_have_a_server_drawn_heat_map(
     long_grid: Grid, db: None, monkeypatch: pytest.MonkeyPatch, client: Client
 ) -> None:
     put_in_place(HandMade(LAST, {"/biomed/carol": [5.0] * DAYS, "/biomed/helper0001": [1.0] * DAYS}), monkeypatch)
@@ -558,7 +556,7 @@ def test_twelve_entries_and_more_have_a_heat_map_drawn_by_the_server(
     assert page.has("#fig-stack .fig-lines polygon")
 
 
-def test_sums_alone_are_shown_before_there_are_any_days(grid: Grid, client: Client) -> None:
+def test_only_sums_are_shown_before_any_day_is_built(grid: Grid, client: Client) -> None:
     """To somebody who sees sums of groups, of a policy whose daily series isn't built."""
     Policy.objects.filter(slug=SLUG).update(visibility=Policy.Visibility.PATH)
     Grant.objects.create(

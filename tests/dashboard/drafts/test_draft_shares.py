@@ -91,7 +91,7 @@ def test_the_prediction_is_the_forecast_of_each_level(weeks: Grid, client: Clien
     assert len({row["in_s"] for row in rows.values()}) > 1
 
 
-def test_what_a_drop_would_change_is_what_the_forecast_says_after_publishing(weeks: Grid, client: Client) -> None:
+def test_the_prediction_of_a_drop_equals_the_forecast_after_publishing(weeks: Grid, client: Client) -> None:
     sign_in(client, weeks.admin)
     draft, root, uid = draft_of(weeks.admin), str(weeks.uid("/")), str(weeks.uid("/biomed"))
     dropped = {"op": "set_shares", "entry": uid, "shares": "65", "mode": "shares"}
@@ -112,7 +112,7 @@ def test_what_a_drop_would_change_is_what_the_forecast_says_after_publishing(wee
         assert tried[str(weeks.uid(path))]["in_s"] == pytest.approx(0.0 if wanted is None else wanted.middle.in_s)
 
 
-def test_an_operation_that_cannot_be_is_refused_without_a_prediction(grid: Grid, client: Client) -> None:
+def test_an_impossible_operation_is_refused_without_a_prediction(grid: Grid, client: Client) -> None:
     sign_in(client, grid.admin)
     draft = draft_of(grid.admin)
     answer = client.get(
@@ -122,7 +122,7 @@ def test_an_operation_that_cannot_be_is_refused_without_a_prediction(grid: Grid,
     assert client.get(url(draft, "_outlook")).status_code == 303
 
 
-def test_entries_that_one_may_not_see_are_a_rest_without_names(closed_grid: Grid, client: Client) -> None:
+def test_invisible_entries_are_combined_without_names(closed_grid: Grid, client: Client) -> None:
     grid, lead = closed_grid, User.objects.create_user("lead")
     Grant.objects.create(
         policy=Policy.objects.get(slug=SLUG),
@@ -144,7 +144,7 @@ def test_entries_that_one_may_not_see_are_a_rest_without_names(closed_grid: Grid
     assert "biomed" not in told
 
 
-def test_inherited_shares_have_no_segment_and_no_giver_can_be_chosen(grid: Grid, client: Client) -> None:
+def test_inherited_shares_have_no_segment_and_cannot_give_shares(grid: Grid, client: Client) -> None:
     sign_in(client, grid.admin)
     draft = draft_of(grid.admin)
     fields = {"op": "set_shares", "entry": str(grid.uid("/cms")), "shares": "inherit", "version": "1"}
@@ -168,7 +168,7 @@ def test_a_draft_adds_an_entry_that_has_no_prediction(weeks: Grid, client: Clien
     assert (row["outcome"], row["on_target"], "ahead" in row) == (None, "–", False)
 
 
-def test_the_largest_two_hundred_are_shown_and_the_others_are_counted(large_grid: Grid, client: Client) -> None:
+def test_the_largest_two_hundred_are_shown_and_the_rest_is_counted(large_grid: Grid, client: Client) -> None:
     sign_in(client, large_grid.admin)
     draft = draft_of(large_grid.admin)
     answer = client.get(url(draft, "shares/"), {"group": str(large_grid.uid("/cms"))})

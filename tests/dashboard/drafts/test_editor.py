@@ -74,7 +74,7 @@ def test_reading_opens_no_draft(admin: Client) -> None:
     assert not ChangeSet.objects.filter(state="draft").exists()
 
 
-def test_the_address_of_editing_goes_on_with_my_draft(admin: Client, draft: ChangeSet) -> None:
+def test_the_edit_address_continues_the_own_draft(admin: Client, draft: ChangeSet) -> None:
     assert admin.get(f"/policy/{SLUG}/edit")["Location"] == url(draft)
     assert admin.post(f"/policy/{SLUG}/edit")["Location"] == url(draft)
     admin.post(f"/policy/{SLUG}/edit", {"new": "1"})
@@ -90,7 +90,7 @@ def raise_atlas(grid: Grid, shares: int) -> None:
     )
 
 
-def test_edit_goes_on_with_an_old_draft_only_when_asked_to(admin: Client, grid: Grid, draft: ChangeSet) -> None:
+def test_edit_continues_an_old_draft_only_on_request(admin: Client, grid: Grid, draft: ChangeSet) -> None:
     raise_atlas(grid, 90)
     assert admin.post(f"/policy/{SLUG}/edit")["Location"] == url(draft)
     draft.refresh_from_db()
@@ -106,7 +106,7 @@ def test_edit_goes_on_with_an_old_draft_only_when_asked_to(admin: Client, grid: 
     assert ChangeSet.objects.filter(state="draft").count() == 1
 
 
-def test_who_may_change_nothing_is_told_so(grid: Grid, client: Client) -> None:
+def test_a_user_without_rights_is_refused_with_a_message(grid: Grid, client: Client) -> None:
     sign_in(client, grid.alice)
     page = read(client.get(f"/policy/{SLUG}/edit"))
     assert (page.has("[data-testid=may-change-nothing]"), page.has("[name=new]")) == (True, False)
@@ -127,7 +127,7 @@ def test_the_page_shows_every_number_in_a_field_and_works_by_its_address(
     assert admin.get(url(draft, f"?toggle={uid}"))["Location"].endswith(f"open={uid}")
 
 
-def test_an_edit_without_scripts_comes_back_to_the_page(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+def test_an_edit_without_scripts_redirects_to_the_page(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     uid = str(grid.uid("/atlas"))
     answer = write(admin, draft, op="set_shares", entry=uid, shares="50,5", back=f"entry={uid}")
     assert (answer.status_code, answer["Location"]) == (303, f"{url(draft)}?entry={uid}")
@@ -154,7 +154,7 @@ def test_an_edit_with_scripts_is_answered_with_the_rows_of_its_group(
     assert said_of(read(answer), "set_shares", "atlas", "20")
 
 
-def test_what_changes_the_shape_brings_the_whole_view(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+def test_a_structural_edit_reloads_the_whole_view(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     asked = {"entry": str(grid.uid("/atlas/bob")), "parent": str(grid.uid("/cms"))}
     answer = write(admin, draft, op="move", **asked, headers=HTMX)
     assert 'id="rows"' in text(answer)
@@ -182,7 +182,7 @@ def test_what_changes_the_shape_brings_the_whole_view(admin: Client, draft: Chan
         ],
     ),
 )
-def test_a_refused_edit_says_what_to_do_and_changes_nothing(
+def test_a_refused_edit_names_the_remedy_and_changes_nothing(
     admin: Client, draft: ChangeSet, grid: Grid, fields: dict[str, str], status: int, code: str, where: str
 ) -> None:
     asked, (field, _colon, quoted) = {"entry": str(grid.uid("/atlas")), **fields}, where.partition(":")
@@ -197,14 +197,14 @@ def test_a_refused_edit_says_what_to_do_and_changes_nothing(
     assert draft.operations == []
 
 
-def test_a_cycle_is_refused_in_words(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+def test_a_cycle_is_refused_with_a_message(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     asked = {"op": "move", "entry": str(grid.uid("/atlas")), "parent": str(grid.uid("/atlas/bob"))}
     refused = read(write(admin, draft, **asked), 422).one("#refused").attributes
     assert (refused["data-code"], refused["data-field"]) == ("cycle", "parent")
     assert draft.operations == []
 
 
-def test_every_write_says_which_version_it_saw(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+def test_every_write_sends_the_version_it_read(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     asked = {"op": "set_shares", "entry": str(grid.uid("/atlas")), "shares": "1", "step": "undo"}
     for name in ("_operation", "_cells", "_log", "_update", "_finish", "paste/", "settings/"):
         assert admin.post(url(draft, name), asked).status_code == 428, name
@@ -212,7 +212,7 @@ def test_every_write_says_which_version_it_saw(admin: Client, draft: ChangeSet, 
     assert len(draft.operations) == 1
 
 
-def test_an_old_version_is_answered_with_mine_and_theirs(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+def test_a_stale_version_is_answered_with_both_values(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     asked = {"op": "set_shares", "entry": str(grid.uid("/atlas")), "shares": "1"}
     write(admin, draft, op="set_shares", entry=str(grid.uid("/atlas")), shares="7")
     for headers in ({}, HTMX):
@@ -225,9 +225,7 @@ def test_an_old_version_is_answered_with_mine_and_theirs(admin: Client, draft: C
     assert draft.operations[-1]["shares"] == 7.0
 
 
-def test_numbers_of_the_whole_page_are_saved_at_once_without_scripts(
-    admin: Client, draft: ChangeSet, grid: Grid
-) -> None:
+def test_all_fields_of_the_page_are_saved_together_without_scripts(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     typed = {f"s-{grid.uid(path)}": value for path, value in (("/atlas", "60"), ("/biomed", "31"), ("/cms", "12 %"))}
     assert write(admin, draft, "_cells", **typed).status_code == 303
     assert [each["shares"] for each in draft.operations] == [31.0, {"percent": 12.0}]
@@ -238,7 +236,7 @@ def test_numbers_of_the_whole_page_are_saved_at_once_without_scripts(
     assert "biomed" in read(answer, 422).text("#refused .words")
 
 
-def test_percent_takes_from_the_chosen_ones(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+def test_percent_is_taken_from_the_chosen_siblings(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     asked = {"op": "set_shares", "entry": str(grid.uid("/atlas")), "shares": "65", "mode": "percent", "from": "chosen"}
     write(admin, draft, **asked, giver=[str(grid.uid("/cms"))])
     answer = admin.get(url(draft, f"?entry={grid.uid('/atlas')}&mode=percent"))
@@ -248,7 +246,7 @@ def test_percent_takes_from_the_chosen_ones(admin: Client, draft: ChangeSet, gri
     assert 'value="30"' in page, "biomed keeps its part"
 
 
-def test_undo_redo_and_leaving_out_are_forms(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+def test_undo_redo_and_exclude_are_forms(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     for value in ("1", "2"):
         write(admin, draft, op="set_shares", entry=str(grid.uid("/atlas")), shares=value)
     write(admin, draft, "_log", step="undo")
@@ -261,7 +259,7 @@ def test_undo_redo_and_leaving_out_are_forms(admin: Client, draft: ChangeSet, gr
     assert "<title>Autumn shares" in text(admin.get(url(draft)))
 
 
-def test_the_strip_shows_what_typing_would_do(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+def test_the_strip_previews_typed_values(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     address = url(draft, f"_siblings?entry={grid.uid('/cms')}&typed=")
     found = read(admin.get(address + "100", headers=HTMX))
     assert "52.6" in found.text(f"#sib-{grid.uid('/cms')}")  # 100 of 190
@@ -277,7 +275,7 @@ def test_fragments_opened_directly_lead_to_the_page(admin: Client, draft: Change
         assert (answer.status_code, answer["Location"]) == (303, url(draft)), name
 
 
-def test_parents_to_move_into_are_found_with_the_reason_where_not(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+def test_possible_parents_are_found_and_others_have_a_reason(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     address = url(draft, f"_action?entry={grid.uid('/atlas/bob')}&do=move&to=")
     found = read(admin.get(address + "cms", headers=HTMX))
     assert found.each("#goals input:not([disabled])", "value") == [str(grid.uid("/cms"))]
@@ -288,7 +286,7 @@ def test_parents_to_move_into_are_found_with_the_reason_where_not(admin: Client,
     assert own.text("#goals small"), "the reason"
 
 
-def test_publish_in_one_go_with_a_reason(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+def test_a_draft_is_published_directly_with_a_reason(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     write(admin, draft, op="set_shares", entry=str(grid.uid("/atlas")), shares="50")
     assert read(admin.get(url(draft))).has("#finish-publish")
     assert read(write(admin, draft, "_finish", step="publish", reason=""), 422).error_codes() == ["reason_missing"]
@@ -301,7 +299,7 @@ def test_publish_in_one_go_with_a_reason(admin: Client, draft: ChangeSet, grid: 
     assert not read(admin.get(url(draft))).has("#finish-publish")
 
 
-def test_what_i_published_last_is_undone_in_one_step(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+def test_the_own_last_publication_is_undone_in_one_step(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     write(admin, draft, op="set_shares", entry=str(grid.uid("/atlas")), shares="50")
     write(admin, draft, "_finish", step="publish", reason="Oops.")
     assert read(admin.get(f"/policy/{SLUG}/")).each("form:has(#undo-publish) [name=number]", "value") == ["3"]
@@ -342,14 +340,14 @@ def test_the_pages_of_settings_put_them_in_a_draft(admin: Client, draft: ChangeS
     assert Policy.objects.get(slug=SLUG).head_number == 2
 
 
-def test_giving_up_affects_nobody(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+def test_discarding_a_draft_changes_nothing(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     write(admin, draft, op="archive", entry=str(grid.uid("/atlas")))
     write(admin, draft, "_finish", step="withdraw")
     assert draft.state == "withdrawn"
     assert Policy.objects.get(slug=SLUG).head_number == 2
 
 
-def test_only_the_state_of_the_page_travels_in_an_address(draft: ChangeSet, grid: Grid) -> None:
+def test_the_address_contains_only_the_state_of_the_page(draft: ChangeSet, grid: Grid) -> None:
     """With and without the state that a form carries along; the token is checked as in a browser."""
     client = Client(enforce_csrf_checks=True)
     sign_in(client, grid.admin)
@@ -364,7 +362,7 @@ def test_only_the_state_of_the_page_travels_in_an_address(draft: ChangeSet, grid
         sent["version"] = draft.version
 
 
-def test_a_draft_that_the_policy_left_behind_is_updated_by_choices(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+def test_an_outdated_draft_is_rebased_by_choices(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     uid = grid.uid("/atlas")
     write(admin, draft, op="set_shares", entry=str(uid), shares="50")
     services.change_shares(policy_slug=SLUG, entry_uid=uid, shares=55, reason="Meanwhile.", at=grid.at, actor=COMMAND)
@@ -374,9 +372,7 @@ def test_a_draft_that_the_policy_left_behind_is_updated_by_choices(admin: Client
     assert (draft.base_number, draft.operations[0]["shares"]) == (3, 50.0)
 
 
-def test_a_table_is_shown_before_it_is_taken_and_refused_line_by_line(
-    admin: Client, draft: ChangeSet, grid: Grid
-) -> None:
+def test_a_pasted_table_is_previewed_and_errors_are_listed_by_line(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     table = "path\tshares\tkind\n/atlas\t70\tvo\n/cms/zoe\t2\tuser\n"
     page = read(write(admin, draft, "paste/", table=table, step="preview"))
     assert page.each("tr[data-op]", "data-op") == ["set_shares", "add"]
@@ -408,7 +404,7 @@ def test_settings_become_an_edit(admin: Client, draft: ChangeSet) -> None:
     assert read(admin.get(url(draft))).each("#edits li[data-op]", "data-op") == ["set_policy"]
 
 
-def test_somebody_elses_draft_is_not_there(grid: Grid, draft: ChangeSet, client: Client) -> None:
+def test_the_draft_of_another_user_is_not_found(grid: Grid, draft: ChangeSet, client: Client) -> None:
     sign_in(client, grid.alice)
     answers = [client.get(url(draft, name), headers=HTMX) for name in ("", "_rows", "_panel", "paste/", "settings/")]
     asked = {"op": "archive", "entry": str(grid.uid("/atlas"))}
@@ -420,7 +416,7 @@ def test_somebody_elses_draft_is_not_there(grid: Grid, draft: ChangeSet, client:
     assert (draft.state, draft.operations, draft.version) == ("draft", [], 1)
 
 
-def test_others_on_the_same_entry_are_named(grid: Grid, admin: Client, draft: ChangeSet) -> None:
+def test_other_editors_of_the_same_entry_are_named(grid: Grid, admin: Client, draft: ChangeSet) -> None:
     at, eva = clock.now(), Actor(user=User.objects.create_superuser("second", "", "x"), via="page")
     other = drafts.open_draft(policy_slug=SLUG, reason="Rename", at=at, actor=eva)
     operation = {"op": "set_shares", "entry": str(grid.uid("/atlas")), "shares": 3}
@@ -429,7 +425,7 @@ def test_others_on_the_same_entry_are_named(grid: Grid, admin: Client, draft: Ch
     assert names_in(read(admin.get(url(draft))).text("#neighbours"), "second", "atlas", "Rename")
 
 
-def test_handing_in_leads_to_the_page_of_review(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+def test_submitting_redirects_to_the_review_page(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     assert write(admin, draft, "_finish", step="propose", reason="Look.").status_code == 422, "nothing to hand in yet"
     write(admin, draft, op="set_shares", entry=str(grid.uid("/atlas")), shares="50")
     answer = write(admin, draft, "_finish", step="propose", reason="Look.")

@@ -48,7 +48,7 @@ def test_the_form_reads_what_it_shows() -> None:
     ("lines", "line"),
     [("HPC2N", "1"), ("HPC2N, fast", "1"), ("a, 1\n\nb, 2, 3", "3"), ('"a, 1', "1")],
 )
-def test_a_line_that_is_no_site_and_factor_is_named(lines: str, line: str) -> None:
+def test_a_line_without_site_and_factor_is_reported(lines: str, line: str) -> None:
     with pytest.raises(Invalid) as refused:
         read_settings({**typed(PolicySettings()), "site_factors": lines}, PolicySettings())
     (problem,) = refused.value.fields
@@ -70,19 +70,19 @@ def test_a_line_that_is_no_site_and_factor_is_named(lines: str, line: str) -> No
         ([["a", 1]], "settings.metric.site_factors[0]"),
     ],
 )
-def test_a_speed_that_is_none_is_refused_with_its_place(given: Any, where: str) -> None:
+def test_an_invalid_speed_is_refused_with_its_line(given: Any, where: str) -> None:
     with pytest.raises(Invalid) as refused:
         _with({"site_factors": given})
     assert where in [problem.where for problem in refused.value.fields]
 
 
-def test_settings_of_before_there_were_sites_read_as_they_were() -> None:
+def test_settings_from_before_site_factors_are_read_unchanged() -> None:
     stored = PolicySettings().to_json()
     del stored["metric"]["site_factors"]
     assert PolicySettings.from_stored(stored) == PolicySettings()
 
 
-def test_factors_are_told_in_words() -> None:
+def test_factors_are_described_in_text() -> None:
     words = value_words(METRIC)
     assert [each for each in ("gpu × 2;", "debug × 0", "HPC2N, Umeå × 1.2;", "no × 0.5") if each not in words] == []
     everything = value_words([{"queue": "", "partition": "", "qos": "", "factor": 3}], "class_factors")

@@ -12,7 +12,7 @@ from apps.dashboard.entry import SharesForm, read_shares
     ("typed", "value"),
     [("20", 20.0), (" 0,5 ", 0.5), ("0.5", 0.5), ("0", 0.0), ("1 000", 1000.0), ("inherit", "parent"), ("1e3", 1e3)],
 )
-def test_numbers_with_point_or_comma_and_the_word_inherit_are_taken(typed: str, value: object) -> None:
+def test_decimal_point_comma_and_inherit_are_accepted(typed: str, value: object) -> None:
     assert read_shares(typed) == value
 
 
@@ -28,7 +28,7 @@ def test_a_change_needs_a_reason_and_a_base_revision() -> None:
     assert set(form.errors) == {"reason", "base_revision"}
 
 
-def test_a_number_changed_after_its_preview_counts_as_not_previewed() -> None:
+def test_a_number_changed_after_its_preview_needs_a_new_preview() -> None:
     given = {"reason": "r", "base_revision": "1"}
     assert SharesForm({**given, "shares": "20", "previewed": "20"}).is_previewed
     assert not SharesForm({**given, "shares": "21", "previewed": "20"}).is_previewed

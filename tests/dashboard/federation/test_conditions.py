@@ -34,7 +34,7 @@ __all__ = ["_fresh_process", "admin", "computed", "mount", "place", "side", "sit
         ({"good_at": None, "landed_version": 0, "version": 0}, "new", ""),
     ],
 )
-def test_each_condition_has_a_sign_and_a_word_and_an_alarm_where_somebody_is_needed(
+def test_each_condition_has_icon_label_and_an_alarm_if_attention_is_needed(
     mount: Mount, admin: Client, changes: dict[str, Any], condition: str, alarm: str
 ) -> None:
     Mount.objects.filter(pk=mount.pk).update(**changes)
@@ -49,7 +49,7 @@ def test_each_condition_has_a_sign_and_a_word_and_an_alarm_where_somebody_is_nee
         assert all(part in text_of(peers.item("alarm")) for part in ("25 h", "24 h"))
 
 
-def test_how_long_the_last_look_took_stands_beside_its_age(mount: Mount, admin: Client) -> None:
+def test_the_duration_of_the_last_fetch_is_shown_with_its_age(mount: Mount, admin: Client) -> None:
     def took() -> list[str]:
         return read(admin.get("/federation/_peers", headers=HTMX)).texts("[data-testid=took]")
 
@@ -63,7 +63,7 @@ def test_how_long_the_last_look_took_stands_beside_its_age(mount: Mount, admin: 
     assert took() == []
 
 
-def test_the_navigation_counts_what_needs_a_look(mount: Mount, admin: Client, place: Site) -> None:
+def test_the_navigation_counts_peers_that_need_attention(mount: Mount, admin: Client, place: Site) -> None:
     def count(client: Client, path: str = "/policy/grid/") -> list[str]:
         page = read(client.get(path))
         assert page.has('#nav a[href="/federation/"]')
@@ -80,7 +80,7 @@ def test_the_navigation_counts_what_needs_a_look(mount: Mount, admin: Client, pl
     assert counted == [], "nothing is counted for who may not see it"
 
 
-def test_what_expired_but_was_heard_in_time_isnt_acted_on_yet(mount: Mount, admin: Client, place: Site) -> None:
+def test_an_expired_document_fetched_in_time_triggers_no_action_yet(mount: Mount, admin: Client, place: Site) -> None:
     Mount.objects.update(expires_at=AT - HOUR, good_at=AT - HOUR, stale_action="local")
     pages = ("/federation/", path_of(mount), f"/policy/grid/n/{place.uid('/vo-a/P-A1')}/p-a1/")
 
@@ -95,7 +95,7 @@ def test_what_expired_but_was_heard_in_time_isnt_acted_on_yet(mount: Mount, admi
     assert [acts(path) for path in pages] == [True, True, True]
 
 
-def test_a_frozen_mount_that_is_not_heard_says_both(mount: Mount, admin: Client) -> None:
+def test_a_frozen_unreachable_mount_shows_both_conditions(mount: Mount, admin: Client) -> None:
     def next_step() -> list[str]:
         found = read(admin.get(path_of(mount))).item("next-step")
         assert "24 h" in text_of(found)

@@ -50,7 +50,7 @@ def entries(answer: Any) -> list[str]:
     return read(answer).texts("[data-testid=grid-row] th")
 
 
-def test_who_ran_elsewhere_alone_has_no_local_usage_and_not_no_demand(world: Site, client: Client) -> None:
+def test_usage_at_other_sites_only_is_shown_as_no_local_usage(world: Site, client: Client) -> None:
     Source.objects.filter(origin="").update(origin="south.example")
     world.publish([{**TREE[0], "scope": "local"}, TREE[1]], SETTINGS)
     world.recompute()
@@ -59,7 +59,7 @@ def test_who_ran_elsewhere_alone_has_no_local_usage_and_not_no_demand(world: Sit
     assert said == [("vo", True), ("p1", True), ("p2", True)]
 
 
-def test_it_says_who_is_furthest_off_who_bore_most_and_who_is_behind(world: Site, client: Client) -> None:
+def test_the_headline_names_the_largest_deviation_main_site_and_late_sites(world: Site, client: Client) -> None:
     expected = [
         ("furthest_over", ("p1", "67.2 %", "50.0 %")),
         ("furthest_under", ("p2", "32.8 %", "50.0 %")),
@@ -103,7 +103,7 @@ def test_the_figure_has_the_amounts_of_the_table(world: Site, client: Client) ->
     assert client.get(f"/federation/grid/figures/flow{query}", headers={"If-None-Match": "x"}).status_code == 200
 
 
-def test_the_csv_has_the_same_numbers_in_full(world: Site, client: Client) -> None:
+def test_the_csv_has_the_same_numbers_unrounded(world: Site, client: Client) -> None:
     answer = client.get("/federation/grid/grid.csv?policy=grid&entry=/vo&levels=2")
     rows = list(csv.DictReader(StringIO(answer.getvalue().decode())))
     assert [row["entry"] for row in rows] == ["/vo", "/vo/p1", "/vo/p1/ada", "/vo/p1/ben", "/vo/p2", "/vo/p2/cleo"]
@@ -120,7 +120,7 @@ def test_levels_go_deeper(world: Site, client: Client) -> None:
     assert "cleo" in entries(client.get(f"{GRID}&levels=99999999999999999999&levels=3"))
 
 
-def test_without_an_entry_the_first_shared_one_is_shown_and_without_any_it_says_so(world: Site, client: Client) -> None:
+def test_without_an_entry_the_first_shared_one_or_a_message_is_shown(world: Site, client: Client) -> None:
     answer = client.get("/federation/grid/")
     (choice,) = answer.context["choices"]
     assert (choice[0], choice[1].why) == ("grid:/vo", "published")
@@ -133,12 +133,12 @@ def test_without_an_entry_the_first_shared_one_is_shown_and_without_any_it_says_
 
 
 @pytest.mark.parametrize("query", ["policy=grid&entry=/none", "policy=none&entry=/vo", "entry=none:/vo", "entry=%00"])
-def test_what_is_not_there_is_not_found(world: Site, client: Client, query: str) -> None:
+def test_unknown_objects_are_not_found(world: Site, client: Client, query: str) -> None:
     answer: Any = client.get(f"/federation/grid/?{query}")
     assert (answer.status_code, answer.context["refusal"].code) == (404, "not_found")
 
 
-def test_what_may_not_be_seen_is_not_found(world: Site) -> None:
+def test_invisible_entries_are_not_found(world: Site) -> None:
     Policy.objects.update(visibility="path")
     stranger = sign_in(Client(), User.objects.create_user("stranger"))
     assert stranger.get(GRID).status_code == 404
@@ -149,7 +149,7 @@ def test_what_may_not_be_seen_is_not_found(world: Site) -> None:
     assert "/federation/published/" in read(administrator.get("/federation/grid/")).values("href")
 
 
-def test_a_site_that_is_not_heard_and_a_fallback_are_said_first(world: Site, client: Client) -> None:
+def test_unreachable_sites_and_fallbacks_are_listed_first(world: Site, client: Client) -> None:
     Subscription.objects.update(good_at=AS_OF - timedelta(hours=9))
     assert warnings(client.get(GRID)) == ["unheard old_counts"]
     assert "East" in text_of(read(client.get(GRID)).item("warning"))
@@ -160,7 +160,7 @@ def test_a_site_that_is_not_heard_and_a_fallback_are_said_first(world: Site, cli
     assert warnings(client.get(GRID)) == ["fallback since", "unheard old"]
 
 
-def test_without_a_peer_shares_are_those_of_the_others(world: Site, client: Client) -> None:
+def test_shares_without_a_peer_use_the_other_sites(world: Site, client: Client) -> None:
     row = Subscription.objects.get()
     assert row.source == Source.objects.get(slug="east")
     page = read(client.get(f"/federation/usage/{row.pk}/without/"))
@@ -172,7 +172,7 @@ def test_without_a_peer_shares_are_those_of_the_others(world: Site, client: Clie
     assert any(each.startswith(f"p1 /vo 50.0 % {with_it * 100:.1f} % {without * 100:.1f} %") for each in differences)
 
 
-def test_the_page_without_a_peer_is_for_who_decides_about_it(world: Site) -> None:
+def test_the_page_without_a_peer_needs_the_right_to_manage_it(world: Site) -> None:
     stranger = sign_in(Client(), User.objects.create_user("stranger"))
     answer: Any = stranger.get(f"/federation/usage/{Subscription.objects.get().pk}/without/")
     assert (answer.status_code, answer.context["refusal"].code) == (404, "not_found")

@@ -93,7 +93,7 @@ def path_of(mount: Mount) -> str:
     return f"/federation/mounts/{mount.pk}/"
 
 
-def test_without_peers_the_page_says_what_it_is_and_where_to_begin(admin: Client) -> None:
+def test_without_peers_the_page_explains_itself_and_the_first_step(admin: Client) -> None:
     page = read(admin.get("/federation/"))
     assert page.item("peers-headline").attributes["data-key"] == "no_peers"
     assert page.item("mount-first").attributes["href"] == NEW
@@ -102,7 +102,7 @@ def test_without_peers_the_page_says_what_it_is_and_where_to_begin(admin: Client
     assert not page.has("[data-poll]")
 
 
-def test_the_way_to_a_mount_from_its_address_to_its_first_document(place: Site, side: OtherSide, admin: Client) -> None:
+def test_a_mount_is_created_from_its_address_to_its_first_document(place: Site, side: OtherSide, admin: Client) -> None:
     assert step_of(admin.get(NEW)) == "address"
     seen = admin.post(NEW, {"step": "look", "policy": "grid", "url": side.url, "token": "s3cret"})
     assert step_of(seen) == "key"
@@ -136,7 +136,7 @@ def test_the_way_to_a_mount_from_its_address_to_its_first_document(place: Site, 
     assert tree.index_of_path("/vo-a/P-A1") is not None
 
 
-def test_a_key_that_was_not_compared_or_differs_goes_no_further(place: Site, side: OtherSide, admin: Client) -> None:
+def test_an_unconfirmed_or_different_key_stops_mounting(place: Site, side: OtherSide, admin: Client) -> None:
     seen = admin.post(NEW, {"step": "look", "policy": "grid", "url": side.url})
     carried = {**hidden(seen), "step": "key"}
     assert codes_of(admin.post(NEW, carried)) == {"told": {"not_compared"}}
@@ -155,7 +155,7 @@ def test_a_key_that_was_not_compared_or_differs_goes_no_further(place: Site, sid
     assert not Mount.objects.exists()
 
 
-def test_an_address_that_brings_no_document_is_told_at_its_field(place: Site, side: OtherSide, admin: Client) -> None:
+def test_an_address_without_a_document_is_reported_at_its_field(place: Site, side: OtherSide, admin: Client) -> None:
     given = {"step": "look", "policy": "grid", "url": side.url, "token": "s3cret"}
     side.status = 500
     answer = admin.post(NEW, given)
@@ -171,9 +171,7 @@ def test_an_address_that_brings_no_document_is_told_at_its_field(place: Site, si
     assert codes_of(admin.post(NEW, {**given, "url": ""})) == {"url": {"required"}}
 
 
-def test_each_error_of_the_place_is_at_its_field_and_the_input_stays(
-    place: Site, side: OtherSide, admin: Client
-) -> None:
+def test_each_error_is_at_its_field_and_the_input_is_kept(place: Site, side: OtherSide, admin: Client) -> None:
     answer = walk(admin, side, entry="/nowhere", most_points="250", reason="Because of it")
     assert set(codes_of(answer)) in ({"entry"}, {"most_points"}, {"entry", "most_points"})
     assert 'value="/nowhere"' in answer.content.decode()
@@ -188,7 +186,7 @@ def test_each_error_of_the_place_is_at_its_field_and_the_input_stays(
     assert not Mount.objects.exists()
 
 
-def test_the_table_says_who_how_old_and_what_it_comes_to(mount: Mount, admin: Client) -> None:
+def test_the_table_lists_peer_age_and_core_hours(mount: Mount, admin: Client) -> None:
     answer = admin.get("/federation/")
     page = read(answer)
     assert page.item("peers-headline").attributes["data-key"] == "in_order"
@@ -204,7 +202,7 @@ def test_the_table_says_who_how_old_and_what_it_comes_to(mount: Mount, admin: Cl
     assert not read(admin.get("/federation/?direction=usage")).has("[data-testid=peer-name]")
 
 
-def test_who_reads_ours_stands_beside_whom_we_read(mount: Mount, admin: Client, place: Site) -> None:
+def test_readers_of_our_data_are_listed_with_the_peers_we_read(mount: Mount, admin: Client, place: Site) -> None:
     told = Publication.objects.create(policy=place.policy, entry_uid=place.uid("/physics"), name="physics", made_at=AT)
     for version in (1, 2):
         PublishedDocument.objects.create(
@@ -234,9 +232,7 @@ def test_who_reads_ours_stands_beside_whom_we_read(mount: Mount, admin: Client, 
     assert not only.has(f"#peer-mount-{mount.pk}"), "the choice alone"
 
 
-def test_a_held_version_is_told_with_its_review_and_its_difference(
-    mount: Mount, side: OtherSide, admin: Client
-) -> None:
+def test_a_held_version_links_to_its_review_and_difference(mount: Mount, side: OtherSide, admin: Client) -> None:
     side.publish(projects(90))
     work_run_now(ask_for(mount, at=AT).pk)
     page = read(admin.get(path_of(mount)))
@@ -257,14 +253,14 @@ def test_a_held_version_is_told_with_its_review_and_its_difference(
     assert not page.has("[data-testid=no-change]")
 
 
-def test_what_landed_is_in_our_tree_as_the_document_says(mount: Mount, admin: Client) -> None:
+def test_applied_entries_equal_the_document(mount: Mount, admin: Client) -> None:
     page = read(admin.get(f"{path_of(mount)}difference/"))
     title = page.item("stated-verdict").attributes
     assert (title["data-value"], title["data-differing"]) == ("4", "0")
     assert page.has("[data-testid=no-change]")
 
 
-def test_what_is_done_about_it_is_done_once_with_a_reason_and_said(mount: Mount, admin: Client) -> None:
+def test_an_action_runs_once_with_a_reason_and_is_confirmed(mount: Mount, admin: Client) -> None:
     act = f"{path_of(mount)}act/"
     assert codes_of(admin.post(act, {"step": "pause", "reason": ""}), "deed") == {"reason": {"required"}}
     states = [("pause", "paused"), ("resume", "active"), ("freeze", "frozen"), ("thaw", "active")]
@@ -287,7 +283,7 @@ def test_what_is_done_about_it_is_done_once_with_a_reason_and_said(mount: Mount,
     assert admin.post(act, {"step": "nonsense"}).status_code == 422
 
 
-def test_a_new_key_is_trusted_only_whole_and_with_a_reason(mount: Mount, admin: Client) -> None:
+def test_a_new_key_needs_its_full_fingerprint_and_a_reason(mount: Mount, admin: Client) -> None:
     act, other = f"{path_of(mount)}act/", SigningKey(bytes(range(1, 33))).public
     answer = admin.post(act, {"step": "trust", "told": "12", "reason": "x"})
     assert (answer.status_code, codes_of(answer, "trust")) == (422, {"told": {"invalid"}})
@@ -298,7 +294,7 @@ def test_a_new_key_is_trusted_only_whole_and_with_a_reason(mount: Mount, admin: 
     assert mount.fingerprint == other.fingerprint
 
 
-def test_unmounting_says_what_happens_and_leaves_the_entries(mount: Mount, admin: Client) -> None:
+def test_unmounting_explains_its_effect_and_keeps_the_entries(mount: Mount, admin: Client) -> None:
     act = f"{path_of(mount)}act/"
     effect = read(admin.get(path_of(mount))).item("unmount-effect")
     assert effect.attributes["data-value"] == "4"
@@ -312,7 +308,7 @@ def test_unmounting_says_what_happens_and_leaves_the_entries(mount: Mount, admin
     assert not tree.mount
 
 
-def test_looks_are_paged_and_told_in_words(mount: Mount, admin: Client) -> None:
+def test_the_fetch_log_is_paged_and_readable(mount: Mount, admin: Client) -> None:
     for n in range(60):
         Fetch.objects.create(
             mount=mount,
@@ -334,13 +330,13 @@ def test_looks_are_paged_and_told_in_words(mount: Mount, admin: Client) -> None:
     assert looks_of(read(admin.get(path_of(mount)))) == [("same", "1")] * 8
 
 
-def test_a_part_that_is_polled_leads_to_its_page(mount: Mount, admin: Client) -> None:
+def test_a_polled_fragment_redirects_to_its_page(mount: Mount, admin: Client) -> None:
     assert admin.get(f"{path_of(mount)}_now")["Location"] == path_of(mount)
     assert verdict(admin.get(f"{path_of(mount)}_now", headers=HTMX)) == ("confirmed", "1")
     assert admin.get("/federation/_peers")["Location"] == "/federation/"
 
 
-def test_who_may_mount_somewhere_sees_those_mounts_alone(mount: Mount, place: Site) -> None:
+def test_a_holder_of_the_mount_right_sees_only_mounts_there(mount: Mount, place: Site) -> None:
     pia = signed_in(place.pia)
 
     def is_offered() -> bool:

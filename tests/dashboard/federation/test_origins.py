@@ -18,7 +18,7 @@ from tests.worlds import AT
 __all__ = ["_fresh_process", "admin", "computed", "mount", "place", "side", "site"]
 
 
-def test_the_tree_and_its_entries_say_whose_terms_they_are(mount: Mount, admin: Client, place: Site) -> None:
+def test_tree_and_entries_name_the_authority_of_mounted_entries(mount: Mount, admin: Client, place: Site) -> None:
     Mount.objects.filter(pk=mount.pk).update(good_at=AT - timedelta(minutes=3), n_failed=0)
     tree = read(admin.get("/policy/grid/")).item("origin")
     assert tree.attributes["data-value"] == "1"
@@ -33,7 +33,7 @@ def test_the_tree_and_its_entries_say_whose_terms_they_are(mount: Mount, admin: 
     assert all(part in origin(panel) for part in ("vo-a.example", "3 min"))
 
 
-def test_what_is_too_old_is_told_with_what_holds_meanwhile(mount: Mount, admin: Client, place: Site) -> None:
+def test_stale_data_is_reported_with_the_current_behaviour(mount: Mount, admin: Client, place: Site) -> None:
     Mount.objects.filter(pk=mount.pk).update(good_at=AT - timedelta(hours=30), stale_action="local")
     tree = read(admin.get("/policy/grid/")).item("origin")
     assert tree.attributes["data-state"] == "stale"
@@ -45,14 +45,14 @@ def test_what_is_too_old_is_told_with_what_holds_meanwhile(mount: Mount, admin: 
     assert page.values("data-key", "[data-testid=origin]") == ["meanwhile.local"]
 
 
-def test_a_member_reads_where_terms_come_from_and_gets_no_link_that_fails(mount: Mount, place: Site) -> None:
+def test_a_member_sees_the_authority_without_a_broken_link(mount: Mount, place: Site) -> None:
     Policy.objects.filter(slug="grid").update(visibility=Policy.Visibility.TREE)
     page = signed_in(place.alice).get(f"/policy/grid/n/{place.uid('/vo-a/P-A1')}/p-a1/")
     assert "vo-a.example" in origin(page)
     assert path_of(mount) not in page.content.decode()
 
 
-def test_the_tree_by_rest_tells_of_its_mounts(mount: Mount, admin: Client) -> None:
+def test_the_tree_by_rest_includes_its_mounts(mount: Mount, admin: Client) -> None:
     Mount.objects.filter(pk=mount.pk).update(good_at=AT - timedelta(minutes=3))
     told = admin.get("/api/v1/policies/grid/tree?depth=2").json()
     found = {each["path"]: each["mount"] for each in told["children"]}

@@ -33,7 +33,7 @@ def client(policy: Policy) -> Client:
     return sign_in(Client(), User.objects.create_superuser("admin"))
 
 
-def test_an_empty_page_says_what_could_be_told(client: Client) -> None:
+def test_an_empty_page_offers_the_first_publication(client: Client) -> None:
     page = read(client.get(PAGE))
     assert page.item("published-headline").attributes["data-key"] == "nothing"
     assert page.has("[data-testid=no-key]")
@@ -41,7 +41,7 @@ def test_an_empty_page_says_what_could_be_told(client: Client) -> None:
     assert not SiteKey.objects.exists(), "looking makes nothing"
 
 
-def test_a_publication_is_made_changed_and_dropped(client: Client) -> None:
+def test_a_publication_is_created_changed_and_deleted(client: Client) -> None:
     given = {"policy": "grid", "entry": "/VO-A", "name": "vo-a", "expires": "2"}
     made = client.post(f"{PAGE}new/", given)
     assert (made.status_code, made["Location"]) == (303, f"{PAGE}subtrees/vo-a/")
@@ -55,7 +55,7 @@ def test_a_publication_is_made_changed_and_dropped(client: Client) -> None:
     assert AuditEvent.objects.filter(verb="federation.unpublished", reason="It ends.").exists()
 
 
-def test_a_feed_is_made_changed_and_dropped(client: Client) -> None:
+def test_a_feed_is_created_changed_and_deleted(client: Client) -> None:
     given = {
         "policy": "grid",
         "entry": "/VO-A",
@@ -86,7 +86,7 @@ def test_a_feed_is_made_changed_and_dropped(client: Client) -> None:
         ({"name": "taken"}, {"name": {"name_taken"}}),
     ],
 )
-def test_wrong_fields_are_refused_where_they_are(client: Client, fields: dict[str, str], codes: Any) -> None:
+def test_invalid_fields_are_marked(client: Client, fields: dict[str, str], codes: Any) -> None:
     make_publication(policy_slug="grid", entry="/VO-B", name="taken", at=AT, actor=SYSTEM)
     given = {"policy": "grid", "entry": "/VO-A", "name": "vo-a", "expires": "2", **fields}
     answer = client.post(f"{PAGE}new/", given)
@@ -101,7 +101,7 @@ def readers(page: Page) -> list[tuple[str, str | None]]:
     return [(text_of(each), each.attributes["data-value"]) for each in page.items("reader")]
 
 
-def test_who_read_which_version_when(client: Client) -> None:
+def test_readers_are_listed_with_version_and_time(client: Client) -> None:
     row = make_publication(policy_slug="grid", entry="/VO-A", name="vo-a", at=AT, actor=SYSTEM)
     issue(row, at=AT)
     Reading.objects.create(publication=row, reader="east", version=0, at=AT)
@@ -126,7 +126,7 @@ def test_who_read_which_version_when(client: Client) -> None:
     assert read(one).one("#address").attributes["value"] == "http://testserver/api/v1/publications/vo-a"
 
 
-def test_the_link_to_tokens_fills_in_scope_and_bounds(client: Client) -> None:
+def test_the_token_link_prefills_scope_and_limits(client: Client) -> None:
     make_publication(policy_slug="grid", entry="/VO-A", name="vo-a", at=AT, actor=SYSTEM)
     link = re.search(r'href="(/me/tokens/[^"#]+)#new"', client.get(PAGE).content.decode())
     assert link is not None
@@ -136,7 +136,7 @@ def test_the_link_to_tokens_fills_in_scope_and_bounds(client: Client) -> None:
     assert re.search(r'<option value="grid" selected', form)
 
 
-def test_the_key_is_read_out_in_sixteen_groups_and_replaced_with_a_reason(client: Client) -> None:
+def test_the_key_has_sixteen_groups_and_is_replaced_with_a_reason(client: Client) -> None:
     issue(make_publication(policy_slug="grid", entry="/VO-A", name="vo-a", at=AT, actor=SYSTEM), at=AT)
     first = SiteKey.objects.get()
     page = read(client.get(PAGE))
@@ -153,14 +153,14 @@ def test_the_key_is_read_out_in_sixteen_groups_and_replaced_with_a_reason(client
     assert first.fingerprint[:4] not in keys["signs"]
 
 
-def test_a_site_without_a_name_is_told_how_to_get_one(client: Client, settings: Any) -> None:
+def test_a_site_without_an_issuer_name_sees_how_to_set_one(client: Client, settings: Any) -> None:
     assert not read(client.get(PAGE)).has("[data-testid=no-name]")
     settings.FAIRSHARE_ISSUER = ""
     assert "FAIRSHARE_ISSUER" in text_of(read(client.get(PAGE)).item("no-name"))
 
 
 @pytest.mark.parametrize("path", ["", "new/", "new-feed/", "key/", "subtrees/vo-a/", "feeds/vo-a/"])
-def test_nobody_else_sees_or_changes_it(policy: Policy, path: str) -> None:
+def test_other_users_see_and_change_no_publication(policy: Policy, path: str) -> None:
     stranger = sign_in(Client(), User.objects.create_user("stranger"))
     given = {"policy": "grid", "entry": "/VO-A", "name": "vo-a", "expires": "2", "reason": "x"}
     answers: list[Any] = [stranger.get(f"{PAGE}{path}"), *([stranger.post(f"{PAGE}{path}", given)] if path else [])]
@@ -170,7 +170,7 @@ def test_nobody_else_sees_or_changes_it(policy: Policy, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["subtrees/none/", "feeds/none/"])
-def test_what_is_not_there_is_not_found(client: Client, path: str) -> None:
+def test_unknown_objects_are_not_found(client: Client, path: str) -> None:
     answers: list[Any] = [client.get(f"{PAGE}{path}"), client.post(f"{PAGE}{path}drop/", {"reason": "x"})]
     for answer in answers:
         assert (answer.status_code, answer.context["refusal"].code) == (404, "not_found")

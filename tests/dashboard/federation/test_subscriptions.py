@@ -48,7 +48,7 @@ def terms(feed: OtherFeed, **more: str) -> dict[str, str]:
     return {**address(feed), "step": "terms", **given, **more}
 
 
-def test_what_is_told_there_is_shown_before_anything_is_trusted(client: Client, feed: OtherFeed) -> None:
+def test_reported_usage_is_shown_before_the_key_is_trusted(client: Client, feed: OtherFeed) -> None:
     feed.tell({AT - HOUR: {P1: 3_600}, AT - 2 * HOUR: {}}, [(P2, AT - HOUR, 8)])
     assert "vo-a.example" in read(client.get(NEW)).text('option[value="grid:/vo-a-here"]')
     answer = client.post(NEW, address(feed))
@@ -63,7 +63,7 @@ def test_what_is_told_there_is_shown_before_anything_is_trusted(client: Client, 
     assert not Subscription.objects.exists()
 
 
-def test_with_the_same_key_it_is_taken_by_the_agreed_terms(client: Client, feed: OtherFeed) -> None:
+def test_with_a_confirmed_key_usage_is_ingested_on_the_agreed_terms(client: Client, feed: OtherFeed) -> None:
     feed.tell({AT - HOUR: {P1: 3_600}})
     answer = client.post(NEW, terms(feed, capacity="80"))
     row = Subscription.objects.get()
@@ -84,7 +84,7 @@ def test_with_the_same_key_it_is_taken_by_the_agreed_terms(client: Client, feed:
         ({"stale_action": "burn"}, "invalid_choice"),
     ],
 )
-def test_wrong_terms_keep_nothing(client: Client, feed: OtherFeed, fields: dict[str, str], code: str) -> None:
+def test_invalid_terms_store_nothing(client: Client, feed: OtherFeed, fields: dict[str, str], code: str) -> None:
     feed.tell({AT - HOUR: {P1: 3_600}})
     answer = client.post(NEW, terms(feed, **fields))
     assert answer.status_code == 422
@@ -104,7 +104,7 @@ def test_wrong_terms_keep_nothing(client: Client, feed: OtherFeed, fields: dict[
         ({"url": ""}, {"url": {"required"}}, ""),
     ],
 )
-def test_wrong_addresses_are_refused_with_what_is_wrong(
+def test_invalid_addresses_are_refused_with_a_reason(
     client: Client, feed: OtherFeed, fields: dict[str, str], codes: dict[str, set[str]], named: str
 ) -> None:
     answer = client.post(NEW, address(feed, **fields))
@@ -136,7 +136,7 @@ def hours(page: Page) -> dict[str, str | None]:
     return {" ".join(text_of(each).split()[:3]): each.attributes["data-state"] for each in page.items("hour")}
 
 
-def test_hours_are_told_against_what_is_possible(told: Subscription, client: Client) -> None:
+def test_reported_hours_are_shown_against_capacity(told: Subscription, client: Client) -> None:
     page = read(client.get(url(told)))
     assert story(page) == ("held", "held", "declares_more")
     assert all(part in text_of(page.item("story")) for part in ("site-b", "/vo-a-here", "0 s"))
@@ -146,7 +146,7 @@ def test_hours_are_told_against_what_is_possible(told: Subscription, client: Cli
     assert set(re.findall(r"\d+", text_of(page.item("running")))) == {"1", "8"}
 
 
-def test_a_larger_capacity_is_agreed_to_and_read_anew(
+def test_a_larger_capacity_is_approved_and_usage_reread(
     told: Subscription, client: Client, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert read(client.get(url(told))).has("[data-testid=agree-capacity] #cores")
@@ -213,7 +213,7 @@ def put(fields: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("fields", "condition", "keys", "named"), CONDITIONS)
-def test_how_it_stands_is_told(
+def test_the_state_of_a_subscription_is_shown(
     told: Subscription,
     client: Client,
     fields: dict[str, Any],
@@ -232,7 +232,7 @@ def test_how_it_stands_is_told(
 @pytest.mark.parametrize(
     ("condition", "fields"), {condition: fields for fields, condition, *_ in reversed(CONDITIONS)}.items()
 )
-def test_how_it_stands_is_the_same_everywhere(
+def test_the_state_is_the_same_on_every_page(
     told: Subscription, client: Client, fields: dict[str, Any], condition: str
 ) -> None:
     put(fields)
@@ -258,7 +258,7 @@ def test_how_it_stands_is_the_same_everywhere(
         (["freeze", "thaw"], "active", "held"),
     ],
 )
-def test_it_is_paused_frozen_and_brought_back(
+def test_a_subscription_is_paused_frozen_and_resumed(
     told: Subscription, client: Client, deeds: list[str], state: str, key: str
 ) -> None:
     for what in deeds:
@@ -268,13 +268,13 @@ def test_it_is_paused_frozen_and_brought_back(
     assert read(client.get(url(told))).item("story").attributes["data-key"] == key
 
 
-def test_it_is_asked_now(told: Subscription, client: Client) -> None:
+def test_a_subscription_is_fetched_on_request(told: Subscription, client: Client) -> None:
     before = Run.objects.count()
     assert client.post(url(told, "act/"), {"what": "fetch"}).status_code == 303
     assert Run.objects.count() == before + 1
 
 
-def test_a_deed_that_is_not_possible_says_why(told: Subscription, client: Client) -> None:
+def test_an_impossible_action_names_the_reason(told: Subscription, client: Client) -> None:
     Subscription.objects.update(state="paused")
     answer = client.post(url(told, "act/"), {"what": "fetch"})
     assert answer.status_code == 409
@@ -283,7 +283,7 @@ def test_a_deed_that_is_not_possible_says_why(told: Subscription, client: Client
     assert text_of(refusal)
 
 
-def test_settings_are_kept_and_wrong_ones_marked(told: Subscription, client: Client) -> None:
+def test_valid_settings_are_saved_and_invalid_ones_marked(told: Subscription, client: Client) -> None:
     given = {"what": "settings", "every": "15", "max_age": "2", "stale_action": "freeze", "reason": "less often"}
     assert client.post(url(told, "act/"), given).status_code == 303
     told.refresh_from_db()
@@ -293,7 +293,7 @@ def test_settings_are_kept_and_wrong_ones_marked(told: Subscription, client: Cli
     assert codes_of(answer) == {"every": {"min_value"}}
 
 
-def test_another_key_is_trusted_with_a_reason(told: Subscription, client: Client) -> None:
+def test_trusting_another_key_needs_a_reason(told: Subscription, client: Client) -> None:
     Subscription.objects.update(state="blocked", error_code="unknown_key", error="Signed with another key.")
     page = read(client.get(url(told)))
     assert page.item("story").attributes["data-key"] == "blocked"
@@ -305,13 +305,13 @@ def test_another_key_is_trusted_with_a_reason(told: Subscription, client: Client
     assert (told.fingerprint, told.state) == ("f" * 64, "active")
 
 
-def test_unsubscribing_takes_all_of_it_away(told: Subscription, client: Client) -> None:
+def test_unsubscribing_removes_all_its_usage(told: Subscription, client: Client) -> None:
     answer = client.post(url(told, "act/"), {"what": "unsubscribe", "reason": "It ends."})
     assert (answer.status_code, answer["Location"]) == (303, "/federation/")
     assert not Subscription.objects.exists()
 
 
-def test_the_speed_is_the_metrics_factor_of_that_site(told: Subscription, client: Client) -> None:
+def test_the_speed_of_a_site_is_the_factor_of_the_metric(told: Subscription, client: Client) -> None:
     page = read(client.get(url(told)))
     assert page.item("speed").attributes["data-value"] == "1"
     assert re.findall(r"\d+", text_of(page.item("speed"))) == ["1"]
@@ -319,7 +319,7 @@ def test_the_speed_is_the_metrics_factor_of_that_site(told: Subscription, client
 
 
 @pytest.mark.parametrize("tail", ["", "without/"])
-def test_for_others_there_is_none(told: Subscription, tail: str) -> None:
+def test_other_users_see_no_subscription(told: Subscription, tail: str) -> None:
     stranger = sign_in(Client(), User.objects.create_user("stranger"))
     assert stranger.get(url(told, tail)).status_code == 404
     assert stranger.get(NEW).status_code == 403
@@ -328,13 +328,13 @@ def test_for_others_there_is_none(told: Subscription, tail: str) -> None:
     assert told.state == "active"
 
 
-def test_the_sites_name_is_needed_for_nothing_here(told: Subscription, client: Client, settings: LazySettings) -> None:
+def test_subscribing_needs_no_issuer_name(told: Subscription, client: Client, settings: LazySettings) -> None:
     named = read(client.get(url(told))).text("main")
     settings.FAIRSHARE_ISSUER = ""
     assert read(client.get(url(told))).text("main") == named
 
 
-def test_a_number_that_is_none_is_refused(told: Subscription, client: Client) -> None:
+def test_an_invalid_number_is_refused(told: Subscription, client: Client) -> None:
     for text in ("", "nan", "inf", "1_0", "x" * 50, "-3"):
         given: dict[str, Any] = {"what": "capacity", "capacity": text, "reason": "try"}
         assert client.post(url(told, "act/"), given).status_code == 422, text

@@ -14,7 +14,7 @@ from apps.dashboard.figures.bars import State, Tolerance
 shares = st.floats(0, 1)
 
 
-def test_the_reference_row_is_drawn_as_in_the_design() -> None:
+def test_the_reference_row_matches_the_design() -> None:
     """VO-A of the reference tree: 38.2 % used, 30 % promised, siblings on a scale to 100 %."""
     bar = bars.draw(actual=0.382, target=0.30, maximum=1.0, state=State.OVER)
     assert (bar.track_width, bar.band_x, bar.band_width) == (118, 32.9, 7.1)
@@ -28,14 +28,14 @@ def test_tolerance_is_a_tenth_of_the_target_and_at_least_half_a_point() -> None:
     assert Tolerance(0.2, 0.01).around(0.5) == 0.1
 
 
-def test_siblings_share_the_smallest_step_that_holds_them_all() -> None:
+def test_siblings_share_the_smallest_scale_that_fits_all() -> None:
     assert bars.share_scale([(0.38, 0.30), (0.62, 0.70)]) == 1.0
     assert bars.share_scale([(0.38, 0.40), (0.41, 0.30)]) == 0.5
     assert bars.share_scale([(0.0, 0.004)]) == 0.01
     assert bars.share_scale([]) == 1.0
 
 
-def test_against_its_own_target_every_tick_stands_at_the_same_place() -> None:
+def test_relative_to_the_target_all_ticks_are_aligned() -> None:
     ticks = {
         bars.draw(actual=0.1, target=t, maximum=bars.against_target(t), state=State.ON).tick_x
         for t in (0.64, 0.08, 0.008)
@@ -43,23 +43,23 @@ def test_against_its_own_target_every_tick_stands_at_the_same_place() -> None:
     assert len(ticks) == 1
 
 
-def test_more_than_the_scale_holds_is_an_arrow_at_the_end() -> None:
+def test_a_value_beyond_the_scale_has_an_arrow() -> None:
     bar = bars.draw(actual=0.41, target=0.25, maximum=0.4, state=State.OVER)
     assert bar.over_path == "M114 2L120 8L114 14Z"
     assert bar.bar_width == 118
 
 
-def test_no_data_is_never_drawn_as_nothing_used() -> None:
+def test_missing_data_is_not_drawn_as_zero() -> None:
     assert bars.draw(actual=None, target=0.3, maximum=1.0, state=State.NO_DATA).bar_width is None
     assert bars.draw(actual=0.0, target=0.3, maximum=1.0, state=State.IDLE).bar_width == 1.5
 
 
-def test_a_draft_shows_the_target_it_started_from() -> None:
+def test_a_draft_shows_the_original_target() -> None:
     bar = bars.draw(actual=0.2, target=0.4, before=0.3, maximum=0.5, state=State.UNDER)
     assert (bar.was_x, bar.tick_x) == (70.8, 94.4)
 
 
-def test_tenfold_targets_want_bars_of_their_own() -> None:
+def test_tenfold_targets_need_relative_bars() -> None:
     assert bars.differ_tenfold([0.64, 0.06])
     assert not bars.differ_tenfold([0.5, 0.05])
     assert not bars.differ_tenfold([0.5, 0.0])

@@ -33,7 +33,7 @@ def plan(*days: tuple[int, int]) -> Plan:
         [(5, 230)],
     ],
 )
-def test_words_of_a_bar_cross_neither_its_end_nor_today_nor_the_next_bar(days: list[tuple[int, int]]) -> None:
+def test_the_label_of_a_bar_overlaps_no_other_mark(days: list[tuple[int, int]]) -> None:
     drawn = plan(*days)
     (row,) = drawn.rows
     edges = [edge for bar in row.bars for edge in (bar.x, bar.x + bar.width)] + [drawn.now_x, float(WIDTH)]
@@ -43,7 +43,7 @@ def test_words_of_a_bar_cross_neither_its_end_nor_today_nor_the_next_bar(days: l
         assert not [edge for edge in edges if bar.text_x < edge < bar.text_x + WIDE]
 
 
-def test_a_bar_without_room_says_nothing() -> None:
+def test_a_bar_without_room_has_no_label() -> None:
     crowded = plan(*((n, n + 9) for n in range(-170, 230, 10)))
     (row,) = crowded.rows
     assert [bool(bar.text) for bar in row.bars[:-1]] == [False] * (len(row.bars) - 1)

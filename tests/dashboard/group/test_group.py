@@ -93,7 +93,7 @@ def in_force(grid: Grid, path: str) -> Any:
     return tree.node(tree.index_of_path(path) or 0)
 
 
-def test_a_lead_is_sent_to_the_own_group_and_others_to_their_priority(grid: Grid, lead: Client) -> None:
+def test_leads_are_redirected_to_their_group_and_others_to_my_priority(grid: Grid, lead: Client) -> None:
     assert lead.get("/start/")["Location"] == "/group/"
     assert lead.get("/group/")["Location"] == page(grid)
     other = sign_in(Client(), User.objects.create_user("zoe"))
@@ -103,7 +103,7 @@ def test_a_lead_is_sent_to_the_own_group_and_others_to_their_priority(grid: Grid
     assert read(lead.get("/")).has('#nav a[href="/group/"]')
 
 
-def test_the_page_shows_each_member_with_shares_use_and_balance_in_words(grid: Grid, lead: Client) -> None:
+def test_the_page_lists_members_with_shares_usage_and_balance(grid: Grid, lead: Client) -> None:
     shown = read(lead.get(page(grid)))
     assert shown.item("n-members").attributes["data-value"] == "2"
     for name, state, used in (("alice", "over", "75.0 %"), ("bob", "under", "25.0 %")):
@@ -126,7 +126,7 @@ def test_that_all_of_the_group_wait_is_said_only_where_levels_decide(
     assert read(lead.get(page(grid))).has('[data-testid="goes"]') == has_levels
 
 
-def test_typed_shares_show_their_effect_and_publish_nothing(grid: Grid, lead: Client) -> None:
+def test_typed_shares_are_previewed_without_publishing(grid: Grid, lead: Client) -> None:
     answer = lead.post(page(grid), typed(grid, step="effect", **{key(grid, "bob"): "3"}))
     assert n_changes(answer) == 1
     assert read(answer).text(f"#target-{grid.uid('/atlas/bob')} b") == "75.0 %"
@@ -149,7 +149,7 @@ def test_several_changes_are_published_with_one_reason_and_undone(grid: Grid, le
     assert lead.post(f"{page(grid)}undo/", {"number": 1}).status_code == 404
 
 
-def test_publishing_needs_a_reason_and_keeps_what_was_typed(grid: Grid, lead: Client) -> None:
+def test_publishing_without_a_reason_keeps_the_input(grid: Grid, lead: Client) -> None:
     answer = lead.post(page(grid), typed(grid, step="publish", **{key(grid, "bob"): "7"}))
     shown = read(answer, 422)
     assert shown.one(field(grid, "bob")).attributes["value"] == "7"
@@ -167,7 +167,7 @@ def test_publishing_needs_a_reason_and_keeps_what_was_typed(grid: Grid, lead: Cl
         ("until", "2020-01-01", "invalid"),
     ],
 )
-def test_what_can_not_be_read_is_told_in_its_place(grid: Grid, lead: Client, name: str, value: str, code: str) -> None:
+def test_invalid_input_is_reported_at_its_field(grid: Grid, lead: Client, name: str, value: str, code: str) -> None:
     more = {key(grid, "bob", name): value, key(grid, "bob", "open"): "1"}
     answer = lead.post(page(grid), typed(grid, step="publish", reason="r", **more))
     shown = read(answer, 422)
@@ -193,7 +193,7 @@ def test_the_boost_button_proposes_twice_the_shares_for_two_weeks(grid: Grid, le
     assert n_changes(closed) == 0
 
 
-def test_equalise_fills_in_one_number_for_everybody(grid: Grid, lead: Client) -> None:
+def test_equalise_sets_one_number_for_all_members(grid: Grid, lead: Client) -> None:
     lead.post(page(grid), typed(grid, step="publish", reason="r", **{key(grid, "bob"): "5"}))
     assert n_changes(lead.post(page(grid), typed(grid, step="equalise", **{key(grid, "bob"): "5"}))) == 1
     shown = typed(grid, step="publish", reason="r", **{key(grid, name): "5" for name in ("alice", "bob")})
@@ -201,7 +201,7 @@ def test_equalise_fills_in_one_number_for_everybody(grid: Grid, lead: Client) ->
     assert in_force(grid, "/atlas/alice").shares == in_force(grid, "/atlas/bob").shares == 5.0
 
 
-def test_a_boost_is_ended_before_its_day(grid: Grid, lead: Client) -> None:
+def test_a_boost_can_be_ended_early(grid: Grid, lead: Client) -> None:
     until = (grid.at + timedelta(days=9)).date().isoformat()
     boost = {key(grid, "bob"): "4", key(grid, "bob", "until"): until}
     lead.post(page(grid), typed(grid, step="publish", reason="r", **boost))
@@ -213,7 +213,7 @@ def test_a_boost_is_ended_before_its_day(grid: Grid, lead: Client) -> None:
     assert (in_force(grid, "/atlas/bob").shares, in_force(grid, "/atlas/bob").dates) == (1.0, None)
 
 
-def test_who_joins_or_leaves_is_sent_upward_by_a_lead_and_done_at_once_by_a_manager(
+def test_membership_changes_of_a_lead_need_a_decision_and_those_of_a_manager_do_not(
     grid: Grid, lead: Client, manager: Client
 ) -> None:
     answer = lead.post(page(grid), typed(grid, step="publish", reason="A student.", names="ada, grace"), follow=True)
@@ -240,13 +240,13 @@ def test_a_lead_who_may_not_publish_sends_it_for_a_decision(grid: Grid, client: 
     assert "Bob first." in manager.get("/inbox/").content.decode()
 
 
-def test_a_name_that_is_taken_is_told_at_the_names(grid: Grid, manager: Client) -> None:
+def test_a_duplicate_name_is_reported_at_the_field(grid: Grid, manager: Client) -> None:
     answer = manager.post(page(grid), typed(grid, step="publish", reason="r", names="bob"))
     assert answer.context["typed"].codes == {"names": "name_taken"}
     assert read(answer, 422).one("#names").attributes["aria-invalid"] == "true"
 
 
-def test_somebody_elses_publish_meanwhile_shows_both_numbers(grid: Grid, lead: Client, manager: Client) -> None:
+def test_a_concurrent_publication_shows_both_numbers(grid: Grid, lead: Client, manager: Client) -> None:
     stale = typed(grid, step="publish", reason="r", **{key(grid, "bob"): "3"})
     manager.post(page(grid), typed(grid, step="publish", reason="r", **{key(grid, "bob"): "9"}))
     answer = lead.post(page(grid), stale)
@@ -259,7 +259,7 @@ def test_somebody_elses_publish_meanwhile_shows_both_numbers(grid: Grid, lead: C
     assert (base, head(), "4" in said(again)) == ("3", 4, True)
 
 
-def test_fragments_answer_to_scripts_and_lead_back_without_them(grid: Grid, lead: Client) -> None:
+def test_fragments_answer_htmx_and_redirect_other_requests(grid: Grid, lead: Client) -> None:
     for name in ("_form", "_effect", "_ask_effect"):
         assert lead.get(f"{page(grid)}{name}")["Location"] == page(grid)
     data = typed(grid, step="", **{key(grid, "bob"): "3"})
@@ -273,7 +273,7 @@ def test_fragments_answer_to_scripts_and_lead_back_without_them(grid: Grid, lead
     assert head() == 2
 
 
-def test_a_group_of_many_comes_in_pages_and_is_equalised_whole(db: None, client: Client) -> None:
+def test_a_large_group_is_paged_and_equalised_as_a_whole(db: None, client: Client) -> None:
     store.forget()
     grid = make_grid(clock.now(), with_usage=False, extra_users=230)
     sign_in(client, grid.admin)
@@ -285,7 +285,7 @@ def test_a_group_of_many_comes_in_pages_and_is_equalised_whole(db: None, client:
     store.forget()
 
 
-def test_only_whoever_leads_a_group_opens_it(grid: Grid, lead: Client) -> None:
+def test_only_leads_open_the_page_of_a_group(grid: Grid, lead: Client) -> None:
     stranger = sign_in(Client(), User.objects.create_user("zoe"))
     asked = (
         (lead, "/biomed", 404, "not_found"),
@@ -298,7 +298,7 @@ def test_only_whoever_leads_a_group_opens_it(grid: Grid, lead: Client) -> None:
     assert lead.get(page(grid, "/atlas")).status_code == 200
 
 
-def test_percentages_are_typed_as_well_as_shares(grid: Grid, lead: Client) -> None:
+def test_percentages_are_accepted_like_shares(grid: Grid, lead: Client) -> None:
     """alice 75 % of atlas while bob keeps his 1: 3 shares; both at once; and what leaves nothing for the others."""
     alice, bob = (f"shares-{grid.uid(f'/atlas/{name}')}" for name in ("alice", "bob"))
     typed = read(lead.post(page(grid), {alice: "75 %", bob: "1", "step": "effect"}))
@@ -312,7 +312,7 @@ def test_percentages_are_typed_as_well_as_shares(grid: Grid, lead: Client) -> No
     assert in_force(grid, "/atlas/alice").shares == 3
 
 
-def test_a_point_more_or_less_is_one_press(grid: Grid, lead: Client) -> None:
+def test_shares_have_steps_of_one_point(grid: Grid, lead: Client) -> None:
     """alice and bob have 1 of 2 shares each: 51 % of the group beside bob's 1 is 1.04 shares; then 50 % again."""
     alice, bob = (grid.uid(f"/atlas/{name}") for name in ("alice", "bob"))
     typed = {f"shares-{alice}": "1", f"shares-{bob}": "1"}
@@ -327,7 +327,7 @@ def test_a_point_more_or_less_is_one_press(grid: Grid, lead: Client) -> None:
     assert Revision.objects.count() == 2
 
 
-def test_the_effect_says_whose_rank_changes_before_anything_is_published(grid: Grid, lead: Client) -> None:
+def test_the_preview_lists_rank_changes_before_publishing(grid: Grid, lead: Client) -> None:
     """alice used 300 of 400 with half the shares: at 80 % bob is the one over, and the two change places."""
     alice = f"shares-{grid.uid('/atlas/alice')}"
     snapshot = store.newest(SLUG)
@@ -342,7 +342,7 @@ def test_the_effect_says_whose_rank_changes_before_anything_is_published(grid: G
     assert read(lead.get(page(grid))).one("#rank-effect").attributes.keys() >= {"hidden"}
 
 
-def test_more_is_asked_for_and_shown_with_its_state(grid: Grid, lead: Client) -> None:
+def test_a_larger_share_is_requested_and_its_state_shown(grid: Grid, lead: Client) -> None:
     ask = {"amount": "75", "unit": "shares", "until": "2099-06-30", "reason": "Two new postdocs."}
     answer = lead.post(f"{page(grid)}ask/", ask, follow=True)
     shown = read(answer)
@@ -371,7 +371,7 @@ def test_more_is_asked_for_and_shown_with_its_state(grid: Grid, lead: Client) ->
         ],
     ),
 )
-def test_a_request_that_makes_no_sense_is_refused_in_place(
+def test_an_invalid_request_is_refused_at_its_field(
     grid: Grid, lead: Client, ask: dict[str, str], code: str, where: str
 ) -> None:
     answer = lead.post(f"{page(grid)}ask/", ask)
@@ -385,20 +385,20 @@ def test_a_request_that_makes_no_sense_is_refused_in_place(
     assert not ChangeSet.objects.filter(origin="request").exists()
 
 
-def test_what_an_amount_would_make_is_told_while_it_is_typed(grid: Grid, lead: Client) -> None:
+def test_the_target_of_a_typed_amount_is_previewed(grid: Grid, lead: Client) -> None:
     asked = lead.get(f"{page(grid)}_ask_effect?amount=70&unit=percent", headers=HTMX)
     assert text_of(read(asked).item("ask-target")) == "70.0 %"
     assert read(lead.get(f"{page(grid)}_ask_effect?amount=x", headers=HTMX)).error_codes() == ["number"]
 
 
-def test_groups_of_one_lead_are_a_switch(grid: Grid, lead: Client) -> None:
+def test_a_lead_of_several_groups_can_switch_between_them(grid: Grid, lead: Client) -> None:
     assert not read(lead.get(page(grid))).has('[data-testid="led-groups"]')
     give(grid, "/cms", grid.alice)
     shown = read(lead.get(page(grid)))
     assert shown.values("href", '[data-testid="led-groups"]') == [page(grid), page(grid, "/cms")]
 
 
-def test_names_of_members_are_text_and_nothing_else(grid: Grid, client: Client) -> None:
+def test_member_names_are_escaped(grid: Grid, client: Client) -> None:
     give(grid, "/biomed", grid.alice)
     sign_in(client, grid.alice)
     shown = read(client.get(page(grid, "/biomed")))

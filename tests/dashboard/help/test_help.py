@@ -61,7 +61,7 @@ def test_a_guide_and_its_routes_exist(guide: Guide) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_links_and_pictures_of_a_document_lead_somewhere(name: str) -> None:
+def test_links_and_pictures_of_a_document_resolve(name: str) -> None:
     document = read_document(name)
     page = Page(f"<html><body>{document.html}</body></html>")
     for picture in page.all("img"):
@@ -88,7 +88,7 @@ def test_every_document_is_in_the_contents() -> None:
     assert sorted(listed) == NAMES
 
 
-def test_what_is_no_document_is_refused() -> None:
+def test_an_unknown_document_is_refused() -> None:
     for name in ("nothing", "../README", "INDEX", "a" * 61, ""):
         with pytest.raises(NotFound):
             read_document(name)
@@ -97,7 +97,7 @@ def test_what_is_no_document_is_refused() -> None:
 
 
 @pytest.mark.django_db
-def test_a_page_leads_to_its_guide_and_the_guide_to_rest(grid: Grid) -> None:
+def test_a_page_links_to_its_guide_and_the_guide_to_rest(grid: Grid) -> None:
     client = sign_in(Client(), grid.alice)
     page = read(client.get(reverse("dashboard:my-priority")))
     assert page.one("#help").attributes["href"] == guide_address("my-priority") == "/help/user/#how-to-read-it"

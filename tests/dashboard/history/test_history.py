@@ -53,7 +53,7 @@ def edit(entry: str, value: Any) -> dict[str, Any]:
 
 
 # --- Published changes --------------------------------------------------------------------------------------------
-def test_everything_put_in_force_is_listed_with_who_why_and_ways_on(grid: Grid, eva: Client) -> None:
+def test_every_publication_is_listed_with_author_reason_and_links(grid: Grid, eva: Client) -> None:
     revision = publish(grid, edit("/atlas", 77), reason="Atlas grows.")
     page = text(eva, HISTORY)
     assert "SweGrid" in Page(page).text("h1")
@@ -70,7 +70,7 @@ def test_everything_put_in_force_is_listed_with_who_why_and_ways_on(grid: Grid, 
     assert f"{HISTORY}1/undo/" not in page
 
 
-def test_what_was_undone_says_so_on_both_ends(grid: Grid, eva: Client) -> None:
+def test_an_undone_revision_and_its_undo_link_to_each_other(grid: Grid, eva: Client) -> None:
     publish(grid, edit("/atlas", 77))
     draft = revert_revision(policy_slug=SLUG, number=3, at=clock.now(), actor=actor_of_admin(grid))
     publish_change_set(id=draft.pk, version=1, at=clock.now(), actor=actor_of_admin(grid))
@@ -85,7 +85,7 @@ def actor_of_admin(grid: Grid) -> Actor:
     return Actor(user=grid.admin, via="page")
 
 
-def test_the_list_is_narrowed_by_reason_or_author_and_goes_on_by_pages(grid: Grid, eva: Client) -> None:
+def test_the_list_is_filtered_by_reason_or_author_and_paged(grid: Grid, eva: Client) -> None:
     for n in range(52):
         publish(grid, edit("/atlas", 100 + n), reason="Odd one." if n % 2 else "Even one.")
     first = text(eva, HISTORY)
@@ -103,7 +103,7 @@ def test_the_list_is_narrowed_by_reason_or_author_and_goes_on_by_pages(grid: Gri
 
 
 @pytest.mark.parametrize("query", [{"before": "x"}, {"before": "-1"}])
-def test_a_place_in_the_list_that_is_none_is_refused(eva: Client, query: dict[str, str]) -> None:
+def test_an_invalid_page_position_is_refused(eva: Client, query: dict[str, str]) -> None:
     answer: Any = eva.get(HISTORY, query)
     assert answer.status_code == 422
     assert [field.where for field in answer.context["refusal"].fields] == ["before"]
@@ -115,7 +115,7 @@ def test_fragments_opened_directly_lead_to_their_page(eva: Client) -> None:
 
 
 # --- Side by side -----------------------------------------------------------------------------------------------------
-def test_a_comparison_tells_each_change_and_who_shifts_by_it(grid: Grid, eva: Client) -> None:
+def test_a_comparison_lists_each_change_and_the_affected_entries(grid: Grid, eva: Client) -> None:
     publish(
         grid,
         edit("/atlas", 120),
@@ -142,19 +142,19 @@ def test_a_comparison_tells_each_change_and_who_shifts_by_it(grid: Grid, eva: Cl
     assert f"/n/{grid.uid('/atlas')}/atlas/?at=2" in then.content.decode()
 
 
-def test_equal_revisions_say_the_same(eva: Client) -> None:
+def test_a_comparison_of_equal_revisions_is_empty(eva: Client) -> None:
     assert Page(text(eva, f"{HISTORY}diff/", **{"from": 2, "to": 2})).has("[data-testid=no-difference]")
     assert not Page(text(eva, f"{HISTORY}diff/", **{"from": 1, "to": 2})).has("[data-testid=no-difference]")
 
 
-def test_a_comparison_swaps_into_the_page_with_its_address(grid: Grid, eva: Client) -> None:
+def test_a_comparison_is_swapped_into_the_page_and_the_address(grid: Grid, eva: Client) -> None:
     publish(grid, edit("/atlas", 77))
     answer = eva.get(f"{HISTORY}_diff", {"from": "2", "to": "3"}, headers={"HX-Request": "true"})
     assert answer.headers["HX-Push-Url"] == f"{HISTORY}diff/?from=2&to=3"
     assert answer.content.decode().lstrip().startswith('<div class="stack" id="diff">')
 
 
-def test_markup_in_names_and_reasons_stays_text(grid: Grid, eva: Client) -> None:
+def test_markup_in_names_and_reasons_is_escaped(grid: Grid, eva: Client) -> None:
     publish(grid, {"op": "lock", "entry": f"/biomed/{TRICKY}"}, reason="<script>alert(1)</script>")
     for path in (HISTORY, f"{HISTORY}diff/", f"{HISTORY}3/undo/"):
         page = text(eva, path)
@@ -162,7 +162,7 @@ def test_markup_in_names_and_reasons_stays_text(grid: Grid, eva: Client) -> None
         assert "<img src=x" not in page
 
 
-def test_only_what_one_may_see_is_told_the_rest_is_counted(grid: Grid, lead: Client) -> None:
+def test_visible_changes_are_listed_and_the_rest_is_counted(grid: Grid, lead: Client) -> None:
     publish(grid, edit("/biomed/carol", 7), edit("/atlas/bob", 7))
     page = text(lead, f"{HISTORY}diff/")
     assert ">bob</a>" in page
@@ -171,7 +171,7 @@ def test_only_what_one_may_see_is_told_the_rest_is_counted(grid: Grid, lead: Cli
 
 
 # --- One entry --------------------------------------------------------------------------------------------------------
-def test_who_changed_an_entry_is_told_with_moves_archiving_and_coming_back(grid: Grid, eva: Client) -> None:
+def test_the_history_of_an_entry_lists_changes_moves_archiving_and_restoring(grid: Grid, eva: Client) -> None:
     uid = grid.uid("/atlas/bob")
     revision = publish(grid, edit("/atlas/bob", 3), reason="Bob leads.")
     publish(grid, {"op": "move", "entry": "/atlas/bob", "parent": "/cms"})
@@ -196,7 +196,7 @@ def test_who_changed_an_entry_is_told_with_moves_archiving_and_coming_back(grid:
         assert f'href="/changes/{revision.change_set_id}/"' in page
 
 
-def test_the_history_of_an_entry_outside_the_view_is_not_there(grid: Grid, lead: Client) -> None:
+def test_the_history_of_an_invisible_entry_is_not_found(grid: Grid, lead: Client) -> None:
     assert lead.get(f"{HISTORY}entry/{grid.uid('/biomed/carol')}/").status_code == 404
     bob = grid.uid("/atlas/bob")
     publish(grid, {"op": "move", "entry": "/biomed/carol", "parent": "/atlas"})
@@ -210,7 +210,7 @@ def test_the_history_of_an_entry_outside_the_view_is_not_there(grid: Grid, lead:
 
 
 # --- The way back -----------------------------------------------------------------------------------------------------
-def test_a_revision_is_undone_by_a_change_set_that_one_looks_at_first(grid: Grid, eva: Client) -> None:
+def test_a_revision_is_undone_by_a_change_set_after_its_preview(grid: Grid, eva: Client) -> None:
     publish(grid, edit("/atlas", 77), reason="Too much.")
     page = Page(text(eva, f"{HISTORY}3/undo/"))
     assert "3" in page.text("h1")

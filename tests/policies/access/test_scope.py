@@ -128,7 +128,7 @@ def test_somebody_deactivated_sees_nothing(policy: Policy, alice: Actor) -> None
         seen(policy, alice)
 
 
-def test_what_may_not_be_seen_is_not_found(policy: Policy, tree: TreeColumns, bob: Actor) -> None:
+def test_invisible_entries_are_not_found(policy: Policy, tree: TreeColumns, bob: Actor) -> None:
     sees = look(policy, tree, bob)
     assert sees.require(tree.index_of_path("/physics")) == tree.index_of_path("/physics")
     for i in (tree.index_of_path("/biology"), None):
