@@ -245,7 +245,7 @@ def build_series(policy: Policy, at: datetime) -> float:
     from apps.runs.models import Run
     from apps.runs.services import claim_run, work_lease
 
-    run = runs.ask_for_series(policy, at=at)
+    run = runs.enqueue_series_build(policy, at=at)
 
     def clock() -> datetime:
         return at

@@ -11,7 +11,7 @@ import pytest
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.analytics.series.runs import ask_for_series
+from apps.analytics.series.runs import enqueue_series_build
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.policies.models import Policy
@@ -183,7 +183,7 @@ def make_month_of_days() -> Site:
 
 
 def build_series(site: Site, at: datetime = AS_OF) -> dict[str, Any]:
-    done = work_run_now(ask_for_series(site.policy, at=at).pk)
+    done = work_run_now(enqueue_series_build(site.policy, at=at).pk)
     assert done.state == "succeeded", done.error
     result: dict[str, Any] = done.result
     return result

@@ -1,4 +1,4 @@
-"""What the figures of a policy are drawn from, as one short tag: pages ask every few seconds whether it has changed."""
+"""A short tag of the data behind a policy's figures, which pages poll every few seconds to detect changes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ _SERIES = f"SELECT {', '.join(SERIES)} FROM analytics_series WHERE policy_id = %
 
 @dataclass(frozen=True, slots=True)
 class LiveState:
-    """computed_at: of the snapshot that is served, None before the first one. tag: changes with snapshot, revision and
-    daily series, and with nothing else."""
+    """tag: changes if and only if the served snapshot, the revision or the daily series changes. computed_at: of the
+    served snapshot, None before the first one.
+    """
 
     tag: str
     revision: int
@@ -31,9 +32,9 @@ class LiveState:
 def get_live_state(
     *, policy_slug: str, actor: Actor, scope: str = READ, series: tuple[Any, ...] | None = None
 ) -> LiveState:
-    """One small query beside what this process has in memory: a page asks every five seconds.
+    """Return the state from memory and one small query, because pages poll it every five seconds.
 
-    series: the columns of SERIES where the caller has read them already, all None where there is no row.
+    series: values of the columns of SERIES if the caller has read them already, all None if there is no row.
     """
     state = store.state()
     policy = state.policies.get(policy_slug)

@@ -1,4 +1,4 @@
-"""Daily and hourly series: disposable, all of it."""
+"""Tables of the daily and hourly series. All rows are derived and can be rebuilt."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from django.db import models
 
 
 class Series(models.Model):
-    """How far the daily series of a policy is built, and from what: see series. Disposable, all of it.
+    """How far the series of a policy are built, and from which inputs.
 
-    `inputs`: what the days before `redo_from_on` were made of; those from then on are to be made again. `n_slots`: how
-    many entries have a place in its tiles. `carry`: what all usage so far came to for each account and source at the
-    end of `through_on`, where the window has no end and aging is one factor for everything (see series.window_sums).
+    `inputs`: the inputs of all days before `redo_from_on`; days from there on must be rebuilt. `n_slots`: number of
+    entries that have a slot in the tiles. `carry`: past usage by account and source at the end of `through_on`, from
+    which the next build continues (see series.builder.write_carry).
     """
 
     policy = models.OneToOneField(
@@ -24,7 +24,7 @@ class Series(models.Model):
     carry = models.BinaryField(null=True)
     carry_digest = models.CharField(max_length=64, blank=True, default="")
     built_at = models.DateTimeField(null=True)
-    # By the hour, of the last seven days: hours before `hours_through_at` are made of `hours_inputs`.
+    # The hourly series of the last seven days; hours before `hours_through_at` were built from `hours_inputs`.
     hours_from_at = models.DateTimeField(null=True)
     hours_through_at = models.DateTimeField(null=True)
     hours_inputs = models.JSONField(default=dict)
@@ -34,7 +34,7 @@ class Series(models.Model):
 
 
 class SeriesSlot(models.Model):
-    """The place of an entry in the tiles: siblings side by side when they were seen first together. Written by COPY."""
+    """The column of an entry in the tiles. Siblings first seen together are adjacent. Written by COPY."""
 
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="+", db_index=False)
     uid = models.UUIDField()
@@ -48,7 +48,7 @@ class SeriesSlot(models.Model):
 
 
 class SeriesDay(models.Model):
-    """What is one number a day."""
+    """Values of the daily series that are one number a day."""
 
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="+", db_index=False)
     on = models.DateField()
@@ -66,7 +66,7 @@ class SeriesDay(models.Model):
 
 
 class SeriesTile(models.Model):
-    """The days of one month of some neighbouring slots, as a blob of arrays: see series.tiles."""
+    """The days of one month for one block of adjacent slots, as a blob of arrays (see series.daily_series)."""
 
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="+", db_index=False)
     month_on = models.DateField()  # its first day
@@ -84,7 +84,7 @@ class SeriesTile(models.Model):
 
 
 class SeriesHour(models.Model):
-    """What is one number an hour, of the last seven days."""
+    """Values of the hourly series that are one number an hour; the last seven days."""
 
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="+", db_index=False)
     begins_at = models.DateTimeField()
@@ -101,7 +101,7 @@ class SeriesHour(models.Model):
 
 
 class SeriesHourTile(models.Model):
-    """The hours of one day (UTC) of some neighbouring slots, laid out as a SeriesTile."""
+    """The hours of one UTC day for one block of adjacent slots, in the same format as a SeriesTile."""
 
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="+", db_index=False)
     day_on = models.DateField()

@@ -1,4 +1,4 @@
-"""What the database holds, and what it will hold in a year if everything goes on as in the last 30 days."""
+"""Rows and bytes of the database by kind of data, and their projection for a year at the rate of the last 30 days."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from apps.priorities.models import Snapshot
 from apps.priorities.snapshots import ALL_FOR, DAILY_FOR, HOURLY_FOR
 from apps.usage.models import Bucket, Record, Source, SourceDay
 
-LOOKED_BACK = timedelta(days=30)
+SAMPLE_PERIOD = timedelta(days=30)
 _DAY = timedelta(days=1)
 _SERIES = tuple(model._meta.db_table for model in (Series, SeriesDay, SeriesSlot, SeriesTile))
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Rows of one kind, with their indexes; `bytes_in_a_year` as far as they grow in a way that can be foreseen."""
+    """Rows of one kind of data, with their indexes; the projection covers predictable growth only."""
 
     name: str
     n_rows: int
@@ -33,7 +33,7 @@ class Holding:
 
 
 def list_holdings(*, at: datetime) -> list[Holding]:
-    """Largest in a year first; "rest" is every other table."""
+    """List holdings, largest in a year first; "rest" sums all other tables."""
     sizes = _table_sizes()
     known = [_records(sizes, at), _buckets(sizes, at), _snapshots(sizes, at), _series(sizes), _audit(sizes, at)]
     named = ("usage_record", "usage_bucket", "priorities_snapshot", AuditEvent._meta.db_table, *_SERIES)
@@ -43,7 +43,7 @@ def list_holdings(*, at: datetime) -> list[Holding]:
 
 
 def _table_sizes() -> dict[str, int]:
-    """Bytes with indexes and what is stored out of line."""
+    """Bytes of each table, with indexes and TOAST data."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT relname, pg_total_relation_size(oid) FROM pg_class"
@@ -53,67 +53,69 @@ def _table_sizes() -> dict[str, int]:
 
 
 def _records(sizes: dict[str, int], at: datetime) -> Holding:
-    """As many a day as came lately, for as long as records are kept."""
+    """Projects the recent rate of new records over their retention time."""
     n_rows = Record.objects.count()
-    since_on = (at - LOOKED_BACK).date()
-    lately = SourceDay.objects.filter(received_on__gt=since_on).aggregate(n=Sum("n_new"), first=Min("received_on"))
-    days = (at.date() - lately["first"]).days + 1 if lately["first"] else 1
-    a_day = (lately["n"] or 0) / days
-    kept_days = _longest_kept_days()
-    coming = a_day * min(365, kept_days)
-    grown = n_rows + coming if kept_days >= 365 else max(coming, 0)
-    return _grown("usage records", n_rows, sizes["usage_record"], grown)
+    since_on = (at - SAMPLE_PERIOD).date()
+    recent = SourceDay.objects.filter(received_on__gt=since_on).aggregate(n=Sum("n_new"), first=Min("received_on"))
+    days = (at.date() - recent["first"]).days + 1 if recent["first"] else 1
+    per_day = (recent["n"] or 0) / days
+    retention_days = _longest_retention_days()
+    new_rows = per_day * min(365, retention_days)
+    grown = n_rows + new_rows if retention_days >= 365 else max(new_rows, 0)
+    return _holding("usage records", n_rows, sizes["usage_record"], grown)
 
 
-def _longest_kept_days() -> int:
-    """How long the records of the most patient source are kept."""
+def _longest_retention_days() -> int:
+    """Longest retention of records among all sources."""
     site = settings.FAIRSHARE_KEEP_RECORDS_DAYS
-    kept = [site if days is None else days for days in Source.all_objects.values_list("keep_records_days", flat=True)]
-    return 36_500 if not kept or 0 in kept else max(kept)
+    retentions = [
+        site if days is None else days for days in Source.all_objects.values_list("keep_records_days", flat=True)
+    ]
+    return 36_500 if not retentions or 0 in retentions else max(retentions)
 
 
 def _buckets(sizes: dict[str, int], at: datetime) -> Holding:
     n_rows = Bucket.objects.count()
-    since_at = at - LOOKED_BACK
-    lately = Bucket.objects.filter(hour_at__gt=since_at, hour_at__lte=at).aggregate(n=Count("id"), first=Min("hour_at"))
-    days = max((at - lately["first"]) / _DAY, 1.0) if lately["first"] else 1.0
-    return _grown("usage buckets", n_rows, sizes["usage_bucket"], n_rows + lately["n"] / days * 365)
+    since_at = at - SAMPLE_PERIOD
+    recent = Bucket.objects.filter(hour_at__gt=since_at, hour_at__lte=at).aggregate(n=Count("id"), first=Min("hour_at"))
+    days = max((at - recent["first"]) / _DAY, 1.0) if recent["first"] else 1.0
+    return _holding("usage buckets", n_rows, sizes["usage_bucket"], n_rows + recent["n"] / days * 365)
 
 
 def _snapshots(sizes: dict[str, int], at: datetime) -> Holding:
-    """Thinned as they age: all of a day, one an hour of 30 days, one a day of a year; kept ones for ever."""
+    """Snapshots are thinned with age: all for a day, hourly for 30 days, daily for a year; pinned ones for ever."""
     n_rows = Snapshot.objects.count()
     in_a_year = 0.0
     for policy in Snapshot.objects.values("policy").annotate(n=Count("id")).values_list("policy", flat=True):
         of_policy = Snapshot.objects.filter(policy=policy, is_live=True)
-        a_day = of_policy.filter(computed_at__gt=at - ALL_FOR).count()
-        hourly = min(a_day, 24) * ((HOURLY_FOR - ALL_FOR) / _DAY)
-        daily = min(a_day, 1) * ((DAILY_FOR - HOURLY_FOR) / _DAY)
-        in_a_year += a_day + hourly + daily
+        per_day = of_policy.filter(computed_at__gt=at - ALL_FOR).count()
+        hourly = min(per_day, 24) * ((HOURLY_FOR - ALL_FOR) / _DAY)
+        daily = min(per_day, 1) * ((DAILY_FOR - HOURLY_FOR) / _DAY)
+        in_a_year += per_day + hourly + daily
     in_a_year += Snapshot.objects.filter(is_kept=True).count()
-    return _grown("snapshots", n_rows, sizes["priorities_snapshot"], max(in_a_year, 0.0) or float(n_rows))
+    return _holding("snapshots", n_rows, sizes["priorities_snapshot"], max(in_a_year, 0.0) or float(n_rows))
 
 
 def _series(sizes: dict[str, int]) -> Holding:
-    """Days of entries: each policy that has a series gets 365 more."""
+    """Each policy that has a series adds 365 days."""
     n_bytes = sum(sizes[table] for table in _SERIES)
     days = SeriesDay.objects.aggregate(n=Count("id"), policies=Count("policy", distinct=True))
-    return _grown("daily series", days["n"], n_bytes, days["n"] + 365.0 * days["policies"])
+    return _holding("daily series", days["n"], n_bytes, days["n"] + 365.0 * days["policies"])
 
 
 def _audit(sizes: dict[str, int], at: datetime) -> Holding:
     n_rows = AuditEvent.objects.count()
-    lately = AuditEvent.objects.filter(at__gt=at - LOOKED_BACK).aggregate(n=Count("id"), first=Min("at"))
-    days = max((at - lately["first"]) / _DAY, 1.0) if lately["first"] else 1.0
-    return _grown("audit log", n_rows, sizes[AuditEvent._meta.db_table], n_rows + lately["n"] / days * 365)
+    recent = AuditEvent.objects.filter(at__gt=at - SAMPLE_PERIOD).aggregate(n=Count("id"), first=Min("at"))
+    days = max((at - recent["first"]) / _DAY, 1.0) if recent["first"] else 1.0
+    return _holding("audit log", n_rows, sizes[AuditEvent._meta.db_table], n_rows + recent["n"] / days * 365)
 
 
-def _grown(name: str, n_rows: int, n_bytes: int, rows_in_a_year: float) -> Holding:
-    """Assumes the present bytes a row; an empty table's first page says nothing."""
-    a_row = n_bytes / n_rows if n_rows else 0.0
-    return Holding(name, n_rows, n_bytes, round(rows_in_a_year), round(max(a_row * rows_in_a_year, 0.0)) or n_bytes)
+def _holding(name: str, n_rows: int, n_bytes: int, rows_in_a_year: float) -> Holding:
+    """Assumes the present bytes per row. An empty table has no rate, so its present size is used."""
+    per_row = n_bytes / n_rows if n_rows else 0.0
+    return Holding(name, n_rows, n_bytes, round(rows_in_a_year), round(max(per_row * rows_in_a_year, 0.0)) or n_bytes)
 
 
 def total(holdings: Sequence[Holding]) -> tuple[int, int]:
-    """Bytes now and in a year."""
+    """Return total bytes now and in a year."""
     return sum(one.n_bytes for one in holdings), sum(one.bytes_in_a_year for one in holdings)

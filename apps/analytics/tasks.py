@@ -1,4 +1,4 @@
-"""What the schedule rings: each task calls one service and may run twice."""
+"""Periodic tasks of the room. Each calls one service and may run twice."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from apps.core import clock
 
 @shared_task(name="apps.analytics.tasks.build_series_stale")
 def build_series_stale() -> int:
-    """How many daily series lacked a day, or weren't what they would be now."""
+    """Enqueue a build for each daily series that is incomplete or out of date; return their number."""
     return len(runs.build_series_stale(at=clock.now()))

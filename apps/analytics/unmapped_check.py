@@ -1,4 +1,4 @@
-"""The check of a change set that says how much usage would count nowhere, because its entries are removed."""
+"""Review check that warns about usage that becomes unmapped because a change set removes its entries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from apps.priorities.sentences.numbers import count, number
 
 
 def check_unmapped(review: Review, *, actor: Actor, at: datetime) -> list[Check]:
-    """Of accounts whose names the reader may know; empty where no entry with such accounts is removed."""
+    """Check accounts whose names the reader may see. Returns no check if no removed entry has such accounts."""
     if not review.is_open or review.outcome is None or not len(review.moves.gone):
         return []
     rights = MapRights(review.policy, review.before, actor, at)
@@ -44,7 +44,7 @@ def _check(unmapped: UnmappedUsage, mount: Mount | None, review: Review) -> Chec
 
 
 def _mount_of(review: Review) -> Mount | None:
-    """The mount whose document this change set is."""
+    """Return the mount from whose document the change set was made, None for other change sets."""
     if review.change_set.origin != ChangeSet.Origin.MOUNT:
         return None
     return Mount.objects.filter(policy=review.policy, held=review.change_set).first()

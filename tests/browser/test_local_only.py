@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from apps.accounts.actor import SYSTEM
-from apps.analytics.series.runs import ask_for_series
+from apps.analytics.series.runs import enqueue_series_build
 from apps.core import clock
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import publish_operations
@@ -28,7 +28,7 @@ def alone(grid: Grid) -> Grid:
     publish_operations(policy_slug=SLUG, operations=[shared], reason="Shared.", at=at, actor=SYSTEM)
     fall_back(policy, grid.uid("/atlas"), reason=REASON, at=at - timedelta(hours=30))
     grid.recompute()
-    work_run_now(ask_for_series(policy, at=at).pk)
+    work_run_now(enqueue_series_build(policy, at=at).pk)
     return grid
 
 

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.analytics.series.runs import ask_for_series
+from apps.analytics.series.runs import enqueue_series_build
 from apps.core import clock
 from apps.notices.evaluation import evaluate
 from apps.notices.models import Delivery, Notice
@@ -76,7 +76,7 @@ def told(grid: Grid) -> Grid:
             error=error,
             attempts=1,
         )
-    work_run_now(ask_for_series(policy, at=at).pk)
+    work_run_now(enqueue_series_build(policy, at=at).pk)
     return grid
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from playwright.sync_api import expect
 
-from apps.analytics.series.runs import ask_for_series
+from apps.analytics.series.runs import enqueue_series_build
 from apps.core import clock
 from apps.dashboard.overview import presenters
 from apps.policies.models import Pin, Policy
@@ -52,7 +52,7 @@ def lived(grid: Grid) -> Grid:
     )
     ingest_batch(source=source, rows=rows, at=now)
     grid.recompute()
-    work_run_now(ask_for_series(Policy.objects.get(slug=SLUG), at=now).pk)
+    work_run_now(enqueue_series_build(Policy.objects.get(slug=SLUG), at=now).pk)
     for path in ("/atlas/alice", "/biomed"):
         Pin.objects.create(
             user=grid.admin, policy=Policy.objects.get(slug=SLUG), entry_uid=grid.uid(path), created_at=now

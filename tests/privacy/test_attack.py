@@ -20,7 +20,7 @@ from django.test import Client
 
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import Account, User
-from apps.analytics.series.runs import ask_for_series
+from apps.analytics.series.runs import enqueue_series_build
 from apps.analytics.series.stored_series import load_children, load_series
 from apps.analytics.series.visible_days import as_visible, visible_days
 from apps.mapping.rules.rule import Rule
@@ -241,7 +241,7 @@ def test_days_of_the_series_are_told_by_the_same_rule(life: Life, monkeypatch: p
     _live(life, monkeypatch)
     policy, end = Policy.objects.get(slug="p"), FROM + timedelta(days=N_DAYS, hours=2)
     monkeypatch.setenv("FAIRSHARE_CLOCK", end.isoformat())
-    work_run_now(ask_for_series(policy, at=end).pk)
+    work_run_now(enqueue_series_build(policy, at=end).pk)
     tree = load_tree(policy)
     span = {"from_on": FROM.date(), "to_on": (FROM + timedelta(days=N_DAYS - 1)).date()}
     groups = load_children(policy, tree.uuid(0), **span)

@@ -1,1 +1,3 @@
-"""Every entry, day by day: derived from buckets and revisions by a run, disposable, built again when these change."""
+"""Daily and hourly series of every entry of a policy, built by a background run from usage buckets and revisions. They
+can be deleted and rebuilt at any time.
+"""

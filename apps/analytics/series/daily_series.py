@@ -1,4 +1,4 @@
-"""Days of the site's zone, cut to whole hours of UTC; daily series of some entries, as arrays and as stored blobs."""
+"""Arrays of daily and hourly series, their storage as blobs, and days of the site's time zone in whole UTC hours."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """`from_s` up to, not including, `to_s`: epoch seconds, whole hours; 23 or 25 of them where clocks change."""
+    """The hours from `from_s` up to, not including, `to_s`, in epoch seconds. A day has 23 or 25 hours where clocks
+    change.
+    """
 
     on: date
     from_s: int
@@ -51,29 +53,29 @@ def day_of(on: date, zone: ZoneInfo) -> Day:
 
 
 def day_at(at: datetime, zone: ZoneInfo) -> Day:
-    """The day to which the hour of this instant belongs."""
+    """Return the day that contains the hour of this instant."""
     hour_s = int(at.timestamp()) // HOUR_S * HOUR_S
     on = datetime.fromtimestamp(hour_s, UTC).astimezone(zone).date()
     found = day_of(on, zone)
-    if hour_s < found.from_s:  # the hour in which the day begins, begins before it
+    if hour_s < found.from_s:  # the day starts within this UTC hour, which counts to the day before
         return day_of(on - _DAY, zone)
     return found
 
 
 def days_of(first_on: date, last_on: date, zone: ZoneInfo) -> list[Day]:
-    """Both included; none where the last is before the first."""
+    """List the days from first to last, both included; empty if the last precedes the first."""
     n_days = (last_on - first_on).days + 1
     starts = [_first_hour_s(first_on + step * _DAY, zone) for step in range(n_days + 1)] if n_days > 0 else []
     return [Day(first_on + step * _DAY, starts[step], starts[step + 1]) for step in range(max(n_days, 0))]
 
 
-def last_ended(at: datetime, zone: ZoneInfo) -> date:
-    """The last day that is over."""
+def last_complete_day(at: datetime, zone: ZoneInfo) -> date:
+    """Return the last day that has ended."""
     return day_at(at, zone).on - _DAY
 
 
 def months_of(days: Sequence[Day]) -> Iterator[tuple[date, list[Day]]]:
-    """Consecutive days by calendar month, each with the month's first day."""
+    """Group consecutive days by calendar month, each with the month's first day."""
     for first_on, found in groupby(days, key=lambda day: day.on.replace(day=1)):
         yield first_on, list(found)
 
@@ -91,12 +93,14 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class SeriesDays:
-    """Columns with one number a day; arrays (days,). A day is one of FAIRSHARE_TIME_ZONE, cut to whole hours of UTC.
+    """Columns with one number a day; arrays (days,). A day is a calendar day in FAIRSHARE_TIME_ZONE, cut to whole UTC
+    hours.
 
-    By the hour `on` has the instant at which each hour begins, in that zone, and a day is an hour in all that follows.
-    revision: current at the day's end; the first one where `is_before_first`, when nothing was published yet. ends_s:
-    the day's end, epoch seconds. root_used: of the whole tree on the day, in the scope the root's children are compared
-    by; root_decayed: counted at the day's end.
+    In an hourly series each row is an hour, and `on` holds the instant at which it starts, in that zone.
+
+    revision: number of the revision current at the day's end; of the first revision where `is_before_first`, i.e.
+    nothing was published yet. ends_s: the day's end, epoch seconds. root_used: usage of the whole tree on the day, in
+    the scope by which the root's children are compared. root_decayed: decayed usage at the day's end.
     """
 
     on: tuple[date, ...]
@@ -109,16 +113,18 @@ class SeriesDays:
 
 @dataclass(frozen=True, eq=False)
 class DailySeries:
-    """Entries by days; arrays (entries, days), in the policy's metric of each day's revision, 0 where nothing was.
+    """Entries by days: arrays (entries, days), in the metric of each day's revision, 0 where there is no data.
 
-    used: on the day, by the entry and all below, in the scope the entry is compared by, without adjustments;
-    peers_used: by all that compete with it, itself included. decayed, peers_decayed: as counted at the day's
-    end by the window then current, adjustments included: what a recompute as of that instant divides. Hence
-    actual = used / peers_used of any days summed, or decayed / peers_decayed at one; 0 where the peers have none.
-    target, target_global: of the day's revision, 0 where `competes` is false (not in the tree then, the root, or shares
-    that are *inherit*). exists: in the tree of that day. waited_core_s: requested by jobs that waited on that day;
-    knows_waiting: the sources that count report submit times. n_active: members below that used anything on
-    the day; largest: the most that one of them used.
+    used: usage on the day by the entry's subtree, in the scope by which the entry is compared, without adjustments.
+    peers_used: the same summed over all entries that compete with it, itself included. decayed, peers_decayed: decayed
+    usage at the day's end in the window current then, adjustments included; a recompute at that instant divides these
+    two. Hence actual = used / peers_used summed over any days, or decayed / peers_decayed at one day's end; 0 where the
+    peers have none.
+
+    target, target_global: of the day's revision; 0 where `competes` is false (not in that tree, the root, or shares
+    that are *inherit*). exists: in the tree of that day. waited_core_s: core-seconds requested by jobs that waited on
+    that day. knows_waiting: all sources in scope report submit times. n_active: members below that used anything on the
+    day. largest: the largest usage of one of them.
     """
 
     uids: tuple[UUID, ...]
@@ -139,12 +145,12 @@ class DailySeries:
 
 @dataclass(frozen=True)
 class SeriesState:
-    """How far a policy's series is built: `through_on` the last day that is there, None before the first build.
+    """How far a policy's series is built. `through_on`: the last built day, None before the first build.
 
-    stale_from_on: the first day whose inputs have changed since, None where all are as they were. run: the build
-    that runs or waits; progress: 0..1 of it. local_since: since when the days of what is below an entry, by its uid,
-    are built of this site's usage alone. hours_from_at, hours_through_at: which hours there are, None before the first
-    build of them.
+    stale_from_on: the first day whose inputs have changed since it was built, None if there is none. run: the running
+    or waiting build; progress: its progress, 0..1. local_since: by entry uid, the instant since when days below that
+    entry are built from local usage only. hours_from_at, hours_through_at: the range of built hours, None before the
+    first build of hours.
     """
 
     first_on: date | None = None
@@ -168,19 +174,18 @@ DTYPES: dict[str, type[np.generic]] = {**dict.fromkeys(AMOUNTS, np.float64), "n_
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DayValues:
-    """One day of all entries of the tree of that day, arrays (n,) in its order; see DailySeries.
-
-    what[name]: the fields of DTYPES.
+    """One day of every entry of that day's tree, as arrays (n,) in tree order. `columns` has the fields of DTYPES; see
+    DailySeries.
     """
 
-    what: dict[str, npt.NDArray[np.generic]]
+    columns: dict[str, npt.NDArray[np.generic]]
     root_used: float
     root_decayed: float
 
 
 # --- Tiles ------------------------------------------------------------------------------------------------------------
 BLOCK = 256
-_UUID = 2950  # the type's number
+_UUID_OID = 2950
 
 I8 = npt.NDArray[np.int64]
 Month = dict[str, npt.NDArray[Any]]
@@ -190,7 +195,7 @@ _COPY_SLOTS = "COPY analytics_seriesslot (policy_id, uid, slot) FROM STDIN (FORM
 
 
 class Tiles(NamedTuple):
-    """Where tiles lie, and the column of the day with which each begins."""
+    """A table of tiles, and its column with the first day of each tile."""
 
     table: str
     begins_on: str
@@ -211,12 +216,14 @@ WHERE policy_id = %s AND {self.begins_on} = ANY(%s::date[]) AND (block = ANY(%s:
         return f"DELETE FROM {self.table} WHERE policy_id = %s AND {self.begins_on} = %s"  # noqa: S608 - constants only
 
 
-MONTHS = Tiles("analytics_seriestile", "month_on")  # a row for each day of a month
-DAYS = Tiles("analytics_serieshourtile", "day_on")  # a row for each hour of a day of UTC
+MONTH_TILES = Tiles("analytics_seriestile", "month_on")  # one row for each day of a month
+DAY_TILES = Tiles("analytics_serieshourtile", "day_on")  # one row for each hour of a UTC day
 
 
 class Slots:
-    """Which slot each entry has: given once, in the order of the tree in which it was seen first, and kept."""
+    """The slot of each entry of a policy. A slot is assigned when the entry is first seen, in tree order, and never
+    changes.
+    """
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
@@ -230,7 +237,7 @@ class Slots:
         return len(self._of_uid)
 
     def of(self, tree: TreeColumns) -> I8:
-        """(n,) of every entry of a tree; those that are new get the next ones."""
+        """Return the slot of every entry of a tree, (n,); new entries get the next free slots."""
         raw = tree.uid.tobytes()
         uids = [raw[at : at + 16] for at in range(0, len(raw), 16)]
         for uid in uids:
@@ -240,24 +247,24 @@ class Slots:
         return np.fromiter((self._of_uid[uid] for uid in uids), np.int64, len(uids))
 
     def store_new(self) -> None:
-        """In the caller's transaction."""
+        """Store the newly assigned slots, inside the caller's transaction."""
         if self._new:
             n = len(self._new)
             cells = np.frombuffer(b"".join(self._new), np.uint8).reshape(n, 16)
             slots = np.arange(len(self) - n, len(self), dtype=np.int64)
             policy = pgbinary.constant_int8(self._policy.pk, n)
-            pgbinary.copy_in(_COPY_SLOTS, [policy, pgbinary.Column(_UUID, cells), pgbinary.int4(slots)])
+            pgbinary.copy_in(_COPY_SLOTS, [policy, pgbinary.Column(_UUID_OID, cells), pgbinary.int4(slots)])
             self._new = []
 
 
 def empty_month(n_days: int, n_slots: int) -> Month:
-    """All fields 0: nothing exists."""
+    """Return a month with all fields 0: no entry exists."""
     width = -(-n_slots // BLOCK) * BLOCK
     return {name: np.zeros((n_days, width), dtype) for name, dtype in DTYPES.items()}
 
 
-def widened(month: Month, n_slots: int) -> Month:
-    """Enlarged for more slots."""
+def widen(month: Month, n_slots: int) -> Month:
+    """Return the month with enough columns for `n_slots`."""
     width = -(-n_slots // BLOCK) * BLOCK
     here = next(iter(month.values())).shape[1]
     if width <= here:
@@ -266,13 +273,13 @@ def widened(month: Month, n_slots: int) -> Month:
 
 
 def put_day(month: Month, at: int, slots: I8, values: DayValues) -> None:
-    """One day of all entries of a tree; at: its place in the month."""
-    for name, values_of in values.what.items():
+    """Write one day of all entries of a tree into the month; `at`: the day's row."""
+    for name, values_of in values.columns.items():
         month[name][at, slots] = values_of
 
 
-def read_month(policy: Policy, month_on: date, *, n_days: int, n_slots: int, tiles: Tiles = MONTHS) -> Month:
-    """The first days of a month, or hours of a day, as they are stored; 0 where nothing is."""
+def read_month(policy: Policy, month_on: date, *, n_days: int, n_slots: int, tiles: Tiles = MONTH_TILES) -> Month:
+    """Load the first days of a month, or hours of a day; 0 where nothing is stored."""
     month = empty_month(n_days, n_slots)
     for (block, _month_on), tile in read_tiles(policy, [month_on], None, tiles=tiles).items():
         there = slice(block * BLOCK, (block + 1) * BLOCK)
@@ -282,8 +289,8 @@ def read_month(policy: Policy, month_on: date, *, n_days: int, n_slots: int, til
     return month
 
 
-def write_month(policy: Policy, month_on: date, month: Month, *, tiles: Tiles = MONTHS) -> None:
-    """In the caller's transaction, in place of what is there."""
+def write_month(policy: Policy, month_on: date, month: Month, *, tiles: Tiles = MONTH_TILES) -> None:
+    """Replace the stored tiles of the month, inside the caller's transaction."""
     n_blocks = next(iter(month.values())).shape[1] // BLOCK
     with connection.cursor() as plain:
         plain.execute(tiles.delete, [policy.pk, month_on])
@@ -296,9 +303,9 @@ def write_month(policy: Policy, month_on: date, month: Month, *, tiles: Tiles = 
 
 
 def read_tiles(
-    policy: Policy, months: Sequence[date], blocks: Iterable[int] | None, *, tiles: Tiles = MONTHS
+    policy: Policy, months: Sequence[date], blocks: Iterable[int] | None, *, tiles: Tiles = MONTH_TILES
 ) -> Mapping[tuple[int, date], Month]:
-    """By block and month; None for all blocks."""
+    """Load tiles by (block, month); `blocks` None: all blocks."""
     wanted = [] if blocks is None else sorted(blocks)
     with pgbinary.cursor() as found:
         rows = found.execute(tiles.read, [policy.pk, list(months), wanted, blocks is None], binary=True).fetchall()
@@ -306,7 +313,7 @@ def read_tiles(
 
 
 def find_slots(policy: Policy, uids: Sequence[UUID]) -> dict[UUID, int]:
-    """Of those that have one."""
+    """Return the slots of the entries that have one."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT uid, slot FROM analytics_seriesslot WHERE policy_id = %s AND uid = ANY(%s::uuid[])",

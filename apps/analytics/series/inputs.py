@@ -1,10 +1,11 @@
-"""What a series is built from: the tree of a revision with all accounts at their entries; and since when it changed.
+"""The inputs from which a series is built (a revision's tree with its account mapping), and from which day they have
+changed.
 
-Entries for usage of accounts whose own entry came with a later revision.
-A mount is made after the first revisions, so on earlier days the accounts of its members have no entry. Their usage
-counts at the nearest entry above that was there: what the mount's own entry used is right from the first day on. Below
-the root alone it counts nowhere, as usage of an unmapped account does. An account that has an entry in the tree of the
-day, by any rule, stays there.
+Usage of accounts whose entry came with a later revision: a mount is created after the first revisions, so on earlier
+days the accounts of its members have no entry. Their usage is then attributed to the nearest ancestor of their current
+entry that existed on that day, so that the mount's own entry has its full usage from the first day. If only the root
+existed, the usage is dropped, like that of any unmapped account. An account mapped in the day's tree, by any rule, is
+not affected.
 """
 
 from __future__ import annotations
@@ -42,54 +43,57 @@ from apps.priorities.recompute.inputs import Correction, corrected, counted_now,
 from apps.usage.changed_hours import earliest_change
 from apps.usage.selectors import watermarks
 
-# --- Accounts whose entry came later ----------------------------------------------------------------------------------
+# --- Accounts whose entry came with a later revision ------------------------------------------------------------------
 I4 = npt.NDArray[np.int32]
-MOST_NAMED = 2_000  # unplaced accounts that a build writes down
+MOST_UNMAPPED = 2_000  # unmapped account ids that a build stores
 
 
 @dataclass(frozen=True, eq=False)
-class LaterTree:
-    """The tree of the head with the entry of each account, −1 for none."""
+class HeadMapping:
+    """The tree of the head revision and the entry of each account in it, −1 for none."""
 
     tree: TreeColumns
     entry: I4
 
 
-def later_tree(policy: Policy, keys: Sequence[AccountKey]) -> LaterTree:
+def head_mapping(policy: Policy, keys: Sequence[AccountKey]) -> HeadMapping:
     tree = load_tree(policy)
     book = load_rulebook(policy, tree)
     entry, _joins = place_accounts(tree, book.rules, book.known, keys)
-    return LaterTree(tree, entry)
+    return HeadMapping(tree, entry)
 
 
-def with_later_entries(entry: I4, tree: TreeColumns, later: LaterTree) -> I4:
-    """(accounts,) entries in a day's tree: those without one at the nearest entry above their later one."""
-    lost = (entry == UNMAPPED) & (later.entry != UNMAPPED)
-    if later.tree is tree or not lost.any():
+def fill_from_head(entry: I4, tree: TreeColumns, head: HeadMapping) -> I4:
+    """Return entries (accounts,) in a day's tree. An unmapped account gets the nearest existing ancestor of its head
+    entry.
+    """
+    lost = (entry == UNMAPPED) & (head.entry != UNMAPPED)
+    if head.tree is tree or not lost.any():
         return entry
-    nearest = indexes_of(later.tree.uid, tree)
-    for level in later.tree.subtree(0)[1:]:
+    nearest = indexes_of(head.tree.uid, tree)
+    for level in head.tree.subtree(0)[1:]:
         here = slice(level.start, level.stop)
-        nearest[here] = np.where(nearest[here] < 0, nearest[later.tree.parent[here]], nearest[here])
-    found = nearest[np.maximum(later.entry, 0)]
+        nearest[here] = np.where(nearest[here] < 0, nearest[head.tree.parent[here]], nearest[here])
+    found = nearest[np.maximum(head.entry, 0)]
     filled: I4 = np.where(lost & (found > 0), found, entry).astype(np.int32)
     return filled
 
 
-def unplaced_accounts(policy: Policy, roll: Roll) -> list[int] | None:
-    """Ids of the accounts unmapped in the head; None where there are too many to store."""
-    ids = roll.ids[later_tree(policy, roll.keys).entry == UNMAPPED].tolist()
-    return ids if len(ids) <= MOST_NAMED else None
+def unmapped_account_ids(policy: Policy, roll: Roll) -> list[int] | None:
+    """List ids of the accounts that are unmapped in the head; None if there are too many to store."""
+    ids = roll.ids[head_mapping(policy, roll.keys).entry == UNMAPPED].tolist()
+    return ids if len(ids) <= MOST_UNMAPPED else None
 
 
-def has_new_places(policy: Policy, then: Mapping[str, Any]) -> bool:
-    """Whether the head has an entry for an account that had none when a series was built, from its inputs of then.
+def maps_unmapped_accounts(policy: Policy, built: Mapping[str, Any]) -> bool:
+    """Whether the head has an entry for an account that was unmapped when a series was built.
 
-    Of too many accounts nothing is written down: any new entry may be for one of them.
+    built: the stored inputs of that build. If it had too many unmapped accounts to list, any new entry may be for one
+    of them.
     """
-    head, ids = load_tree(policy), then.get("unplaced")
+    head, ids = load_tree(policy), built.get("unplaced")
     if ids is None:
-        return bool((indexes_of(head.uid, load_tree(policy, then["head"])) < 0).any())
+        return bool((indexes_of(head.uid, load_tree(policy, built["head"])) < 0).any())
     if not ids:
         return False
     book = load_rulebook(policy, head)
@@ -97,17 +101,18 @@ def has_new_places(policy: Policy, then: Mapping[str, Any]) -> bool:
     return any(match.entry > 0 for match in match_accounts(head, book.rules, book.known, keys))
 
 
-# --- State ------------------------------------------------------------------------------------------------------------
+# --- Values of a day under one revision -------------------------------------------------------------------------------
 F8 = npt.NDArray[np.float64]
 I1 = npt.NDArray[np.int8]
 Mask = npt.NDArray[np.bool_]
 
-_DIVIDES_BY_PARENT = "slurm-fair-tree"  # what is a group's own counts among its children there
+_DIVIDES_BY_PARENT = "slurm-fair-tree"  # there a group's own usage counts among its children's
 
 
 @dataclass(frozen=True, eq=False)
-class Standing:
-    """What is constant from day to day while a revision is current. entry: (accounts,), −1 for none.
+class RevisionContext:
+    """All inputs that are constant from day to day while a revision is current. entry: index of each account's entry,
+    −1 for none.
 
     local_only: entries below which only local usage counts, whatever their scope.
     """
@@ -131,7 +136,7 @@ class Standing:
 
     @cached_property
     def terms(self) -> dict[str, Any]:
-        """By which usage is counted and how long, as JSON."""
+        """Metric and window, as JSON: sums of usage are comparable only under equal terms."""
         return {"metric": self.settings.metric, "window": self.settings.window}
 
     @cached_property
@@ -143,8 +148,8 @@ class Standing:
         return self.tree.effective_scopes(local=self.local_only)
 
     @cached_property
-    def _compared_by(self) -> I4:
-        """The scope in which each entry's own total is compared: that of its fairshare parent."""
+    def _comparison_scope(self) -> I4:
+        """Index of the scope in which each entry's total is compared: that of its fairshare parent."""
         above = np.maximum(self._prepared.fairshare_parent, 0)
         return self._scopes[0][above]
 
@@ -156,32 +161,34 @@ class Standing:
 
     @cached_property
     def _shares(self) -> tuple[F8, F8]:
-        """Target and target_global of those that compete, 0 of all others."""
+        """Target and target_global of the competing entries, 0 for all others."""
         spread = (self._prepared.spread(each) for each in (self._prepared.target, self._prepared.target_global))
         target, target_global = (np.where(self.competes, each, 0.0) for each in spread)
         return target, target_global
 
     def values(self, used: F8, decayed: F8, *, end_s: int, waited: F8 | None, reports: I1) -> DayValues:
-        """A day's values. used, decayed: (accounts, sources). waited: (accounts,) core-seconds, None where no job
-        waited. reports: (sources,) 1 where a source reports submit times, 0 where not, −1 where it has no jobs.
+        """Return one day's values of every entry.
+
+        used, decayed: (accounts, sources). waited: core-seconds (accounts,), None where no job waited. reports:
+        (sources,) 1 where a source reports submit times, 0 where not, −1 where it has no jobs.
         """
         tree = self.tree.engine_tree()
-        own_used = self._own(used)
+        own_used = self._own_usage(used)
         counted = counted_now(self.corrections, metric=self.metric, window=self.window, as_of_s=float(end_s))
-        own_decayed = [corrected(self.tree, own, self.corrections, counted) for own in self._own(decayed)]
-        total, whole, peers = self._compared(own_used)
-        total_decayed, whole_decayed, peers_decayed = self._compared(own_decayed)
-        n_active, largest = self._members(own_used)
-        asked = np.zeros(len(self.tree))
+        own_decayed = [corrected(self.tree, own, self.corrections, counted) for own in self._own_usage(decayed)]
+        total, whole, peers = self._compare(own_used)
+        total_decayed, whole_decayed, peers_decayed = self._compare(own_decayed)
+        n_active, largest = self._active_members(own_used)
+        waited_by_entry = np.zeros(len(self.tree))
         if waited is not None:
             placed = self.entry != UNMAPPED
-            asked = np.bincount(self.entry[placed], weights=waited[placed], minlength=len(self.tree)).astype(np.float64)
-            asked = sweep.sum_up(tree, asked)[0]
-        told = [reports[self._counts(*scope)] for scope in self._scopes[1]]
-        knows = np.array([bool((each != 0).all() and (each == 1).any()) for each in told])
+            own = np.bincount(self.entry[placed], weights=waited[placed], minlength=len(self.tree)).astype(np.float64)
+            waited_by_entry = sweep.sum_up(tree, own)[0]
+        by_scope = [reports[self._sources_in(*scope)] for scope in self._scopes[1]]
+        knows = np.array([bool((each != 0).all() and (each == 1).any()) for each in by_scope])
         flags = np.full(len(self.tree), EXISTS, np.uint8)
         flags[self.competes] |= COMPETES
-        flags[knows[self._compared_by]] |= KNOWS_WAITING
+        flags[knows[self._comparison_scope]] |= KNOWS_WAITING
         target, target_global = self._shares
         return DayValues(
             {
@@ -191,7 +198,7 @@ class Standing:
                 "peers_decayed": peers_decayed,
                 "target": target,
                 "target_global": target_global,
-                "waited_core_s": asked,
+                "waited_core_s": waited_by_entry,
                 "largest": largest,
                 "n_active": n_active,
                 "flags": flags,
@@ -200,8 +207,8 @@ class Standing:
             root_decayed=float(whole_decayed[0]),
         )
 
-    def _counts(self, scope: str, narrowed: tuple[str, ...]) -> Mask:
-        """(sources,) which ones a scope counts."""
+    def _sources_in(self, scope: str, narrowed: tuple[str, ...]) -> Mask:
+        """Mask (sources,) of those that belong to a scope."""
         return np.array(
             [
                 (scope == "global" or not each.origin) and (not narrowed or each.slug in narrowed)
@@ -209,8 +216,8 @@ class Standing:
             ]
         )
 
-    def _own(self, by_account: F8) -> list[F8]:
-        """Own usage of every entry, in each scope: historical, whatever the policy's approach."""
+    def _own_usage(self, by_account: F8) -> list[F8]:
+        """Own usage of every entry, in each scope. Always by the historical approach, whatever the policy's."""
         accounts = AccountUsage({"historical": by_account}, np.zeros(0, np.bool_), np.zeros(0))
         placed = self.entry != UNMAPPED
         found = []
@@ -221,8 +228,8 @@ class Standing:
             )
         return found
 
-    def _compared(self, own: Sequence[F8]) -> tuple[F8, F8, F8]:
-        """(totals, totals by which children are compared, what all that compete with each come to)."""
+    def _compare(self, own: Sequence[F8]) -> tuple[F8, F8, F8]:
+        """Return the totals, the totals by which children are compared, and the sums over all competing peers."""
         prepared = self._prepared
         scope_of_entry = self._scopes[0] if len(own) > 1 else None
         compared = compare_usage(prepared, np.stack(own) if len(own) > 1 else own[0], scope_of_entry)
@@ -240,9 +247,9 @@ class Standing:
         peers[0] = total[0]
         return peers
 
-    def _members(self, own: Sequence[F8]) -> tuple[I4, F8]:
-        """Ranked leaves at and below each entry that used anything, and the most that one of them did; in the scope
-        that the entry is compared by.
+    def _active_members(self, own: Sequence[F8]) -> tuple[I4, F8]:
+        """Return the number of ranked leaves in each subtree that used anything, and the largest usage of one of them.
+        Both are in the scope by which the entry is compared.
         """
         tree = self.tree.engine_tree()
         n_active, largest = np.zeros((len(own), tree.n_entries), np.int32), np.zeros((len(own), tree.n_entries))
@@ -255,37 +262,48 @@ class Standing:
         if len(own) == 1:
             return n_active[0], largest[0]
         entries = np.arange(tree.n_entries)
-        return n_active[self._compared_by, entries], largest[self._compared_by, entries]
+        return n_active[self._comparison_scope, entries], largest[self._comparison_scope, entries]
 
 
-def stand(
+@dataclass(frozen=True, eq=False)
+class SharedInputs:
+    """Inputs that are the same for all revisions of a build: today's mapping rules, accounts and sources.
+
+    head: None where unmapped accounts stay unmapped.
+    """
+
+    rules: Sequence[Rule]
+    keys: Sequence[AccountKey]
+    sources: Sequence[SourceRow]
+    head: HeadMapping | None = None
+
+
+def build_context(
     policy: Policy,
     number: int,
     stored: dict[str, Any],
+    shared: SharedInputs,
     *,
-    rules: Sequence[Rule],
-    keys: Sequence[AccountKey],
-    sources: Sequence[SourceRow],
-    before: Standing | None,
+    previous: RevisionContext | None,
     local_only: tuple[UUID, ...] = (),
-    later: LaterTree | None = None,
-) -> Standing:
-    """Of a revision with these stored settings, by today's rules. before: of another one, for the same accounts. later:
-    the head's tree, for accounts whose entry came with it.
+) -> RevisionContext:
+    """Build the context of a revision with these stored settings.
+
+    previous: context of another revision with the same shared inputs; its account mapping is reused where it is equal.
     """
     tree = load_tree(policy, number)
-    book = rulebook_of(policy, tree, rules)
-    if before is not None and _places_are_those_of(before, tree, book):
-        entry = before.entry
+    book = rulebook_of(policy, tree, shared.rules)
+    if previous is not None and _has_same_mapping(previous, tree, book):
+        entry = previous.entry
     else:
-        entry, _joins = place_accounts(tree, book.rules, book.known, keys)
-        entry = entry if later is None else with_later_entries(entry, tree, later)
-    settings = PolicySettings.from_stored(stored)
-    return Standing(number, tree, settings, sources, load_corrections(policy, number), book, entry, local_only)
+        entry, _joins = place_accounts(tree, book.rules, book.known, shared.keys)
+        entry = entry if shared.head is None else fill_from_head(entry, tree, shared.head)
+    settings, corrections = PolicySettings.from_stored(stored), load_corrections(policy, number)
+    return RevisionContext(number, tree, settings, shared.sources, corrections, book, entry, local_only)
 
 
-def _places_are_those_of(before: Standing, tree: TreeColumns, book: Rulebook) -> bool:
-    """Whether only shares and the like differ: most revisions move no account."""
+def _has_same_mapping(before: RevisionContext, tree: TreeColumns, book: Rulebook) -> bool:
+    """Whether both revisions map every account to the same index: most revisions change only shares or settings."""
     other = before.tree
     columns = ("uid", "parent", "kind_code", "is_group", "inherit")
     return (
@@ -299,11 +317,11 @@ def _places_are_those_of(before: Standing, tree: TreeColumns, book: Rulebook) ->
 
 
 # --- Inputs of a built series -----------------------------------------------------------------------------------------
-LAYOUT = 2  # of tiles and of what is counted in them: another one makes everything again
+LAYOUT = 2  # version of the tiles and their contents: a change rebuilds every series
 
 
 def read_inputs(policy: Policy, zone: ZoneInfo) -> dict[str, Any]:
-    """From the database now, as JSON."""
+    """Read the current inputs from the database, as JSON."""
     mapping = MappingRow.objects.filter(policy=policy).values_list("version", flat=True).first()
     return {
         "layout": LAYOUT,
@@ -318,17 +336,17 @@ def read_inputs(policy: Policy, zone: ZoneInfo) -> dict[str, Any]:
 
 
 def built_from(policy: Policy, zone: ZoneInfo) -> dict[str, Any]:
-    """The inputs as a build stores them, with the unmapped accounts."""
-    return {**read_inputs(policy, zone), "unplaced": unplaced_accounts(policy, load_roll(remembers=False))}
+    """Return the inputs as a build stores them: the current ones, and the unmapped accounts."""
+    return {**read_inputs(policy, zone), "unplaced": unmapped_account_ids(policy, load_roll(remembers=False))}
 
 
 def first_day(policy: Policy, zone: ZoneInfo) -> date:
-    """Of the first usage, or of the first published shares where that is earlier."""
+    """Return the day of the first usage, or of the first published shares if that is earlier."""
     return day_at(first_at(policy), zone).on
 
 
 def first_at(policy: Policy) -> datetime:
-    """As an instant."""
+    """Return the instant of the first usage, or of the first published shares if that is earlier."""
     published = Revision.objects.filter(policy=policy).order_by("published_at").values_list("published_at", flat=True)
     shares_at: datetime = published.filter(n_entries__gt=1).first() or published[0]
     with connection.cursor() as cursor:
@@ -337,40 +355,40 @@ def first_at(policy: Policy) -> datetime:
     return shares_at if hour_at is None else min(shares_at, hour_at)
 
 
-def stale_from(policy: Policy, series: Series | None, now: Mapping[str, Any], zone: ZoneInfo) -> date | None:
-    """The first day that is to be made again, or for the first time; None where all that is there still holds."""
+def stale_from(policy: Policy, series: Series | None, current: Mapping[str, Any], zone: ZoneInfo) -> date | None:
+    """Return the first day that must be built or rebuilt; None if all built days are current."""
     if series is None or series.through_on is None or series.first_on is None:
         return first_day(policy, zone)
-    then = series.inputs
-    if is_all_other(policy, then, now):
+    built = series.inputs
+    if invalidates_all(policy, built, current):
         return min(first_day(policy, zone), series.first_on)
     found = [] if series.redo_from_on is None else [series.redo_from_on]
-    changed_at = earliest_change(then["watermarks"])
+    changed_at = earliest_change(built["watermarks"])
     if changed_at is not None:
         found.append(max(day_at(max(changed_at, EARLIEST), zone).on, first_day(policy, zone)))
-    found += [day_at(since, zone).on for since in changed_policy(policy, then, now)]
+    found += [day_at(since, zone).on for since in policy_changes(policy, built, current)]
     earliest = min(found, default=None)
     return earliest if earliest is not None and earliest <= series.through_on else None
 
 
-def is_all_other(policy: Policy, then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether nothing holds that was built from the inputs of then."""
-    if any(then.get(name) != now[name] for name in ("layout", "zone", "engine", "mapping", "people")):
+def invalidates_all(policy: Policy, built: Mapping[str, Any], current: Mapping[str, Any]) -> bool:
+    """Whether the inputs differ so much from those of the last build that no built day is usable."""
+    if any(built.get(name) != current[name] for name in ("layout", "zone", "engine", "mapping", "people")):
         return True
-    return bool(then["head"] != now["head"]) and has_new_places(policy, then)
+    return bool(built["head"] != current["head"]) and maps_unmapped_accounts(policy, built)
 
 
-def changed_policy(policy: Policy, then: Mapping[str, Any], now: Mapping[str, Any]) -> list[datetime]:
-    """Since when the policy is another one than a build knew: by a revision, or by a local-only fallback."""
-    found = _fallen_otherwise(then.get("fallbacks", {}), now["fallbacks"])
-    later = Revision.objects.filter(policy=policy, number__gt=then["head"]).order_by("published_at")
+def policy_changes(policy: Policy, built: Mapping[str, Any], current: Mapping[str, Any]) -> list[datetime]:
+    """List the instants at which the policy changed since the build: by a revision or a local-only fallback."""
+    found = _fallback_changes(built.get("fallbacks", {}), current["fallbacks"])
+    later = Revision.objects.filter(policy=policy, number__gt=built["head"]).order_by("published_at")
     published_at = later.values_list("published_at", flat=True).first()
     return found if published_at is None else [*found, published_at]
 
 
-def _fallen_otherwise(then: Mapping[str, str], now: Mapping[str, str]) -> list[datetime]:
-    """Since when entries entered or left local-only fallback."""
-    return [datetime.fromisoformat(since) for _uid, since in then.items() ^ now.items()]
+def _fallback_changes(built: Mapping[str, str], current: Mapping[str, str]) -> list[datetime]:
+    """List the instants at which entries entered or left local-only fallback."""
+    return [datetime.fromisoformat(since) for _uid, since in built.items() ^ current.items()]
 
 
 EARLIEST = datetime(1970, 1, 2, tzinfo=UTC)

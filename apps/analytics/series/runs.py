@@ -1,8 +1,8 @@
-"""When a series is built: by a run of its own, months and then hours, behind everything more urgent.
+"""Background runs that build the daily series month by month, then the hourly series of the last seven days.
 
-The series by the hour, of the last seven days: what there is on an instance's first days, and a curve within a day.
-Hours are built as days are, by the same Builder; each day of UTC is a tile of 24 rows. They are few, so what is stale
-is rebuilt with every hour that ends.
+The hourly series shows curves within a day and serves an instance's first days. Hours are built by the same Builder as
+days; each UTC day is a tile of 24 rows. There are few of them, so stale hours are rebuilt whenever an hour ends. Runs
+have the lowest priority of all background work.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from apps.analytics.models import Series, SeriesDay, SeriesHour, SeriesHourTile
 from apps.analytics.series.builder import Builder, BuiltDay
 from apps.analytics.series.daily_series import (
-    DAYS,
+    DAY_TILES,
     HOUR_S,
     KNOWS_WAITING,
     Day,
@@ -29,20 +29,20 @@ from apps.analytics.series.daily_series import (
     day_at,
     days_of,
     empty_month,
-    last_ended,
+    last_complete_day,
     months_of,
     put_day,
     read_month,
     site_zone,
-    widened,
+    widen,
     write_month,
 )
 from apps.analytics.series.inputs import (
-    Standing,
+    RevisionContext,
     built_from,
-    changed_policy,
     first_at,
-    is_all_other,
+    invalidates_all,
+    policy_changes,
     read_inputs,
     stale_from,
 )
@@ -56,18 +56,18 @@ from apps.usage.changed_hours import earliest_change
 
 # --- Hours ------------------------------------------------------------------------------------------------------------
 MOST_HOURS = 7 * 24
-MOST_ENTRIES = 200_000  # of a tree: of larger ones days alone are built
-_A_DAY = 24
+MOST_ENTRIES = 200_000  # of a tree with an hourly series; larger trees have daily series only
+_HOURS_A_DAY = 24
 
 
 def plan_hours(policy: Policy, series: Series | None, inputs: Mapping[str, Any], *, at: datetime) -> list[int] | None:
-    """From when to when hours are to be made, epoch seconds; None where nothing is to be done."""
+    """Return [from, to) of the hours to build, epoch seconds; None if there is nothing to build."""
     to_s = _hour_s(at)
     from_s = max(_hour_s(first_at(policy)), to_s - MOST_HOURS * HOUR_S)
     if len(load_tree(policy)) > MOST_ENTRIES:
         return None
     is_built = series is not None and series.hours_through_at is not None
-    if series is not None and is_built and not is_all_other(policy, series.hours_inputs, inputs):
+    if series is not None and is_built and not invalidates_all(policy, series.hours_inputs, inputs):
         from_s = max(from_s, min(_stale_s(policy, series, inputs), _hour_s(series.hours_through_at)))
     return [from_s, to_s] if from_s < to_s else None
 
@@ -80,20 +80,20 @@ def is_hour_missing(series: Series, policy: Policy, *, at: datetime) -> bool:
 
 
 def _stale_s(policy: Policy, series: Series, inputs: Mapping[str, Any]) -> int:
-    then = series.hours_inputs
-    found = [*changed_policy(policy, then, inputs), earliest_change(then["watermarks"])]
+    built = series.hours_inputs
+    found = [*policy_changes(policy, built, inputs), earliest_change(built["watermarks"])]
     return min((_hour_s(at) for at in found if at is not None), default=_hour_s(series.hours_through_at))
 
 
-def hours_between(from_s: int, to_s: int, zone: ZoneInfo) -> list[Day]:
-    """Each with the day of the site's zone to which it belongs."""
+def list_hours(from_s: int, to_s: int, zone: ZoneInfo) -> list[Day]:
+    """List the hours from `from_s` to `to_s`, each with the site day that contains it."""
     starts = range(from_s, to_s, HOUR_S)
     return [Day(day_at(datetime.fromtimestamp(s, UTC), zone).on, s, s + HOUR_S) for s in starts]
 
 
 @dataclass(eq=False)
 class BuiltHours:
-    """Consecutive hours of one day of UTC, with those before them as they are stored."""
+    """Consecutive built hours of one UTC day, in a tile that also has the stored hours before them."""
 
     policy: Policy
     day_on: date
@@ -101,34 +101,36 @@ class BuiltHours:
     rows: list[SeriesHour]
 
     def store(self, slots: Slots) -> None:
-        """In the caller's transaction."""
+        """Store the hours, inside the caller's transaction."""
         begins = [row.begins_at for row in self.rows]
         SeriesHour.objects.filter(policy=self.policy, begins_at__in=begins).delete()
         SeriesHour.objects.bulk_create(self.rows)
         slots.store_new()
-        write_month(self.policy, self.day_on, self.month, tiles=DAYS)
+        write_month(self.policy, self.day_on, self.month, tiles=DAY_TILES)
 
 
 def build_hours(policy: Policy, hours: Sequence[Day], slots: Slots) -> Iterator[BuiltHours]:
-    """Day of UTC by day, in the hours' order."""
+    """Yield the built hours, grouped by UTC day, in order."""
     builder = Builder(policy, hours)
     for day_on, group in groupby(hours, key=lambda hour: hour.from_at.date()):
         of_day = list(group)
         first = _row_of(of_day[0])
-        month = empty_month(_A_DAY, len(slots))
+        month = empty_month(_HOURS_A_DAY, len(slots))
         if first:
-            for name, values in read_month(policy, day_on, n_days=_A_DAY, n_slots=len(slots), tiles=DAYS).items():
+            for name, values in read_month(
+                policy, day_on, n_days=_HOURS_A_DAY, n_slots=len(slots), tiles=DAY_TILES
+            ).items():
                 month[name][:first] = values[:first]
         made = BuiltHours(policy, day_on, month, [])
         for built in builder.build(of_day):
-            places = slots.of(built.standing.tree)
-            made.month = widened(made.month, len(slots))
-            put_day(made.month, _row_of(built.day), places, built.values)
+            slots_of_tree = slots.of(built.context.tree)
+            made.month = widen(made.month, len(slots))
+            put_day(made.month, _row_of(built.day), slots_of_tree, built.values)
             made.rows.append(
                 SeriesHour(
                     policy=policy,
                     begins_at=built.day.from_at,
-                    revision_number=built.standing.number,
+                    revision_number=built.context.number,
                     is_before_first=built.is_before_first,
                     root_used=built.values.root_used,
                     root_decayed=built.values.root_decayed,
@@ -137,14 +139,14 @@ def build_hours(policy: Policy, hours: Sequence[Day], slots: Slots) -> Iterator[
         yield made
 
 
-def note_hours(policy: Policy, inputs: Mapping[str, Any], *, from_s: int, through_s: int) -> None:
-    """How far the hours are built, from the hour `from_s` on; those that are too old go."""
+def record_hours(policy: Policy, inputs: Mapping[str, Any], *, from_s: int, through_s: int) -> None:
+    """Record the range of built hours, starting at `from_s`, and delete hours that are too old."""
     series = Series.objects.defer("carry").get_or_create(policy=policy)[0]
     oldest = datetime.fromtimestamp(through_s - MOST_HOURS * HOUR_S, UTC)
     SeriesHour.objects.filter(policy=policy, begins_at__lt=oldest).delete()
     SeriesHourTile.objects.filter(policy=policy, day_on__lt=oldest.date()).delete()
-    begun = datetime.fromtimestamp(from_s, UTC)
-    series.hours_from_at = max(oldest, begun if series.hours_from_at is None else min(series.hours_from_at, begun))
+    from_at = datetime.fromtimestamp(from_s, UTC)
+    series.hours_from_at = max(oldest, from_at if series.hours_from_at is None else min(series.hours_from_at, from_at))
     series.hours_through_at = datetime.fromtimestamp(through_s, UTC)
     series.hours_inputs = dict(inputs)
     series.save(update_fields=["hours_from_at", "hours_through_at", "hours_inputs"])
@@ -160,7 +162,7 @@ def _hour_s(at: datetime | None) -> int:
 
 # --- Runs -------------------------------------------------------------------------------------------------------------
 class BuiltMonth:
-    """The days of a month from some day on, with those before as they are stored."""
+    """Built days of one month, in a tile that also has the stored days before them."""
 
     def __init__(self, policy: Policy, month_on: date, days: Sequence[Day], slots: Slots) -> None:
         self.policy = policy
@@ -169,9 +171,9 @@ class BuiltMonth:
         self._first = (days[0].on - month_on).days
         self._n_days = (days[-1].on - month_on).days + 1
         self._month = empty_month(self._n_days, len(slots))
-        self._stored: Month | None = None  # as it was; read when something of it is to stay
+        self._stored: Month | None = None  # the month before this build; read when parts of it are preserved
         self._rows: list[SeriesDay] = []
-        self._placed: tuple[Standing, np.ndarray[tuple[int], np.dtype[np.int64]]] | None = None
+        self._slots_of_tree: tuple[RevisionContext, np.ndarray[tuple[int], np.dtype[np.int64]]] | None = None
         if self._first:
             for name, values in self._before().items():
                 self._month[name][: self._first] = values[: self._first]
@@ -186,35 +188,39 @@ class BuiltMonth:
             self._add(built)
 
     def _add(self, built: BuiltDay) -> None:
-        if self._placed is None or self._placed[0] is not built.standing:
-            self._placed = (built.standing, self._slots.of(built.standing.tree))
-            self._month = widened(self._month, len(self._slots))
-            self._stored = None if self._stored is None else widened(self._stored, len(self._slots))
-        at, slots = (built.day.on - self.month_on).days, self._placed[1]
+        if self._slots_of_tree is None or self._slots_of_tree[0] is not built.context:
+            self._slots_of_tree = (built.context, self._slots.of(built.context.tree))
+            self._month = widen(self._month, len(self._slots))
+            self._stored = None if self._stored is None else widen(self._stored, len(self._slots))
+        at, slots = (built.day.on - self.month_on).days, self._slots_of_tree[1]
         put_day(self._month, at, slots, built.values)
-        if built.keeps_waiting:
-            self._keep_waiting(at)
+        if built.records_deleted:
+            self._preserve_waiting(at)
         self._rows.append(
             SeriesDay(
                 policy=self.policy,
                 on=built.day.on,
                 ends_at=built.day.to_at,
-                revision_number=built.standing.number,
+                revision_number=built.context.number,
                 is_before_first=built.is_before_first,
                 root_used=built.values.root_used,
                 root_decayed=built.values.root_decayed,
             )
         )
 
-    def _keep_waiting(self, at: int) -> None:
-        """Records of then are gone: what was known of them stays known."""
+    def _preserve_waiting(self, at: int) -> None:
+        """Keep the stored demand of a day whose job records may have been deleted."""
         month, before = self._month, self._before()
-        kept, flags = before["waited_core_s"][at], before["flags"][at]
-        month["waited_core_s"][at] = np.where(month["flags"][at] > 0, np.maximum(month["waited_core_s"][at], kept), 0.0)
+        stored, flags = before["waited_core_s"][at], before["flags"][at]
+        month["waited_core_s"][at] = np.where(
+            month["flags"][at] > 0, np.maximum(month["waited_core_s"][at], stored), 0.0
+        )
         month["flags"][at] |= np.where(month["flags"][at] > 0, flags & KNOWS_WAITING, 0).astype(np.uint8)
 
     def store(self) -> None:
-        """In the caller's transaction. Days of the month behind the last built one are gone: they follow on it."""
+        """Replace the rows of the built days and the month's tiles, inside the caller's transaction. Later days of the
+        month are dropped; the build continues with them.
+        """
         SeriesDay.objects.filter(policy=self.policy, on__in=[row.on for row in self._rows]).delete()
         SeriesDay.objects.bulk_create(self._rows)
         self._slots.store_new()
@@ -222,20 +228,21 @@ class BuiltMonth:
 
 
 KIND = "series"
-SETTLES = timedelta(hours=1)  # late usage comes all the time: days that changed are made again once in a while
+# Late usage arrives all the time, so changed days are rebuilt at most this often.
+REBUILD_INTERVAL = timedelta(hours=1)
 
 
 def build_series_stale(*, at: datetime) -> list[int]:
-    """Ask for a run for each policy whose series lacks a day or an hour that is over, or isn't what it would be now."""
+    """Enqueue a run for each policy whose series lacks a finished day or hour, or is out of date."""
     return [
-        ask_for_series(policy, at=at).pk
+        enqueue_series_build(policy, at=at).pk
         for policy in Policy.objects.filter(head_number__gte=1).order_by("id")
-        if is_wanted(policy, at=at)
+        if is_build_due(policy, at=at)
     ]
 
 
-def ask_for_series(policy: Policy, *, at: datetime) -> Run:
-    """A run that brings the series up to date; joins one that waits already."""
+def enqueue_series_build(policy: Policy, *, at: datetime) -> Run:
+    """Enqueue a run that updates the series; returns the waiting run if there is one."""
     return enqueue_run(kind=KIND, subject=subject_of(policy), at=at)
 
 
@@ -243,30 +250,30 @@ def subject_of(policy: Policy) -> str:
     return f"policy:{policy.slug}"
 
 
-def is_wanted(policy: Policy, *, at: datetime) -> bool:
-    """Whether a day is missing, or some changed since and were left alone for a while."""
+def is_build_due(policy: Policy, *, at: datetime) -> bool:
+    """Whether a day or hour is missing, or days changed and REBUILD_INTERVAL has passed."""
     zone = site_zone()
     series = Series.objects.filter(policy=policy).defer("carry").first()
-    now = read_inputs(policy, zone)
+    current = read_inputs(policy, zone)
     if series is None or series.redo_from_on is not None:
-        return plan(policy, at=at) is not None
+        return plan_build(policy, at=at) is not None
     if series.through_on is None:  # its first day
-        is_other = bool(series.hours_inputs) and is_all_other(policy, series.hours_inputs, now)
+        is_other = bool(series.hours_inputs) and invalidates_all(policy, series.hours_inputs, current)
         is_due = is_other or is_hour_missing(series, policy, at=at)
-        return is_due or _days_to_make(policy, series, now, at=at) is not None
-    if series.through_on < last_ended(at, zone) or is_hour_missing(series, policy, at=at):
+        return is_due or _days_to_build(policy, series, current, at=at) is not None
+    if series.through_on < last_complete_day(at, zone) or is_hour_missing(series, policy, at=at):
         return True
-    if series.built_at is not None and at - series.built_at < SETTLES and _same_rules(series, now):
+    if series.built_at is not None and at - series.built_at < REBUILD_INTERVAL and _only_usage_changed(series, current):
         return False
-    return stale_from(policy, series, now, zone) is not None
+    return stale_from(policy, series, current, zone) is not None
 
 
-def plan(policy: Policy, *, at: datetime) -> dict[str, Any] | None:
-    """Which days and hours are to be made, and from what, as JSON; None where nothing is to be done."""
+def plan_build(policy: Policy, *, at: datetime) -> dict[str, Any] | None:
+    """Return the days and hours to build and their inputs, as JSON; None if there is nothing to build."""
     zone = site_zone()
     series = Series.objects.filter(policy=policy).defer("carry").first()
     inputs = read_inputs(policy, zone)
-    days = _days_to_make(policy, series, inputs, at=at)
+    days = _days_to_build(policy, series, inputs, at=at)
     hours = plan_hours(policy, series, inputs, at=at)
     if days is None and hours is None:
         return None
@@ -278,34 +285,35 @@ def plan(policy: Policy, *, at: datetime) -> dict[str, Any] | None:
     return todo
 
 
-def _days_to_make(
+def _days_to_build(
     policy: Policy, series: Series | None, inputs: dict[str, Any], *, at: datetime
 ) -> tuple[date, date] | None:
-    """The first and the last one."""
+    """Return the first and the last day to build; None if there are none."""
     zone = site_zone()
-    from_on, through_on = stale_from(policy, series, inputs, zone), last_ended(at, zone)
+    from_on, through_on = stale_from(policy, series, inputs, zone), last_complete_day(at, zone)
     if from_on is None and series is not None and series.through_on is not None:
         from_on = series.through_on + timedelta(days=1)
     return None if from_on is None or from_on > through_on else (from_on, through_on)
 
 
-def work_series(run: Run, lease: Lease) -> dict[str, Any]:
-    """Handler of `series`: each month, and each day of hours, in one fenced transaction.
+def run_series_build(run: Run, lease: Lease) -> dict[str, Any]:
+    """Run handler of `series`: stores each month, and each day of hours, in one fenced transaction.
 
-    Goes on behind the last one that was committed. Days come first: hours begin with what they carry.
+    A resumed run continues behind the last committed month. Days are built first, because hours start from the sums
+    that days store.
     """
     policy = Policy.all_objects.get(slug=run.subject.removeprefix("policy:"))
-    todo = dict(run.cursor) or plan(policy, at=lease.clock())
+    todo = dict(run.cursor) or plan_build(policy, at=lease.clock())
     if todo is None:
         return {"days": 0}
     days = _days_left(todo)
-    hours = hours_between(todo["hours_next"], todo["hours_to"], site_zone()) if "hours_to" in todo else []
+    hours = list_hours(todo["hours_next"], todo["hours_to"], site_zone()) if "hours_to" in todo else []
     work = _Work(policy, todo, Slots(policy), lease, done=_n_days(todo) - len(days))
     lease.report(done=work.done, total=_n_days(todo) + len({hour.from_at.date() for hour in hours}))
     if days:
-        work.make_days(days, is_end=not hours)
+        work.build_days(days, is_end=not hours)
     if hours:
-        work.make_hours(hours)
+        work.build_hours_of(hours)
     return _result(todo)
 
 
@@ -329,7 +337,7 @@ def _result(todo: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(eq=False)
 class _Work:
-    """One run at work. done: days and groups of hours that are stored."""
+    """The work of one run. done: number of stored days and of stored groups of hours."""
 
     policy: Policy
     todo: dict[str, Any]
@@ -337,30 +345,30 @@ class _Work:
     lease: Lease
     done: int
 
-    def make_days(self, days: Sequence[Day], *, is_end: bool) -> None:
+    def build_days(self, days: Sequence[Day], *, is_end: bool) -> None:
         builder = Builder(self.policy, days)
         for month_on, of_month in months_of(days):
             month = BuiltMonth(self.policy, month_on, of_month, self.slots)
             month.add_all(builder, of_month)
             is_last = of_month[-1].on == days[-1].on
-            with self._step(len(of_month), is_end=is_end and is_last):
+            with self._commit_step(len(of_month), is_end=is_end and is_last):
                 month.store()
                 self.todo["next"] = (of_month[-1].on + timedelta(days=1)).isoformat()
-                _note(self.policy, self.todo, self.slots, is_last=is_last, at=self.lease.clock())
+                _record_days(self.policy, self.todo, self.slots, is_last=is_last, at=self.lease.clock())
                 if is_last:
-                    builder.keep()
+                    builder.save_carry()
 
-    def make_hours(self, hours: Sequence[Day]) -> None:
+    def build_hours_of(self, hours: Sequence[Day]) -> None:
         for built in build_hours(self.policy, hours, self.slots):
             through_s = int(built.rows[-1].begins_at.timestamp()) + HOUR_S
-            with self._step(1, is_end=through_s == hours[-1].to_s):
+            with self._commit_step(1, is_end=through_s == hours[-1].to_s):
                 built.store(self.slots)
                 self.todo["hours_next"] = through_s
-                note_hours(self.policy, self.todo["inputs"], from_s=self.todo["hours_from"], through_s=through_s)
+                record_hours(self.policy, self.todo["inputs"], from_s=self.todo["hours_from"], through_s=through_s)
 
     @contextmanager
-    def _step(self, n: int, *, is_end: bool) -> Iterator[None]:
-        """What is stored, how far the run is and, at the end, that it is over: committed together."""
+    def _commit_step(self, n: int, *, is_end: bool) -> Iterator[None]:
+        """Commit the stored data together with the run's cursor and, at the end, its completion."""
         with self.lease.fenced() as held:
             yield
             self.done += n
@@ -374,8 +382,8 @@ class _Work:
             let_others_go_first(self.lease)
 
 
-def _note(policy: Policy, todo: dict[str, Any], slots: Slots, *, is_last: bool, at: datetime) -> None:
-    """How far the series is: days before `redo_from_on` are made of these inputs."""
+def _record_days(policy: Policy, todo: dict[str, Any], slots: Slots, *, is_last: bool, at: datetime) -> None:
+    """Record how far the series is built. Days before `redo_from_on` were built from the recorded inputs."""
     Series.objects.get_or_create(policy=policy)
     series = Series.objects.defer("carry").get(policy=policy)
     from_on, next_on = (date.fromisoformat(todo[name]) for name in ("from", "next"))
@@ -387,6 +395,6 @@ def _note(policy: Policy, todo: dict[str, Any], slots: Slots, *, is_last: bool, 
     series.save()
 
 
-def _same_rules(series: Series, now: dict[str, Any]) -> bool:
-    """Nothing but usage changed."""
-    return all(series.inputs.get(name) == value for name, value in now.items() if name != "watermarks")
+def _only_usage_changed(series: Series, current: dict[str, Any]) -> bool:
+    """Whether usage is the only input that may have changed since the build."""
+    return all(series.inputs.get(name) == value for name, value in current.items() if name != "watermarks")

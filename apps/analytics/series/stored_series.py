@@ -1,7 +1,7 @@
-"""The series of some entries as arrays: as stored, or measured against the policy of today.
+"""Loads the series of some entries as arrays: as stored, or recomputed as if the head revision had been current on
+every day.
 
-Days measured against the policy of today: what each would have been had the head revision been current on it.
-Computed on request and not stored. It isn't the past as it was; every view of it says so.
+The second form is computed on request and not stored. It is not the history, and every view that shows it says so.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from apps.analytics.series.daily_series import (
     AMOUNTS,
     BLOCK,
     COMPETES,
-    DAYS,
+    DAY_TILES,
     EXISTS,
     HOUR_S,
     KNOWS_WAITING,
@@ -48,8 +48,8 @@ from apps.runs.models import Run
 
 # --- As stored --------------------------------------------------------------------------------------------------------
 IndexArray = npt.NDArray[np.int64]
-# One row of arrays: as many rows as days take as long to receive as all the rest.
-_ON = """
+# Aggregated into one row of arrays: receiving one row per day would take as long as all other work.
+_SELECT_DAYS = """
 SELECT array_agg(day."on" ORDER BY day."on"),
     array_agg(extract(epoch FROM day.ends_at)::float8 ORDER BY day."on"),
     array_agg(day.revision_number ORDER BY day."on"),
@@ -62,9 +62,9 @@ WHERE day.policy_id = %s AND day."on" BETWEEN %s AND %s
 
 
 def load_series(policy: Policy, uids: Sequence[UUID], *, from_on: date, to_on: date) -> DailySeries:
-    """Of these entries in their order, on the days from `from_on` to `to_on`, both included, as far as they are built.
+    """Load entries, in the given order, on the built days from `from_on` to `to_on`, both included.
 
-    An entry that the series doesn't know is there with zeros and `exists` false.
+    An entry that is not in the series has zeros and `exists` false.
     """
     with one_view():
         days = _days(policy, from_on, to_on)
@@ -72,7 +72,7 @@ def load_series(policy: Policy, uids: Sequence[UUID], *, from_on: date, to_on: d
         months = list(_by_month(days.on))
         tiles = read_tiles(policy, months, {slot // BLOCK for slot in slots.values()}) if slots and months else {}
     found = empty_month(len(uids), len(days.on))
-    places = by_block([slots.get(uid, -1) for uid in uids])
+    places = group_by_block([slots.get(uid, -1) for uid in uids])
     spans = {block: (_span(of_block), _span(columns)) for block, (of_block, columns) in places.items()}
     for month_on, there in _by_month(days.on).items():
         rows = _span(np.array([days.on[at].day - 1 for at in there]))
@@ -80,11 +80,11 @@ def load_series(policy: Policy, uids: Sequence[UUID], *, from_on: date, to_on: d
         for block, (of_block, columns) in spans.items():
             for name, values in tiles.get((block, month_on), {}).items():
                 found[name][of_block, at] = values[rows][:, columns].T
-    return series_of(uids, days, found)
+    return build_series(uids, days, found)
 
 
 def load_children(policy: Policy, parent_uid: UUID, *, from_on: date, to_on: date) -> DailySeries:
-    """Of all entries that were children of it on any of these days, by name."""
+    """Load all entries that were children of this one on any of these days, ordered by name."""
     found = SeriesDay.objects.filter(policy=policy, on__range=(from_on, to_on))
     revisions = sorted(found.order_by().distinct().values_list("revision_number", flat=True))
     if not revisions:
@@ -100,14 +100,14 @@ def load_children(policy: Policy, parent_uid: UUID, *, from_on: date, to_on: dat
 
 
 def series_state(policy: Policy) -> SeriesState:
-    """How far it is built and whether it still holds; builds nothing. A page asks several times."""
+    """Return how far the series is built and whether it is current. Starts no build; cached for the request."""
     return once_per_request(("series state", policy.pk, policy.head_number), lambda: _state(policy))
 
 
 def _state(policy: Policy) -> SeriesState:
     series = Series.objects.filter(policy=policy).defer("carry").first()
     runs = Run.objects.filter(kind=KIND, subject=subject_of(policy), state__in=(Run.State.QUEUED, Run.State.RUNNING))
-    run = runs.order_by("-state", "-id").first()  # the one at work before the one that waits
+    run = runs.order_by("-state", "-id").first()  # a running one before a waiting one
     progress = None if run is None else run.progress_done / run.progress_total if run.progress_total else 0.0
     run_id = None if run is None else run.pk
     hours = {} if series is None else {name: getattr(series, name) for name in ("hours_from_at", "hours_through_at")}
@@ -115,13 +115,15 @@ def _state(policy: Policy) -> SeriesState:
         return SeriesState(run=run_id, progress=progress, **hours)
     zone = site_zone()
     stale_on = stale_from(policy, series, read_inputs(policy, zone), zone)
-    fallen = {UUID(uid): datetime.fromisoformat(since) for uid, since in series.inputs.get("fallbacks", {}).items()}
-    return SeriesState(series.first_on, series.through_on, stale_on, run_id, progress, local_since=fallen, **hours)
+    local_since = {
+        UUID(uid): datetime.fromisoformat(since) for uid, since in series.inputs.get("fallbacks", {}).items()
+    }
+    return SeriesState(series.first_on, series.through_on, stale_on, run_id, progress, local_since=local_since, **hours)
 
 
 def _days(policy: Policy, from_on: date, to_on: date) -> SeriesDays:
     with connection.cursor() as cursor:
-        cursor.execute(_ON, [policy.pk, from_on, to_on])
+        cursor.execute(_SELECT_DAYS, [policy.pk, from_on, to_on])
         on, ends_s, revision, is_first, used, decayed = (column or () for column in cursor.fetchone())
     return SeriesDays(
         on=tuple(on),
@@ -134,15 +136,15 @@ def _days(policy: Policy, from_on: date, to_on: date) -> SeriesDays:
 
 
 def _by_month(days: Sequence[date]) -> dict[date, list[int]]:
-    """The places of the days of each month, by its first day."""
+    """Indices of the days of each month, by the month's first day."""
     found: dict[tuple[int, int], list[int]] = {}
     for at, on in enumerate(days):
         found.setdefault((on.year, on.month), []).append(at)
     return {date(year, month, 1): places for (year, month), places in found.items()}
 
 
-def by_block(slots: Sequence[int]) -> dict[int, tuple[IndexArray, IndexArray]]:
-    """The places of entries and their columns, by the block that they lie in; −1 lies in none."""
+def group_by_block(slots: Sequence[int]) -> dict[int, tuple[IndexArray, IndexArray]]:
+    """Group indices of entries and their columns by block; entries with slot −1 are skipped."""
     found: dict[int, tuple[list[int], list[int]]] = {}
     for place, slot in enumerate(slots):
         if slot >= 0:
@@ -153,12 +155,12 @@ def by_block(slots: Sequence[int]) -> dict[int, tuple[IndexArray, IndexArray]]:
 
 
 def _span(places: IndexArray) -> IndexArray | slice:
-    """A slice where they follow each other, as siblings and days mostly do: it is copied as a whole."""
+    """Return a slice if the indices are consecutive, as for siblings and days mostly: slices copy faster."""
     return slice(int(places[0]), int(places[-1]) + 1) if (np.diff(places) == 1).all() else places
 
 
-def series_of(uids: Sequence[UUID], days: SeriesDays, found: Month) -> DailySeries:
-    """found: fields by entries and days."""
+def build_series(uids: Sequence[UUID], days: SeriesDays, found: Month) -> DailySeries:
+    """Build a DailySeries from stored fields, arrays (entries, days)."""
     n = len(days.on)
     flags = found["flags"][:, :n]
     return DailySeries(
@@ -173,21 +175,21 @@ def series_of(uids: Sequence[UUID], days: SeriesDays, found: Month) -> DailySeri
 
 
 def load_hours(policy: Policy, uids: Sequence[UUID]) -> DailySeries:
-    """Of these entries in their order, all hours that are built; `days.on` are the instants at which they begin."""
+    """Load all built hours of entries in the given order; `days.on` holds the instants at which the hours start."""
     with one_view():
         rows = list(SeriesHour.objects.filter(policy=policy).order_by("begins_at"))
         slots = find_slots(policy, uids)
         on = sorted({row.begins_at.astimezone(UTC).date() for row in rows})
         blocks = {slot // BLOCK for slot in slots.values()}
-        tiles = read_tiles(policy, on, blocks, tiles=DAYS) if slots and on else {}
+        tiles = read_tiles(policy, on, blocks, tiles=DAY_TILES) if slots and on else {}
     found = empty_month(len(uids), len(rows))
-    places = by_block([slots.get(uid, -1) for uid in uids])
+    places = group_by_block([slots.get(uid, -1) for uid in uids])
     for at, row in enumerate(rows):
         begins_at = row.begins_at.astimezone(UTC)
         for block, (of_block, columns) in places.items():
             for name, values in tiles.get((block, begins_at.date()), {}).items():
                 found[name][of_block, at] = values[begins_at.hour, columns]
-    return series_of(uids, _hours(rows), found)
+    return build_series(uids, _hours(rows), found)
 
 
 def _hours(rows: Sequence[SeriesHour]) -> SeriesDays:
@@ -202,47 +204,47 @@ def _hours(rows: Sequence[SeriesHour]) -> SeriesDays:
     )
 
 
-# --- Against today's policy -------------------------------------------------------------------------------------------
+# --- As if the head revision had always been current ------------------------------------------------------------------
 MOST_DAYS = 100
-MOST_BUCKETS = 1_000_000  # of usage in the period: some seconds of work
+MOST_BUCKETS = 1_000_000  # in the period: computed in some seconds
 _COUNT = """
 SELECT count(*) FROM (SELECT FROM usage_bucket WHERE hour_at >= %s AND hour_at < %s LIMIT %s) buckets
 """
 
 
 def load_against_today(policy: Policy, uids: Sequence[UUID], *, from_on: date, to_on: date) -> DailySeries:
-    """Of entries of the head, on the days that the series has between two days, both included.
+    """Load entries of the head as if it had been current on all built days between two days, both included.
 
-    Raises TooLarge `too_many_days` over MOST_DAYS, and over MOST_BUCKETS hours of usage.
+    Raises TooLarge `too_many_days` over MOST_DAYS days or MOST_BUCKETS usage buckets.
     """
-    built = SeriesDay.objects.filter(policy=policy, on__range=(from_on, to_on)).order_by("on")
-    on = list(built.values_list("on", flat=True))
+    stored = SeriesDay.objects.filter(policy=policy, on__range=(from_on, to_on)).order_by("on")
+    on = list(stored.values_list("on", flat=True))
     days = days_of(on[0], on[-1], site_zone()) if on else []
-    _refuse_too_many(len(days), (days[0].from_at, days[-1].to_at) if days else None)
+    _reject_too_many(len(days), (days[0].from_at, days[-1].to_at) if days else None)
     tree = load_tree(policy)
     raw = np.frombuffer(b"".join(uid.bytes for uid in uids), np.uint8).reshape(len(uids), 16)
     places = indexes_of(raw, tree)
     found = empty_month(len(uids), len(days))
-    made: list[BuiltDay] = []
+    built_days: list[BuiltDay] = []
     for at, day in enumerate(Builder(policy, days, revision=policy.head_number).build(days) if days else ()):
-        made.append(day)
-        for name, values in day.values.what.items():
+        built_days.append(day)
+        for name, values in day.values.columns.items():
             found[name][: len(uids), at] = np.where(places >= 0, values[np.maximum(places, 0)], 0)
-    return series_of(uids, _days_made(made), found)
+    return build_series(uids, _series_days(built_days), found)
 
 
-def _days_made(made: Sequence[BuiltDay]) -> SeriesDays:
+def _series_days(built_days: Sequence[BuiltDay]) -> SeriesDays:
     return SeriesDays(
-        on=tuple(one.day.on for one in made),
-        ends_s=np.array([one.day.to_s for one in made], np.float64),
-        revision=np.array([one.standing.number for one in made], np.int32),
-        is_before_first=np.zeros(len(made), np.bool_),
-        root_used=np.array([one.values.root_used for one in made], np.float64),
-        root_decayed=np.array([one.values.root_decayed for one in made], np.float64),
+        on=tuple(built_day.day.on for built_day in built_days),
+        ends_s=np.array([built_day.day.to_s for built_day in built_days], np.float64),
+        revision=np.array([built_day.context.number for built_day in built_days], np.int32),
+        is_before_first=np.zeros(len(built_days), np.bool_),
+        root_used=np.array([built_day.values.root_used for built_day in built_days], np.float64),
+        root_decayed=np.array([built_day.values.root_decayed for built_day in built_days], np.float64),
     )
 
 
-def _refuse_too_many(n_days: int, span: tuple[datetime, datetime] | None) -> None:
+def _reject_too_many(n_days: int, span: tuple[datetime, datetime] | None) -> None:
     n_buckets = 0
     if span is not None and n_days <= MOST_DAYS:
         with connection.cursor() as cursor:

@@ -1,9 +1,8 @@
-"""What counts at the end of a day, by account: past usage within the window, and demand of jobs that waited.
+"""Sums per account at the end of a day: decayed usage within the window, and demand by jobs that waited.
 
-Past usage that counts at the end of a day, by account, for as long as the window reaches.
 Sums are recomputed for every day from its window, so that zero stays exactly zero. Most decay functions multiply all
-earlier usage by one factor a day: then the past is kept as one sum for each day, aged to its end, and where the window
-has no end, as a single one. For other decay functions every hour is kept.
+earlier usage by one factor a day. For these, past usage is stored as one sum a day, or as a single sum if the window
+has no length. Other decay functions need every hour.
 """
 
 from __future__ import annotations
@@ -29,24 +28,25 @@ from apps.usage.pgbinary import fetch_columns
 F8 = npt.NDArray[np.float64]
 I4 = npt.NDArray[np.int32]
 
-_BY_FACTOR = frozenset({"none", "exponential", "slurm", "gridengine", "lsf"})  # weight(a + b) = weight(a) · weight(b)
+# Decay functions with weight(a + b) = weight(a) · weight(b).
+_MULTIPLICATIVE = frozenset({"none", "exponential", "slurm", "gridengine", "lsf"})
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DayRows:
-    """Usage of one day in the metric. cell: account × sources + source, by their places. hour: since 1970."""
+    """Usage of one day in the metric. cell: account index × number of sources + source index. hour: since 1970."""
 
     day: Day
     cell: I4
     hour: I4
     amount: F8
 
-    def summed(self, n_cells: int) -> F8:
-        """Unaged, (n_cells,)."""
+    def totals(self, n_cells: int) -> F8:
+        """Sum by cell without decay, (n_cells,)."""
         return np.bincount(self.cell, weights=self.amount, minlength=n_cells).astype(np.float64)
 
-    def counted_at(self, end_s: int, window: decay.Window, n_cells: int) -> F8:
-        """What it comes to at an instant, (n_cells,)."""
+    def decayed_at(self, end_s: int, window: decay.Window, n_cells: int) -> F8:
+        """Sum by cell, decayed to an instant, (n_cells,)."""
         if not len(self.cell):
             return np.zeros(n_cells)
         first = int(self.hour.min())
@@ -58,7 +58,7 @@ class DayRows:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DaySums:
-    """What all up to the end of a day, or that day alone, came to at its end: `cell` only where that is something."""
+    """Sums at the end of a day, of that day alone or of all days up to it. `cell` lists only the nonzero ones."""
 
     day: Day
     cell: I4
@@ -70,13 +70,13 @@ class DaySums:
         return cls(day, cell.astype(np.int32), sums[cell])
 
 
-def goes_by_factor(window: decay.Window) -> bool:
-    """Whether an earlier day's sum differs at a later day by one factor alone."""
-    return window.aging in _BY_FACTOR
+def is_multiplicative(window: decay.Window) -> bool:
+    """Whether ageing by one more day multiplies any earlier day's sum by one common factor."""
+    return window.aging in _MULTIPLICATIVE
 
 
-def begins_s(window: decay.Window, end_s: int) -> int | None:
-    """The first hour that may count at `end_s`; None for the beginning of time."""
+def window_start_s(window: decay.Window, end_s: int) -> int | None:
+    """Start of the first hour that may have weight at `end_s`; None if the window has no start."""
     reach_s = window.reach_s
     if reach_s is None or reach_s > end_s:
         return None
@@ -86,43 +86,41 @@ def begins_s(window: decay.Window, end_s: int) -> int | None:
 Load = Callable[[Sequence[Day]], Iterable[DayRows]]
 
 
-def reach_of(window: decay.Window, n_cells: int, load: Load) -> Reach:
-    """Nothing yet. load: the hours of some days."""
-    if not goes_by_factor(window):
-        return _HourByHour(window, n_cells, load)
-    return _Endless(window, n_cells, load) if window.length_s is None else _DayByDay(window, n_cells, load)
+def window_sums_of(window: decay.Window, n_cells: int, load: Load) -> WindowSums:
+    """Return empty sums for the kind of window. load: reads the usage rows of some days."""
+    if not is_multiplicative(window):
+        return _HourlySums(window, n_cells, load)
+    return _UnboundedSums(window, n_cells, load) if window.length_s is None else _DailySums(window, n_cells, load)
 
 
-class Reach(ABC):
-    """Days are added one after the other, each just before it is asked for the sum at its end."""
+class WindowSums(ABC):
+    """Decayed usage of all days added so far. Add a day before requesting the sum at its end."""
 
     def __init__(self, window: decay.Window, n_cells: int, load: Load) -> None:
         self.window = window
         self.n_cells = n_cells
         self._load = load
 
-    def begin(self, earlier: Sequence[Day], kept: Sequence[DaySums]) -> None:
-        """All that lies before the first day that is asked for; as far as possible from what an earlier build kept of
-        days before it.
-        """
+    def load_past(self, earlier: Sequence[Day], stored: Sequence[DaySums]) -> None:
+        """Add all days before the first requested one, from stored sums where possible, else from usage rows."""
         for rows in self._load(earlier):
             self.add(rows)
 
     @abstractmethod
     def add(self, rows: DayRows) -> None:
-        """The day after those that were added before."""
+        """Add the day after the last added one."""
 
     @abstractmethod
-    def at_end_of(self, day: Day) -> F8:
-        """What has been used so far comes to at the end of the day, (n_cells,)."""
+    def total_at_end(self, day: Day) -> F8:
+        """Return the decayed usage at the end of the day, (n_cells,)."""
 
-    def kept(self) -> Iterator[DaySums]:
-        """What the next build can go on from."""
+    def carried(self) -> Iterator[DaySums]:
+        """Yield the sums from which the next build can continue."""
         yield from ()
 
 
-class _HourByHour(Reach):
-    """Any decay function."""
+class _HourlySums(WindowSums):
+    """For any decay function: keeps every hour."""
 
     def __init__(self, window: decay.Window, n_cells: int, load: Load) -> None:
         super().__init__(window, n_cells, load)
@@ -132,18 +130,18 @@ class _HourByHour(Reach):
         if len(rows.cell):
             self._days.append(rows)
 
-    def at_end_of(self, day: Day) -> F8:
-        first_s = begins_s(self.window, day.to_s)
+    def total_at_end(self, day: Day) -> F8:
+        first_s = window_start_s(self.window, day.to_s)
         while self._days and first_s is not None and self._days[0].day.to_s <= first_s:
             self._days.popleft()
         total = np.zeros(self.n_cells)
         for rows in self._days:
-            total += rows.counted_at(day.to_s, self.window, self.n_cells)
+            total += rows.decayed_at(day.to_s, self.window, self.n_cells)
         return total
 
 
-class _Endless(Reach):
-    """Aging by one factor, and nothing is ever too old."""
+class _UnboundedSums(WindowSums):
+    """For multiplicative decay without a maximum age: keeps one sum."""
 
     def __init__(self, window: decay.Window, n_cells: int, load: Load) -> None:
         super().__init__(window, n_cells, load)
@@ -153,74 +151,76 @@ class _Endless(Reach):
     def add(self, rows: DayRows) -> None:
         if self._day is not None:
             self._sums = self._sums * _factor(self.window, rows.day.to_s - self._day.to_s)
-        self._sums = self._sums + rows.counted_at(rows.day.to_s, self.window, self.n_cells)
+        self._sums = self._sums + rows.decayed_at(rows.day.to_s, self.window, self.n_cells)
         self._day = rows.day
 
-    def at_end_of(self, day: Day) -> F8:
+    def total_at_end(self, day: Day) -> F8:
         since_s = 0 if self._day is None else day.to_s - self._day.to_s
         return self._sums * _factor(self.window, since_s)
 
-    def begin(self, earlier: Sequence[Day], kept: Sequence[DaySums]) -> None:
-        if not kept or kept[-1].day not in earlier:
-            super().begin(earlier, kept)
+    def load_past(self, earlier: Sequence[Day], stored: Sequence[DaySums]) -> None:
+        if not stored or stored[-1].day not in earlier:
+            super().load_past(earlier, stored)
             return
-        last = kept[-1]
+        last = stored[-1]
         self._day = last.day
         self._sums = np.bincount(last.cell, weights=last.amount, minlength=self.n_cells).astype(np.float64)
-        super().begin(earlier[earlier.index(last.day) + 1 :], ())
+        super().load_past(earlier[earlier.index(last.day) + 1 :], ())
 
-    def kept(self) -> Iterator[DaySums]:
+    def carried(self) -> Iterator[DaySums]:
         if self._day is not None:
             yield DaySums.of(self._day, self._sums)
 
 
-class _DayByDay(Reach):
-    """Aging by one factor, up to an age: a day counts whole, or in part on the one day on which it grows too old."""
+class _DailySums(WindowSums):
+    """For multiplicative decay with a maximum age: keeps one sum a day, and hours only for the day that is partly too
+    old.
+    """
 
     def __init__(self, window: decay.Window, n_cells: int, load: Load) -> None:
         super().__init__(window, n_cells, load)
-        self._law = replace(window, length_s=None)
+        self._decay = replace(window, length_s=None)
         self._length_s = float(window.length_s or 0.0)
         self._days: deque[DaySums] = deque()
         self._oldest: tuple[Day, list[DayRows]] | None = None
 
     def add(self, rows: DayRows) -> None:
-        self._days.append(DaySums.of(rows.day, rows.counted_at(rows.day.to_s, self._law, self.n_cells)))
+        self._days.append(DaySums.of(rows.day, rows.decayed_at(rows.day.to_s, self._decay, self.n_cells)))
 
-    def at_end_of(self, day: Day) -> F8:
-        oldest_s = day.to_s - self._length_s  # an hour that ended then or before is too old
+    def total_at_end(self, day: Day) -> F8:
+        oldest_s = day.to_s - self._length_s  # an hour that ended at or before this is too old
         while self._days and self._days[0].day.to_s <= oldest_s:
             self._days.popleft()
-        factors = _factors(self._law, [day.to_s - each.day.to_s for each in self._days])
-        counted = [self._counted(each, factor, oldest_s, day) for each, factor in zip(self._days, factors, strict=True)]
-        cell = np.concatenate([each.cell for each in counted] or [np.zeros(0, np.int32)])
-        amount = np.concatenate([each.amount for each in counted] or [np.zeros(0)])
+        factors = _factors(self._decay, [day.to_s - each.day.to_s for each in self._days])
+        sums = [self._decayed(each, factor, oldest_s, day) for each, factor in zip(self._days, factors, strict=True)]
+        cell = np.concatenate([each.cell for each in sums] or [np.zeros(0, np.int32)])
+        amount = np.concatenate([each.amount for each in sums] or [np.zeros(0)])
         return np.bincount(cell, weights=amount, minlength=self.n_cells).astype(np.float64)
 
-    def _counted(self, each: DaySums, factor: float, oldest_s: float, day: Day) -> DaySums:
+    def _decayed(self, each: DaySums, factor: float, oldest_s: float, day: Day) -> DaySums:
         """The usage of an earlier day, decayed to the end of this one."""
         if each.day.from_s + HOUR_S > oldest_s or not len(each.cell):
             return DaySums(each.day, each.cell, each.amount * factor)
-        return DaySums.of(each.day, self._in_part(each.day, day.to_s))
+        return DaySums.of(each.day, self._partial_sum(each.day, day.to_s))
 
-    def begin(self, earlier: Sequence[Day], kept: Sequence[DaySums]) -> None:
-        known = {each.day: each for each in kept}
+    def load_past(self, earlier: Sequence[Day], stored: Sequence[DaySums]) -> None:
+        known = {each.day: each for each in stored}
         there = [at for at, day in enumerate(earlier) if day in known]
         if not there or there[-1] - there[0] >= len(there):
-            super().begin(earlier, kept)
+            super().load_past(earlier, stored)
             return
-        super().begin(earlier[: there[0]], ())
+        super().load_past(earlier[: there[0]], ())
         self._days.extend(known[earlier[at]] for at in there)
-        super().begin(earlier[there[-1] + 1 :], ())
+        super().load_past(earlier[there[-1] + 1 :], ())
 
-    def _in_part(self, day: Day, end_s: int) -> F8:
+    def _partial_sum(self, day: Day, end_s: int) -> F8:
         if self._oldest is None or self._oldest[0] != day:  # of each hour of a day the oldest day is the same one
             self._oldest = (day, list(self._load([day])))
-        counted = [rows.counted_at(end_s, self.window, self.n_cells) for rows in self._oldest[1]]
+        counted = [rows.decayed_at(end_s, self.window, self.n_cells) for rows in self._oldest[1]]
         total: F8 = np.sum(counted, axis=0)
         return total
 
-    def kept(self) -> Iterator[DaySums]:
+    def carried(self) -> Iterator[DaySums]:
         yield from self._days
 
 
@@ -238,11 +238,11 @@ I1 = npt.NDArray[np.int8]
 I8 = npt.NDArray[np.int64]
 
 _RECORDS_AT_A_TIME = 200_000
-_FEW_DAYS_S = 46 * 86_400  # found by time; more of them are read once, in the order of their rows
-_MOST_PIECES = 2_000_000  # days of jobs spread at a time
+_FEW_DAYS_S = 46 * 86_400  # a shorter span is queried by time, a longer one by ranges of record ids
+_MOST_JOB_DAYS = 2_000_000  # job-days expanded at a time
 
-# A job without a requested time requested its run time; a second of a core is the least that shows.
-_WAITED = f"""
+# Without a requested time the run time stands in for it; at least one core-second is counted.
+_SELECT_WAITING = f"""
 SELECT array_agg(account_id), array_agg(submit_at), array_agg(COALESCE(start_at, '-infinity')),
     array_agg(GREATEST(cpus, 1) * GREATEST(COALESCE(requested_s, EXTRACT(epoch FROM end_at - start_at)::float8, 1), 1))
 FROM usage_record WHERE {{where}} AND state <> 'withdrawn' AND NOT is_charge{OF_CURRENT}
@@ -250,8 +250,8 @@ FROM usage_record WHERE {{where}} AND state <> 'withdrawn' AND NOT is_charge{OF_
 _BY_ID = """id > %s AND id <= %s AND submit_at < %s AND (start_at > submit_at AND start_at > %s OR state = 'pending')"""
 _BY_TIME = "submit_at < %s AND start_at > %s AND start_at > submit_at"
 _OPEN = "NOT (state = 'finished') AND state = 'pending' AND submit_at < %s"
-# Sources that report submit times do so for nearly all records: some thousands show one.
-_TELLS = """
+# A source that reports submit times does so for nearly all records, so some thousands suffice to detect it.
+_SELECT_SUBMIT_TIMES = """
 SELECT source.id, CASE
     WHEN EXISTS (
         SELECT FROM (SELECT submit_at, start_at, state FROM usage_record WHERE source_id = source.id LIMIT 20000) AS one
@@ -263,7 +263,7 @@ FROM usage_source AS source WHERE archived_at IS NULL
 
 
 class Waiting:
-    """Of some days; `account_ids` ascending."""
+    """Demand by jobs that waited, on some days. `account_ids` must be ascending."""
 
     def __init__(self, days: Sequence[Day], account_ids: I8) -> None:
         self._n_accounts = len(account_ids)
@@ -273,7 +273,7 @@ class Waiting:
                 self._spread(days, account_ids, *columns)
 
     def on(self, day: Day) -> F8 | None:
-        """Core-seconds of each account, None where no job waited."""
+        """Core-seconds of each account on the day; None if no job waited."""
         found = self._of_day.get(day.from_s)
         if found is None:
             return None
@@ -291,11 +291,10 @@ class Waiting:
         last = np.searchsorted(from_us, np.where(start_us == NO_TIME, to_us[-1], start_us), side="left") - 1
         place = np.searchsorted(account_ids, account)
         there = np.flatnonzero((last >= first) & (place < len(account_ids)))
-        there = there[
-            account_ids[place[there]] == account[there]
-        ]  # an account that came since waits for the next build
+        # Accounts created since the ids were read are left to the next build.
+        there = there[account_ids[place[there]] == account[there]]
         n_days = (last - first + 1)[there]
-        portion = (np.cumsum(n_days) - n_days) // _MOST_PIECES
+        portion = (np.cumsum(n_days) - n_days) // _MOST_JOB_DAYS
         for number in range(int(portion[-1]) + 1 if len(portion) else 0):
             chosen = portion == number
             self._add(days, place[there[chosen]], first[there[chosen]], n_days[chosen], core_s[there[chosen]])
@@ -307,9 +306,10 @@ class Waiting:
         sums = np.bincount(at, weights=np.repeat(core_s, n_days), minlength=len(found))
         day, where = np.divmod(found, self._n_accounts)
         starts = np.flatnonzero(np.diff(day, prepend=-1))
-        for begin, end in zip(starts.tolist(), [*starts[1:].tolist(), len(day)], strict=True):
-            kept = self._of_day[days[int(day[begin])].from_s]
-            kept.append((where[begin:end].astype(np.int32), sums[begin:end].astype(np.float64)))
+        for first_row, end in zip(starts.tolist(), [*starts[1:].tolist(), len(day)], strict=True):
+            self._of_day[days[int(day[first_row])].from_s].append(
+                (where[first_row:end].astype(np.int32), sums[first_row:end].astype(np.float64))
+            )
 
 
 class SubmitTimeSources:
@@ -317,17 +317,17 @@ class SubmitTimeSources:
 
     def __init__(self, sources: Sequence[SourceRow]) -> None:
         with connection.cursor() as cursor:
-            cursor.execute(_TELLS)
-            known = {source_id: (tells, sealed_s) for source_id, tells, sealed_s in cursor.fetchall()}
-        self._tells = np.array([known[each.id][0] for each in sources], np.int8)
+            cursor.execute(_SELECT_SUBMIT_TIMES)
+            known = {source_id: (reports, sealed_s) for source_id, reports, sealed_s in cursor.fetchall()}
+        self._reports = np.array([known[each.id][0] for each in sources], np.int8)
         self._sealed_s = np.array([known[each.id][1] for each in sources], np.float64)
 
     def on(self, day: Day) -> I1:
-        """(sources,) see Standing.values."""
-        return np.where((self._tells == 1) & (self._sealed_s > day.from_s), 0, self._tells).astype(np.int8)
+        """Return (sources,) flags as RevisionContext.values expects them."""
+        return np.where((self._reports == 1) & (self._sealed_s > day.from_s), 0, self._reports).astype(np.int8)
 
     def is_sealed(self, day: Day) -> bool:
-        """Whether records that waited on the day may be gone."""
+        """Whether records of jobs that waited on the day may have been deleted."""
         return bool((self._sealed_s > day.from_s).any())
 
 
@@ -335,7 +335,7 @@ def _read(days: Sequence[Day]) -> Iterator[list[Any]]:
     from_at, to_at = days[0].from_at, days[-1].to_at
     if days[-1].to_s - days[0].from_s <= _FEW_DAYS_S:
         for where, parameters in ((_BY_TIME, [to_at, from_at]), (_OPEN, [to_at])):
-            found = fetch_columns(_WAITED.format(where=where), parameters)
+            found = fetch_columns(_SELECT_WAITING.format(where=where), parameters)
             if found:
                 yield found
         return
@@ -343,6 +343,8 @@ def _read(days: Sequence[Day]) -> Iterator[list[Any]]:
         cursor.execute("SELECT COALESCE(min(id), 1), COALESCE(max(id), 0) FROM usage_record")
         first_id, last_id = cursor.fetchone()
     for after_id in range(first_id - 1, last_id, _RECORDS_AT_A_TIME):
-        found = fetch_columns(_WAITED.format(where=_BY_ID), [after_id, after_id + _RECORDS_AT_A_TIME, to_at, from_at])
+        found = fetch_columns(
+            _SELECT_WAITING.format(where=_BY_ID), [after_id, after_id + _RECORDS_AT_A_TIME, to_at, from_at]
+        )
         if found:
             yield found

@@ -15,7 +15,7 @@ from django.db import transaction
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, User
 from apps.accounts.services import make_user
-from apps.analytics.series.runs import ask_for_series
+from apps.analytics.series.runs import enqueue_series_build
 from apps.cli.sample import peers
 from apps.cli.sample.decisions import allocate_core_hours, connect_programs, on, put_decisions, refund
 from apps.cli.sample.grid import (
@@ -103,7 +103,7 @@ def load_sample(*, at: datetime) -> None:
         _snapshots_of_past_days(at)
     work_at(request_recompute(policy_slug=POLICY_SLUG, at=at, actor=COMMAND).pk, at)
     connect_shadow(grid, at=at)
-    ask_for_series(Policy.all_objects.get(slug=POLICY_SLUG), at=at)  # takes seconds: the workers' first task
+    enqueue_series_build(Policy.all_objects.get(slug=POLICY_SLUG), at=at)  # takes seconds: the workers' first task
     evaluate(at=at)
 
 

@@ -15,7 +15,7 @@ from apps.analytics.convergence.query import Counting, Period
 from apps.analytics.convergence.records import Convergence
 from apps.analytics.convergence.selectors import get_convergence
 from apps.analytics.series import stored_series
-from apps.analytics.series.runs import ask_for_series
+from apps.analytics.series.runs import enqueue_series_build
 from apps.core.errors import TooLarge
 from apps.policies.models import Grant, Policy
 from apps.policies.services import publish_document
@@ -49,7 +49,7 @@ def mounted(make_site: Callable[..., Site]) -> Site:
         made.job("ann", "p1", 2, ago_h=2 + 24 * ago_d)
         made.job("bert", "p1", 4, ago_h=2 + 24 * ago_d)
         made.job("carol", "own", 4, ago_h=2 + 24 * ago_d)
-    assert work_run_now(ask_for_series(made.policy, at=AS_OF).pk).state == "succeeded"
+    assert work_run_now(enqueue_series_build(made.policy, at=AS_OF).pk).state == "succeeded"
     return made
 
 

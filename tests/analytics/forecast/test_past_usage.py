@@ -11,7 +11,7 @@ import pytest
 
 from apps.analytics.forecast.past_usage import from_series, read_past
 from apps.analytics.series.daily_series import DailySeries, SeriesDays
-from apps.analytics.series.runs import ask_for_series
+from apps.analytics.series.runs import enqueue_series_build
 from apps.policies.models import Policy
 from apps.priorities.serving import store
 from apps.runs.services import work_run_now
@@ -96,7 +96,7 @@ def test_the_series_and_the_hours_tell_the_same_pace(days: Site, monkeypatch: py
     snapshot = store.newest(days.slug)
     chain = [i for i in range(1, len(snapshot.tree)) if snapshot.tree.path(i) in ("/physics", "/physics/alice")]
     by_hours = read_past(days.policy, snapshot, chain, hourly=False)
-    assert work_run_now(ask_for_series(Policy.objects.get(pk=days.policy.pk), at=AS_OF).pk).state == "succeeded"
+    assert work_run_now(enqueue_series_build(Policy.objects.get(pk=days.policy.pk), at=AS_OF).pk).state == "succeeded"
     monkeypatch.setattr("apps.analytics.forecast.past_usage.inputs_of", lambda *_: None)
     by_days = read_past(days.policy, snapshot, chain, hourly=False)
     assert by_hours is not None

@@ -39,7 +39,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def build(site: Site, at: datetime = AS_OF) -> dict[str, Any]:
-    run = runs.ask_for_series(site.policy, at=at)
+    run = runs.enqueue_series_build(site.policy, at=at)
     lease = claim_run(at=at, run_id=run.pk, clock=lambda: at)
     assert lease is not None
     work_lease(lease)
@@ -144,7 +144,7 @@ def test_a_build_that_was_killed_goes_on_behind_the_last_hours_that_it_stored(
         if n_stored == 3:
             raise _Killed
 
-    run = runs.ask_for_series(grown.policy, at=AS_OF)
+    run = runs.enqueue_series_build(grown.policy, at=AS_OF)
     monkeypatch.setattr(runs, "fault_point", killed)
     lease = claim_run(at=AS_OF, run_id=run.pk, clock=lambda: AS_OF)
     assert lease is not None

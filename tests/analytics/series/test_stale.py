@@ -264,7 +264,7 @@ def test_a_build_that_was_killed_goes_on_behind_the_last_month_that_it_stored(
     site.map()
     for ago_d in range(1, 70, 3):
         site.job("alice", "physics", ago_d, ago_h=24 * ago_d)
-    run = runs.ask_for_series(site.policy, at=AS_OF)
+    run = runs.enqueue_series_build(site.policy, at=AS_OF)
     built: list[str] = []
 
     def killed(name: str) -> None:
@@ -307,7 +307,7 @@ def test_usage_that_comes_while_a_build_is_at_work_makes_its_day_again(
 
 def test_a_build_waits_for_nobody_to_wait_for_it(built: Site) -> None:
     """Patient: claimed when nothing else is due, and between two months whatever is due comes first."""
-    series = runs.ask_for_series(built.policy, at=AS_OF - DAY)
+    series = runs.enqueue_series_build(built.policy, at=AS_OF - DAY)
     first = nudge(built.policy, at=AS_OF)
     lease = claim_run(at=AS_OF, clock=lambda: AS_OF)
     assert lease is not None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apps.analytics.series.runs import ask_for_series
+from apps.analytics.series.runs import enqueue_series_build
 from apps.notices.evaluation import evaluate
 from apps.notices.models import Mark, Notice, Rule
 from apps.policies.models import Grant
@@ -86,7 +86,7 @@ def statement(caller: Caller, **query: Any) -> Any:
 
 
 def test_statements_of_a_month_and_of_twelve(told: Site, admin: Caller) -> None:
-    assert work_run_now(ask_for_series(told.policy, at=AT).pk).state == "succeeded"
+    assert work_run_now(enqueue_series_build(told.policy, at=AT).pk).state == "succeeded"
     rows = statement(admin, entry="/physics", month="2026-11").json()["results"]
     assert [row["path"] for row in rows] == ["/physics", "/physics/alice", "/physics/bob"]
     assert [row["month"] for row in statement(admin, entry="/physics").json()["results"]][:2] == ["2026-11", "2026-10"]

@@ -14,7 +14,7 @@ from selectolax.lexbor import LexborNode
 
 from apps.accounts.models import User
 from apps.analytics.series.daily_series import SeriesState
-from apps.analytics.series.runs import ask_for_series
+from apps.analytics.series.runs import enqueue_series_build
 from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
 from apps.runs.services import work_run_now
@@ -525,7 +525,7 @@ def test_only_the_own_path_is_drawn_and_siblings_are_combined(grid: Grid, series
 # --- From records to the page -----------------------------------------------------------------------------------------
 def test_the_page_shows_the_series_built_from_records(grid: Grid, client: Client) -> None:
     """On 19 November atlas used 400 of the 920 cores that ran, and nothing else ever did."""
-    work_run_now(ask_for_series(Policy.objects.get(slug=SLUG), at=NOW).pk)
+    work_run_now(enqueue_series_build(Policy.objects.get(slug=SLUG), at=NOW).pk)
     sign_in(client, grid.admin)
     rows = {row["entry"]: row for row in read_csv(client, f"{PAGE}days.csv?days=7&view=raw")}
     assert float(rows["atlas"]["actual"]) == pytest.approx(400 / 920, abs=1e-9)

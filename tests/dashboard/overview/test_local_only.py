@@ -11,7 +11,7 @@ from django.test import Client
 from apps.accounts.actor import SYSTEM
 from apps.analytics.models import Series
 from apps.analytics.series.daily_series import SeriesState
-from apps.analytics.series.runs import ask_for_series
+from apps.analytics.series.runs import enqueue_series_build
 from apps.analytics.series.stored_series import series_state
 from apps.dashboard.overview import presenters
 from apps.federation.models import Mount, Remote
@@ -205,12 +205,12 @@ def test_convergence_by_rest_says_it_by_key_without_the_name_of_what_is_not_seen
 
 def test_the_state_of_the_days_is_what_they_were_built_of(alone: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + 24 * HOUR).isoformat())
-    work_run_now(ask_for_series(alone.policy, at=AT + 24 * HOUR).pk)
+    work_run_now(enqueue_series_build(alone.policy, at=AT + 24 * HOUR).pk)
     assert series_state(alone.policy).local_since == {alone.uid("/physics"): AT}
     recover(alone.policy, alone.uid("/physics"), at=AT + 24 * HOUR)
     state = series_state(alone.policy)
     assert (state.local_since, state.stale_from_on) == ({alone.uid("/physics"): AT}, date(2026, 11, 20))
-    work_run_now(ask_for_series(alone.policy, at=AT + 24 * HOUR).pk)
+    work_run_now(enqueue_series_build(alone.policy, at=AT + 24 * HOUR).pk)
     assert series_state(alone.policy).local_since == {}
     Series.objects.update(inputs={})  # as before anything was written of it
     assert series_state(alone.policy).local_since == {}

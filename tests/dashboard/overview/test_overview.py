@@ -12,7 +12,7 @@ from django.test import Client
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.analytics.series.runs import ask_for_series
+from apps.analytics.series.runs import enqueue_series_build
 from apps.core import clock
 from apps.dashboard.overview import presenters
 from apps.policies.models import Pin, Policy
@@ -247,7 +247,7 @@ def test_the_line_of_deviation_has_a_table_and_a_csv(grid: Grid, admin: Client) 
 
 
 def build(at: datetime) -> None:
-    ask_for_series(Policy.objects.get(), at=at)
+    enqueue_series_build(Policy.objects.get(), at=at)
     for run in Run.objects.filter(state=Run.State.QUEUED):
         work_run_now(run.pk)
 

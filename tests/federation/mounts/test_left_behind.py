@@ -16,7 +16,7 @@ from django.db import transaction
 
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import COMMAND
-from apps.analytics.series.runs import ask_for_series
+from apps.analytics.series.runs import enqueue_series_build
 from apps.analytics.series.stored_series import load_series
 from apps.federation.models import Fetch, Mount, Subscription
 from apps.federation.mounts.landing import owned_elsewhere
@@ -163,7 +163,7 @@ def test_archived_remains_of_a_mount_can_be_claimed_with_their_history(
     assert computed.result.usage[rows].tolist() == computed.usage_of_account.tolist() * 3
     assert np.isfinite(computed.result.usage).all()
     monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + 5 * DAY).isoformat())
-    assert work_run_now(ask_for_series(grid(), at=AT + 5 * DAY).pk).state == "succeeded"
+    assert work_run_now(enqueue_series_build(grid(), at=AT + 5 * DAY).pk).state == "succeeded"
     series = load_series(grid(), uids, from_on=AT.date(), to_on=(AT + 4 * DAY).date())
     assert (series.used.sum(axis=1)[0], series.days.root_used.sum()) == (7_200, 7_200)
     n_of_head = 0

@@ -13,7 +13,7 @@ from django.test import Client
 from apps.accounts.actor import Actor
 from apps.analytics.my_priority.numbers import get_my_waits
 from apps.analytics.my_priority.records import MyWaits, WaitDay, Waited
-from apps.analytics.series.runs import ask_for_series
+from apps.analytics.series.runs import enqueue_series_build
 from apps.analytics.series.stored_series import load_series
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound
@@ -67,7 +67,7 @@ def grid(open_grid: Grid) -> Grid:
 
 
 def build_series() -> None:
-    done = work_run_now(ask_for_series(Policy.objects.get(slug=SLUG), at=AT).pk)
+    done = work_run_now(enqueue_series_build(Policy.objects.get(slug=SLUG), at=AT).pk)
     assert done.state == "succeeded", done.error
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from apps.accounts.actor import COMMAND
-from apps.analytics.series.runs import ask_for_series
+from apps.analytics.series.runs import enqueue_series_build
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.policies.models import Policy
@@ -71,5 +71,5 @@ def send(rows: list[RecordRow]) -> None:
 
 
 def build(policy: Policy) -> None:
-    done = work_run_now(ask_for_series(policy, at=AT).pk)
+    done = work_run_now(enqueue_series_build(policy, at=AT).pk)
     assert done.state == "succeeded", done.error

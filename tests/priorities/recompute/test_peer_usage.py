@@ -286,9 +286,9 @@ def test_days_that_end_while_an_entry_is_fallen_back_are_built_by_local_usage(gr
         zone = site_zone()
         days = days_of(AS_OF.date(), AS_OF.date() + timedelta(days=1), zone)
         built = next(iter(Builder(site.policy, days).build(days)))
-        tree = built.standing.tree
+        tree = built.context.tree
         at = tree.index_of_path("/VO-A/P-A1")
-        return float(built.values.what["peers_used"][at]) / 3600
+        return float(built.values.columns["peers_used"][at]) / 3600
 
     assert peers_used() == 50
     fall_back(site.policy, uid_at(site, "/VO-A"), reason="not heard", at=AS_OF)
