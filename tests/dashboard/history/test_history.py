@@ -233,7 +233,7 @@ def test_the_tree_of_a_revision_is_restored_with_or_without_its_settings(grid: G
     assert kinds == [["set_shares", "set_policy"], ["set_shares"]]
 
 
-def test_what_cannot_be_drafted_says_why_and_keeps_what_was_typed(grid: Grid, eva: Client) -> None:
+def test_an_impossible_draft_names_the_reason_and_keeps_the_input(grid: Grid, eva: Client) -> None:
     answer = eva.post(f"{HISTORY}2/restore/", {"reason": "Please."})
     page = read(answer, 422)
     assert page.error_codes() == ["nothing_to_change"]
@@ -241,7 +241,7 @@ def test_what_cannot_be_drafted_says_why_and_keeps_what_was_typed(grid: Grid, ev
     assert not page.has("[name=tree_only]"), "no settings differ"
 
 
-def test_what_reaches_beyond_the_view_is_not_undone_by_half(grid: Grid, lead: Client) -> None:
+def test_a_revision_partly_outside_the_view_is_not_undone_partially(grid: Grid, lead: Client) -> None:
     publish(grid, edit("/biomed/carol", 7), edit("/atlas/bob", 7))
     answer = lead.post(f"{HISTORY}3/undo/")
     assert read(answer, 403).error_codes() == ["partial_view"]
@@ -249,7 +249,7 @@ def test_what_reaches_beyond_the_view_is_not_undone_by_half(grid: Grid, lead: Cl
 
 
 @pytest.mark.parametrize("path", ["1/undo/", "9/undo/", "9/restore/", "0/restore/", "diff/?from=9", "diff/?to=0"])
-def test_revisions_that_are_not_there_are_not_found(eva: Client, path: str) -> None:
+def test_unknown_revisions_are_not_found(eva: Client, path: str) -> None:
     answer: Any = eva.get(f"{HISTORY}{path}")
     assert (answer.status_code, answer.context["refusal"].code) == (404, "not_found")
     assert not ChangeSet.objects.filter(origin="revert").exists()

@@ -64,7 +64,7 @@ def undo(client: Client, made: Import, reason: str = "") -> None:
 
 
 @pytest.mark.usefixtures("source")
-def test_an_import_is_taken_back_after_a_look_at_what_that_means(as_admin: Client) -> None:
+def test_an_import_is_undone_after_a_preview(as_admin: Client) -> None:
     made = sent(as_admin, line(1) + line(2))
     before = page(as_admin, "import", import_id=made.pk)
     assert before.item("undo").attributes["data-state"] == "can"
@@ -85,7 +85,7 @@ def test_an_import_is_taken_back_after_a_look_at_what_that_means(as_admin: Clien
 
 
 @pytest.mark.usefixtures("source")
-def test_what_cannot_be_undone_says_why(as_admin: Client) -> None:
+def test_an_import_that_cannot_be_undone_names_the_reason(as_admin: Client) -> None:
     first = sent(as_admin, line(1))
     later = sent(as_admin, line(1, run=4000))
     shown = page(as_admin, "import", import_id=first.pk)
@@ -100,13 +100,13 @@ def test_what_cannot_be_undone_says_why(as_admin: Client) -> None:
 
 
 @pytest.mark.usefixtures("source")
-def test_a_dry_run_has_nothing_to_take_back(as_admin: Client) -> None:
+def test_a_dry_run_cannot_be_undone(as_admin: Client) -> None:
     shown = page(as_admin, "import", import_id=sent(as_admin, line(1), mode="dry").pk)
     assert not shown.has('[data-testid="undo"]')
 
 
 @pytest.mark.usefixtures("source")
-def test_all_or_nothing_is_chosen_when_the_file_is_sent_and_may_be_thought_over_after_a_dry_run(
+def test_all_or_nothing_is_chosen_on_upload_and_can_change_after_a_dry_run(
     as_admin: Client,
 ) -> None:
     refused = sent(as_admin, line(1) + "bad\n", all_or_nothing="true")
@@ -130,7 +130,7 @@ def overlapping() -> None:
 
 
 @pytest.mark.usefixtures("source")
-def test_hours_from_two_sources_wait_for_a_decision_with_a_reason(as_admin: Client) -> None:
+def test_overlapping_hours_of_two_sources_need_a_decision_with_a_reason(as_admin: Client) -> None:
     assert page(as_admin, "overlaps").has('[data-testid="no-overlaps"]')
     overlapping()
     shown = page(as_admin, "overlaps")
@@ -155,7 +155,7 @@ def test_hours_from_two_sources_wait_for_a_decision_with_a_reason(as_admin: Clie
 
 
 @pytest.mark.usefixtures("source")
-def test_everybody_sees_and_only_administrators_decide(client: Client) -> None:
+def test_all_users_see_overlaps_and_only_administrators_decide(client: Client) -> None:
     overlapping()
     sign_in(client, User.objects.create(username="bob"))
     shown = page(client, "overlaps")

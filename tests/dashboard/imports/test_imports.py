@@ -102,7 +102,7 @@ def result(page: Page) -> tuple[str | None, list[int]]:
     return verdict.attributes["data-key"], [int(n) for n in re.findall(r"\d+", text_of(verdict))]
 
 
-def test_without_a_source_there_is_one_thing_to_do(as_admin: Client, as_bob: Client) -> None:
+def test_without_a_source_the_page_offers_one_action(as_admin: Client, as_bob: Client) -> None:
     page = shown(as_admin, SOURCES)
     assert page.has("#none")
     assert len(page.all(f'a[href="{UPLOAD}"]')) == 1
@@ -133,7 +133,9 @@ def test_the_page_of_a_source_shows_its_days_and_how_to_send_to_it(as_bob: Clien
     assert as_bob.get(f"{SOURCES}nothing/").status_code == 404
 
 
-def test_a_dry_run_stores_nothing_and_its_confirmation_stores_what_it_said(as_admin: Client, source: Source) -> None:
+def test_a_dry_run_stores_nothing_and_its_confirmation_stores_what_it_reported(
+    as_admin: Client, source: Source
+) -> None:
     dry = sent(as_admin, log(3, bad="4 x\n"))
     answer = as_admin.get(page_of(dry))
     page = read(answer)
@@ -151,7 +153,7 @@ def test_a_dry_run_stores_nothing_and_its_confirmation_stores_what_it_said(as_ad
     assert Record.objects.count() == 3
 
 
-def test_a_file_from_before_the_window_says_that_it_changes_no_priority(as_admin: Client, source: Source) -> None:
+def test_a_file_older_than_the_window_changes_no_priority_and_reports_it(as_admin: Client, source: Source) -> None:
     make_policy(slug="grid", name="Grid", at=clock.now(), actor=SYSTEM)
     old = shown(as_admin, page_of(sent(as_admin, log())))
     assert "90" in text_of(old.item("outside-window"))
@@ -159,13 +161,13 @@ def test_a_file_from_before_the_window_says_that_it_changes_no_priority(as_admin
     assert not shown(as_admin, page_of(sent(as_admin, recent.encode()))).has("[data-testid=outside-window]")
 
 
-def test_an_import_leads_to_the_accounts_that_it_left_unmapped(as_admin: Client, source: Source) -> None:
+def test_an_import_links_to_its_unmapped_accounts(as_admin: Client, source: Source) -> None:
     policy = make_policy(slug="grid", name="Grid", at=clock.now(), actor=SYSTEM)
     page = shown(as_admin, page_of(sent(as_admin, log(), mode="real")))
     assert page.item("map-accounts").attributes["href"] == f"/policy/{policy.slug}/mappings/#unmapped"
 
 
-def test_among_several_sources_one_is_chosen(as_admin: Client, source: Source) -> None:
+def test_one_of_several_sources_is_chosen(as_admin: Client, source: Source) -> None:
     services.make_source(slug="umea", name="Umea log", at=clock.now(), actor=SYSTEM)
     first, *others = shown(as_admin, UPLOAD).each("#id_source option", "value")
     assert (first, others[:2]) == ("", ["abisko", "umea"])
@@ -173,14 +175,14 @@ def test_among_several_sources_one_is_chosen(as_admin: Client, source: Source) -
     assert not Import.objects.exists()
 
 
-def test_the_same_file_again_says_that_everything_is_here(as_admin: Client, source: Source) -> None:
+def test_importing_the_same_file_again_reports_no_new_records(as_admin: Client, source: Source) -> None:
     sent(as_admin, log(3), mode="real")
     again = sent(as_admin, gzip.compress(log(3)), name="again.swf.gz", mode="real")
     assert result(shown(as_admin, page_of(again)))[0] == "all_here"
     assert Record.objects.count() == 3
 
 
-def test_a_file_may_come_with_a_new_source(as_admin: Client) -> None:
+def test_a_file_can_be_imported_with_a_new_source(as_admin: Client) -> None:
     made = sent(as_admin, log(), source="+", new_source="Kebnekaise 2026", mode="real")
     assert (made.source.slug, made.source.name) == ("kebnekaise-2026", "Kebnekaise 2026")
 
@@ -201,7 +203,7 @@ def test_a_file_may_come_with_a_new_source(as_admin: Client) -> None:
         (log(), {"source": "+", "new_source": "×××"}, "new_source", "no_letter", ""),
     ],
 )
-def test_a_file_that_is_refused_says_where_and_leaves_nothing(
+def test_a_rejected_file_names_the_line_and_stores_nothing(
     as_admin: Client,
     source: Source,
     settings: LazySettings,
@@ -223,7 +225,7 @@ def test_a_file_that_is_refused_says_where_and_leaves_nothing(
     assert (sorted(uploads.glob("*")) if uploads.is_dir() else []) == before
 
 
-def test_a_refused_source_with_a_broken_file_is_not_made(as_admin: Client) -> None:
+def test_an_invalid_source_with_a_broken_file_is_not_created(as_admin: Client) -> None:
     assert send(as_admin, b"no log", source="+", new_source="new").status_code == 422
     assert not Source.objects.exists()
 
@@ -239,9 +241,7 @@ def test_a_file_over_the_limit_is_refused_before_it_is_read(
     assert not Import.objects.exists()
 
 
-def test_a_file_goes_to_disk_and_never_whole_into_memory(
-    as_admin: Client, source: Source, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_upload_is_streamed_to_disk(as_admin: Client, source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[bool] = []
     original = services.start_import
 
@@ -254,7 +254,7 @@ def test_a_file_goes_to_disk_and_never_whole_into_memory(
     assert kept == [True]
 
 
-def test_with_htmx_the_browser_is_sent_on_and_errors_come_as_the_form_alone(as_admin: Client, source: Source) -> None:
+def test_with_htmx_success_redirects_and_errors_return_the_form_only(as_admin: Client, source: Source) -> None:
     given = {"source": "abisko", "format": "auto", "mode": "dry"}
     headers = {"HX-Request": "true"}
     good = as_admin.post(UPLOAD, given | {"file": SimpleUploadedFile("a.swf", log())}, headers=headers)
@@ -265,7 +265,7 @@ def test_with_htmx_the_browser_is_sent_on_and_errors_come_as_the_form_alone(as_a
     assert read(bad, 422).has("form#upload")
 
 
-def test_a_form_without_its_token_is_refused(admin: User, source: Source) -> None:
+def test_a_form_without_csrf_token_is_refused(admin: User, source: Source) -> None:
     strict = Client(enforce_csrf_checks=True)
     sign_in(strict, admin)
     assert send(strict, log()).status_code == 403
@@ -273,7 +273,7 @@ def test_a_form_without_its_token_is_refused(admin: User, source: Source) -> Non
     assert send(strict, log(), csrfmiddlewaretoken=token).status_code == 303
 
 
-def test_members_look_at_sources_and_import_nothing(as_bob: Client, source: Source) -> None:
+def test_members_see_sources_but_cannot_import(as_bob: Client, source: Source) -> None:
     assert "abisko log" in shown(as_bob, SOURCES).text('[data-testid="source"] th')
     assert as_bob.get(UPLOAD).status_code == 403
     assert send(as_bob, log()).status_code == 403
@@ -291,7 +291,7 @@ def test_members_look_at_sources_and_import_nothing(as_bob: Client, source: Sour
         ("import-confirm", "post"),
     ],
 )
-def test_the_import_of_somebody_else_answers_like_one_that_does_not_exist(
+def test_the_import_of_another_user_is_not_found(
     as_admin: Client, as_bob: Client, source: Source, page: str, method: str
 ) -> None:
     made = sent(as_admin, log())
@@ -303,9 +303,7 @@ def test_the_import_of_somebody_else_answers_like_one_that_does_not_exist(
     assert made.file_name not in as_bob.get(SOURCES).content.decode()
 
 
-def test_whoever_sent_a_file_sees_what_became_of_it(
-    as_admin: Client, as_bob: Client, bob: User, source: Source
-) -> None:
+def test_the_uploader_sees_the_result_of_an_import(as_admin: Client, as_bob: Client, bob: User, source: Source) -> None:
     made = sent(as_admin, log(2, bad="4 x\n"))
     Import.objects.update(owner=bob)
     Run.objects.update(owner=bob)
@@ -313,7 +311,7 @@ def test_whoever_sent_a_file_sees_what_became_of_it(
     assert made.file_name in as_bob.get(SOURCES).content.decode()
 
 
-def test_progress_asks_again_until_the_work_has_ended(as_admin: Client, source: Source) -> None:
+def test_progress_is_polled_until_the_run_ends(as_admin: Client, source: Source) -> None:
     send(as_admin, log())
     made = Import.objects.get()
     answer = as_admin.get(page_of(made, "import-progress"), headers={"HX-Request": "true"})
@@ -330,7 +328,7 @@ def test_progress_asks_again_until_the_work_has_ended(as_admin: Client, source: 
 
 
 @pytest.mark.parametrize("part", ["import-progress", "import-rejected"])
-def test_a_part_opened_by_itself_leads_to_its_page(as_admin: Client, source: Source, part: str) -> None:
+def test_a_fragment_opened_directly_redirects_to_its_page(as_admin: Client, source: Source, part: str) -> None:
     made = sent(as_admin, log())
     response = as_admin.get(page_of(made, part))
     assert (response.status_code, response["Location"]) == (303, page_of(made))
@@ -350,7 +348,7 @@ def numbers_shown(page: Page) -> list[str]:
     return re.findall(r"\d+", page.text('#rejected [data-testid="n-shown"]'))
 
 
-def test_rejected_lines_come_in_pages_and_all_as_csv(as_admin: Client, source: Source) -> None:
+def test_rejected_lines_are_paged_and_complete_as_csv(as_admin: Client, source: Source) -> None:
     bad = "".join(f"={number} cut off\n" for number in range(30))
     made = sent(as_admin, log(2, bad=bad))
     lines = list(RejectedLine.objects.order_by("line").values_list("line", flat=True))
@@ -369,12 +367,12 @@ def test_rejected_lines_come_in_pages_and_all_as_csv(as_admin: Client, source: S
 
 
 @pytest.mark.parametrize("after", ["x", "-1", "9" * 40, "٣"])
-def test_a_made_up_place_in_the_list_begins_at_its_start(as_admin: Client, source: Source, after: str) -> None:
+def test_an_invalid_position_starts_at_the_first_page(as_admin: Client, source: Source, after: str) -> None:
     made = sent(as_admin, log(1, bad="4 x\n"))
     assert numbers_shown(shown(as_admin, f"{page_of(made)}?after={after}")) == ["1", "1"]
 
 
-def test_what_a_file_contains_is_text_never_markup(as_admin: Client, source: Source) -> None:
+def test_file_contents_are_escaped(as_admin: Client, source: Source) -> None:
     made = sent(as_admin, log(1, bad="<img src=x onerror=alert(1)>\n"), name="<b>x<b>.swf")
     page = as_admin.get(page_of(made))
     assert "<img" not in page.content.decode()
@@ -383,7 +381,7 @@ def test_what_a_file_contains_is_text_never_markup(as_admin: Client, source: Sou
     assert "<b>x<b>.swf" in read(page).text("h1")
 
 
-def test_looking_writes_nothing(as_admin: Client, source: Source) -> None:
+def test_get_requests_write_nothing(as_admin: Client, source: Source) -> None:
     made = sent(as_admin, log(1, bad="4 x\n"))
     urls = [SOURCES, f"{SOURCES}abisko/", UPLOAD, page_of(made), page_of(made, "import-rejected-csv")]
     with CaptureQueriesContext(connection) as seen:
@@ -392,7 +390,7 @@ def test_looking_writes_nothing(as_admin: Client, source: Source) -> None:
     assert [query["sql"] for query in seen if re.match(r"\s*(INSERT|UPDATE|DELETE)", query["sql"])] == []
 
 
-def test_what_changes_something_is_never_done_by_looking(as_admin: Client, source: Source) -> None:
+def test_changes_need_a_post(as_admin: Client, source: Source) -> None:
     made = sent(as_admin, log())
     state = Run.objects.get(pk=made.run_id).state
     for page in ("import-cancel", "import-confirm"):
@@ -402,7 +400,7 @@ def test_what_changes_something_is_never_done_by_looking(as_admin: Client, sourc
     assert Import.objects.count() == 1
 
 
-def test_without_a_sign_in_every_page_leads_to_it(client: Client, source: Source) -> None:
+def test_without_sign_in_every_page_redirects_to_it(client: Client, source: Source) -> None:
     for url in (SOURCES, f"{SOURCES}abisko/", UPLOAD, "/usage/imports/1/", "/usage/imports/1/rejected.csv"):
         response = client.get(url)
         assert response.status_code == 302

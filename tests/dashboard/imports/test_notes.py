@@ -10,7 +10,7 @@ from apps.dashboard.imports.reports import Noted, noted
 COLLECTORS = Path(settings.BASE_DIR) / "apps" / "usage" / "parsers"
 
 
-def test_notes_are_told_in_words_the_most_frequent_first() -> None:
+def test_notes_are_sentences_with_the_most_frequent_first() -> None:
     notes = {"never_ran": 2, "slave_tasks_skipped": 7, "steps_skipped": 0, "service_level SITE-A hepscore23 12.5": 3}
     found = noted(notes)
     assert [(each.key, each.n) for each in found] == [
@@ -23,7 +23,7 @@ def test_notes_are_told_in_words_the_most_frequent_first() -> None:
     assert noted({"something_new": 1}) == [Noted("something_new", "something new", 1)]
 
 
-def test_every_note_of_a_reader_has_words_of_its_own() -> None:
+def test_every_note_of_a_parser_has_its_own_sentence() -> None:
     named = set()
     for path in COLLECTORS.glob("*.py"):
         text = path.read_text(encoding="utf-8")

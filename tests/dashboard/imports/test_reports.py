@@ -57,7 +57,7 @@ def steps(found: ImportReport) -> list[tuple[str, str]]:
     return [(step.key, step.state) for step in found.steps]
 
 
-def test_a_dry_run_says_what_would_count_and_asks() -> None:
+def test_a_dry_run_reports_what_would_count_and_asks_to_confirm() -> None:
     found = report(dry=True)
     assert found.key == "would_add_in_part"
     assert numbers(found.heading) == ["211,904", "37"]
@@ -76,7 +76,7 @@ def test_a_dry_run_says_what_would_count_and_asks() -> None:
     assert steps(found) == [("file", "done"), ("dry", "current"), ("import", "later"), ("result", "later")]
 
 
-def test_a_real_import_says_what_was_added_and_asks_nothing() -> None:
+def test_an_import_reports_what_was_added_without_a_question() -> None:
     found = report(counts={"new": 188_041})
     assert (found.key, numbers(found.heading)) == ("added", ["188,041"])
     assert not found.can_confirm
@@ -93,21 +93,21 @@ def test_a_real_import_says_what_was_added_and_asks_nothing() -> None:
         ({"new": 2}, "added", ["2"]),
     ],
 )
-def test_the_heading_follows_from_the_counts(counts: dict[str, int], key: str, told: list[str]) -> None:
+def test_the_heading_depends_on_the_counts(counts: dict[str, int], key: str, told: list[str]) -> None:
     found = report(counts=counts)
     assert (found.key, numbers(found.heading)) == (key, told)
 
 
-def test_one_record_and_many_read_differently() -> None:
+def test_singular_and_plural_of_records_differ() -> None:
     one, many = (report(counts={"new": n}).heading.replace(str(n), "") for n in (1, 2))
     assert one != many
 
 
-def test_a_dry_run_that_brings_nothing_can_not_be_confirmed() -> None:
+def test_a_dry_run_without_records_cannot_be_confirmed() -> None:
     assert not report(dry=True, counts={"duplicate": 5}).can_confirm
 
 
-def test_progress_is_told_in_percent_with_the_time_left() -> None:
+def test_progress_has_percent_and_remaining_time() -> None:
     found = report("running", progress_done=25_000_000, progress_total=50_000_000, counts={"lines": 1000})
     assert found.is_unfinished
     assert found.progress is not None
@@ -122,14 +122,14 @@ def test_announcements_change_only_at_every_quarter() -> None:
     assert [numbers(text) for text in dict.fromkeys(said)] == [["0"], ["25"], ["50"], ["75"], ["100"]]
 
 
-def test_an_unknown_size_is_no_percentage() -> None:
+def test_an_unknown_size_has_no_percentage() -> None:
     found = report("running", progress_done=25, progress_total=None)
     assert found.progress is not None
     assert (found.progress.percent, found.progress.key) == (None, "reading")
     assert numbers(found.progress.words) == []
 
 
-def test_a_waiting_import_says_for_what() -> None:
+def test_a_waiting_import_names_the_reason() -> None:
     found = report("queued", dry=True, counts={})
     assert found.key == "waiting"
     assert found.progress is not None
@@ -146,7 +146,7 @@ def test_a_waiting_import_says_for_what() -> None:
         ("something_new", "failed"),
     ],
 )
-def test_a_failure_says_what_to_do_next(code: str, key: str) -> None:
+def test_a_failure_names_the_next_step(code: str, key: str) -> None:
     found = report("failed", error_code=code, error="It ends after 18,220 lines.", counts={})
     assert found.key == key
     assert found.text == "It ends after 18,220 lines."
@@ -154,12 +154,12 @@ def test_a_failure_says_what_to_do_next(code: str, key: str) -> None:
     assert found.advice
 
 
-def test_each_failure_that_is_known_has_a_heading_and_advice_of_its_own() -> None:
+def test_each_known_failure_has_its_own_heading_and_advice() -> None:
     found = [report("failed", error_code=code, counts={}) for code in ("corrupt_gzip", "unknown_format", "x")]
     assert len({each.heading for each in found}) == len({each.advice for each in found}) == 3
 
 
-def test_lists_tell_each_state_in_a_line() -> None:
+def test_lists_show_each_state_in_one_line() -> None:
     text, *plain = import_line(make(), NOW)
     assert (numbers(text), plain) == (["211,904", "37"], ["", ""])
     assert "eva" in text
@@ -172,12 +172,12 @@ def test_lists_tell_each_state_in_a_line() -> None:
     assert (numbers(text), bool(badge), kind) == (["25"], True, "accent")
 
 
-def test_reasons_are_in_words_most_frequent_first() -> None:
+def test_reasons_are_sentences_with_the_most_frequent_first() -> None:
     assert reasons({"not_a_number": 3, "end_before_start": 24}) == "24 end before start, 3 not a number"
 
 
 @pytest.mark.parametrize(
     ("n", "text"), [(1, "1 byte"), (999, "999 bytes"), (48_000_000, "48\u00a0MB"), (2_100_000_000, "2.1\u00a0GB")]
 )
-def test_sizes_are_read_at_a_glance(n: int, text: str) -> None:
+def test_sizes_have_readable_units(n: int, text: str) -> None:
     assert size(n) == text

@@ -48,7 +48,7 @@ def totals(table: JobTable) -> dict[str, str]:
     return {row.job: row.total for row in table.rows}
 
 
-def test_a_listing_of_qstat_follows_from_weights_found_in_its_rows(golden_dir: Path) -> None:
+def test_a_qstat_listing_is_explained_by_weights_inferred_from_its_rows(golden_dir: Path) -> None:
     table = read_table(sample(golden_dir, "gridengine/samples/qstat-ext-urg-pri.txt"), None, [])
     assert [row.place for row in table.rows] == [1, 2, 3, 4, 5, 6, None, None, None]
     assert [row.job for row in table.rows][:3] == ["590", "592", "595"]
@@ -61,7 +61,7 @@ def test_a_listing_of_qstat_follows_from_weights_found_in_its_rows(golden_dir: P
     assert re.findall(r"hqw|\d+", line) == ["0", "hqw"]
 
 
-def test_a_listing_without_every_term_says_how_much_of_each_priority_it_leaves_open(golden_dir: Path) -> None:
+def test_a_listing_with_missing_terms_shows_the_unexplained_part(golden_dir: Path) -> None:
     table = read_table(URG_OF_2011, None, [])
     assert [note.key for note in table.notes] == ["weights_installed", "not_listed"]
     assert re.findall(r"0\.\d+", table.notes[1].text) == ["0.25"]
@@ -72,12 +72,12 @@ def test_a_listing_without_every_term_says_how_much_of_each_priority_it_leaves_o
     assert re.findall(r"0\.\d+", table.notes[1].text) == ["0.15049", "0.6"]
 
 
-def test_the_same_listing_in_xml_gives_the_same_table(golden_dir: Path) -> None:
+def test_an_xml_listing_gives_the_same_table(golden_dir: Path) -> None:
     text, xml = (sample(golden_dir, f"gridengine/samples/qstat-ext-urg-pri.{kind}") for kind in ("txt", "xml"))
     assert totals(read_table(text, None, [])) == totals(read_table(xml, None, []))
 
 
-def test_wrong_weights_are_doubted_row_by_row(golden_dir: Path) -> None:
+def test_wrong_weights_are_marked_row_by_row(golden_dir: Path) -> None:
     weights = {"weight_urgency": 0.5, "weight_ticket": 0.5, "weight_priority": 0.0}
     table = read_table(sample(golden_dir, "gridengine/samples/qstat-ext-urg-pri.txt"), weights, [])
     assert re.search(r"\bprior\b", table.rows[0].doubts[0])
@@ -86,7 +86,7 @@ def test_wrong_weights_are_doubted_row_by_row(golden_dir: Path) -> None:
     assert sum(bool(row.doubts) for row in table.rows) == 8
 
 
-def test_rows_that_are_missing_from_a_listing_are_noticed_by_the_range(golden_dir: Path) -> None:
+def test_missing_rows_of_a_listing_are_detected_by_the_range(golden_dir: Path) -> None:
     lines = sample(golden_dir, "gridengine/samples/qstat-ext-urg-pri.txt").splitlines()
     part = "\n".join(line for line in lines if not line.lstrip().startswith("590"))
     whole, rest = (read_table(text, None, []) for text in ("\n".join(lines), part))
@@ -95,7 +95,7 @@ def test_rows_that_are_missing_from_a_listing_are_noticed_by_the_range(golden_di
     assert any(re.search(r"\bn(urg|tckts)\b", doubt) for doubt in doubts), "a value that the rows' range doesn't give"
 
 
-def test_variants_of_a_listing_stand_beside_it_and_tell_who_moves(golden_dir: Path) -> None:
+def test_variants_of_a_listing_show_rank_changes(golden_dir: Path) -> None:
     text = sample(golden_dir, "gridengine/samples/qstat-ext-urg-pri.txt")
     table = read_table(text, None, ["exclude_running", "linear_urgency", "even_split"])
     assert len(table.variants) == 3
@@ -122,7 +122,7 @@ def test_listings_of_sprio_are_rebuilt_from_weights_and_factors(golden_dir: Path
     assert "sprio -w" in alone.notes[-1].text
 
 
-def test_a_case_shows_the_amendments_beside_8_1_9() -> None:
+def test_a_case_shows_the_amendments_and_8_1_9() -> None:
     table = read_table(json.dumps(GE_CASE), None, ["even_split", "default_zero"])
     assert [row.place for row in table.rows] == [1, 2, None, None]
     assert [row.state for row in table.rows] == ["pending", "pending", "held", "running"]
@@ -140,7 +140,7 @@ def test_a_case_shows_the_amendments_beside_8_1_9() -> None:
         ({"preset": "8.1.9", "weight_ticket": None}, ["0.5", "0.5", "0"]),
     ],
 )
-def test_columns_of_a_case_have_the_weights_that_were_used(config: dict[str, Any], weights: list[str]) -> None:
+def test_columns_of_a_case_show_the_weights_used(config: dict[str, Any], weights: list[str]) -> None:
     case = {**GE_CASE, "config": {"weight_tickets_functional": 1000, **config}}
     table = read_table(json.dumps(case), None, [])
     assert [column.weight for column in table.columns] == weights
@@ -148,7 +148,7 @@ def test_columns_of_a_case_have_the_weights_that_were_used(config: dict[str, Any
         assert float(row.total) == pytest.approx(sum(float(cell.amount) for cell in row.cells), abs=2e-5)
 
 
-def test_a_listing_of_6_2_is_read_by_the_weights_of_6_2() -> None:
+def test_a_listing_of_6_2_uses_the_weights_of_6_2() -> None:
     header = "job-ID prior nurg npprior ntckts ppri name user state submit/start at queue slots"
     rows = [
         (63300, 1.105, 1.0, 1024),
@@ -178,7 +178,7 @@ def test_jobs_beyond_the_limit_are_noted_above_the_table() -> None:
     ]
 
 
-def test_the_variant_that_a_case_names_itself_is_shown_without_being_asked_for() -> None:
+def test_a_variant_named_in_the_case_is_shown_by_default() -> None:
     case = {**GE_CASE, "config": {**GE_CASE["config"], "variant": "default_zero"}}
     assert len(read_table(json.dumps(case), None, []).variants) == 1
 
@@ -211,17 +211,17 @@ def problem_of(text: str) -> FieldProblem:
 
 
 @pytest.mark.parametrize(("text", "where", "named"), UNREADABLE)
-def test_what_cannot_be_read_is_told_with_its_line(text: str, where: str, named: list[str]) -> None:
+def test_unreadable_input_is_reported_with_its_line(text: str, where: str, named: list[str]) -> None:
     field = problem_of(text)
     assert field.where == where
     assert [each for each in named if each not in field.message] == []
 
 
-def test_the_sentences_about_what_cannot_be_read(snapshot: SnapshotAssertion) -> None:
+def test_sentences_about_unreadable_input(snapshot: SnapshotAssertion) -> None:
     assert [problem_of(text).message for text, _where, _named in UNREADABLE] == snapshot
 
 
-def test_a_page_takes_so_many_jobs_and_shows_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_limits_jobs_and_shows_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     case = {
         "algorithm": {"name": "slurm-multifactor"},
         "weights": {},
@@ -234,7 +234,7 @@ def test_a_page_takes_so_many_jobs_and_shows_the_first(monkeypatch: pytest.Monke
         read_table(json.dumps(case), None, [])
 
 
-def test_the_page_works_without_scripts_and_keeps_what_was_typed(as_alice: Client) -> None:
+def test_the_page_works_without_scripts_and_keeps_its_input(as_alice: Client) -> None:
     assert as_alice.get("/jobs/").status_code == 200
     answer = as_alice.post("/jobs/", {"text": json.dumps(GE_CASE), "variants": ["even_split"], "weight_urgency": "0,5"})
     assert answer.headers["Cache-Control"] == "private, no-store"
@@ -249,7 +249,7 @@ def test_the_page_works_without_scripts_and_keeps_what_was_typed(as_alice: Clien
     assert [problem_of("hello").message in text for text in unread.texts('[data-testid="problem"]')] == [True]
 
 
-def test_the_fragment_is_the_result_alone_and_leads_to_the_page(as_alice: Client) -> None:
+def test_the_fragment_contains_the_result_only_and_redirects_to_the_page(as_alice: Client) -> None:
     assert as_alice.get("/jobs/_result").headers["Location"] == "/jobs/"
     answer = as_alice.post("/jobs/_result", {"text": json.dumps(GE_CASE)}, headers={"HX-Request": "true"})
     html = answer.content.decode()
@@ -262,7 +262,7 @@ def test_the_fragment_is_the_result_alone_and_leads_to_the_page(as_alice: Client
 
 
 @pytest.mark.parametrize("name", [each.name for each in EXAMPLES])
-def test_every_example_is_taken_apart_without_a_doubt(as_alice: Client, name: str) -> None:
+def test_every_example_is_explained_completely(as_alice: Client, name: str) -> None:
     answer = as_alice.get(f"/jobs/?example={name}")
     page = read(answer)
     assert not page.has('#result [data-testid="doubts"]')
@@ -270,14 +270,14 @@ def test_every_example_is_taken_apart_without_a_doubt(as_alice: Client, name: st
     assert as_alice.get("/jobs/?example=nothing").status_code == 200
 
 
-def test_what_is_pasted_is_shown_as_text(as_alice: Client) -> None:
+def test_pasted_text_is_escaped(as_alice: Client) -> None:
     case = {"algorithm": {"name": "slurm-multifactor"}, "weights": {}, "jobs": [{"id": "<script>alert(1)</script>"}]}
     html = as_alice.post("/jobs/", {"text": json.dumps(case)}).content.decode()
     assert "<script>alert" not in html
     assert "&lt;script&gt;alert(1)" in html
 
 
-def test_the_books_of_sam_are_alike_on_the_page_and_by_rest(as_alice: Client) -> None:
+def test_the_sam_ledger_is_the_same_on_the_page_and_by_rest(as_alice: Client) -> None:
     sample = next(each for each in EXAMPLES if each.name == "sam-weighted").data["text"]
     rest = as_alice.post("/api/v1/jobs/explain", sample, content_type="application/json").json()
     shown = read(as_alice.post("/jobs/", {"text": sample}))

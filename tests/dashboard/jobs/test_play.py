@@ -106,7 +106,7 @@ def test_page_command_and_api_give_the_same_numbers(as_alice: Client, tmp_path: 
     }
 
 
-def test_a_thousand_jobs_are_cut_and_the_page_says_so(as_alice: Client) -> None:
+def test_more_than_a_thousand_jobs_are_truncated_with_a_message(as_alice: Client) -> None:
     page = read(as_alice.get(f"/jobs/play/?{STARTS[1].query}"))
     (note,) = [text for text in page.texts('[data-key="of_case"]') if "max_functional" in text]
     assert all(number in note for number in ("200", "802", "1002"))
@@ -143,7 +143,9 @@ ONE = "user=ann&running=1&waiting=1&user=bob&running=1&waiting=1&weight_tickets_
         ({"weight_urgency": "0", "weight_ticket": "0", "weight_priority": "2"}, "prior", "bob-2", 1),
     ],
 )
-def test_every_input_has_its_effect(changed: dict[str, str | list[str]], column: str, job: str, value: float) -> None:
+def test_every_input_changes_the_result(
+    changed: dict[str, str | list[str]], column: str, job: str, value: float
+) -> None:
     assert solved(query(ONE, **changed))["jobs"][job][column] == pytest.approx(value)
 
 
@@ -166,7 +168,7 @@ def test_every_input_has_its_effect(changed: dict[str, str | list[str]], column:
         ({"preset": "7"}, "config.preset"),
     ],
 )
-def test_what_cannot_be_meant_is_named_and_nothing_is_computed(
+def test_invalid_input_is_named_and_nothing_is_computed(
     as_alice: Client, changed: dict[str, str | list[str]], where: str
 ) -> None:
     answer = as_alice.get(f"/jobs/play/?{query(ONE, **changed).urlencode()}")
@@ -185,7 +187,7 @@ NAMES += [field.name for group in SETTINGS for field in group.fields] + ["preset
 
 @examples(100)
 @given(st.dictionaries(st.sampled_from(NAMES), st.lists(CELLS, min_size=1, max_size=3), max_size=12))
-def test_whatever_a_query_says_it_is_computed_or_refused_with_a_sentence(typed: dict[str, list[str]]) -> None:
+def test_every_query_is_computed_or_refused_with_a_message(typed: dict[str, list[str]]) -> None:
     form = PlayForm(query("", **typed))
     if form.problems:
         assert all(message for _where, message in form.problems)
@@ -199,7 +201,7 @@ def test_whatever_a_query_says_it_is_computed_or_refused_with_a_sentence(typed: 
     assert len(rows) == min(len(case["jobs"]), MOST_ROWS_SHOWN)
 
 
-def test_a_cell_that_is_wrong_keeps_its_text_and_says_so(as_alice: Client) -> None:
+def test_an_invalid_cell_keeps_its_text_and_is_marked(as_alice: Client) -> None:
     page = read(as_alice.get(f"/jobs/play/?{query(ONE, fshare=['<b>', '']).urlencode()}"))
     (wrong,) = page.all('[aria-invalid="true"]')
     assert (wrong.attributes["id"], wrong.attributes["value"]) == ("fshare-1", "<b>")
@@ -224,7 +226,7 @@ def test_rows_are_added_and_removed_by_buttons_without_scripts(as_alice: Client)
     assert not page.has('[name="add"][value="user"]')
 
 
-def test_empty_settings_show_the_preset_that_they_have(as_alice: Client) -> None:
+def test_empty_settings_show_their_preset(as_alice: Client) -> None:
     shown = {}
     for preset in ("8.1.9", "6.2"):
         page = read(as_alice.get(f"/jobs/play/?{ONE}&preset={preset}"))
@@ -234,13 +236,13 @@ def test_empty_settings_show_the_preset_that_they_have(as_alice: Client) -> None
     assert shown == {"8.1.9": ["0.5", "0.5", "0", "0.278", "0"], "6.2": ["0.1", "0.01", "1", "0", "1000"]}
 
 
-def test_amendments_are_shown_beside_it(as_alice: Client) -> None:
+def test_amendments_are_shown_with_the_result(as_alice: Client) -> None:
     page = read(as_alice.get(f"/jobs/play/?{WORKED}&variants=even_split&variants=odd"))
     assert page.has('[name="variants"][value="even_split"][checked]')
     assert len(page.all("th.wide-head")) == 1
 
 
-def test_the_fragment_gives_the_numbers_and_the_address_that_has_them(as_alice: Client) -> None:
+def test_the_fragment_returns_the_numbers_and_their_address(as_alice: Client) -> None:
     asked = f"{ONE}&weight_ticket=1"
     answer = as_alice.get(f"/jobs/play/_result?{asked}", headers={"HX-Request": "true"})
     assert answer.content.decode().startswith('<div id="result"')
@@ -252,7 +254,7 @@ def test_the_fragment_gives_the_numbers_and_the_address_that_has_them(as_alice: 
 
 
 @pytest.mark.parametrize("start", STARTS, ids=lambda start: start.name)
-def test_every_state_to_start_from_is_computed(as_alice: Client, start: Any) -> None:
+def test_every_start_state_is_computed(as_alice: Client, start: Any) -> None:
     page = read(as_alice.get(f"/jobs/play/?{start.query}"))
     assert not page.has('[data-testid="problem"]')
     assert page.has('[data-testid="explanation"]')

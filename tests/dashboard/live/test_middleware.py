@@ -32,7 +32,7 @@ def ask(client: Client, tag: str) -> int:
     return client.get(LIVE, headers={"If-None-Match": tag}).status_code
 
 
-def test_while_nothing_changes_session_person_and_state_are_one_query(client: Client, tag: str) -> None:
+def test_without_a_change_session_user_and_state_take_one_query(client: Client, tag: str) -> None:
     with CaptureQueriesContext(connection) as queries:
         answer = client.get(LIVE, headers={"If-None-Match": tag})
     assert (answer.status_code, answer.content, answer["ETag"]) == (304, b"", tag)
@@ -40,7 +40,7 @@ def test_while_nothing_changes_session_person_and_state_are_one_query(client: Cl
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_statement_that_its_connection_has_forgotten_is_prepared_anew(grid: Grid, client: Client) -> None:
+def test_a_lost_prepared_statement_is_prepared_again(grid: Grid, client: Client) -> None:
     sign_in(client, grid.admin)
     tag = str(client.get(LIVE)["ETag"])
     for _ in range(3):
@@ -49,7 +49,7 @@ def test_a_statement_that_its_connection_has_forgotten_is_prepared_anew(grid: Gr
             cursor.execute("DEALLOCATE ALL")
 
 
-def test_the_short_way_has_the_headers_of_the_view(open_grid: Grid, client: Client, tag: str) -> None:
+def test_the_fast_path_sends_the_headers_of_the_view(open_grid: Grid, client: Client, tag: str) -> None:
     fresh = sign_in(Client(), open_grid.admin)
     by_view, by_itself = (dict(one.get(LIVE, headers={"If-None-Match": tag}).items()) for one in (fresh, client))
     assert set(by_view.pop("Vary").split(", ")) == set(by_itself.pop("Vary").split(", "))
@@ -59,7 +59,7 @@ def test_the_short_way_has_the_headers_of_the_view(open_grid: Grid, client: Clie
     assert by_view == by_itself
 
 
-def test_a_tag_of_before_gets_the_news(client: Client, tag: str) -> None:
+def test_an_old_etag_gets_the_changes(client: Client, tag: str) -> None:
     assert ask(client, '"old"') == 200
     assert ask(client, tag) == 304
 
@@ -93,7 +93,7 @@ def sign_in_by_a_way_that_is_gone(_admin: User) -> None:
     "end",
     [end_session, let_session_expire, change_password, deactivate, delete_person, sign_in_by_a_way_that_is_gone],
 )
-def test_who_is_no_longer_signed_in_is_sent_away_at_once(
+def test_a_signed_out_user_is_refused_at_once(
     open_grid: Grid, client: Client, tag: str, end: Callable[[User], None]
 ) -> None:
     assert ask(client, tag) == 304
@@ -101,13 +101,13 @@ def test_who_is_no_longer_signed_in_is_sent_away_at_once(
     assert ask(client, tag) == 302
 
 
-def test_a_session_that_became_somebody_elses_is_read_as_theirs(client: Client, tag: str, db: None) -> None:
+def test_a_session_of_another_user_is_read_as_that_user(client: Client, tag: str, db: None) -> None:
     other = User.objects.create_user("mallory", is_active=False)
     _rewrite({SESSION_KEY: str(other.pk), HASH_SESSION_KEY: other.get_session_auth_hash()})
     assert ask(client, tag) == 302
 
 
-def test_where_a_proxy_names_people_each_request_goes_to_the_view(client: Client, tag: str) -> None:
+def test_with_proxy_sign_in_each_request_reaches_the_view(client: Client, tag: str) -> None:
     with override_settings(FAIRSHARE_TRUSTED_HEADER="Remote-User"), CaptureQueriesContext(connection) as queries:
         ask(client, tag)
     assert len([one for one in queries if any(table in one["sql"] for table in ABOUT_WHO)]) > 1

@@ -42,18 +42,18 @@ def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
 
 
 @pytest.mark.parametrize("path", ["/", f"/policy/{SLUG}/", "/notices/", "/usage/sources/", f"/policy/{SLUG}/history/"])
-def test_every_page_has_the_tag_of_what_it_shows(admin: Client, path: str) -> None:
+def test_every_page_has_the_etag_of_its_contents(admin: Client, path: str) -> None:
     box = read(admin.get(path)).one("#fresh").attributes
     assert box["data-live"] == LIVE
     assert admin.get(LIVE, headers={"If-None-Match": f'"{box["data-tag"]}"'}).status_code == 304
     assert json.loads(str(box["data-parts"])) == parts(admin)
 
 
-def test_a_page_of_the_past_follows_nothing(admin: Client) -> None:
+def test_a_page_of_a_past_instant_is_not_refreshed(admin: Client) -> None:
     assert "data-live" not in read(admin.get(f"/policy/{SLUG}/?at=1")).one("#fresh").attributes
 
 
-def test_news_name_the_parts_that_changed(grid: Grid, admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_name_the_changed_parts(grid: Grid, admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     before = parts(admin)
     Notice.objects.create(
         kind="late_source", key="x", level="warn", opened_at=AT, news_at=AT, changed_at=AT, source=Source.objects.get()
@@ -65,7 +65,7 @@ def test_news_name_the_parts_that_changed(grid: Grid, admin: Client, monkeypatch
     assert changed(after, parts(admin)) == {"numbers"}
 
 
-def test_a_source_that_becomes_late_changes_the_chip(admin: Client) -> None:
+def test_a_late_source_changes_the_freshness_chip(admin: Client) -> None:
     before = parts(admin)
     Source.objects.update(expected_every_s=60, last_received_at=AT - timedelta(days=3), collected_at=None)
     answer = admin.get(LIVE).json()
@@ -73,7 +73,7 @@ def test_a_source_that_becomes_late_changes_the_chip(admin: Client) -> None:
     assert "Cluster A is late" in answer["fresh"]
 
 
-def test_news_have_the_chip_the_counts_and_the_newest_revision(grid: Grid, admin: Client) -> None:
+def test_changes_include_freshness_counts_and_newest_revision(grid: Grid, admin: Client) -> None:
     publish_operations(
         policy_slug=SLUG,
         operations=[{"op": "set_shares", "entry": "/biomed", "shares": 77}],
@@ -88,7 +88,7 @@ def test_news_have_the_chip_the_counts_and_the_newest_revision(grid: Grid, admin
     assert {"/inbox/", "/notices/"} <= {one["url"] for one in answer["counts"]}
 
 
-def test_a_page_that_a_snapshot_overtook_asks_for_all(
+def test_a_page_older_than_the_snapshot_reloads_all_parts(
     grid: Grid, rf: RequestFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store._process, "start", lambda: None)  # nothing polls but this test
@@ -108,7 +108,7 @@ def test_a_page_that_a_snapshot_overtook_asks_for_all(
         assert tag(request) == ""
 
 
-def test_rows_of_the_window_are_what_the_page_would_say(grid: Grid, admin: Client) -> None:
+def test_refreshed_rows_equal_the_rows_of_the_page(grid: Grid, admin: Client) -> None:
     page = read(admin.get(f"/policy/{SLUG}/"))
     wanted = [grid.uid(path) for path in ("/", "/atlas", "/atlas/bob", "/biomed/carol")]
     query = "&".join(f"e={uid}" for uid in wanted)
@@ -120,12 +120,12 @@ def test_rows_of_the_window_are_what_the_page_would_say(grid: Grid, admin: Clien
     assert found.text("#tree-head") == page.text("#tree-head")
 
 
-def test_rows_that_are_gone_are_left_out(grid: Grid, admin: Client) -> None:
+def test_removed_rows_are_left_out(grid: Grid, admin: Client) -> None:
     gone = "00000000-0000-0000-0000-000000000001"
     found = read(admin.get(f"/policy/{SLUG}/_current?e={gone}&e={grid.uid('/cms')}", headers=HTMX))
     assert [one.attributes["data-uid"] for one in found.all("tr")] == [str(grid.uid("/cms"))]
 
 
-def test_an_archived_policy_is_followed_no_more(grid: Grid, admin: Client) -> None:
+def test_an_archived_policy_is_no_longer_refreshed(grid: Grid, admin: Client) -> None:
     Policy.objects.filter(slug=SLUG).update(archived_at=AT)
     assert admin.get(LIVE).status_code in (404, 410)

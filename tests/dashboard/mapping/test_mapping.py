@@ -112,7 +112,7 @@ def tags_of(answer: Any) -> list[str]:
     return [message.extra_tags for message in answer.context["messages"]]
 
 
-def test_accounts_without_an_entry_stand_first_with_usage_and_suggestion(admin: Client) -> None:
+def test_unmapped_accounts_are_listed_first_with_usage_and_suggestion(admin: Client) -> None:
     page = read(admin.get(PAGE))
     assert n_unmapped(page) == 3
     assert "170" in page.text(".page-head p")
@@ -120,7 +120,7 @@ def test_accounts_without_an_entry_stand_first_with_usage_and_suggestion(admin: 
     assert page.values("data-key", "#unmapped") == ["without_realm", "no_suggestion", "fqan_group"]
 
 
-def test_the_suggestion_of_an_account_is_accepted_after_it_is_shown(admin: Client, grid: Grid) -> None:
+def test_a_suggested_mapping_is_accepted_after_its_preview(admin: Client, grid: Grid) -> None:
     number = account(user_name="Alice@example.org")
     given = {f"guess-{number}": str(grid.uid("/atlas/alice")), "one": str(number), "step": "preview"}
     shown = admin.post(f"{PAGE}assign/", given)
@@ -138,7 +138,7 @@ def test_the_suggestion_of_an_account_is_accepted_after_it_is_shown(admin: Clien
     assert n_unmapped(page) == 2
 
 
-def test_several_are_assigned_to_one_entry_or_each_to_its_own(admin: Client, grid: Grid) -> None:
+def test_several_accounts_are_mapped_to_one_entry_or_each_to_its_own(admin: Client, grid: Grid) -> None:
     first, second = account(user_name="guest7"), account(dn="/C=SE/O=NorduGrid/CN=Kim Svan")
     chosen = {"account": [str(first), str(second)], "step": "preview"}
     wrong = admin.post(f"{PAGE}assign/", {**chosen, "to": "entry", "entry": "/nowhere"}, follow=True)
@@ -161,7 +161,7 @@ def rule(**typed: Any) -> dict[str, Any]:
     return {"rule": "new", "kind": "glob", "entry": "/cms", "version": str(version()), "step": "preview", **typed}
 
 
-def test_a_rule_is_shown_with_what_it_does_and_saved_with_a_reason(admin: Client) -> None:
+def test_a_rule_is_previewed_and_saved_with_a_reason(admin: Client) -> None:
     url = f"{PAGE}rule/"
     assert admin.get(url).status_code == 200
     shown = admin.post(url, rule(user="guest*", suffix="/{user}", order="1"))
@@ -197,7 +197,7 @@ def test_a_rule_is_shown_with_what_it_does_and_saved_with_a_reason(admin: Client
         ],
     ),
 )
-def test_a_rule_that_can_t_be_is_refused_at_its_place(
+def test_an_invalid_rule_is_refused_at_its_field(
     admin: Client, typed: dict[str, str], field: str | None, code: str
 ) -> None:
     answer = admin.post(f"{PAGE}rule/", rule(**typed))
@@ -209,12 +209,12 @@ def test_a_rule_that_can_t_be_is_refused_at_its_place(
 
 
 @pytest.mark.parametrize("number", ["99", "x"])
-def test_a_rule_that_is_not_there_is_not_found(admin: Client, number: str) -> None:
+def test_an_unknown_rule_is_not_found(admin: Client, number: str) -> None:
     assert admin.post(f"{PAGE}rule/", rule(rule=number)).status_code == 404
     assert MappingRule.objects.count() == 1
 
 
-def test_rules_are_changed_moved_and_removed_and_each_is_shown_first(admin: Client, grid: Grid) -> None:
+def test_rules_are_changed_moved_and_removed_after_a_preview(admin: Client, grid: Grid) -> None:
     for pattern, entry in (("guest*", "/cms"), ("g*", "/biomed")):
         stated = admin.post(f"{PAGE}rule/", rule(user=pattern, entry=entry)).context["previewed"]
         admin.post(f"{PAGE}rule/", rule(user=pattern, entry=entry, step="save", previewed=stated, reason="r"))
@@ -240,7 +240,7 @@ def test_rules_are_changed_moved_and_removed_and_each_is_shown_first(admin: Clie
     assert admin.post(order, {"rule": "0", "way": "up", "step": "preview"}).status_code == 422
 
 
-def test_nobody_saves_over_what_they_have_not_seen(admin: Client) -> None:
+def test_a_stale_version_is_not_overwritten(admin: Client) -> None:
     answer = admin.post(f"{PAGE}order/", {"rule": "0", "way": "remove", "step": "preview"})
     shown = answer.content.decode()
     assert (stake_of(read(answer)), n_dropped(read(answer))) == ((4, 22_080), 4)
@@ -252,7 +252,7 @@ def test_nobody_saves_over_what_they_have_not_seen(admin: Client) -> None:
     assert MappingRule.objects.count() == 2
 
 
-def test_versions_say_what_was_mapped_when_and_are_brought_back(admin: Client) -> None:
+def test_versions_show_past_mappings_and_are_restored(admin: Client) -> None:
     before = version()
     typed = rule(user="guest*")
     stated = admin.post(f"{PAGE}rule/", typed).context["previewed"]
@@ -276,7 +276,7 @@ def test_versions_say_what_was_mapped_when_and_are_brought_back(admin: Client) -
     assert admin.get(f"{PAGE}versions/999/").status_code == 404
 
 
-def test_an_attached_account_is_let_go(admin: Client, grid: Grid) -> None:
+def test_an_attached_account_is_detached(admin: Client, grid: Grid) -> None:
     number = account(user_name="alice")
     text = admin.post(
         f"{PAGE}assign/", {"account": [str(number)], "to": "entry", "entry": "/cms/dave", "step": "preview"}
@@ -289,7 +289,7 @@ def test_an_attached_account_is_let_go(admin: Client, grid: Grid) -> None:
     assert admin.post(f"{PAGE}let-go/", {"account": str(number), "step": "preview"}).status_code == 404
 
 
-def test_a_lead_sees_what_may_be_theirs_and_saves_nothing_that_moves_others(lead: Client, grid: Grid) -> None:
+def test_a_lead_sees_own_accounts_and_cannot_move_those_of_others(lead: Client, grid: Grid) -> None:
     page = read(lead.get(PAGE))
     assert n_unmapped(page) == 1
     assert "guest7" not in page.text("main")
@@ -313,7 +313,7 @@ def test_a_lead_sees_what_may_be_theirs_and_saves_nothing_that_moves_others(lead
     assert lead.get(f"{PAGE}versions/1/").status_code == 404
 
 
-def test_who_leads_nothing_reads_nothing(grid: Grid) -> None:
+def test_a_user_without_a_role_sees_no_mapping(grid: Grid) -> None:
     client = sign_in(Client(), User.objects.create_user("nora"))
     number, before = Account.objects.earliest("pk").pk, Attachment.objects.count()
     given = {"account": str(number), "to": "entry", "entry": "/cms", "reason": "mine", "step": "save"}
@@ -323,14 +323,14 @@ def test_who_leads_nothing_reads_nothing(grid: Grid) -> None:
     assert Attachment.objects.count() == before
 
 
-def test_fragments_are_parts_of_the_page(admin: Client) -> None:
+def test_fragments_are_included_in_the_page(admin: Client) -> None:
     for part in ("_unmapped", "_rules"):
         text = admin.get(f"{PAGE}{part}", headers=HTMX).content.decode()
         assert text.startswith('<section class="card"')
         assert admin.get(f"{PAGE}{part}").status_code == 303
 
 
-def test_the_list_goes_on_after_fifty(admin: Client) -> None:
+def test_the_list_has_pages_of_fifty(admin: Client) -> None:
     Account.objects.bulk_create(
         Account(namespace="cluster-a", user_name=f"u{n:03}", first_seen_at=clock.now()) for n in range(60)
     )

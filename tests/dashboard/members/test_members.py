@@ -36,7 +36,7 @@ def rule(**typed: Any) -> dict[str, Any]:
 
 
 # --- Rules ------------------------------------------------------------------------------------------------------------
-def test_a_rule_is_previewed_then_published_and_does_its_work(admin: Client, grid: Grid) -> None:
+def test_a_membership_rule_is_previewed_published_and_applied(admin: Client, grid: Grid) -> None:
     page = page_of(grid, "/atlas")
     assert read(admin.get(page)).has('[data-testid="no-rules"]')
     seen = admin.get(page).context["seen"]
@@ -68,7 +68,7 @@ def test_a_rule_is_previewed_then_published_and_does_its_work(admin: Client, gri
     assert card.item("by-rule").attributes["data-key"] == "joined"
 
 
-def test_a_rule_is_changed_and_taken_away_and_nobodys_change_is_lost(admin: Client, grid: Grid) -> None:
+def test_a_membership_rule_is_changed_and_removed_without_lost_updates(admin: Client, grid: Grid) -> None:
     page = page_of(grid, "/atlas")
     first = admin.get(page).context["seen"]
     typed = rule(group="g1", seen=first, step="publish", reason="x")
@@ -87,7 +87,7 @@ def test_a_rule_is_changed_and_taken_away_and_nobodys_change_is_lost(admin: Clie
     assert not grid.tree.members
 
 
-def test_what_is_no_rule_is_said_at_its_place(admin: Client, grid: Grid) -> None:
+def test_an_invalid_membership_rule_is_reported_at_its_field(admin: Client, grid: Grid) -> None:
     page = page_of(grid, "/atlas")
     seen = admin.get(page).context["seen"]
     nothing = admin.post(f"{page}rules/", rule(seen=seen))
@@ -100,7 +100,7 @@ def test_what_is_no_rule_is_said_at_its_place(admin: Client, grid: Grid) -> None
     assert admin.get(f"{page}rules/").status_code == 303
 
 
-def test_names_are_for_who_may_read_them_and_rules_for_who_divides(grid: Grid, client: Client) -> None:
+def test_names_need_the_right_to_see_members_and_rules_the_right_to_divide(grid: Grid, client: Client) -> None:
     sign_in(client, grid.alice)
     offers = 'a[href="?rule=new#rules"]', "#attach"
     shown = read(client.get(page_of(grid, "/biomed")))
@@ -141,7 +141,7 @@ def lead(grid: Grid) -> Client:
     return sign_in(Client(), user)
 
 
-def test_a_lead_attaches_an_account_and_lets_it_go(lead: Client, grid: Grid) -> None:
+def test_a_lead_attaches_and_detaches_an_account(lead: Client, grid: Grid) -> None:
     page = page_of(grid, "/atlas")
     typed = {"namespace": "cluster-a", "group_name": "atlas", "entry": str(grid.uid("/atlas/bob")), "reason": "Ours."}
     taken = lead.post(f"{page}attach/", {**typed, "user_name": "carol", "group_name": "biomed"})
@@ -157,7 +157,7 @@ def test_a_lead_attaches_an_account_and_lets_it_go(lead: Client, grid: Grid) -> 
     assert not Attachment.objects.exists()
 
 
-def test_i_say_an_account_is_mine_and_the_lead_of_its_group_confirms(lead: Client, grid: Grid) -> None:
+def test_a_user_claims_an_account_and_the_group_lead_confirms(lead: Client, grid: Grid) -> None:
     me = sign_in(Client(), User.objects.create_user("rob"))
     assert read(me.get("/me/priority/")).has('#accounts form[action^="/me/accounts/claim/"]')
     bad = me.post("/me/accounts/claim/", {"namespace": "", "user_name": "bob"})
@@ -176,7 +176,7 @@ def test_i_say_an_account_is_mine_and_the_lead_of_its_group_confirms(lead: Clien
     assert str(shown.one("#verdict").attributes["data-rank"]).isdigit()
 
 
-def test_a_claim_can_be_taken_back_by_its_own_person_alone(lead: Client, grid: Grid) -> None:
+def test_only_its_author_can_withdraw_a_claim(lead: Client, grid: Grid) -> None:
     me = sign_in(Client(), User.objects.create_user("rob"))
     me.post("/me/accounts/claim/", {"namespace": "cluster-a", "user_name": "bob"})
     claim = Claim.objects.get()
@@ -199,7 +199,7 @@ def correction(grid: Grid, **typed: Any) -> dict[str, Any]:
     }
 
 
-def test_usage_is_given_back_after_a_look_at_its_effect_and_shown_wherever_it_counts(
+def test_usage_is_credited_after_a_preview_and_shown_wherever_it_counts(
     admin: Client, grid: Grid, client: Client
 ) -> None:
     page = page_of(grid, "/atlas/alice", "adjustments")
@@ -257,7 +257,7 @@ def test_an_adjustment_is_revoked_with_a_reason_by_another_change_set(admin: Cli
     assert ChangeSet.objects.latest("pk").reason == "Counted twice."
 
 
-def test_what_is_no_correction_is_said_at_its_place(admin: Client, grid: Grid) -> None:
+def test_an_invalid_adjustment_is_reported_at_its_field(admin: Client, grid: Grid) -> None:
     page = page_of(grid, "/atlas/alice", "adjustments")
     for amount in ("0", "-3", "many", "1e999", "nan"):
         answer = admin.post(page, correction(grid, amount=amount))
@@ -267,7 +267,7 @@ def test_what_is_no_correction_is_said_at_its_place(admin: Client, grid: Grid) -
     assert admin.get(f"{page}_preview").status_code == 303
 
 
-def test_who_manages_no_usage_above_is_refused(lead: Client, grid: Grid) -> None:
+def test_adjustments_need_the_right_to_correct_usage_above(lead: Client, grid: Grid) -> None:
     page = page_of(grid, "/atlas/alice", "adjustments")
     shown = read(lead.get(page))
     assert shown.has('[data-testid="may-not-adjust"]')
@@ -278,7 +278,7 @@ def test_who_manages_no_usage_above_is_refused(lead: Client, grid: Grid) -> None
     assert not Adjustment.objects.exists()
 
 
-def test_a_draft_begun_by_a_correction_has_its_reason(admin: Client, grid: Grid) -> None:
+def test_a_draft_created_by_an_adjustment_has_its_reason(admin: Client, grid: Grid) -> None:
     page = page_of(grid, "/atlas/alice", "adjustments")
     typed = {**correction(grid), "reason": "Node b-cn0417 was broken."}
     stated = admin.post(page, {**typed, "step": "preview"}).context["stated"]
@@ -286,7 +286,7 @@ def test_a_draft_begun_by_a_correction_has_its_reason(admin: Client, grid: Grid)
     assert ChangeSet.objects.latest("pk").reason == "Node b-cn0417 was broken."
 
 
-def test_rules_and_corrections_can_be_written_into_a_draft_first(admin: Client, grid: Grid) -> None:
+def test_rules_and_adjustments_can_be_added_to_a_draft(admin: Client, grid: Grid) -> None:
     members, adjustments = page_of(grid, "/atlas"), page_of(grid, "/atlas/alice", "adjustments")
     typed = rule(group="biom*", seen=admin.get(members).context["seen"], step="draft")
     stated = admin.post(f"{members}rules/", typed).context["stated"]

@@ -87,7 +87,7 @@ def second_account(grid: Grid, user: str, vo: str, cores: int) -> None:
     grid.recompute()
 
 
-def test_the_page_says_where_why_and_what_to_do(grid: Grid) -> None:
+def test_the_page_shows_rank_reason_and_advice(grid: Grid) -> None:
     page = page_of(signed_in(grid.alice))
     assert page.text(".walk li.decides")  # the main reason
     for part in (*OF_NOW, '[data-testid="scheduler-number"]', '[data-testid="only-fairshare"]', "#back-day"):
@@ -109,7 +109,7 @@ def test_every_account_is_listed_best_first_and_can_be_chosen(grid: Grid) -> Non
     assert page_of(client, account="alice", namespace="cluster-a").text(".verdict b.mono") == "cluster-a:alice"
 
 
-def test_the_past_is_told_with_its_time_bar_and_nothing_of_now(grid: Grid) -> None:
+def test_a_past_instant_has_its_time_bar_and_no_current_numbers(grid: Grid) -> None:
     client = signed_in(grid.alice)
     then = (clock.now() + timedelta(minutes=5)).isoformat()
     answer = get(client, at=then)
@@ -122,7 +122,7 @@ def test_the_past_is_told_with_its_time_bar_and_nothing_of_now(grid: Grid) -> No
     assert long_ago.one("#verdict").attributes["data-key"] == "not_kept"
 
 
-def test_a_day_typed_leads_to_the_instant_it_is_here(grid: Grid) -> None:
+def test_a_typed_day_is_an_instant_in_the_zone_of_the_site(grid: Grid) -> None:
     answer = signed_in(grid.alice).get(PAGE, {"day": "2026-01-31T12:00", "account": "alice"})
     assert answer.status_code == 303
     assert "at=2026-01-31T" in answer["Location"]
@@ -130,13 +130,13 @@ def test_a_day_typed_leads_to_the_instant_it_is_here(grid: Grid) -> None:
 
 
 @pytest.mark.parametrize("at", ["yesterday", "2026-01-01T00:00:00", "9999-99-99"])
-def test_a_moment_that_is_none_is_refused(grid: Grid, at: str) -> None:
+def test_an_invalid_instant_is_refused(grid: Grid, at: str) -> None:
     answer: Any = signed_in(grid.alice).get(PAGE, {"at": at})
     assert answer.status_code == 422
     assert [field.where for field in answer.context["refusal"].fields] == ["at"]
 
 
-def test_somebody_else_is_set_beside_me_and_what_would_turn_it_is_told(grid: Grid) -> None:
+def test_another_user_is_compared_with_what_would_reverse_the_order(grid: Grid) -> None:
     client = signed_in(grid.alice)
     assert page_of(client).has("#why")
     found = page_of(client, WHY, htmx=True, who="carol")
@@ -154,12 +154,12 @@ def test_somebody_else_is_set_beside_me_and_what_would_turn_it_is_told(grid: Gri
     assert page_of(client, WHY, htmx=True, who="xyzzy").has('[data-testid="nobody-found"]')
 
 
-def test_opened_by_itself_the_fragment_leads_to_its_page(grid: Grid) -> None:
+def test_the_fragment_opened_directly_redirects_to_its_page(grid: Grid) -> None:
     answer = signed_in(grid.alice).get(WHY)
     assert (answer.status_code, answer["Location"]) == (303, PAGE)
 
 
-def test_where_others_may_not_be_seen_nobody_is_offered(closed: Grid) -> None:
+def test_without_visible_users_no_comparison_is_offered(closed: Grid) -> None:
     client = signed_in(closed.alice)
     page = get(client).content.decode()
     assert 'id="why-who"' not in page
@@ -171,7 +171,7 @@ def test_where_others_may_not_be_seen_nobody_is_offered(closed: Grid) -> None:
     assert hidden == missing
 
 
-def test_a_lead_compares_inside_the_own_group_alone(closed: Grid) -> None:
+def test_a_lead_compares_only_inside_the_own_group(closed: Grid) -> None:
     give(closed, closed.alice, "/atlas", "lead")
     client = signed_in(closed.alice)
     assert page_of(client, WHY, htmx=True, who="bob").texts("#why .who a .break:first-child") == ["bob"]
@@ -179,7 +179,7 @@ def test_a_lead_compares_inside_the_own_group_alone(closed: Grid) -> None:
     assert page_of(client, WHY, htmx=True, other="/biomed/carol").error_codes() == ["not_found"]
 
 
-def test_what_others_see_is_told_by_role_from_the_grants_in_force(closed: Grid) -> None:
+def test_what_others_see_is_listed_by_role_from_current_grants(closed: Grid) -> None:
     lena, vera, gone = (User.objects.create_user(name) for name in ("lena", "vera", "gone"))
     give(closed, lena, "/atlas", "lead")
     give(closed, vera, "/", "viewer")
@@ -201,7 +201,7 @@ def test_what_others_see_is_told_by_role_from_the_grants_in_force(closed: Grid) 
     assert [key for key, _values in seen(client)] == [key for key, *_rest in said if key != "seen.by_name"]
 
 
-def test_a_part_that_is_open_to_everybody_says_so(closed: Grid) -> None:
+def test_an_open_subtree_is_labelled(closed: Grid) -> None:
     Grant.objects.create(
         policy=Policy.objects.get(slug=SLUG),
         entry_uid=closed.uid("/atlas"),
@@ -216,17 +216,17 @@ def test_a_part_that_is_open_to_everybody_says_so(closed: Grid) -> None:
     assert "seen.closed" not in said
 
 
-def test_an_open_policy_says_so(grid: Grid) -> None:
+def test_an_open_policy_is_labelled(grid: Grid) -> None:
     assert dict(seen(signed_in(grid.alice)))["seen.open"]["policy"] == "SweGrid"
 
 
-def test_somebody_without_a_place_is_told_what_to_do(grid: Grid) -> None:
+def test_a_user_without_an_entry_sees_what_to_do(grid: Grid) -> None:
     page = page_of(signed_in(User.objects.create_user("zoe")))
     assert page.one("#verdict").attributes["data-key"] == "unmapped"
     assert page.has('#accounts details form[action^="/me/accounts/claim/"] #id_user_name')
 
 
-def test_the_smallest_job_that_shows_is_what_a_recompute_says(grid: Grid) -> None:
+def test_the_smallest_visible_job_agrees_with_a_recompute(grid: Grid) -> None:
     mine = get_my_priority(actor=Actor(user=grid.alice, via="page"))[0]
     assert mine.smallest_job is not None
     least, most = mine.smallest_job.any_level_h, mine.smallest_job.every_level_h
@@ -251,7 +251,7 @@ def test_the_smallest_job_that_shows_is_what_a_recompute_says(grid: Grid) -> Non
     assert shown.attributes["data-value"] == str(least)
 
 
-def test_who_used_nothing_learns_the_smallest_job_from_what_the_groups_above_used(closed: Grid) -> None:
+def test_without_own_usage_the_smallest_job_follows_from_the_groups_above(closed: Grid) -> None:
     erin = User.objects.create_user("erin")
     Account.objects.filter(user_name="erin").update(person=erin)
     (mine,) = get_my_priority(actor=Actor(user=erin, via="page"))

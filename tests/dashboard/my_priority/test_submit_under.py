@@ -60,7 +60,7 @@ def recomputed(grid: Grid, path: str, core_h: float) -> int:
 
 
 @pytest.mark.parametrize("core_h", [0.0, 1000.0, 20_000.0])
-def test_the_rank_after_a_job_is_that_of_a_recompute_with_its_usage(grid: Grid, core_h: float) -> None:
+def test_the_rank_after_a_job_agrees_with_a_recompute(grid: Grid, core_h: float) -> None:
     cache.clear()
     Policy.objects.update(visibility="tree")
     uid = grid.uid("/atlas/alice")
@@ -78,7 +78,7 @@ def test_the_rank_after_a_job_is_that_of_a_recompute_with_its_usage(grid: Grid, 
         ({"cpu_s": 1.0, "gpu_s": 8.0}, "weighted hours"),
     ],
 )
-def test_the_job_is_in_hours_of_what_the_policy_counts(
+def test_the_job_size_is_in_hours_of_the_metric(
     grid: Grid, alice: Client, weights: dict[str, float], unit: str
 ) -> None:
     counted = {"op": "set_policy", "settings": {"metric": {"weights": weights}}}
@@ -94,7 +94,7 @@ def test_the_job_is_in_hours_of_what_the_policy_counts(
     assert card.rows[0].after.rank[0] == recomputed(grid, "/atlas/alice", 20_000.0)
 
 
-def test_accounts_of_one_cluster_stand_best_first_with_the_rank_after_the_job(grid: Grid, alice: Client) -> None:
+def test_accounts_of_one_cluster_are_listed_best_first_with_their_rank_after_the_job(grid: Grid, alice: Client) -> None:
     second_account(grid)
     answer = alice.get(PAGE)
     rows = answer.context["submit"].rows
@@ -108,7 +108,7 @@ def test_accounts_of_one_cluster_stand_best_first_with_the_rank_after_the_job(gr
     assert page.text("#submit-option") == f"--account={rows[0].mine.group}"
 
 
-def test_the_size_is_taken_from_the_field_and_a_wrong_one_is_refused_beside_it(grid: Grid, alice: Client) -> None:
+def test_an_invalid_job_size_is_refused_at_its_field(grid: Grid, alice: Client) -> None:
     small, large = (
         alice.get(CARD, {"job_core_h": size}, headers={"HX-Request": "true"}).context["submit"].rows[0].after.rank
         for size in ("1", "900000")
@@ -141,7 +141,7 @@ def waiting(grid: Grid, *jobs: tuple[str, str, str, int]) -> None:
     ingest_batch(source=Source.objects.get(slug="cluster-a"), rows=rows, at=grid.at)
 
 
-def test_a_waiting_job_stands_behind_those_of_better_rank_and_earlier_ones_of_its_own(grid: Grid) -> None:
+def test_a_waiting_job_is_behind_better_ranks_and_earlier_own_jobs(grid: Grid) -> None:
     waiting(
         grid,
         ("m2", "alice", "atlas", 5),
@@ -162,7 +162,7 @@ def test_a_waiting_job_stands_behind_those_of_better_rank_and_earlier_ones_of_it
     assert (found.n_mine, found.n_all, found.silent) == (2, 6, [])
 
 
-def test_a_source_that_lists_no_jobs_is_named(grid: Grid, alice: Client) -> None:
+def test_sources_without_a_job_listing_are_named(grid: Grid, alice: Client) -> None:
     found = list_waiting_jobs(policy_slug=SLUG, actor=Actor(user=grid.alice, via="web"))
     assert (found.n_mine, list(found.jobs), found.silent) == (0, [], ["Cluster A"])
     assert "Cluster A" in read(alice.get(PAGE)).text("#waiting-jobs")
@@ -188,7 +188,7 @@ def history(*ranks: int | None, of: int = 20) -> RankHistory:
     ],
     ids=str,
 )
-def test_the_trend_compares_with_a_week_ago_and_names_the_best_day(ranks: tuple[int, ...], said: Any) -> None:
+def test_the_trend_compares_with_last_week_and_names_the_best_day(ranks: tuple[int, ...], said: Any) -> None:
     drawn = draw_trend(history(*ranks))
     assert drawn is not None
     found = [(one.key, one.values["rank"] if one.key == "trend.best" else dict(one.values)) for one in drawn.said]
@@ -205,13 +205,13 @@ def test_a_better_rank_is_drawn_higher_and_days_without_one_are_gaps() -> None:
     assert [mark.number for mark in drawn.marks] == [2]
 
 
-def test_one_day_alone_is_no_trend() -> None:
+def test_a_single_day_has_no_trend() -> None:
     assert draw_trend(history(3)) is None
     assert draw_trend(history(3, None)) is None
     assert draw_trend(replace(history(3, 4), days=history(3, 4).days[:1])) is None
 
 
-def test_rest_says_the_same_as_the_page(grid: Grid, alice: Client) -> None:
+def test_rest_and_page_agree(grid: Grid, alice: Client) -> None:
     second_account(grid)
     waiting(grid, ("m1", "alice", "atlas", 50))
     rows = alice.get(PAGE).context["submit"].rows

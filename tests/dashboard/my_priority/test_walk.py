@@ -57,7 +57,7 @@ MINE = MyPriority(
 )
 
 
-def test_the_verdict_names_place_and_deciding_level() -> None:
+def test_the_verdict_names_rank_and_deciding_level() -> None:
     story = tell(MINE)
     assert story.told.verdict == say("verdict.behind", rank=67, of=69)
     reason = say("reason.group", name="VO-A", parent="SweGrid", actual=0.382, target=0.30)
@@ -83,7 +83,7 @@ def test_each_level_is_one_sentence_with_over_or_under_and_no_ratio() -> None:
     assert last.ahead == say("ahead.nobody_you").text
 
 
-def test_the_last_line_tells_what_the_scheduler_gets() -> None:
+def test_the_last_line_shows_the_value_sent_to_schedulers() -> None:
     story = tell(MINE)
     total = story.total
     assert story.told.number is not None
@@ -94,7 +94,7 @@ def test_the_last_line_tells_what_the_scheduler_gets() -> None:
     assert "0.0435" in total
 
 
-def test_my_own_use_is_the_reason_when_the_last_level_decides() -> None:
+def test_own_usage_is_the_reason_if_the_last_level_decides() -> None:
     steps = (MINE.walk[0], _step("dholm", "VO-A", 0.25, 0.60, "over"))
     story = tell(replace(MINE, walk=steps, deciding=1))
     assert story.told.reason == [say("reason.you", name="dholm", parent="VO-A", actual=0.60, target=0.25)]
@@ -103,7 +103,7 @@ def test_my_own_use_is_the_reason_when_the_last_level_decides() -> None:
     assert story.own == ""
 
 
-def test_no_deciding_level_and_no_rank_have_words_of_their_own() -> None:
+def test_no_deciding_level_and_no_rank_have_their_own_sentences() -> None:
     level = tell(replace(MINE, deciding=None))
     assert level.told.reason == [say("reason.equal")]
     assert level.reason == say("reason.equal").text
@@ -115,7 +115,7 @@ def test_no_deciding_level_and_no_rank_have_words_of_their_own() -> None:
     assert "0.0435" in unranked.total
 
 
-def test_an_entry_that_inherits_has_no_bar_but_a_sentence() -> None:
+def test_an_inheriting_entry_has_a_sentence_instead_of_a_bar() -> None:
     dissolved = replace(MINE.walk[0], target=None, actual=None, state="unknown")
     story = tell(replace(MINE, walk=(dissolved, MINE.walk[1]), deciding=None))
     assert story.levels[0].bar is None

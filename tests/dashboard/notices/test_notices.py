@@ -55,7 +55,7 @@ def success(answer: Any) -> list[str]:
     return [message.level_tag for message in answer.context["messages"]]
 
 
-def test_the_list_says_what_needs_a_look_and_leads_there(told: Site, admin: Client) -> None:
+def test_the_list_names_open_items_and_links_to_them(told: Site, admin: Client) -> None:
     answer = admin.get("/notices/")
     page = read(answer)
     assert counted(answer) == ("2", "2")
@@ -66,12 +66,12 @@ def test_the_list_says_what_needs_a_look_and_leads_there(told: Site, admin: Clie
     assert text_of(page.one('#nav a[href="/notices/"] .count')).startswith("2 "), "and in words what it counts"
 
 
-def test_each_reader_has_a_list_of_their_own(told: Site) -> None:
+def test_each_user_has_their_own_list(told: Site) -> None:
     assert kinds_of(signed_in(told.pia).get("/notices/")) == ["ending_roles"]
     assert read(signed_in(told.nobody).get("/notices/")).item("no-notices").attributes["data-key"] == "none_open"
 
 
-def test_read_put_off_and_shown_again(told: Site, admin: Client) -> None:
+def test_notices_are_read_snoozed_and_shown_again(told: Site, admin: Client) -> None:
     late = Notice.objects.get(kind="late_source")
     answer = admin.post("/notices/read/", {"notice": late.pk, "back": "kind=late_source"})
     assert answer["Location"] == "/notices/?kind=late_source"
@@ -100,13 +100,13 @@ def test_read_put_off_and_shown_again(told: Site, admin: Client) -> None:
         ],
     ),
 )
-def test_odd_forms_are_refused(told: Site, admin: Client, path: str, given: dict[str, str], status: int) -> None:
+def test_incomplete_forms_are_refused(told: Site, admin: Client, path: str, given: dict[str, str], status: int) -> None:
     given = {name: value.format(late=Notice.objects.get(kind="late_source").pk) for name, value in given.items()}
     assert admin.post(path, given).status_code == status
     assert not Mark.objects.exists()
 
 
-def test_a_way_back_leads_nowhere_else(told: Site, admin: Client) -> None:
+def test_the_return_address_stays_on_the_site(told: Site, admin: Client) -> None:
     late = Notice.objects.get(kind="late_source").pk
     for back in ("//evil.example.org\r\nX: y", "csrfmiddlewaretoken=abc", "state=" + "x" * 300 + "&next=//evil"):
         answer = admin.post("/notices/read/", {"notice": late, "back": back})
@@ -114,7 +114,7 @@ def test_a_way_back_leads_nowhere_else(told: Site, admin: Client) -> None:
         assert "evil" not in answer["Location"]
 
 
-def test_the_filter_narrows_and_says_when_nothing_is_left(told: Site, admin: Client) -> None:
+def test_the_filter_reduces_the_list_and_has_an_empty_state(told: Site, admin: Client) -> None:
     assert kinds_of(admin.get("/notices/?kind=ending_roles")) == ["ending_roles"]
     page = read(admin.get("/notices/_rows?state=closed", headers=HTMX))
     assert page.item("no-notices").attributes["data-key"] == "none_fit"
@@ -132,7 +132,7 @@ def limits_of(page: Page, kind: str, place: str) -> dict[str | None, str | None]
     raise AssertionError(f"no rule of {kind} for {place}")
 
 
-def test_rules_are_read_by_everybody_and_changed_by_who_rules_the_place(told: Site, admin: Client) -> None:
+def test_all_users_read_rules_and_managers_of_the_entry_change_them(told: Site, admin: Client) -> None:
     page = read(admin.get("/notices/rules/"))
     assert limits_of(page, "drift", "site")["days"] == "7"
     assert limits_of(page, "late_source", "site")["grace_h"] == "1"
@@ -180,7 +180,7 @@ def test_a_manager_sets_and_removes_a_rule_below_the_own_entry(told: Site) -> No
     assert not Rule.objects.filter(policy=told.policy).exists()
 
 
-def test_people_choose_how_they_are_written_to(told: Site) -> None:
+def test_users_choose_how_they_are_notified(told: Site) -> None:
     User.objects.filter(pk=told.pia.pk).update(email="pia@example.org")
     pia = signed_in(told.pia)
     way = read(pia.get("/notices/mail/")).item("mail-way")
@@ -195,7 +195,7 @@ def test_people_choose_how_they_are_written_to(told: Site) -> None:
     assert set(answer.context["form"].errors) == {"interval", "hour", "kinds"}
 
 
-def test_a_webhook_is_made_shown_changed_and_removed(told: Site, admin: Client, settings: Any) -> None:
+def test_a_webhook_is_created_shown_changed_and_removed(told: Site, admin: Client, settings: Any) -> None:
     assert read(admin.get("/notices/webhooks/")).has("[data-testid=no-webhooks]")
     given = {"name": "Chat", "url": "https://hooks.example.org/T0/secret-path", "policy": "", "entry": ""}
     answer = admin.post("/notices/webhooks/new/", given)
@@ -249,7 +249,7 @@ ALLOW = "FAIRSHARE_OUTBOUND_ALLOW"  # named where the operator can open the addr
         ],
     ),
 )
-def test_an_address_that_nothing_connects_to_is_refused_at_its_field(
+def test_a_forbidden_webhook_address_is_refused_at_its_field(
     admin: Client, url: str, code: str, named: str, may_open: bool
 ) -> None:
     answer = admin.post("/notices/webhooks/new/", {"name": "Chat", "url": url})
@@ -260,7 +260,7 @@ def test_an_address_that_nothing_connects_to_is_refused_at_its_field(
     assert not Webhook.objects.exists()
 
 
-def test_webhooks_of_others_are_not_there(told: Site) -> None:
+def test_webhooks_of_other_users_are_not_found(told: Site) -> None:
     pia, ben = signed_in(told.pia), signed_in(told.ben)
     given = {"name": "Physics", "url": "https://hooks.example.org/", "policy": "grid"}
     answer = pia.post("/notices/webhooks/new/", given)

@@ -242,7 +242,7 @@ def test_the_first_step_reads_a_script_of_commands_as_well(admin: Client, traces
     assert page.one("#id_source_name").attributes["value"] == "ubhpc"
 
 
-def test_each_group_stands_beside_what_it_was_promised(admin: Client) -> None:
+def test_each_group_is_compared_with_its_target(admin: Client) -> None:
     bring_in(
         admin,
         ("ada", "physics", days_ago(1), 30),
@@ -258,7 +258,7 @@ def test_each_group_stands_beside_what_it_was_promised(admin: Client) -> None:
     assert [line.balance.state for line in context(admin)["groups"]] == ["on", "on"]
 
 
-def test_an_account_without_entry_is_told_with_its_amount_and_placed_by_hand(admin: Client) -> None:
+def test_an_unmapped_account_is_listed_with_its_usage_and_mapped_manually(admin: Client) -> None:
     bring_in(
         admin,
         ("ada", "physics", days_ago(1), 60),
@@ -298,7 +298,7 @@ def test_an_account_without_entry_is_told_with_its_amount_and_placed_by_hand(adm
     assert MappingRule.objects.filter(kind="exact", user_pattern="Carol").count() == 1
 
 
-def test_it_can_be_left_and_somebody_else_goes_on(admin: Client) -> None:
+def test_the_setup_can_be_continued_by_another_administrator(admin: Client) -> None:
     send_tree(admin)
     send_log(admin, log_of(("ada", "physics", days_ago(1), 1)))
     work()
@@ -312,7 +312,7 @@ def test_it_can_be_left_and_somebody_else_goes_on(admin: Client) -> None:
     assert context(admin)["here"] == "against"
 
 
-def test_an_old_log_is_looked_at_from_its_own_end(admin: Client) -> None:
+def test_an_old_log_is_evaluated_at_its_own_end(admin: Client) -> None:
     bring_in(admin, ("ada", "physics", days_ago(500), 60), ("carol", "biology", days_ago(480), 40))
     span = context(admin)["against"].span
     assert (span.ends_with_log, (span.last_on - span.first_on).days) == (True, 89)
@@ -320,7 +320,7 @@ def test_an_old_log_is_looked_at_from_its_own_end(admin: Client) -> None:
     assert verdict(shown(admin)) == ("kept", "2 2 21")
 
 
-def test_a_tree_that_cant_be_read_is_refused_with_every_place(admin: Client) -> None:
+def test_an_unreadable_tree_is_refused_with_every_error_location(admin: Client) -> None:
     bad = DUMP.replace("Fairshare=60", "Fairshare=many").replace("'carol'", "'ca/rol'")
     answer = send_tree(admin, bad)
     places = read(answer, 422).texts('section[aria-labelledby="wrong"] tbody th')
@@ -343,7 +343,7 @@ def test_a_tree_that_cant_be_read_is_refused_with_every_place(admin: Client) -> 
         ],
     ),
 )
-def test_a_wrong_choice_is_refused_at_its_field_and_nothing_is_published(
+def test_an_invalid_choice_is_refused_at_its_field_and_nothing_is_published(
     admin: Client, given: dict[str, str], code: str
 ) -> None:
     Policy.objects.create(slug="taken", name="Taken", created_at=days_ago(1))
@@ -363,7 +363,7 @@ def test_without_a_log_nothing_is_published(admin: Client) -> None:
     assert not Policy.objects.exists()
 
 
-def test_usage_that_is_here_already_is_taken_without_a_file(admin: Client) -> None:
+def test_existing_usage_is_used_without_a_file(admin: Client) -> None:
     bring_in(admin, ("ada", "physics", days_ago(1), 60))
     assert press(admin, "give-up").status_code == 303
     assert not Beginning.objects.exists()
@@ -375,7 +375,7 @@ def test_usage_that_is_here_already_is_taken_without_a_file(admin: Client) -> No
     assert context(admin)["here"] == "against"
 
 
-def test_looking_at_it_changes_nothing(admin: Client) -> None:
+def test_viewing_the_setup_changes_nothing(admin: Client) -> None:
     bring_in(admin, ("ada", "physics", days_ago(1), 60))
     for path in (PAGE, PAGE + "?step=tree"):
         with CaptureQueriesContext(connection) as queries:
@@ -383,7 +383,7 @@ def test_looking_at_it_changes_nothing(admin: Client) -> None:
         assert [q["sql"] for q in queries if q["sql"].split(" ", 1)[0] in {"INSERT", "UPDATE", "DELETE"}] == []
 
 
-def test_others_read_whom_to_ask(admin: Client) -> None:
+def test_other_users_see_whom_to_contact(admin: Client) -> None:
     send_tree(admin)
     guest = sign_in(Client(), User.objects.create_user("guest"))
     answer = guest.get(PAGE)
@@ -393,7 +393,7 @@ def test_others_read_whom_to_ask(admin: Client) -> None:
     assert send_tree(guest).status_code == 403
 
 
-def test_what_was_read_and_given_up_stands_in_the_log(admin: Client) -> None:
+def test_import_and_discard_of_a_setup_are_audited(admin: Client) -> None:
     send_tree(admin)
     press(admin, "give-up")
     verbs = list(AuditEvent.objects.filter(verb__startswith="setup.").order_by("pk").values_list("verb", flat=True))

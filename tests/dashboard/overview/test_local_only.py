@@ -63,7 +63,7 @@ def said(answer: Any) -> str:
     return text_of(read(answer).item("local-only"))
 
 
-def test_the_tree_the_picture_and_entries_say_it_where_their_numbers_depend_on_it(alone: Site) -> None:
+def test_tree_figure_and_entries_mark_local_only_numbers(alone: Site) -> None:
     client = signed_in(alone.admin)
     for path in ("/policy/grid/", "/policy/grid/icicle/", page_of(alone, "/physics"), page_of(alone, "/physics/bob")):
         answer = client.get(path)
@@ -73,13 +73,13 @@ def test_the_tree_the_picture_and_entries_say_it_where_their_numbers_depend_on_i
         assert local_only(client.get(path)) == [], path
 
 
-def test_what_is_compared_by_this_site_anyway_says_nothing(computed: Site) -> None:  # noqa: F811
+def test_entries_with_local_scope_are_not_marked(computed: Site) -> None:  # noqa: F811
     fall_back(computed.policy, computed.uid("/physics"), reason=REASON, at=AT)
     computed.recompute()
     assert local_only(signed_in(computed.admin).get("/policy/grid/")) == []
 
 
-def test_the_past_says_what_held_then_and_nothing_of_now(alone: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_past_instant_shows_the_fallback_of_that_time(alone: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     recover(alone.policy, alone.uid("/physics"), at=AT + HOUR)
     monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + HOUR).isoformat())
     alone.at = AT + HOUR
@@ -108,7 +108,7 @@ def fallen_of(answer: Any) -> list[str]:
     return found
 
 
-def test_the_overview_tells_it_to_whom_the_entry_is_shown_and_leads_there(alone: Site) -> None:
+def test_the_overview_links_to_the_fallback_for_users_who_see_the_entry(alone: Site) -> None:
     for person in (alone.admin, alone.pia, alone.alice):
         page = read(signed_in(person).get(ATTENTION, headers=HTMX))
         concern = page.one('[data-testid=concern][data-key="local_only"]')
@@ -121,14 +121,14 @@ def concerns(answer: Any) -> list[str]:
     return [each.attributes["data-key"] or "" for each in read(answer).items("concern")]
 
 
-def test_the_group_says_it_to_whoever_leads_it(alone: Site) -> None:
+def test_the_group_page_shows_the_fallback_to_its_lead(alone: Site) -> None:
     led = signed_in(alone.pia).get(f"/policy/grid/group/{alone.uid('/physics')}/")
     assert local_only(led) == ["fallback.below"]
     assert [part for part in SAID if part not in said(led)] == []
     assert local_only(signed_in(alone.ben).get(f"/policy/grid/group/{alone.uid('/biology')}/")) == []
 
 
-def test_my_way_says_it_at_the_level_where_it_holds(alone: Site) -> None:
+def test_my_priority_marks_the_level_of_the_fallback(alone: Site) -> None:
     answer = signed_in(alone.alice).get("/me/priority/")
     assert [bool(each) for each in fallen_of(answer)] == [False, True], "not above, and at the level of physics"
     physics, alice, *_rest = read(answer).texts("ol.walk > li")
@@ -136,7 +136,7 @@ def test_my_way_says_it_at_the_level_where_it_holds(alone: Site) -> None:
     assert read(answer).text("main").count(REASON) == 1
 
 
-def test_rest_says_it_by_key_at_that_level_and_no_reason_to_whom_the_entry_is_not_told(alone: Site) -> None:
+def test_rest_marks_the_level_by_key_without_a_reason_for_hidden_entries(alone: Site) -> None:
     (told,) = Caller(user=alone.alice).get("me/explain").json()["accounts"]
     keys = [[one["key"] for one in step["sentences"]] for step in told["steps"]]
     assert [["walk.local_only" in each for each in keys]] == [[False, True]]
@@ -167,7 +167,7 @@ def days(alone: Site, monkeypatch: pytest.MonkeyPatch) -> HandMade:
 DAYS = (REASON, "20 Nov 2026", "/physics")
 
 
-def test_convergence_says_which_days_it_holds_of(alone: Site, days: HandMade) -> None:
+def test_convergence_names_the_days_of_the_fallback(alone: Site, days: HandMade) -> None:
     client = signed_in(alone.admin)
     bob = page_of(alone, "/physics/bob", "convergence/")
     for path in ("/policy/grid/convergence/", page_of(alone, "/physics", "convergence/"), bob):
@@ -182,7 +182,7 @@ def test_convergence_says_which_days_it_holds_of(alone: Site, days: HandMade) ->
         assert local_only(client.get(path)) == [], path
 
 
-def test_days_of_a_fallback_that_is_over_say_that_they_will_be_made_again(alone: Site, days: HandMade) -> None:
+def test_days_of_an_ended_fallback_are_marked_for_recalculation(alone: Site, days: HandMade) -> None:
     recover(alone.policy, alone.uid("/physics"), at=AT + HOUR)
     answer = signed_in(alone.admin).get("/policy/grid/convergence/")
     assert local_only(answer) == ["local_only_until"]
@@ -190,7 +190,7 @@ def test_days_of_a_fallback_that_is_over_say_that_they_will_be_made_again(alone:
     assert REASON not in read(answer).text("body")
 
 
-def test_convergence_by_rest_says_it_by_key_without_the_name_of_what_is_not_seen(alone: Site, days: HandMade) -> None:
+def test_convergence_by_rest_marks_the_fallback_without_hidden_names(alone: Site, days: HandMade) -> None:
     path = "policies/grid/convergence"
     (told,) = Caller(user=alone.admin).get(path, {"entry": "/physics"}).json()["local_only"]
     assert told["key"] == "local_only"
@@ -203,7 +203,7 @@ def test_convergence_by_rest_says_it_by_key_without_the_name_of_what_is_not_seen
     assert (hidden["key"], hidden["values"]) == ("local_only_above", {"since": "2026-11-20"})
 
 
-def test_the_state_of_the_days_is_what_they_were_built_of(alone: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_state_of_days_equals_the_state_they_were_built_with(alone: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + 24 * HOUR).isoformat())
     work_run_now(enqueue_series_build(alone.policy, at=AT + 24 * HOUR).pk)
     assert series_state(alone.policy).local_since == {alone.uid("/physics"): AT}
@@ -217,7 +217,7 @@ def test_the_state_of_the_days_is_what_they_were_built_of(alone: Site, monkeypat
 
 
 # --- Mounts -----------------------------------------------------------------------------------------------------------
-def test_what_is_too_old_is_a_concern_with_what_holds_meanwhile_said_once(mount: Mount, place: Site) -> None:  # noqa: F811
+def test_stale_data_is_listed_once_with_the_current_behaviour(mount: Mount, place: Site) -> None:  # noqa: F811
     presenters.last_good.clear()
     rows = Mount.objects.filter(pk=mount.pk)
     administrator = signed_in(place.admin)
@@ -249,7 +249,7 @@ def test_what_is_too_old_is_a_concern_with_what_holds_meanwhile_said_once(mount:
     assert [part for part in (REASON, SINCE, "/vo-a") if part not in text] == []
 
 
-def test_whoever_sees_the_entry_is_led_there_and_not_to_the_mount(mount: Mount, place: Site) -> None:  # noqa: F811
+def test_viewers_are_linked_to_the_entry_instead_of_the_mount(mount: Mount, place: Site) -> None:  # noqa: F811
     presenters.last_good.clear()
     Mount.objects.filter(pk=mount.pk).update(good_at=AT - 30 * HOUR)
     type(place.policy).objects.filter(slug="grid").update(visibility="tree")
@@ -258,7 +258,7 @@ def test_whoever_sees_the_entry_is_led_there_and_not_to_the_mount(mount: Mount, 
     assert path_of(mount) not in card
 
 
-def test_a_blocked_peer_is_a_concern_of_whoever_decides_about_it(mount: Mount, place: Site) -> None:  # noqa: F811
+def test_a_blocked_peer_is_listed_for_users_who_decide(mount: Mount, place: Site) -> None:  # noqa: F811
     presenters.last_good.clear()
     Mount.objects.filter(pk=mount.pk).update(state=Remote.State.BLOCKED, error_code="forked")
     evaluate(at=AT)
@@ -269,7 +269,7 @@ def test_a_blocked_peer_is_a_concern_of_whoever_decides_about_it(mount: Mount, p
     assert "notice.blocked_peer" not in concerns(signed_in(place.pia).get(ATTENTION, headers=HTMX))
 
 
-def test_the_mounts_age_stands_beside_its_days_and_its_group(
+def test_the_age_of_a_mount_is_shown_with_its_days_and_group(
     mount: Mount,  # noqa: F811
     place: Site,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,

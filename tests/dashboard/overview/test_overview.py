@@ -52,7 +52,7 @@ def concern(page: Page, key: str) -> str:
     return page.text(f'[data-testid="concern"][data-key="{key}"]')
 
 
-def test_the_verdict_names_who_is_furthest_and_who_is_idle(admin: Client) -> None:
+def test_the_verdict_names_the_largest_deviation_and_idle_entries(admin: Client) -> None:
     page = shown(admin, "/_verdict", headers=HTMX)
     assert page.one("#verdict-title").attributes["data-value"] == "1 3"
     for part in ("1", "3"):
@@ -63,7 +63,7 @@ def test_the_verdict_names_who_is_furthest_and_who_is_idle(admin: Client) -> Non
     assert "1" in text_of(page.item("idle")).split()
 
 
-def test_jobs_that_wait_are_told_beside_who_is_under(grid: Grid, admin: Client) -> None:
+def test_waiting_jobs_are_shown_with_entries_under_target(grid: Grid, admin: Client) -> None:
     source = Source.objects.get(slug="cluster-a")
     now = clock.now()
     waiting = RecordRow(
@@ -82,9 +82,7 @@ def test_jobs_that_wait_are_told_beside_who_is_under(grid: Grid, admin: Client) 
         assert part in text
 
 
-def test_a_broken_card_says_so_beside_its_last_good_value_and_the_rest_stays(
-    admin: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_card_shows_its_last_value_and_an_error(admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "biomed" in shown(admin, "/_top", headers=HTMX).texts("#top a.label")
 
     def fail(desk: object) -> None:
@@ -106,7 +104,7 @@ def test_a_broken_card_says_so_beside_its_last_good_value_and_the_rest_stays(
     assert (card.has(".broken"), card.has(".broken time"), card.has("a.label")) == (True, False, False)
 
 
-def test_each_card_has_an_address_of_its_own(admin: Client) -> None:
+def test_each_card_has_its_own_address(admin: Client) -> None:
     page = shown(admin)
     assert not page.has(".broken")
     for name in CARDS:
@@ -117,7 +115,7 @@ def test_each_card_has_an_address_of_its_own(admin: Client) -> None:
         assert admin.get(f"/_{name}").status_code == 303
 
 
-def test_what_needs_me_comes_with_what_to_do(grid: Grid, admin: Client) -> None:
+def test_items_that_need_attention_have_an_action(grid: Grid, admin: Client) -> None:
     now = clock.now()
     source = make_source(slug="late", name="Late cluster", expected_every_s=3600, at=now, actor=COMMAND)
     old = RecordRow(
@@ -165,7 +163,7 @@ def test_what_needs_me_comes_with_what_to_do(grid: Grid, admin: Client) -> None:
     assert not card.has('[data-testid="no-concerns"]')
 
 
-def test_a_member_sees_the_own_priority_first_and_nothing_of_what_administrators_do(grid: Grid, client: Client) -> None:
+def test_a_member_sees_the_own_priority_first_and_no_administration(grid: Grid, client: Client) -> None:
     sign_in(client, grid.alice)
     page = shown(client)
     ids = page.values("id", "main")
@@ -176,7 +174,7 @@ def test_a_member_sees_the_own_priority_first_and_nothing_of_what_administrators
     assert shown(client).has(hidden)
 
 
-def test_the_overview_of_a_part_says_so_and_tells_no_other_numbers(grid: Grid, client: Client) -> None:
+def test_a_partial_overview_is_labelled_and_shows_no_other_numbers(grid: Grid, client: Client) -> None:
     Policy.objects.update(visibility=Policy.Visibility.PATH)
     sign_in(client, grid.alice)
     page = client.get("/").content.decode()
@@ -184,7 +182,7 @@ def test_the_overview_of_a_part_says_so_and_tells_no_other_numbers(grid: Grid, c
     assert "atlas" in page
 
 
-def test_pins_are_ones_own_and_may_be_of_any_entry_one_sees(grid: Grid, admin: Client) -> None:
+def test_pins_are_private_and_work_for_every_visible_entry(grid: Grid, admin: Client) -> None:
     uid = grid.uid("/atlas/alice")
     entry = f"/policy/{SLUG}/n/{uid}/alice/"
     pin = f'form[action="/policy/{SLUG}/pins/{uid}/"] [name=pinned]'
@@ -203,7 +201,7 @@ def test_pins_are_ones_own_and_may_be_of_any_entry_one_sees(grid: Grid, admin: C
     assert not Pin.objects.exists()
 
 
-def test_a_hidden_entry_cant_be_pinned_and_a_pin_of_one_tells_nothing(grid: Grid, client: Client) -> None:
+def test_a_hidden_entry_cannot_be_pinned_and_a_pin_of_one_shows_nothing(grid: Grid, client: Client) -> None:
     Policy.objects.update(visibility=Policy.Visibility.PATH)
     hidden = grid.uid("/biomed")
     sign_in(client, grid.alice)
@@ -252,7 +250,7 @@ def build(at: datetime) -> None:
         work_run_now(run.pk)
 
 
-def test_an_empty_site_leads_its_administrator_to_the_first_steps(db: None, client: Client) -> None:
+def test_an_empty_site_links_its_administrator_to_first_steps(db: None, client: Client) -> None:
     sign_in(client, User.objects.create_superuser("eva"))
     assert shown(client).has('main a[href="/setup/"]')
     sign_in(client, User.objects.create_user("guest"))

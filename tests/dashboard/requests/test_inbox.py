@@ -51,7 +51,7 @@ def line_of(response: Any, change_set: ChangeSet) -> Any:
     return read(response).one(f"#change-{change_set.pk}")
 
 
-def test_a_request_stands_there_with_usage_and_effect(grid: Grid, asked: ChangeSet, manager: Client) -> None:  # noqa: F811
+def test_a_request_is_listed_with_usage_and_effect(grid: Grid, asked: ChangeSet, manager: Client) -> None:  # noqa: F811
     found = manager.get(INBOX)
     shown, mine = read(found), f"#request-{asked.pk}"
     assert found.context["inbox"].n_waiting == 1
@@ -72,7 +72,7 @@ def test_a_request_stands_there_with_usage_and_effect(grid: Grid, asked: ChangeS
     assert shown.values("data-value", '#nav a[href="/inbox/"]') == ["1"]
 
 
-def test_weeks_are_those_of_the_daily_series_and_now(
+def test_weeks_come_from_the_daily_series_and_now(
     grid: Grid,
     asked: ChangeSet,
     manager: Client,  # noqa: F811
@@ -90,7 +90,7 @@ def test_weeks_are_those_of_the_daily_series_and_now(
     assert text_of(shown.item("weeks")).startswith("Over in 3 of the last 5 weeks")
 
 
-def test_weeks_without_a_daily_series_are_not_made_up(asked: ChangeSet, manager: Client) -> None:  # noqa: F811
+def test_weeks_without_a_daily_series_are_empty(asked: ChangeSet, manager: Client) -> None:  # noqa: F811
     shown = read(manager.get(INBOX))
     assert shown.item("weeks").attributes["data-key"] == "now.under"
     actor = Actor(user=User.objects.get(username="maria"), via="page")
@@ -99,14 +99,14 @@ def test_weeks_without_a_daily_series_are_not_made_up(asked: ChangeSet, manager:
     assert (evidence.n_sooner is None) == (evidence.n_later is None)
 
 
-def test_places_are_worked_out_in_a_fragment(grid: Grid, asked: ChangeSet, manager: Client) -> None:  # noqa: F811
+def test_rank_changes_are_computed_in_a_fragment(grid: Grid, asked: ChangeSet, manager: Client) -> None:  # noqa: F811
     path = f"/inbox/{asked.pk}/_ranks"
     ranks = read(manager.get(path, headers=HTMX)).one(f"#ranks-{asked.pk}").attributes
     assert (ranks["data-key"], ranks["data-value"]) == ("unmoved", "0 0")
     assert manager.get(path)["Location"] == INBOX
 
 
-def test_granting_puts_it_in_force_and_tells_whoever_asked(
+def test_granting_publishes_and_notifies_the_requester(
     grid: Grid,
     asked: ChangeSet,
     lead: Client,  # noqa: F811
@@ -120,7 +120,7 @@ def test_granting_puts_it_in_force_and_tells_whoever_asked(
     assert read(lead.get(page(grid))).item("request").attributes["data-state"] == "granted"
 
 
-def test_another_amount_is_granted_with_words(grid: Grid, asked: ChangeSet, lead: Client, manager: Client) -> None:  # noqa: F811
+def test_another_amount_is_granted_with_a_comment(grid: Grid, asked: ChangeSet, lead: Client, manager: Client) -> None:  # noqa: F811
     done = answer(manager, asked, "grant-other", shares="66,5", until="2099-01-31", text="Half, for now.")
     assert (head(), "3" in said(done)) == (3, True)
     assert in_force(grid, "/atlas").shares == 66.5
@@ -150,7 +150,7 @@ def test_another_amount_is_granted_with_words(grid: Grid, asked: ChangeSet, lead
         ],
     ),
 )
-def test_wrong_answers_are_told_at_the_request_and_kept(
+def test_invalid_decisions_are_reported_at_the_request_and_kept(
     grid: Grid,
     asked: ChangeSet,
     manager: Client,  # noqa: F811
@@ -169,7 +169,7 @@ def test_wrong_answers_are_told_at_the_request_and_kept(
     assert head() == 2
 
 
-def test_declined_and_asked_back_with_words(grid: Grid, asked: ChangeSet, lead: Client, manager: Client) -> None:  # noqa: F811
+def test_requests_are_declined_or_returned(grid: Grid, asked: ChangeSet, lead: Client, manager: Client) -> None:  # noqa: F811
     back = answer(manager, asked, "say", text="Is half enough?")
     assert (bool(said(back)), back.context["inbox"].n_waiting) == (True, 1)
     seen = read(lead.get(page(grid)))
@@ -183,7 +183,7 @@ def test_declined_and_asked_back_with_words(grid: Grid, asked: ChangeSet, lead: 
     assert "Not this year." in text_of(line)
 
 
-def test_whoever_asked_withdraws_and_grants_nothing(grid: Grid, asked: ChangeSet, lead: Client) -> None:  # noqa: F811
+def test_the_requester_can_withdraw_but_not_grant(grid: Grid, asked: ChangeSet, lead: Client) -> None:  # noqa: F811
     for step in ("grant", "decline"):
         assert answer(lead, asked, step, text="x").status_code == 403
     assert in_force(grid, "/atlas").shares == 60.0
@@ -192,7 +192,7 @@ def test_whoever_asked_withdraws_and_grants_nothing(grid: Grid, asked: ChangeSet
     assert asked.state == "withdrawn"
 
 
-def test_a_request_that_rests_on_old_shares_is_granted_anew_with_an_amount(
+def test_a_request_based_on_old_shares_is_granted_with_a_new_amount(
     grid: Grid,
     asked: ChangeSet,
     manager: Client,  # noqa: F811
@@ -250,7 +250,7 @@ def test_what_ends_soon_is_listed(grid: Grid, lead: Client, manager: Client) -> 
     assert "bob" in text_of(same)
 
 
-def test_news_are_said_and_move_nothing(grid: Grid, asked: ChangeSet, manager: Client) -> None:  # noqa: F811
+def test_new_items_are_announced_without_moving_the_list(grid: Grid, asked: ChangeSet, manager: Client) -> None:  # noqa: F811
     mark = f"{asked.pk}.{asked.version}"
     changed = '[data-testid="inbox-changed"]'
     assert read(manager.get(INBOX)).one("#inbox-news").attributes["hx-get"] == f"/inbox/_news?seen={mark}"
@@ -258,7 +258,7 @@ def test_news_are_said_and_move_nothing(grid: Grid, asked: ChangeSet, manager: C
     assert read(manager.get("/inbox/_news?seen=none", headers=HTMX)).has(changed)
 
 
-def test_somebody_with_nothing_to_decide_has_an_empty_inbox(grid: Grid, asked: ChangeSet) -> None:
+def test_a_user_without_decisions_has_an_empty_inbox(grid: Grid, asked: ChangeSet) -> None:
     stranger = sign_in(Client(), User.objects.create_user("zoe"))
     shown = read(stranger.get(INBOX))
     assert shown.has('[data-testid="nothing-waits"]')
@@ -267,7 +267,7 @@ def test_somebody_with_nothing_to_decide_has_an_empty_inbox(grid: Grid, asked: C
     assert stranger.get(f"/inbox/{asked.pk}/_ranks", headers=HTMX).status_code == 404
 
 
-def test_a_change_set_that_asks_for_nothing_is_not_answered_here(grid: Grid, manager: Client) -> None:  # noqa: F811
+def test_a_change_set_without_a_request_is_not_in_the_inbox(grid: Grid, manager: Client) -> None:  # noqa: F811
     admin = Actor(user=grid.admin, via="page")
     operations = [{"op": "set_shares", "entry": "/atlas/bob", "shares": 4}]
     other = services.make_change_set(policy_slug=SLUG, operations=operations, reason="r", at=grid.at, actor=admin)

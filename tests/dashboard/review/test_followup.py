@@ -69,9 +69,7 @@ def ranks(grid: Grid) -> dict[str, int]:
     return {tree.name[i]: int(values.rank[i]) for i in range(len(tree)) if values.is_ranked[i]}
 
 
-def test_before_the_recompute_the_strip_counts_and_who_will_move_is_expected(
-    grid: Grid, published: ChangeSet, admin: Client
-) -> None:
+def test_before_the_recompute_expected_rank_changes_are_listed(grid: Grid, published: ChangeSet, admin: Client) -> None:
     page = read(admin.get(f"/changes/{published.pk}/"))
     assert page.one("#followup").attributes["data-state"] == "waiting"
     assert int(page.one("[role=timer]").attributes["data-left"] or 0) > 0
@@ -80,7 +78,7 @@ def test_before_the_recompute_the_strip_counts_and_who_will_move_is_expected(
     assert moved(page)
 
 
-def test_after_it_the_list_has_the_ranks_of_both_snapshots_and_the_reason(
+def test_after_the_recompute_the_list_has_both_ranks_and_the_reason(
     grid: Grid, published: ChangeSet, admin: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, expected = ranks(grid), moved(strip(admin, published))
@@ -98,7 +96,7 @@ def test_after_it_the_list_has_the_ranks_of_both_snapshots_and_the_reason(
     assert f"{len(differ)} of {len(before)} people changed rank" in page.text("[data-followup-text]")
 
 
-def test_an_unchanged_state_is_a_304_and_the_recompute_is_news(
+def test_an_unchanged_state_is_a_304_until_the_recompute(
     grid: Grid, published: ChangeSet, admin: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tag = ask(admin, published)["ETag"]
@@ -108,7 +106,7 @@ def test_an_unchanged_state_is_a_304_and_the_recompute_is_news(
     assert ask(admin, published, tag).status_code == 200
 
 
-def test_a_slow_and_a_failed_recompute_say_so(
+def test_slow_and_failed_recomputes_are_reported(
     grid: Grid, published: ChangeSet, admin: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(clock.VARIABLE, (AT + timedelta(minutes=5)).isoformat())
@@ -121,9 +119,7 @@ def test_a_slow_and_a_failed_recompute_say_so(
     assert "The usage of Cluster A could not be read." in page.text("[data-followup-text]")
 
 
-def test_a_change_without_an_effect_on_ranks_says_so(
-    grid: Grid, admin: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_without_rank_changes_is_reported(grid: Grid, admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     change_set = publish(grid, {"op": "set_shares", "entry": "/atlas", "shares": 60.01})
     monkeypatch.setenv(clock.VARIABLE, (AT + timedelta(minutes=2)).isoformat())
     grid.recompute()
@@ -132,7 +128,7 @@ def test_a_change_without_an_effect_on_ranks_says_so(
     assert moved(page) == {}
 
 
-def test_who_sees_the_own_path_alone_reads_of_nobody_else(closed: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_who_sees_the_own_path_gets_no_other_names(closed: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
     change_set = publish(closed, MORE)
     monkeypatch.setenv(clock.VARIABLE, (AT + timedelta(minutes=2)).isoformat())
     closed.recompute()
@@ -152,7 +148,7 @@ def test_undo_publishes_the_inverse(grid: Grid, published: ChangeSet, admin: Cli
     assert grid.tree.shares[biomed] == 30
 
 
-def test_undo_of_what_changed_since_is_a_draft_to_look_at(grid: Grid, published: ChangeSet, admin: Client) -> None:
+def test_undo_of_a_later_changed_field_becomes_a_draft(grid: Grid, published: ChangeSet, admin: Client) -> None:
     publish_operations(
         policy_slug=SLUG,
         operations=[{"op": "set_shares", "entry": "/biomed", "shares": 77}],
@@ -166,7 +162,7 @@ def test_undo_of_what_changed_since_is_a_draft_to_look_at(grid: Grid, published:
     assert ChangeSet.objects.latest("pk").state == ChangeSet.State.DRAFT
 
 
-def test_who_may_not_publish_is_offered_no_undo(grid: Grid, published: ChangeSet) -> None:
+def test_without_the_right_to_publish_no_undo_is_offered(grid: Grid, published: ChangeSet) -> None:
     client = sign_in(Client(), User.objects.create_user("reader"))
     answer = ask(client, published)
     if answer.status_code == 200:
@@ -184,7 +180,7 @@ def recomputed(grid: Grid, published: ChangeSet, monkeypatch: pytest.MonkeyPatch
     return published
 
 
-def test_people_who_moved_read_their_own_numbers_once(grid: Grid, recomputed: ChangeSet, admin: Client) -> None:
+def test_notified_users_get_their_own_numbers_once(grid: Grid, recomputed: ChangeSet, admin: Client) -> None:
     where = f"/changes/{recomputed.pk}/notify/"
     preview = read(admin.get(where)).all('[data-testid="rank-notice"]')
     assert [one.attributes["data-name"] for one in preview] == ["alice", "carol"]
@@ -204,12 +200,12 @@ def test_people_who_moved_read_their_own_numbers_once(grid: Grid, recomputed: Ch
     assert not Notice.objects.filter(kind="rank_moved", closed_at=None).exists()
 
 
-def test_only_who_moved_down_can_be_notified(recomputed: ChangeSet, admin: Client) -> None:
+def test_only_users_who_moved_down_can_be_notified(recomputed: ChangeSet, admin: Client) -> None:
     admin.post(f"/changes/{recomputed.pk}/notify/", {"who": "down"})
     assert [one.facts["name"] for one in Notice.objects.filter(kind="rank_moved")] == ["alice"]
 
 
-def test_people_of_one_group_can_be_notified_alone(grid: Grid, recomputed: ChangeSet, admin: Client) -> None:
+def test_users_of_one_group_can_be_notified(grid: Grid, recomputed: ChangeSet, admin: Client) -> None:
     where, biomed = f"/changes/{recomputed.pk}/notify/", str(grid.uid("/biomed"))
     page = read(admin.get(where, {"group": biomed}))
     assert page.values("data-name", "ul") == ["carol"]
@@ -219,7 +215,7 @@ def test_people_of_one_group_can_be_notified_alone(grid: Grid, recomputed: Chang
     assert admin.get(where, {"group": "nothing"}).status_code in (400, 422)
 
 
-def test_rest_has_who_moved_the_notices_and_watches(grid: Grid, recomputed: ChangeSet, admin: Client) -> None:
+def test_rest_returns_moved_users_notices_and_watches(grid: Grid, recomputed: ChangeSet, admin: Client) -> None:
     where = f"/api/v1/policies/{SLUG}/changesets/{recomputed.pk}"
     found = admin.get(f"{where}/followup").json()
     page = read(admin.get(f"/changes/{recomputed.pk}/?all=1"))
@@ -240,16 +236,14 @@ def test_rest_has_who_moved_the_notices_and_watches(grid: Grid, recomputed: Chan
     assert Watch.objects.get().ends_at == clock.now() + timedelta(days=3)
 
 
-def test_nobody_is_notified_before_the_recompute_or_by_a_reader(
-    grid: Grid, published: ChangeSet, admin: Client
-) -> None:
+def test_notices_need_a_recompute_and_the_right_to_publish(grid: Grid, published: ChangeSet, admin: Client) -> None:
     assert admin.post(f"/changes/{published.pk}/notify/", {"who": "all"}).status_code == 409
     assert sign_in(Client(), grid.alice).post(f"/changes/{published.pk}/notify/").status_code in (403, 404)
     assert not Notice.objects.filter(kind="rank_moved").exists()
 
 
 # --- Watch ------------------------------------------------------------------------------------------------------------
-def test_a_watch_tells_its_person_and_ends_with_a_summary(grid: Grid, recomputed: ChangeSet, admin: Client) -> None:
+def test_a_watch_notifies_its_owner_and_ends_with_a_summary(grid: Grid, recomputed: ChangeSet, admin: Client) -> None:
     biomed = grid.uid("/biomed")
     admin.post(f"/changes/{recomputed.pk}/watch/", {"entry": str(biomed), "days": "14"})
     assert "/biomed" in read(admin.get("/notices/rules/")).text("#watches")
@@ -268,7 +262,7 @@ def test_a_watch_tells_its_person_and_ends_with_a_summary(grid: Grid, recomputed
     assert not read(sign_in(Client(), grid.alice).get("/notices/rules/")).has("#watches")
 
 
-def test_a_watch_can_be_stopped_by_its_person_alone(grid: Grid, recomputed: ChangeSet, admin: Client) -> None:
+def test_only_its_owner_can_stop_a_watch(grid: Grid, recomputed: ChangeSet, admin: Client) -> None:
     admin.post(f"/changes/{recomputed.pk}/watch/", {"entry": str(grid.uid("/biomed")), "days": "3"})
     watch = Watch.objects.get()
     assert sign_in(Client(), grid.alice).post(f"/notices/watches/{watch.pk}/stop/").status_code == 404

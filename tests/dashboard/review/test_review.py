@@ -93,7 +93,7 @@ def guard(**limits: float) -> None:
     services.change_settings(policy_slug=SLUG, settings={"review": limits}, reason="Four eyes.", at=AT, actor=COMMAND)
 
 
-def test_the_three_layers_stand_on_two_tabs(grid: Grid, bob: User) -> None:
+def test_the_three_layers_are_on_two_tabs(grid: Grid, bob: User) -> None:
     change_set = proposed(bob, MORE)
     client = signed_in(bob)
     answer = client.get(f"/changes/{change_set.pk}/")
@@ -120,7 +120,7 @@ def fact(page: Page, key: str) -> list[int]:
     return [int(n) for n in re.findall(r"\d+", page.text(f"dl.kpis [data-fact={key}] dd"))]
 
 
-def test_one_percentage_is_one_edit_and_the_review_says_who_is_diluted(grid: Grid) -> None:
+def test_one_percentage_is_one_edit_and_the_review_lists_diluted_siblings(grid: Grid) -> None:
     change = drafted(grid.admin, {"op": "set_shares", "entry": "/cms", "shares": {"percent": 20}})
     page = read(signed_in(grid.admin).get(f"/changes/{change.pk}/"))
     assert fact(page, "edits") == [1, 2]
@@ -140,7 +140,7 @@ def test_rewriting_siblings_is_an_edit_of_each(grid: Grid) -> None:
         assert signed_in(grid.admin).get(f"/changes/{change.pk}/{tab}/").status_code == 200
 
 
-def test_the_summary_counts_people_whose_rank_changes_as_the_bars_do(grid: Grid) -> None:
+def test_the_summary_and_the_bars_count_the_same_rank_changes(grid: Grid) -> None:
     change = drafted(grid.admin, {"op": "set_shares", "entry": "/atlas/alice", "shares": 90})
     page = read(signed_in(grid.admin).get(f"/changes/{change.pk}/effect/"))
     bars = [int(text(row.css("td")[-1])) for row in page.all("table.how-far tbody tr")]
@@ -148,7 +148,7 @@ def test_the_summary_counts_people_whose_rank_changes_as_the_bars_do(grid: Grid)
     assert sum(bars) > bars[3] > 0
 
 
-def test_a_move_is_one_line_and_says_from_where_to_where(grid: Grid) -> None:
+def test_a_move_is_one_line_with_old_and_new_parent(grid: Grid) -> None:
     change_set = drafted(grid.admin, {"op": "move", "entry": "/cms/dave", "parent": "/biomed"})
     page = read(signed_in(grid.admin).get(f"/changes/{change_set.pk}/"))
     assert names_in(page.text("#diff tr[data-key=move] th b"), "dave", "biomed")
@@ -157,7 +157,7 @@ def test_a_move_is_one_line_and_says_from_where_to_where(grid: Grid) -> None:
     assert len(change_set.operations) == 1
 
 
-def test_another_algorithm_is_shown_as_ranks_under_both(grid: Grid) -> None:
+def test_a_new_algorithm_is_shown_as_ranks_under_both(grid: Grid) -> None:
     change_set = drafted(grid.admin, {"op": "set_policy", "settings": {"algorithm": {"name": "slurm-fair-tree"}}})
     answer = signed_in(grid.admin).get(f"/changes/{change_set.pk}/effect/")
     page = read(answer)
@@ -190,7 +190,7 @@ def test_a_second_person_approves_and_the_author_publishes(grid: Grid, bob: User
     assert (done["data-state"], done["data-value"]) == ("published", "4")
 
 
-def test_what_is_sent_back_needs_words_and_keeps_them(grid: Grid, bob: User, bess: User) -> None:
+def test_requesting_changes_needs_a_comment(grid: Grid, bob: User, bess: User) -> None:
     change_set = proposed(bob, MORE)
     second = signed_in(bess)
     assert read(decide(second, change_set, "request-changes"), 422).error_codes() == ["text_missing"]
@@ -202,7 +202,7 @@ def test_what_is_sent_back_needs_words_and_keeps_them(grid: Grid, bob: User, bes
     assert change_set.state == ChangeSet.State.DRAFT
 
 
-def test_a_stale_page_decides_nothing_and_keeps_what_was_typed(grid: Grid, bob: User, bess: User) -> None:
+def test_a_stale_review_page_decides_nothing_and_keeps_the_input(grid: Grid, bob: User, bess: User) -> None:
     change_set = proposed(bob, MORE)
     decide(signed_in(bob), change_set, "withdraw")
     other = proposed(bob, MORE)
@@ -218,7 +218,7 @@ def test_a_stale_page_decides_nothing_and_keeps_what_was_typed(grid: Grid, bob: 
     assert "Kept words" in stale.content.decode()
 
 
-def test_publishing_later_shows_both_times_and_can_be_had_at_once(grid: Grid, bob: User, settings: Any) -> None:
+def test_scheduled_publication_shows_both_times_and_can_happen_now(grid: Grid, bob: User, settings: Any) -> None:
     change_set = drafted(bob, MORE)
     client = signed_in(bob)
     htmx = {"HX-Request": "true"}
@@ -238,7 +238,7 @@ def test_publishing_later_shows_both_times_and_can_be_had_at_once(grid: Grid, bo
     assert (change_set.state, change_set.effective_at) == (ChangeSet.State.PUBLISHED, None)
 
 
-def test_conflicts_are_chosen_one_by_one(grid: Grid, bob: User) -> None:
+def test_conflicts_are_resolved_one_by_one(grid: Grid, bob: User) -> None:
     change_set = drafted(bob, MORE, {"op": "set_shares", "entry": "/atlas/bob", "shares": 5})
     services.change_shares(
         policy_slug=SLUG, entry_uid=grid.uid("/atlas/alice"), shares=4, reason="Meanwhile.", at=AT, actor=COMMAND
@@ -263,7 +263,7 @@ def test_conflicts_are_chosen_one_by_one(grid: Grid, bob: User) -> None:
     assert client.get(url).status_code == 303
 
 
-def test_comments_stand_at_their_edit(grid: Grid, bob: User, bess: User) -> None:
+def test_comments_are_shown_at_their_edit(grid: Grid, bob: User, bess: User) -> None:
     change_set = proposed(bob, MORE, {"op": "set_shares", "entry": "/atlas/bob", "shares": 5})
     client = signed_in(bess)
     url = f"/changes/{change_set.pk}/comment/"
@@ -277,7 +277,7 @@ def test_comments_stand_at_their_edit(grid: Grid, bob: User, bess: User) -> None
     assert "<html" not in fragment.content.decode()
 
 
-def test_what_lies_outside_the_view_is_counted_only(grid: Grid, bob: User) -> None:
+def test_changes_outside_the_view_are_only_counted(grid: Grid, bob: User) -> None:
     change_set = proposed(grid.admin, MORE)
     assert signed_in(bob).get(f"/changes/{change_set.pk}/").status_code == 200
     moved = drafted(bob, MORE)
@@ -289,7 +289,7 @@ def test_what_lies_outside_the_view_is_counted_only(grid: Grid, bob: User) -> No
     assert signed_in(bob).get(f"/changes/{moved.pk}/operations.json").status_code == 404
 
 
-def test_who_may_not_see_it_finds_nothing(grid: Grid, bob: User) -> None:
+def test_an_invisible_change_set_is_not_found(grid: Grid, bob: User) -> None:
     change_set = drafted(bob, MORE)
     stranger = signed_in(authority(grid, "eve", "/cms"))
     parts = ("", "effect/", "checks/", "discussion/", "operations.json", "conflicts/")
@@ -300,7 +300,7 @@ def test_who_may_not_see_it_finds_nothing(grid: Grid, bob: User) -> None:
     assert change_set.state == "draft"
 
 
-def test_a_large_policy_is_worked_out_when_somebody_asks(
+def test_effects_of_a_large_policy_are_computed_on_request(
     grid: Grid, bob: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(change_effect_runs, "MOST_ENTRIES", 3)
@@ -320,7 +320,7 @@ def test_a_large_policy_is_worked_out_when_somebody_asks(
     assert "own_shares" in Page(done).values("data-key", "table.later")
 
 
-def test_lists_hold_what_they_say(grid: Grid, bob: User, bess: User) -> None:
+def test_lists_contain_the_announced_change_sets(grid: Grid, bob: User, bess: User) -> None:
     mine, asked = drafted(bob, MORE, reason="Mine alone"), proposed(bob, {**MORE, "shares": 7})
     lifecycle.comment_on(id=asked.pk, text="x", at=AT, actor=Actor(user=bob, via="page"))
     url = f"/policy/{SLUG}/changes/"
@@ -340,7 +340,7 @@ def test_lists_hold_what_they_say(grid: Grid, bob: User, bess: User) -> None:
     assert "<html" not in part.content.decode()
 
 
-def test_what_was_due_and_could_not_be_put_in_force_says_why(grid: Grid, bob: User) -> None:
+def test_a_failed_scheduled_publication_names_the_reason(grid: Grid, bob: User) -> None:
     change_set = drafted(bob, MORE)
     decide(signed_in(bob), change_set, "schedule", effective_at="2026-11-21T08:00")
     Grant.objects.filter(user=bob).update(verbs=["view_aggregate", "edit_shares"])
@@ -349,7 +349,7 @@ def test_what_was_due_and_could_not_be_put_in_force_says_why(grid: Grid, bob: Us
     assert answer.context["change_set"].held_for in read(answer).text("[data-testid=was-due]")
 
 
-def test_every_change_set_there_is_can_be_read(grid: Grid) -> None:
+def test_every_kind_of_change_set_can_be_read(grid: Grid) -> None:
     client = signed_in(grid.admin)
     found = list(ChangeSet.objects.values_list("pk", flat=True))
     assert len(found) == 2
@@ -358,7 +358,7 @@ def test_every_change_set_there_is_can_be_read(grid: Grid) -> None:
             assert client.get(f"/changes/{pk}/{tab}").status_code == 200
 
 
-def test_from_what_size_on_a_second_person_is_needed_is_set_in_a_draft(grid: Grid) -> None:
+def test_the_limit_for_second_approval_is_set_in_a_draft(grid: Grid) -> None:
     client = signed_in(grid.admin)
     draft = drafts.open_draft(policy_slug=SLUG, at=AT, actor=Actor(user=grid.admin, via="page"))
     typed = forms.typed(PolicySettings()) | {"review_points": "5", "review_users": "100"}
@@ -373,7 +373,7 @@ def test_from_what_size_on_a_second_person_is_needed_is_set_in_a_draft(grid: Gri
     assert [text(row.css("td")[1]) for row in rows] == ["5", "100"], "what is to be"
 
 
-def test_a_comment_follows_its_edit_when_another_is_taken_out(grid: Grid, bob: User) -> None:
+def test_a_comment_stays_with_its_edit_when_another_is_removed(grid: Grid, bob: User) -> None:
     actor = Actor(user=bob, via="page")
     draft = drafted(bob, MORE, {"op": "set_shares", "entry": "/atlas/bob", "shares": 5})
     lifecycle.comment_on(id=draft.pk, text="This one.", operation=1, at=AT, actor=actor)
@@ -381,7 +381,7 @@ def test_a_comment_follows_its_edit_when_another_is_taken_out(grid: Grid, bob: U
     assert [comment.operation for comment in draft.comments.all()] == [0]
 
 
-def test_what_is_in_force_is_shown_upon_what_it_followed(grid: Grid, bob: User) -> None:
+def test_a_published_change_is_shown_against_its_predecessor(grid: Grid, bob: User) -> None:
     change_set = drafted(bob, MORE)
     services.change_shares(
         policy_slug=SLUG, entry_uid=grid.uid("/atlas/bob"), shares=3, reason="Meanwhile.", at=AT, actor=COMMAND
@@ -394,9 +394,7 @@ def test_what_is_in_force_is_shown_upon_what_it_followed(grid: Grid, bob: User) 
     assert not effect.has("#ranks")
 
 
-def test_a_whole_tree_on_a_moved_policy_is_told_and_not_put_in_force(
-    grid: Grid, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_whole_tree_based_on_an_old_revision_is_not_published(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_export, "MOST_OPERATIONS", 0)
     actor = Actor(user=grid.admin, via="page")
     file = b"path,shares\n/atlas,50\n/biomed,30\n/cms,10\n"
@@ -422,7 +420,7 @@ def test_a_whole_tree_on_a_moved_policy_is_told_and_not_put_in_force(
     assert Policy.objects.get(slug=SLUG).head_number == 3
 
 
-def test_a_time_that_clocks_skip_is_refused_and_a_repeated_one_is_the_first(bob: User, settings: Any) -> None:
+def test_a_skipped_local_time_is_refused_and_a_repeated_one_is_the_first(bob: User, settings: Any) -> None:
     settings.TIME_ZONE = "Europe/Stockholm"
     change_set, htmx = drafted(bob, MORE), {"HX-Request": "true"}
     client = signed_in(bob)

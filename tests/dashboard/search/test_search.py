@@ -42,14 +42,16 @@ def test_the_page_without_scripts_lists_the_groups_of_the_palette(eva: Client, q
 
 
 @pytest.mark.parametrize("query", first(3, ["a", "e", "", "who is over target", "what changed", "policy"]))
-def test_an_answer_has_at_most_twenty_lines_and_ten_kilobytes(large_grid: Grid, client: Client, query: str) -> None:
+def test_search_results_have_at_most_twenty_lines_and_ten_kilobytes(
+    large_grid: Grid, client: Client, query: str
+) -> None:
     sign_in(client, large_grid.admin)
     answer = client.get("/search/_results", {"q": query, "policy": SLUG}, headers=HTMX)
     assert len(answer.content) <= 10_000
     assert 0 < len(read(answer).all("[role=option]")) <= MOST_LINES
 
 
-def test_options_have_addresses_of_their_own_and_ids_of_one_list(eva: Client) -> None:
+def test_options_have_their_own_addresses_and_unique_ids(eva: Client) -> None:
     found = lines(eva, "a")
     ids = found.each("[role=option]", "id")
     assert len(set(ids)) == len(ids)
@@ -57,7 +59,7 @@ def test_options_have_addresses_of_their_own_and_ids_of_one_list(eva: Client) ->
     assert eva.get(found.each("[data-key=people] [role=option]", "href")[0]).status_code == 200
 
 
-def test_more_of_a_group_leads_to_its_full_list(large_grid: Grid, client: Client) -> None:
+def test_more_results_of_a_group_link_to_its_full_list(large_grid: Grid, client: Client) -> None:
     sign_in(client, large_grid.admin)
     (more,) = lines(client, "member").each("[data-key=people] .pal-h a", "href")
     whole = read(client.get(more))
@@ -73,7 +75,7 @@ def test_pages_settings_and_actions_are_found_by_name_and_by_section(eva: Client
     assert page(eva, "dark").items("hit") == [], "a page without scripts has the switch in its top bar"
 
 
-def test_every_action_that_is_offered_opens(eva: Client) -> None:
+def test_every_offered_action_opens(eva: Client) -> None:
     found = set()
     for query in ("change", "give", "import", "add", "mount", "compare", "create", "choose"):
         found |= set(lines(eva, query).each("[data-key=actions] [role=option]", "href"))
@@ -82,7 +84,7 @@ def test_every_action_that_is_offered_opens(eva: Client) -> None:
 
 
 # --- Rights -----------------------------------------------------------------------------------------------------------
-def test_an_action_that_one_may_not_do_names_who_decides_and_what_is_left(closed: Grid, client: Client) -> None:
+def test_a_forbidden_action_names_the_decider_and_an_alternative(closed: Grid, client: Client) -> None:
     sign_in(client, closed.alice)
     found = lines(client, "change shares")
     assert found.each(GROUPS, "data-key") == ["denied", "instead"]
@@ -92,7 +94,7 @@ def test_an_action_that_one_may_not_do_names_who_decides_and_what_is_left(closed
     assert not lines(client, "").has("[aria-disabled]"), "nothing is offered that is denied"
 
 
-def test_what_was_opened_last_is_listed_by_present_rights(closed: Grid, client: Client) -> None:
+def test_recent_pages_are_listed_by_current_rights(closed: Grid, client: Client) -> None:
     own, other = closed.uid("/atlas/alice"), closed.uid("/atlas/bob")
     last = [f"{SLUG}:{own}", f"{SLUG}:{other}", "nowhere:" + "0" * 36, "rubbish"]
     sign_in(client, closed.alice)
@@ -103,7 +105,7 @@ def test_what_was_opened_last_is_listed_by_present_rights(closed: Grid, client: 
     assert len(read(answer).all("[data-key=recent] [role=option]")) == 2
 
 
-def test_who_sees_no_policy_finds_pages(grid: Grid, client: Client) -> None:
+def test_a_user_without_a_policy_finds_pages(grid: Grid, client: Client) -> None:
     Policy.objects.update(visibility="path")
     sign_in(client, User.objects.create_user("guest"))
     assert lines(client, "notices").each(GROUPS, "data-key")[:1] == ["pages"]
@@ -111,7 +113,7 @@ def test_who_sees_no_policy_finds_pages(grid: Grid, client: Client) -> None:
 
 
 # --- Answers ----------------------------------------------------------------------------------------------------------
-def test_a_wrong_premise_is_marked_and_rows_link_to_their_entries(eva: Client) -> None:
+def test_a_false_assumption_is_marked_and_rows_link_to_their_entries(eva: Client) -> None:
     found = lines(eva, "why is bob behind alice")
     assert found.item("answer").attributes["data-key"] == "ahead"
     assert found.has("[data-testid=contradicts]")
@@ -120,7 +122,7 @@ def test_a_wrong_premise_is_marked_and_rows_link_to_their_entries(eva: Client) -
         assert eva.get(url).status_code in (200, 303), url
 
 
-def test_an_example_asks_instead_of_opening(eva: Client) -> None:
+def test_an_example_runs_the_question(eva: Client) -> None:
     found = lines(eva, "how so?")
     assert len(found.values("data-q", "[data-key=questions]")) == 3
 

@@ -209,7 +209,7 @@ def test_the_token_of_somebody_else_answers_like_one_that_does_not_exist(
     assert "bob’s laptop" not in as_alice.get(TOKENS).content.decode()
 
 
-def test_without_a_sign_in_every_page_leads_to_it(client: Client, alice: User) -> None:
+def test_without_sign_in_every_page_redirects_to_it(client: Client, alice: User) -> None:
     token, _secret = make_token(alice)
     for url in (TOKENS, f"{TOKENS}{token.pk}/rotate/", f"{TOKENS}{token.pk}/revoke/"):
         for response in (client.get(url), client.post(url)):
@@ -217,7 +217,7 @@ def test_without_a_sign_in_every_page_leads_to_it(client: Client, alice: User) -
             assert response["Location"].startswith("/sign-in/")
 
 
-def test_looking_writes_nothing(as_alice: Client, alice: User) -> None:
+def test_get_requests_write_nothing(as_alice: Client, alice: User) -> None:
     token, _secret = make_token(alice)
     with CaptureQueriesContext(connection) as seen:
         for url in (TOKENS, f"{TOKENS}{token.pk}/rotate/", f"{TOKENS}{token.pk}/revoke/"):

@@ -318,7 +318,7 @@ def test_an_authority_undoes_what_happened_below_its_entry(policy: Policy, bob: 
     assert revert(policy, revision.number, bob).author_name == "bob"
 
 
-def test_what_reaches_beyond_the_view_is_not_undone_by_half(policy: Policy, bob: Actor) -> None:
+def test_a_revision_partly_outside_the_view_is_not_undone_partially(policy: Policy, bob: Actor) -> None:
     revision = publish(
         policy,
         {"op": "set_shares", "entry": "/physics/alice", "shares": 5},

@@ -174,7 +174,7 @@ def test_the_version_of_an_instant_is_found(site: Site, token: str) -> None:
     assert call("get", "/mappings/versions?at=yesterday", token).status_code == 400
 
 
-def test_who_leads_nothing_reads_nothing(site: Site, token: str) -> None:
+def test_a_user_without_a_role_sees_no_mapping(site: Site, token: str) -> None:
     theirs = site.token("policies:write", "policies:read", user=site.nobody)
     for path in (RULES, "/mappings/unmapped", "/mappings/versions", "/mappings/versions/1"):
         assert refused(call("get", path, theirs)) == (404, "not_found", []), path

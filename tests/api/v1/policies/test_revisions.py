@@ -110,7 +110,7 @@ def test_a_question_that_makes_no_sense_is_refused(admin: Caller, query: dict[st
 
 
 @pytest.mark.parametrize("path", ["revisions/9/diff", "revisions/2/diff?to=9", "revisions/0/diff"])
-def test_revisions_that_are_not_there_are_not_found(admin: Caller, path: str) -> None:
+def test_unknown_revisions_are_not_found(admin: Caller, path: str) -> None:
     assert refused(admin.get(f"policies/grid/{path}")) == (404, "not_found", [])
 
 
