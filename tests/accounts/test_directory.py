@@ -112,7 +112,7 @@ def test_a_wrong_password_reads_as_for_a_local_account(directory: Directory) -> 
 
 
 @pytest.mark.django_db
-def test_a_local_account_of_the_same_name_is_not_taken_over(directory: Directory, settings: Any) -> None:
+def test_a_local_account_of_the_same_name_is_not_overtaken(directory: Directory, settings: Any) -> None:
     User.objects.create_superuser("eva", password="a long pass phrase")
     answer = Client().post("/sign-in/", {"username": "eva", "password": "evas own"})
     assert (answer.status_code, answer.context["refusal"].code) == (403, "name_taken")

@@ -28,7 +28,7 @@ def alice_client(grid: Grid) -> Client:
     return sign_in(Client(), grid.alice)
 
 
-def test_my_priority_leads_to_my_jobs_and_each_to_its_arithmetic(alice_client: Client, grid: Grid) -> None:
+def test_my_priority_links_to_my_jobs_and_each_to_its_calculation(alice_client: Client, grid: Grid) -> None:
     assert LIST in alice_client.get("/me/priority/").content.decode()
     page = alice_client.get(LIST).content.decode()
     mine = Record.objects.get(account__user_name="alice")
@@ -49,7 +49,7 @@ def test_jobs_of_others_are_not_found(alice_client: Client, grid: Grid) -> None:
     assert not read(alice_client.get(f"{LIST}?job={own.job}")).has('[data-testid="no-charges"]')
 
 
-def test_an_administrator_comes_from_a_source_and_takes_a_table_along(admin_client: Client, grid: Grid) -> None:
+def test_an_administrator_filters_by_source_and_downloads_a_table(admin_client: Client, grid: Grid) -> None:
     source = Record.objects.order_by("pk")[0].source
     assert f"{LIST}?source={source.slug}" in admin_client.get(f"/usage/sources/{source.slug}/").content.decode()
     text = b"".join(admin_client.get(f"{LIST}table.csv?source={source.slug}")).decode()
@@ -58,7 +58,7 @@ def test_an_administrator_comes_from_a_source_and_takes_a_table_along(admin_clie
     assert len(rows) == 1 + Record.objects.count()
 
 
-def test_the_list_alone_is_a_fragment(admin_client: Client, grid: Grid) -> None:
+def test_the_list_is_a_fragment(admin_client: Client, grid: Grid) -> None:
     assert admin_client.get(f"{LIST}_rows").status_code == 303
     part = admin_client.get(f"{LIST}_rows?account=carol", headers={"HX-Request": "true"}).content.decode()
     assert part.lstrip().startswith('<section class="card" id="charge_rows"')

@@ -49,14 +49,14 @@ def window_in_force() -> dict[str, Any]:
         ({"aging": "flux"}, ["Flux", "7 d", "4"]),
     ],
 )
-def test_every_law_is_a_phrase_with_its_own_unit(window: dict[str, Any], told: list[str]) -> None:
+def test_every_decay_function_has_a_phrase_with_its_unit(window: dict[str, Any], told: list[str]) -> None:
     settings = PolicySettings.from_json({"window": window})
     phrase = fading(settings.window).replace("\N{NO-BREAK SPACE}", " ")
     assert [each for each in told if not re.search(rf"(?<![\d.]){re.escape(each)}(?!\w)", phrase)] == []
     assert bool(phrase) == bool(told), "usage that doesn't decay has no phrase"
 
 
-def test_every_law_can_be_looked_at_without_changing_anything(admin: Client) -> None:
+def test_every_decay_function_can_be_previewed_without_a_change(admin: Client) -> None:
     before = window_in_force()
     for name in AGINGS:
         answer = admin.get(PAGE, {"aging": name})
@@ -68,7 +68,7 @@ def test_every_law_can_be_looked_at_without_changing_anything(admin: Client) -> 
     assert admin.get(PAGE, {"aging": "magic"}).status_code == 404
 
 
-def test_a_law_is_previewed_then_published_and_said_on_the_other_pages(admin: Client, grid: Grid) -> None:
+def test_a_decay_function_is_previewed_published_and_shown_on_other_pages(admin: Client, grid: Grid) -> None:
     typed = {"aging": "lsf", "length_s": "30 d", "hist_hours": "10", "reason": "As the cluster does."}
     preview = admin.post(PAGE, {**typed, "step": "publish"})  # not previewed yet
     assert preview.status_code == 200
@@ -86,7 +86,7 @@ def test_a_law_is_previewed_then_published_and_said_on_the_other_pages(admin: Cl
     assert "10 h" in text_of(decay)
 
 
-def test_nothing_is_published_without_a_reason(admin: Client) -> None:
+def test_publishing_needs_a_reason(admin: Client) -> None:
     typed = {"aging": "none", "length_s": ""}
     stated = admin.post(PAGE, typed).context["stated"]
     answer = admin.post(PAGE, {**typed, "step": "publish", "previewed": stated})
@@ -109,7 +109,7 @@ def test_nothing_is_published_without_a_reason(admin: Client) -> None:
         ],
     ),
 )
-def test_what_was_typed_is_kept_beside_what_is_wrong(admin: Client, typed: dict[str, str], place: str) -> None:
+def test_invalid_input_is_kept_with_its_error(admin: Client, typed: dict[str, str], place: str) -> None:
     answer = admin.post(PAGE, {**typed, "reason": "Why not."})
     assert answer.status_code == 422
     wrong = {field.name: field for field in answer.context["form"].fields if field.error}
@@ -117,7 +117,7 @@ def test_what_was_typed_is_kept_beside_what_is_wrong(admin: Client, typed: dict[
     assert wrong[place].value == typed[place]
 
 
-def test_who_isnt_an_administrator_reads_and_doesnt_change(grid: Grid, client: Client) -> None:
+def test_only_administrators_change_the_decay_function(grid: Grid, client: Client) -> None:
     sign_in(client, grid.alice)
     page = read(client.get(PAGE))
     assert page.has('[data-testid="may-not-change"]')

@@ -50,7 +50,7 @@ def _named(grid: Grid, path: str = "/atlas/alice", **more: str) -> dict[str, str
     return {"policy": SLUG, "entry": str(grid.uid(path)), **more}
 
 
-def test_the_page_holds_both_cards_without_scripts(alice: Client, grid: Grid) -> None:
+def test_the_page_contains_both_cards_without_scripts(alice: Client, grid: Grid) -> None:
     page = read(alice.get(reverse("dashboard:my-priority")))
     assert page.has("#forecast")
     assert page.has("#what-if")
@@ -69,7 +69,7 @@ def test_the_page_holds_both_cards_without_scripts(alice: Client, grid: Grid) ->
         (None, 0.1, "not_at_this_pace", ("at_target", "not at this pace", "4 Dec")),
     ],
 )
-def test_meeting_the_target_from_below_is_no_return_to_it(
+def test_reaching_the_target_from_below_is_not_a_return(
     actual: float | None, target: float, outcome: Any, expected: tuple[str, str, str]
 ) -> None:
     """More usage of an entry that is under its target ends its going first; it doesn't bring it back."""
@@ -87,7 +87,7 @@ def test_meeting_the_target_from_below_is_no_return_to_it(
     assert either.key == "at_target"
 
 
-def test_fragments_answer_alone_and_lead_to_the_page_when_opened(alice: Client, grid: Grid) -> None:
+def test_fragments_answer_htmx_and_redirect_when_opened(alice: Client, grid: Grid) -> None:
     for name in ("my-forecast", "my-what-if"):
         alone = alice.get(reverse(f"dashboard:{name}"), _named(grid), headers=HTMX)
         assert alone.status_code == 200
@@ -97,7 +97,7 @@ def test_fragments_answer_alone_and_lead_to_the_page_when_opened(alice: Client, 
         assert (opened.status_code, opened["Location"]) == (303, reverse("dashboard:my-priority"))
 
 
-def test_another_level_is_drawn_when_it_is_asked_for(alice: Client, grid: Grid) -> None:
+def test_another_level_is_drawn_on_request(alice: Client, grid: Grid) -> None:
     for path in ("/atlas", "/atlas/alice"):
         figure = _figure(alice, grid, forecast_level=str(grid.uid(path)))
         assert figure["note"].split(",")[0] == path.rpartition("/")[2]
@@ -108,7 +108,7 @@ def test_another_level_is_drawn_when_it_is_asked_for(alice: Client, grid: Grid) 
         assert (refused.status_code, refused.json()["code"]) == (422, "invalid")
 
 
-def test_another_pace_becomes_the_state_of_the_page(alice: Client, grid: Grid) -> None:
+def test_another_pace_is_kept_in_the_address(alice: Client, grid: Grid) -> None:
     at = {"HX-Current-URL": "http://testserver/me/priority/?rank_days=90&share=5"}
     answer = alice.get(reverse("dashboard:my-forecast"), _named(grid, share="20"), headers={**HTMX, **at})
     pushed = QueryDict(answer["HX-Push-Url"].partition("?")[2])
@@ -134,7 +134,7 @@ def _figure(client: Client, grid: Grid, **more: str) -> Any:
         ],
     ),
 )
-def test_absurd_suppositions_are_answered_beside_their_field(
+def test_impossible_scenarios_are_reported_at_their_field(
     alice: Client, grid: Grid, asked: dict[str, str], limits: list[str]
 ) -> None:
     answer = alice.get(reverse("dashboard:my-what-if"), _named(grid, **asked), headers=HTMX)
@@ -144,7 +144,7 @@ def test_absurd_suppositions_are_answered_beside_their_field(
     assert alice.get(reverse("dashboard:my-priority"), _named(grid, **asked)).status_code == 200
 
 
-def test_a_pace_that_is_no_percent_is_answered_beside_its_field(alice: Client, grid: Grid) -> None:
+def test_an_invalid_pace_is_reported_at_its_field(alice: Client, grid: Grid) -> None:
     for share in ("101", "-1", "nan", "x"):
         answer = alice.get(reverse("dashboard:my-forecast"), _named(grid, share=share), headers=HTMX)
         field = read(answer, 422).one("#forecast-share")
@@ -154,7 +154,7 @@ def test_a_pace_that_is_no_percent_is_answered_beside_its_field(alice: Client, g
     assert not read(good).has('[aria-invalid="true"]')
 
 
-def test_what_if_begins_with_the_rank_that_the_page_shows(closed: Grid, client: Client) -> None:
+def test_what_if_starts_from_the_shown_rank(closed: Grid, client: Client) -> None:
     """Only what is supposed is rounded for who doesn't see everybody."""
     sign_in(client, closed.alice)
     page = client.get(reverse("dashboard:my-priority"), _named(closed, core_h="10"))
@@ -164,7 +164,7 @@ def test_what_if_begins_with_the_rank_that_the_page_shows(closed: Grid, client: 
 
 
 @pytest.mark.parametrize(("share", "words"), [("0.5", "0.5"), ("99", "99.0")])
-def test_a_scenario_says_that_it_is_one_and_leads_back(alice: Client, grid: Grid, share: str, words: str) -> None:
+def test_a_scenario_is_labelled_and_can_be_reset(alice: Client, grid: Grid, share: str, words: str) -> None:
     usual, supposed = _figure(alice, grid)["sentence"], _figure(alice, grid, share=share)["sentence"]
     assert words in supposed
     page = read(alice.get(reverse("dashboard:my-forecast"), _named(grid, share=share), headers=HTMX))
@@ -175,7 +175,7 @@ def test_a_scenario_says_that_it_is_one_and_leads_back(alice: Client, grid: Grid
     assert usual in html.unescape(answer.content.decode())
 
 
-def test_the_curve_as_csv_has_what_was_now_and_what_comes(alice: Client, grid: Grid) -> None:
+def test_the_csv_of_the_curve_has_past_present_and_future(alice: Client, grid: Grid) -> None:
     answer: Any = alice.get(f"{FIGURE}.csv", _named(grid))
     rows = list(csv.DictReader(b"".join(answer.streaming_content).decode().splitlines()))
     assert list(rows[0]) == ["at", "so_far", "likely", "quartile_low", "quartile_high", "least", "most", "target"]
@@ -191,7 +191,7 @@ def test_the_curve_as_csv_has_what_was_now_and_what_comes(alice: Client, grid: G
     assert alice.get("/api/v1/me/figures/forecast", named).json()["data"] == _figure(alice, grid, share="20")["data"]
 
 
-def test_entries_of_others_and_what_is_no_entry_have_no_cards(alice: Client, grid: Grid) -> None:
+def test_entries_of_others_and_unknown_ones_have_no_cards(alice: Client, grid: Grid) -> None:
     other = alice.get(reverse("dashboard:my-forecast"), _named(grid, "/biomed/carol"), headers=HTMX)
     assert (other.status_code, other.content.strip()) == (200, b"")
     assert alice.get(FIGURE, _named(grid, "/biomed/carol")).status_code == 404
@@ -210,12 +210,12 @@ def test_siblings_are_never_named(alice: Client, grid: Grid) -> None:
         assert "carol" not in text
 
 
-def test_somebody_without_an_account_has_a_page_without_cards(grid: Grid, client: Client) -> None:
+def test_a_user_without_an_account_sees_no_cards(grid: Grid, client: Client) -> None:
     sign_in(client, User.objects.create_user("guest"))
     assert 'id="forecast"' not in client.get(reverse("dashboard:my-priority")).content.decode()
 
 
-def test_the_figure_is_one_that_plotly_draws_and_its_bands_hold_the_curve(alice: Client, grid: Grid) -> None:
+def test_the_figure_is_valid_for_plotly_and_its_bands_contain_the_curve(alice: Client, grid: Grid) -> None:
     actor = Actor(user=grid.alice, via="session")
     found = get_my_forecast(policy_slug=SLUG, entry_uid=grid.uid("/atlas/alice"), at=clock.now(), actor=actor)
     assert found is not None
@@ -234,7 +234,7 @@ def test_the_figure_is_one_that_plotly_draws_and_its_bands_hold_the_curve(alice:
     assert all(len(trace["customdata"]) == len(trace["x"]) for trace in read)
 
 
-def test_examples_fill_the_form_in_and_are_calculated(closed: Grid, client: Client) -> None:
+def test_examples_fill_the_form_and_are_calculated(closed: Grid, client: Client) -> None:
     alice = sign_in(client, closed.alice)
     page = read(alice.get(reverse("dashboard:my-priority")))
     examples = page.all("#what-if .presets a")

@@ -45,13 +45,13 @@ def _levers(page: Page) -> list[str]:
     return [node.attributes["data-lever"] or "" for node in page.items("option")]
 
 
-def test_the_page_asks_and_solves_nothing_before(admin: Client, grid: Grid) -> None:
+def test_nothing_is_solved_before_a_goal_is_entered(admin: Client, grid: Grid) -> None:
     page = read(admin.get(_url(grid)))
     assert page.one("#id_by").attributes["value"] == _in(grid, 21)
     assert not page.has("#solution")
 
 
-def test_options_are_listed_with_who_gives_and_taken_over_as_a_draft(admin: Client, grid: Grid) -> None:
+def test_options_list_their_givers_and_become_a_draft(admin: Client, grid: Grid) -> None:
     asked = {"by": _in(grid, 7), "most_lost": "30"}
     page = read(admin.get(_url(grid), asked))
     assert page.one("#solution").attributes["data-possible"] == "yes"
@@ -79,7 +79,7 @@ def test_options_are_listed_with_who_gives_and_taken_over_as_a_draft(admin: Clie
     assert not _levers(after), "published, the goal is reached without another change"
 
 
-def test_what_is_not_possible_is_said_with_what_comes_closest(admin: Client, grid: Grid) -> None:
+def test_an_impossible_goal_shows_the_closest_option(admin: Client, grid: Grid) -> None:
     page = read(admin.get(_url(grid), {"by": _in(grid, 7), "most_lost": "0.5"}))
     assert page.one("#solution").attributes["data-possible"] == "no"
     assert len(_levers(page)) == 1
@@ -129,7 +129,7 @@ def test_an_inherited_share_has_no_target_of_its_own(admin: Client, grid: Grid) 
     assert read(answer, 422).error_codes() == ["inherits"]
 
 
-def test_who_may_not_see_the_usage_of_competitors_gets_no_answer(closed_grid: Grid, client: Client) -> None:
+def test_without_access_to_competitor_usage_there_is_no_answer(closed_grid: Grid, client: Client) -> None:
     """Alice sees her own way alone."""
     cache.clear()
     sign_in(client, closed_grid.alice)
@@ -138,7 +138,7 @@ def test_who_may_not_see_the_usage_of_competitors_gets_no_answer(closed_grid: Gr
     assert b"biomed" not in answer.content
 
 
-def test_the_same_goal_is_answered_alike(grid: Grid) -> None:
+def test_the_same_goal_has_the_same_answer(grid: Grid) -> None:
     actor = Actor(user=grid.admin, via="page")
     goal = read_goal({"by": _in(grid, 7), "most_lost": "30"}, entry=grid.uid("/biomed"), today=grid.at.date())
     found: list[Any] = []
@@ -149,7 +149,7 @@ def test_the_same_goal_is_answered_alike(grid: Grid) -> None:
     assert found[0] == found[1]
 
 
-def test_a_reader_sees_options_and_no_button(grid: Grid, client: Client) -> None:
+def test_a_reader_sees_options_without_a_button(grid: Grid, client: Client) -> None:
     sign_in(client, User.objects.create_user("rita", "", "correct horse battery"))
     asked = {"by": _in(grid, 7), "most_lost": "30"}
     page = read(client.get(_url(grid), asked))

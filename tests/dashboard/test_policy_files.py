@@ -67,7 +67,7 @@ def test_a_draft_is_discarded(admin: Client) -> None:
     assert (ChangeSet.objects.get(pk=draft.pk).state, head()) == ("withdrawn", 2)
 
 
-def test_a_draft_that_somebody_else_decided_is_not_decided_twice(admin: Client) -> None:
+def test_a_draft_decided_by_another_user_is_not_decided_twice(admin: Client) -> None:
     send(admin, TABLE)
     draft = ChangeSet.objects.get(state="draft")
     given = {"version": draft.version, "step": "publish", "reason": "x"}
@@ -76,7 +76,7 @@ def test_a_draft_that_somebody_else_decided_is_not_decided_twice(admin: Client) 
     assert (read(answer, 409).error_codes(), head()) == (["already_published"], 3)
 
 
-def test_all_wrong_lines_stand_in_one_table(admin: Client) -> None:
+def test_all_invalid_lines_are_in_one_table(admin: Client) -> None:
     answer = send(admin, "path,shares\n/atlas,x\n/cms,101%\n/<b>,1\n")
     page = read(answer, 422)
     places = [place.split(", ") for place in page.texts('[data-testid="wrong-places"] th[scope="row"]')]
@@ -89,19 +89,19 @@ def test_all_wrong_lines_stand_in_one_table(admin: Client) -> None:
 
 
 @pytest.mark.parametrize(("text", "code"), [("hello", "invalid"), ("\0", "bad_encoding")])
-def test_a_file_in_no_known_format_is_refused(admin: Client, text: str, code: str) -> None:
+def test_a_file_of_unknown_format_is_refused(admin: Client, text: str, code: str) -> None:
     answer = send(admin, text)
     assert (answer.status_code, answer.context["refusal"].code) == (422, code)
     assert not ChangeSet.objects.filter(state="draft").exists()
 
 
-def test_a_form_without_a_file_says_so(admin: Client) -> None:
+def test_a_form_without_a_file_is_refused(admin: Client) -> None:
     answer = admin.post(PAGE, {"format": "auto", "missing": "keep"})
     assert answer.context["form"].has_error("file", "required")
     assert read(answer, 422).has("#id_file_error")
 
 
-def test_a_file_that_says_what_is_in_force_makes_no_draft(admin: Client) -> None:
+def test_a_file_equal_to_the_policy_makes_no_draft(admin: Client) -> None:
     for name in FORMATS:
         download = admin.get(f"{PAGE}{name}/")
         text = b"".join(download).decode()
@@ -111,7 +111,7 @@ def test_a_file_that_says_what_is_in_force_makes_no_draft(admin: Client) -> None
     assert not ChangeSet.objects.filter(state="draft").exists()
 
 
-def test_what_each_format_leaves_out_is_listed(admin: Client) -> None:
+def test_the_page_lists_what_each_format_omits(admin: Client) -> None:
     answer = admin.get(PAGE)
     page = read(answer)
     dropped = {each["format"].name: each["dropped"] for each in answer.context["exports"]}
@@ -129,7 +129,7 @@ def test_a_file_too_large_for_the_page_is_refused_before_it_is_read(admin: Clien
     assert not ChangeSet.objects.filter(state="draft").exists()
 
 
-def test_members_may_take_an_open_policy_out_and_propose_a_file(grid: Grid, client: Client) -> None:
+def test_members_can_export_an_open_policy_and_propose_a_file(grid: Grid, client: Client) -> None:
     sign_in(client, grid.alice)
     assert "/atlas/alice" in b"".join(client.get(f"{PAGE}csv/")).decode()
     assert send(client, TABLE).status_code == 303
@@ -140,7 +140,7 @@ def test_members_may_take_an_open_policy_out_and_propose_a_file(grid: Grid, clie
     assert ChangeSet.objects.filter(state="draft").count() == 1
 
 
-def test_the_page_is_in_the_navigation_of_who_may_use_it(grid: Grid, client: Client) -> None:
+def test_the_page_is_in_the_navigation_of_permitted_users(grid: Grid, client: Client) -> None:
     """Of the navigation of people with a role: others have five items."""
     policy = Policy.objects.get(slug=SLUG)
     role = {"policy": policy, "entry_uid": grid.uid("/atlas"), "user": grid.alice, "role": Grant.Role.VIEWER}
@@ -189,5 +189,5 @@ def test_a_bad_dump_is_named_and_offers_no_download(admin: Client, text: str) ->
     assert not page.has('[name="step"][value="download"]')
 
 
-def test_the_comparison_has_no_page_of_its_own(admin: Client) -> None:
+def test_the_comparison_is_part_of_the_page(admin: Client) -> None:
     assert admin.get(f"{PAGE}against/").headers["Location"] == PAGE

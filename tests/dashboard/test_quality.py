@@ -74,20 +74,20 @@ def user(db: None) -> Client:
     return signed_in(User.objects.create_user("uma", "uma@example.org", "a long pass phrase"))
 
 
-def test_an_empty_site_says_what_to_do_first(admin: Client, user: Client) -> None:
+def test_an_empty_site_shows_the_first_step(admin: Client, user: Client) -> None:
     upload = 'main a[href="/usage/import/"]'
     assert state(page_of(admin.get(URL))) == state(page_of(user.get(URL))) == "no_sources"
     assert page_of(admin.get(URL)).has(upload)
     assert not page_of(user.get(URL)).has(upload)
 
 
-def test_data_without_fault_is_called_so(source: Source, admin: Client) -> None:
+def test_data_without_issues_is_reported_as_such(source: Source, admin: Client) -> None:
     page = page_of(admin.get(URL + "?days=7"))
     assert state(page) == "fine"
     assert page.has('[data-testid="no-findings"]')
 
 
-def test_every_oddity_is_told_with_its_amount_and_what_to_do(source: Source, admin: Client) -> None:
+def test_every_data_issue_has_its_amount_and_remedy(source: Source, admin: Client) -> None:
     came_in = {"n_new": 240, "n_duplicate": 12, "n_late": 3, "n_too_late": 2, "n_rejected": 9, "n_ahead": 4}
     SourceDay.objects.create(source=source, received_on=AT.date(), **came_in)
     ingest_batch(source=source, rows=[job(5, AT - 5 * HOUR, cpus=3, revision=1)], at=AT)
@@ -119,7 +119,7 @@ def test_every_oddity_is_told_with_its_amount_and_what_to_do(source: Source, adm
     assert "physics/alice" in page.text('section[aria-labelledby="changed"] tbody')
 
 
-def test_jobs_without_processors_are_listed_for_who_may_read_them(source: Source, admin: Client, user: Client) -> None:
+def test_jobs_without_processors_are_listed_for_permitted_users(source: Source, admin: Client, user: Client) -> None:
     idle = job(901, AT - 3 * HOUR, cpus=0)
     gpu = job(902, AT - 3 * HOUR, cpus=0)._replace(gpus=2)
     charge = job(903, AT - 3 * HOUR, cpus=0)._replace(is_charge=True)
@@ -133,7 +133,7 @@ def test_jobs_without_processors_are_listed_for_who_may_read_them(source: Source
     assert told["no_processors"] == 1
 
 
-def test_holes_are_counted_in_hours(source: Source, admin: Client) -> None:
+def test_gaps_are_counted_in_hours(source: Source, admin: Client) -> None:
     Source.objects.filter(pk=source.pk).update(expected_every_s=3600)
     later = AT + 30 * HOUR
     ingest_batch(source=source, rows=[job(999, later)], at=later)
@@ -144,14 +144,14 @@ def test_holes_are_counted_in_hours(source: Source, admin: Client) -> None:
     assert numbers(page, "holes")[0] == "28"
 
 
-def test_who_may_not_read_all_usage_sees_counts_and_no_names(source: Source, user: Client) -> None:
+def test_users_without_access_to_all_usage_see_counts_only(source: Source, user: Client) -> None:
     ingest_batch(source=source, rows=[job(5, AT - 5 * HOUR, cpus=3, revision=1)], at=AT)
     assert numbers(page_of(user.get(URL)), "changed") == ["1"]
     assert "alice" not in user.get(URL).content.decode()
     assert b"alice" not in b"".join(user.get(URL + "changed.csv").streaming_content)  # type: ignore[attr-defined]
 
 
-def test_all_changes_are_downloaded(source: Source, admin: Client) -> None:
+def test_the_download_contains_all_changes(source: Source, admin: Client) -> None:
     rows = [job(n, AT - n * HOUR, cpus=3, revision=1) for n in range(60)]
     ingest_batch(source=source, rows=rows, at=AT)
     found = b"".join(admin.get(URL + "changed.csv").streaming_content).decode().splitlines()  # type: ignore[attr-defined]
@@ -159,7 +159,7 @@ def test_all_changes_are_downloaded(source: Source, admin: Client) -> None:
     assert found[1].endswith("3600.0,10800.0")
 
 
-def test_the_same_is_told_by_rest(source: Source, admin: Client) -> None:
+def test_rest_returns_the_same_findings(source: Source, admin: Client) -> None:
     SourceDay.objects.create(source=source, received_on=AT.date(), n_new=240, n_rejected=2, n_ahead=1)
     ingest_batch(source=source, rows=[job(5, AT - 5 * HOUR, cpus=3, revision=1)], at=AT)
     (one,) = admin.get("/api/v1/usage/quality?days=7").json()["results"]
@@ -168,7 +168,7 @@ def test_the_same_is_told_by_rest(source: Source, admin: Client) -> None:
     assert admin.get("/api/v1/usage/quality?days=0").status_code == 400
 
 
-def test_a_source_that_nothing_collects_is_a_finding_until_it_has_an_interval(
+def test_a_source_without_collection_is_an_issue_until_it_has_an_interval(
     db: None, tmp_path: Path, settings: Any
 ) -> None:
     settings.FAIRSHARE_COLLECT_FOLDERS = [str(tmp_path)]

@@ -29,7 +29,7 @@ def change(client: Client, view: SavedView, step: str, **fields: str) -> int:
     return client.post(f"/me/views/{view.pk}/", {"step": step, **fields}).status_code
 
 
-def test_a_view_keeps_filter_order_and_columns_but_no_place(admin: Client) -> None:
+def test_a_view_keeps_filter_order_and_columns_but_not_the_position(admin: Client) -> None:
     query = "off=1&sort=-deviation&col=target&col=rank&after=3f&entry=x&csrfmiddlewaretoken=secret"
     assert save(admin, query=f"?{query}") == f"{TREE}?off=1&sort=-deviation&col=target&col=rank"
     view = SavedView.objects.get()
@@ -41,7 +41,7 @@ def test_a_view_keeps_filter_order_and_columns_but_no_place(admin: Client) -> No
     assert SavedView.objects.get().query == "level=1", "the same name again"
 
 
-def test_the_default_view_opens_where_the_address_says_nothing(admin: Client) -> None:
+def test_the_default_view_opens_without_parameters(admin: Client) -> None:
     save(admin)
     view = SavedView.objects.get()
     assert admin.get(TREE).status_code == 200
@@ -71,7 +71,7 @@ def test_views_are_renamed_and_deleted(admin: Client) -> None:
     assert [each.name for each in SavedView.objects.all()] == ["Late ones"]
 
 
-def test_nobody_reaches_the_views_of_others(grid: Grid, admin: Client) -> None:
+def test_views_of_other_users_are_not_found(grid: Grid, admin: Client) -> None:
     save(admin)
     view = SavedView.objects.get()
     change(admin, view, "default")
@@ -86,12 +86,12 @@ def test_nobody_reaches_the_views_of_others(grid: Grid, admin: Client) -> None:
 
 
 @pytest.mark.parametrize("page", ["", "/sign-out/", "https://elsewhere.example/", "//elsewhere.example/", "/nothing/"])
-def test_views_lead_to_lists_alone(admin: Client, page: str) -> None:
+def test_views_redirect_to_lists_only(admin: Client, page: str) -> None:
     assert save(admin, page=page) == "422"
     assert not SavedView.objects.exists()
 
 
-def test_a_view_has_a_name_and_a_bounded_query_and_there_are_few(admin: Client, grid: Grid) -> None:
+def test_views_are_limited_in_name_query_and_number(admin: Client, grid: Grid) -> None:
     save(admin, name=" ")
     save(admin, query="q=" + "x" * LONGEST_QUERY)
     assert save(admin, query="&".join("open=1" for _ in range(600))) == "422"
@@ -113,7 +113,7 @@ LISTS = (
 
 
 @pytest.mark.parametrize("page", LISTS)
-def test_every_list_with_a_state_keeps_views(admin: Client, page: str) -> None:
+def test_every_stateful_list_has_views(admin: Client, page: str) -> None:
     path, _, query = page.partition("?")
     assert save(admin, page=path, query=query) == page
     assert save(admin, name="Second", page=path, query="") == f"{path}?view=all"

@@ -44,7 +44,7 @@ def test_other_text_stays_as_it_is(text: str) -> None:
     assert harmless(text) == text
 
 
-def test_a_download_keeps_numbers_as_numbers_and_quotes_all_text() -> None:
+def test_a_csv_keeps_numbers_and_quotes_all_text() -> None:
     response = csv_response("x.csv", ["line", "text"], [(-3, '=cmd|"/c calc"!A1'), (4, 'two\nlines, and "quotes"')])
     body = b"".join(response.streaming_content).decode()  # type: ignore[arg-type]
     assert '\r\n-3,"' in body

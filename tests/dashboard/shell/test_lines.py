@@ -81,7 +81,7 @@ def test_an_entry_that_inherits_has_no_target_and_no_bar() -> None:
     assert line.target == "\u2013"
 
 
-def test_of_the_total_numbers_and_balance_are_those_of_the_whole() -> None:
+def test_shares_of_the_total_use_the_whole_policy() -> None:
     row = _child(ROOT, "a", target=0.5, actual=0.7, target_global=0.1, actual_global=0.1, state="over")
     (line,) = _draw(row, of=lines.OF_TOTAL)
     assert line.target == "10.0\u00a0%"
@@ -89,7 +89,7 @@ def test_of_the_total_numbers_and_balance_are_those_of_the_whole() -> None:
     assert line.balance.state is State.ON
 
 
-def test_load_more_stands_after_the_last_shown_descendant_of_its_group() -> None:
+def test_load_more_follows_the_last_shown_descendant_of_its_group() -> None:
     first = replace(_child(ROOT, "first", n_children=300), is_open=True)
     inside = replace(_child(first, "inside", n_children=2), is_open=True)
     deepest = _child(inside, "deepest")
@@ -100,13 +100,13 @@ def test_load_more_stands_after_the_last_shown_descendant_of_its_group() -> None
     assert names == ["whole", "first", "inside", "deepest", 200, "second", 7]
 
 
-def test_the_readable_end_of_an_address_survives_any_name() -> None:
+def test_every_name_has_a_readable_slug() -> None:
     uid = uuid4()
     assert lines.entry_url("grid", uid, "Ab-initio /materials").endswith(f"/n/{uid}/ab-initio-materials/")
     assert lines.entry_url("grid", uid, "日本").endswith(f"/n/{uid}/entry/")
     assert lines.entry_url("grid", uid, "name").endswith(f"/n/{uid}/name/")
 
 
-def test_the_whole_of_a_group_is_known_from_one_member() -> None:
+def test_the_total_of_a_group_follows_from_one_member() -> None:
     assert lines.whole_of([_child(ROOT, "a", shares=120.0, target=120 / 1130)]) == "1130"
     assert lines.whole_of([_child(ROOT, "a", shares=0.0, target=0.0)]) == "0"

@@ -33,11 +33,11 @@ NOW = datetime(2026, 12, 1, 12, 4, tzinfo=UTC)
         (float("nan"), "\u2013"),
     ],
 )
-def test_a_share_has_one_decimal_and_never_reads_as_zero_when_something_ran(fraction: float | None, text: str) -> None:
+def test_a_share_has_one_decimal_and_a_small_one_is_not_zero(fraction: float | None, text: str) -> None:
     assert presentation.percent(fraction) == text
 
 
-def test_changes_carry_a_sign_and_balance_does_not() -> None:
+def test_changes_have_a_sign_and_balances_do_not() -> None:
     assert presentation.change(0.30, 0.374) == "+7.4"
     assert presentation.change(0.30, 0.267) == "\u22123.3"
     assert presentation.change(0.3, 0.3) == "±0"
@@ -54,7 +54,7 @@ def test_balance_is_over_under_or_on_target_within_tolerance() -> None:
     assert presentation.balance(0.005, 0.0).state is State.ON
 
 
-def test_nobody_ran_is_no_demand_and_an_unknown_usage_is_no_data() -> None:
+def test_zero_usage_is_no_demand_and_unknown_usage_is_no_data() -> None:
     idle, unknown, under = (
         presentation.balance(0.0, 0.1, has_usage=False),
         presentation.balance(None, 0.1),
@@ -65,7 +65,7 @@ def test_nobody_ran_is_no_demand_and_an_unknown_usage_is_no_data() -> None:
     assert (under.state, under.amount) == (State.UNDER, "10.0")
 
 
-def test_every_balance_has_a_word_of_its_own() -> None:
+def test_every_balance_has_its_own_label() -> None:
     pairs = [(0.4, 0.3), (0.2, 0.3), (0.3, 0.3), (None, 0.3)]
     words = {presentation.balance(*pair).word for pair in pairs} | {
         presentation.balance(0.0, 0.3, has_usage=False).word
@@ -74,20 +74,20 @@ def test_every_balance_has_a_word_of_its_own() -> None:
     assert "" not in words
 
 
-def test_amounts_are_core_hours_with_a_trace_shown_as_a_trace() -> None:
+def test_amounts_are_core_hours_and_tiny_ones_are_not_zero() -> None:
     assert presentation.core_hours(214_806 * 3600) == "214,806"
     assert presentation.core_hours(3600 * 3.25) == "3.2"
     assert presentation.core_hours(1) == "<0.1"
     assert presentation.core_hours(0) == "0"
 
 
-def test_times_name_the_day_only_when_it_is_another_one() -> None:
+def test_times_include_the_day_only_if_it_is_not_today() -> None:
     assert presentation.clock_time(datetime(2026, 12, 1, 9, 30, tzinfo=UTC), NOW) == "09:30"
     assert presentation.clock_time(datetime(2026, 11, 26, 9, 30, tzinfo=UTC), NOW) == "26 Nov, 09:30"
     assert presentation.clock_time(datetime(2005, 11, 26, 9, 30, tzinfo=UTC), NOW) == "26 Nov 2005, 09:30"
 
 
-def test_ages_and_windows_take_the_unit_that_fits() -> None:
+def test_ages_and_windows_have_a_suitable_unit() -> None:
     assert presentation.age(40) == "40\u00a0s"
     assert presentation.age(9 * 3600) == "9\u00a0h"
     assert presentation.age(-5) == "0\u00a0s"
@@ -95,7 +95,7 @@ def test_ages_and_windows_take_the_unit_that_fits() -> None:
     assert presentation.duration(36 * 3600) == "36\u00a0h"
 
 
-def test_shares_read_as_they_were_typed() -> None:
+def test_shares_are_shown_as_typed() -> None:
     assert presentation.shares(20.0) == "20"
     assert presentation.shares(0.5) == "0.5"
     assert re.fullmatch(r"\D+", presentation.shares(None)), "a word: no number was typed"
@@ -130,7 +130,7 @@ ALLOCATED = {"path": "/a", "ends_on": "2026-12-31", "core_h": 1_239.9, "is_over"
         (ending_allocations.KIND.describe(ALLOCATED).text, "1,240 core-hours"),
     ],
 )
-def test_numbers_are_rounded_and_not_cut(text: str, part: str) -> None:
+def test_numbers_are_rounded_not_truncated(text: str, part: str) -> None:
     assert part in text
 
 

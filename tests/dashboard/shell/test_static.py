@@ -29,7 +29,7 @@ def test_vendored_scripts_have_the_recorded_checksums(lock: Path) -> None:
         assert hashlib.sha256((lock.parent / name).read_bytes()).hexdigest() == digest, name
 
 
-def test_every_icon_a_template_names_is_in_the_sprite() -> None:
+def test_every_icon_of_a_template_is_in_the_sprite() -> None:
     known = set(re.findall(r'<symbol id="([^"]+)"', (STATIC / "icons.svg").read_text(encoding="utf-8")))
     named = {
         match
@@ -49,7 +49,7 @@ def test_no_template_has_inline_style_script_or_handlers() -> None:
     assert not found
 
 
-def test_nothing_switches_escaping_off() -> None:
+def test_no_template_disables_escaping() -> None:
     pages = [(path, path.read_text(encoding="utf-8")) for path in TEMPLATES.rglob("*.html")]
     code = [(path, path.read_text(encoding="utf-8")) for path in (REPOSITORY / "apps" / "dashboard").rglob("*.py")]
     bad = [str(path) for path, text in pages if re.search(r"\|\s*safe\b|{% autoescape off", text)]
@@ -64,7 +64,7 @@ def test_styles_embed_no_images() -> None:
     assert not [path.name for path in sheets if "data:" in path.read_text(encoding="utf-8")]
 
 
-def test_the_bundle_of_the_figures_comes_from_the_installed_package() -> None:
+def test_the_plotly_bundle_comes_from_the_installed_package() -> None:
     found = finders.find("vendor/plotly.min.js")
     assert found
     assert Path(found).parent.name == "package_data"
@@ -73,7 +73,7 @@ def test_the_bundle_of_the_figures_comes_from_the_installed_package() -> None:
     assert list(served) == ["plotly.min.js"]
 
 
-def test_on_a_running_site_every_module_is_imported_under_one_name(tmp_path: Path) -> None:
+def test_every_script_module_is_imported_under_one_address(tmp_path: Path) -> None:
     """Under its plain name beside the one with its digest a module would run twice on a page."""
     (tmp_path / "js" / "part").mkdir(parents=True)
     (tmp_path / "js" / "shown.js").write_text("export const drawn = () => [];\n", encoding="utf-8")

@@ -47,7 +47,7 @@ def numbers_of(page: Page) -> str:
     return page.item("time-bar-numbers").attributes["data-key"] or ""
 
 
-def test_the_tree_of_a_revision_is_shown_with_its_shares_and_a_way_back(grid: Grid, eva: Client) -> None:
+def test_the_tree_of_a_revision_is_shown_with_its_shares_and_a_link_to_now(grid: Grid, eva: Client) -> None:
     publish(grid, {"op": "set_shares", "entry": "/atlas", "shares": 77})
     publish(grid, {"op": "archive", "entry": "/cms"})
     now, then = text(eva, TREE), text(eva, TREE, at=2)
@@ -61,7 +61,7 @@ def test_the_tree_of_a_revision_is_shown_with_its_shares_and_a_way_back(grid: Gr
     assert not Page(now).has("[data-testid=time-bar]")
 
 
-def test_links_of_the_past_stay_in_the_past(grid: Grid, eva: Client) -> None:
+def test_links_of_a_past_page_keep_its_instant(grid: Grid, eva: Client) -> None:
     uid = grid.uid("/atlas")
     publish(grid, {"op": "rename", "entry": "/atlas", "name": "ATLAS-2"})
     page = text(eva, TREE, at=2, of="total")
@@ -75,7 +75,7 @@ def test_links_of_the_past_stay_in_the_past(grid: Grid, eva: Client) -> None:
     assert Page(entry).item("back-to-now").attributes["href"] == f"/policy/grid/n/{uid}/atlas/"
 
 
-def test_an_instant_shows_the_revision_in_force_then_with_the_snapshot_before_it(grid: Grid, eva: Client) -> None:
+def test_an_instant_shows_its_revision_with_the_snapshot_before_it(grid: Grid, eva: Client) -> None:
     snapshot = Snapshot.objects.get()
     publish(grid, {"op": "set_shares", "entry": "/atlas", "shares": 77}, at=snapshot.as_of + timedelta(hours=1))
     later = snapshot.as_of + timedelta(seconds=1)
@@ -91,12 +91,12 @@ def test_an_instant_shows_the_revision_in_force_then_with_the_snapshot_before_it
     assert Page(text(eva, TREE)).has("[data-testid=no-snapshot]")
 
 
-def test_numbers_computed_for_then_afterwards_are_called_reconstructed(grid: Grid, eva: Client) -> None:
+def test_numbers_computed_later_are_marked_as_reconstructed(grid: Grid, eva: Client) -> None:
     Snapshot.objects.update(is_live=False)
     assert numbers_of(Page(text(eva, TREE, at=2))) == "reconstructed"
 
 
-def test_numbers_of_an_earlier_revision_are_told_apart(grid: Grid, eva: Client) -> None:
+def test_numbers_of_an_earlier_revision_are_marked(grid: Grid, eva: Client) -> None:
     revision = publish(grid, {"op": "set_shares", "entry": "/atlas", "shares": 77})
     page = Page(text(eva, TREE, at=(revision.published_at + timedelta(minutes=1)).isoformat()))
     assert page.item("time-bar").attributes["data-value"] == "3"
@@ -104,14 +104,14 @@ def test_numbers_of_an_earlier_revision_are_told_apart(grid: Grid, eva: Client) 
     assert page.item("time-bar-numbers").attributes["data-value"] == "2"
 
 
-def test_a_day_without_zone_is_taken_in_the_zone_of_the_page(grid: Grid, eva: Client) -> None:
+def test_a_day_without_zone_is_in_the_zone_of_the_page(grid: Grid, eva: Client) -> None:
     answer = eva.get(TREE, {"day": "2026-03-03T12:00", "of": "total"})
     assert answer.status_code == 303
     assert answer.headers["Location"] == f"{TREE}?of=total&at=2026-03-03T12%3A00%3A00%2B00%3A00"
 
 
 @pytest.mark.parametrize("query", [{"at": "yesterday"}, {"at": "2026-03-03T12:00"}, {"day": "x"}])
-def test_a_moment_that_is_none_is_refused_in_words(eva: Client, query: dict[str, str]) -> None:
+def test_an_invalid_instant_is_refused_with_a_message(eva: Client, query: dict[str, str]) -> None:
     answer = eva.get(TREE, query)
     assert answer.status_code == 422
     refusal = answer.context["refusal"]
@@ -120,12 +120,12 @@ def test_a_moment_that_is_none_is_refused_in_words(eva: Client, query: dict[str,
 
 
 @pytest.mark.parametrize("at", ["0", "99", "999999999", "1999-01-01T00:00:00Z"])
-def test_a_moment_before_and_after_all_revisions_is_not_there(eva: Client, at: str) -> None:
+def test_an_instant_outside_all_revisions_is_not_found(eva: Client, at: str) -> None:
     answer: Any = eva.get(TREE, {"at": at})
     assert (answer.status_code, answer.context["refusal"].code) == (404, "not_found")
 
 
-def test_the_past_cannot_be_edited(grid: Grid, eva: Client) -> None:
+def test_past_pages_cannot_be_edited(grid: Grid, eva: Client) -> None:
     uid = grid.uid("/atlas")
     link, form = "main a[href$='#shares']", "#shares"
     page, now = (Page(text(eva, f"/policy/grid/n/{uid}/atlas/", **query)) for query in ({"at": 2}, {}))
@@ -135,7 +135,7 @@ def test_the_past_cannot_be_edited(grid: Grid, eva: Client) -> None:
     assert (page.has(link), now.has(link)) == (False, True)
 
 
-def test_the_panel_shows_then_and_now(grid: Grid, eva: Client) -> None:
+def test_the_panel_shows_past_and_current_numbers(grid: Grid, eva: Client) -> None:
     uid, dave = grid.uid("/atlas"), grid.uid("/cms/dave")
     publish(grid, {"op": "set_shares", "entry": "/atlas", "shares": 77}, {"op": "archive", "entry": "/cms/dave"})
 
@@ -152,7 +152,7 @@ def test_the_panel_shows_then_and_now(grid: Grid, eva: Client) -> None:
     assert panel(dave) == [("panel-then", "2", ""), ("panel-now", "", "gone")]
 
 
-def test_an_archived_entry_leads_to_its_last_revision(grid: Grid, eva: Client) -> None:
+def test_an_archived_entry_links_to_its_last_revision(grid: Grid, eva: Client) -> None:
     uid = grid.uid("/cms/dave")
     publish(grid, {"op": "archive", "entry": "/cms"}, reason="CMS has left.")
     for path in (f"/policy/grid/n/{uid}/", f"/policy/grid/n/{uid}/dave/"):
@@ -180,7 +180,7 @@ def lead(grid: Grid, client: Client) -> Client:
     return client
 
 
-def test_the_past_is_seen_by_the_rights_of_now(grid: Grid, lead: Client) -> None:
+def test_past_pages_use_current_rights(grid: Grid, lead: Client) -> None:
     publish(grid, {"op": "lock", "entry": "/cms"})
     page = text(lead, TREE, at=2)
     assert ">bob</a>" in page
@@ -190,7 +190,7 @@ def test_the_past_is_seen_by_the_rights_of_now(grid: Grid, lead: Client) -> None
     assert ">bob</a>" not in text(lead, TREE, at=2)
 
 
-def test_who_moved_away_is_not_seen_at_the_old_place_either(grid: Grid, lead: Client) -> None:
+def test_a_moved_user_is_hidden_at_the_old_parent_too(grid: Grid, lead: Client) -> None:
     bob, carol = grid.uid("/atlas/bob"), grid.uid("/biomed/carol")
     publish(
         grid,
@@ -206,7 +206,7 @@ def test_who_moved_away_is_not_seen_at_the_old_place_either(grid: Grid, lead: Cl
     assert ">carol</a>" in text(lead, TREE, at=3)
 
 
-def test_who_was_archived_is_seen_by_who_had_a_right_to_the_place(grid: Grid, lead: Client) -> None:
+def test_an_archived_user_is_visible_with_rights_at_the_former_parent(grid: Grid, lead: Client) -> None:
     bob, carol = grid.uid("/atlas/bob"), grid.uid("/biomed/carol")
     publish(grid, {"op": "archive", "entry": "/atlas/bob"}, {"op": "archive", "entry": "/biomed/carol"})
     assert lead.get(f"/policy/grid/n/{bob}/").status_code == 303
@@ -216,7 +216,7 @@ def test_who_was_archived_is_seen_by_who_had_a_right_to_the_place(grid: Grid, le
     assert ">carol</a>" not in page
 
 
-def test_the_slider_goes_from_the_first_usage_to_now_and_knows_which_days_are_stored(grid: Grid, eva: Client) -> None:
+def test_the_slider_covers_first_usage_to_now_and_marks_stored_days(grid: Grid, eva: Client) -> None:
     """Usage begins 26 h before the snapshot; the policy, whose revision 1 is 48 h old, was there before."""
     Snapshot.objects.update(as_of=grid.at.replace(hour=23, minute=30) - timedelta(days=1))
     page = Page(text(eva, TREE, at=2))
@@ -229,7 +229,7 @@ def test_the_slider_goes_from_the_first_usage_to_now_and_knows_which_days_are_st
     assert stops == ["Revision 2"]
 
 
-def test_a_day_of_the_slider_is_its_end_and_today_is_now(grid: Grid, eva: Client) -> None:
+def test_a_day_of_the_slider_means_its_end_and_today_means_now(grid: Grid, eva: Client) -> None:
     day = grid.at.date() - timedelta(days=1)
     then = eva.get(TREE, {"on": str(day.toordinal()), "of": "total"})
     assert then.headers["Location"] == f"{TREE}?of=total&at={day}T23%3A59%3A59%2B00%3A00"
@@ -242,13 +242,13 @@ def test_a_day_of_the_slider_is_its_end_and_today_is_now(grid: Grid, eva: Client
 
 
 @pytest.mark.parametrize("path", [TREE, "/policy/grid/n/{uid}/atlas/", "/me/priority/"])
-def test_pages_of_now_offer_the_slider(grid: Grid, path: str) -> None:
+def test_current_pages_offer_the_slider(grid: Grid, path: str) -> None:
     page = read(sign_in(Client(), grid.alice).get(path.format(uid=grid.uid("/atlas"))))
     assert page.has("#look-back-on")
     assert page.one("#look-back-on").attributes["value"] == str(clock.now().date().toordinal())
 
 
-def test_before_any_usage_there_is_nothing_to_look_back_at(grid: Grid, eva: Client) -> None:
+def test_without_usage_there_is_no_slider(grid: Grid, eva: Client) -> None:
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM usage_bucket")
     assert not Page(text(eva, TREE)).has("#look-back-on")

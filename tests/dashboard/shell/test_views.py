@@ -68,7 +68,7 @@ def _shell_pages() -> set[str]:
     return known
 
 
-def test_every_page_asks_strangers_to_sign_in(grid: Grid, client: Client) -> None:
+def test_every_page_redirects_anonymous_users_to_sign_in(grid: Grid, client: Client) -> None:
     for name in _shell_pages():
         answer = client.get(_address(name, grid))
         assert answer.status_code == 302, name
@@ -84,7 +84,7 @@ def test_fragments_opened_directly_lead_to_their_page(admin: Client, grid: Grid)
     assert admin.get(_address("shares-preview", grid)).status_code == 303
 
 
-def test_a_fragment_after_the_session_ended_is_a_note_for_the_page_that_stays(grid: Grid, client: Client) -> None:
+def test_a_fragment_after_the_session_ended_returns_a_message(grid: Grid, client: Client) -> None:
     answer = client.get(_address("policy-search", grid), headers=HTMX, follow=True)
     assert answer.status_code == 401
     assert answer["HX-Retarget"] == "#problem"
@@ -92,7 +92,7 @@ def test_a_fragment_after_the_session_ended_is_a_note_for_the_page_that_stays(gr
     assert "<html" not in answer.content.decode()
 
 
-def test_every_answer_carries_the_strict_policy(admin: Client, grid: Grid) -> None:
+def test_every_response_has_the_strict_content_security_policy(admin: Client, grid: Grid) -> None:
     for path in ("/", _address("policy", grid), "/me/priority/", "/nothing/", "/sign-in/"):
         policy = admin.get(path)["Content-Security-Policy"]
         assert "default-src 'none'" in policy, path
@@ -101,7 +101,7 @@ def test_every_answer_carries_the_strict_policy(admin: Client, grid: Grid) -> No
         assert embedded == ["img-src 'self' data:"], path  # pictures of figures, which run no script
 
 
-def test_reading_changes_nothing(admin: Client, grid: Grid) -> None:
+def test_get_requests_change_nothing(admin: Client, grid: Grid) -> None:
     pages = [_address(name, grid) for name in _shell_pages() - {"shares"}]
     pages += [f"{_address('policy-rows', grid)}?parent={grid.uid('/atlas')}", f"{_address('policy', grid)}?q=al"]
     for path in pages:
@@ -113,7 +113,7 @@ def test_reading_changes_nothing(admin: Client, grid: Grid) -> None:
         assert written == [], path
 
 
-def test_the_tree_shows_targets_beside_what_was_used(admin: Client, grid: Grid) -> None:
+def test_the_tree_shows_targets_and_actual_shares(admin: Client, grid: Grid) -> None:
     page = read(admin.get(_address("policy", grid)))
     assert len(page.all("table[role=treegrid] [role=row]")) == 1 + 1 + 3 + 6
     assert page.text(f"#e-{grid.uid('/atlas')} .c-target") == "60.0 %"
@@ -121,7 +121,7 @@ def test_the_tree_shows_targets_beside_what_was_used(admin: Client, grid: Grid) 
     assert page.one(f'#e-{grid.uid("/cms")} [data-testid="balance"]').attributes["data-state"] == "idle"
 
 
-def test_names_are_escaped_wherever_they_stand(admin: Client, grid: Grid) -> None:
+def test_names_are_escaped_everywhere(admin: Client, grid: Grid) -> None:
     uid = grid.uid(f"/biomed/{TRICKY}")
     for path in (_address("policy", grid), f"/policy/{SLUG}/n/{uid}/", f"{_address('policy', grid)}?entry={uid}"):
         text = admin.get(path, follow=True).content.decode()
@@ -135,7 +135,7 @@ def test_a_misspelt_name_in_the_address_suggests_the_right_one(admin: Client, gr
     assert answer["Location"] == f"/policy/{SLUG}/n/{uid}/biomed/"
 
 
-def test_what_may_not_be_seen_answers_like_what_does_not_exist(grid: Grid, client: Client) -> None:
+def test_invisible_objects_are_answered_like_unknown_ones(grid: Grid, client: Client) -> None:
     Policy.objects.update(visibility=Policy.Visibility.PATH)
     sign_in(client, grid.alice)
     hidden, unknown = grid.uid("/biomed"), uuid4()
@@ -148,7 +148,7 @@ def test_what_may_not_be_seen_answers_like_what_does_not_exist(grid: Grid, clien
     assert client.get(_address("entry-find", grid, "/atlas"), follow=True).status_code == 200
 
 
-def test_an_address_that_names_no_entry_is_refused_in_words(admin: Client) -> None:
+def test_an_address_without_an_entry_is_refused_with_a_message(admin: Client) -> None:
     answer = admin.get(f"/policy/{SLUG}/_rows?parent=nonsense", headers=HTMX)
     assert answer.status_code == 422
     assert [(field.where, field.message) for field in answer.context["refusal"].fields] == [("address", "nonsense")]
@@ -167,7 +167,7 @@ def test_a_change_is_published_with_its_reason_and_author(admin: Client, grid: G
     assert (head.reason, head.author) == ("Because", grid.admin)
 
 
-def test_nothing_is_published_before_its_effect_was_shown(admin: Client, grid: Grid) -> None:
+def test_publishing_needs_a_preview(admin: Client, grid: Grid) -> None:
     status, text = _publish(admin, grid, previewed="40")
     assert status == 200
     assert Page(text).has('button[name="step"][value="publish"]')
@@ -175,7 +175,7 @@ def test_nothing_is_published_before_its_effect_was_shown(admin: Client, grid: G
 
 
 @pytest.mark.parametrize(("shares", "reason"), [("-1", "r"), ("nan", "r"), ("1e999", "r"), ("", "r"), ("50", " ")])
-def test_a_wrong_change_keeps_what_was_typed_and_says_where(
+def test_an_invalid_change_keeps_its_input_and_marks_the_field(
     admin: Client, grid: Grid, shares: str, reason: str
 ) -> None:
     status, text = _publish(admin, grid, shares=shares, previewed=shares, reason=reason)
@@ -186,14 +186,14 @@ def test_a_wrong_change_keeps_what_was_typed_and_says_where(
     assert Policy.objects.get(slug=SLUG).head_number == 2
 
 
-def test_somebody_without_authority_sees_no_form_and_is_refused(alice: Client, grid: Grid) -> None:
+def test_a_user_without_rights_sees_no_form_and_is_refused(alice: Client, grid: Grid) -> None:
     assert not read(alice.get(_address("entry", grid, "/atlas"), follow=True)).has("#id_shares")
     status, _text = _publish(alice, grid)
     assert status == 403
     assert Policy.objects.get(slug=SLUG).head_number == 2
 
 
-def test_my_priority_names_the_deciding_level_and_walks_to_me(alice: Client) -> None:
+def test_my_priority_shows_the_path_and_the_deciding_level(alice: Client) -> None:
     answer = alice.get("/me/priority/")
     page = read(answer)
     assert str(page.one("#verdict").attributes["data-rank"]).isdigit()
@@ -208,7 +208,7 @@ def test_my_priority_names_the_deciding_level_and_walks_to_me(alice: Client) -> 
     assert page.has('[data-testid="scheduler-number"]')
 
 
-def test_the_overview_greets_a_user_with_their_own_priority(alice: Client) -> None:
+def test_the_overview_shows_a_user_their_own_priority_first(alice: Client) -> None:
     ids = read(alice.get("/")).values("id", "main")
     assert ids.index("mine") < ids.index("verdict")
 
@@ -223,7 +223,7 @@ def test_a_site_without_a_policy_shows_the_first_steps_to_its_administrator(db: 
     assert read(client.get("/me/priority/")).one("#verdict").attributes["data-key"] == "no_account"
 
 
-def test_before_the_first_recompute_targets_are_shown_and_usage_is_not_made_up(db: None, client: Client) -> None:
+def test_before_the_first_recompute_only_targets_are_shown(db: None, client: Client) -> None:
     store.forget()
     grid = make_grid(clock.now(), with_usage=False)
     sign_in(client, grid.admin)
@@ -235,7 +235,7 @@ def test_before_the_first_recompute_targets_are_shown_and_usage_is_not_made_up(d
     assert client.get(_address("entry", grid)).status_code == 200
 
 
-def test_my_priority_has_words_for_every_state_without_numbers(grid: Grid, client: Client) -> None:
+def test_my_priority_has_a_message_for_every_state_without_numbers(grid: Grid, client: Client) -> None:
     sign_in(client, User.objects.create_user("zoe", "", PASSWORD))
     assert read(client.get("/me/priority/")).one("#verdict").attributes["data-key"] == "unmapped"
     Snapshot.objects.all().delete()
@@ -244,7 +244,7 @@ def test_my_priority_has_words_for_every_state_without_numbers(grid: Grid, clien
     assert read(client.get("/me/priority/")).one("#verdict").attributes["data-key"] == "not_computed"
 
 
-def test_a_source_that_is_late_is_named_on_every_page(admin: Client, grid: Grid) -> None:
+def test_a_late_source_is_named_on_every_page(admin: Client, grid: Grid) -> None:
     Source.objects.update(expected_every_s=60, last_received_at=clock.now() - timedelta(hours=2))
     store.forget()
     for path in ("/", _address("policy", grid), "/me/priority/"):
@@ -257,7 +257,7 @@ def test_a_source_that_is_late_is_named_on_every_page(admin: Client, grid: Grid)
     assert not read(admin.get("/")).has('[data-testid="freshness-problem"]')
 
 
-def test_sign_in_never_tells_whether_a_name_exists(grid: Grid, client: Client) -> None:
+def test_sign_in_never_reveals_whether_a_name_exists(grid: Grid, client: Client) -> None:
     def attempt(name: str) -> str:
         answer = client.post("/sign-in/", {"username": name, "password": "wrong"})
         token = answer.context["csrf_token"]
@@ -266,7 +266,7 @@ def test_sign_in_never_tells_whether_a_name_exists(grid: Grid, client: Client) -
     assert attempt("alice") == attempt("nobody")
 
 
-def test_too_many_attempts_close_the_name_for_that_address_alone(grid: Grid, client: Client) -> None:
+def test_too_many_attempts_lock_the_name_for_that_address_only(grid: Grid, client: Client) -> None:
     for _ in range(8):
         answer = client.post("/sign-in/", {"username": "alice", "password": "wrong"})
     assert read(answer, 429).has('[data-testid="locked"]')
@@ -276,7 +276,7 @@ def test_too_many_attempts_close_the_name_for_that_address_alone(grid: Grid, cli
     assert elsewhere.post("/sign-in/", right).status_code == 302
 
 
-def test_the_theme_is_a_cookie_and_never_sends_people_elsewhere(alice: Client) -> None:
+def test_the_theme_is_a_cookie_and_never_redirects_off_site(alice: Client) -> None:
     answer = alice.post("/theme/", {"theme": "dark", "next": "/me/priority/"})
     assert (answer.status_code, answer["Location"]) == (303, "/me/priority/")
     assert read(alice.get("/")).one("html").attributes["data-theme"] == "dark"
@@ -285,14 +285,14 @@ def test_the_theme_is_a_cookie_and_never_sends_people_elsewhere(alice: Client) -
     assert "data-theme" not in read(alice.get("/")).one("html").attributes
 
 
-def test_a_form_without_its_token_is_refused_in_words(grid: Grid) -> None:
+def test_a_form_without_csrf_token_is_refused_with_a_message(grid: Grid) -> None:
     strict = Client(enforce_csrf_checks=True)
     sign_in(strict, grid.admin)
     answer = strict.post(_address("shares", grid), {"shares": "1"})
     assert (answer.status_code, answer.context["refusal"].code) == (403, "csrf")
 
 
-def test_a_user_without_a_role_has_five_items_and_each_opens(closed: Grid, client: Client) -> None:
+def test_a_user_without_a_role_has_five_navigation_items_that_open(closed: Grid, client: Client) -> None:
     """My priority, My jobs, My group, Policy tree, Notices."""
     sign_in(client, closed.alice)
     links = read(client.get("/me/priority/")).each("#nav > div:not(.pop) > ul > li > a", "href")
@@ -304,7 +304,7 @@ def test_a_user_without_a_role_has_five_items_and_each_opens(closed: Grid, clien
         assert client.get(link, follow=True).status_code == 200, link
 
 
-def test_no_page_of_a_user_links_to_what_is_refused_to_them(closed: Grid, client: Client) -> None:
+def test_no_page_links_to_a_page_refused_to_its_user(closed: Grid, client: Client) -> None:
     """One link of each route, from the pages of the navigation and two steps on."""
     sign_in(client, closed.alice)
     refused, seen = [], {"my-priority", "my-group", "notices", "policy", "allocations", "overview"}
@@ -325,7 +325,7 @@ def test_no_page_of_a_user_links_to_what_is_refused_to_them(closed: Grid, client
     assert len(seen) > 15
 
 
-def test_an_address_that_nothing_has_keeps_the_navigation_of_who_is_signed_in(admin: Client) -> None:
+def test_an_unknown_address_keeps_the_navigation(admin: Client) -> None:
     answer = admin.get("/no/such/page")
     assert read(answer, 404).has("#nav")
     assert answer.context["refusal"].code == "not_found"

@@ -62,7 +62,7 @@ def site(process: tuple[Path, str], settings: Any) -> Site:
     return made
 
 
-def test_the_sign_in_page_offers_it_only_where_the_site_has_it(site: Site, settings: Any) -> None:
+def test_the_sign_in_page_offers_oidc_only_if_configured(site: Site, settings: Any) -> None:
     assert "SWAMID" in read(Client().get("/sign-in/")).text('form[action="/sign-in/oidc/"]')
     settings.FAIRSHARE_OIDC_ISSUER = ""
     assert not read(Client().get("/sign-in/")).has('form[action="/sign-in/oidc/"]')
@@ -70,7 +70,7 @@ def test_the_sign_in_page_offers_it_only_where_the_site_has_it(site: Site, setti
     assert Client().get("/sign-in/oidc/site/callback/?code=1&state=2").status_code == 404
 
 
-def test_somebody_comes_back_signed_in_with_their_groups(site: Site) -> None:
+def test_a_user_returns_signed_in_with_their_groups(site: Site) -> None:
     answer = site.sign_in(next="/me/priority/")
     assert (answer.status_code, answer["Location"]) == (303, "/me/priority/")
     user = User.objects.get(username="eva")
@@ -80,7 +80,7 @@ def test_somebody_comes_back_signed_in_with_their_groups(site: Site) -> None:
     assert site.client.get("/me/priority/").status_code == 200
 
 
-def test_what_is_asked_for_carries_pkce_state_and_nonce(site: Site) -> None:
+def test_the_authorisation_request_has_pkce_state_and_nonce(site: Site) -> None:
     one, other = (parse_qs(urlsplit(site.start()).query) for _ in range(2))
     assert (one["response_type"], one["code_challenge_method"], one["client_id"]) == (["code"], ["S256"], [CLIENT_ID])
     for secret in ("state", "nonce", "code_challenge"):
@@ -88,7 +88,7 @@ def test_what_is_asked_for_carries_pkce_state_and_nonce(site: Site) -> None:
         assert one[secret] != other[secret]
 
 
-def test_groups_follow_the_next_sign_in(site: Site) -> None:
+def test_groups_are_updated_at_the_next_sign_in(site: Site) -> None:
     site.sign_in()
     site.person(groups=["chemistry"])
     site.client = Client()
@@ -97,7 +97,7 @@ def test_groups_follow_the_next_sign_in(site: Site) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["signature", "nonce", "audience", "issuer", "expired", "sub", "cancelled"])
-def test_a_token_that_does_not_fit_signs_nobody_in(site: Site, wrong: str) -> None:
+def test_an_invalid_token_does_not_sign_in(site: Site, wrong: str) -> None:
     site.person(wrong)
     answer = site.sign_in()
     assert (answer.status_code, answer.context["refusal"].code) == (403, "sign_in_failed")
@@ -105,7 +105,7 @@ def test_a_token_that_does_not_fit_signs_nobody_in(site: Site, wrong: str) -> No
     assert "_auth_user_id" not in site.client.session
 
 
-def test_an_answer_counts_once_and_in_the_browser_that_asked(site: Site) -> None:
+def test_a_response_is_valid_once_and_in_the_same_browser(site: Site) -> None:
     back = site.ask_issuer(site.start())
     other = Client()
     assert _refused(other.get(back)) == (403, "sign_in_failed")
@@ -123,7 +123,7 @@ def _refused(answer: Any) -> tuple[int, str]:
     return answer.status_code, answer.context["refusal"].code
 
 
-def test_a_local_account_of_the_same_name_is_not_taken_over(site: Site, settings: Any) -> None:
+def test_a_local_account_of_the_same_name_is_not_overtaken(site: Site, settings: Any) -> None:
     known = User.objects.create_superuser("eva")
     answer = site.sign_in()
     assert (answer.status_code, answer.context["refusal"].code) == (403, "name_taken")
@@ -132,18 +132,18 @@ def test_a_local_account_of_the_same_name_is_not_taken_over(site: Site, settings
     assert site.client.session["_auth_user_id"] == str(known.pk)
 
 
-def test_nobody_is_led_to_another_site_afterwards(site: Site) -> None:
+def test_sign_in_never_redirects_off_site(site: Site) -> None:
     assert site.sign_in(next="https://evil.example/")["Location"] == "/start/"
 
 
-def test_an_issuer_that_does_not_answer_is_said_to_be_away(site: Site, settings: Any) -> None:
+def test_an_unreachable_issuer_is_reported(site: Site, settings: Any) -> None:
     settings.FAIRSHARE_OIDC_ISSUER = "http://127.0.0.1:1"
     answer = site.client.post("/sign-in/oidc/")
     assert _refused(answer) == (503, "oidc_down")
     assert int(answer["Retry-After"]) > 0
 
 
-def test_signing_in_is_asked_for_by_a_form_of_ours(site: Site) -> None:
+def test_sign_in_starts_from_a_form_with_csrf_token(site: Site) -> None:
     strict = Client(enforce_csrf_checks=True)
     assert _refused(strict.post("/sign-in/oidc/")) == (403, "csrf")
     looked = strict.get("/sign-in/oidc/")
@@ -151,7 +151,7 @@ def test_signing_in_is_asked_for_by_a_form_of_ours(site: Site) -> None:
     assert not strict.session.keys()
 
 
-def test_tokens_are_made_soon_after_signing_in_elsewhere(site: Site) -> None:
+def test_tokens_need_a_recent_external_sign_in(site: Site) -> None:
     site.sign_in()
     page = site.client.get("/me/tokens/").content.decode()
     ticket = re.search(r'name="ticket" value="([^"]+)"', page)
@@ -171,7 +171,7 @@ def test_tokens_are_made_soon_after_signing_in_elsewhere(site: Site) -> None:
     assert Token.objects.get().user.username == "eva"
 
 
-def test_signing_out_leads_on_to_the_issuer_and_back(site: Site) -> None:
+def test_signing_out_redirects_to_the_issuer_and_back(site: Site) -> None:
     site.sign_in()
     answer = site.client.post("/sign-out/")
     found = re.search(r'http-equiv="refresh" content="0; url=([^"]+)"', answer.content.decode())
@@ -185,9 +185,7 @@ def test_signing_out_leads_on_to_the_issuer_and_back(site: Site) -> None:
     assert site.client.get("/me/priority/").status_code == 302
 
 
-def test_signing_out_works_while_the_issuer_is_down_and_says_where_one_is_still_signed_in(
-    site: Site, settings: Any
-) -> None:
+def test_signing_out_works_while_the_issuer_is_down_and_names_it(site: Site, settings: Any) -> None:
     site.sign_in()
     settings.FAIRSHARE_OIDC_ISSUER = "http://127.0.0.1:9"
     page = read(site.client.post("/sign-out/"))

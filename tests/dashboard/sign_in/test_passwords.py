@@ -44,7 +44,7 @@ def verbs() -> list[str]:
     return list(AuditEvent.objects.filter(verb__startswith="user.").order_by("id").values_list("verb", flat=True))
 
 
-def test_a_changed_password_ends_all_other_sessions_and_is_in_the_log(maria: User) -> None:
+def test_a_changed_password_ends_all_other_sessions_and_is_audited(maria: User) -> None:
     here, elsewhere = enter(), enter()
     assert change(here).status_code == 303
     assert here.get(PAGE).status_code == 200
@@ -54,7 +54,7 @@ def test_a_changed_password_ends_all_other_sessions_and_is_in_the_log(maria: Use
     assert enter(NEW).get(PAGE).status_code == 200
 
 
-def test_a_wrong_or_weak_password_changes_nothing_and_names_the_field(maria: User) -> None:
+def test_a_wrong_or_weak_password_changes_nothing_and_marks_the_field(maria: User) -> None:
     here = enter()
     assert read(change(here, old="wrong"), 422).has("#id_old_password_error")
     assert read(change(here, new="12345678"), 422).has("#id_new_password2_error")
@@ -74,7 +74,7 @@ def test_a_stolen_session_cannot_guess_the_password(maria: User) -> None:
 
 
 @pytest.mark.parametrize(("source", "where"), [("oidc", "SWAMID"), ("ldap", "directory"), ("header", "proxy")])
-def test_who_has_no_password_here_reads_where_it_lives(
+def test_a_user_without_a_local_password_sees_where_to_change_it(
     maria: User, settings: Any, client: Client, source: str, where: str
 ) -> None:
     settings.FAIRSHARE_OIDC_NAME = "SWAMID"
@@ -90,7 +90,7 @@ def test_who_has_no_password_here_reads_where_it_lives(
         call_command("set_password", "maria")
 
 
-def test_people_see_and_end_their_own_sessions_and_no_others(maria: User) -> None:
+def test_users_see_and_end_only_their_own_sessions(maria: User) -> None:
     other = User.objects.create_user("ben", "ben@example.org", OLD)
     stranger = Client()
     stranger.force_login(other, backend="django.contrib.auth.backends.ModelBackend")
@@ -119,14 +119,14 @@ def test_all_other_sessions_end_at_once(maria: User) -> None:
     assert AuditEvent.objects.get(verb="user.sessions_ended").details == {"n_sessions": 2}
 
 
-def test_rows_of_sessions_that_have_ended_go(maria: User) -> None:
+def test_rows_of_ended_sessions_are_deleted(maria: User) -> None:
     here, ended = enter(), enter()
     Session.objects.filter(pk=ended.session.session_key).update(expire_date=timezone.now() - timedelta(seconds=1))
     clear_sessions()
     assert [row.pk for row in Session.objects.all() if row.user_id] == [here.session.session_key]
 
 
-def test_keys_of_sessions_are_in_no_page(maria: User) -> None:
+def test_session_keys_are_on_no_page(maria: User) -> None:
     here = enter()
     enter()
     text = here.get(PAGE).content.decode()
@@ -146,7 +146,7 @@ def test_an_operator_sets_a_password_and_all_sessions_end(maria: User, capsys: A
         call_command("set_password", "nobody")
 
 
-def test_a_locked_name_is_told_how_long_and_unlocked_by_an_operator(maria: User, capsys: Any) -> None:
+def test_a_locked_name_shows_the_duration_and_is_unlocked_by_an_operator(maria: User, capsys: Any) -> None:
     client = Client()
     for _ in range(8):
         answer = client.post("/sign-in/", {"username": "maria", "password": "wrong"})
@@ -193,7 +193,7 @@ def test_a_link_in_a_mail_sets_a_new_password_once(maria: User, mails: None) -> 
     assert send_resets(at=clock.now()) == 0
 
 
-def test_every_address_is_answered_alike_and_mailed_once_in_ten_minutes(maria: User, mails: None) -> None:
+def test_every_address_gets_the_same_answer_and_one_mail_in_ten_minutes(maria: User, mails: None) -> None:
     def said(address: str) -> str:
         return re.sub("[A-Za-z0-9]{64}", "TOKEN", Client().post(ASK, {"email": address}).content.decode())
 
@@ -202,7 +202,7 @@ def test_every_address_is_answered_alike_and_mailed_once_in_ten_minutes(maria: U
     assert PasswordReset.objects.count() == 1
 
 
-def test_nobody_is_mailed_who_has_no_password_here(maria: User, mails: None) -> None:
+def test_users_without_a_local_password_get_no_mail(maria: User, mails: None) -> None:
     maria.set_unusable_password()
     maria.save()
     Client().post(ASK, {"email": "maria@example.org"})
@@ -210,9 +210,7 @@ def test_nobody_is_mailed_who_has_no_password_here(maria: User, mails: None) -> 
     assert mail.outbox == []
 
 
-def test_a_mail_server_that_is_down_for_a_while_loses_no_link(
-    maria: User, mails: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mail_server_outage_loses_no_link(maria: User, mails: None, monkeypatch: pytest.MonkeyPatch) -> None:
     at = clock.now()
     Client().post(ASK, {"email": "maria@example.org"})
     with monkeypatch.context() as patch:
@@ -222,7 +220,7 @@ def test_a_mail_server_that_is_down_for_a_while_loses_no_link(
     assert send_resets(at=at + timedelta(minutes=2)) == 1
 
 
-def test_without_mail_there_is_no_such_page(maria: User, settings: Any) -> None:
+def test_without_mail_the_reset_page_does_not_exist(maria: User, settings: Any) -> None:
     settings.FAIRSHARE_EMAIL, settings.FAIRSHARE_URL = "off", "https://fairshare.example.org"
     assert Client().get(ASK).status_code == 404
     assert "Forgot" not in Client().get("/sign-in/").content.decode()

@@ -78,13 +78,13 @@ def state_of(page: str) -> str | None:
 
 
 # --- Signing in -------------------------------------------------------------------------------------------------------
-def test_without_a_second_step_the_password_signs_in_as_before(eva: User, client: Client) -> None:
+def test_without_a_second_factor_the_password_signs_in(eva: User, client: Client) -> None:
     assert password(client).status_code == 302
     assert is_in(client)
 
 
 @pytest.mark.usefixtures("codes")
-def test_the_password_alone_signs_nobody_in(client: Client) -> None:
+def test_with_a_second_factor_the_password_alone_does_not_sign_in(client: Client) -> None:
     answer = password(client, next="/usage/sources/")
     assert (answer.status_code, answer.headers["Location"]) == (303, STEP)
     assert not is_in(client)
@@ -97,7 +97,7 @@ def test_the_password_alone_signs_nobody_in(client: Client) -> None:
 
 
 @pytest.mark.usefixtures("codes")
-def test_the_code_does_in_a_new_session_and_leads_where_they_wanted(client: Client) -> None:
+def test_the_code_signs_in_with_a_new_session_and_redirects_to_the_requested_page(client: Client) -> None:
     password(client, next="/usage/sources/")
     before = client.session.session_key
     answer = client.post(STEP, {"code": code_at(SECRET, AT)})
@@ -108,7 +108,7 @@ def test_the_code_does_in_a_new_session_and_leads_where_they_wanted(client: Clie
     assert client.get("/usage/sources/").status_code == 200
 
 
-def test_a_recovery_code_does_once(client: Client, codes: list[str], eva: User) -> None:
+def test_a_recovery_code_signs_in_once(client: Client, codes: list[str], eva: User) -> None:
     for status in (303, 422):
         client.logout()
         password(client)
@@ -118,7 +118,7 @@ def test_a_recovery_code_does_once(client: Client, codes: list[str], eva: User) 
 
 
 @pytest.mark.usefixtures("codes")
-def test_a_code_that_was_used_signs_nobody_in_who_looked_over_the_shoulder(client: Client) -> None:
+def test_a_used_code_does_not_sign_in_again(client: Client) -> None:
     password(client)
     client.post(STEP, {"code": code_at(SECRET, AT)})
     thief = Client()
@@ -131,19 +131,19 @@ def test_a_code_that_was_used_signs_nobody_in_who_looked_over_the_shoulder(clien
 
 @pytest.mark.parametrize("next_", ["https://evil.example/", "//evil.example", "javascript:alert(1)"])
 @pytest.mark.usefixtures("codes")
-def test_the_way_on_stays_on_this_site(client: Client, next_: str) -> None:
+def test_the_redirect_after_the_code_stays_on_the_site(client: Client, next_: str) -> None:
     password(client, next=next_)
     assert client.post(STEP, {"code": code_at(SECRET, AT)}).headers["Location"] == "/start/"
 
 
-def test_nobody_comes_to_the_second_step_without_the_first(client: Client, eva: User) -> None:
+def test_the_second_step_needs_the_first(client: Client, eva: User) -> None:
     for send in (client.get, client.post):
         answer = send(STEP)
         assert (answer.status_code, answer.headers["Location"]) == (303, SIGN_IN)
 
 
 @pytest.mark.usefixtures("codes")
-def test_the_password_holds_for_ten_minutes_and_as_long_as_it_is_the_password(
+def test_the_password_step_is_valid_for_ten_minutes_and_until_the_password_changes(
     client: Client, eva: User, clock: Any
 ) -> None:
     password(client)
@@ -157,7 +157,7 @@ def test_the_password_holds_for_ten_minutes_and_as_long_as_it_is_the_password(
 
 
 @pytest.mark.usefixtures("codes")
-def test_whoever_is_let_out_meanwhile_stays_out(client: Client, eva: User) -> None:
+def test_a_user_deactivated_between_the_steps_is_refused(client: Client, eva: User) -> None:
     password(client)
     User.objects.update(is_active=False)
     assert client.post(STEP, {"code": code_at(SECRET, AT)}).headers["Location"] == SIGN_IN
@@ -179,7 +179,7 @@ def test_wrong_codes_count_like_wrong_passwords_for_name_and_address(client: Cli
 
 
 @pytest.mark.usefixtures("codes")
-def test_passwords_that_hold_in_between_don_t_forget_wrong_codes(settings: Any) -> None:
+def test_correct_passwords_do_not_reset_the_count_of_wrong_codes(settings: Any) -> None:
     for n in range(settings.AXES_FAILURE_LIMIT):
         client = Client()
         password(client)
@@ -192,7 +192,7 @@ def test_passwords_that_hold_in_between_don_t_forget_wrong_codes(settings: Any) 
 
 
 @pytest.mark.usefixtures("codes")
-def test_from_many_addresses_too_there_are_twenty_wrong_codes_an_hour(eva: User, clock: Any) -> None:
+def test_wrong_codes_are_limited_to_twenty_an_hour_over_all_addresses(eva: User, clock: Any) -> None:
     for n in range(20):
         client = Client(REMOTE_ADDR=f"192.0.2.{n + 1}")
         password(client)
@@ -209,7 +209,7 @@ def test_from_many_addresses_too_there_are_twenty_wrong_codes_an_hour(eva: User,
 
 
 @pytest.mark.usefixtures("codes")
-def test_the_administration_has_no_door_of_its_own(client: Client, eva: User) -> None:
+def test_the_administration_has_no_separate_sign_in(client: Client, eva: User) -> None:
     User.objects.update(is_staff=True, is_superuser=True)
     assert client.post("/admin/login/", {"username": "eva", "password": PASSWORD}).status_code == 405
     assert not is_in(client)
@@ -220,7 +220,7 @@ def test_the_administration_has_no_door_of_its_own(client: Client, eva: User) ->
     assert client.get("/admin/").status_code == 200
 
 
-def test_somebody_signed_in_without_a_place_in_the_administration_is_told_so(client: Client, eva: User) -> None:
+def test_a_user_without_staff_rights_is_refused_in_the_administration(client: Client, eva: User) -> None:
     sign_in(client, eva)
     answer: Any = client.get("/admin/", follow=True)
     assert (answer.status_code, answer.context["refusal"].code) == (404, "not_found")
@@ -238,7 +238,7 @@ def test_codes_and_secrets_are_in_no_log(client: Client, caplog: pytest.LogCaptu
 
 
 # --- Where it is asked of administrators ------------------------------------------------------------------------------
-def test_an_administrator_sets_it_up_before_the_first_page_where_the_site_asks_it(
+def test_administrators_must_set_up_a_second_factor_if_the_site_requires_it(
     client: Client, settings: Any, eva: User
 ) -> None:
     settings.FAIRSHARE_MFA_FOR_ADMINS = True
@@ -259,7 +259,7 @@ def test_an_administrator_sets_it_up_before_the_first_page_where_the_site_asks_i
     assert has_second_factor(eva)
 
 
-def test_others_are_not_asked_there(client: Client, settings: Any, eva: User) -> None:
+def test_other_users_need_no_second_factor(client: Client, settings: Any, eva: User) -> None:
     settings.FAIRSHARE_MFA_FOR_ADMINS = True
     password(client)
     assert is_in(client)
@@ -272,7 +272,7 @@ def signed_in(client: Client, eva: User) -> Client:
     return client
 
 
-def test_it_is_set_up_from_the_picture_and_shows_its_recovery_codes_once(signed_in: Client, eva: User) -> None:
+def test_setup_by_qr_code_shows_recovery_codes_once(signed_in: Client, eva: User) -> None:
     page = signed_in.get(OWN).content.decode()
     secret = secret_of(page)
     assert state_of(page) == "off"
@@ -288,7 +288,7 @@ def test_it_is_set_up_from_the_picture_and_shows_its_recovery_codes_once(signed_
     assert shown[0] not in again
 
 
-def test_looking_at_the_page_writes_nothing(signed_in: Client, django_assert_num_queries: Any) -> None:
+def test_viewing_the_page_writes_nothing(signed_in: Client, django_assert_num_queries: Any) -> None:
     key = signed_in.session.session_key
     first, second = (secret_of(signed_in.get(OWN).content.decode()) for _ in range(2))
     assert first != second
@@ -297,7 +297,7 @@ def test_looking_at_the_page_writes_nothing(signed_in: Client, django_assert_num
 
 
 @pytest.mark.parametrize("ticket", ["", "forged", "somebody else's", "too old"])
-def test_a_secret_that_this_page_didn_t_show_is_not_taken(
+def test_a_secret_that_the_page_did_not_show_is_refused(
     signed_in: Client, eva: User, ticket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = User.objects.create_user("other")
@@ -312,7 +312,7 @@ def test_a_secret_that_this_page_didn_t_show_is_not_taken(
     assert not has_second_factor(eva)
 
 
-def test_a_wrong_code_keeps_the_picture(signed_in: Client, eva: User) -> None:
+def test_a_wrong_code_keeps_the_qr_code(signed_in: Client, eva: User) -> None:
     page = signed_in.get(OWN).content.decode()
     answer = signed_in.post(OWN, {"step": "set_up", "code": "000000", "ticket": ticket_of(page)})
     assert answer.status_code == 422
@@ -321,7 +321,7 @@ def test_a_wrong_code_keeps_the_picture(signed_in: Client, eva: User) -> None:
     assert read(answer, 422).has("#id_set_up_code_error")
 
 
-def test_new_recovery_codes_and_taking_it_away_need_a_code(signed_in: Client, codes: list[str], eva: User) -> None:
+def test_new_recovery_codes_and_removal_need_a_code(signed_in: Client, codes: list[str], eva: User) -> None:
     for step in ("codes", "remove"):
         for code in ("", "000000", "x" * 30):
             assert signed_in.post(OWN, {"step": step, "code": code}).status_code == 422
@@ -333,7 +333,7 @@ def test_new_recovery_codes_and_taking_it_away_need_a_code(signed_in: Client, co
     assert not has_second_factor(eva)
 
 
-def test_whoever_signs_in_elsewhere_has_nothing_to_set_up(signed_in: Client, eva: User) -> None:
+def test_externally_signed_in_users_have_nothing_to_set_up(signed_in: Client, eva: User) -> None:
     session = signed_in.session
     session["signed_in_by"] = "oidc"
     session.save()
@@ -351,7 +351,7 @@ def test_an_unknown_step_changes_nothing(signed_in: Client, codes: list[str], ev
     assert n_codes_left(eva) == 10
 
 
-def test_what_is_remembered_between_the_steps_is_no_sign_in(rf: Any, eva: User, client: Client) -> None:
+def test_the_state_between_the_steps_is_not_a_sign_in(rf: Any, eva: User, client: Client) -> None:
     request = rf.post(SIGN_IN)
     request.session = client.session
     request.session["left"] = "by somebody else"

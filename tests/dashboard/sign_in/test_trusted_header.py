@@ -31,7 +31,7 @@ def _campus(settings: Any) -> None:
     settings.FAIRSHARE_TRUSTED_HEADER_EMAIL = "X-Mail"
 
 
-def test_whom_the_proxy_names_is_signed_in_with_groups() -> None:
+def test_the_user_named_by_the_proxy_is_signed_in_with_groups() -> None:
     client = Client(REMOTE_ADDR=PROXY)
     assert client.get("/me/priority/", **EVA).status_code == 200
     user = User.objects.get()
@@ -40,27 +40,27 @@ def test_whom_the_proxy_names_is_signed_in_with_groups() -> None:
 
 
 @pytest.mark.parametrize("address", ["10.1.2.9", "192.0.2.1", "127.0.0.1", "", "not-an-address"])
-def test_from_anywhere_else_the_header_is_thrown_away(address: str) -> None:
+def test_the_header_is_ignored_from_other_addresses(address: str) -> None:
     answer = Client(REMOTE_ADDR=address).get("/me/priority/", **EVA)
     assert (answer.status_code, User.objects.count()) == (302, 0)
     assert not [key for key in answer.wsgi_request.META if key in EVA]
 
 
 @pytest.mark.parametrize("address", ["::ffff:10.1.2.3", "2001:db8::5"])
-def test_proxies_are_known_by_either_kind_of_address(address: str) -> None:
+def test_proxies_are_recognised_by_ipv4_and_ipv6(address: str) -> None:
     client = Client(REMOTE_ADDR=address)
     assert client.get("/me/priority/", **EVA).status_code == 200
     assert client.session["_auth_user_id"] == str(User.objects.get(username="eva").pk)
 
 
-def test_a_header_that_names_its_own_sender_is_not_believed() -> None:
+def test_a_forged_forwarded_header_is_ignored() -> None:
     answer = Client(REMOTE_ADDR="192.0.2.1").get(
         "/me/priority/", HTTP_X_FORWARDED_FOR=PROXY, HTTP_FORWARDED=f"for={PROXY}", **EVA
     )
     assert (answer.status_code, User.objects.count()) == (302, 0)
 
 
-def test_the_session_ends_when_the_proxy_names_somebody_else_or_nobody() -> None:
+def test_the_session_ends_when_the_proxy_names_another_user_or_none() -> None:
     client = Client(REMOTE_ADDR=PROXY)
     client.get("/me/priority/", HTTP_REMOTE_USER="eva")
     client.get("/me/priority/", HTTP_REMOTE_USER="dag")
@@ -69,7 +69,7 @@ def test_the_session_ends_when_the_proxy_names_somebody_else_or_nobody() -> None
     assert "_auth_user_id" not in client.session
 
 
-def test_a_session_made_by_the_proxy_is_worth_nothing_around_it() -> None:
+def test_a_proxy_session_is_invalid_without_the_proxy() -> None:
     client = Client(REMOTE_ADDR=PROXY)
     client.get("/me/priority/", HTTP_REMOTE_USER="eva")
     assert client.session["_auth_user_id"] == str(User.objects.get(username="eva").pk)
@@ -79,7 +79,7 @@ def test_a_session_made_by_the_proxy_is_worth_nothing_around_it() -> None:
     assert "_auth_user_id" not in client.session
 
 
-def test_who_signed_in_with_a_password_stays_signed_in() -> None:
+def test_a_password_session_stays_signed_in() -> None:
     admin = User.objects.create_superuser("admin")
     client = Client(REMOTE_ADDR=PROXY)
     sign_in(client, admin)
@@ -87,7 +87,7 @@ def test_who_signed_in_with_a_password_stays_signed_in() -> None:
     assert client.session["_auth_user_id"] == str(admin.pk)
 
 
-def test_a_name_that_is_taken_here_is_refused_on_pages_and_unknown_to_rest() -> None:
+def test_a_name_of_a_local_user_is_refused_on_pages_and_by_rest() -> None:
     User.objects.create_superuser("eva")
     client = Client(REMOTE_ADDR=PROXY)
     answer = client.get("/me/priority/", HTTP_REMOTE_USER="eva")
@@ -95,19 +95,19 @@ def test_a_name_that_is_taken_here_is_refused_on_pages_and_unknown_to_rest() -> 
     assert client.get("/api/v1/policies", HTTP_REMOTE_USER="eva").status_code == 401
 
 
-def test_names_beyond_ascii_arrive_whole() -> None:
+def test_non_ascii_names_are_decoded() -> None:
     sent = "Åsa Öberg".encode().decode("latin-1")
     Client(REMOTE_ADDR=PROXY).get("/", HTTP_REMOTE_USER="asa", HTTP_X_NAME=sent)
     assert str(User.objects.get()) == "Åsa Öberg"
 
 
-def test_without_the_setting_nothing_is_read(settings: Any) -> None:
+def test_without_the_setting_the_header_is_ignored(settings: Any) -> None:
     settings.FAIRSHARE_TRUSTED_HEADER = ""
     answer = Client(REMOTE_ADDR=PROXY).get("/me/priority/", **EVA)
     assert (answer.status_code, User.objects.count()) == (302, 0)
 
 
-def test_writes_still_need_a_form_of_ours() -> None:
+def test_writes_still_need_a_csrf_token() -> None:
     strict = Client(enforce_csrf_checks=True, REMOTE_ADDR=PROXY)
     strict.get("/me/priority/", HTTP_REMOTE_USER="eva")
     given = {"name": "laptop", "scopes": ["self:read"], "days": "30"}
@@ -116,7 +116,7 @@ def test_writes_still_need_a_form_of_ours() -> None:
     assert not Token.objects.exists()
 
 
-def test_who_has_no_password_here_makes_tokens_without_one() -> None:
+def test_users_without_a_local_password_create_tokens_without_one() -> None:
     client = Client(REMOTE_ADDR=PROXY, HTTP_REMOTE_USER="eva")
     html = client.get("/me/tokens/").content.decode()
     assert 'name="password"' not in html
@@ -127,7 +127,7 @@ def test_who_has_no_password_here_makes_tokens_without_one() -> None:
     assert Token.objects.get().user.username == "eva"
 
 
-def test_signing_out_says_that_the_proxy_signs_in_again_and_leads_there(settings: Any) -> None:
+def test_signing_out_explains_that_the_proxy_signs_in_again(settings: Any) -> None:
     client = Client(REMOTE_ADDR=PROXY)
     client.get("/me/priority/", **EVA)
     page = read(client.post("/sign-out/", **EVA))

@@ -51,19 +51,19 @@ def line(name: str = "sacct", *, lag_s: float | None = 120, every_s: int | None 
         (None, 300, "no_contact", []),
     ],
 )
-def test_lag_is_said_against_the_expected_interval(
+def test_lag_is_shown_against_the_expected_interval(
     lag_s: float | None, every_s: int | None, state: str, lag: list[str]
 ) -> None:
     found = line(lag_s=lag_s, every_s=every_s)
     assert (str(found.state), re.findall(r"\d+(?:\u00a0\w+)?", found.lag)) == (state, lag)
 
 
-def test_every_state_of_a_source_has_words_of_its_own() -> None:
+def test_every_state_of_a_source_has_its_own_text() -> None:
     lines = [line(lag_s=lag_s) for lag_s in (None, 120, 601)] + [line(every_s=None)]
     assert len({each.state for each in lines}) == len({each.state_words for each in lines}) == 4
 
 
-def test_the_tick_of_the_expected_interval_stands_in_one_line_and_long_silence_is_clipped() -> None:
+def test_ticks_of_the_interval_are_aligned_and_long_lags_are_clipped() -> None:
     meters = [line(lag_s=lag_s).meter for lag_s in (0, 300, 600, 86400)]
     assert [(meter.bar, meter.is_late) for meter in meters if meter] == [
         ("1.5", False),
@@ -92,7 +92,7 @@ def test_the_headline_is_a_verdict(lags: list[float], expected: tuple[str, int, 
         assert str(found.of) in found.text
 
 
-def test_sources_without_a_rhythm_are_not_called_on_time() -> None:
+def test_sources_without_an_interval_are_not_on_time() -> None:
     by_hand = line(every_s=None)
     alone, beside, timed = (headline(lines) for lines in ([by_hand], [by_hand, line()], [line()]))
     assert (alone.key, alone.n, alone.of) == ("by_hand", 1, 1)
@@ -100,7 +100,7 @@ def test_sources_without_a_rhythm_are_not_called_on_time() -> None:
     assert len({alone.text, beside.text, timed.text}) == 3
 
 
-def test_the_longest_silence_is_named_first() -> None:
+def test_the_longest_lag_is_listed_first() -> None:
     sentences = what_is_late([line("slow", lag_s=700), line("mute", lag_s=9 * 3600), line("fine")], NOW)
     assert len(sentences) == 2
     for sentence, named in zip(sentences, [("mute", "9\u00a0h"), ("slow", "11\u00a0min")], strict=True):
@@ -112,7 +112,7 @@ def _days(*states: Coverage) -> list[Day]:
     return [Day(start + timedelta(days=n), 5, 19, state) for n, state in enumerate(states)]
 
 
-def test_holes_are_told_in_words_and_as_a_table() -> None:
+def test_gaps_are_described_in_text_and_as_a_table() -> None:
     rows = [("nsc", _days(Coverage.FULL, Coverage.HOLE, Coverage.PART)), ("pdc", _days(Coverage.FULL))]
     assert gaps(rows) == ["nsc: 2 Mar"]
     label = coverage_label(rows, 60)
@@ -123,7 +123,7 @@ def test_holes_are_told_in_words_and_as_a_table() -> None:
     assert re.findall(r"\d+ \w+", first.odd) == ["2 Mar", "3 Mar", "19 h"]
 
 
-def test_the_strip_fits_into_its_box_at_both_widths() -> None:
+def test_the_strip_fits_its_box_at_both_widths() -> None:
     rows = [(f"source number {n} with a long name", _days(*[Coverage.FULL] * 60)) for n in range(3)]
     for figure, width, n_days in zip(figures(rows), (WIDE, NARROW), (60, 28), strict=True):
         assert [len(strip.cells) for strip in figure.strips] == [n_days] * 3
@@ -134,7 +134,7 @@ def test_the_strip_fits_into_its_box_at_both_widths() -> None:
         assert all(float(x) < width - 30 for x, _text in figure.ticks)
 
 
-def test_one_source_alone_takes_the_whole_width() -> None:
+def test_a_single_source_takes_the_whole_width() -> None:
     wide, _narrow = figures([("sacct", _days(*[Coverage.FULL] * 60))])
     assert wide.strips[0].cells[0].x == "0"
     assert wide.strips[0].name == ""

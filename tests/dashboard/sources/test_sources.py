@@ -77,7 +77,7 @@ def state_of(client: Client) -> str | None:
     return read(client.get("/usage/sources/abisko/")).item("collecting").attributes["data-state"]
 
 
-def test_first_it_is_asked_how_the_usage_comes_in(as_admin: Client) -> None:
+def test_the_first_step_chooses_the_kind_of_collection(as_admin: Client) -> None:
     page = as_admin.get(NEW)
     for kind in BY_HAND:
         assert f"{NEW}?kind={kind}" in page.content.decode()
@@ -86,7 +86,7 @@ def test_first_it_is_asked_how_the_usage_comes_in(as_admin: Client) -> None:
     assert NEW in as_admin.get("/usage/sources/").content.decode()
 
 
-def test_a_folder_is_set_up_and_its_files_count(as_admin: Client, spool: Path) -> None:
+def test_a_watched_folder_is_set_up_and_its_files_are_imported(as_admin: Client, spool: Path) -> None:
     source = set_up(as_admin, spool, collect_every="2.5", expected_every="60", origin="nsc", settle="0")
     assert (source.kind, source.collect_every_s, source.expected_every_s) == ("directory", 150, 3600)
     assert source.collecting == {
@@ -101,7 +101,7 @@ def test_a_folder_is_set_up_and_its_files_count(as_admin: Client, spool: Path) -
     assert f"{spool}/*" in text_of(as_admin.get("/usage/sources/abisko/"))
 
 
-def test_what_is_wrong_stands_at_its_field_and_what_was_typed_stays(as_admin: Client, spool: Path) -> None:
+def test_errors_are_at_their_fields_and_the_input_is_kept(as_admin: Client, spool: Path) -> None:
     address = f"{NEW}?kind=directory"
     wrong = typed(as_admin, address, name="Abisko", slug="abisko", folder="/etc", pattern="a/b", time_zone="Mars")
     answer = as_admin.post(address, wrong)
@@ -152,14 +152,14 @@ def test_two_administrators_do_not_overwrite_each_other(as_admin: Client, spool:
     assert read(late, 412).has('form [role="alert"]')
 
 
-def test_settings_that_are_kept_unchanged_change_nothing(as_admin: Client, spool: Path) -> None:
+def test_saving_unchanged_settings_changes_nothing(as_admin: Client, spool: Path) -> None:
     source = set_up(as_admin, spool, collect_every="7", expected_every="90")
     address = "/usage/sources/abisko/settings/"
     assert as_admin.post(address, typed(as_admin, address, tag=tag_of(source))).status_code == 303
     assert tag_of(Source.objects.get()) == tag_of(source)
 
 
-def test_a_source_is_paused_and_resumed_and_says_so(as_admin: Client, spool: Path) -> None:
+def test_a_source_is_paused_and_resumed_visibly(as_admin: Client, spool: Path) -> None:
     set_up(as_admin, spool)
     assert as_admin.post("/usage/sources/abisko/pause/").status_code == 303
     page = read(as_admin.get("/usage/sources/abisko/"))
@@ -172,7 +172,7 @@ def test_a_source_is_paused_and_resumed_and_says_so(as_admin: Client, spool: Pat
     assert Source.objects.get().collect_due_at is not None
 
 
-def test_a_failure_is_told_with_its_reason_to_administrators_and_as_such_to_others(
+def test_administrators_see_the_reason_of_a_failure_and_others_the_failure(
     as_admin: Client, as_bob: Client, spool: Path
 ) -> None:
     set_up(as_admin, spool)
@@ -188,7 +188,7 @@ def test_a_failure_is_told_with_its_reason_to_administrators_and_as_such_to_othe
     assert not seen.has("#collect")
 
 
-def test_the_card_follows_a_collection_and_then_stops(as_admin: Client, spool: Path) -> None:
+def test_the_card_is_polled_until_the_collection_ends(as_admin: Client, spool: Path) -> None:
     set_up(as_admin, spool)
     as_admin.post("/usage/sources/abisko/collect/")
     fragment = "/usage/sources/abisko/_collecting"
@@ -212,7 +212,7 @@ def test_reading_never_writes_and_only_administrators_set_up(as_bob: Client, as_
     assert clock.now() - source.collect_due_at < timedelta(minutes=5)
 
 
-def test_refused_lines_of_a_collection_are_read_like_those_of_an_import(as_admin: Client, spool: Path) -> None:
+def test_rejected_lines_of_a_collection_are_shown_like_those_of_an_import(as_admin: Client, spool: Path) -> None:
     set_up(as_admin, spool, settle="0")
     drop(spool, LOG + "1 2 3\n")
     as_admin.post("/usage/sources/abisko/collect/")

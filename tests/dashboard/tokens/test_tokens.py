@@ -78,7 +78,7 @@ def test_a_token_is_shown_once_and_works(as_alice: Client, alice: User) -> None:
     assert f"…{secret[-4:]}" in again
 
 
-def test_a_token_lasts_ninety_days_unless_said_otherwise(as_alice: Client) -> None:
+def test_a_token_lasts_ninety_days_by_default(as_alice: Client) -> None:
     page = as_alice.get(TOKENS).content.decode()
     assert re.search(r'name="days" value="90"', page)
     as_alice.post(TOKENS, form(as_alice, days="365"))
@@ -105,35 +105,37 @@ def test_a_token_lasts_ninety_days_unless_said_otherwise(as_alice: Client) -> No
         ],
     ),
 )
-def test_a_wrong_form_makes_no_token_and_says_where(as_alice: Client, fields: dict[str, object], message: str) -> None:
+def test_an_invalid_form_creates_no_token_and_marks_the_field(
+    as_alice: Client, fields: dict[str, object], message: str
+) -> None:
     response = as_alice.post(TOKENS, form(as_alice, **fields))
     assert response.status_code == 422
     assert message in response.content.decode()
     assert not Token.objects.exists()
 
 
-def test_a_wrong_form_keeps_what_was_typed_but_never_the_password(as_alice: Client) -> None:
+def test_an_invalid_form_keeps_its_input_but_not_the_password(as_alice: Client) -> None:
     page = as_alice.post(TOKENS, form(as_alice, name="grid node", password="a secret mistake")).content.decode()
     assert 'value="grid node"' in page
     assert re.search(r'value="self:read" checked', page)
     assert "a secret mistake" not in page
 
 
-def test_sending_the_same_form_again_makes_no_second_token(as_alice: Client) -> None:
+def test_resubmitting_the_form_creates_no_second_token(as_alice: Client) -> None:
     once = form(as_alice)
     as_alice.post(TOKENS, once)
     assert as_alice.post(TOKENS, once).status_code == 422
     assert Token.objects.count() == 1
 
 
-def test_a_form_of_somebody_else_has_no_effect(as_alice: Client, bob: User) -> None:
+def test_a_form_of_another_user_has_no_effect(as_alice: Client, bob: User) -> None:
     other = sign_in(Client(), bob)
     response = as_alice.post(TOKENS, form(as_alice, ticket=ticket_of(other)))
     assert response.status_code == 422
     assert not Token.objects.exists()
 
 
-def test_administrators_may_give_every_scope_and_others_only_their_own(as_alice: Client, alice: User) -> None:
+def test_administrators_grant_every_scope_and_others_only_their_own(as_alice: Client, alice: User) -> None:
     mine = as_alice.get(TOKENS).content.decode()
     assert set(re.findall(r'name="scopes" value="([^"]+)"', mine)) == {"self:read", "policies:read", "policies:write"}
     alice.is_superuser = True
@@ -158,7 +160,7 @@ def test_rotating_gives_a_new_secret_and_the_old_one_works_for_a_day(as_alice: C
     assert read(as_alice.get(TOKENS)).has('[data-testid="old-secret"] time')
 
 
-def test_reloading_the_answer_of_a_rotation_does_not_rotate_again(as_alice: Client, alice: User) -> None:
+def test_reloading_after_a_rotation_does_not_rotate_again(as_alice: Client, alice: User) -> None:
     token, _old = make_token(alice)
     url = reverse("dashboard:token-rotate", kwargs={"token_id": token.pk})
     sent = {"password": PASSWORD, "ticket": ticket_of(as_alice, url)}
@@ -176,7 +178,7 @@ def test_rotating_needs_the_password(as_alice: Client, alice: User) -> None:
     assert token.previous_digest is None
 
 
-def test_revoking_asks_first_and_then_ends_the_token(as_alice: Client, alice: User) -> None:
+def test_revoking_needs_a_confirmation(as_alice: Client, alice: User) -> None:
     token, secret = make_token(alice)
     url = reverse("dashboard:token-revoke", kwargs={"token_id": token.pk})
     asked = read(as_alice.get(url))
@@ -194,7 +196,7 @@ def test_revoking_asks_first_and_then_ends_the_token(as_alice: Client, alice: Us
 
 @pytest.mark.parametrize("page", ["token-rotate", "token-revoke"])
 @pytest.mark.parametrize("is_admin", [False, True])
-def test_the_token_of_somebody_else_answers_like_one_that_does_not_exist(
+def test_the_token_of_another_user_is_not_found(
     as_alice: Client, alice: User, bob: User, page: str, is_admin: bool
 ) -> None:
     alice.is_superuser = is_admin
@@ -226,7 +228,7 @@ def test_get_requests_write_nothing(as_alice: Client, alice: User) -> None:
     assert written == []
 
 
-def test_a_token_that_ended_can_neither_be_rotated_nor_is_it_offered(as_alice: Client, alice: User) -> None:
+def test_an_expired_token_cannot_be_rotated(as_alice: Client, alice: User) -> None:
     token, _secret = make_token(alice, days=1)
     Token.objects.filter(pk=token.pk).update(
         created_at=clock.now() - timedelta(days=3), expires_at=clock.now() - timedelta(days=2)
@@ -238,7 +240,7 @@ def test_a_token_that_ended_can_neither_be_rotated_nor_is_it_offered(as_alice: C
     assert as_alice.post(url, {"password": PASSWORD, "ticket": ticket_of(as_alice, url)}).status_code == 409
 
 
-def test_names_are_text_never_markup(as_alice: Client) -> None:
+def test_token_names_are_escaped(as_alice: Client) -> None:
     page = as_alice.post(TOKENS, form(as_alice, name="<script>alert(1)</script>")).content.decode()
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
@@ -252,7 +254,7 @@ def test_many_wrong_passwords_lock_the_form(as_alice: Client) -> None:
     assert not Token.objects.exists()
 
 
-def test_a_token_may_be_bound_to_an_entry_that_its_owner_sees(client: Client) -> None:
+def test_a_token_can_be_bound_to_a_visible_entry(client: Client) -> None:
     grid = make_grid(clock.now(), with_usage=False)
     sign_in(client, grid.admin)
     bound = {"scopes": ["policies:read"], "policy": SLUG, "password": GRID_PASSWORD}

@@ -45,7 +45,7 @@ def lines(client: Client, query: str = "") -> list[dict[str, str]]:
     return list(csv.DictReader(text.splitlines()))
 
 
-def test_level_and_what_is_toggled_by_hand_are_in_the_address(admin: Client, grid: Grid) -> None:
+def test_level_and_toggled_rows_are_in_the_address(admin: Client, grid: Grid) -> None:
     assert names(shown(admin, "level=1")) == ["SweGrid", "atlas", "biomed", "cms"]
     page = shown(admin, "level=1")
     assert page.each("#tree-state [data-shortcut][aria-current]", "data-shortcut") == ["1"]
@@ -56,7 +56,7 @@ def test_level_and_what_is_toggled_by_hand_are_in_the_address(admin: Client, gri
     assert "dave" in names(shown(admin, shut))
 
 
-def test_only_off_target_shows_what_is_off_and_the_way_to_it(admin: Client, grid: Grid) -> None:
+def test_only_off_target_shows_those_entries_and_their_ancestors(admin: Client, grid: Grid) -> None:
     rows = [row for row in lines(admin, "level=9&col=balance") if row["state"] in ("over", "under")]
     filtered = shown(admin, "off=1")
     assert filtered.each("#off-target", "aria-current") == ["true"]
@@ -69,7 +69,7 @@ def test_only_off_target_shows_what_is_off_and_the_way_to_it(admin: Client, grid
     assert len(kept) < len(lines(admin, "level=9"))
 
 
-def test_siblings_are_sorted_and_the_head_says_how(admin: Client) -> None:
+def test_siblings_are_sorted_and_the_header_shows_how(admin: Client) -> None:
     def order(sort: str) -> list[str]:
         return [row["name"] for row in lines(admin, f"level=1&sort={sort}")][1:]
 
@@ -85,7 +85,7 @@ def test_siblings_are_sorted_and_the_head_says_how(admin: Client) -> None:
     assert names(shown(admin, "sort=password&level=1")) == names(shown(admin, "level=1"))
 
 
-def test_ranks_and_factors_are_columns_that_can_be_chosen(admin: Client) -> None:
+def test_rank_and_factor_are_optional_columns(admin: Client) -> None:
     assert not shown(admin).has(".c-rank")
     page = shown(admin, "col=target&col=rank&col=factor&level=2")
     assert page.each("thead th", "class") == ["", "num c-target", "num c-rank", "num c-factor"]
@@ -106,7 +106,7 @@ def test_the_csv_has_the_rows_and_columns_of_the_page(admin: Client, grid: Grid)
     assert link == [f"{TREE}tree.csv?level=1&sort=-target"]
 
 
-def test_the_csv_shows_no_more_than_the_page(closed: Grid, client: Client) -> None:
+def test_the_csv_contains_no_more_than_the_page(closed: Grid, client: Client) -> None:
     sign_in(client, closed.alice)
     assert [row["path"] for row in lines(client, "level=9")] == ["/", "/atlas", "/atlas/alice"]
 
@@ -151,7 +151,7 @@ def test_an_action_on_selected_rows_becomes_a_draft(admin: Client, grid: Grid) -
     assert [op["entry"] for op in draft.operations if op["op"] == "archive"] == [str(cms)], "dave goes with cms"
 
 
-def test_all_rows_of_a_view_are_those_that_match(admin: Client, grid: Grid) -> None:
+def test_all_rows_of_a_view_means_all_matching_rows(admin: Client, grid: Grid) -> None:
     admin.post(f"{TREE}selection/", {"all": "1", "state": "?q=da", "action": "lock"})
     assert [op["entry"] for op in drafts().get().operations] == [str(grid.uid("/cms/dave"))]
 
@@ -170,7 +170,7 @@ def test_all_rows_of_a_view_are_those_that_match(admin: Client, grid: Grid) -> N
         (["/atlas"], {"action": "lock", "draft": "999999"}, 422),
     ],
 )
-def test_a_refused_action_keeps_the_selection_and_leaves_nothing(
+def test_a_refused_action_keeps_the_selection_and_changes_nothing(
     admin: Client, grid: Grid, uids: list[Any], fields: dict[str, str], status: int
 ) -> None:
     named = [uid if isinstance(uid, UUID) else grid.uid(uid) for uid in uids]
@@ -189,7 +189,7 @@ def test_a_refused_action_keeps_the_selection_and_leaves_nothing(
     assert page.each('form#tree-selection input[name="state"]', "value") == ["?level=2&sort=name"]
 
 
-def test_people_select_only_what_they_may_change(closed: Grid, client: Client) -> None:
+def test_users_select_only_entries_they_may_change(closed: Grid, client: Client) -> None:
     sign_in(client, closed.alice)
     assert not shown(client).has("input.pick")
     assert not shown(client).has("#tree-selection")
