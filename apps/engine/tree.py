@@ -1,8 +1,8 @@
-"""The share tree as frozen parallel arrays: breadth-first, siblings side by side, `parent[i] < i`."""
+"""The share tree as read-only parallel arrays in breadth-first order: siblings are adjacent, `parent[i] < i`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -10,17 +10,18 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from apps.engine.arrays import BoolArray, FloatArray, IntArray
+from apps.engine.arrays import CHUNK, BoolArray, FloatArray, IntArray
 from apps.engine.errors import BadTree
 
 MAX_DEPTH = 64
 
 
 class Level(NamedTuple):
-    """One level of the tree: its entries are `lo:hi`, cut into sibling groups.
+    """One level of the tree: entries `lo:hi` in sibling groups.
 
-    `parents` are the entries one level up that have children; group j is `lo + starts[j]` onwards, `counts[j]` long.
-    grid: (groups, width) where rows of equal width are filled, if groups are many, short and alike.
+    parents: the entries one level up that have children. Group j has `counts[j]` entries from `lo + starts[j]` on.
+    grid: (groups, width) the filled cells if groups are laid out as rows of equal width; None if groups are few, long
+    or of very different length.
     """
 
     lo: int
@@ -29,6 +30,16 @@ class Level(NamedTuple):
     starts: IntArray
     counts: IntArray
     grid: BoolArray | None
+
+    def chunks(self) -> Iterator[tuple[slice, slice]]:
+        """Slices of groups, and of their entries from `lo` on, that fit the processor's cache."""
+        if self.hi - self.lo <= CHUNK:
+            yield slice(None), slice(None)
+            return
+        step = max(1, 2 * CHUNK * len(self.counts) // (self.hi - self.lo))
+        for first in range(0, len(self.counts), step):
+            last = min(first + step, len(self.counts)) - 1
+            yield slice(first, last + 1), slice(int(self.starts[first]), int(self.starts[last] + self.counts[last]))
 
 
 # Rows up to this width are sorted by sorting networks, several times faster than one long sort.
@@ -54,8 +65,8 @@ class FairshareTree:
     parent: int32 (n,), −1 for the root. first_child, child_count: int32 (n,). level_offsets: int64 (levels + 1,).
     shares: float64 (n,), ≥ 0, 0 where `inherits`. inherits: the shares are *inherit*. is_group: declared with children,
     even none. is_reserve: share deliberately unallocated. is_user: kind `user` (Slurm ranks these alone). seniority:
-    called where an algorithm depends on the order of siblings, gives (n,) numbers that they are listed by; None: as
-    they are here.
+    returns (n,) sort keys of the order in which siblings are listed, and is called only by algorithms that depend on
+    it; None if siblings are listed in array order.
     """
 
     parent: npt.NDArray[np.int32]
@@ -95,7 +106,7 @@ class FairshareTree:
 
     @cached_property
     def levels(self) -> tuple[Level, ...]:
-        """Levels 1, 2, … top down; the root has no siblings and no level here."""
+        """Levels 1, 2, … top down, without the root, which has no siblings."""
         found = []
         for above in range(self.depth):
             first, lo, hi = (int(offset) for offset in self.level_offsets[above : above + 3])
@@ -107,7 +118,10 @@ class FairshareTree:
 
     @cached_property
     def listed(self) -> tuple[IntArray, ...] | None:
-        """Levels 1, 2, …: entries of each in the order in which siblings are listed, group by group; None: as here."""
+        """For levels 1, 2, …: the entries in the order in which siblings are listed, group by group.
+
+        None if that is the array order.
+        """
         if self.seniority is None:
             return None
         rank = self.seniority()
@@ -135,13 +149,13 @@ class FairshareTree:
 
     @cached_property
     def is_ranked(self) -> BoolArray:
-        """Ranked leaves: without children by nature, and no reserve."""
+        """(n,) ranked leaves: entries that are neither groups nor reserves."""
         ranked: BoolArray = ~self.is_group & ~self.is_reserve
         return ranked
 
     @cached_property
     def competition(self) -> Competition:
-        """The tree of those who compete, with *inherit* dissolved; computed once for a tree."""
+        """The tree of the competing entries, without those that inherit shares; computed once for a tree."""
         return dissolve(self)
 
     def path(self, entry: int) -> str:
@@ -169,10 +183,10 @@ class FairshareTree:
     ) -> tuple[FairshareTree, IntArray]:
         """Build from rows in any order; return the tree and `order`: tree entry i was row `order[i]`.
 
-        parent_index: row of each row's parent, −1 for the one root. shares: ≥ 0; NaN means *inherit*, unless the mask
-        `inherits` says where (shares are then ignored there). The root is a group and its shares are ignored. What has
-        children is a group, and what `is_group` names. Siblings keep the order of their rows; seniority: of the rows.
-        Raises BadTree, with `row`.
+        parent_index: row of each row's parent, −1 for the one root. shares: ≥ 0; NaN means *inherit*, unless a mask
+        `inherits` is given (shares are then ignored there). The root is a group and its shares are ignored. Rows with
+        children are groups, and rows in the mask `is_group`. Siblings keep the order of their rows. seniority: sort
+        keys of the rows. Raises BadTree, with `row`.
         """
         parents = np.ascontiguousarray(parent_index, dtype=np.int64)
         weight = np.array(shares, dtype=np.float64)
@@ -210,11 +224,11 @@ class FairshareTree:
 
 
 class Competition(NamedTuple):
-    """The entries that compete, as a tree of their own, after *inherit* has dissolved.
+    """The competing tree: the entries with shares, each below its nearest ancestor with shares.
 
-    tree: the root and all entries with shares, each below its nearest ancestor with shares. entry: int64, the original
-    entry of each. seat: int64 (n,), for each original entry the competing entry whose vector it has: itself, or for
-    one without shares its nearest competing ancestor. is_whole: nothing dissolved; the two trees are one.
+    tree: the root and all entries that don't inherit. entry: int64 (m,), index of each in the original tree. seat:
+    int64 (n,), for each original entry the competing entry whose vector it has: itself, or for an entry that inherits
+    its nearest competing ancestor. is_whole: no entry inherits, so both trees are the same.
     """
 
     tree: FairshareTree
@@ -224,9 +238,9 @@ class Competition(NamedTuple):
 
 
 def dissolve(tree: FairshareTree) -> Competition:
-    """Lift the children of entries that inherit one level up, and let leaves that inherit sit with their parent.
+    """Remove entries that inherit: their children move one level up; leaves that inherit get their parent's vector.
 
-    Source: the rule "*inherit* shares" under `aequus` and `gridwide`. The usage of what dissolved stays in the totals
+    Source: the rule "*inherit* shares" under `aequus` and `gridwide`. The usage of removed entries stays in the totals
     of the remaining ancestors, because totals are summed in the original tree.
     """
     n = tree.n_entries
@@ -252,9 +266,9 @@ def dissolve(tree: FairshareTree) -> Competition:
         is_user=tree.is_user[rows],
     )
     entry = rows[order]
-    place = np.full(n, -1, dtype=np.int64)
-    place[entry] = np.arange(len(entry))
-    return Competition(contest, entry, place[seat_entry], is_whole=False)
+    index = np.full(n, -1, dtype=np.int64)
+    index[entry] = np.arange(len(entry))
+    return Competition(contest, entry, index[seat_entry], is_whole=False)
 
 
 def _mask(values: npt.ArrayLike | None, n: int) -> BoolArray:
@@ -297,14 +311,14 @@ def _breadth_first(parents: IntArray) -> tuple[IntArray, IntArray, IntArray, Int
 
 
 def _is_breadth_first(parents: IntArray) -> bool:
-    """The root, and then every entry's children side by side in the order of the entries: nothing is to be moved."""
+    """Whether rows are in breadth-first order: the root, then the children of each row in the order of the rows."""
     if len(parents) == 0 or parents[0] >= 0 or (len(parents) > 1 and parents[1] != 0):
         return False
     return bool((parents[1:] >= parents[:-1]).all() and (parents < np.arange(len(parents))).all())
 
 
 def _measure_levels(parents: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """What `_breadth_first` returns, for rows that already are."""
+    """The result of `_breadth_first` for rows that already are in breadth-first order."""
     child_count = np.bincount(parents[1:], minlength=len(parents))
     end_of_children = 1 + np.cumsum(child_count)
     offsets = [0, 1]

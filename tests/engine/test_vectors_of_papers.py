@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apps.engine import codecs, operators, sweep
+from apps.engine import codecs, operators
 from apps.engine.algorithms import compute
+from apps.engine.numerics import vector_ranks
 from apps.engine.tree import FairshareTree
 from tests.oracles import engine as oracles
 
@@ -221,7 +222,7 @@ def rank_tuples(tuples: list[list[float]]) -> list[int]:
         leaves.append(above)
     tree, order = FairshareTree.from_columns(parent, np.ones(len(parent)))
     ends = np.isin(order, leaves).astype(np.int64)
-    ahead = sweep.count_ahead(tree, sweep.classes_of_numbers(np.array(deviation)[order], 1e-9), ends)
+    ahead = vector_ranks.count_ahead(tree, vector_ranks.classes_of_numbers(np.array(deviation)[order], 1e-9), ends)
     by_row = dict(zip(order.tolist(), (ahead + 1).tolist(), strict=True))
     return [by_row[leaf] for leaf in leaves]
 

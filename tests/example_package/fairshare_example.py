@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from apps.engine.algorithms.base import Column, PriorityResult, finish
+from apps.engine.algorithms.base import Column, Components, PriorityResult, Ranking, build_result
 from apps.engine.algorithms.inputs import Compared, Prepared
 from apps.engine.jobs.benefits import Benefit
 from apps.engine.operators import Operator, Properties
@@ -29,13 +29,13 @@ class LeastUsed:
     takes_inherit = False
 
     def properties(self, settings: Settings) -> Properties:
-        """Everybody is compared with everybody."""
+        """Every entry is compared with every other one."""
         return Properties(
             isolation=False, proportional_redistribution=False, scale_invariance=False, boundaries=True, sign=False
         )
 
     def compute(self, prepared: Prepared, compared: Compared, settings: Settings) -> PriorityResult:
-        """Ranks and factors of leaves; `used_per_share` is infinite for who used something without a share."""
+        """Ranks and factors of leaves; `used_per_share` is infinite where a leaf has usage but no share."""
         tree, share = prepared.tree, prepared.target_global
         with np.errstate(divide="ignore", invalid="ignore"):
             per_share = np.where(compared.usage > 0, compared.usage / share, np.where(share > 0, 0.0, np.inf))
@@ -44,20 +44,16 @@ class LeastUsed:
         ordered = np.sort(per_share[leaf])
         ahead = np.searchsorted(ordered, per_share)
         n_leaves = max(prepared.n_ranked, 1)
-        return finish(
-            prepared,
-            compared,
-            settings,
-            actual=compared.actual,
-            priority=priority,
+        ranking = Ranking(
             rank=np.where(leaf, ahead + 1, 0).astype(np.int64),
             factor=np.where(leaf, 1.0 - ahead / n_leaves, 0.0).clip(0.0, 1.0),
             has_rank=leaf,
             has_factor=leaf,
             is_ranked=leaf,
             n_ranked=prepared.n_ranked,
-            columns={"used_per_share": Column(per_share)},
         )
+        columns = {"used_per_share": Column(per_share)}
+        return build_result(prepared, compared, settings, Components(compared.actual, priority), ranking, columns)
 
 
 LEAST_USED = LeastUsed()

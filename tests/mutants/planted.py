@@ -141,8 +141,8 @@ PLANTED = (
     Planted(
         name="tie order",
         path="apps/engine/algorithms/slurm_fair_tree.py",
-        old='"as-slurm": Manners(merges=False, hands_down=True)',
-        new='"as-slurm": Manners(merges=False, hands_down=False)',
+        old='"as-slurm": TieRules(merges_lists=False, passes_ties_down=True)',
+        new='"as-slurm": TieRules(merges_lists=False, passes_ties_down=False)',
         tests=("tests/engine/algorithms/test_slurm_fair_tree.py",),
     ),
     Planted(

@@ -50,18 +50,18 @@ _BUILT_IN: dict[str, Algorithm] = {
 
 
 def all_algorithms() -> dict[str, Algorithm]:
-    """Ours, then those that other packages bring (entry points `fairshare.algorithms`, each an Algorithm)."""
+    """Built-in algorithms, then those of other packages (entry points `fairshare.algorithms`), by name."""
     return {**_BUILT_IN, **brought_algorithms().found}
 
 
 @cache
 def brought_algorithms() -> Installed[Algorithm]:
-    """Those of other packages, each tried out, and what was refused."""
+    """Algorithms of other packages that passed their checks, and the reasons why others were rejected."""
     return load_installed(ENTRY_POINT_GROUP, check_algorithm, is_taken=_BUILT_IN.__contains__)
 
 
 def get_algorithm(name: str) -> Algorithm:
-    """The algorithm of this name; BadParameter when there is none."""
+    """The algorithm of this name; raises BadParameter if there is none."""
     found = _BUILT_IN.get(name) or all_algorithms().get(name)
     if found is None:
         allowed = ", ".join(sorted(all_algorithms()))
@@ -71,10 +71,10 @@ def get_algorithm(name: str) -> Algorithm:
 
 
 def explanation_of(settings: Settings) -> Explanation:
-    """What the algorithm of these settings declares about its explanation.
+    """How to explain results of these settings: as the algorithm declares.
 
-    One that declares nothing is explained by its levels where it decides by a vector or a value, else as one number;
-    one whose package is gone as one number.
+    An algorithm without a declaration is explained by levels if it returns `vector` or `value`, otherwise as one
+    number. If its package is no longer installed, it is explained as one number.
     """
     try:
         algorithm = get_algorithm(str(settings.get("name", "")))
@@ -87,7 +87,7 @@ def explanation_of(settings: Settings) -> Explanation:
 
 
 def read_algorithm(given: str | Settings) -> dict[str, Any]:
-    """A name, or a mapping with `name` and parameters → settings with all defaults filled in, as results echo them."""
+    """Complete settings with all defaults, from a name or a mapping with `name` and parameters."""
     settings: Settings = {"name": given} if isinstance(given, str) else given
     name = settings.get("name")
     if not isinstance(name, str):
@@ -104,10 +104,10 @@ def compute(
     algorithm: str | Settings = "aequus",
     scope_of_entry: npt.ArrayLike | None = None,
 ) -> PriorityResult:
-    """Compare usage with shares everywhere in the tree; a pure function of its arguments.
+    """Compute priorities, ranks and factors of a tree; a pure function of its arguments.
 
-    usage: own usage of every entry, windowed and aged, in one unit, ≥ 0: shape (n,), or (scopes, n) when
-    scope_of_entry (n,) says by which scope an entry's children are compared. Raises BadTree, BadUsage and BadParameter.
+    usage: own usage of every entry after window and decay, in one unit, ≥ 0. Shape (n,), or (scopes, n) with
+    scope_of_entry (n,), the scope in which an entry's children are compared. Raises BadTree, BadUsage and BadParameter.
     """
     settings = read_algorithm(algorithm)
     chosen = get_algorithm(settings["name"])
@@ -119,9 +119,9 @@ def compute(
 
 
 def compute_prepared(prepared: Prepared, compared: Compared, settings: Settings) -> PriorityResult:
-    """Compute from usage that is already summed up; settings as `read_algorithm` gives them.
+    """Compute from usage that is already summed up the tree; `settings` are those of `read_algorithm`.
 
-    Raises PackageFailed where the algorithm, or its operator, is of a package that fails on this tree.
+    Raises PackageFailed if the algorithm or its operator comes from another package and fails on this tree.
     """
     name = settings["name"]
     chosen = get_algorithm(name)
@@ -131,7 +131,7 @@ def compute_prepared(prepared: Prepared, compared: Compared, settings: Settings)
 
 
 def package_of(settings: Settings) -> str:
-    """The package that brings the algorithm of these settings, or its operator; "" where both are ours or unknown."""
+    """The package of the algorithm or operator of these settings; "" if both are built-in or unknown."""
     name = str(settings.get("name", ""))
     if name not in _BUILT_IN:
         return brought_algorithms().package.get(name, "")

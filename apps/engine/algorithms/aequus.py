@@ -1,16 +1,17 @@
-"""`aequus`: an operator at every entry, vectors of integers at resolution r, ordered lexicographically."""
+"""`aequus`: an operator compares each entry with its target; vectors of integers are ordered lexicographically."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from apps.engine import codecs, operators, sweep
+from apps.engine import codecs, operators
 from apps.engine.algorithms.base import LEVELS, PriorityResult, assemble
 from apps.engine.algorithms.inputs import Compared, Prepared
 from apps.engine.arrays import FloatArray, IntArray
+from apps.engine.numerics import vector_ranks
 from apps.engine.parameters import Parameter, Settings, choice, integer, number
 
-# Component 0 is for zero shares, and one below the balance r//2 must be left for who is over target.
+# Component 0 is reserved for zero shares; entries over target need another one below the balance r//2.
 _LEAST_WITH_LAST = 4
 
 
@@ -27,9 +28,9 @@ def operator_of(settings: Settings) -> operators.Operator:
 
 
 def measure(settings: Settings, target: FloatArray, actual: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Priorities and components of entries, both of the shape of `target`.
+    """Priorities p = F(target, actual) and components of entries, both of the shape of `target`.
 
-    With `zero_shares: last` an entry without shares has the lowest of both, and all others at least component 1.
+    With `zero_shares: last` an entry without shares has the lowest of both, and others have at least component 1.
     """
     priority = operator_of(settings)(target, actual)
     scalar = codecs.scalar(priority, settings["resolution"])
@@ -40,7 +41,7 @@ def measure(settings: Settings, target: FloatArray, actual: FloatArray) -> tuple
 
 
 def puts_zero_shares_last(settings: Settings) -> bool:
-    """Whether entries with zero shares come after all siblings with shares, also while they use nothing."""
+    """Whether entries with zero shares are ordered after all siblings with shares, even without usage."""
     return settings.get("zero_shares") == "last"
 
 
@@ -95,7 +96,7 @@ class Aequus:
     explanation = LEVELS
 
     def properties(self, settings: Settings) -> operators.Properties:
-        """What the operator declares."""
+        """The properties that the operator declares."""
         return operator_of(settings).properties
 
     def compute(self, prepared: Prepared, compared: Compared, settings: Settings) -> PriorityResult:
@@ -103,7 +104,7 @@ class Aequus:
         contest, resolution = prepared.contest, settings["resolution"]
         priority, scalar = measure(settings, prepared.target, compared.actual)
         priority[0], scalar[0] = 0.0, -1
-        ahead = sweep.count_ahead(contest, sweep.classes_of_scalars(scalar, resolution), prepared.ends)
+        ahead = vector_ranks.count_ahead(contest, vector_ranks.classes_of_scalars(scalar, resolution), prepared.ends)
         key_factor = None
         if settings["factor_from"] == "key":
             key_factor = codecs.factor_from_key(contest, scalar, prepared.depth, resolution)

@@ -1,4 +1,4 @@
-"""What a tree algorithm is, what it declares of its explanation, and the shape of result of all of them."""
+"""The interface of tree algorithms: what each declares, and the result that all of them return."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Kind = Literal["levels", "ratio", "number"]
 
 @dataclass(frozen=True)
 class Explanation:
-    """How levels combine, and in which columns of the result the numbers of each level are.
+    """How levels combine into a rank, and which columns of the result have the numbers of each level.
 
     kind:
         `levels`: siblings are compared by one component; between two entries the first level that differs decides.
-        `ratio`: one number of the whole path, F = 2^(−R / damping_factor) with R = used / due at each level; R of
+        `ratio`: one number for the whole path, F = 2^(−R / damping_factor) with R = used / due at each level; R of
         the root is 1. The decisive level is the one with the largest change of log2 F.
-        `number`: one number of the whole path; single levels have no part of their own.
+        `number`: one number for the whole path, which can't be attributed to single levels.
 
     component: the column that siblings are compared by; "" for the priority, or the scalar where there is a
     resolution. used, due: columns of UE and S, for `ratio`. own_ratio, exponent: columns of r_l and k where an
@@ -54,26 +54,26 @@ NUMBER = Explanation("number")
 
 # --- Algorithm and result ---------------------------------------------------------------------------------------------
 class Algorithm(Protocol):
-    """One way from target and actual to an order, in one file; everything said about it is said here."""
+    """A tree algorithm: computes an order from target and actual shares, and carries its own labels and references."""
 
     name: str
     label: str
     formula: str
-    component: str  # in words: what a priority of this algorithm is, level by level
+    component: str  # description of a priority at one level
     reference: str
     parameters: tuple[Parameter, ...]
     fields: tuple[str, ...]  # result columns of each entry, in order; `vector` or `value` among them
     takes_inherit: bool
 
     def properties(self, settings: Settings) -> Properties:
-        """What holds with these settings."""
+        """Properties that hold with these settings."""
 
     def compute(self, prepared: Prepared, compared: Compared, settings: Settings) -> PriorityResult:
-        """Priorities, ranks and factors of one tree; settings come filled in by `read_settings`."""
+        """Priorities, ranks and factors of one tree; settings are complete, as `read_settings` returns them."""
 
 
 class Column(NamedTuple):
-    """Numbers of an algorithm's own, (n,): infinite perhaps, never NaN. exists: where there is one, None for all."""
+    """An additional column of an algorithm, (n,): may be infinite, never NaN. exists: entries that have a value."""
 
     values: FloatArray
     exists: BoolArray | None = None
@@ -83,12 +83,12 @@ class Column(NamedTuple):
 class PriorityResult:
     """Everything computed for one tree; arrays (n,) over its entries, never NaN.
 
-    usage: total of the entry and all below, in the scope it is compared by; group_usage: in the scope its children are
-    compared by. target, actual, priority, target_global: 0 where `competes` is false (the root, and entries whose
-    shares are *inherit*). priority: higher is sooner among siblings, 0 on target. scalar: int64 component of the
-    vector, −1 without one. rank: int64, 0 for none. factor: 0..1, 0 for none. has_rank, has_factor: the entries that
-    have one. is_ranked: the leaves that count in `n_ranked`. depth: levels of the ranked leaves' vectors. columns:
-    what the algorithm has of its own, by the name its scheduler uses.
+    usage: total of the entry and its subtree, in the scope in which the entry is compared; group_usage: in the scope in
+    which its children are compared. target, actual, priority, target_global: 0 where `competes` is false (the root,
+    and entries whose shares are *inherit*). priority: higher is sooner among siblings, 0 on target. scalar: int64
+    component of the vector, −1 without one. rank: int64, 0 for none. factor: 0..1, 0 for none. has_rank, has_factor:
+    the entries that have one. is_ranked: the leaves that count in `n_ranked`. depth: levels of the ranked leaves'
+    vectors. columns: additional columns of the algorithm, by the scheduler's names.
     """
 
     settings: Settings
@@ -152,8 +152,7 @@ def assemble(
     ahead: IntArray,
     key_factor: FloatArray | None,
 ) -> PriorityResult:
-    """Hand what the competing entries got to every entry; rank = 1 + leaves ahead, factor by rank or by key."""
-    tree = prepared.tree
+    """Build the result from numbers of the competing entries: rank = 1 + leaves ahead, factor by rank or by key."""
     has_rank = prepared.has_leaf
     ahead = prepared.spread(ahead)
     factor = codecs.factor_from_ahead(ahead, prepared.n_ranked) if key_factor is None else prepared.spread(key_factor)
@@ -161,69 +160,89 @@ def assemble(
     if not has_rank.all():
         rank = np.where(has_rank, rank, 0)
         factor = np.where(has_rank, factor, 0.0)
-    return finish(
-        prepared,
-        compared,
-        settings,
-        actual=compared.actual,
-        priority=priority,
-        rank=rank,
-        factor=factor,
-        has_rank=has_rank,
-        has_factor=has_rank,
-        is_ranked=tree.is_ranked,
-        n_ranked=prepared.n_ranked,
-        scalar=scalar,
+    components = Components(compared.actual, priority, scalar)
+    ranking = Ranking(rank, factor, has_rank, has_rank, prepared.tree.is_ranked, prepared.n_ranked)
+    return build_result(prepared, compared, settings, components, ranking)
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """Numbers of the competing entries, (m,): actual share, priority, and scalar of the vector if there is one."""
+
+    actual: FloatArray
+    priority: FloatArray
+    scalar: IntArray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Ranks and factors of all entries, (n,), as in `PriorityResult`. is_ranked: the `n_ranked` leaves that count."""
+
+    rank: IntArray
+    factor: FloatArray
+    has_rank: BoolArray
+    has_factor: BoolArray
+    is_ranked: BoolArray
+    n_ranked: int
+
+
+def rank_by_walk(ahead: IntArray, is_ranked: BoolArray, n_ranked: int) -> Ranking:
+    """Ranking of a walk, from the ranked leaves strictly ahead of each entry: rank = 1 + ahead, factor = (N − ahead)/N.
+
+    Sources: Slurm: Fair Tree Fairshare Algorithm; flux-accounting: weighted tree.
+    """
+    rank = ahead + 1
+    factor = (n_ranked - ahead) / max(n_ranked, 1)
+    return Ranking(
+        rank=np.where(is_ranked, rank, 0),
+        factor=np.where(is_ranked, factor, 0.0),
+        has_rank=is_ranked,
+        has_factor=is_ranked,
+        is_ranked=is_ranked,
+        n_ranked=n_ranked,
     )
 
 
-def finish(
+def build_result(
     prepared: Prepared,
     compared: Compared,
     settings: Settings,
-    *,
-    actual: FloatArray,
-    priority: FloatArray,
-    rank: IntArray,
-    factor: FloatArray,
-    has_rank: BoolArray,
-    has_factor: BoolArray,
-    is_ranked: BoolArray,
-    n_ranked: int,
-    scalar: IntArray | None = None,
+    components: Components,
+    ranking: Ranking,
     columns: Mapping[str, Column] | None = None,
 ) -> PriorityResult:
-    """The result of a tree. actual, priority, scalar: (m,) of the competing entries; all others (n,) of the tree's."""
+    """Build the result of a tree: numbers of competing entries are spread to all entries."""
     tree = prepared.tree
     competes = ~tree.inherits
     competes[0] = False
 
-    def shown(values: FloatArray) -> FloatArray:
-        spread: FloatArray = prepared.spread(values)
-        return spread if prepared.is_whole else np.where(competes, spread, 0.0)
+    def spread(values: FloatArray) -> FloatArray:
+        of_all: FloatArray = prepared.spread(values)
+        return of_all if prepared.is_whole else np.where(competes, of_all, 0.0)
 
+    scalar = components.scalar
     if scalar is None:
         scalar = np.full(prepared.contest.n_entries, -1, dtype=np.int64)
-    component: IntArray = prepared.spread(scalar)
+    scalar_of_all: IntArray = prepared.spread(scalar)
     if not prepared.is_whole:
-        component = np.where(competes, component, -1)
+        scalar_of_all = np.where(competes, scalar_of_all, -1)
     return PriorityResult(
         settings=settings,
         tree=tree,
         usage=compared.usage,
         group_usage=compared.group_usage,
-        target=shown(prepared.target),
-        actual=shown(actual),
-        priority=shown(priority),
-        target_global=shown(prepared.target_global),
+        target=spread(prepared.target),
+        actual=spread(components.actual),
+        priority=spread(components.priority),
+        target_global=spread(prepared.target_global),
         competes=competes,
-        scalar=component,
-        rank=rank,
-        factor=factor,
-        has_rank=has_rank,
-        has_factor=has_factor,
-        is_ranked=is_ranked,
-        n_ranked=n_ranked,
+        scalar=scalar_of_all,
+        rank=ranking.rank,
+        factor=ranking.factor,
+        has_rank=ranking.has_rank,
+        has_factor=ranking.has_factor,
+        is_ranked=ranking.is_ranked,
+        n_ranked=ranking.n_ranked,
         depth=prepared.depth,
         columns=columns or {},
     )
@@ -245,7 +264,7 @@ DAMPING_FACTOR = Parameter("damping_factor", "Damping factor", 1, "an integer �
 
 
 def norm_usage(prepared: Prepared, compared: Compared) -> FloatArray:
-    """Part of all usage that each entry has, (n,) 0..1."""
+    """Usage of each entry and its subtree as a part of all usage, (n,) 0..1."""
     return inputs.norm_usage(prepared.tree, compared.total, compared.group_total, prepared.fairshare_parent)
 
 
@@ -258,9 +277,9 @@ def assemble_sshare(
     effective: FloatArray,
     columns: Mapping[str, Column] | None = None,
 ) -> PriorityResult:
-    """Factors of every entry but a reserve, ranks of users, columns as `sshare` names them.
+    """Build the result of a Slurm share tree: factors of all entries but reserves, ranks of users, `sshare` columns.
 
-    norm_usage: (n,) of all entries. effective: (m,) effective usage of the competing ones. columns: further ones.
+    norm_usage: (n,) of all entries. effective: (m,) effective usage of the competing entries. columns: additional ones.
     """
     tree, above = prepared.tree, prepared.fairshare_parent
     shares = prepared.spread(prepared.target_global)
@@ -274,17 +293,13 @@ def assemble_sshare(
         "level_fs": Column(np.zeros(tree.n_entries), np.zeros(tree.n_entries, dtype=np.bool_)),
         **(columns or {}),
     }
-    return finish(
-        prepared,
-        compared,
-        settings,
-        actual=compared.actual,
-        priority=inputs.priority(effective, prepared.target_global),
+    ranking = Ranking(
         rank=inputs.ranks(factor, is_user),
         factor=np.where(has_factor, factor, 0.0),
         has_rank=is_user,
         has_factor=has_factor,
         is_ranked=is_user,
         n_ranked=int(is_user.sum()),
-        columns=named,
     )
+    components = Components(compared.actual, inputs.priority(effective, prepared.target_global))
+    return build_result(prepared, compared, settings, components, ranking, named)

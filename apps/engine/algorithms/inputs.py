@@ -1,7 +1,6 @@
-"""What tree algorithms start from: a prepared tree, usage summed for comparisons, and Slurm's associations.
+"""Inputs of tree algorithms: the prepared tree, usage summed per scope, and the formulas of Slurm's share trees.
 
-What Slurm's share trees have in common: parts of all usage, factors below an exponent, ranks of users alone.
-Source: Slurm 22.05, priority/multifactor without Fair Tree; names are those that `sshare` prints.
+Source of the latter: Slurm 22.05, priority/multifactor without Fair Tree; names are those that `sshare` prints.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from apps.engine import sweep
 from apps.engine.arrays import CHUNK, BoolArray, FloatArray, IntArray, LongArray
 from apps.engine.errors import BadUsage
 from apps.engine.numerics.ties import WholeNumbers, whole_numbers
-from apps.engine.numerics.walk_order import Listing, list_entries
+from apps.engine.numerics.walk_order import WalkTree, build_walk_tree
 from apps.engine.operators import get_operator
 from apps.engine.tree import FairshareTree
 
-# Factors that differ by less than this part of themselves tie.
+# Factors whose relative difference is at most this tie.
 TIE = 1e-12
 
 
 def users_of(tree: FairshareTree) -> BoolArray:
-    """(n,) the leaves of kind `user`: what Slurm ranks and counts."""
+    """(n,) the leaves of kind `user`, which alone are ranked and counted by Slurm."""
     users: BoolArray = tree.is_user & tree.is_ranked
     return users
 
@@ -36,10 +35,10 @@ def users_of(tree: FairshareTree) -> BoolArray:
 def norm_usage(
     tree: FairshareTree, total: FloatArray, group_total: FloatArray, fairshare_parent: IntArray
 ) -> FloatArray:
-    """Part of the usage of the whole tree, (n,) 0..1: total / total of the root; 0 without usage.
+    """NormUsage = total / total of the root, (n,) 0..1; 0 without usage.
 
     Where groups are compared in different scopes (group_total differs from total), it is the product of
-    total / group_total of the fairshare parent down the tree: equal, but for rounding, where scopes agree.
+    total / group_total of the fairshare parent down the tree. Both are equal but for rounding if all scopes are equal.
     """
     part = np.zeros(tree.n_entries)
     part[0] = 1.0 if total[0] > 0 else 0.0
@@ -50,60 +49,66 @@ def norm_usage(
     part[0] = 1.0
     for level in tree.levels:
         here = slice(level.lo, level.hi)
-        above = fairshare_parent[here]
-        whole = group_total[above]
-        local = np.divide(total[here], whole, out=np.zeros(level.hi - level.lo), where=whole > 0)
-        part[here] = part[above] * np.minimum(local, 1.0)
+        parent = fairshare_parent[here]
+        parent_total = group_total[parent]
+        local = np.divide(total[here], parent_total, out=np.zeros(level.hi - level.lo), where=parent_total > 0)
+        part[here] = part[parent] * np.minimum(local, 1.0)
     return part
 
 
 def effective_of_all(
     effective: FloatArray, norm_usage: FloatArray, seat: IntArray, fairshare_parent: IntArray, inherits: BoolArray
 ) -> FloatArray:
-    """Effective usage of competing entries handed to every entry, (n,).
+    """Effective usage of all entries, (n,), from that of the competing ones.
 
-    An entry whose shares are `parent` has that of its fairshare parent, but its own part of all usage directly below
-    the root.
+    An entry whose shares are `parent` has the effective usage of its fairshare parent; directly below the root it has
+    its own normalised usage.
     """
-    whole: FloatArray = np.where(inherits & (fairshare_parent == 0), norm_usage, effective[seat])
-    return whole
+    of_all: FloatArray = np.where(inherits & (fairshare_parent == 0), norm_usage, effective[seat])
+    return of_all
 
 
 def factor(effective: FloatArray, norm_shares: FloatArray, damping_factor: int = 1) -> FloatArray:
-    """2^−(UE / S / d), 0..1; 0 where S is 0, whatever was used."""
+    """F = 2^−(UE / S / d), 0..1; 0 where S is 0. Source: Slurm: Classic Fairshare Algorithm."""
+    UE, S, d = effective, norm_shares, damping_factor
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        below = np.exp2(-(effective / norm_shares / damping_factor))
-    found: FloatArray = np.where(norm_shares > 0, below, 0.0)
-    return found
+        F = np.exp2(-(UE / S / d))
+    with_edges: FloatArray = np.where(S > 0, F, 0.0)
+    return with_edges
 
 
 def priority(effective: FloatArray, norm_shares: FloatArray) -> FloatArray:
-    """2^(1 − UE / S) − 1, −1..1: twice the undamped factor less 1, so that 0 is on target; −1 where S is 0."""
-    found: FloatArray = np.where(norm_shares > 0, get_operator("slurm")(norm_shares, effective), -1.0)
-    return found
+    """p = 2^(1 − UE / S) − 1, −1..1: twice the undamped factor less 1, so that 0 is on target; −1 where S is 0."""
+    with_edges: FloatArray = np.where(norm_shares > 0, get_operator("slurm")(norm_shares, effective), -1.0)
+    return with_edges
 
 
 def ranks(factors: FloatArray, is_user: BoolArray) -> IntArray:
-    """(n,) 1 + the number of users strictly ahead, 0 for those who are none; neighbours within 1e-12 relative tie."""
+    """Ranks by factor, (n,): 1 + the number of users strictly ahead, 0 for non-users.
+
+    Neighbours whose factors differ by at most 1e-12 relatively tie.
+    """
     users = np.flatnonzero(is_user)
     order = users[np.argsort(-factors[users], kind="stable")]
     sorted_factors = factors[order]
     is_next = np.ones(len(order), dtype=np.bool_)
     is_next[1:] = sorted_factors[:-1] - sorted_factors[1:] > TIE * sorted_factors[:-1]
-    places = np.arange(1, len(order) + 1)
+    positions = np.arange(1, len(order) + 1)
     rank = np.zeros(len(factors), dtype=np.int64)
-    rank[order] = np.maximum.accumulate(np.where(is_next, places, 0)) if len(order) else places
+    rank[order] = np.maximum.accumulate(np.where(is_next, positions, 0)) if len(order) else positions
     return rank
 
 
 # --- Prepared tree and compared usage ---------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What a tree alone decides, computed once for a revision. All arrays follow the competing tree.
+    """Everything that depends on the tree alone, computed once for a revision.
 
-    target, target_global: (m,), at least `SMALLEST` where an entry has shares, and all above it have. ends: (m,) ranked
-    leaves that sit there. depth: levels of the ranked leaves' vectors. lost, lost_global: the first entry of the tree
-    whose target, target_global is less, −1 for none.
+    Arrays (m,) are over the entries of the competing tree `contest`; `entry` and `seat` translate, as in
+    `tree.Competition`. target, target_global: (m,), at least `SMALLEST` where an entry and all its ancestors have
+    shares. ends: (m,) number of ranked leaves whose vector is that of the entry. depth: levels of the ranked leaves'
+    vectors. lost, lost_global: the first entry of the tree whose target or target_global underflowed and was raised to
+    `SMALLEST`; −1 for none.
     """
 
     tree: FairshareTree
@@ -121,7 +126,7 @@ class Prepared:
 
     @cached_property
     def has_leaf(self) -> BoolArray:
-        """(n,) whether an entry is a ranked leaf or has one below: without any there is no rank."""
+        """(n,) whether an entry is a ranked leaf or has one below; entries without any have no rank."""
         tree, found = self.tree, self.tree.is_ranked.copy()
         for level in reversed(tree.levels):
             found[level.parents] = np.logical_or.reduceat(found[level.lo : level.hi], level.starts)
@@ -130,18 +135,18 @@ class Prepared:
 
     @property
     def is_root_listed(self) -> bool:
-        """Whether the vector of any entry is the root's, empty: top ones whose shares are *inherit*."""
+        """Whether any entry but the root has the empty vector: a top-level leaf whose shares are *inherit*."""
         return not self.is_whole and bool((self.seat[1:] == 0).any())
 
     def spread(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Values of competing entries, handed to every entry by its seat."""
+        """Values (n,) of all entries, from those (m,) of the competing entries: each takes its seat's value."""
         return values if self.is_whole else values[self.seat]
 
     @cached_property
     def fairshare_parent(self) -> IntArray:
-        """(n,) nearest ancestor that has shares of its own: whose children an entry is listed among; −1 for the root.
+        """(n,) the nearest ancestor with shares, among whose children an entry is compared; −1 for the root.
 
-        Source: Slurm's accounts whose shares are `parent`, which hand their children up.
+        Source: in Slurm, children of an account with shares `parent` are compared one level higher.
         """
         tree = self.tree
         above = np.maximum(tree.parent, 0).astype(np.int64)
@@ -151,14 +156,14 @@ class Prepared:
 
     @cached_property
     def sibling_shares(self) -> FloatArray:
-        """(n,) sum of the shares of each entry's children, perhaps infinite."""
+        """(n,) sum of the shares of each entry's children; may be infinite."""
         with np.errstate(over="ignore"):
             sums: FloatArray = sweep.sibling_sum(self.tree, self.tree.shares)
         return sums
 
     @cached_property
     def has_ordinary_shares(self) -> bool:
-        """Whether quotients and products of shares and usage below `LARGE` are doubles that lose nothing."""
+        """Whether quotients and products of shares and usage below `LARGE` neither overflow nor underflow."""
         shares = self.tree.shares
         least = float(np.min(shares, where=shares > 0, initial=1.0))
         return least > 1.0 / LARGE and float(shares.max()) < LARGE
@@ -169,14 +174,14 @@ class Prepared:
         return np.flatnonzero(self.tree.shares == 0)
 
     @cached_property
-    def users(self) -> Listing:
-        """The lists that Slurm walks to give each user a place."""
-        return list_entries(self.tree, self.fairshare_parent, users_of(self.tree))
+    def user_walk(self) -> WalkTree:
+        """The tree that Slurm's Fair Tree walks to rank users."""
+        return build_walk_tree(self.tree, self.fairshare_parent, users_of(self.tree))
 
     @cached_property
-    def leaves(self) -> Listing:
-        """The lists that are walked to give each ranked leaf a place."""
-        return list_entries(self.tree, self.fairshare_parent, self.tree.is_ranked)
+    def leaf_walk(self) -> WalkTree:
+        """The tree that is walked to rank leaves."""
+        return build_walk_tree(self.tree, self.fairshare_parent, self.tree.is_ranked)
 
 
 # Below this, doubles lose digits: quotients of smaller numbers are meaningless, or overflow.
@@ -187,13 +192,14 @@ _EXACT = 2.0**53
 # Numbers below this, and above its inverse, can be multiplied and divided by each other a few times.
 LARGE = 2.0**240
 
-# Kept in the tree itself: a table of trees would keep them for ever, as what is prepared names its tree.
-_KEPT = "_prepared"
+# The prepared tree is cached as an attribute of its tree. A table of trees would never release them, because what is
+# prepared refers to its tree.
+_CACHE_ATTRIBUTE = "_prepared"
 
 
 def prepare(tree: FairshareTree) -> Prepared:
-    """Targets, seats and depth of a tree; remembered for as long as the tree lives."""
-    found: Prepared | None = vars(tree).get(_KEPT)
+    """Targets, seats and depth of a tree; cached for the lifetime of the tree object."""
+    found: Prepared | None = vars(tree).get(_CACHE_ATTRIBUTE)
     if found is None:
         contest, entry, seat, is_whole = tree.competition
         has_shares = contest.shares > 0
@@ -203,7 +209,7 @@ def prepare(tree: FairshareTree) -> Prepared:
         )
         ends = np.bincount(seat[tree.is_ranked], minlength=contest.n_entries)
         deepest = int(np.flatnonzero(ends).max(initial=0))
-        found = vars(tree)[_KEPT] = Prepared(
+        found = vars(tree)[_CACHE_ATTRIBUTE] = Prepared(
             tree=tree,
             contest=contest,
             entry=entry,
@@ -220,10 +226,13 @@ def prepare(tree: FairshareTree) -> Prepared:
     return found
 
 
-def _at_least_smallest(values: FloatArray, is_some: Callable[[], BoolArray]) -> tuple[FloatArray, int]:
-    """Values that underflowed though there is something, as the smallest that counts; and the first of them or −1."""
+def _at_least_smallest(values: FloatArray, is_positive: Callable[[], BoolArray]) -> tuple[FloatArray, int]:
+    """Raise underflowed values to `SMALLEST` where they are positive in exact arithmetic.
+
+    Returns (values, index of the first that was raised or −1).
+    """
     is_low = values < SMALLEST
-    is_lost = is_low & is_some() if is_low.any() else is_low
+    is_lost = is_low & is_positive() if is_low.any() else is_low
     if not is_lost.any():
         return values, -1
     return np.where(is_lost, SMALLEST, values), int(np.argmax(is_lost))
@@ -231,10 +240,10 @@ def _at_least_smallest(values: FloatArray, is_some: Callable[[], BoolArray]) -> 
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """Usage summed per scope, ready to be compared; (n,) over all entries of the tree, multiplied by 1/`scale`.
+    """Usage summed up the tree per scope, (n,) over all entries, divided by `scale`.
 
-    total: of the entry and all below it, in the scope it is compared by, which is its fairshare parent's. group_total:
-    in the scope that its *children* are compared by. own, scope: the inputs of the sums, where known.
+    total: of the entry and its subtree, in the scope in which the entry is compared, which is that of its fairshare
+    parent. group_total: in the scope in which its *children* are compared. own, scope: the summed inputs, if known.
     """
 
     prepared: Prepared
@@ -247,12 +256,12 @@ class Compared:
 
     @property
     def usage(self) -> FloatArray:
-        """Totals in the unit they were given in; the largest number where they would overflow."""
+        """`total` in the unit of the input; the largest double where it would overflow."""
         return unscale(self.total, self.scale)
 
     @property
     def group_usage(self) -> FloatArray:
-        """Totals by which an entry's children are compared, in the unit they were given in."""
+        """`group_total` in the unit of the input."""
         return self.usage if self.group_total is self.total else unscale(self.group_total, self.scale)
 
     @cached_property
@@ -298,7 +307,7 @@ class Compared:
 
     @cached_property
     def actual(self) -> FloatArray:
-        """Part of the sum over siblings, (m,) over the competing entries; 0 without usage."""
+        """Usage divided by the sum over siblings, (m,) over the competing entries; 0 without usage."""
         prepared = self.prepared
         total = self.total if prepared.is_whole else self.total[prepared.entry]
         child_sum = self.sibling_usage if prepared.is_whole else sweep.sibling_sum(prepared.contest, total)
@@ -308,15 +317,15 @@ class Compared:
 
 
 def unscale(values: FloatArray, scale: float) -> FloatArray:
-    """Undo `shrink_huge`, at most to the largest number."""
+    """Multiply by `scale` to undo `shrink_huge`; at most the largest double."""
     return values if scale == 1.0 else np.minimum(values, np.finfo(np.float64).max / scale) * scale
 
 
 def compare_usage(prepared: Prepared, usage: npt.ArrayLike, scope_of_entry: npt.ArrayLike | None) -> Compared:
-    """Sum usage upward per scope, each sibling group in the scope of its parent.
+    """Sum usage up the tree per scope; siblings are compared in the scope of their parent.
 
-    usage: the entries' own, (n,), or (scopes, n) with scope_of_entry (n,): the scope by which an entry's *children* are
-    compared.
+    usage: own usage of each entry, (n,), or (scopes, n) with scope_of_entry (n,), the scope in which an entry's
+    *children* are compared. Raises BadUsage.
     """
     tree = prepared.tree
     own = np.asarray(usage, dtype=np.float64)
@@ -333,15 +342,15 @@ def compare_usage(prepared: Prepared, usage: npt.ArrayLike, scope_of_entry: npt.
 
 
 def _adds_up_exactly(own: FloatArray) -> bool:
-    """Whole numbers whose sums doubles have."""
+    """Whether all values are whole numbers whose sums are exact in doubles."""
     return bool(own.sum(axis=-1).max() < _EXACT) and all(
         (own[..., begin : begin + CHUNK] == np.floor(own[..., begin : begin + CHUNK])).all()
         for begin in range(0, own.shape[-1], CHUNK)
     )
 
 
-def compared_again(prepared: Prepared, usage: FloatArray, group_usage: FloatArray) -> Compared:
-    """The result of `compare_usage`, from the totals of a result of a tree with equal competition."""
+def compare_totals(prepared: Prepared, usage: FloatArray, group_usage: FloatArray) -> Compared:
+    """Rebuild the result of `compare_usage` from the totals of an earlier result, whose tree competes alike."""
     total, scale = sweep.shrink_huge(usage)
     return Compared(prepared, total, group_usage / scale if scale != 1.0 else group_usage, scale)
 

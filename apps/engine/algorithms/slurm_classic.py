@@ -13,7 +13,7 @@ from apps.engine.parameters import Parameter, Settings
 
 
 class SlurmClassic:
-    """F = 2^−(UE / S / d), where a share of what the account used counts as used by each of its members."""
+    """F = 2^−(UE / S / d); part of an account's usage counts as usage of each of its members."""
 
     name = "slurm-classic"
     label = "Slurm: classic"
@@ -26,32 +26,33 @@ class SlurmClassic:
     explanation = Explanation("ratio", used="effective_usage", due="norm_shares")
 
     def properties(self, settings: Settings) -> operators.Properties:
-        """Shares and usage of the whole tree decide, so a priority changes with what others use."""
+        """A priority depends on shares and usage of the whole tree, so it changes with the usage of others."""
         return operators.Properties(
             isolation=False, proportional_redistribution=False, scale_invariance=True, boundaries=False, sign=False
         )
 
     def compute(self, prepared: Prepared, compared: Compared, settings: Settings) -> PriorityResult:
-        """Factors 0..1 of every entry, ranks of users; `columns` as `sshare` names them."""
+        """Factors 0..1 of every entry and ranks of users; `columns` has the names of `sshare`."""
         usage = base.norm_usage(prepared, compared)
         effective = effective_usage(prepared, usage[prepared.entry])
         return base.assemble_sshare(prepared, compared, settings, norm_usage=usage, effective=effective)
 
 
 def effective_usage(prepared: Prepared, usage: FloatArray) -> FloatArray:
-    """UE of the competing entries, (m,) 0..1, from their parts U of all usage.
+    """UE of the competing entries, (m,) 0..1, from their normalised usage U.
 
-    U directly below the root; U + (UE_parent − U) · target below that, and UE_parent where no entry of a level has
-    shares.
+    UE = U directly below the root, below that UE = U + (UE_parent − U) · target, or UE_parent where no sibling has
+    shares. Source: Slurm: Classic Fairshare Algorithm.
     """
     contest, target = prepared.contest, prepared.target
     level_shares = sweep.sibling_sum(contest, target)
     effective = np.ones(contest.n_entries)
     for number, level in enumerate(contest.levels):
-        here, above = slice(level.lo, level.hi), contest.parent[level.lo : level.hi]
+        here, parent = slice(level.lo, level.hi), contest.parent[level.lo : level.hi]
+        U, UE_parent = usage[here], effective[parent]
         if number == 0:
-            effective[here] = usage[here]
+            effective[here] = U
             continue
-        mixed = usage[here] + (effective[above] - usage[here]) * target[here]
-        effective[here] = np.where(level_shares[above] > 0, mixed, effective[above])
+        UE = U + (UE_parent - U) * target[here]
+        effective[here] = np.where(level_shares[parent] > 0, UE, UE_parent)
     return effective

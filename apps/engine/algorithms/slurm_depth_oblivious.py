@@ -1,4 +1,4 @@
-"""`slurm-depth-oblivious`: Slurm's factor whose range doesn't narrow with the depth of the tree."""
+"""`slurm-depth-oblivious`: Slurm's factor whose range doesn't narrow in deeper trees."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from apps.engine.parameters import Parameter, Settings
 
 
 class SlurmDepthOblivious:
-    """F = 2^−(R / d), where the ratio R of an account bends its members' own ratios towards itself."""
+    """F = 2^−(R / d); the effective ratio R of an account shifts the ratios of its members towards itself."""
 
     name = "slurm-depth-oblivious"
     label = "Slurm: depth-oblivious"
@@ -29,13 +29,13 @@ class SlurmDepthOblivious:
     explanation = Explanation("ratio", used="effective_usage", due="norm_shares", own_ratio="local_ratio", exponent="k")
 
     def properties(self, settings: Settings) -> operators.Properties:
-        """An account's ratio reaches its members, so a priority changes with what others use, but not their order."""
+        """The ratio of an account affects its members: usage of others changes a priority, but not their order."""
         return operators.Properties(
             isolation=False, proportional_redistribution=True, scale_invariance=True, boundaries=True, sign=False
         )
 
     def compute(self, prepared: Prepared, compared: Compared, settings: Settings) -> PriorityResult:
-        """Factors 0..1 of every entry, ranks of users; `columns` as `sshare` names them."""
+        """Factors 0..1 of every entry and ranks of users; `columns` has the names of `sshare`."""
         usage = base.norm_usage(prepared, compared)
         effective = effective_usage(prepared, usage[prepared.entry], compared.actual)
         columns = ratio_columns(prepared, effective, compared.actual)
@@ -44,56 +44,68 @@ class SlurmDepthOblivious:
         )
 
 
-def effective_usage(prepared: Prepared, usage: FloatArray, actual: FloatArray) -> FloatArray:
-    """UE = R · S of the competing entries, (m,) 0..1, from their parts U of all usage and of their siblings' usage.
+def exponent(log_R_parent: FloatArray) -> FloatArray:
+    """k = 1 / (1 + (5 · ln R_parent)²), 0..1, where R_parent and r_l are on different sides of 1.
 
-    U directly below the root, and where U, S, S_parent or UE_parent is 0; else UE_parent · target · r^k with
-    r = actual / target, which is the ratio of U/S to that of all siblings. r spans 600 decades, so its logarithm is
-    taken.
+    Source: Slurm: Depth-Oblivious Fair-share Factor.
+    """
+    k: FloatArray = 1.0 / (1.0 + (5.0 * log_R_parent) ** 2)
+    return k
+
+
+def effective_usage(prepared: Prepared, usage: FloatArray, actual: FloatArray) -> FloatArray:
+    """UE = R · S of the competing entries, (m,) 0..1, with R = R_parent · r^k. usage: U. actual: among siblings.
+
+    As S = S_parent · target and R_parent · S_parent = UE_parent, this is UE = UE_parent · target · r^k, with
+    r = actual / target, the ratio of U/S to that of all siblings. For k = 1 it is UE_parent · actual. UE = U directly
+    below the root, and where U, S, S_parent or UE_parent is 0. r^k is computed by the logarithm, because r spans 600
+    decades. Source: Slurm: Depth-Oblivious Fair-share Factor.
     """
     contest, target, shares = prepared.contest, prepared.target, prepared.target_global
     effective = np.ones(contest.n_entries)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         for number, level in enumerate(contest.levels):
-            here, above = slice(level.lo, level.hi), contest.parent[level.lo : level.hi]
+            here, parent = slice(level.lo, level.hi), contest.parent[level.lo : level.hi]
+            U, UE_parent, S, S_parent = usage[here], effective[parent], shares[here], shares[parent]
             if number == 0:
-                effective[here] = usage[here]
+                effective[here] = U
                 continue
-            log_parent = np.log(effective[above]) - np.log(shares[above])
-            log_local = np.log(actual[here]) - np.log(target[here])
-            k = 1.0 / (1.0 + (5.0 * log_parent) ** 2)
-            bent = effective[above] * target[here] * np.exp(k * log_local)
-            ratio = np.where(log_parent * log_local >= 0, effective[above] * actual[here], bent)
-            is_known = (shares[here] > 0) & (shares[above] > 0) & (effective[above] > 0) & (usage[here] > 0)
-            effective[here] = np.where(is_known, ratio, usage[here])
+            log_R_parent = np.log(UE_parent) - np.log(S_parent)
+            log_r = np.log(actual[here]) - np.log(target[here])
+            r_to_k = np.exp(exponent(log_R_parent) * log_r)
+            UE = UE_parent * target[here] * r_to_k
+            is_same_side = log_R_parent * log_r >= 0
+            UE = np.where(is_same_side, UE_parent * actual[here], UE)
+            applies = (S > 0) & (S_parent > 0) & (UE_parent > 0) & (U > 0)
+            effective[here] = np.where(applies, UE, U)
     return effective
 
 
 def ratio_columns(prepared: Prepared, effective: FloatArray, actual: FloatArray) -> dict[str, Column]:
-    """What the formula is made of, (n,): `local_ratio` r_l = actual / target ≥ 0, `k` 0..1, `effective_ratio` R ≥ 0.
+    """Terms of the formula, (n,): `local_ratio` r_l = actual / target ≥ 0, `k` 0..1, `effective_ratio` R = UE / S ≥ 0.
 
     k exists where the formula applies: below the first level, where S, R_parent and r_l are above 0. r_l and R exist
-    where there are shares. Nothing of an entry whose shares are *inherit*: it has no ratio of its own.
+    where there are shares. An entry whose shares are *inherit* has none of these.
     """
     contest, target, shares = prepared.contest, prepared.target, prepared.target_global
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        ratio, local = effective / shares, actual / target
+        ratio = effective / shares
+        local = actual / target
         has_ratio, has_local = np.isfinite(ratio), np.isfinite(local)
         local[has_local & operators.on_target(target, actual)] = 1.0  # else k would depend on how sums are rounded
-        above = ratio[contest.parent]
-        applies = has_ratio & has_local & (above > 0) & (above < np.inf) & (local > 0) & (contest.parent > 0)
-        other_side = np.flatnonzero(applies & ((above > 1) != (local > 1)) & (above != 1) & (local != 1))
+        R_parent = ratio[contest.parent]
+        applies = has_ratio & has_local & (R_parent > 0) & (R_parent < np.inf) & (local > 0) & (contest.parent > 0)
+        other_side = np.flatnonzero(applies & ((R_parent > 1) != (local > 1)) & (R_parent != 1) & (local != 1))
         k = np.ones(len(ratio))
-        k[other_side] = 1.0 / (1.0 + (5.0 * np.log(above[other_side])) ** 2)
+        k[other_side] = exponent(np.log(R_parent[other_side]))
     has_ratio[0] = False
 
     def column(values: FloatArray, exists: BoolArray) -> Column:
         values[~exists] = 0.0
         if prepared.is_whole:
             return Column(values, exists)
-        own = ~prepared.tree.inherits
-        there: BoolArray = prepared.spread(exists) & own
-        return Column(np.where(there, prepared.spread(values), 0.0), there)
+        exists_of_all: BoolArray = prepared.spread(exists) & ~prepared.tree.inherits
+        return Column(np.where(exists_of_all, prepared.spread(values), 0.0), exists_of_all)
 
     return {
         "local_ratio": column(local, has_ratio & has_local),

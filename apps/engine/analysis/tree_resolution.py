@@ -13,6 +13,7 @@ from apps.engine.algorithms.base import PriorityResult
 from apps.engine.algorithms.inputs import prepare
 from apps.engine.analysis.job_size import FEWEST_BITS, MOST_BITS, PLAIN_CORRECTED, Reading, job_fraction
 from apps.engine.arrays import BoolArray, FloatArray, IntArray
+from apps.engine.numerics import vector_ranks
 from apps.engine.operators import ON_TARGET_TOLERANCE, Operator
 from apps.engine.tree import FairshareTree
 
@@ -204,10 +205,10 @@ def safe_bits(result: PriorityResult, *, leaves: BoolArray | None = None) -> Saf
 def exact_ahead(result: PriorityResult) -> IntArray:
     """Leaves ahead of each ranked leaf by unrounded priorities, level by level, ties within the tolerance."""
     prepared = prepare(result.tree)
-    classify = sweep.classes_of_numbers(
+    classify = vector_ranks.classes_of_numbers(
         result.priority[prepared.entry], ON_TARGET_TOLERANCE, is_root_listed=prepared.is_root_listed
     )
-    return sweep.count_ahead(prepared.contest, classify, prepared.ends)[prepared.seat[result.tree.is_ranked]]
+    return vector_ranks.count_ahead(prepared.contest, classify, prepared.ends)[prepared.seat[result.tree.is_ranked]]
 
 
 def rounded_ahead(result: PriorityResult, resolution: int) -> IntArray:
@@ -216,8 +217,8 @@ def rounded_ahead(result: PriorityResult, resolution: int) -> IntArray:
     scalars = codecs.scalar(result.priority[prepared.entry], resolution)
     if puts_zero_shares_last(result.settings):
         scalars = np.where(prepared.target == 0, 0, np.maximum(scalars, 1))
-    classify = sweep.classes_of_scalars(scalars, resolution)
-    return sweep.count_ahead(prepared.contest, classify, prepared.ends)[prepared.seat[result.tree.is_ranked]]
+    classify = vector_ranks.classes_of_scalars(scalars, resolution)
+    return vector_ranks.count_ahead(prepared.contest, classify, prepared.ends)[prepared.seat[result.tree.is_ranked]]
 
 
 def _is_lost(exact: IntArray, rounded: IntArray) -> BoolArray:

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from apps.engine.algorithms import PriorityResult, compute_prepared, explanation_of, get_algorithm
-from apps.engine.algorithms.inputs import compared_again, prepare
+from apps.engine.algorithms.inputs import compare_totals, prepare
 from apps.engine.arrays import BoolArray, FloatArray, IntArray
 from apps.engine.explain.walk import Step, compared_values, lineage, step_of, tie_width
 from apps.engine.tree import FairshareTree
@@ -80,7 +80,7 @@ class Skeleton:
 
     def _compute(self, tree: FairshareTree, usage: FloatArray, group_usage: FloatArray) -> PriorityResult:
         prepared = prepare(tree)
-        return compute_prepared(prepared, compared_again(prepared, usage, group_usage), self.result.settings)
+        return compute_prepared(prepared, compare_totals(prepared, usage, group_usage), self.result.settings)
 
 
 def skeleton(result: PriorityResult, one: int, other: int) -> Skeleton:

@@ -1,4 +1,4 @@
-"""When two levels tie: of Slurm's share tree by long doubles, bit by bit; of flux's weights by exact arithmetic."""
+"""Exact orders and ties of a walk: Slurm's levels as 80-bit long doubles, flux's weights in exact arithmetic."""
 
 from __future__ import annotations
 
@@ -17,36 +17,37 @@ from apps.engine.numerics.walk_order import Slots
 from apps.engine.operators import ON_TARGET_TOLERANCE
 
 # --- Levels of Slurm's share tree -------------------------------------------------------------------------------------
-# Two quotients of doubles, each off by 2⁻⁵² of itself at most, and a margin.
+# Relative error of two quotients of doubles, 2⁻⁵² each at most, with a margin.
 _OFF = 2.0**-50
 
 
 @dataclass(frozen=True, eq=False)
-class LongRuler:
-    """Levels shares / (usage / whole) tie where their 64-bit mantissas are equal.
+class LevelOrder:
+    """Levels LF = S/U of Slurm's share tree, which tie where their 64-bit mantissas are equal.
 
-    value, shares, usage: (n,). whole: usage of the one in whose list an entry is, at `above` (n,). is_sum: (n,) the
-    entries whose usage is a sum. is_exact: whether these doubles are the exact sums. long_sums: usage and whole as long
-    doubles. Both are called only where it may matter.
+    value: (n,) LF as doubles. shares: (n,) S. usage: (n,) the numerator of U; its denominator is `list_usage[owner]`,
+    the usage of the entry in whose list this one is compared. is_sum: (n,) entries whose usage is a sum. is_exact:
+    whether the doubles are the exact sums. long_sums: usage and list_usage as long doubles. Both callables are called
+    only where the result may depend on them.
     """
 
     value: FloatArray
     shares: FloatArray
     usage: FloatArray
-    whole: FloatArray
-    above: npt.NDArray[np.integer[Any]]
+    list_usage: FloatArray
+    owner: npt.NDArray[np.integer[Any]]
     is_sum: BoolArray
     is_exact: Callable[[], bool]
     long_sums: Callable[[], tuple[LongArray, LongArray]]
 
     @cached_property
     def _sums(self) -> tuple[FloatArray | LongArray, FloatArray | LongArray]:
-        return (self.usage, self.whole) if self.is_exact() else self.long_sums()
+        return (self.usage, self.list_usage) if self.is_exact() else self.long_sums()
 
-    def settle(self, slots: Slots, order: IntArray, near: BoolArray) -> BoolArray:
-        """Levels that are near, but of different numbers, are divided again exactly.
+    def resolve(self, slots: Slots, order: IntArray, near: BoolArray) -> BoolArray:
+        """Divide near levels exactly where their shares or usage differ; sort by them and return the ties.
 
-        Long sums of a large tree take longer than all else, so doubles decide first what they can.
+        Doubles decide first where they can, because long sums of a large tree are the most expensive step.
         """
         doubtful = self._doubtful(slots, order, np.flatnonzero(near))
         if len(doubtful) and not self.is_exact():
@@ -58,33 +59,36 @@ class LongRuler:
         return near if len(doubtful) == 0 else self._divide_again(slots, order, near, doubtful)
 
     def _doubtful(self, slots: Slots, order: IntArray, near: IntArray) -> IntArray:
-        """Which of the places `near` the one before may tie with it or not."""
+        """The positions in `near` whose tie with the position before is undecided."""
         if len(near) == 0:
             return near
-        return near[~self._are_of_the_same_numbers(slots.entry[order[near - 1]], slots.entry[order[near]])]
+        return near[~self._have_same_inputs(slots.entry[order[near - 1]], slots.entry[order[near]])]
 
     def _are_apart(self, one: IntArray, other: IntArray) -> BoolArray:
-        """Levels of one list, of usage that is no sum, which differ by more than two quotients of doubles are off."""
+        """Where two levels of one list differ by more than the rounding of two quotients of doubles.
+
+        Only for usage that isn't a sum.
+        """
         first, second = self.value[one], self.value[other]
         with np.errstate(invalid="ignore"):
             apart: BoolArray = np.abs(first - second) > _OFF * np.maximum(first, second)
         return apart
 
     def _split(self, slots: Slots, order: IntArray, near: BoolArray, apart: IntArray) -> tuple[BoolArray, IntArray]:
-        """Sort the runs that have levels `apart` by their doubles; what is apart then is no longer near.
+        """Sort runs that have levels `apart` by their doubles; return the remaining near flags and sorted positions.
 
-        Returns near, and the places that were sorted.
-        Only runs of one list without sums: there `whole` is one number in all levels, however it is rounded.
+        Only for runs within one list and without sums: all their levels are divided by the same list usage, however
+        that is rounded.
         """
         run = np.cumsum(~near) - 1
         members = members_of_runs(run, apart)
         entry, begins = slots.entry[order[members]], np.flatnonzero(np.diff(run[members], prepend=-1))
-        above = self.above[entry]
-        is_alike = (above == np.repeat(above[begins], np.diff(begins, append=len(members)))) & ~self.is_sum[entry]
+        owner = self.owner[entry]
+        is_alike = (owner == np.repeat(owner[begins], np.diff(begins, append=len(members)))) & ~self.is_sum[entry]
         is_certain = np.logical_and.reduceat(is_alike, begins)
         members = members[np.repeat(is_certain, np.diff(begins, append=len(members)))]
         run, slot = run[members], order[members]
-        slot = slot[np.lexsort((_tail(slots, slot), -self.value[slots.entry[slot]], run))]
+        slot = slot[np.lexsort((_tie_order(slots, slot), -self.value[slots.entry[slot]], run))]
         order[members], entry, near = slot, slots.entry[slot], near.copy()
         near[members[1:]] &= ~((run[1:] == run[:-1]) & self._are_apart(entry[:-1], entry[1:]))
         return near, members
@@ -93,53 +97,56 @@ class LongRuler:
         run = np.cumsum(~near) - 1
         members = members_of_runs(run, doubtful)
         run, slot = run[members], order[members]
-        level = self._measure(slots.entry[slot])
+        level = self._divide(slots.entry[slot])
         late = np.zeros(len(slot), dtype=np.bool_) if slots.is_late is None else slots.is_late[slot]
         if _is_out_of_order(run, level, late, slot):
-            best_first = np.lexsort((_tail(slots, slot), ~level.mantissa, (run << 24) - level.exponent))
+            best_first = np.lexsort((_tie_order(slots, slot), ~level.mantissa, (run << 24) - level.exponent))
             order[members] = slot[best_first]
             level = LongNumbers(level.exponent[best_first], level.mantissa[best_first])
         same = near.copy()
-        same[members[1:]] = _are_equal(_without_last(level), _without_first(level)) & (run[1:] == run[:-1])
+        same[members[1:]] = _without_last(level).equals(_without_first(level)) & (run[1:] == run[:-1])
         return same
 
-    def _are_of_the_same_numbers(self, one: IntArray, other: IntArray) -> BoolArray:
+    def _have_same_inputs(self, one: IntArray, other: IntArray) -> BoolArray:
         s, t = self.shares[one], self.shares[other]
         u, v = self.usage[one], self.usage[other]
         same_part = u == v
         is_used = same_part & (u > 0)
         if is_used.any():
             if self.is_exact():
-                same_part &= ~is_used | (self.whole[self.above[one]] == self.whole[self.above[other]])
+                same_part &= ~is_used | (self.list_usage[self.owner[one]] == self.list_usage[self.owner[other]])
             else:
-                same_part[is_used] = self._have_the_same_part(one[is_used], other[is_used])
+                same_part[is_used] = self._have_same_usage_ratio(one[is_used], other[is_used])
         same: BoolArray = ((s == t) & same_part) | ((s == 0) & (t == 0)) | ((s > 0) & (t > 0) & (u == 0) & (v == 0))
         return same
 
-    def _have_the_same_part(self, one: IntArray, other: IntArray) -> BoolArray:
-        """Of equal usage: where it is a sum, and doubles aren't exact, equal doubles may be different long doubles."""
-        first, second = self.above[one], self.above[other]
+    def _have_same_usage_ratio(self, one: IntArray, other: IntArray) -> BoolArray:
+        """Where U is the same, for entries of equal usage.
+
+        Where usage is a sum that doubles don't hold exactly, equal doubles may be different long doubles.
+        """
+        first, second = self.owner[one], self.owner[other]
         same: BoolArray = first == second
         if same.all() and not (self.is_sum[one] | self.is_sum[other]).any():
             return same
-        usage, whole = self._sums
-        is_equal: BoolArray = (same | (whole[first] == whole[second])) & (usage[one] == usage[other])
+        usage, list_usage = self._sums
+        is_equal: BoolArray = (same | (list_usage[first] == list_usage[second])) & (usage[one] == usage[other])
         return is_equal
 
-    def _measure(self, entries: IntArray) -> LongNumbers:
-        usage, whole = self._sums
-        return long_quotients.levels(self.shares[entries], usage[entries], whole[self.above[entries]])
+    def _divide(self, entries: IntArray) -> LongNumbers:
+        usage, list_usage = self._sums
+        return long_quotients.level_fairshare(self.shares[entries], usage[entries], list_usage[self.owner[entries]])
 
 
 def members_of_runs(run: IntArray, some: IntArray) -> IntArray:
-    """Where the runs are that `some` places belong to."""
+    """All positions of the runs that have at least one of the positions `some`."""
     is_chosen = np.zeros(int(run[-1]) + 1, dtype=np.bool_)
     is_chosen[run[some]] = True
     return np.flatnonzero(is_chosen[run])
 
 
-def _tail(slots: Slots, slot: IntArray) -> IntArray:
-    """What orders slots of equal levels: late ones last, then as listed."""
+def _tie_order(slots: Slots, slot: IntArray) -> IntArray:
+    """Sort key of slots of equal level: late ones last, then list order."""
     return slot if slots.is_late is None else (slots.is_late[slot].astype(np.int64) << 40) + slot
 
 
@@ -151,16 +158,11 @@ def _without_last(numbers: LongNumbers) -> LongNumbers:
     return LongNumbers(numbers.exponent[:-1], numbers.mantissa[:-1])
 
 
-def _are_equal(one: LongNumbers, other: LongNumbers) -> BoolArray:
-    equal: BoolArray = (one.exponent == other.exponent) & (one.mantissa == other.mantissa)
-    return equal
-
-
 def _is_out_of_order(run: IntArray, level: LongNumbers, late: BoolArray, slot: IntArray) -> bool:
-    """Whether one belongs before its neighbour of a run: higher, or equal and earlier."""
+    """Whether any element belongs before its neighbour in the same run: it is higher, or equal and earlier."""
     before, after = _without_last(level), _without_first(level)
     is_earlier = (late[1:] < late[:-1]) | ((late[1:] == late[:-1]) & (slot[1:] < slot[:-1]))
-    misplaced = long_quotients.is_above(after, before) | (_are_equal(before, after) & is_earlier)
+    misplaced = after.exceeds(before) | (before.equals(after) & is_earlier)
     return bool((misplaced & (run[1:] == run[:-1])).any())
 
 
@@ -186,10 +188,10 @@ _MANTISSA_BITS = 53
 
 
 def whole_numbers(values: FloatArray) -> WholeNumbers:
-    """Doubles ≥ 0 as integers that all count in the same power of two."""
+    """Doubles ≥ 0 as exact integers in one common unit, a power of two."""
     mantissa, exponent = np.frexp(values)
-    is_some = mantissa > 0
-    shift = np.where(is_some, exponent - np.min(exponent, where=is_some, initial=2**15), 0)
+    is_positive = mantissa > 0
+    shift = np.where(is_positive, exponent - np.min(exponent, where=is_positive, initial=2**15), 0)
     whole = np.ldexp(mantissa, _MANTISSA_BITS).astype(np.int64).astype(np.object_)
     found: WholeNumbers = whole << shift.astype(np.object_)
     return found
@@ -199,29 +201,29 @@ def whole_numbers(values: FloatArray) -> WholeNumbers:
 _TIE_BITS = 52
 _TIE = 2.0**-_TIE_BITS
 
-# How much of itself a double is off at most, with a margin. Beside its siblings: one quotient, times the factor of all.
-# Beside others: their factors come from sums of a million doubles, over 64 levels.
+# Largest relative error of a weight as a double, with a margin. Compared with siblings: one quotient, times a factor
+# that all siblings share. Compared with others: their factors come from sums of a million doubles, over 64 levels.
 _OFF_BESIDE_SIBLINGS = 2.0**-50
 _OFF_BESIDE_OTHERS = 2.0**-38
 
-# Exact weights are cut so many bits after the point: two of doubles are equal, or differ long before.
+# Exact weights keep this many bits after the point: two weights made of doubles are equal or differ well before it.
 POINT = 1024
 
 
 @dataclass(frozen=True, eq=False)
-class WeightRuler:
-    """Weights tie where their doubles are equal, or where exact ones are within flux's tolerance.
+class WeightOrder:
+    """Weights of flux, which tie where their doubles are equal or their exact values are within flux's tolerance.
 
-    value: (n,) weights as doubles. above: (n,) whose list an entry is in by the tree. exact: weights · 2^POINT of some
-    entries, rounded down.
+    value: (n,) weights as doubles. parent: (n,) of the tree. exact: returns weight · 2^POINT of some entries, rounded
+    down.
     """
 
     value: FloatArray
-    above: npt.NDArray[np.integer[Any]]
+    parent: npt.NDArray[np.integer[Any]]
     exact: Callable[[IntArray], WholeNumbers]
 
-    def settle(self, slots: Slots, order: IntArray, near: BoolArray) -> BoolArray:
-        """Weights decide the order; then, among those that tie, late ones come last."""
+    def resolve(self, slots: Slots, order: IntArray, near: BoolArray) -> BoolArray:
+        """Sort by weight, late entries last among those that tie; return the ties."""
         value = self.value[slots.entry[order]]
         misplaced = np.zeros(len(value), dtype=np.bool_)
         np.greater(value[1:], value[:-1], out=misplaced[1:])
@@ -251,22 +253,22 @@ class WeightRuler:
                 _reorder(order, ~same, misplaced, late.astype(np.float64))
         return same
 
-    def _is_doubtful(self, slots: Slots, order: IntArray, place: IntArray) -> BoolArray:
-        """Whether exact weights, here and at the next place, may tie where doubles don't, or the other way round."""
-        one, other = slots.entry[order[place]], slots.entry[order[place + 1]]
+    def _is_doubtful(self, slots: Slots, order: IntArray, position: IntArray) -> BoolArray:
+        """Whether exact weights at these positions and the next may tie where doubles don't, or the reverse."""
+        one, other = slots.entry[order[position]], slots.entry[order[position + 1]]
         value, gap = self.value[one], self.value[one] - self.value[other]
         width = np.maximum(value, 1.0) * _TIE
         off = (
-            np.where(self.above[one] == self.above[other], _OFF_BESIDE_SIBLINGS, _OFF_BESIDE_OTHERS) * value
+            np.where(self.parent[one] == self.parent[other], _OFF_BESIDE_SIBLINGS, _OFF_BESIDE_OTHERS) * value
             + _OFF_BESIDE_OTHERS * width
         )
         is_first = np.zeros(slots.lists.size, dtype=np.bool_)
         is_first[slots.lists.starts] = True
-        is_doubtful: BoolArray = (np.abs(gap - width) <= off) & ~is_first[place + 1]
+        is_doubtful: BoolArray = (np.abs(gap - width) <= off) & ~is_first[position + 1]
         return is_doubtful
 
     def _decide_exactly(self, slots: Slots, order: IntArray, same: BoolArray, doubtful: IntArray) -> BoolArray:
-        """Sort the runs of possible ties by exact weights, and mark the ties by these."""
+        """Sort runs of possible ties by exact weights; return the ties by these weights."""
         joined = same.copy()
         joined[doubtful] = True
         run = np.cumsum(~joined) - 1
@@ -284,7 +286,7 @@ class WeightRuler:
 
 
 def _reorder(order: IntArray, begins: BoolArray, misplaced: BoolArray, key: FloatArray) -> None:
-    """Sort the runs that have something misplaced by `key`, then slot; a run goes on until another begins."""
+    """Sort the runs that have a misplaced element by `key`, then slot; `begins` marks the first element of each run."""
     run = np.cumsum(begins) - 1
     chosen = np.zeros(int(run[-1]) + 1, dtype=np.bool_)
     chosen[run[misplaced]] = True

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from apps.core.errors import Conflict
 from apps.engine import decay
 from apps.engine.algorithms import PriorityResult, compute_prepared, get_algorithm, read_algorithm
-from apps.engine.algorithms.inputs import compared_again, prepare
+from apps.engine.algorithms.inputs import compare_totals, prepare
 from apps.engine.errors import BadParameter, BadTree
 from apps.engine.tree import FairshareTree
 from apps.mapping.rules.rule_set import Rulebook
@@ -55,7 +55,7 @@ def compute_from_totals(
         raise BadTree(f"{chosen.name} has no inherited shares; a number ≥ 0 is allowed", place=tree.path(at), row=at)
     prepared = prepare(tree)
     with refusing_failed_packages():
-        return compute_prepared(prepared, compared_again(prepared, usage, group_usage), settings)
+        return compute_prepared(prepared, compare_totals(prepared, usage, group_usage), settings)
 
 
 DAY_S = 86_400

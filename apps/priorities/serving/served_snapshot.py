@@ -15,7 +15,7 @@ import numpy.typing as npt
 import orjson
 
 from apps.engine import sweep
-from apps.engine.algorithms.gridwide import TIE_POINTS
+from apps.engine.algorithms.gridwide import class_deviations
 from apps.engine.algorithms.inputs import prepare
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns
@@ -338,11 +338,7 @@ class ServedSnapshot:
     @cached_property
     def _class_heads(self) -> npt.NDArray[np.float64]:
         """Deviations as the rank compares them: equal for entries that tie."""
-        prepared = prepare(self.tree.engine_tree())
-        deviation, is_root_listed = self.values.priority[prepared.entry], prepared.is_root_listed
-        heads = sweep.class_heads(prepared.contest, deviation, TIE_POINTS, prepared.ends, is_root_listed=is_root_listed)
-        spread: npt.NDArray[np.float64] = prepared.spread(heads)
-        return spread
+        return class_deviations(prepare(self.tree.engine_tree()), self.values.priority)
 
     @cached_property
     def order(self) -> Ordering:

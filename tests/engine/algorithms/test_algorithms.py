@@ -11,6 +11,7 @@ from apps.engine import codecs, operators, sweep
 from apps.engine.algorithms import all_algorithms, compute, get_algorithm, read_algorithm
 from apps.engine.arrays import FloatArray
 from apps.engine.errors import BadParameter, BadUsage
+from apps.engine.numerics import vector_ranks
 from apps.engine.tree import FairshareTree
 from tests.examples import examples
 
@@ -103,7 +104,7 @@ def test_ranks_of_a_large_tree_are_those_of_its_sorted_vectors(n_groups: int, is
 def test_keys_too_wide_to_be_packed_are_sorted_all_the_same() -> None:
     limit = 2**62
     keys = np.random.default_rng(3).integers(0, limit, 500)
-    order, sorted_keys = sweep._sort_keys(keys.copy(), limit)
+    order, sorted_keys = vector_ranks.sort_keys(keys.copy(), limit)
     assert (keys[order] == sorted_keys).all()
     assert (np.diff(sorted_keys) >= 0).all()
 
