@@ -39,38 +39,50 @@ from apps.analytics.series.daily_series import (
 )
 from apps.analytics.series.inputs import read_inputs, stale_from
 from apps.analytics.series.runs import KIND, subject_of
+from apps.core import blobs
 from apps.core.errors import TooLarge
 from apps.policies.models import Entry, Policy
 from apps.policies.tree.document_merge import indexes_of
 from apps.policies.tree.stored import load_tree
 from apps.priorities.recompute.pipeline import one_view
 from apps.runs.models import Run
+from apps.usage import pgbinary
 
 # --- As stored --------------------------------------------------------------------------------------------------------
 IndexArray = npt.NDArray[np.int64]
-# Aggregated into one row of arrays: receiving one row per day would take as long as all other work.
-_SELECT_DAYS = """
-SELECT array_agg(day."on" ORDER BY day."on"),
-    array_agg(extract(epoch FROM day.ends_at)::float8 ORDER BY day."on"),
-    array_agg(day.revision_number ORDER BY day."on"),
-    array_agg(day.is_before_first ORDER BY day."on"),
-    array_agg(day.root_used ORDER BY day."on"),
-    array_agg(day.root_decayed ORDER BY day."on")
-FROM analytics_seriesday AS day
-WHERE day.policy_id = %s AND day."on" BETWEEN %s AND %s
-"""
+# Days, slots of the entries and tiles in one statement, so that all are of one state of the database.
+# One row of arrays: receiving a row for each day takes as long as all the rest.
+_READ = f"""
+SELECT days.*, slots.*, tiles.*
+FROM (
+    SELECT array_agg(day."on" ORDER BY day."on") AS "on",
+        array_agg(extract(epoch FROM day.ends_at)::float8 ORDER BY day."on"),
+        array_agg(day.revision_number ORDER BY day."on"),
+        array_agg(day.is_before_first ORDER BY day."on"),
+        array_agg(day.root_used ORDER BY day."on"),
+        array_agg(day.root_decayed ORDER BY day."on")
+    FROM analytics_seriesday AS day
+    WHERE day.policy_id = %(policy)s AND day."on" BETWEEN %(from_on)s AND %(to_on)s
+) AS days, (
+    SELECT array_agg(uid ORDER BY slot), array_agg(slot ORDER BY slot) AS slot
+    FROM analytics_seriesslot WHERE policy_id = %(policy)s AND uid = ANY(%(uids)s::uuid[])
+) AS slots, LATERAL (
+    SELECT array_agg(block ORDER BY block, month_on), array_agg(month_on ORDER BY block, month_on),
+        array_agg(data ORDER BY block, month_on), array_agg(digest ORDER BY block, month_on)
+    FROM analytics_seriestile
+    WHERE policy_id = %(policy)s
+        AND block = ANY(ARRAY(SELECT DISTINCT slot / {BLOCK} FROM unnest(slots.slot) AS slot))
+        AND month_on = ANY(ARRAY(SELECT DISTINCT date_trunc('month', "on")::date FROM unnest(days."on") AS "on"))
+) AS tiles
+"""  # noqa: S608 - constants only
 
 
 def load_series(policy: Policy, uids: Sequence[UUID], *, from_on: date, to_on: date) -> DailySeries:
-    """Load entries, in the given order, on the built days from `from_on` to `to_on`, both included.
+    """Daily series of these entries, in their order, on the built days from `from_on` to `to_on`, both included.
 
-    An entry that is not in the series has zeros and `exists` false.
+    An entry that the series doesn't know has zeros, and `exists` is false.
     """
-    with one_view():
-        days = _days(policy, from_on, to_on)
-        slots = find_slots(policy, uids)
-        months = list(_by_month(days.on))
-        tiles = read_tiles(policy, months, {slot // BLOCK for slot in slots.values()}) if slots and months else {}
+    days, slots, tiles = _read_series(policy, uids, from_on, to_on)
     found = empty_month(len(uids), len(days.on))
     places = group_by_block([slots.get(uid, -1) for uid in uids])
     spans = {block: (_span(of_block), _span(columns)) for block, (of_block, columns) in places.items()}
@@ -121,11 +133,17 @@ def _state(policy: Policy) -> SeriesState:
     return SeriesState(series.first_on, series.through_on, stale_on, run_id, progress, local_since=local_since, **hours)
 
 
-def _days(policy: Policy, from_on: date, to_on: date) -> SeriesDays:
-    with connection.cursor() as cursor:
-        cursor.execute(_SELECT_DAYS, [policy.pk, from_on, to_on])
-        on, ends_s, revision, is_first, used, decayed = (column or () for column in cursor.fetchone())
-    return SeriesDays(
+def _read_series(
+    policy: Policy, uids: Sequence[UUID], from_on: date, to_on: date
+) -> tuple[SeriesDays, dict[UUID, int], dict[tuple[int, date], Month]]:
+    """Days, slots by entry, and tiles by block and month."""
+    params = {"policy": policy.pk, "uids": list(uids), "from_on": from_on, "to_on": to_on}
+    with pgbinary.cursor() as cursor:
+        row = cursor.execute(_READ, params, binary=True).fetchone() or ()
+    on, ends_s, revision, is_first, used, decayed, known, slots, *tiles = (
+        () if column is None else column for column in row
+    )
+    days = SeriesDays(
         on=tuple(on),
         ends_s=np.array(ends_s, np.float64),
         revision=np.array(revision, np.int32),
@@ -133,6 +151,8 @@ def _days(policy: Policy, from_on: date, to_on: date) -> SeriesDays:
         root_used=np.array(used, np.float64),
         root_decayed=np.array(decayed, np.float64),
     )
+    by_key = {(block, on): blobs.unpack(data, digest)[0] for block, on, data, digest in zip(*tiles, strict=True)}
+    return days, dict(zip(known, slots, strict=True)), by_key
 
 
 def _by_month(days: Sequence[date]) -> dict[date, list[int]]:
