@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import QuerySet
 
 from apps.accounts.actor import Actor
@@ -70,19 +70,37 @@ def list_notices(
     return wanted
 
 
-def count_unread(*, at: datetime, actor: Actor) -> int:
-    """Every page calls it: notices and rights are loaded only where something is unread."""
+# Ids of the newest open notices that a user has neither read nor snoozed, whether they may see them or not.
+# As `_open`, `_has_news` and `_put_off` decide it; parameters: user, at.
+UNREAD_IDS = f"""
+SELECT recent.id FROM (
+    SELECT notice.id, notice.news_at FROM notices_notice AS notice
+    LEFT JOIN policies_policy AS policy ON policy.id = notice.policy_id
+    LEFT JOIN usage_source AS source ON source.id = notice.source_id
+    WHERE notice.closed_at IS NULL AND policy.archived_at IS NULL AND source.archived_at IS NULL
+    ORDER BY notice.id DESC LIMIT {MOST}
+) AS recent
+LEFT JOIN notices_mark AS mark ON mark.notice_id = recent.id AND mark.user_id = %(user)s
+WHERE (mark.read_at IS NULL OR mark.read_at < recent.news_at)
+    AND (mark.snoozed_until IS NULL OR mark.snoozed_until <= %(at)s)
+"""  # noqa: S608 - constants only
+
+
+def count_unread(*, at: datetime, actor: Actor, unread_ids: Sequence[int] | None = None) -> int:
+    """Number of unread notices that the actor may see. Every page calls it: rights are loaded only if any is unread.
+
+    unread_ids: the result of UNREAD_IDS, if the caller has run it as part of another query.
+    """
     if actor.user is None:
         return 0
-    news = dict(_open().values_list("pk", "news_at")[:MOST])
-    if not news:
-        return 0
-    done = {mark.notice_id: mark for mark in Mark.objects.filter(user=actor.user, notice__in=news)}
-    unread = [id for id, news_at in news.items() if _has_news(news_at, done.get(id)) and not _put_off(done.get(id), at)]
-    if not unread:
+    if unread_ids is None:
+        with connection.cursor() as cursor:
+            cursor.execute(UNREAD_IDS, {"user": actor.user.pk, "at": at})
+            unread_ids = [id for (id,) in cursor.fetchall()]
+    if not unread_ids:
         return 0
     reader = Reader(actor, at)
-    return sum(is_visible(reader, one) for one in _open().filter(pk__in=unread))
+    return sum(is_visible(reader, one) for one in _open().filter(pk__in=unread_ids))
 
 
 def get_notice(*, id: int, at: datetime, actor: Actor) -> NoticeLine:

@@ -15,9 +15,12 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from apps.accounts.actor import Actor
-from apps.analytics.live import get_live_state
+from apps.analytics.live import SERIES, get_live_state
 from apps.core import clock
 from apps.dashboard.shell.requests import actor_of
+from apps.federation.grid.peers import HAS_FETCHES
+from apps.notices.selectors import UNREAD_IDS
+from apps.policies.requests.inbox import UNDECIDED_POLICY_IDS
 from apps.priorities.selectors import freshness
 from apps.priorities.serving import store
 
@@ -34,6 +37,12 @@ MARKS = {
     "todo": f"concat({_OPEN_NOTICES}, {_OPEN_CHANGES})",
 }
 _READ = f"SELECT {', '.join(MARKS.values())}"
+_FRAME = f"""
+SELECT ARRAY({UNREAD_IDS}), ARRAY({UNDECIDED_POLICY_IDS}), {HAS_FETCHES},
+    {", ".join([*(f"series.{name}" for name in SERIES), *MARKS.values()])}
+FROM (VALUES (%(policy)s::bigint)) AS shown (policy_id)
+LEFT JOIN analytics_series AS series ON series.policy_id = shown.policy_id
+"""  # noqa: S608 - constants only
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +83,29 @@ def _tag(of: Any) -> str:
 
 # --- Frame ------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
+class FrameRow:
+    """Result of the one query that every page runs for its frame. Checks no permission.
+
+    series and marks: see `get_page_state`; the others: see UNREAD_IDS, UNDECIDED_POLICY_IDS and HAS_FETCHES.
+    """
+
+    unread_ids: Sequence[int]
+    undecided_policy_ids: Sequence[int]
+    has_fetches: bool
+    series: tuple[Any, ...]
+    marks: tuple[str, ...]
+
+
+def read_frame(*, user_id: int, policy_id: int | None, at: datetime) -> FrameRow:
+    """policy_id: the policy that the page shows; None if there is none."""
+    with connection.cursor() as cursor:
+        cursor.execute(_FRAME, {"user": user_id, "policy": policy_id, "at": at})
+        unread, undecided, has_fetches, *rest = cursor.fetchone()
+    n = len(SERIES)
+    return FrameRow(unread, undecided, has_fetches, tuple(rest[:n]), tuple(rest[n:]))
+
+
+@dataclass(frozen=True, slots=True)
 class LivePage:
     """Where an open page asks for news, and what it has; tag "" asks for all. age_s: of the snapshot, None without."""
 
@@ -84,8 +116,9 @@ class LivePage:
     age_s: float | None
 
 
-def live_page(request: HttpRequest, policy_slug: str) -> LivePage:
-    state = get_page_state(policy_slug=policy_slug, actor=actor_of(request))
+def live_page(request: HttpRequest, policy_slug: str, frame: FrameRow) -> LivePage:
+    actor = actor_of(request)
+    state = get_page_state(policy_slug=policy_slug, actor=actor, series=frame.series, marks=frame.marks)
     is_older = _changed_since_start(request, policy_slug)
     tag, parts = ("", {}) if is_older else (state.tag, dict(state.parts))
     url = reverse("dashboard:live", kwargs={"policy": policy_slug})

@@ -19,7 +19,7 @@ from apps.accounts.request_cache import cache_for_request
 from apps.core import clock
 from apps.core.errors import DomainError
 from apps.dashboard.help.documents import guide_address
-from apps.dashboard.live.state import LivePage, live_page
+from apps.dashboard.live.state import FrameRow, LivePage, live_page, read_frame
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import actor_of
 from apps.federation.grid.peers import count_alarming, may_federate
@@ -199,6 +199,14 @@ class Shell:
         return named or next(iter(self.policies), None)
 
     @cached_property
+    def _frame(self) -> FrameRow:
+        """Raises DatabaseError."""
+        slug = self.policy.slug if self.policy else None
+        visible = policies.list_policies(actor=actor_of(self._request))
+        policy_id = next((policy.pk for policy in visible if policy.slug == slug), None)
+        return read_frame(user_id=self._request.user.pk, policy_id=policy_id, at=clock.now())
+
+    @cached_property
     def sections(self) -> list[Section]:
         if not self.user:
             return []
@@ -291,7 +299,7 @@ class Shell:
         try:
             if not may_federate(**who):
                 return []
-            n = count_alarming(**who)
+            n = count_alarming(**who, has_fetches=self._frame.has_fetches)
         except (DomainError, DatabaseError):
             return []
         item = self._item(_("Federation"), "world-share", *_OF_THE_FEDERATION)
@@ -315,7 +323,8 @@ class Shell:
     def n_waiting(self) -> int:
         """Decisions that wait for this person."""
         try:
-            return count_waiting(at=clock.now(), actor=actor_of(self._request))
+            ids = self._frame.undecided_policy_ids
+            return count_waiting(at=clock.now(), actor=actor_of(self._request), policy_ids=ids)
         except (DomainError, DatabaseError):
             return 0
 
@@ -323,7 +332,8 @@ class Shell:
     def n_notices(self) -> int:
         """Notices that this person hasn't read."""
         try:
-            return count_unread(at=clock.now(), actor=actor_of(self._request))
+            ids = self._frame.unread_ids
+            return count_unread(at=clock.now(), actor=actor_of(self._request), unread_ids=ids)
         except (DomainError, DatabaseError):
             return 0
 
@@ -358,7 +368,7 @@ class Shell:
         if not self.user or not self.policy:
             return None
         try:
-            return live_page(self._request, self.policy.slug)
+            return live_page(self._request, self.policy.slug, self._frame)
         except (DomainError, DatabaseError):
             return None
 

@@ -135,13 +135,19 @@ def list_peers(*, at: datetime, actor: Actor) -> list[Peer]:
     return found
 
 
-def count_alarming(*, at: datetime, actor: Actor) -> int:
-    """How many fetches that the actor decides about need attention; peers that read ours too seldom aren't counted.
+# Whether anything is fetched from other sites; a mount of an archived policy counts here, but not in `count_alarming`.
+HAS_FETCHES = "EXISTS (SELECT FROM federation_mount) OR EXISTS (SELECT FROM federation_subscription)"
+
+
+def count_alarming(*, at: datetime, actor: Actor, has_fetches: bool | None = None) -> int:
+    """Number of fetches that the actor decides about and that need attention, without peers that read this site.
 
     Every page calls it: one short query where nothing is fetched, two more where something is. Rights are checked only
-    where something needs attention.
+    where something needs attention. has_fetches: the result of HAS_FETCHES, if the caller has run it already.
     """
-    if not Mount.objects.values("pk").union(Subscription.objects.values("pk"), all=True).exists():
+    if has_fetches is None:
+        has_fetches = Mount.objects.values("pk").union(Subscription.objects.values("pk"), all=True).exists()
+    if not has_fetches:
         return 0
     fetched: list[Mount | Subscription] = [*_mounts(), *_subscriptions()]
     odd = [row for row in fetched if _condition_of(row, at) in NEEDS_ATTENTION]

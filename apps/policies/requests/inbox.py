@@ -300,9 +300,16 @@ def get_inbox(*, at: datetime, actor: Actor) -> Inbox:
     return found
 
 
-def count_waiting(*, at: datetime, actor: Actor) -> int:
-    """How many decisions wait for the actor: asked for on every page."""
-    ids = set(_open().order_by().values_list("policy_id", flat=True).distinct())
+# Ids of policies with undecided change sets, as `_open` finds them.
+UNDECIDED_POLICY_IDS = """SELECT DISTINCT policy_id FROM policies_changeset
+    WHERE state = 'proposed' OR (state = 'approved' AND effective_at IS NULL)"""
+
+
+def count_waiting(*, at: datetime, actor: Actor, policy_ids: Iterable[int] | None = None) -> int:
+    """Number of decisions that wait for the actor. policy_ids: of UNDECIDED_POLICY_IDS, if the caller has read them."""
+    if policy_ids is None:
+        policy_ids = _open().order_by().values_list("policy_id", flat=True).distinct()
+    ids = set(policy_ids)
     policies = [policy for policy in list_policies(actor=actor) if policy.pk in ids] if ids else []
     return sum(len(list(_waiting(policy, Decider(policy, actor, at), actor))) for policy in policies)
 
