@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.analytics.convergence.numbers import get_convergence_until_now
-from apps.analytics.convergence.query import read_counting, today_of, usual_period
-from apps.analytics.convergence.records import Convergence
+from apps.analytics.convergence.query import default_period, read_share_method, today_of
+from apps.analytics.convergence.records import ChildrenQuery, Convergence
 from apps.analytics.convergence.selectors import get_series_state
 from apps.policies.tree.columns import Mask as Mask
 from apps.priorities.selectors.rows import PolicyView
@@ -51,11 +51,10 @@ def find_off_target(view: PolicyView, at: int, question: WhoIsOff) -> OffTarget:
     """Among the children of the entry `at`."""
     slug, uid = view.policy.slug, view.tree.uuid(at) if at else None
     state = get_series_state(policy_slug=slug, actor=view.actor)
-    period = usual_period(state, today_of(view.now), question.n_days + _MOST_DAYS)
-    found = get_convergence_until_now(
-        policy_slug=slug, actor=view.actor, uid=uid, period=period, counting=read_counting()
-    )
-    days = found.states[:, : found.n_over]
+    period = default_period(state, today_of(view.now), question.n_days + _MOST_DAYS)
+    query = ChildrenQuery(period=period, method=read_share_method())
+    found = get_convergence_until_now(query, policy_slug=slug, uid=uid, actor=view.actor)
+    days = found.states[:, : found.n_finished]
     runs = _runs_at_end(_is_off(days, question.side))
     blocking = _runs_at_end(_is_off(days, "over") & _others_wait(days))
     known = [row for row, member in enumerate(found.members) if member.is_here and _is_known(found, row)]
@@ -110,6 +109,6 @@ def _last(values: npt.NDArray[np.float64]) -> float | None:
 def _entry(view: PolicyView, at: int, found: Convergence, row: int, n_days: int) -> OffEntry:
     member = found.members[row]
     above = view.tree.path(at) if at else ""
-    since = found.on[found.n_over - n_days] if n_days else None
+    since = found.on[found.n_finished - n_days] if n_days else None
     target, actual = _last(found.target[row]), _last(found.actual[row])
     return OffEntry(member.uid, member.name, f"{above}/{member.name}", target, actual, n_days, since)

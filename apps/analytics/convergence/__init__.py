@@ -1,1 +1,1 @@
-"""Does use follow the policy: shares day by day beside their targets, in figures and in words."""
+"""Convergence: compares daily actual shares of entries with their target shares, as numbers, states and sentences."""

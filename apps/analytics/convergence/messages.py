@@ -1,4 +1,4 @@
-"""Messages about convergence: a stable key, the values, and the text made of both, in the active language."""
+"""Messages about convergence: a stable key, values, and a text in the active language."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from apps.priorities.sentences.numbers import count, number
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Values are names, numbers and days as they are; `n` makes it plural."""
+    """A message. `values` are unformatted names, numbers and days; the value `n` selects the plural form."""
 
     key: str
     values: Mapping[str, Any]
@@ -30,7 +30,7 @@ class Sentence:
         return self.text
 
     def json(self) -> dict[str, Any]:
-        """As REST sends it."""
+        """Return the message in the form of the REST interface."""
         plain = {name: one.isoformat() if isinstance(one, date) else one for name, one in self.values.items()}
         return {"key": self.key, "values": plain, "text": self.text}
 
@@ -110,5 +110,5 @@ _TEXTS: Mapping[str, Callable[[int], str]] = {
 }
 
 
-def side_words(side: str) -> str:
+def side_label(side: str) -> str:
     return _("over") if side == "over" else _("under")

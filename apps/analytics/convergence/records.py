@@ -1,4 +1,4 @@
-"""Convergence as numbers: shares and targets of members by days, read by pages, REST, commands and figures."""
+"""Records of convergence queries and results, used by pages, REST, commands and figures."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from datetime import date, datetime
 import numpy as np
 
 from apps.analytics.convergence.messages import Sentence
-from apps.analytics.convergence.query import BEFORE_ENTRY, Counting, Member, Period
-from apps.analytics.convergence.verdict import Figures, States
+from apps.analytics.convergence.query import BEFORE_ENTRY, Member, Period, ShareMethod
+from apps.analytics.convergence.verdict import MeritFigures, States
 from apps.analytics.series.daily_series import F8, Mask, SeriesDays, SeriesState
 from apps.policies.settings import PolicySettings
 from apps.priorities.records import EntryRow
@@ -18,10 +18,14 @@ from apps.priorities.records import EntryRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildrenQuery:
-    """The children of an entry, or the entry alone, up to the newest snapshot. itself: alone."""
+    """The children of an entry, or the entry alone, up to the newest snapshot.
+
+    itself: the entry alone. by_hour: the last seven days by the hour; `period` is then ignored. against_today: compare
+    all days with the head revision instead of the one current on each day.
+    """
 
     period: Period
-    counting: Counting
+    method: ShareMethod
     by_hour: bool = False
     against_today: bool = False
     itself: bool = False
@@ -29,18 +33,20 @@ class ChildrenQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectionQuery:
-    """Entries for one picture. picks: uids or paths in their order; none: the usual ones. whole: all that is read."""
+    """Selected entries. picks: uids or paths, in order; empty: the default ones. whole: the period to read; `period`:
+    the part of it that is shown first.
+    """
 
     picks: tuple[str, ...]
     period: Period
     whole: Period
-    counting: Counting
+    method: ShareMethod
     by_hour: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A revision that was published in the period; `day` is its index among the days, −1 where that isn't built."""
+    """A revision published in the period. `day` is its index among the days, −1 where that day isn't built."""
 
     revision: int
     at: datetime
@@ -50,11 +56,12 @@ class Published:
 
 @dataclass(frozen=True, eq=False)
 class Convergence:
-    """Members by days. actual, target: fractions, NaN where unknown, not competing, or hidden.
+    """Actual and target shares of members by day. actual, target: fractions, NaN where unknown, not competing or
+    hidden.
 
-    slack: half the band around the target. states: of each day, "" where unknown or hidden. n_all: members
-    before the smallest were left out.
-    gaps: days on which sources are missing, by their names. itself: of the entry alone, not of what is below it.
+    slack: half the width of the tolerance band around the target. states: of each day, "" where unknown or hidden.
+    visible: which days the reader may see. n_all: number of members before the smallest were left out. gaps: names of
+    sources without data, by day. itself: members has the entry alone, not its children.
     """
 
     policy_slug: str
@@ -65,7 +72,7 @@ class Convergence:
     way: list[EntryRow]
     itself: bool
     period: Period
-    counting: Counting
+    method: ShareMethod
     state: SeriesState
     members: list[Member]
     n_all: int
@@ -74,20 +81,20 @@ class Convergence:
     target: F8
     slack: F8
     states: States
-    told: Mask
-    idle: Mask  # no job ran or waited
-    idle_inferred: Mask  # no job ran, and waiting isn't reported
-    figures: Figures
+    visible: Mask
+    idle: Mask  # days without a running or waiting job
+    idle_inferred: Mask  # days without a running job, where waiting jobs aren't reported
+    figures: MeritFigures
     verdict: list[Sentence]
     published: list[Published]
     gaps: Mapping[date, Sequence[str]] = field(default_factory=dict)
-    local_only: list[Sentence] = field(default_factory=list)  # days compared by this site's usage alone
-    measured_against: int | None = None  # the head, where all days are measured against it; None: each against its own
-    latest_at: datetime | None = None  # of the snapshot that the last point is of; None: all points are of days
+    local_only: list[Sentence] = field(default_factory=list)  # about days compared by local usage only
+    measured_against: int | None = None  # revision of the head if all days are compared with it
+    latest_at: datetime | None = None  # time of the snapshot if the last point is one, else None
 
     @property
     def before_entry(self) -> Mask:
-        """Days from before an entry came."""
+        """Mask of days whose revision is older than the entry."""
         found: Mask = self.states == BEFORE_ENTRY
         return found
 
@@ -96,8 +103,8 @@ class Convergence:
         return self.days.on
 
     @property
-    def n_over(self) -> int:
-        """Days or hours that are over: the points without the newest snapshot's."""
+    def n_finished(self) -> int:
+        """Number of finished days or hours: all points but the newest snapshot's."""
         return len(self.on) - (self.latest_at is not None)
 
     @property
@@ -114,28 +121,30 @@ class Convergence:
         return bool(self.on) and isinstance(self.on[0], datetime)
 
     def order(self) -> list[int]:
-        """Rows by how far off they are on their last known day that is over, the furthest first; those not known last.
+        """Return rows by distance from target on their last known finished day, furthest first, unknown ones last.
 
-        The newest snapshot changes nothing here, so that what is on a page stays where it is.
+        The newest snapshot is left out, so that rows do not move on the page while it changes.
         """
-        return order_of(self.members, self.deviation[:, : self.n_over])
+        return order_by_deviation(self.members, self.deviation[:, : self.n_finished])
 
 
-def order_of(members: Sequence[Member], deviation: F8) -> list[int]:
+def order_by_deviation(members: Sequence[Member], deviation: F8) -> list[int]:
     last = [_last_known(row) for row in np.abs(deviation)]
     return sorted(range(len(last)), key=lambda row: (-last[row], members[row].name))
 
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """found: `members` are the picks, in their order; paths: of each, without the root."""
+    """found: its `members` are the picks, in order. paths: of each pick, without the root."""
 
     found: Convergence
     paths: list[str]
 
 
-def by_weeks(found: Convergence) -> Convergence:
-    """Every seventh day counted from the last one: a long period in a drawing or a list; figures stay those of days."""
+def sample_weekly(found: Convergence) -> Convergence:
+    """Keep every seventh day, counted back from the last one, to shorten long drawings and lists. Figures of merit stay
+    as they are.
+    """
     n = len(found.on)
     at = np.arange(n - 1, -1, -7)[::-1]
     keep = np.zeros(n, dtype=np.bool_)
@@ -154,7 +163,7 @@ def by_weeks(found: Convergence) -> Convergence:
     ]
     columns = {
         name: getattr(found, name)[:, keep]
-        for name in ("actual", "target", "slack", "states", "told", "idle", "idle_inferred")
+        for name in ("actual", "target", "slack", "states", "visible", "idle", "idle_inferred")
     }
     return replace(found, days=fewer, published=published, **columns)
 

@@ -1,10 +1,13 @@
-"""Convergence of one entry's children, or of itself: one call for page, table and REST; and trends of a list."""
+"""Convergence of an entry's children, or of the entry alone, for page, table and REST; trends of a list; weeks before a
+request.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
+from typing import NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -15,10 +18,10 @@ from apps.accounts.actor import Actor
 from apps.analytics.convergence import query as counts
 from apps.analytics.convergence.messages import Sentence, say
 from apps.analytics.convergence.query import (
-    Counting,
-    Found,
+    FoundMembers,
     Member,
     Period,
+    ShareMethod,
     actual_share,
     days_before_entry,
     find_members,
@@ -26,8 +29,16 @@ from apps.analytics.convergence.query import (
     target_share,
     today_of,
 )
-from apps.analytics.convergence.records import Convergence, Published, order_of
-from apps.analytics.convergence.verdict import Figures, Shares, measure, slack_of, states_of, verdict, verdict_of_one
+from apps.analytics.convergence.records import ChildrenQuery, Convergence, Published, order_by_deviation
+from apps.analytics.convergence.verdict import (
+    MeritFigures,
+    Shares,
+    measure,
+    slack_of,
+    states_of,
+    verdict,
+    verdict_of_one,
+)
 from apps.analytics.series.daily_series import F8, DailySeries, Mask, SeriesState, day_at
 from apps.analytics.series.stored_series import load_series, series_state
 from apps.analytics.series.visible_days import as_visible
@@ -44,28 +55,30 @@ from apps.usage.quality.coverage import list_gaps
 def _local_only(
     view: PolicyView, at: int, members: Sequence[UUID], since: Mapping[UUID, datetime], last: date
 ) -> list[Sentence]:
-    """Of the children of the entry `at`, and of what is below each member; `since`: as the days are built.
+    """List messages about days computed from local usage only: of the children of entry `at`, or of entries below a
+    member.
 
-    Entries with local scope are left out. last: the day, or the begin of the hour, after which nothing is shown.
+    since: start of the fallback by entry, as the days are built. Entries with local scope are left out. last: the last
+    shown day, or start of the last shown hour.
     """
     if not since:
         return []
     zone, last_on = ZoneInfo(settings.TIME_ZONE), date(last.year, last.month, last.day)
     tree, reasons = view.tree, {(one.uid, one.since): one.reason for one in list_local_only_entries(view.policy)}
     code, scopes = tree.effective_scopes()
-    above = {tree.uuid(i): at for i in (*tree.ancestors(at), at)}
+    ancestors = {tree.uuid(i): at for i in (*tree.ancestors(at), at)}
     below = {uid: i for uid in members if (i := tree.index_of_uid(uid)) is not None and tree.n_children[i]}
     found = []
-    for uid, begun in since.items():
-        place, on = above.get(uid, below.get(uid)), day_at(begun, zone).on
-        if place is None or on > last_on or scopes[int(code[place])][0] != "global":
+    for uid, since_at in since.items():
+        index, on = ancestors.get(uid, below.get(uid)), day_at(since_at, zone).on
+        if index is None or on > last_on or scopes[int(code[index])][0] != "global":
             continue
-        found.append((on, _said(view, uid, on, reasons.get((uid, begun), ""))))
-    return [said for _on, said in sorted(found, key=lambda one: (one[0], str(one[1].values.get("name", ""))))]
+        found.append((on, _local_only_message(view, uid, on, reasons.get((uid, since_at), ""))))
+    return [message for _on, message in sorted(found, key=lambda one: (one[0], str(one[1].values.get("name", ""))))]
 
 
-def _said(view: PolicyView, uid: UUID, on: date, reason: str) -> Sentence:
-    """reason: "" of one that is over, whose days aren't worked out again yet."""
+def _local_only_message(view: PolicyView, uid: UUID, on: date, reason: str) -> Sentence:
+    """reason: empty for a fallback that has ended but whose days aren't rebuilt yet."""
     i = view.tree.index_of_uid(uid)
     if i is None or not view.visibility.may_see(i):
         return say("local_only_above", since=on)
@@ -78,116 +91,122 @@ def _said(view: PolicyView, uid: UUID, on: date, reason: str) -> Sentence:
 _MOST_REVISIONS = 400
 
 
-def order_children(view: PolicyView, at: int, period: Period, counting: Counting) -> list[Member]:
-    """The children of the entry `at` in the order of their `Convergence`, without all else that it says."""
-    found = find_members(view, at, period.starting_earlier(counting.days_before))
-    _shown, actual, target, _told = _numbers(found, period, counting)
-    return [found.members[row] for row in order_of(found.members, actual - target)]
+def order_children(view: PolicyView, at: int, period: Period, method: ShareMethod) -> list[Member]:
+    """Return the children of entry `at` in the order of their `Convergence`, without computing the rest of it."""
+    found = find_members(view, at, period.starting_earlier(method.days_before))
+    _shown, actual, target, _told = _numbers(found, period, method)
+    return [found.members[row] for row in order_by_deviation(found.members, actual - target)]
 
 
 def get_series_state(*, policy_slug: str, actor: Actor, scope: str = READ) -> SeriesState:
-    """Which days there are, for who may see the policy."""
+    """Return which days are built; the actor needs to see the policy."""
     return series_state(get_policy(slug=policy_slug, actor=actor, scope=scope))
 
 
+class OpenedEntry(NamedTuple):
+    """An entry that the actor may see. at: its index; alone: it is shown itself, not its children."""
+
+    view: PolicyView
+    at: int
+    alone: bool
+
+
 def get_convergence(
-    *,
-    policy_slug: str,
-    actor: Actor,
-    uid: UUID | None = None,
-    itself: bool = False,
-    period: Period,
-    counting: Counting,
-    against_today: bool = False,
-    scope: str = READ,
+    query: ChildrenQuery, *, policy_slug: str, actor: Actor, uid: UUID | None = None, scope: str = READ
 ) -> Convergence:
-    """`uid`: whose children, the root's by default; a leaf, or `itself`, is shown alone.
-
-    against_today: all days are measured against the head, and not each against the revision of its end.
-    """
-    view, at, alone = open_entry(policy_slug=policy_slug, actor=actor, uid=uid, itself=itself, scope=scope)
-    whole = period.starting_earlier(counting.days_before)
-    found = find_members(view, at, whole, itself=alone, against_today=against_today)
-    return make_convergence(view, at, alone, found, period, counting, actor, against_today=against_today)
+    """Return the convergence of the children of `uid` (default: the root) by day; a leaf is shown alone."""
+    return load_convergence(
+        open_entry(policy_slug=policy_slug, actor=actor, uid=uid, itself=query.itself, scope=scope), query, actor
+    )
 
 
-def make_convergence(
-    view: PolicyView,
-    at: int,
-    alone: bool,
-    found: Found,
+def load_convergence(entry: OpenedEntry, query: ChildrenQuery, actor: Actor) -> Convergence:
+    """Load the days of an entry's children, or of the entry alone."""
+    whole = query.period.starting_earlier(query.method.days_before)
+    found = find_members(entry.view, entry.at, whole, itself=entry.alone, against_today=query.against_today)
+    return build_convergence(entry, found, query.period, query.method, actor, against_today=query.against_today)
+
+
+def build_convergence(
+    entry: OpenedEntry,
+    found: FoundMembers,
     period: Period,
-    counting: Counting,
+    method: ShareMethod,
     actor: Actor,
     *,
     against_today: bool = False,
 ) -> Convergence:
-    """What is known of the members that were found. at: the entry that the page is about."""
-    shares, told = _shares(found, period, counting, view)
-    shown = replace(found, series=counts.cut(found.series, _within(found.series.days.on, period)), told=told)
+    """Build the result from the members found, with figures of merit and gaps."""
+    view = entry.view
+    shares, visible = _shares(found, period, method, view)
+    shown = replace(
+        found, series=counts.select_days(found.series, _within(found.series.days.on, period)), visible=visible
+    )
     days = shown.series.days
     return replace(
-        put_together(view, at, alone, shown, shares, period, counting),
+        assemble_convergence(entry, shown, shares, period, method),
         figures=measure(shares, days),
         gaps=_gaps(period, days.on, view.now, actor) if days.on else {},
         measured_against=view.revision if against_today else None,
     )
 
 
-def put_together(
-    view: PolicyView, at: int, alone: bool, found: Found, shares: Shares, period: Period, counting: Counting
+def assemble_convergence(
+    entry: OpenedEntry, found: FoundMembers, shares: Shares, period: Period, method: ShareMethod
 ) -> Convergence:
-    """Of days or of hours, those that `found` has; without figures of merit and gaps."""
+    """Build the result from the days or hours of `found`, without figures of merit and gaps."""
+    view, at, alone = entry
     series, on, state = found.series, found.series.days.on, series_state(view.policy)
-    quiet = found.told & series.competes & (series.used == 0) & (series.waited_core_s == 0)
-    n_hidden = int((~found.told.any(axis=1)).sum()) if on else 0
+    quiet = found.visible & series.competes & (series.used == 0) & (series.waited_core_s == 0)
+    n_hidden = int((~found.visible.any(axis=1)).sum()) if on else 0
     below = [] if alone else [one.uid for one in found.members]
-    compared = compared_in(view, at, alone=alone)
+    compared = compared_group(view, at, alone=alone)
     return Convergence(
         policy_slug=view.policy.slug,
         policy_name=view.policy.name,
         revision=view.revision,
         settings=view.settings,
         entry=view.row(at),
-        way=way_to(view, at),
+        way=visible_ancestors(view, at),
         itself=alone,
         period=period,
-        counting=counting,
+        method=method,
         state=state,
         members=found.members,
         n_all=found.n_all,
         days=series.days,
-        told=found.told,
+        visible=found.visible,
         idle=quiet & series.knows_waiting,
         idle_inferred=quiet & ~series.knows_waiting,
         actual=shares.actual,
         target=shares.target,
         slack=shares.slack,
         states=shares.states,
-        figures=Figures(),
+        figures=MeritFigures(),
         verdict=verdict_of_one(shares) if alone and not n_hidden else verdict(shares, n_not_told=n_hidden),
-        published=published_in(view, period, {begins: place for place, begins in enumerate(on)}),
+        published=published_in(view, period, {begins: index for index, begins in enumerate(on)}),
         local_only=_local_only(view, compared, below, state.local_since, on[-1]) if on else [],
     )
 
 
-def open_entry(
-    *, policy_slug: str, actor: Actor, uid: UUID | None, itself: bool, scope: str
-) -> tuple[PolicyView, int, bool]:
-    """The policy, the entry's index, and whether it is shown alone."""
+def open_entry(*, policy_slug: str, actor: Actor, uid: UUID | None, itself: bool, scope: str) -> OpenedEntry:
+    """Open the policy and find the entry; without uid the root, or the subtree that a token is restricted to.
+
+    A leaf is always shown alone.
+    """
     view = open_view(policy_slug=policy_slug, actor=actor, scope=scope)
     if uid is None and actor.token is not None:
-        uid = actor.token.subtree_uid  # what it is bound to is the whole for it
+        uid = actor.token.subtree_uid
     at = view.visibility.require(0) if uid is None else view.require(uid)
-    return view, at, itself or not len(view.tree.children(at))
+    return OpenedEntry(view, at, itself or not len(view.tree.children(at)))
 
 
-def way_to(view: PolicyView, at: int) -> list[EntryRow]:
+def visible_ancestors(view: PolicyView, at: int) -> list[EntryRow]:
     return view.rows(i for i in view.tree.ancestors(at) if view.visibility.may_see(i))
 
 
-def compared_in(view: PolicyView, at: int, *, alone: bool) -> int:
-    """The entry whose children are compared: an entry alone is one of its parent's."""
+def compared_group(view: PolicyView, at: int, *, alone: bool) -> int:
+    """Return the entry whose children are compared: for an entry shown alone, its parent."""
     return max(int(view.tree.parent[at]), 0) if alone else at
 
 
@@ -195,31 +214,35 @@ def _within(on: Sequence[date], period: Period) -> Mask:
     return np.array([period.from_on <= day <= period.to_on for day in on], dtype=np.bool_)
 
 
-def _shares(found: Found, period: Period, counting: Counting, view: PolicyView) -> tuple[Shares, Mask]:
-    """What is judged and drawn."""
-    shown, actual, target, told = _numbers(found, period, counting)
+def _shares(found: FoundMembers, period: Period, method: ShareMethod, view: PolicyView) -> tuple[Shares, Mask]:
+    shown, actual, target, visible = _numbers(found, period, method)
     slack = slack_of(target, view.settings.tolerance, leaves_of(found.members))
-    states = states_of(actual, target, slack, shown, told, days_before_entry(view.policy, shown))
+    states = states_of(actual, target, slack, shown, visible, days_before_entry(view.policy, shown))
     names = [member.name for member in found.members]
-    return Shares(names, shown.days.on, actual, target, slack, states), told
+    return Shares(names, shown.days.on, actual, target, slack, states), visible
 
 
-def _numbers(found: Found, period: Period, counting: Counting) -> tuple[DailySeries, F8, F8, Mask]:
-    """The days of the period, their actual and target shares, and which are visible; the days before count for
-    windows alone."""
-    series, told = found.series, found.told
-    if counting.view == counts.WINDOWED:
-        told = counts.visible_windows(told, counting.window_days)
+def _numbers(found: FoundMembers, period: Period, method: ShareMethod) -> tuple[DailySeries, F8, F8, Mask]:
+    """Return the series of the period, their actual and target shares, and which days are visible.
+
+    Days before the period are used for windows only.
+    """
+    series, visible = found.series, found.visible
+    if method.view == counts.WINDOWED:
+        visible = counts.visible_windows(visible, method.window_days)
     keep = _within(series.days.on, period)
-    actual = counts.actual_share(series, counting)[:, keep]
-    told = told[:, keep]
-    shown = counts.cut(series, keep)
-    target = counts.target_share(shown, counting.of)
-    return shown, np.where(told, actual, np.nan), target, told
+    actual = counts.actual_share(series, method)[:, keep]
+    visible = visible[:, keep]
+    shown = counts.select_days(series, keep)
+    target = counts.target_share(shown, method.of)
+    return shown, np.where(visible, actual, np.nan), target, visible
 
 
-def published_in(view: PolicyView, period: Period, place: Mapping[date, int]) -> list[Published]:
-    """Newest last; of very many the newest few hundred. place: of each day, or of the begin of each hour."""
+def published_in(view: PolicyView, period: Period, index: Mapping[date, int]) -> list[Published]:
+    """List revisions published in the period, newest last, limited to the newest few hundred.
+
+    index: of each day, or of the start of each hour, among the points.
+    """
     zone = ZoneInfo(settings.TIME_ZONE)
     revisions = Revision.objects.filter(
         policy=view.policy,
@@ -230,7 +253,7 @@ def published_in(view: PolicyView, period: Period, place: Mapping[date, int]) ->
     for number, at in revisions.values_list("number", "published_at")[:_MOST_REVISIONS]:
         here = at.astimezone(zone)
         hour = at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-        found.append(Published(number, at, here.date(), place.get(hour, place.get(here.date(), -1))))
+        found.append(Published(number, at, here.date(), index.get(hour, index.get(here.date(), -1))))
     return found[::-1]
 
 
@@ -240,29 +263,31 @@ def _gaps(period: Period, on: Sequence[date], now: datetime, actor: Actor) -> Ma
 
 
 # --- Trends -----------------------------------------------------------------------------------------------------------
-DAYS = 14
+TREND_DAYS = 14
 
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """Fractions of the parent (or of the total), oldest first; NaN where unknown or hidden. `target`: the last."""
+    """Recent shares of the parent or the total, oldest first; NaN where unknown or hidden. target: the last one."""
 
     actual: tuple[float, ...]
     target: float
 
 
-def load_trends(view: PolicyView, uids: Iterable[UUID], *, of: str = "parent", n_days: int = DAYS) -> dict[UUID, Trend]:
-    """By entry, of those that have days: decayed, as priorities count. Nothing while a view shows the past."""
+def load_trends(
+    view: PolicyView, uids: Iterable[UUID], *, of: str = "parent", n_days: int = TREND_DAYS
+) -> dict[UUID, Trend]:
+    """Load decayed shares by entry, for entries that have days. Empty if the view shows a past time."""
     state = series_state(view.policy)
-    wanted = list(uids)
-    if state.through_on is None or view.asked is not None or not wanted:
+    days = list(uids)
+    if state.through_on is None or view.asked is not None or not days:
         return {}
     from_on = state.through_on - timedelta(days=n_days - 1)
-    series = load_series(view.policy, wanted, from_on=from_on, to_on=state.through_on)
+    series = load_series(view.policy, days, from_on=from_on, to_on=state.through_on)
     if not series.days.on:
         return {}
-    series, told = as_visible(series, view=view)
-    actual = np.where(told, actual_share(series, Counting(of=of)), np.nan)
+    series, visible = as_visible(series, view=view)
+    actual = np.where(visible, actual_share(series, ShareMethod(of=of)), np.nan)
     target = target_share(series, of)
     return {
         uid: Trend(tuple(actual[row].tolist()), float(target[row, -1]))
@@ -276,9 +301,9 @@ WEEKS = (4, 3, 2, 1)
 
 
 def list_weeks(evidence: RequestEvidence, *, actor: Actor) -> list[Week]:
-    """The entry of an open request at the end of the day so many weeks ago, oldest first, and now.
+    """List the decayed share of the entry of an open request at the end of the day 4, 3, 2 and 1 weeks ago, and now.
 
-    Decayed, as priorities count. Without days that aren't computed, that are hidden, or from before the entry.
+    Days that aren't built, are hidden, or precede the entry are left out.
     """
     if evidence.entry is None or evidence.now is None:
         return []
@@ -286,14 +311,14 @@ def list_weeks(evidence: RequestEvidence, *, actor: Actor) -> list[Week]:
         policy_slug=evidence.change_set.policy.slug, actor=actor, uid=evidence.entry.uid, itself=True, scope=READ
     )
     today = today_of(view.now)
-    wanted = [today - timedelta(weeks=weeks) for weeks in WEEKS]
-    period = Period(wanted[0], wanted[-1])
-    shown, actual, target, told = _numbers(find_members(view, at, period, itself=True), period, Counting())
-    is_known = told & shown.competes & ~days_before_entry(view.policy, shown)
+    days = [today - timedelta(weeks=weeks) for weeks in WEEKS]
+    period = Period(days[0], days[-1])
+    shown, actual, target, visible = _numbers(find_members(view, at, period, itself=True), period, ShareMethod())
+    is_known = visible & shown.competes & ~days_before_entry(view.policy, shown)
     found = []
     for day, on in enumerate(shown.days.on):
-        if on in wanted and is_known[0, day]:
-            share = float(np.nan_to_num(actual[0, day]))  # nobody used anything: 0, as in a snapshot
+        if on in days and is_known[0, day]:
+            share = float(np.nan_to_num(actual[0, day]))  # 0 without any usage, as in a snapshot
             state = state_of(
                 target=float(target[0, day]),
                 actual=share,

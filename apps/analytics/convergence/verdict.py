@@ -1,9 +1,10 @@
-"""The verdict: who is at target or idle, who moves away since when, who waits; and figures of merit beside it.
+"""Judges daily shares: which entries are on target or idle, which diverge since when, which wait below target; and
+computes figures of merit.
 
-The verdict: who is at target or idle, who moves away since when, and who waits below the target.
-Pure: numbers of days in, sentences out. A share is outside the band where it differs from the target by more than
-the tolerance. *Moves away*: it is outside, further than at its nearest since it was last inside by more than half the
-tolerance, and not on its way back (within a tenth of the furthest since). *Idle*: below the band, with nothing waiting.
+Pure functions from arrays to sentences. A share is outside the band if it differs from the target by more than the
+tolerance. An entry *diverges* if it is outside, is further away than at its nearest since it was last inside by more
+than half the tolerance, and is not returning (within a tenth of the furthest distance since). An entry is *idle* if it
+is below the band without waiting jobs.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from apps.analytics.convergence.messages import Sentence, say, side_words
+from apps.analytics.convergence.messages import Sentence, say, side_label
 from apps.analytics.convergence.query import BEFORE_ENTRY
 from apps.analytics.series.daily_series import F8, DailySeries, Mask, SeriesDays
 from apps.engine import convergence as engine
@@ -28,12 +29,12 @@ Course = Literal["on", "idle", "moves_away", "starved", "approaching", "steady",
 States = npt.NDArray[np.str_]
 QUIET = ("no_demand", "met", "")
 _MOST_NAMED = 2
-_BACK = 0.9
+_RETURNED = 0.9
 
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """Entries by days as they are judged: fractions, NaN where unknown or hidden; slack: half the band."""
+    """Shares of entries by day: fractions, NaN where unknown or hidden. slack: half the width of the tolerance band."""
 
     names: Sequence[str]
     on: Sequence[date]
@@ -51,18 +52,18 @@ class Shares:
     def is_by_hour(self) -> bool:
         return bool(self.on) and isinstance(self.on[0], datetime)
 
-    def say_of_steps(self, key: str, **values: Any) -> Sentence:
-        """A sentence that counts days, or hours."""
+    def step_sentence(self, key: str, **values: Any) -> Sentence:
+        """Return a sentence that counts days, or its variant that counts hours."""
         return say(f"{key}_hours" if self.is_by_hour else key, **values)
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """One entry on the last day: which way it goes, since when, and how far off it is (points, over positive)."""
+    """One entry on the last day: its trend, since when, and its deviation in points (positive: over target)."""
 
     course: Course
     since: date | None = None
-    first: int = 0  # the place of that day
+    first: int = 0  # index of that day
     points: float = 0.0
 
     @property
@@ -90,39 +91,39 @@ def _judge_one(shares: Shares, row: int, deviation: F8) -> Judgement:
     first = _last_inside(away, slack)
     nearest = first + _nearest(away[first:])
     moved = away[-1] - away[nearest] > slack[-1] / 2
-    if moved and away[-1] >= _BACK * np.nanmax(away[nearest:]):
+    if moved and away[-1] >= _RETURNED * np.nanmax(away[nearest:]):
         return Judgement("moves_away", shares.on[nearest], nearest, points)
-    if away[-1] < _BACK * np.nanmax(away[first:]):
+    if away[-1] < _RETURNED * np.nanmax(away[first:]):
         return Judgement("approaching", shares.on[first], first, points)
     return Judgement("steady", shares.on[first], first, points)
 
 
 def _since(mask: Mask) -> int:
-    """The first day of the stretch that the last day ends."""
+    """Return the first day of the unbroken run that includes the last day."""
     outside = np.flatnonzero(~mask)
     return int(outside[-1]) + 1 if outside.size else 0
 
 
 def _last_inside(away: F8, slack: F8) -> int:
-    """The last day within the band; the first known one where there is none."""
+    """Return the last day within the band, or the first known day if there is none."""
     inside = np.flatnonzero(away <= slack * (1 + 1e-9))
     return int(inside[-1]) if inside.size else int(np.flatnonzero(np.isfinite(away))[0])
 
 
 def _nearest(away: F8) -> int:
-    """The last one of the days that came nearest."""
+    """Return the last of the days with the smallest distance."""
     known = np.where(np.isfinite(away), away, np.inf)
     return int(len(known) - 1 - np.argmin(known[::-1]))
 
 
 def has_the_only_demand(shares: Shares, row: int, first: int) -> bool:
-    """It has siblings, and none is known to have had unmet demand on any day since."""
+    """Whether the entry has siblings and none of them is known to have had unmet demand since `first`."""
     beside = np.delete(shares.states[:, first:], row, axis=0)
     return bool(beside.size) and bool(np.isin(beside, QUIET).all())
 
 
-def verdict(shares: Shares, *, n_not_told: int = 0) -> list[Sentence]:
-    """The sentences, the one that counts first."""
+def verdict(shares: Shares, *, n_hidden: int = 0) -> list[Sentence]:
+    """Return the sentences about a group, most important first."""
     if not shares.on:
         return [say("no_days")]
     judged = judge(shares)
@@ -130,20 +131,20 @@ def verdict(shares: Shares, *, n_not_told: int = 0) -> list[Sentence]:
     before = (shares.states == BEFORE_ENTRY).any(axis=0)
     found = [] if known else [say("before_entries" if before.any() else "nobody_used")]
     if known:
-        found.append(_fine(sum(one.course in ("on", "idle") for one in known), len(known)))
-        found += _moving(shares, judged) + _waiting(shares, judged)
+        found.append(_on_target_sentence(sum(one.course in ("on", "idle") for one in known), len(known)))
+        found += _diverging(shares, judged) + _waiting(shares, judged)
         found += [
             say(course, n=n) for course in ("approaching", "steady") if (n := sum(o.course == course for o in known))
         ]
         if before.any():
-            found.append(shares.say_of_steps("before_some_entries", n=int(before.sum())))
-    if n_not_told:
-        found.append(say("not_told", n=n_not_told))
+            found.append(shares.step_sentence("before_some_entries", n=int(before.sum())))
+    if n_hidden:
+        found.append(say("not_told", n=n_hidden))
     return found
 
 
 def verdict_of_one(shares: Shares) -> list[Sentence]:
-    """About a single entry."""
+    """Return the sentences about a single entry."""
     if not shares.on:
         return [say("no_days")]
     name, judged = shares.names[0], judge(shares)[0]
@@ -151,18 +152,18 @@ def verdict_of_one(shares: Shares) -> list[Sentence]:
         return [say("one_before_entry", name=name)]
     points = round(abs(judged.points), 1)
     if judged.course == "moves_away":
-        return [_away(shares, 0, judged)]
+        return [_diverging_sentence(shares, 0, judged)]
     if judged.course == "starved":
         n = len(shares.on) - judged.first
-        return [shares.say_of_steps("starved", name=name, since=judged.since, n=n)]
+        return [shares.step_sentence("starved", name=name, since=judged.since, n=n)]
     if judged.course == "approaching":
-        return [say("one_approaching", name=name, points=points, side=side_words(judged.side))]
+        return [say("one_approaching", name=name, points=points, side=side_label(judged.side))]
     if judged.course == "steady":
-        return [say("one_steady", name=name, points=points, side=side_words(judged.side))]
+        return [say("one_steady", name=name, points=points, side=side_label(judged.side))]
     return [say(f"one_{judged.course}", name=name)]
 
 
-def _fine(n: int, of: int) -> Sentence:
+def _on_target_sentence(n: int, of: int) -> Sentence:
     if n == of:
         return say("all_at_target_or_idle", n=n)
     return say("at_target_or_idle", n=n, of=of) if n else say("none_at_target", of=of)
@@ -173,28 +174,28 @@ def _ranked(judged: Sequence[Judgement], course: Course) -> list[int]:
     return sorted(rows, key=lambda row: -abs(judged[row].points))
 
 
-def _moving(shares: Shares, judged: Sequence[Judgement]) -> list[Sentence]:
+def _diverging(shares: Shares, judged: Sequence[Judgement]) -> list[Sentence]:
     rows = _ranked(judged, "moves_away")
-    found = [_away(shares, row, judged[row]) for row in rows[:_MOST_NAMED]]
+    found = [_diverging_sentence(shares, row, judged[row]) for row in rows[:_MOST_NAMED]]
     rest = len(rows) - len(found)
     return [*found, say("more_move_away", n=rest)] if rest else found
 
 
-def _away(shares: Shares, row: int, one: Judgement) -> Sentence:
+def _diverging_sentence(shares: Shares, row: int, one: Judgement) -> Sentence:
     alone = one.points > 0 and has_the_only_demand(shares, row, one.first)
     return say(
         "moves_away_alone" if alone else "moves_away",
         name=shares.names[row],
         since=one.since,
         points=round(abs(one.points), 1),
-        side=side_words(one.side),
+        side=side_label(one.side),
     )
 
 
 def _waiting(shares: Shares, judged: Sequence[Judgement]) -> list[Sentence]:
     rows = _ranked(judged, "starved")
     found = [
-        shares.say_of_steps(
+        shares.step_sentence(
             "starved", name=shares.names[row], since=judged[row].since, n=len(shares.on) - judged[row].first
         )
         for row in rows[:_MOST_NAMED]
@@ -208,13 +209,13 @@ NAMES = np.array([""] + [state.name.lower() for state in DayState if state is no
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """Means of days, over known and visible numbers; None where there is none.
+class MeritFigures:
+    """Figures of merit: means over days, of known and visible values; None where there are none.
 
-    mean_deviation: share-weighted |actual − target|. inside: part of the shares within their band. demand_error: as the
-    mean deviation, of unmet demand alone. idle_given: part that entries without further demand
-    left to others. half_time_days: of the last change of targets the slowest entry's until half of its gap was gone;
-    None: nothing changed, infinite: one hasn't come so far (`n_halved` of `n_changed` have).
+    mean_deviation: share-weighted |actual − target|. inside: fraction of the shares within their band. demand_error: as
+    mean_deviation, for unmet demand only. idle_given: fraction of capacity that entries without further demand left to
+    others. half_time_days: days until the slowest entry closed half of its gap after the last change of targets; None:
+    no target changed, infinite: some entry hasn't yet (`n_halved` of `n_changed` have).
     """
 
     mean_deviation: float | None = None
@@ -229,15 +230,15 @@ class Figures:
 
 
 def slack_of(target: F8, tolerance: Mapping[str, Any], is_leaf: Mask) -> F8:
-    """Half the band around each target; is_leaf: along its first axis."""
+    """Return half the width of the band around each target. is_leaf: along the first axis of `target`."""
     shape = (len(is_leaf),) + (1,) * (target.ndim - 1)
     return engine.tolerance_of(target, **tolerances_of(tolerance, is_leaf.reshape(shape)))
 
 
 def states_of(
-    actual: F8, target: F8, slack: F8, series: DailySeries, told: Mask, before_entry: Mask | None = None
+    actual: F8, target: F8, slack: F8, series: DailySeries, visible: Mask, before_entry: Mask | None = None
 ) -> States:
-    """Names of DayState in small letters, or `before_entry`; "" where nothing can be compared, or it is hidden."""
+    """Return lower-case names of DayState, or `before_entry`; "" where nothing can be compared or the day is hidden."""
     codes = engine.day_states(
         actual=_filled(actual),
         target=_filled(target),
@@ -245,21 +246,22 @@ def states_of(
         used=series.used,
         waited=series.waited_core_s,
         knows_waiting=series.knows_waiting,
-        competes=series.competes & told,
+        competes=series.competes & visible,
     )
     codes[~np.isfinite(actual)] = DayState.ABSENT
     found = NAMES[codes]
     return found if before_entry is None else np.where(before_entry, BEFORE_ENTRY, found)
 
 
-def measure(shares: Shares, days: SeriesDays) -> Figures:
+def measure(shares: Shares, days: SeriesDays) -> MeritFigures:
+    """Compute the figures of merit."""
     actual, target, slack = _filled(shares.actual), _filled(shares.target), _filled(shares.slack)
     counts = np.isfinite(shares.actual) & np.isfinite(shares.target)
     codes = np.zeros(shares.states.shape, dtype=np.int8)
     for code, name in enumerate(NAMES.tolist()):
         codes[shares.states == name] = code
     inside = engine.is_inside(actual, target, slack).astype(np.float64)
-    return Figures(
+    return MeritFigures(
         mean_deviation=engine.mean_of_days(*engine.mean_deviation(actual, target, counts)),
         inside=engine.mean_of_days(*engine.weighted_mean(inside, target, counts)),
         demand_error=engine.mean_of_days(*engine.demand_aware_error(actual, target, codes, counts)),
@@ -270,7 +272,7 @@ def measure(shares: Shares, days: SeriesDays) -> Figures:
 
 
 def half_times_of(shares: Shares, row: int) -> list[HalfTime]:
-    """After each change of one member's target, on the days it competes without a break up to the last."""
+    """Return the half-times after each change of one member's target, on its last unbroken run of known days."""
     unknown = np.flatnonzero(~(np.isfinite(shares.actual[row]) & np.isfinite(shares.target[row])))
     first = int(unknown[-1]) + 1 if unknown.size else 0
     if len(shares.on) - first < 2:
@@ -280,7 +282,7 @@ def half_times_of(shares: Shares, row: int) -> list[HalfTime]:
 
 
 def _half_time(shares: Shares, days: SeriesDays) -> dict[str, Any]:
-    """Of the last day on which a target changed so that there was a gap to close."""
+    """Fields about the last day on which a target changed so that there was a gap to close."""
     last: Sequence[HalfTime] = [
         one
         for row in range(len(shares.names))
@@ -301,5 +303,5 @@ def _half_time(shares: Shares, days: SeriesDays) -> dict[str, Any]:
 
 
 def _filled(values: F8) -> F8:
-    """What isn't known as 0, for sums it is left out of."""
+    """Replace unknown values by 0."""
     return np.where(np.isfinite(values), values, 0.0)

@@ -10,9 +10,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.analytics.convergence.numbers import get_convergence_by_hour
-from apps.analytics.convergence.query import DAILY_UP_TO, DAY_S, OFS, VIEWS, read_counting, read_period, today_of
-from apps.analytics.convergence.records import Convergence, Published, by_weeks
+from apps.analytics.convergence.numbers import get_hourly_convergence
+from apps.analytics.convergence.query import DAILY_UP_TO, DAY_S, OFS, VIEWS, read_period, read_share_method, today_of
+from apps.analytics.convergence.records import ChildrenQuery, Convergence, Published, sample_weekly
 from apps.analytics.convergence.selectors import get_convergence, get_series_state
 from apps.analytics.series.daily_series import SeriesState
 from apps.api.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
@@ -146,42 +146,35 @@ class ConvergenceView(APIView):
         given, actor = asked(ConvergenceFilterSerializer, request), actor_of(request)
         scope = POLICIES_READ if actor.has_scope(POLICIES_READ) else SELF_READ
         uid = entry_uid(request, policy, given["entry"]) if "entry" in given else None
-        counting = read_counting(given["view"], given["of"], given.get("window_s"))
+        method = read_share_method(given["view"], given["of"], given.get("window_s"))
         if given.get("step") == HOUR:
-            found = get_convergence_by_hour(policy_slug=policy, actor=actor, uid=uid, counting=counting, scope=scope)
+            found = get_hourly_convergence(policy_slug=policy, actor=actor, uid=uid, method=method, scope=scope)
         else:
             state = get_series_state(policy_slug=policy, actor=actor, scope=scope)
             today = today_of(clock.now())
             period = read_period(given.get("from", ""), given.get("to", ""), state=state, today=today)
-            found = get_convergence(
-                policy_slug=policy,
-                actor=actor,
-                uid=uid,
-                period=period,
-                counting=counting,
-                against_today=given["measure"] == "today",
-                scope=scope,
-            )
+            query = ChildrenQuery(period=period, method=method, against_today=given["measure"] == "today")
+            found = get_convergence(query, policy_slug=policy, actor=actor, uid=uid, scope=scope)
         step = given.get("step", STEPS[found.period.n_days > DAILY_UP_TO])
         start = decode_cursor(given["cursor"], int) if "cursor" in given else 0
         return Response(_answer(found, step, max(start, 0)))
 
 
 def _answer(found: Convergence, step: str, start: int) -> dict[str, Any]:
-    shown = by_weeks(found) if step == "week" else found
+    shown = sample_weekly(found) if step == "week" else found
     rows = found.order()[start : start + PAGE]
     following = start + PAGE if start + PAGE < len(found.members) else None
-    counting = found.counting
+    method = found.method
     return {
         "policy": found.policy_slug,
         "entry": found.entry.uid,
         "name": found.entry.name,
         "itself": found.itself,
-        "view": counting.view,
-        "of": counting.of,
+        "view": method.view,
+        "of": method.of,
         "step": step,
         "measured_against": found.measured_against,
-        "window_s": counting.window_days * DAY_S if counting.view == "windowed" else None,
+        "window_s": method.window_days * DAY_S if method.view == "windowed" else None,
         "from": found.period.from_on,
         "to": found.period.to_on,
         "built": SeriesBuiltSerializer(found.state).data,
@@ -218,7 +211,7 @@ def _points(fraction: float | None) -> float | None:
 
 
 def _member(found: Convergence, row: int) -> dict[str, Any]:
-    member, told = found.members[row], found.told[row]
+    member, told = found.members[row], found.visible[row]
     return {
         "uid": member.uid,
         "name": member.name,

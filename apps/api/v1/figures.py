@@ -11,7 +11,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from apps.analytics.comparison import get_algorithm_page
-from apps.analytics.convergence.numbers import get_numbers
+from apps.analytics.convergence.numbers import get_convergence_data
 from apps.analytics.convergence.query import today_of
 from apps.analytics.convergence.selectors import get_series_state
 from apps.analytics.my_priority.numbers import get_my_numbers
@@ -185,7 +185,11 @@ class ConvergenceFigureView(APIView):
         state = get_series_state(policy_slug=policy, actor=actor, scope=scope)
         wanted = read_figure(figure, query, state, today_of(clock.now()))
         numbers = wanted.numbers
-        found = None if numbers is None else get_numbers(numbers, policy_slug=policy, uid=uid, actor=actor, scope=scope)
+        found = (
+            None
+            if numbers is None
+            else get_convergence_data(numbers, policy_slug=policy, uid=uid, actor=actor, scope=scope)
+        )
         return figure_response(request, draw_figure(wanted, found))
 
 

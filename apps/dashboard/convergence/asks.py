@@ -11,16 +11,16 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
 from apps.analytics.convergence.query import (
+    DEFAULT_DAYS,
+    DEFAULT_WINDOW_DAYS,
     PARENT,
     TOTAL,
-    USUAL_DAYS,
-    USUAL_WINDOW_DAYS,
     WINDOWED,
-    Counting,
     Period,
-    refuse_windowed,
+    ShareMethod,
+    default_period,
+    reject_windowed,
     today_of,
-    usual_period,
 )
 from apps.analytics.series.daily_series import SeriesState
 from apps.core.errors import Invalid
@@ -29,8 +29,8 @@ from apps.figures.convergence.asked import (
     HOUR,
     TODAY,
     is_by_hour,
-    read_counting_asked,
     read_period_asked,
+    read_share_method_of,
 )
 from apps.figures.convergence.asked import NAMES as FOCUS_NAMES
 
@@ -43,7 +43,7 @@ class Asked:
     `problem_at` the name in the address that it is about."""
 
     period: Period
-    counting: Counting
+    method: ShareMethod
     last: str
     overlays: tuple[str, ...]
     problem: str = ""
@@ -57,20 +57,20 @@ class Asked:
 
     def query(self, **changes: Any) -> str:
         """The address of this view, with some of it changed; what is usual is left out."""
-        counting = replace(self.counting, **{name: changes[name] for name in ("view", "of") if name in changes})
+        method = replace(self.method, **{name: changes[name] for name in ("view", "of") if name in changes})
         last = changes.get("last", self.last)
         found: dict[str, Any] = {}
         if changes.get("by_hour", self.by_hour and "last" not in changes):
             found["step"] = HOUR
         elif last:
-            found |= {} if last == str(USUAL_DAYS) else {"days": last}
+            found |= {} if last == str(DEFAULT_DAYS) else {"days": last}
         else:
             found |= {"from": self.period.from_on.isoformat(), "to": self.period.to_on.isoformat()}
-        usual = Counting()
-        found |= {} if counting.view == usual.view else {"view": counting.view}
-        found |= {} if counting.of == usual.of else {"of": counting.of}
-        if counting.view == WINDOWED and counting.window_days != USUAL_WINDOW_DAYS:
-            found["window"] = counting.window_days
+        usual = ShareMethod()
+        found |= {} if method.view == usual.view else {"view": method.view}
+        found |= {} if method.of == usual.of else {"of": method.of}
+        if method.view == WINDOWED and method.window_days != DEFAULT_WINDOW_DAYS:
+            found["window"] = method.window_days
         if set(self.overlays) != set(OVERLAYS):
             found["overlay"] = list(self.overlays) or ["none"]
         if changes.get("against_today", self.against_today):
@@ -88,16 +88,18 @@ def read_asked(request: HttpRequest, state: SeriesState, now: datetime) -> Asked
     by_hour = is_by_hour(given, state)
     kept = tuple((name, value) for name in FOCUS_NAMES for value in given.getlist(name))
     try:
-        counting = read_counting_asked(given)
+        method = read_share_method_of(given)
         if by_hour:
-            refuse_windowed(counting)
+            reject_windowed(method)
         period, last = read_period_asked(given, state, here)
     except Invalid as problem:
-        usual = usual_period(state, here)
+        usual = default_period(state, here)
         where = problem.fields[0].where if problem.fields else ""
-        return Asked(usual, Counting(), str(USUAL_DAYS), overlays, problem.message, where, by_hour=by_hour, kept=kept)
+        return Asked(
+            usual, ShareMethod(), str(DEFAULT_DAYS), overlays, problem.message, where, by_hour=by_hour, kept=kept
+        )
     is_today = given.get("measure") == TODAY and not by_hour
-    return Asked(period, counting, last, overlays, against_today=is_today, by_hour=by_hour, kept=kept)
+    return Asked(period, method, last, overlays, against_today=is_today, by_hour=by_hour, kept=kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +123,12 @@ def ways_to_count(asked: Asked) -> list[Choice]:
     labels = {"decayed": _("Decayed"), "windowed": _("Windowed"), "raw": _("Raw")}
     if asked.by_hour:
         del labels[WINDOWED]
-    return [Choice(label, asked.query(view=view), asked.counting.view == view) for view, label in labels.items()]
+    return [Choice(label, asked.query(view=view), asked.method.view == view) for view, label in labels.items()]
 
 
 def wholes(asked: Asked) -> list[Choice]:
     labels = {PARENT: _("of parent"), TOTAL: _("of total")}
-    return [Choice(label, asked.query(of=of), asked.counting.of == of) for of, label in labels.items()]
+    return [Choice(label, asked.query(of=of), asked.method.of == of) for of, label in labels.items()]
 
 
 def overlay_choices(asked: Asked) -> list[tuple[str, str, bool]]:

@@ -118,7 +118,7 @@ def draw_line(
     member = found.members[row]
     tolerance = tolerance.at(member.is_here and not member.n_children)
     shown = balance_of(found, row)
-    reason = "" if found.told[row].any() else _("not shown: fewer than five active members")
+    reason = "" if found.visible[row].any() else _("not shown: fewer than five active members")
     drawn = figure.draw(
         _days(found, asked, row),
         maximum=maximum,
@@ -160,7 +160,7 @@ def balance_of(found: Convergence, row: int) -> Balance | None:
 
 def counts_of(found: Convergence, row: int) -> Counts:
     """Of those that are over."""
-    over = slice(found.n_over)
+    over = slice(found.n_finished)
     idle, starved = (found.idle[row] | found.idle_inferred[row])[over], found.states[row, over] == "starved"
     return Counts(int(idle.sum()), int(starved.sum()), int(_gap_mask(found).sum()))
 
@@ -181,10 +181,17 @@ def label_of(found: Convergence, row: int, counts: Counts, reason: str) -> str:
         (counts.idle, _("no demand on %(n)s of %(of)s %(steps)s")),
         (counts.starved, _("jobs waited below target on %(n)s of %(of)s %(steps)s")),
         (counts.missing, _("data is missing on %(n)s of %(of)s %(steps)s")),
-        (int(found.before_entry[row, : found.n_over].sum()), _("%(n)s of %(of)s %(steps)s are from before the entry")),
+        (
+            int(found.before_entry[row, : found.n_finished].sum()),
+            _("%(n)s of %(of)s %(steps)s are from before the entry"),
+        ),
     ):
         if n:
-            text += "; " + words % {"n": presentation.count(n), "of": presentation.count(found.n_over), "steps": steps}
+            text += "; " + words % {
+                "n": presentation.count(n),
+                "of": presentation.count(found.n_finished),
+                "steps": steps,
+            }
     return text
 
 
@@ -271,11 +278,11 @@ class MemberRow:
 
 
 def member_rows(found: Convergence) -> Iterator[MemberRow]:
-    away, slack = np.abs(found.deviation)[:, : found.n_over], found.slack[:, : found.n_over]
+    away, slack = np.abs(found.deviation)[:, : found.n_finished], found.slack[:, : found.n_finished]
     for row in found.order():
         known = np.isfinite(away[row])
         n, inside = int(known.sum()), int((away[row] <= slack[row] * (1 + 1e-9)).sum())
-        reason = "" if found.told[row].any() else _("not shown")
+        reason = "" if found.visible[row].any() else _("not shown")
         yield MemberRow(
             member=found.members[row],
             url=member_url(found.policy_slug, found.members[row]),
@@ -320,7 +327,7 @@ def day_rows(found: Convergence, row: int = 0) -> list[DayRow]:
 
 
 def _as_of(found: Convergence, at: int) -> datetime | None:
-    return found.latest_at if at == found.n_over else None
+    return found.latest_at if at == found.n_finished else None
 
 
 def _or_none(value: float) -> float | None:
@@ -352,7 +359,7 @@ def csv_rows(found: Convergence) -> Iterator[tuple[Any, ...]]:
         for at, day in enumerate(found.on):
             actual, target = _or_none(found.actual[row, at]), _or_none(found.target[row, at])
             off = None if actual is None or target is None else (actual - target) * 100
-            told, as_of = bool(found.told[row, at]), _as_of(found, at)
+            told, as_of = bool(found.visible[row, at]), _as_of(found, at)
             yield (
                 day.isoformat(),
                 member.name,

@@ -18,9 +18,9 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
 
 from apps.analytics.convergence.messages import Sentence
-from apps.analytics.convergence.numbers import get_convergence_until_now, get_numbers, list_paths
-from apps.analytics.convergence.query import DAILY_UP_TO, there_are, today_of
-from apps.analytics.convergence.records import Convergence, by_weeks
+from apps.analytics.convergence.numbers import get_convergence_data, get_convergence_until_now, list_paths
+from apps.analytics.convergence.query import DAILY_UP_TO, available_days_text, today_of
+from apps.analytics.convergence.records import ChildrenQuery, Convergence, sample_weekly
 from apps.analytics.convergence.selectors import get_series_state
 from apps.analytics.series.daily_series import SeriesState
 from apps.core import clock
@@ -52,7 +52,7 @@ def kpis(found: Convergence) -> list[Kpi]:
     """Mean deviation, time inside the band, half-time to target after the last change, share given away."""
     figures = found.figures
     mean = presentation.UNKNOWN if figures.mean_deviation is None else presentation.points(figures.mean_deviation)
-    n_days = found.n_over
+    n_days = found.n_finished
     last = ngettext("of the last day", "of the last %(n)s days", n_days) % {"n": presentation.count(n_days)}
     return [
         Kpi(_("Mean deviation"), mean, _("pts, share-weighted, %(days)s") % {"days": last}),
@@ -103,7 +103,7 @@ def _make(request: HttpRequest, policy: str, name: str, uid: UUID | None, query:
     state = get_series_state(policy_slug=policy, actor=actor)
     asked = read_figure(name, query, state, today_of(clock.now()))
     numbers = asked.numbers
-    found = None if numbers is None else get_numbers(numbers, policy_slug=policy, uid=uid, actor=actor)
+    found = None if numbers is None else get_convergence_data(numbers, policy_slug=policy, uid=uid, actor=actor)
     return draw_figure(asked, found, _links(policy))
 
 
@@ -200,16 +200,14 @@ def _read(request: HttpRequest, policy: str, uid: UUID | None, *, itself: bool =
 
 def _get(request: HttpRequest, policy: str, uid: UUID | None, asked: Asked, *, itself: bool) -> Convergence:
     """With the newest snapshot as the last point, as the figures have it."""
-    return get_convergence_until_now(
-        policy_slug=policy,
-        actor=actor_of(request),
-        uid=uid,
-        itself=itself,
+    query = ChildrenQuery(
         period=asked.period,
-        counting=asked.counting,
+        method=asked.method,
         by_hour=asked.by_hour,
         against_today=asked.against_today,
+        itself=itself,
     )
+    return get_convergence_until_now(query, policy_slug=policy, uid=uid, actor=actor_of(request))
 
 
 def _context(request: HttpRequest, asked: Asked, found: Convergence) -> dict[str, Any]:
@@ -221,7 +219,7 @@ def _context(request: HttpRequest, asked: Asked, found: Convergence) -> dict[str
         "asked": asked,
         "title": drawing.scope_words(found),
         "verdict": found.verdict,
-        "last_full": drawing.short_day(found.on[found.n_over - 1]) if found.n_over else "",
+        "last_full": drawing.short_day(found.on[found.n_finished - 1]) if found.n_finished else "",
         "local_only": found.local_only,
         "origin": origin_of(policy_slug=policy, uid=found.entry.uid, at=clock.now(), actor=actor_of(request)),
         "kpis": kpis(found),
@@ -239,7 +237,7 @@ def _context(request: HttpRequest, asked: Asked, found: Convergence) -> dict[str
         "published": found.published[: -_MOST_LISTED - 1 : -1],
         "n_unlisted": max(len(found.published) - _MOST_LISTED, 0),
         "gap_words": _gap_words(found),
-        "there_are": there_are(found.state),
+        "available_days_text": available_days_text(found.state),
         "newest": newest_words(found),
         "crumbs": _crumbs(found),
         "policy": policy,
@@ -276,7 +274,7 @@ def _figures(request: HttpRequest, found: Convergence, uid: UUID | None) -> dict
 
 def _panels(request: HttpRequest, asked: Asked, found: Convergence) -> dict[str, Any]:
     """The groups of one page, and where the next one is."""
-    drawn = by_weeks(found) if found.period.n_days > DAILY_UP_TO else found
+    drawn = sample_weekly(found) if found.period.n_days > DAILY_UP_TO else found
     n_pages = drawing.n_pages(found)
     page = _page(request, n_pages)
     base = f"{found.policy_slug}"
@@ -294,7 +292,7 @@ def _panels(request: HttpRequest, asked: Asked, found: Convergence) -> dict[str,
         "next_url": f"{reverse(name, kwargs=kwargs)}?{following}" if following else "",
         "next_query": following,
         "n_left": max(len(found.members) - page * PAGE, 0),
-        "by_weeks": found.period.n_days > DAILY_UP_TO,
+        "sample_weekly": found.period.n_days > DAILY_UP_TO,
     }
 
 
@@ -310,7 +308,7 @@ def _of_itself(request: HttpRequest, asked: Asked, found: Convergence, uid: UUID
     own = found
     if not found.itself:
         _asked, own = _read(request, found.policy_slug, uid, itself=True)
-    drawn = by_weeks(own) if own.period.n_days > DAILY_UP_TO else own
+    drawn = sample_weekly(own) if own.period.n_days > DAILY_UP_TO else own
     parent = found.way[-1]
     up = page_url(found.policy_slug, parent.uid, lines.name_slug(parent.name))
     up = page_url(found.policy_slug) if len(found.way) == 1 else up

@@ -11,14 +11,14 @@ from django.utils.translation import gettext as _
 
 from apps.analytics.convergence.query import (
     DAY_S,
+    DEFAULT_DAYS,
     LAST_DAYS,
-    USUAL_DAYS,
-    Counting,
     Period,
-    read_counting,
+    ShareMethod,
+    default_period,
     read_period,
-    refuse_windowed,
-    usual_period,
+    read_share_method,
+    reject_windowed,
     whole_period,
 )
 from apps.analytics.convergence.records import ChildrenQuery, SelectionQuery
@@ -43,7 +43,7 @@ class FocusAsked:
 
     period: Period
     whole: Period
-    counting: Counting
+    method: ShareMethod
     range_: str
     unit: Unit
     picks: tuple[str, ...]
@@ -54,7 +54,7 @@ class FocusAsked:
     @property
     def numbers(self) -> SelectionQuery:
         return SelectionQuery(
-            picks=self.picks, period=self.period, whole=self.whole, counting=self.counting, by_hour=self.by_hour
+            picks=self.picks, period=self.period, whole=self.whole, method=self.method, by_hour=self.by_hour
         )
 
 
@@ -63,7 +63,7 @@ def read_children(query: QueryDict, state: SeriesState, today: date, *, itself: 
     by_hour = is_by_hour(query, state)
     period, _preset = read_period_asked(query, state, today)
     return ChildrenQuery(
-        counting=read_counting_asked(query),
+        method=read_share_method_of(query),
         period=period,
         by_hour=by_hour,
         itself=itself,
@@ -73,10 +73,10 @@ def read_children(query: QueryDict, state: SeriesState, today: date, *, itself: 
 
 def read_focus(query: QueryDict, state: SeriesState, today: date) -> FocusAsked:
     """Raises Invalid, with the name in the address, for what can't be drawn."""
-    counting = read_counting_asked(query)
+    method = read_share_method_of(query)
     by_hour = is_by_hour(query, state)
     if by_hour:
-        refuse_windowed(counting)
+        reject_windowed(method)
     range_ = query.get("range", "")
     if range_ and range_ not in RANGES:
         raise _refused("range", _("“%(text)s” is not one of %(known)s."), range_, RANGES)
@@ -92,7 +92,7 @@ def read_focus(query: QueryDict, state: SeriesState, today: date) -> FocusAsked:
     return FocusAsked(
         period,
         whole if (whole.to_on - whole.from_on).days < _MOST_DAYS else period,
-        counting,
+        method,
         range_,
         cast("Unit", unit),
         picks,
@@ -110,14 +110,14 @@ def is_by_hour(query: QueryDict, state: SeriesState) -> bool:
     return query.get("step") == HOUR or (state.through_on is None and state.hours_through_at is not None)
 
 
-def read_counting_asked(query: QueryDict) -> Counting:
+def read_share_method_of(query: QueryDict) -> ShareMethod:
     window = query.get("window", "")
     try:
         days = float(window) if window else None
     except ValueError:
         message = _("Invalid number of days “%(text)s”.") % {"text": window[:40]}
         raise Invalid(message, fields=[FieldProblem("window", message)]) from None
-    return read_counting(query.get("view", ""), query.get("of", ""), None if days is None else days * DAY_S)
+    return read_share_method(query.get("view", ""), query.get("of", ""), None if days is None else days * DAY_S)
 
 
 def read_period_asked(query: QueryDict, state: SeriesState, today: date) -> tuple[Period, str]:
@@ -128,7 +128,7 @@ def read_period_asked(query: QueryDict, state: SeriesState, today: date) -> tupl
     if days == ALL:
         return whole_period(state, today), ALL
     if days in {"", *RANGES}:
-        return usual_period(state, today, int(days or USUAL_DAYS)), days or str(USUAL_DAYS)
+        return default_period(state, today, int(days or DEFAULT_DAYS)), days or str(DEFAULT_DAYS)
     raise _refused("days", _("Unknown period “%(text)s”; choose from %(known)s, or enter two dates."), days, RANGES)
 
 

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, ngettext
 
 from apps.analytics.convergence.query import BEFORE_ENTRY, DAILY_UP_TO
-from apps.analytics.convergence.records import Convergence, by_weeks
+from apps.analytics.convergence.records import Convergence, sample_weekly
 from apps.analytics.series.daily_series import F8, Mask
 from apps.figures import axes, traces
 from apps.figures.convergence.words import Links, RawRows, caption, file_name, mark_of, revision_marks, used_words_of
@@ -45,9 +45,9 @@ def sections_of(found: Convergence, page: int) -> list[Section]:
 
     Days that are over say which panel is where and which scale is shared; a newest point beyond it widens the scale.
     """
-    order, over = found.order(), scales_of(found, found.n_over)
-    widened = scales_of(found) if found.n_over < len(found.on) else over
-    targets = _largest(found.target[:, : found.n_over]).tolist()
+    order, over = found.order(), scales_of(found, found.n_finished)
+    widened = scales_of(found) if found.n_finished < len(found.on) else over
+    targets = _largest(found.target[:, : found.n_finished]).tolist()
     large = [row for row in order if targets[row] >= SMALL]
     tail = [row for row in order if targets[row] < SMALL]
     here = set([*large, *tail][(page - 1) * PAGE : page * PAGE])
@@ -131,7 +131,7 @@ def heading_of(found: Convergence, row: int) -> Heading:
     actual, target = (float(column[row, -1]) for column in (found.actual, found.target))
     shares = [percent(one) if isfinite(one) else UNKNOWN for one in (actual, target)]
     reads = (_("actual %(share)s") % {"share": shares[0]}, _("target %(target)s") % {"target": shares[1]})
-    if not found.told[row].any():
+    if not found.visible[row].any():
         return Heading(_("not shown: fewer than five active members"), reads[1], "nodata", "", "")
     shape, amount, word = balance_words(str(found.states[row, -1]), actual - target)
     return Heading(*reads, shape, amount, word)
@@ -162,7 +162,7 @@ OVERLAYS = ("band", "changes", "demand", "gaps")
 def panels_figure(found: Convergence, query: QueryDict, links: Links, name: str = "panels") -> Figure:
     """`panels` of the answer has the traces and the layout of each subgroup on this page; `data` is empty."""
     page = _page(query)
-    shown = by_weeks(found) if found.period.n_days > DAILY_UP_TO else found
+    shown = sample_weekly(found) if found.period.n_days > DAILY_UP_TO else found
     chosen = set(query.getlist("overlay")) or set(OVERLAYS)
     marks = revision_marks(shown, links) if "changes" in chosen else []
     rules = [{"at": one.at, "label": "", "text": one.text, "url": one.url} for one in marks]

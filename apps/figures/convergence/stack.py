@@ -29,7 +29,7 @@ def stack_figure(found: Convergence, links: Links) -> Figure:
         return Figure("stack", title, message, (), {}, Table((), (), ()), empty=message, reads=False)
     x = [axes.moment(on) for on in found.on]
     drawn, labels = _drawn(found, layers, x)
-    of = found.entry.name if found.counting.of == "parent" else found.policy_name
+    of = found.entry.name if found.method.of == "parent" else found.policy_name
     first, last = found.on[0], found.on[-1]
     return Figure(
         name="stack",
@@ -56,7 +56,9 @@ Layer = tuple[str, F8, F8]  # label, actual and target by days
 
 def _layers(found: Convergence) -> list[Layer]:
     """Entries of which every known day may be shown; of more than eight the smallest are one layer."""
-    rows = [row for row in range(len(found.members)) if found.told[row].all() and np.isfinite(found.target[row]).any()]
+    rows = [
+        row for row in range(len(found.members)) if found.visible[row].all() and np.isfinite(found.target[row]).any()
+    ]
     target, actual = np.nan_to_num(found.target[:, -1]), np.nan_to_num(found.actual[:, -1])
     rows.sort(key=lambda row: -max(float(target[row]), float(actual[row])))
     shown, rest = (rows, []) if len(rows) <= _MOST else (rows[: _MOST - 1], rows[_MOST - 1 :])

@@ -11,8 +11,8 @@ from django.test import Client
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.analytics.convergence.query import Counting, Period
-from apps.analytics.convergence.records import Convergence
+from apps.analytics.convergence.query import Period, ShareMethod
+from apps.analytics.convergence.records import ChildrenQuery, Convergence
 from apps.analytics.convergence.selectors import get_convergence
 from apps.analytics.series import stored_series
 from apps.analytics.series.runs import enqueue_series_build
@@ -57,10 +57,9 @@ def look(site: Site, path: str = "/", actor: Actor = COMMAND, **asked: Any) -> C
     tree = load_tree(site.policy)
     at = tree.index_of_path(path)
     assert at is not None
-    counting = asked.pop("counting", Counting("raw"))
-    return get_convergence(
-        policy_slug="grid", actor=actor, uid=tree.uuid(at), period=PERIOD, counting=counting, **asked
-    )
+    method = asked.pop("method", ShareMethod("raw"))
+    query = ChildrenQuery(period=PERIOD, method=method, **asked)
+    return get_convergence(query, policy_slug="grid", actor=actor, uid=tree.uuid(at))
 
 
 def row(found: Convergence, name: str) -> int:
@@ -95,7 +94,7 @@ def test_days_are_measured_against_the_policy_of_today_and_labelled(mounted: Sit
     found = look(mounted, "/vo", against_today=True)
     assert found.measured_against == mounted.policy.head_number
     assert found.actual.tolist() == [[1.0] * 3]
-    p1 = look(mounted, "/vo/p1", against_today=True, counting=Counting())
+    p1 = look(mounted, "/vo/p1", against_today=True, method=ShareMethod())
     assert p1.actual[row(p1, "ann")].tolist() == pytest.approx([1 / 3] * 3)
     assert not p1.before_entry.any()
     assert look(mounted).measured_against is None
@@ -115,7 +114,7 @@ def test_what_is_told_by_sums_is_not_told_of_days_measured_against_today(mounted
     )
     found = look(mounted, actor=Actor(user=sums, via="page"), against_today=True)
     assert sorted(member.name for member in found.members) == ["own", "vo"]
-    assert found.told.tolist() == [[False] * 3] * 2
+    assert found.visible.tolist() == [[False] * 3] * 2
 
 
 def test_too_many_days_or_hours_are_refused(mounted: Site, monkeypatch: pytest.MonkeyPatch) -> None:

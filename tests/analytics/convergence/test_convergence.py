@@ -1,4 +1,4 @@
-"""Counting, judging and measuring of shares day by day, on series made by hand."""
+"""ShareMethod, judging and measuring of shares day by day, on series made by hand."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import pytest
 
 from apps.analytics.convergence.query import (
     MOST_DAYS,
-    Counting,
     Period,
+    ShareMethod,
     actual_share,
     cut,
+    default_period,
     pick,
-    read_counting,
     read_period,
+    read_share_method,
     target_share,
-    usual_period,
     visible_windows,
     whole_period,
 )
@@ -78,7 +78,7 @@ def test_a_period_holds_both_its_days() -> None:
 
 def test_what_is_left_out_is_the_end_of_what_there_is() -> None:
     assert read_period("2026-03-01", "", state=STATE, today=TODAY).to_on == STATE.through_on
-    assert usual_period(STATE, TODAY).n_days == 30
+    assert default_period(STATE, TODAY).n_days == 30
     assert whole_period(STATE, TODAY) == Period(date(2025, 1, 1), date(2026, 3, 31))
 
 
@@ -109,40 +109,40 @@ def test_a_whole_period_is_never_longer_than_what_is_told_at_once() -> None:
     assert Period(date(1, 1, 3), date(1, 1, 5)).starting_earlier(40).from_on == date(1, 1, 1)
 
 
-# --- Counting ---------------------------------------------------------------------------------------------------------
+# --- Kinds of shares --------------------------------------------------------------------------------------------------
 def test_raw_windowed_and_decayed_shares_are_those_of_their_sums() -> None:
     series = plain_series(FIRST, used=[[4.0, 0.0, 2.0], [4.0, 6.0, 0.0]], target=[0.5, 0.5], decay=0.5)
-    raw = actual_share(series, Counting("raw"))
+    raw = actual_share(series, ShareMethod("raw"))
     assert raw.tolist() == [[0.5, 0.0, 1.0], [0.5, 1.0, 0.0]]
-    two = actual_share(series, Counting("windowed", window_days=2))
+    two = actual_share(series, ShareMethod("windowed", window_days=2))
     assert two[0].tolist() == [0.5, 4 / 14, 2 / 8]
-    decayed = actual_share(series, Counting())
+    decayed = actual_share(series, ShareMethod())
     assert decayed[0].tolist() == [0.5, 2 / 10, 3 / 7]
     assert np.allclose(decayed.sum(axis=0), 1)
 
 
 def test_where_nobody_used_anything_no_share_is_made_up() -> None:
     series = plain_series(FIRST, used=[[0.0, 2.0], [0.0, 2.0]], target=[0.5, 0.5])
-    found = actual_share(series, Counting("raw"))
+    found = actual_share(series, ShareMethod("raw"))
     assert np.isnan(found[:, 0]).all()
     assert found[:, 1].tolist() == [0.5, 0.5]
 
 
 def test_shares_of_the_total_are_against_the_root() -> None:
     series = plain_series(FIRST, used=[[1.0], [1.0]], target=[0.5, 0.5], root_used=[8.0])
-    assert actual_share(series, Counting("raw", of="total"))[:, 0].tolist() == [1 / 8, 1 / 8]
+    assert actual_share(series, ShareMethod("raw", of="total"))[:, 0].tolist() == [1 / 8, 1 / 8]
 
 
 def test_a_window_is_counted_in_whole_days_that_have_begun() -> None:
-    assert read_counting("windowed", "", 86_400 * 2 + 1).window_days == 3
-    assert read_counting("windowed", "", 1).window_days == 1
-    assert read_counting().view == "decayed"
+    assert read_share_method("windowed", "", 86_400 * 2 + 1).window_days == 3
+    assert read_share_method("windowed", "", 1).window_days == 1
+    assert read_share_method().view == "decayed"
 
 
 @pytest.mark.parametrize("window_s", [0, -1, inf, 3_661 * 86_400])
 def test_a_window_that_cannot_be_is_refused_with_what_can(window_s: float) -> None:
     with pytest.raises(Invalid) as refused:
-        read_counting("windowed", "", window_s)
+        read_share_method("windowed", "", window_s)
     assert re.findall(r"[\d,]+\d|\d", refused.value.message)[:2] == ["1", "3,660"]
 
 
@@ -215,7 +215,7 @@ def test_starved_and_no_demand_are_never_the_same() -> None:
 def test_many_are_named_by_number() -> None:
     n = 5
     shares, _ = shares_of([[0.3, 0.2]] * n, [0.5] * n, waits=[[9.0, 9.0]] * n)
-    said = verdict(shares, n_not_told=1)
+    said = verdict(shares, n_hidden=1)
     assert [one.key for one in said] == ["none_at_target", "starved", "starved", "more_starved", "not_told"]
     assert said[3].values == {"n": 3}
     assert all(one.json()["text"] for one in said)
@@ -266,4 +266,4 @@ def test_figures_of_nothing_are_nothing() -> None:
 
 def test_a_series_without_days_is_measured_as_nothing() -> None:
     series: DailySeries = plain_series(FIRST, used=[[]], target=[0.5])
-    assert actual_share(series, Counting("windowed", window_days=9)).shape == (1, 0)
+    assert actual_share(series, ShareMethod("windowed", window_days=9)).shape == (1, 0)

@@ -12,8 +12,8 @@ from django.test import Client
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.analytics.convergence.numbers import get_convergence_by_hour
-from apps.analytics.convergence.query import Counting
+from apps.analytics.convergence.numbers import get_hourly_convergence
+from apps.analytics.convergence.query import ShareMethod
 from apps.analytics.models import Series, SeriesHour, SeriesHourTile
 from apps.analytics.series import runs
 from apps.analytics.series.daily_series import DailySeries
@@ -244,7 +244,7 @@ def test_hours_are_told_to_who_is_told_names(young: Site) -> None:
         verbs=[Grant.Verb.VIEW_AGGREGATE],
         created_at=AS_OF,
     )
-    found = get_convergence_by_hour(policy_slug="grid", actor=Actor(user=sums, via="page"), counting=Counting())
+    found = get_hourly_convergence(policy_slug="grid", actor=Actor(user=sums, via="page"), method=ShareMethod())
     assert len(found.members) == 2
     assert not found.told.any()
     assert not np.isfinite(found.actual).any()
@@ -253,7 +253,7 @@ def test_hours_are_told_to_who_is_told_names(young: Site) -> None:
 
 def test_windows_are_counted_in_days(young: Site, client: Client) -> None:
     with pytest.raises(Invalid) as refused:
-        get_convergence_by_hour(policy_slug="grid", actor=COMMAND, counting=Counting("windowed"))
+        get_hourly_convergence(policy_slug="grid", actor=COMMAND, method=ShareMethod("windowed"))
     assert refused.value.fields[0].where == "view"
     client.force_login(User.objects.create_superuser("eva", "eva@example.org", "a long pass phrase"))
     answer = client.get("/policy/grid/convergence/?step=hour&view=windowed")

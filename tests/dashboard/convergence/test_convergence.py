@@ -229,7 +229,7 @@ def test_an_impossible_query_lists_the_possible_values(
     assert page.item("cannot-be-shown").attributes["data-value"] == where
     said = page.text("[data-testid=cannot-be-shown]")
     assert [each for each in possible if each not in said] == []
-    assert (answer.context["asked"].last, answer.context["found"].n_over) == ("30", 30), "the last 30 days"
+    assert (answer.context["asked"].last, answer.context["found"].n_finished) == ("30", 30), "the last 30 days"
 
 
 def test_a_period_without_days_names_the_available_days(eva: Client) -> None:
@@ -370,7 +370,7 @@ def test_a_long_period_is_drawn_by_weeks_and_summed_by_days(eva: Client, monkeyp
     answer = eva.get(f"{PAGE}?days=all")
     page = read(answer)
     assert page.has("[data-testid=by-weeks]")
-    assert answer.context["found"].n_over == 900
+    assert answer.context["found"].n_finished == 900
     assert "900" in page.text(".kpis")
     assert set(page.each("svg.panel-chart", "data-step")) == {"7"}
     assert not read(eva.get(PAGE)).has("[data-testid=by-weeks]")

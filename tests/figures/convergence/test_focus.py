@@ -12,7 +12,7 @@ from django.http import QueryDict
 from django.test import Client
 
 from apps.accounts.actor import Actor
-from apps.analytics.convergence.numbers import get_numbers
+from apps.analytics.convergence.numbers import get_convergence_data
 from apps.analytics.convergence.query import today_of
 from apps.analytics.convergence.selectors import get_series_state
 from apps.core import clock
@@ -48,7 +48,7 @@ def draw(open_grid: Grid, series: HandMade) -> Any:
         state = get_series_state(policy_slug=SLUG, actor=actor)
         asked = read_figure("focus", QueryDict(query), state, today_of(clock.now()))
         numbers = asked.numbers
-        found = None if numbers is None else get_numbers(numbers, policy_slug=SLUG, uid=None, actor=actor)
+        found = None if numbers is None else get_convergence_data(numbers, policy_slug=SLUG, uid=None, actor=actor)
         return draw_figure(asked, found)
 
     return figure
