@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 
 from django.db import connection
-from django.db.models import F, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
@@ -31,6 +31,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _READS = (Token.Scope.POLICIES_READ, Token.Scope.POLICIES_WRITE, Token.Scope.SELF_READ)
 _NEWEST_OF_SOURCE = 100_000  # bounds the last records that are searched for a source's newest
 _MOST_ACCOUNTS = 1_000
+_OVERLAPS = Overlap.objects.filter(state__in=(Overlap.State.HELD, Overlap.State.DROPPED))
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def list_charges(
     if before is not None:
         rows = rows.filter(pk__lt=before)
     found: list[Record] = []
-    for row in rows.select_related("account", "job_class", "source").order_by("-pk")[: 20 * limit].iterator():
+    for row in rows.order_by("-pk")[: 20 * limit].iterator():
         if readable.may_read(row.account):
             found.append(row)
             if len(found) > limit:
@@ -105,7 +106,7 @@ def list_newest_charges(*, policy_slug: str, limit: int, actor: Actor) -> Charge
     Sources report late and in any order: the order of the records is not that of the jobs. Jobs that wait come last.
     """
     readable = _open(policy_slug, actor)
-    rows = _candidates(readable, job="", source="", account="").select_related("account", "job_class", "source")
+    rows = _candidates(readable, job="", source="", account="")
     by_start = (F("start_at").desc(nulls_last=True), F("end_at").desc(nulls_first=True), "-pk")
     jobs = [readable.charged(row) for row in rows.order_by(*by_start)[:limit]]
     return ChargesPage(readable.policy, readable.view.settings, readable.as_of, jobs, None, readable.reads_all)
@@ -114,7 +115,7 @@ def list_newest_charges(*, policy_slug: str, limit: int, actor: Actor) -> Charge
 def get_charge(*, policy_slug: str, record_id: int, actor: Actor) -> tuple[ChargedJob, ChargesPage]:
     """One of them; NotFound for what the actor may not read."""
     readable = _open(policy_slug, actor)
-    row = Record.objects.select_related("account", "job_class", "source").filter(pk=record_id).first()
+    row = _records().filter(pk=record_id).first()
     if row is None or not readable.may_read(row.account):
         raise NotFound("There is no such job.")
     found = readable.charged(row)
@@ -235,11 +236,16 @@ def _open(policy_slug: str, actor: Actor) -> _Readable:
     return _Readable(open_view(policy_slug=policy_slug, actor=actor, scope=scope), actor)
 
 
+def _records() -> QuerySet[Record]:
+    """Records with what their charges need. has_overlap: whether `_held` may find anything."""
+    overlaps = _OVERLAPS.filter(held_id=OuterRef("source_id"), site=OuterRef("site"))
+    return Record.objects.select_related("account", "job_class", "source").annotate(has_overlap=Exists(overlaps))
+
+
 def _candidates(readable: _Readable, *, job: str, source: str, account: str) -> QuerySet[Record]:
     """By the narrowest thing asked for; whether each may be read is asked afterwards."""
-    rows = Record.objects.filter(source__archived_at=None).exclude(
-        source__kind=Source.Kind.PEER
-    )  # jobs of others have no names here
+    # Jobs of other sites have no names here.
+    rows = _records().filter(source__archived_at=None).exclude(source__kind=Source.Kind.PEER)
     if source:
         rows = rows.filter(source__slug=source)
     if account:
@@ -286,10 +292,11 @@ def _held(record: Record) -> list[tuple[float, float]]:
     """Hours of it that came from another source too, and don't count."""
     if record.state != Record.State.FINISHED or record.start_at is None or record.end_at is None:
         return []
-    rows = Overlap.objects.filter(
+    if not getattr(record, "has_overlap", True):
+        return []
+    rows = _OVERLAPS.filter(
         held_id=record.source_id,
         site=record.site,
-        state__in=(Overlap.State.HELD, Overlap.State.DROPPED),
         from_at__lte=record.end_at,
         to_at__gt=record.start_at - timedelta(hours=1),
     )

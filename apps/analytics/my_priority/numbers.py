@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache, cached
 from django.conf import settings
+from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models.functions import Length, TruncDate
 
 from apps.accounts.actor import Actor
@@ -103,10 +104,9 @@ def get_my_rank_history(*, policy_slug: str, entry_uid: UUID, n_days: int, actor
 def _rank_history(mine: OwnEntry, entry_uid: UUID, n_days: int) -> RankHistory:
     policy, snapshot = mine.policy, mine.snapshot
     since = snapshot.as_of - timedelta(days=n_days)
-    rows, step = _rows(policy, snapshot, since)
+    rows, published, step = _rows(policy, snapshot, since)
     reader = _Reader(policy, entry_uid, mine.query)
     days = [then for row in rows if (then := reader.read(row)) is not None]
-    published = Revision.objects.filter(policy=policy, published_at__gt=since, published_at__lte=snapshot.as_of)
     return RankHistory(
         policy_slug=policy.slug,
         policy_name=policy.name,
@@ -116,9 +116,7 @@ def _rank_history(mine: OwnEntry, entry_uid: UUID, n_days: int) -> RankHistory:
         as_of=snapshot.as_of,
         revision=snapshot.revision,
         days=tuple(days),
-        published=tuple(
-            PublishedThen(*row) for row in published.order_by("number").values_list("number", "published_at")
-        ),
+        published=published,
         step=step,
     )
 
@@ -137,17 +135,22 @@ class _Row:
     n_bytes: int
 
 
-def _rows(policy: Policy, newest: ServedSnapshot, since: datetime) -> tuple[list[_Row], int]:
-    """One a day, oldest first, and the step in days that bounds the bytes read: stable from day to day for the
-    cache, and always with the newest.
+def _rows(policy: Policy, newest: ServedSnapshot, since: datetime) -> tuple[list[_Row], tuple[PublishedThen, ...], int]:
+    """One snapshot a day, oldest first; the revisions of that time; and the step in days that bounds the bytes read.
+
+    The step is stable from day to day, for the cache, and always leaves the newest snapshot.
     """
+    revisions = Revision.objects.filter(policy=policy, published_at__gt=since, published_at__lte=newest.as_of)
+    published = [ArraySubquery(revisions.order_by("number").values(name)) for name in ("number", "published_at")]
     stored = Snapshot.objects.filter(policy=policy, is_live=True, pk__lte=newest.snapshot_id, as_of__gt=since)
     stored = stored.annotate(on=TruncDate("as_of", tzinfo=site_zone()), n_bytes=Length("data"))
     fields = ("pk", "on", "as_of", "computed_at", "revision_number", "n_ranked", "digest", "n_bytes")
-    rows = [_Row(*row) for row in stored.order_by("on", "-pk").distinct("on").values_list(*fields)]
+    found = list(stored.order_by("on", "-pk").distinct("on").values_list(*fields, *published))
+    rows = [_Row(*row[: len(fields)]) for row in found]
     n_bytes = sum(row.n_bytes for row in rows)
     step = max(1, -(-n_bytes // MOST_BYTES))
-    return [row for row in rows if row.on.toordinal() % step == 0 or row is rows[-1]], step
+    then = tuple(PublishedThen(*pair) for pair in zip(*found[0][len(fields) :], strict=True)) if found else ()
+    return [row for row in rows if row.on.toordinal() % step == 0 or row is rows[-1]], then, step
 
 
 class _Reader:
