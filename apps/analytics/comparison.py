@@ -18,7 +18,7 @@ from apps.engine.analysis.tree_resolution import exact_ahead
 from apps.engine.errors import BadParameter
 from apps.policies.access.scope import rules_all
 from apps.policies.settings import PolicySettings, refuse_misfit
-from apps.priorities.change_effects import simulate_or_refuse
+from apps.priorities.recompute.totals import simulate_totals
 from apps.priorities.selectors.rows import PolicyView, open_view
 
 MOST_ALGORITHMS = 4
@@ -160,7 +160,7 @@ def _tried(view: PolicyView, settings: Mapping[str, Any]) -> tuple[PriorityResul
     if problem or view.snapshot is None:
         return None, problem
     try:
-        return simulate_or_refuse(view.snapshot, view.tree, algorithm=settings), ""
+        return simulate_totals(view.snapshot.totals, view.tree, algorithm=settings), ""
     except Invalid as error:
         return None, error.message
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 from uuid import UUID
 
 import numpy as np
@@ -17,9 +17,10 @@ from apps.analytics.review import Reason, ReviewPage
 from apps.core.errors import NotFound
 from apps.policies.models import Policy, Revision
 from apps.policies.recompute_runs import KIND, subject_of
-from apps.policies.tree.columns import TreeColumns
-from apps.priorities.change_effects import places, simulate
+from apps.policies.tree.columns import Mask, TreeColumns
 from apps.priorities.models import Snapshot
+from apps.priorities.recompute.comparison import Comparison, ComputedTree, Side, compare, matching_indexes
+from apps.priorities.recompute.totals import simulate_totals_or_none
 from apps.priorities.selectors.rows import newest_or_none, open_view
 from apps.priorities.sentences.numbers import percent
 from apps.priorities.serving import store
@@ -56,14 +57,6 @@ class RankMove:
     def places(self) -> int:
         """Nearer to the front; < 0 back."""
         return self.before - self.after
-
-
-@dataclass(frozen=True, eq=False)
-class Ranks:
-    """Of the entries of one tree; 0 for none."""
-
-    tree: TreeColumns
-    rank: I8
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,44 +99,59 @@ class Followup:
         return start_at + timedelta(seconds=self.usual_s + _USUAL_S)
 
     @cached_property
-    def ranks(self) -> Ranks | None:
-        """As computed, or as predicted from the usage of the snapshot before; None where neither is known."""
-        if self.after is not None:
-            values = self.after.values
-            return Ranks(self.after.tree, _ranks(values.is_ranked & values.has_rank, values.rank))
-        return self.expected
+    def computed(self) -> ComputedTree | None:
+        """Priorities as computed, or as predicted from the usage of the snapshot before; None where neither exists."""
+        return self.expected if self.after is None else ComputedTree(self.after.tree, self.after.values)
 
     @cached_property
-    def expected(self) -> Ranks | None:
+    def _compared(self) -> Comparison | None:
+        if self.computed is None or self.before is None:
+            return None
+        return compare(ComputedTree(self.before.tree, self.before.values), self.computed)
+
+    @cached_property
+    def expected(self) -> ComputedTree | None:
+        """Priorities predicted from the usage of the snapshot before; None for a large policy, or if they can't be."""
         tree = self.page.review.after
         if self.before is None or len(tree) > MOST_EXPECTED:
             return None
-        result = simulate(self.before, tree, algorithm=self.page.review.wanted.algorithm)
-        return None if result is None else Ranks(tree, _ranks(result.is_ranked, result.rank))
+        algorithm = self.page.review.wanted.algorithm
+        result = simulate_totals_or_none(self.before.totals, tree, algorithm=algorithm)
+        return None if result is None else ComputedTree(tree, result)
 
     @cached_property
     def moves(self) -> Sequence[RankMove]:
         """Of leaves whose ranks the reader may see, those that move furthest first."""
-        found, before = self.ranks, self.before
-        if found is None or before is None:
+        if self._compared is None or self.computed is None:
             return []
-        now, then, seen = found.rank, _ranks_in(found.tree, before), self._told(found.tree)
-        there = np.flatnonzero(seen & (now > 0) & (then > 0) & (now != then))
-        there = there[np.argsort(-np.abs(then[there] - now[there]), kind="stable")]
-        after_at, before_at = places(found.tree, self.page.review.after), places(found.tree, self.page.review.before)
-        return [self._move(found, i, int(then[i]), int(after_at[i]), int(before_at[i])) for i in there.tolist()]
+        tree, review = self.computed.tree, self.page.review
+        then, now = self._compared.before.leaf_rank, self._compared.after.leaf_rank
+        moved = np.flatnonzero(self._is_comparable & (now != then)[: len(tree)])
+        moved = moved[np.argsort(-np.abs(then[moved] - now[moved]), kind="stable")]
+        after_at, before_at = matching_indexes(tree, review.after), matching_indexes(tree, review.before)
+        return [
+            self._move(tree, i, (int(then[i]), int(now[i])), int(after_at[i]), int(before_at[i]))
+            for i in moved.tolist()
+        ]
 
     @cached_property
     def n_compared(self) -> int:
         """Leaves with a rank on both sides that the reader may see."""
-        found, before = self.ranks, self.before
-        if found is None or before is None:
-            return 0
-        return int((self._told(found.tree) & (found.rank > 0) & (_ranks_in(found.tree, before) > 0)).sum())
+        return int(self._is_comparable.sum())
+
+    @cached_property
+    def _is_comparable(self) -> Mask:
+        """Of the entries of the computed tree."""
+        if self._compared is None or self.computed is None:
+            return np.zeros(0, dtype=np.bool_)
+        rows = slice(len(self.computed.tree))
+        then, now = self._compared.before.leaf_rank[rows], self._compared.after.leaf_rank[rows]
+        return self._told(self.computed.tree) & (now > 0) & (then > 0)
 
     @property
     def n_ranked(self) -> int:
-        return 0 if self.ranks is None else int((self.ranks.rank > 0).sum())
+        """Leaves that have a rank in the new priorities."""
+        return 0 if self.computed is None else int(_leaf_ranks(self.computed).astype(np.bool_).sum())
 
     @property
     def n_differ(self) -> int:
@@ -152,21 +160,19 @@ class Followup:
 
     @cached_property
     def _expected_by_uid(self) -> dict[UUID, int]:
-        found = self.expected
-        return (
-            {}
-            if found is None
-            else {found.tree.uuid(i): int(found.rank[i]) for i in np.flatnonzero(found.rank).tolist()}
-        )
+        if self.expected is None:
+            return {}
+        rank = _leaf_ranks(self.expected)
+        return {self.expected.tree.uuid(i): int(rank[i]) for i in np.flatnonzero(rank).tolist()}
 
-    def _told(self, tree: TreeColumns) -> npt.NDArray[np.bool_]:
+    def _told(self, tree: TreeColumns) -> Mask:
         """By the reader's rights of now."""
         view = open_view(policy_slug=self.revision.policy.slug, actor=self.page.actor, is_live=True)
-        at = places(tree, view.tree)
+        at = matching_indexes(tree, view.tree)
         return np.asarray(np.where(at >= 0, view.told[at], False), dtype=np.bool_)
 
-    def _move(self, found: Ranks, i: int, then: int, after_at: int, before_at: int) -> RankMove:
-        tree, now = found.tree, int(found.rank[i])
+    def _move(self, tree: TreeColumns, i: int, ranks: tuple[int, int], after_at: int, before_at: int) -> RankMove:
+        then, now = ranks
         top = [*tree.ancestors(i), i][1]
         reason, step = self.page.reason(after_at, before_at, then - now)
         moves = self.page.review.moves
@@ -235,12 +241,6 @@ def _run(policy: Policy, published_at: datetime) -> Run | None:
     return newest
 
 
-def _ranks(has_rank: npt.NDArray[np.bool_], rank: npt.NDArray[np.integer[Any]]) -> I8:
-    return np.where(has_rank, rank, 0).astype(np.int64)
-
-
-def _ranks_in(tree: TreeColumns, snapshot: ServedSnapshot) -> I8:
-    """The ranks of a snapshot, by the entries of another tree."""
-    at, values = places(tree, snapshot.tree), snapshot.values
-    ranks = _ranks(values.is_ranked & values.has_rank, values.rank)
-    return np.where(at >= 0, ranks[at], 0)
+def _leaf_ranks(computed: ComputedTree) -> I8:
+    """Ranks of the leaves, (n,); 0 for all other entries."""
+    return Side(np.arange(len(computed.tree)), computed.numbers).leaf_rank

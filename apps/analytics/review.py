@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -22,9 +22,10 @@ from apps.policies.access.scope import Visibility
 from apps.policies.changesets.checks import Check, list_checks
 from apps.policies.changesets.review import Review, open_review
 from apps.policies.tree.columns import Mask, Node, TreeColumns
+from apps.policies.tree.document_merge import indexes_of
 from apps.policies.tree.revision_diff import TargetMoves
 from apps.priorities.change_effect_runs import Effect, check_groups, effect_ahead
-from apps.priorities.recompute.projection import Projection
+from apps.priorities.recompute.simulation import Projection
 from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 
@@ -205,7 +206,7 @@ class ReviewPage:
         if found is None:
             none = np.zeros(0, dtype=np.int64)
             return none, none, none
-        after, before = _places(found, self.review.after), _places(found, self.review.before)
+        after, before = indexes_of(found.uid, self.review.after), indexes_of(found.uid, self.review.before)
         seen = np.where(after >= 0, self.sees[after], np.where(before >= 0, self.sees_before[before], False))
         moves = (found.rank_without != found.rank_with).any(axis=0)
         rows = np.flatnonzero(seen & self._told(found) & moves)
@@ -255,7 +256,7 @@ class ReviewPage:
         see_before = self._sight_before
         if (see_before.outright | ~see_before.mask).all() and see_before.all_visible:
             return np.ones(len(found.uid), dtype=np.bool_)
-        before, after = _places(found, self.review.before), _places(found, self.review.after)
+        before, after = indexes_of(found.uid, self.review.before), indexes_of(found.uid, self.review.after)
         fresh = (before < 0) & (after >= 0) & self.sees[after]
         return np.asarray(fresh | ((before >= 0) & see_before.outright[before]), dtype=np.bool_)
 
@@ -384,16 +385,6 @@ def _below(marked: Mask, tree: TreeColumns) -> Mask:
         parent = tree.parent[lo:hi]
         below[lo:hi] = marked[parent] | below[parent]
     return below
-
-
-def _places(found: Projection, tree: TreeColumns) -> I8:
-    known = {uid: at for at, uid in enumerate(_keys(tree.uid))}
-    return np.array([known.get(uid, -1) for uid in _keys(found.uid)], dtype=np.int64)
-
-
-def _keys(uids: npt.NDArray[np.uint8]) -> Iterator[bytes]:
-    raw = np.ascontiguousarray(uids).tobytes()
-    return (raw[at : at + 16] for at in range(0, len(raw), 16))
 
 
 def _distance(found: Projection, horizon: int) -> I8:

@@ -17,7 +17,7 @@ from apps.engine.explain import Contrast, Turn, contrast
 from apps.explain.account_walk import moment_json, scope_of
 from apps.explain.walk import WalkStep, step_at, step_json, untold
 from apps.policies.settings import refusing_failed_packages
-from apps.priorities.recompute.projection import needing_the_algorithm
+from apps.priorities.recompute.totals import conflict_without_algorithm
 from apps.priorities.selectors.visible_snapshot import VisibleSnapshot, open_snapshot
 from apps.priorities.sentences import Message, say, text_of, unit_of_metric
 from apps.priorities.serving.lookup import AccountQuery
@@ -214,7 +214,7 @@ def _of_account(look: VisibleSnapshot, text: str) -> int | None:
 
 def _compared(look: VisibleSnapshot, one: int, other: int) -> Comparison:
     snapshot = look.snapshot
-    with needing_the_algorithm(), refusing_failed_packages():
+    with conflict_without_algorithm(), refusing_failed_packages():
         found = contrast(result_of(snapshot), one, other)
     sides = _side(snapshot, one), _side(snapshot, other)
     steps = [None if step is None else _told_step(look, step.entry) for step in (found.ahead_step, found.behind_step)]

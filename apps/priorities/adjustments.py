@@ -18,15 +18,13 @@ from apps.policies.access.scope import Verb
 from apps.policies.models import Adjustment
 from apps.policies.operations.tree_edits import read_adjustment
 from apps.policies.settings import tolerance_at
-from apps.policies.tree.columns import TreeColumns
 from apps.priorities.metering import window_of
 from apps.priorities.recompute.inputs import Correction, counted_now
-from apps.priorities.recompute.projection import compute_from_totals, needing_the_algorithm
+from apps.priorities.recompute.totals import conflict_without_algorithm
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshots import State, state_of
 
-F8 = npt.NDArray[np.float64]
 _MOST = 200
 
 
@@ -127,9 +125,9 @@ def preview_adjustment(
         raise Conflict("Nothing has been computed for this entry yet: try again in a minute.", code="no_snapshot")
     correction = Correction(uuid4(), entry_uid, wanted.resource, wanted.amount_s, wanted.at.timestamp())
     counted = _counted(view, [correction])[0]
-    usage, group_usage = _with(snapshot, at, counted)
-    with needing_the_algorithm():
-        result = compute_from_totals(snapshot.tree.engine_tree(), usage, group_usage, algorithm=snapshot.algorithm)
+    totals = snapshot.totals.corrected(at, counted)
+    with conflict_without_algorithm():
+        result = totals.compute(snapshot.algorithm)
     values = snapshot.values
     return AdjustmentPreview(
         counted=counted,
@@ -188,21 +186,6 @@ def _counted(view: PolicyView, corrections: Iterable[Correction]) -> list[float]
         as_of_s=as_of.timestamp(),
     ).tolist()
     return found
-
-
-def _with(snapshot: ServedSnapshot, at: int, amount: float) -> tuple[F8, F8]:
-    """Totals (usage, group usage) of a snapshot with one more correction at an entry. See `inputs.corrected`."""
-    tree: TreeColumns = snapshot.tree
-    usage, group_usage = snapshot.values.usage.copy(), snapshot.values.group_usage.copy()
-    above = tree.ancestors(at)
-    for totals in (usage, group_usage):
-        change = max(amount, -float(totals[at]))
-        left = (float(totals[at]) + change) / float(totals[at]) if totals[at] > 0 and amount < 0 else 1.0
-        for level in tree.subtree(at)[1:]:
-            totals[level.start : level.stop] *= left
-        totals[[*above, at]] += change
-        np.maximum(totals, 0.0, out=totals)
-    return usage, group_usage
 
 
 def _standing(view: PolicyView, snapshot: ServedSnapshot, at: int, numbers: Any) -> Standing:

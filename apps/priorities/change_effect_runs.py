@@ -33,11 +33,12 @@ from apps.policies.selectors import get_change_set
 from apps.policies.settings import PolicySettings, refuse_misfit
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.stored import load_tree
-from apps.priorities.change_effects import simulate, simulate_or_refuse
 from apps.priorities.models import ChangeSetEffect
+from apps.priorities.recompute.comparison import ComputedTree, compare
 from apps.priorities.recompute.inputs import Correction
 from apps.priorities.recompute.pipeline import Inputs, load_inputs, oldest
-from apps.priorities.recompute.projection import DEMAND_DAYS, HORIZONS_DAYS, Projection, Side, compare
+from apps.priorities.recompute.simulation import DEMAND_DAYS, HORIZONS_DAYS, Changes, Projection, project
+from apps.priorities.recompute.totals import simulate_totals, simulate_totals_or_none
 from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.sentences.numbers import count
 from apps.priorities.serving.served_snapshot import ServedSnapshot
@@ -181,23 +182,21 @@ def count_rank_moves(policy: Policy, proposed: Proposed) -> int | None:
         if proposed.adjusting or any(getattr(settings, name) != getattr(wanted, name) for name in names):
             since = _from_at(wanted, snapshot.as_of)
             inputs = load_inputs(policy, as_of=snapshot.as_of, from_at=since, metrics=[wanted.metric])
-            return compare(inputs, Side(head, settings), _side(policy, proposed, inputs), (0,)).n_moved
+            return project(inputs, Changes(head, settings), _changes_of(policy, proposed, inputs), (0,)).n_moved
     except (BadTree, BadParameter):
         return None
-    before = simulate(snapshot, head, algorithm=settings.algorithm)
-    then = simulate(snapshot, after, algorithm=wanted.algorithm)
+    before = simulate_totals_or_none(snapshot.totals, head, algorithm=settings.algorithm)
+    then = simulate_totals_or_none(snapshot.totals, after, algorithm=wanted.algorithm)
     if before is None or then is None:
         return None
-    ranks = {head.uid[i].tobytes(): int(before.rank[i]) for i in before.is_ranked.nonzero()[0].tolist()}
-    later = {after.uid[i].tobytes(): int(then.rank[i]) for i in then.is_ranked.nonzero()[0].tolist()}
-    return sum(ranks.get(uid) != later.get(uid) for uid in {**ranks, **later})
+    return compare(ComputedTree(head, before), ComputedTree(after, then)).n_moved
 
 
 def try_on_present_usage(policy: Policy, after: TreeColumns, algorithm: Mapping[str, Any]) -> None:
     """Raise Invalid (`package_failed`) where the algorithm can't compute this tree with the newest snapshot's usage."""
     snapshot = newest_or_none(policy.slug)
     if snapshot is not None:
-        simulate_or_refuse(snapshot, after, algorithm=algorithm)
+        simulate_totals(snapshot.totals, after, algorithm=algorithm)
 
 
 def _stored(asked: _Asked) -> Effect:
@@ -227,15 +226,15 @@ def _work_out(asked: _Asked) -> Projection:
     refuse_misfit(outcome.tree, outcome.settings.algorithm)
     wanted = outcome.settings
     inputs = load_inputs(policy, as_of=as_of, from_at=_from_at(wanted, as_of), metrics=[wanted.metric])
-    after = _side(policy, Proposed.of_outcome(outcome), inputs)
+    after = _changes_of(policy, Proposed.of_outcome(outcome), inputs)
     try:
-        return compare(inputs, Side(head, settings), after, HORIZONS_DAYS)
+        return project(inputs, Changes(head, settings), after, HORIZONS_DAYS)
     except (BadTree, BadParameter) as error:
         raise Invalid(f"{error.message}.", code="bad_settings") from None
 
 
-def _side(policy: Policy, proposed: Proposed, inputs: Inputs) -> Side:
-    """With the rules for members as they are to be, and the corrections that it makes or takes back."""
+def _changes_of(policy: Policy, proposed: Proposed, inputs: Inputs) -> Changes:
+    """Tree, settings, membership rules and adjustments after publishing."""
     gone = {each.uid for each in proposed.adjusting if isinstance(each, Revoked)}
     more = [
         Correction(each.uid, each.entry_uid, each.resource, each.amount_s, each.at.timestamp(), each.note)
@@ -243,7 +242,7 @@ def _side(policy: Policy, proposed: Proposed, inputs: Inputs) -> Side:
         if isinstance(each, Adjusted)
     ]
     corrections = (*(each for each in inputs.corrections if each.uid not in gone), *more)
-    return Side(proposed.tree, proposed.settings, load_rulebook(policy, proposed.tree), corrections)
+    return Changes(proposed.tree, proposed.settings, load_rulebook(policy, proposed.tree), corrections)
 
 
 def _from_at(settings: PolicySettings, as_of: datetime) -> datetime:

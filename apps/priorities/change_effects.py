@@ -6,101 +6,30 @@ Computes as a recompute does, without storing anything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 import numpy as np
-import numpy.typing as npt
 
 from apps.accounts.actor import Actor
-from apps.core.errors import DomainError, Invalid
+from apps.core.errors import DomainError
 from apps.engine.algorithms import PriorityResult
 from apps.engine.algorithms.inputs import prepare
-from apps.engine.errors import BadParameter
 from apps.policies.models import ChangeSet, Revision
 from apps.policies.operations.apply import Operation, Outcome, apply, work_out
 from apps.policies.requests.inbox import OPEN, target_of
 from apps.policies.requests.share_requests import RequestState, Wish, offer_of, state_of_request, wish_of
-from apps.policies.settings import PolicySettings, refuse_inherited, refuse_misfit, tolerance_at
+from apps.policies.settings import PolicySettings, refuse_misfit, tolerance_at
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_archived
-from apps.priorities.recompute.projection import compute_from_totals
+from apps.priorities.recompute.comparison import ComputedTree, compare, matching_indexes
+from apps.priorities.recompute.totals import simulate_totals_or_none
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshots import State, state_of
-
-# --- Totals carried over ----------------------------------------------------------------------------------------------
-F8 = npt.NDArray[np.float64]
-I8 = npt.NDArray[np.int64]
-_ROUNDING = 1e-9  # what is left of a total when all of it has gone
-
-
-def places(of: TreeColumns, among: TreeColumns) -> I8:
-    """Where each entry of one tree is in the other, by uid; −1 where it isn't."""
-    if of is among or (len(of) == len(among) and np.array_equal(of.uid, among.uid)):
-        return np.arange(len(of))
-    known = {uid: at for at, uid in enumerate(_as_keys(among))}
-    return np.array([known.get(uid, -1) for uid in _as_keys(of)], dtype=np.int64)
-
-
-def carried_totals(snapshot: ServedSnapshot, after: TreeColumns) -> tuple[F8, F8]:
-    """(usage, group usage) of every entry of `after`, as in `Values`.
-
-    What stayed where it was keeps its total, in the scope it was counted in and to the last bit. An entry that moved
-    takes its own along, one that is new has none, and what is archived takes its total out of all that were above it.
-    Where a scope's comparison group changes with that, the amount moved is that of the scope it was counted in.
-    """
-    before, values = snapshot.tree, snapshot.values
-    place, place_after = places(after, before), places(before, after)
-    known = place >= 0
-    usage = np.where(known, values.usage[place], 0.0)
-    group_usage = np.where(known, values.group_usage[place], 0.0)
-    parent_before = np.where(known, before.parent[place], -1)
-    parent_place = np.where(after.parent >= 0, place[after.parent], -1)
-    stayed = known & (parent_before == parent_place)
-    if stayed[1:].all() and len(after) == len(before):
-        return usage, group_usage
-    change = np.zeros(len(after))
-    left = np.flatnonzero(place_after[before.parent] != np.where(place_after >= 0, after.parent[place_after], -2))
-    left = left[(left > 0) & (place_after[before.parent[left]] >= 0)]
-    np.subtract.at(change, place_after[before.parent[left]], values.usage[left])
-    for lo, hi in reversed(list(zip(after.level_starts[1:-1], after.level_starts[2:], strict=True))):
-        here = slice(lo, hi)
-        brought = np.where(stayed[here], change[here], _less(usage[here], change[here]))
-        np.add.at(change, after.parent[here], brought)
-    return _less(usage, change), _less(group_usage, change)
-
-
-def _less(total: F8, change: F8) -> F8:
-    found: F8 = total + change
-    return np.where(found < _ROUNDING * total, 0.0, found)
-
-
-def simulate(
-    snapshot: ServedSnapshot | None, after: TreeColumns, *, algorithm: Mapping[str, Any]
-) -> PriorityResult | None:
-    """Priorities of a tree under an algorithm with the usage of a snapshot; None without one, or if it can't be."""
-    try:
-        return None if snapshot is None else simulate_or_refuse(snapshot, after, algorithm=algorithm)
-    except (Invalid, BadParameter):  # a package that is gone takes its algorithm along
-        return None
-
-
-def simulate_or_refuse(snapshot: ServedSnapshot, after: TreeColumns, *, algorithm: Mapping[str, Any]) -> PriorityResult:
-    """Compute priorities from totals; raises Invalid (`no_inherit`, `package_failed`) and BadParameter."""
-    if after.inherit.any():
-        refuse_inherited(after, algorithm)
-    usage, group_usage = carried_totals(snapshot, after)
-    return compute_from_totals(after.engine_tree(), usage, group_usage, algorithm=algorithm)
-
-
-def _as_keys(tree: TreeColumns) -> list[bytes]:
-    raw = tree.uid.tobytes()
-    return [raw[at : at + 16] for at in range(0, len(raw), 16)]
-
 
 # --- Preview of shares ------------------------------------------------------------------------------------------------
 _MOST_ROWS = 200
@@ -138,7 +67,9 @@ def preview_shares(*, policy_slug: str, entry_uid: UUID, shares: Any, actor: Act
     changed = view.require(entry_uid)
     after = apply(view.tree, [{"op": "set_shares", "entry": str(entry_uid), "shares": shares}])
     refuse_misfit(after, view.settings.algorithm)
-    result = simulate(view.snapshot, after, algorithm=view.settings.algorithm)
+    result = None
+    if view.snapshot is not None:
+        result = simulate_totals_or_none(view.snapshot.totals, after, algorithm=view.settings.algorithm)
     parent = int(view.tree.parent[changed])
     siblings = view.visible_children(parent) if parent >= 0 else [changed]
     if changed in siblings[_MOST_ROWS:]:
@@ -190,7 +121,7 @@ def simulate_operations(view: PolicyView, operations: Sequence[Operation]) -> li
     snapshot, outcome = view.snapshot, _on_head(view, operations)
     if snapshot is None or outcome is None:
         return None
-    result = simulate(snapshot, outcome.tree, algorithm=outcome.settings.algorithm)
+    result = simulate_totals_or_none(snapshot.totals, outcome.tree, algorithm=outcome.settings.algorithm)
     return None if result is None else _moves(view, snapshot, outcome.tree, result)
 
 
@@ -212,24 +143,20 @@ def _moves(
     after: TreeColumns,
     result: PriorityResult,
 ) -> list[dict[str, Any]]:
-    place, before = places(after, view.tree), places(after, snapshot.tree)
-    values = snapshot.values
-    rank = np.where(before >= 0, values.rank[before], 0)
-    factor = np.where((before >= 0) & values.has_factor[before], values.factor[before], np.nan)
-    factor_after = np.where(result.has_factor, result.factor, np.nan)
-    sees = np.where(place >= 0, view.told[place], False)
-    is_leaf = result.is_ranked | ((before >= 0) & values.is_ranked[before])
-    is_same = (rank == result.rank) & ((factor == factor_after) | (np.isnan(factor) & np.isnan(factor_after)))
-    moved = np.flatnonzero(is_leaf & sees & ~is_same)
-    furthest = moved[np.argsort(-np.abs(result.rank[moved] - rank[moved]), kind="stable")][:_MOST]
+    compared = compare(ComputedTree(snapshot.tree, snapshot.values), ComputedTree(after, result))
+    before, then = compared.before, compared.after
+    in_view = matching_indexes(after, view.tree)
+    is_visible = np.where(in_view >= 0, view.told[in_view], False)
+    moved = np.flatnonzero(is_visible & (compared.is_leaf & ~compared.is_same)[: len(after)])
+    furthest = moved[np.argsort(-np.abs(then.rank[moved] - before.rank[moved]), kind="stable")][:_MOST]
     return [
         {
             "entry": str(after.uuid(i)),
             "path": after.path(i),
-            "rank_before": int(rank[i]) or None,
-            "rank_after": int(result.rank[i]) or None,
-            "factor_before": _or_none(factor[i]),
-            "factor_after": _or_none(factor_after[i]),
+            "rank_before": int(before.rank[i]) or None,
+            "rank_after": int(then.rank[i]) or None,
+            "factor_before": _or_none(before.factor[i]),
+            "factor_after": _or_none(then.factor[i]),
         }
         for i in furthest.tolist()
     ]

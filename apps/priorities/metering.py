@@ -207,11 +207,13 @@ def usage_of_accounts(
     open_order = np.lexsort((remaining, elapsed, open_cell))
     active = historical + gather(open_cell[open_order], elapsed[open_order])
     predictive = active + gather(open_cell[open_order], remaining[open_order])
-    return demanded(dict(zip(APPROACHES, (historical, active, predictive), strict=True)), opened, account_ids)
+    return accounts_with_demand(
+        dict(zip(APPROACHES, (historical, active, predictive), strict=True)), opened, account_ids
+    )
 
 
-def demanded(by_approach: Mapping[str, F8], opened: OpenRecords, account_ids: I8) -> AccountUsage:
-    """What accounts used, with what their open jobs ask for."""
+def accounts_with_demand(by_approach: Mapping[str, F8], opened: OpenRecords, account_ids: I8) -> AccountUsage:
+    """Usage of accounts together with the demand of their open jobs."""
     has_demand = np.zeros(len(account_ids), dtype=np.bool_)
     has_demand[np.searchsorted(account_ids, opened.account_id)] = True
     return AccountUsage(by_approach, has_demand, _asked_for(opened, account_ids))

@@ -38,7 +38,7 @@ from apps.engine.explain import (
 )
 from apps.explain.levels import Numbers, effects_of
 from apps.policies.models import Policy
-from apps.priorities.recompute.projection import Side, project
+from apps.priorities.recompute.simulation import Changes, simulate
 from apps.priorities.sentences import Message, say
 from apps.priorities.sentences.numbers import factor as written
 from apps.priorities.serving.served_snapshot import ServedSnapshot
@@ -341,7 +341,7 @@ def _work_out(policy: Policy, snapshot: ServedSnapshot) -> _Ahead | None:
     if inputs is None:
         return None
     try:
-        (found,) = project(inputs, [Side(snapshot.tree, snapshot.settings)], DAYS, is_order_independent=False)
+        (found,) = simulate(inputs, [Changes()], DAYS, is_order_independent=False)
     except Invalid:  # a package failed on the usage of a day to come
         return None
-    return _Ahead([each.factor for each in found], found[-1])
+    return _Ahead([each.result.factor for each in found], found[-1].result)

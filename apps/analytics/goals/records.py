@@ -8,7 +8,7 @@ from datetime import date, datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from apps.priorities.recompute.projection import DEMAND_DAYS
+from apps.priorities.recompute.simulation import DEMAND_DAYS
 
 Lever = Literal["shares", "unused", "equal", "refund", "half_life"]
 LEVERS: tuple[Lever, ...] = ("shares", "unused", "equal", "refund", "half_life")

@@ -27,7 +27,7 @@ from apps.core.errors import Conflict, FieldProblem, Invalid, Malformed, NotAllo
 from apps.core.typed_numbers import read_number
 from apps.policies.changesets import drafts
 from apps.policies.models import ChangeSet, Policy
-from apps.priorities.recompute.projection import needing_the_algorithm
+from apps.priorities.recompute.totals import conflict_without_algorithm
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 
@@ -85,7 +85,7 @@ def get_solution(*, policy_slug: str, goal: Goal, actor: Actor) -> GoalSolution:
     snapshot, entry = _entry_of(view, goal)
     left_out = _left_out(view, snapshot, entry)
     count_computation(actor)
-    with needing_the_algorithm():
+    with conflict_without_algorithm():
         return _solved(view.policy, snapshot, goal, entry, tuple(sorted(left_out.items())))
 
 

@@ -32,7 +32,7 @@ from apps.policies.settings import PolicySettings
 from apps.priorities.metering import window_of
 from apps.priorities.recompute.inputs import Correction
 from apps.priorities.recompute.pipeline import Inputs, compute_from
-from apps.priorities.recompute.projection import Side, demand_of, project
+from apps.priorities.recompute.simulation import Changes, apply_changes, demand_of, simulate
 
 F8 = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -50,7 +50,7 @@ def days_to(as_of: datetime, end: datetime) -> int:
 
 def uses_anything(inputs: Inputs, entry: int) -> bool:
     """Whether an entry or anything below it used anything in the last 14 days."""
-    result = compute_from(replace(inputs, corrections=()), demand_of(inputs, inputs.settings)).result
+    result = compute_from(apply_changes(inputs, Changes(corrections=())), demand_of(inputs, inputs.settings)).result
     return float(result.usage[entry]) > 0 or float(result.group_usage[entry]) > 0
 
 
@@ -78,7 +78,7 @@ class _Search:
             goal.least_target,
             goal.most_target,
         )
-        self.before = self._project([Side(self.tree, self.settings)])[0]
+        self.before = self._project([Changes()])[0]
         self.group = np.array(competitors(self.tree, entry), dtype=np.int64)
         self.contest = self._contest(entry)
 
@@ -139,7 +139,7 @@ class _Search:
         shares = self.tree.shares.copy()
         shares[places] = wanted[changed]
         tree = replace(self.tree, shares=shares, digest="")
-        after = self._project([Side(tree, self.settings)])[0]
+        after = self._project([Changes(tree=tree)])[0]
         new = [
             GoalShares(self.tree.uuid(i), self.tree.name[i], float(self.tree.shares[i]), float(shares[i]))
             for i in sorted(places.tolist(), key=lambda i: (i != self.entry, i))
@@ -168,7 +168,7 @@ class _Search:
         uid, amount_s = self.tree.uuid(self.entry), hours * 3600
         correction = Correction(uuid5(_NAMES, str(uid)), uid, resource, -amount_s, hour_s)
         corrections = (*self.inputs.corrections, correction)
-        after = self._project([Side(self.tree, self.settings, corrections=corrections)])[0]
+        after = self._project([Changes(corrections=corrections)])[0]
         at = datetime.fromtimestamp(hour_s, self.inputs.as_of.tzinfo).isoformat()
         operation = {
             "op": "adjust_usage",
@@ -191,7 +191,7 @@ class _Search:
             self.left_out["half_life"] = "no_half_life"
             return None
         candidates = [one for one in HALF_LIVES_S if one != present and self._has_hours_for(one)]
-        sides = [Side(self.tree, self._with_half_life(one)) for one in candidates]
+        variants = [Changes(settings=self._with_half_life(one)) for one in candidates]
         tried = [
             self._option(
                 "half_life",
@@ -199,7 +199,7 @@ class _Search:
                 [{"op": "set_policy", "settings": {"window": {**window, "half_life_s": one}}}],
                 half_life_s=one,
             )
-            for one, after in zip(candidates, self._project(sides) if sides else [], strict=True)
+            for one, after in zip(candidates, self._project(variants) if variants else [], strict=True)
         ]
         best = goals.nearest_of(candidates, [one.is_reached for one in tried], present)
         return tried[best] if best is not None else self._closest(tried)
@@ -214,8 +214,10 @@ class _Search:
         return now is None or (then is not None and then <= now)
 
     # --- Parts --------------------------------------------------------------------------------------------------------
-    def _project(self, sides: Sequence[Side]) -> list[PriorityResult]:
-        return [at_once[0] for at_once in project(self.inputs, sides, [self.days], is_order_independent=False)]
+    def _project(self, variants: Sequence[Changes]) -> list[PriorityResult]:
+        """Priorities of each variant on the day of the goal."""
+        found = simulate(self.inputs, variants, [self.days], is_order_independent=False)
+        return [computed.result for (computed,) in found]
 
     def _standing(self, result: PriorityResult) -> tuple[float, float]:
         return float(result.actual[self.entry]), float(result.target[self.entry])

@@ -19,7 +19,6 @@ from apps.analytics.forecast.entry_forecast import foresee, needs_hours
 from apps.analytics.forecast.past_usage import LevelPast, read_past
 from apps.analytics.forecast.selectors import standing_of
 from apps.analytics.my_priority.numbers import get_own_entry
-from apps.analytics.what_if.totals import Totals
 from apps.analytics.what_if.trial import MOST_CORE_H, Place, count_computation, place_in
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.explain import Recovery
@@ -27,7 +26,7 @@ from apps.explain.messages import Outlook
 from apps.explain.my_priority import MyPriority, get_my_priority
 from apps.policies.selectors import find_policy, get_policy
 from apps.priorities.metering import window_of
-from apps.priorities.recompute.projection import compute_from_totals, needing_the_algorithm
+from apps.priorities.recompute.totals import conflict_without_algorithm
 from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visibility import numbers_visible_in
@@ -120,7 +119,7 @@ def places_after_job(
     for uid in entry_uids:
         mine = get_own_entry(policy_slug=policy_slug, entry_uid=uid, actor=actor, at=at)
         is_exact = bool(numbers_visible_in(policy=policy, snapshot=mine.snapshot, at=at, actor=actor).all())
-        with needing_the_algorithm():
+        with conflict_without_algorithm():
             found[uid] = _after(mine.snapshot, mine.entry, core_h, is_exact)
     return found
 
@@ -164,8 +163,5 @@ _kept: LRUCache[Hashable, Any] = LRUCache(_MOST_KEPT)
 
 @cached(_kept, key=_key, lock=Lock())
 def _after(snapshot: ServedSnapshot, entry: int, core_h: float, is_exact: bool) -> Place:
-    now = Totals(snapshot.values.usage, snapshot.values.group_usage)
-    then = now.added(snapshot.tree, entry, core_h * 3600)
-    algorithm = snapshot.settings.algorithm
-    result = compute_from_totals(snapshot.tree.engine_tree(), then.usage, then.group_usage, algorithm=algorithm)
+    result = snapshot.totals.added(entry, core_h * 3600).compute(snapshot.settings.algorithm)
     return place_in(result, entry, is_exact)

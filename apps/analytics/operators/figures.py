@@ -38,7 +38,7 @@ from apps.engine.analysis.job_size import COLUMNS, PUBLISHED, Reading
 from apps.engine.analysis.properties import exponent_curve
 from apps.engine.operators import Operator, get_operator
 from apps.policies.tree.columns import Mask
-from apps.priorities.change_effects import simulate
+from apps.priorities.recompute.totals import simulate_totals_or_none
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.sentences.numbers import unit_of_metric
 
@@ -369,7 +369,10 @@ def exponents(asked: OperatorQuery) -> Iterator[ExponentPoint]:
 
 def _points(asked: OperatorQuery) -> Iterator[ExponentPoint]:
     view = asked.view
-    result = simulate(view.snapshot, view.tree, algorithm=read_algorithm("slurm-depth-oblivious"))
+    if view.snapshot is None:
+        return
+    algorithm = read_algorithm("slurm-depth-oblivious")
+    result = simulate_totals_or_none(view.snapshot.totals, view.tree, algorithm=algorithm)
     if result is None:
         return
     local, k, effective = (result.columns[name] for name in ("local_ratio", "k", "effective_ratio"))

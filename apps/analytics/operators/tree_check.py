@@ -25,8 +25,8 @@ from apps.engine.errors import BadParameter
 from apps.policies.changesets.checks import Check
 from apps.policies.changesets.review import Review
 from apps.policies.tree.columns import Mask, TreeColumns
-from apps.priorities.change_effects import simulate_or_refuse
 from apps.priorities.metering import HOUR_S
+from apps.priorities.recompute.totals import simulate_totals
 from apps.priorities.sentences.numbers import count
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 
@@ -80,7 +80,7 @@ class CheckedTree:
     @cached_property
     def result(self) -> PriorityResult:
         """Priorities as a recompute would give them. Raises Invalid where an operator's package fails."""
-        return simulate_or_refuse(self.snapshot, self.tree, algorithm=self.settings)
+        return simulate_totals(self.snapshot.totals, self.tree, algorithm=self.settings)
 
     @cached_property
     def _name(self) -> tuple[Any, ...]:

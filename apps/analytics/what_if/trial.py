@@ -20,7 +20,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.analytics.forecast import Forecast, ForecastLevel, forecast_of
 from apps.analytics.forecast.past_usage import DAY_S, competitors
-from apps.analytics.what_if.totals import DAYS_AHEAD, Ahead, Basis, Totals, ahead_of
+from apps.analytics.what_if.totals import DAYS_AHEAD, Ahead, Basis, ahead_of
 from apps.core.errors import FieldProblem, Invalid, Malformed, NotFound, TooOften
 from apps.core.typed_numbers import read_number
 from apps.engine.algorithms import PriorityResult
@@ -29,7 +29,7 @@ from apps.engine.tree import FairshareTree
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 from apps.priorities.metering import steady_use_s, window_of
-from apps.priorities.recompute.projection import compute_from_totals, needing_the_algorithm
+from apps.priorities.recompute.totals import Totals, conflict_without_algorithm
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
@@ -175,7 +175,7 @@ def try_out(
         raise NotFound("There is no such account in this policy.")
     count_computation(actor)
     forecast = forecast_of(policy, snapshot, chosen[0], account, told)
-    with needing_the_algorithm():
+    with conflict_without_algorithm():
         return _tried(policy, snapshot, chosen[0], asked, forecast, is_exact=bool(told.all()))
 
 
@@ -215,9 +215,9 @@ def _tried(
     now = _place(values.rank[entry], values.has_rank[entry], values.factor[entry], values.has_factor[entry], True)
     now_if = now
     if level is not None:
-        result = compute_from_totals(after, values.usage, values.group_usage, algorithm=algorithm)
+        result = snapshot.totals.compute(algorithm, tree=after)
         now_if = place_in(result, entry, is_exact)
-    result = compute_from_totals(after, then.usage, then.group_usage, algorithm=algorithm)
+    result = then.compute(algorithm, tree=after)
     back, back_if = _back(forecast, tree.parent[entry] > 0, asked, level)
     return Tried(
         asked=asked,
@@ -280,8 +280,7 @@ def _with_target(
 
 def _supposed(snapshot: ServedSnapshot, more: Totals, entry: int, group: int, asked: Supposition) -> Totals:
     """What is used in the week ahead: the group at its load, the account at its hours, then as lately again."""
-    tree = snapshot.tree
-    found = more if asked.load == 1.0 else more.scaled_below(tree, group, asked.load)
+    found = more if asked.load == 1.0 else more.scaled_below(group, asked.load)
     if asked.core_h is None:
         return found
     window = window_of(snapshot.settings.window)
@@ -289,7 +288,7 @@ def _supposed(snapshot: ServedSnapshot, more: Totals, entry: int, group: int, as
     whole, rest = steady_use_s(0.0, week_s, window), steady_use_s(0.0, week_s - spell_s, window)
     usual = float(found.usage[entry])
     own = _rate(asked) * (whole - rest) + (usual * rest / whole if whole > 0 else 0.0)
-    return found.added(tree, entry, own - usual)
+    return found.added(entry, own - usual)
 
 
 def _rate(asked: Supposition) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from threading import Lock
 from uuid import UUID
@@ -19,8 +19,9 @@ from apps.analytics.forecast.past_usage import key_of
 from apps.core.errors import NotFound, TooLarge
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Mask, TreeColumns
-from apps.priorities.metering import AccountUsage, demanded
-from apps.priorities.recompute.pipeline import Computed, Inputs, compute_from, load_inputs, oldest, used_by_accounts
+from apps.priorities.recompute.comparison import ComputedTree, compare
+from apps.priorities.recompute.pipeline import Computed, Inputs, load_inputs, oldest
+from apps.priorities.recompute.simulation import Changes, simulate
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.usage.models import Source
@@ -92,30 +93,11 @@ class BothWays:
     without_them: Computed
 
 
-def left_out(inputs: Inputs, source_ids: Collection[int]) -> Inputs:
-    """The inputs without these sources, their buckets and their open jobs."""
-    gone = np.array(sorted(source_ids), dtype=np.int64)
-    return replace(
-        inputs,
-        sources=[source for source in inputs.sources if source.id not in source_ids],
-        usage=inputs.usage.selected(~np.isin(inputs.usage.source_id, gone)),
-        opened=inputs.opened.selected(~np.isin(inputs.opened.source_id, gone)),
-    )
-
-
 def compute_both(inputs: Inputs, source_ids: Collection[int]) -> BothWays:
-    """A pure function: what stays is, bit for bit, what a recompute without those sources would find."""
-    accounts = used_by_accounts(inputs)
-    rest = left_out(inputs, source_ids)
-    return BothWays(inputs.tree, compute_from(inputs, accounts), compute_from(rest, _less(accounts, inputs, rest)))
-
-
-def _less(accounts: AccountUsage, inputs: Inputs, rest: Inputs) -> AccountUsage:
-    """Of the sources that are left; each has a column of its own, so that nothing of theirs is summed again."""
-    stays = {source.id for source in rest.sources}
-    chosen = np.array([source.id in stays for source in sorted(inputs.sources, key=lambda one: one.id)], dtype=np.bool_)
-    kept = {name: np.ascontiguousarray(used[:, chosen]) for name, used in accounts.by_approach.items()}
-    return demanded(kept, rest.opened, rest.account_ids)
+    """Compute with and without sources: bit for bit what a recompute of a site without those sources finds."""
+    variants = [Changes(), Changes(without_sources=frozenset(source_ids))]
+    (with_them,), (without_them,) = simulate(inputs, variants)
+    return BothWays(inputs.tree, with_them, without_them)
 
 
 def leave_out(
@@ -165,13 +147,14 @@ def _told_there(view: PolicyView, tree: TreeColumns) -> Mask:
 
 def _differences(both: BothWays, told: Mask) -> tuple[npt.NDArray[np.int64], int]:
     """Entries whose numbers would differ, largest differences first; how many of them in rank."""
-    one, other = both.with_them.result, both.without_them.result
-    compared = one.competes & told
+    found = compare(ComputedTree(both.tree, both.with_them.result), ComputedTree(both.tree, both.without_them.result))
+    one, other = found.before, found.after
+    compared = ~np.isnan(one.actual) & told
     compared[0] = False
     by_share = np.where(compared, np.abs(other.actual - one.actual), 0.0)
     by_priority = np.where(compared, np.abs(other.priority - one.priority), 0.0)
-    ranked = one.has_rank & other.has_rank & told
-    by_rank = np.where(ranked, np.abs(other.rank.astype(np.int64) - one.rank.astype(np.int64)), 0)
+    ranked = (one.rank > 0) & (other.rank > 0) & told
+    by_rank = np.where(ranked, np.abs(other.rank - one.rank), 0)
     differs = np.flatnonzero((by_share > _LEAST) | (by_priority > _LEAST) | (by_rank > 0))
     order = differs[np.lexsort((differs, -by_rank[differs], -np.round(by_share[differs], 12)))]
     return order, int((by_rank > 0).sum())

@@ -26,6 +26,7 @@ from apps.policies.tree.columns import SCOPES
 from apps.policies.tree.stored import TreeColumns, load_tree
 from apps.priorities.metering import unit_of_usage
 from apps.priorities.models import Snapshot
+from apps.priorities.recompute.comparison import matching_indexes
 from apps.priorities.records import EntryRow as EntryRow
 from apps.priorities.selectors.past import CLOSE, reconstruct
 from apps.priorities.serving import store
@@ -115,8 +116,7 @@ class PolicyView:
         here, there = self.tree, self.snapshot.tree if self.snapshot else self.tree
         if here is there or here.digest == there.digest != "":
             return np.arange(len(here))
-        known = {uid: at for at, uid in enumerate(_as_keys(there))}
-        return np.array([known.get(uid, -1) for uid in _as_keys(here)], dtype=np.int64)
+        return matching_indexes(here, there)
 
     @cached_property
     def competes(self) -> npt.NDArray[np.bool_]:
@@ -324,8 +324,3 @@ def _of_then(policy: Policy, number: int, at: int | datetime) -> ServedSnapshot 
         if computed is not None:
             return computed
     return None if found is None else store.load_kept(policy.slug, found[0])
-
-
-def _as_keys(tree: TreeColumns) -> list[bytes]:
-    raw = tree.uid.tobytes()
-    return [raw[at : at + 16] for at in range(0, len(raw), 16)]

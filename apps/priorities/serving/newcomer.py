@@ -26,7 +26,7 @@ from apps.engine.codecs import lineage
 from apps.engine.errors import EngineError
 from apps.engine.tree import FairshareTree
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.recompute.projection import compute_from_totals
+from apps.priorities.recompute.totals import compute_from_totals
 from apps.priorities.serving.lookup import LookupIndex
 from apps.priorities.snapshots import Ordering, Values
 

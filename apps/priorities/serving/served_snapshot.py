@@ -20,6 +20,7 @@ from apps.engine.algorithms.inputs import prepare
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns
 from apps.priorities.local_only import LocalOnlyEntry
+from apps.priorities.recompute.totals import Totals
 from apps.priorities.serving.lookup import AccountQuery, Found, Hints, LookupIndex, Query, group_names, names_of, within
 from apps.priorities.serving.newcomer import Newcomers, Place, place_of
 from apps.priorities.snapshots import Ordering, Values, json_number, ordering_of
@@ -97,6 +98,11 @@ class ServedSnapshot:
     def fallen_tops(self) -> tuple[LocalOnlyEntry, ...]:
         """Those of them that decide about any entry, each once."""
         return tuple({one.uid: one for one in self.fallen.values()}.values())
+
+    @property
+    def totals(self) -> Totals:
+        """Usage of every entry and all below it, for hypothetical changes of it."""
+        return Totals(self.tree, self.values.usage, self.values.group_usage)
 
     @property
     def n_ranked(self) -> int:

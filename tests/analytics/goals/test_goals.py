@@ -24,7 +24,7 @@ from apps.policies.settings import PolicySettings
 from apps.priorities.metering import JobClassRow, SourceRow, window_of
 from apps.priorities.recompute.inputs import Correction, Fingerprint
 from apps.priorities.recompute.pipeline import Inputs
-from apps.priorities.recompute.projection import Side, project
+from apps.priorities.recompute.simulation import Changes, simulate
 from apps.usage.arrays import OpenRecords, UsageArrays
 
 NOW = datetime(2026, 11, 20, 12, 20, tzinfo=UTC)
@@ -112,7 +112,7 @@ def _random_goal(inputs: Inputs, seed: int) -> tuple[Goal, int, int]:
     return goal, entry, days
 
 
-def _as_drafted(inputs: Inputs, option: GoalOption) -> Side:
+def _as_drafted(inputs: Inputs, option: GoalOption) -> Changes:
     """The policy after the option's operations went through the operations of change sets."""
     outcome = work_out(inputs.tree, [dict(one) for one in option.operations], settings=inputs.settings)
     corrections = [
@@ -120,12 +120,12 @@ def _as_drafted(inputs: Inputs, option: GoalOption) -> Side:
         for one in outcome.adjusting
         if isinstance(one, Adjusted)
     ]
-    return Side(outcome.tree, outcome.settings, corrections=tuple(corrections))
+    return Changes(outcome.tree, outcome.settings, corrections=tuple(corrections))
 
 
-def _holds(inputs: Inputs, goal: Goal, entry: int, days: int, side: Side) -> bool:
+def _holds(inputs: Inputs, goal: Goal, entry: int, days: int, side: Changes) -> bool:
     """The goal and the bound by the projection, written out."""
-    (before,), (after,) = project(inputs, [Side(inputs.tree, inputs.settings), side], [days])
+    before, after = (one.result for (one,) in simulate(inputs, [Changes(), side], [days]))
     target, actual = float(after.target[entry]), float(after.actual[entry])
     tolerance = inputs.settings.tolerance
     if abs(target - actual) > max(tolerance["relative"] * target, tolerance["points"] / 100) + 1e-9:
@@ -146,7 +146,7 @@ def _solve(seed: int) -> tuple[Inputs, Goal, int, int, GoalSolution]:
 
 def _check(seed: int) -> None:
     inputs, goal, entry, days, found = _solve(seed)
-    now = Side(inputs.tree, inputs.settings)
+    now = Changes(inputs.tree, inputs.settings)
     assert found.is_reached_already == (_holds(inputs, goal, entry, days, now))
     for option in found.options:
         assert option.is_reached, option.lever
@@ -179,7 +179,7 @@ def _no_shares_do(inputs: Inputs, goal: Goal, entry: int, days: int, seed: int) 
         tried.append(shares.copy())
         tried[-1][group] = [draw.random() for _ in group]
     for one in tried:
-        side = Side(replace(tree, shares=one, digest=""), inputs.settings)
+        side = Changes(replace(tree, shares=one, digest=""), inputs.settings)
         assert not _holds(inputs, goal, entry, days, side), one[group]
 
 
@@ -187,12 +187,12 @@ def _no_refund_does(inputs: Inputs, goal: Goal, entry: int, days: int) -> None:
     settings, at_s = inputs.settings, FIRST_HOUR
     then_s = NOW.timestamp() + days * DAY
     left = float(bucket_weights(np.array([at_s]), then_s, window_of(settings.window))[0])
-    (before,) = project(inputs, [Side(inputs.tree, settings)], [days])[0]
+    before = simulate(inputs, [Changes(settings=settings)], [days])[0][0].result
     used = max(float(before.usage[entry]), float(before.group_usage[entry]))
     for n in range(1, 41):
         amount_s = -used * n / 40 / left
         corrections = (Correction(UUID(int=1), goal.entry, "cpu_s", amount_s, at_s),)
-        assert not _holds(inputs, goal, entry, days, Side(inputs.tree, settings, corrections=corrections)), amount_s
+        assert not _holds(inputs, goal, entry, days, Changes(inputs.tree, settings, corrections=corrections)), amount_s
 
 
 @pytest.mark.parametrize("seed", range(N_QUICK))

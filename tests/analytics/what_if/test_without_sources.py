@@ -12,11 +12,12 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.analytics.what_if import without_sources
-from apps.analytics.what_if.without_sources import compute_both, leave_out, left_out
+from apps.analytics.what_if.without_sources import compute_both, leave_out
 from apps.core.errors import NotFound, TooLarge
 from apps.policies.models import Policy
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute.pipeline import compute, load_inputs, pack_result
+from apps.priorities.recompute.simulation import Changes, apply_changes
 from apps.usage.models import Source
 from apps.usage.services import make_source
 from tests.priority_site import AS_OF, PROJECTS, Site
@@ -48,7 +49,7 @@ def test_what_stays_is_bit_for_bit_what_a_recompute_without_the_source_finds(bot
     both.running("carol", "biology", cpus=4, since_h=2)
     both.running("bob", "physics", cpus=4, since_h=2, source=peer)
     before = load_inputs(both.policy, as_of=AS_OF)
-    computed = compute(left_out(before, {peer.pk}))
+    computed = compute(apply_changes(before, Changes(without_sources=frozenset({peer.pk}))))
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM usage_bucket WHERE source_id = %s", [peer.pk])
         cursor.execute("DELETE FROM usage_record WHERE source_id = %s", [peer.pk])
@@ -70,7 +71,7 @@ def test_leaving_out_one_of_many_sources_is_the_same_as_never_having_read_it(bot
     both.running("carol", "biology", cpus=4, since_h=2)
     inputs = load_inputs(both.policy, as_of=AS_OF)
     found = compute_both(inputs, {peer.pk})
-    rest = left_out(inputs, {peer.pk})
+    rest = apply_changes(inputs, Changes(without_sources=frozenset({peer.pk})))
     assert pack_result(rest, found.without_them) == pack_result(rest, compute(rest))
     assert pack_result(inputs, found.with_them) == pack_result(inputs, compute(inputs))
 

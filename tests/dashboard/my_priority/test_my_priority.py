@@ -16,7 +16,7 @@ from apps.core import clock
 from apps.explain.my_priority import get_my_priority
 from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
-from apps.priorities.recompute.projection import compute_from_totals
+from apps.priorities.recompute.totals import compute_from_totals
 from apps.priorities.serving import store
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow

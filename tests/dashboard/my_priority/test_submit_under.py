@@ -21,7 +21,7 @@ from apps.dashboard.my_priority.presenters import draw_trend
 from apps.policies.models import Policy
 from apps.policies.services import make_change_set, publish_change_set
 from apps.priorities.jobs import list_waiting_jobs
-from apps.priorities.recompute.projection import compute_from_totals
+from apps.priorities.recompute.totals import compute_from_totals
 from apps.priorities.serving import store
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow

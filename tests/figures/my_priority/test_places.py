@@ -17,7 +17,7 @@ from apps.core import clock
 from apps.core.errors import NotFound
 from apps.figures.my_priority.rank import places_figure
 from apps.figures.paint import first_drawing
-from apps.priorities.change_effects import simulate_or_refuse
+from apps.priorities.recompute.totals import simulate_totals
 from apps.priorities.serving import store
 from tests.dashboard.grid import SLUG, Grid
 from tests.figures.schema import check_schema
@@ -55,7 +55,7 @@ def test_a_factor_made_from_the_rank_is_replaced_by_that_of_the_key(open_grid: G
     snapshot = store.newest(SLUG)
     assert snapshot.algorithm["factor_from"] == "rank"
     found, is_from_key = factors_with_distance(snapshot)
-    by_key = simulate_or_refuse(snapshot, snapshot.tree, algorithm={**snapshot.algorithm, "factor_from": "key"})
+    by_key = simulate_totals(snapshot.totals, snapshot.tree, algorithm={**snapshot.algorithm, "factor_from": "key"})
     assert is_from_key
     ranked = snapshot.values.is_ranked
     assert found[ranked].tolist() == by_key.factor[ranked].tolist()

@@ -20,7 +20,8 @@ from apps.explain.account_walk import explain
 from apps.policies.services import change_settings, change_shares, make_change_set
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
-from apps.priorities.change_effects import carried_totals, preview_shares, simulate, simulate_change_set
+from apps.priorities.change_effects import preview_shares, simulate_change_set
+from apps.priorities.recompute.totals import simulate_totals_or_none
 from apps.priorities.serving import newcomer, store
 from apps.priorities.serving.served_snapshot import AccountQuery, ServedSnapshot
 from apps.usage.services import make_source
@@ -192,7 +193,7 @@ def test_the_totals_of_a_snapshot_give_its_priorities_back_to_the_last_bit(
         site.recompute()
     snapshot = served_now()
     assert np.array_equal(snapshot.values.usage, snapshot.values.group_usage) == (scope == "")
-    result = simulate(snapshot, snapshot.tree, algorithm=snapshot.algorithm)
+    result = simulate_totals_or_none(snapshot.totals, snapshot.tree, algorithm=snapshot.algorithm)
     assert result is not None
     for name in ("target", "actual", "priority", "rank", "factor"):
         assert np.array_equal(getattr(result, name), getattr(snapshot.values, name)), name
@@ -249,13 +250,13 @@ def test_entries_that_move_take_their_usage_along_and_all_else_keeps_its_own(mak
         _with_uids(node, before, "/" + node["name"], {"/physics/carol": "/biology/lab/carol"})
     site.publish(nodes, {**NO_AGING})
     after = load_tree(site.policy)
-    usage, group_usage = carried_totals(snapshot, after)
+    totals = snapshot.totals.carried_to(after)
     hours = {
-        path: usage[after.index_of_path(path) or 0] / 3600
+        path: totals.usage[after.index_of_path(path) or 0] / 3600
         for path in ("/physics", "/biology", "/biology/lab", "/new", "/")
     }
     assert hours == {"/physics": 60.0, "/biology": 0.5, "/biology/lab": 0.0, "/new": 0.0, "/": 60.5}
-    assert np.array_equal(usage, group_usage)
+    assert np.array_equal(totals.usage, totals.group_usage)
 
 
 def _with_uids(node: dict[str, Any], before: Any, path: str, moved: dict[str, str]) -> None:

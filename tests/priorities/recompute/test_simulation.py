@@ -20,7 +20,7 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities.metering import APPROACHES, JobClassRow, SourceRow
 from apps.priorities.recompute.inputs import Fingerprint
 from apps.priorities.recompute.pipeline import Inputs, compute, load_inputs
-from apps.priorities.recompute.projection import HORIZONS_DAYS, Projection, Side, accounts_ahead, compare, demand_of
+from apps.priorities.recompute.simulation import HORIZONS_DAYS, Changes, Projection, demand_of, project, usage_ahead
 from apps.priorities.serving import store
 from apps.usage.arrays import OpenRecords, UsageArrays
 from tests.examples import examples
@@ -123,7 +123,7 @@ def test_usage_ahead_is_that_of_every_hour_written_out(
     policy_settings = PolicySettings.from_json({"window": window, "metric": {"weights": weights}})
     inputs = _inputs(buckets, jobs, policy_settings)
     demand = demand_of(inputs, policy_settings)
-    ahead = accounts_ahead(inputs, policy_settings, demand, days).by_approach[approach]
+    ahead = usage_ahead(inputs, policy_settings, demand, days).by_approach[approach]
     slow = used_ahead(
         buckets, jobs, weights=weights, window=policy_settings.window, approach=approach, as_of=NOW_S, days=days
     )
@@ -145,7 +145,7 @@ def _projection(policy: Policy, *operations: dict[str, Any], wanted: dict[str, A
     tree = load_tree(policy)
     after = apply(tree, operations) if operations else tree
     changed = PolicySettings.from_json(wanted or {}, base=inputs.settings)
-    return compare(inputs, Side(tree, inputs.settings), Side(after, changed))
+    return project(inputs, Changes(tree, inputs.settings), Changes(after, changed))
 
 
 def _by_path(policy: Policy, projection: Projection) -> dict[str, int]:
