@@ -190,8 +190,8 @@ class ReviewPage:
         """Nothing for an algorithm that does not round. Counts leaves whose numbers this person may see."""
         place = self.review.moves.place
         told = self.sees_before & self._sight_before.outright
-        told_after = np.where(place >= 0, told[place], self.sees)
-        check = check_resolution(self.review, snapshot, told_before=told, told_after=told_after)
+        visible_after = np.where(place >= 0, told[place], self.sees)
+        check = check_resolution(self.review, snapshot, visible_before=told, visible_after=visible_after)
         return [] if check is None else [check]
 
     @cached_property

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from apps.analytics.convergence.records import ChildrenQuery, Convergence, Selection, SelectionQuery
 from apps.analytics.forecast import Forecast
-from apps.analytics.my_priority.records import MyPlace, MyWaits, RankHistory
+from apps.analytics.my_priority.records import MyPosition, MyWaits, RankHistory
 from apps.analytics.series.daily_series import SeriesState
 from apps.core.errors import NotFound
 from apps.figures.convergence.asked import FocusAsked, read_children, read_focus
@@ -141,7 +141,7 @@ def read_my_figure(name: str, query: QueryDict) -> MyFigureAsked:
 
 
 def draw_my_figure(
-    asked: MyFigureAsked, found: RankHistory | Forecast | MyPlace | MyWaits, links: MyLinks = NO_MY_LINKS
+    asked: MyFigureAsked, found: RankHistory | Forecast | MyPosition | MyWaits, links: MyLinks = NO_MY_LINKS
 ) -> Figure:
     """found: the numbers of the same name. Raises NotFound for a factor that nothing foresees."""
     match asked.state, found:
@@ -155,6 +155,6 @@ def draw_my_figure(
             if (figure := factor_figure(found)) is not None:
                 return figure
             raise NotFound("There is no factor to foresee: levels decide the order.")
-        case None, MyPlace():
+        case None, MyPosition():
             return places_figure(found)
     raise TypeError(f"The figure {asked.name} isn't drawn from {type(found).__name__}.")

@@ -1,1 +1,1 @@
-"""Figures of *My priority*: rank, place, waiting times, forecast."""
+"""Data about an actor's own accounts: rank history, position among others, waits of jobs, forecasts."""

@@ -1,4 +1,4 @@
-"""What comes of an own account: when the level that decides returns to its target, and its rank after a job."""
+"""Predictions for an own account: when its deciding level returns to target, and its rank after a job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from apps.accounts.models import Token
 from apps.analytics.forecast.entry_forecast import foresee, needs_hours
 from apps.analytics.forecast.past_usage import LevelPast, read_past
 from apps.analytics.forecast.selectors import standing_of
-from apps.analytics.my_priority.numbers import get_own_entry
+from apps.analytics.my_priority.rank_history import get_own_entry
 from apps.analytics.what_if.trial import MOST_CORE_H, Place, count_computation, place_in
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.explain import Recovery
@@ -37,7 +37,7 @@ _WEEK_DAYS = 7
 
 
 def outlook_of(mine: MyPriority) -> Outlook | None:
-    """Of the user's own deciding level, always visible to them; None where the last days are unknown."""
+    """Predict for the user's own deciding level, which is always visible to them; None if recent usage is unknown."""
     snapshot = None if mine.error or mine.moment else newest_or_none(mine.policy_slug)
     if snapshot is None or mine.deciding is None or snapshot.snapshot_id != mine.snapshot_id:
         return None
@@ -52,35 +52,35 @@ def outlook_of(mine: MyPriority) -> Outlook | None:
         return None
     past = pasts[mine.deciding]
     as_of = snapshot.as_of
-    usual = foresee(standing, past, window, as_of_s=as_of.timestamp())
+    expected = foresee(standing, past, window, as_of_s=as_of.timestamp())
     quiet = 0.0 if mine.deciding == len(mine.walk) - 1 else quietest_week(past)
     at_quiet = None
     if quiet is not None:
         at_quiet = foresee(standing, past, window, as_of_s=as_of.timestamp(), share=quiet).to_target.middle
-    found = usual.to_target
+    found = expected.to_target
     return Outlook(
         found.middle.outcome,
         as_of,
         at=_instant(as_of, found.middle),
         earliest=_instant(as_of, found.soonest),
         latest=_instant(as_of, found.latest),
-        usual=usual.share_seen,
+        usual=expected.share_seen,
         quiet=quiet,
         quiet_at=_instant(as_of, at_quiet),
     )
 
 
 def quietest_week(past: LevelPast) -> float | None:
-    """The least part, 0..1, of its group's usage that an entry had in seven days in a row; None where unknown."""
+    """Return an entry's smallest share, 0..1, of its group's usage in seven consecutive days; None if unknown."""
     if len(past.group_daily) < _WEEK_DAYS:
         return None
-    own, group = (_sums(daily, _WEEK_DAYS) for daily in (past.own_daily, past.group_daily))
+    own, group = (_moving_sums(daily, _WEEK_DAYS) for daily in (past.own_daily, past.group_daily))
     parts = own[group > 0] / group[group > 0]
     return float(min(parts.min(), 1.0)) if len(parts) else None
 
 
-def _sums(daily: F8, n_days: int) -> F8:
-    """Of each run of so many days."""
+def _moving_sums(daily: F8, n_days: int) -> F8:
+    """Sums of every run of `n_days` days."""
     return np.convolve(daily, np.ones(n_days), mode="valid")
 
 
@@ -89,30 +89,26 @@ def _instant(as_of: datetime, found: Recovery | None) -> datetime | None:
 
 
 # --- The rank after a job ---------------------------------------------------------------------------------------------
-USUAL_CORE_H = 1000.0
-_MOST_KEPT = 4_000
+DEFAULT_CORE_H = 1000.0
+_MOST_CACHED = 4_000
 
 
-def places_after_job(
+def ranks_after_job(
     *, policy_slug: str, entry_uids: Sequence[UUID], core_h: float, actor: Actor, at: datetime
 ) -> dict[UUID, Place]:
-    """As the newest snapshot would rank each account if its job counted in full, the others' usage unchanged.
+    """Rank each entry as the newest snapshot would if a job of this size counted in full and all other usage stayed.
 
-    core_h: its usage in hours of what the policy's metric counts: core-hours where it counts cores alone. Entries to
-    which no account of the actor leads are left out by NotFound.
+    core_h: usage in hours of the policy's metric: core-hours if it counts cores only. Readers of a subtree get ranks in
+    steps of five, so that trying sizes cannot reveal others' usage.
 
-    Readers of a part of the tree get ranks in steps of five: another size each time must not reveal others' usage.
-
-    Raises:
-        NotFound: none of the actor's accounts leads to one of the entries.
-        Invalid: core_h is not 0 to 1,000,000,000.
-        TooOften: more computations a minute than allowed; the usual size is free.
-        Unavailable: nothing has been computed yet.
+    Raises: NotFound if none of the actor's accounts is mapped to one of the entries. Invalid if core_h is not within 0
+    to 1,000,000,000. TooOften above the allowed rate of computations; the default size is not limited. Unavailable if
+    nothing has been computed yet.
     """
-    if not 0 <= core_h <= MOST_CORE_H:  # NaN is neither
+    if not 0 <= core_h <= MOST_CORE_H:  # also rejects NaN
         message = "must be a number of hours from 0 to 1,000,000,000"
         raise Invalid(f"core_h {message}.", fields=[FieldProblem("core_h", message)])
-    if core_h != USUAL_CORE_H:
+    if core_h != DEFAULT_CORE_H:
         count_computation(actor)
     policy = get_policy(slug=policy_slug, actor=actor, scope=Token.Scope.SELF_READ)
     found = {}
@@ -120,7 +116,7 @@ def places_after_job(
         mine = get_own_entry(policy_slug=policy_slug, entry_uid=uid, actor=actor, at=at)
         is_exact = bool(numbers_visible_in(policy=policy, snapshot=mine.snapshot, at=at, actor=actor).all())
         with conflict_without_algorithm():
-            found[uid] = _after(mine.snapshot, mine.entry, core_h, is_exact)
+            found[uid] = _rank_after(mine.snapshot, mine.entry, core_h, is_exact)
     return found
 
 
@@ -139,11 +135,11 @@ class AfterJob:
 
 
 def list_ranks_after_job(*, policy_slug: str, core_h: float, actor: Actor, at: datetime) -> list[AfterJob]:
-    """Of each account of the actor that has a rank in the policy, best first; raises as `places_after_job`."""
+    """List each account of the actor that is ranked in the policy, best first. Raises as `ranks_after_job`."""
     get_policy(slug=policy_slug, actor=actor, scope=Token.Scope.SELF_READ)
     mine = [one for one in get_my_priority(actor=actor, policy_slug=policy_slug) if one.rank is not None]
     uids = list(dict.fromkeys(one.entry_uid for one in mine if one.entry_uid is not None))
-    places = places_after_job(policy_slug=policy_slug, entry_uids=uids, core_h=core_h, actor=actor, at=at)
+    places = ranks_after_job(policy_slug=policy_slug, entry_uids=uids, core_h=core_h, actor=actor, at=at)
     found = []
     for one in mine:
         place = None if one.entry_uid is None else places[one.entry_uid].rank
@@ -158,10 +154,10 @@ def _key(snapshot: ServedSnapshot, entry: int, core_h: float, is_exact: bool) ->
     return snapshot.snapshot_id, snapshot.computed_at, entry, core_h, is_exact
 
 
-_kept: LRUCache[Hashable, Any] = LRUCache(_MOST_KEPT)
+_cache: LRUCache[Hashable, Any] = LRUCache(_MOST_CACHED)
 
 
-@cached(_kept, key=_key, lock=Lock())
-def _after(snapshot: ServedSnapshot, entry: int, core_h: float, is_exact: bool) -> Place:
+@cached(_cache, key=_key, lock=Lock())
+def _rank_after(snapshot: ServedSnapshot, entry: int, core_h: float, is_exact: bool) -> Place:
     result = snapshot.totals.added(entry, core_h * 3600).compute(snapshot.settings.algorithm)
     return place_in(result, entry, is_exact)

@@ -1,4 +1,4 @@
-"""What is known of one's own account: its rank over time, its place among all, and how long its jobs waited."""
+"""Records about one's own account: its rank over time, its position among all accounts, and the waits of its jobs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ N_BINS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class RankThen:
-    """One day: rank 1..of and factor 0..1 of the account; None where it had none, or no entry."""
+class RankOnDay:
+    """One day: rank 1..of and factor 0..1 of the account; None if it had none, or no entry."""
 
     on: date
     as_of: datetime
@@ -22,8 +22,8 @@ class RankThen:
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedThen:
-    """A revision that became current within the days."""
+class PublishedRevision:
+    """A revision published during the period."""
 
     number: int
     at: datetime
@@ -31,7 +31,7 @@ class PublishedThen:
 
 @dataclass(frozen=True)
 class RankHistory:
-    """Days oldest first; the last one is that of the newest snapshot. step: every how many days one was read."""
+    """Days oldest first; the last one is that of the newest snapshot. step: interval in days between the days read."""
 
     policy_slug: str
     policy_name: str
@@ -40,14 +40,14 @@ class RankHistory:
     entry_name: str
     as_of: datetime
     revision: int
-    days: tuple[RankThen, ...]
-    published: tuple[PublishedThen, ...]
+    days: tuple[RankOnDay, ...]
+    published: tuple[PublishedRevision, ...]
     step: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Ranked leaves with low ≤ factor < high, one's own included; the last bin includes its end."""
+    """Number of ranked leaves with low ≤ factor < high, one's own included; the last bin includes its upper end."""
 
     low: float
     high: float
@@ -56,11 +56,11 @@ class Bin:
 
 
 @dataclass(frozen=True)
-class MyPlace:
-    """Of one account in the newest snapshot. factor: None, as rank, for an account without a rank.
+class MyPosition:
+    """Position of one account in the newest snapshot. rank, factor: None for an unranked account.
 
-    n_same: others of equal rank. is_from_key: the policy's factor is made from the rank, which has no distances, so
-    the bins are those of the factor that the vector's key gives. bins: none where there are too few others.
+    n_same: others of equal rank. is_from_key: the policy derives factors from ranks, which have no distances, so the
+    bins show the factors given by the vectors' keys. bins: empty if there are too few other accounts.
     """
 
     policy_slug: str
@@ -83,9 +83,9 @@ class MyPlace:
 
 @dataclass(frozen=True, slots=True)
 class WaitDay:
-    """Jobs of one account that started on a day of the site's zone; waits in seconds.
+    """Jobs of one account that started on a day in the site's time zone; waits in seconds.
 
-    deviation: actual − target of the level at the beginning of the day, None where it isn't known.
+    deviation: actual − target of the level at the start of the day, None if unknown.
     """
 
     on: date
@@ -96,8 +96,8 @@ class WaitDay:
 
 
 @dataclass(frozen=True, slots=True)
-class Waited:
-    """Jobs of all days on one side of the target together."""
+class PooledWaits:
+    """Waits of all days on one side of the target."""
 
     n_days: int
     n_jobs: int
@@ -106,9 +106,10 @@ class Waited:
 
 @dataclass(frozen=True)
 class MyWaits:
-    """Days oldest first, those without a job left out. knows_waits: the sources report when jobs were submitted.
+    """Days oldest first, without days on which no job started. knows_waits: the sources report submit times.
 
-    over, under: None where no job started on such a day. n_left_out: jobs that a source without submissions reported.
+    over, under: None if no job started on such a day. n_left_out: number of jobs reported by a source without submit
+    times.
     """
 
     policy_slug: str
@@ -118,7 +119,7 @@ class MyWaits:
     parent_name: str
     revision: int
     days: tuple[WaitDay, ...]
-    over: Waited | None
-    under: Waited | None
+    over: PooledWaits | None
+    under: PooledWaits | None
     knows_waits: bool
     n_left_out: int

@@ -1,1 +1,3 @@
-"""Operators and resolution: what each operator distinguishes, and what a resolution does to a policy's tree."""
+"""Analysis of fairshare operators and resolutions: the operators paper's figures, and their effect on
+a policy's tree.
+"""

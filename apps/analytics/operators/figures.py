@@ -1,4 +1,6 @@
-"""Figures of operators and resolutions as numbers: the paper's, for any operators, and those of one policy's tree."""
+"""Numbers of the figures about operators and resolutions: the paper's, for any operators, and those of one policy's
+tree.
+"""
 
 from __future__ import annotations
 
@@ -42,22 +44,22 @@ from apps.priorities.recompute.totals import simulate_totals_or_none
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.sentences.numbers import unit_of_metric
 
-# --- Of any operators -------------------------------------------------------------------------------------------------
+# --- Figures of any operators -----------------------------------------------------------------------------------------
 SEVEN = ("sigmoid-2", "sigmoid", "slurm", "relative", "relative-2", "combined", "absolute")
 JOB_BITS = tuple(range(3, 17))
-_CURVE = 101  # points of a profile: 0, 0.01 … 1
-_GRID = 20  # cells of a side of the steps
+_N_POINTS = 101  # of a profile: 0, 0.01 … 1
+_N_CELLS = 20  # on each side of the grid of figure 6
 _AGGREGATED = tuple(i / 10 for i in range(11))
 
 
-def operators_beside(own: Operator) -> list[Operator]:
-    """The paper's seven, the policy's own in its place, or after them where it is another one."""
+def compared_operators(own: Operator) -> list[Operator]:
+    """Return the paper's seven operators with the policy's own variant of one of them, or with its own added."""
     seven = [own if name == own.name else get_operator(name) for name in SEVEN]
     return seven if own.name in SEVEN else [*seven, own]
 
 
 def profiles(operators: Sequence[Operator], target: float) -> Iterator[ProfilePoint]:
-    actual = np.arange(_CURVE) / (_CURVE - 1)
+    actual = np.arange(_N_POINTS) / (_N_POINTS - 1)
     for operator in operators:
         priority = operator(np.full_like(actual, target), actual)
         for s, p in zip(actual.tolist(), priority.tolist(), strict=True):
@@ -88,7 +90,7 @@ def input_densities(operators: Sequence[Operator], bits: int) -> Iterator[InputD
 
 def steps(operators: Sequence[Operator], bits: int) -> Iterator[Step]:
     """Figure 6: the component in the middle of each cell of a grid of targets and actuals."""
-    side = (np.arange(_GRID) + 0.5) / _GRID
+    side = (np.arange(_N_CELLS) + 0.5) / _N_CELLS
     target, actual = (axis.ravel() for axis in np.meshgrid(side, side, indexing="ij"))
     for operator in operators:
         component = codecs.scalar(operator(target, actual), 2**bits)
@@ -99,7 +101,7 @@ def steps(operators: Sequence[Operator], bits: int) -> Iterator[Step]:
 
 
 def job_sizes(operators: Sequence[Operator], query: FigureQuery) -> Iterator[JobSize]:
-    """Figures 14 to 16: the job that changes a component, by operator, region and bits."""
+    """Figures 14 to 16: the smallest job that changes a component, by operator, region and bits."""
     for operator in operators:
         for region in REGIONS:
             for bits in JOB_BITS:
@@ -108,9 +110,9 @@ def job_sizes(operators: Sequence[Operator], query: FigureQuery) -> Iterator[Job
 
 
 def bits_needed(operators: Sequence[Operator], query: FigureQuery) -> Iterator[BitsNeeded]:
-    """Figure 17 for these nodes, this window and this job; the published cells beside it, where there are some."""
+    """Figure 17 for these nodes, this window and this job, with the published cells if there are any."""
     for operator in operators:
-        row = {region: _bits(operator, region, query) for region in job_size.REGIONS}
+        row = {region: _fewest_bits(operator, region, query) for region in job_size.REGIONS}
         known = [bits for bits in row.values() if bits is not None]
         row["overall"] = max(known) if len(known) == len(row) else None
         published = dict(zip(COLUMNS, PUBLISHED[operator.name], strict=True)) if operator.name in PUBLISHED else {}
@@ -118,7 +120,7 @@ def bits_needed(operators: Sequence[Operator], query: FigureQuery) -> Iterator[B
             yield BitsNeeded(operator.name, region, row[region], published.get(region))
 
 
-def _bits(operator: Operator, region: str, query: FigureQuery) -> int | None:
+def _fewest_bits(operator: Operator, region: str, query: FigureQuery) -> int | None:
     for bits in range(job_size.FEWEST_BITS, job_size.MOST_BITS + 1):
         fraction = _fraction(operator.name, operator.parameters.get("k"), bits, region, query.reading)
         if fraction is not None and fraction * query.pool_h <= query.job_h:
@@ -128,9 +130,9 @@ def _bits(operator: Operator, region: str, query: FigureQuery) -> int | None:
 
 @lru_cache(maxsize=4096)
 def _fraction(name: str, k: float | None, bits: int, region: str, reading: str) -> float | None:
-    """The job as a part of the pool: it depends on neither nodes nor window."""
+    """Return the job as a fraction of the pool, which depends on neither nodes nor window; None if it is unknown."""
     operator = get_operator(name) if k is None else get_operator(name, k=k)
-    if operator.inverse is None:  # of a package: its actuals are not known by the formula
+    if operator.inverse is None:  # an operator from a package has no inverse formula
         return None
     return job_size.job_fraction(
         operator, bits=bits, region=job_size.REGIONS[region], reading=READINGS[reading].reading
@@ -144,7 +146,7 @@ _PAPER_TARGET = 0.1
 
 @dataclass(frozen=True, slots=True)
 class NamedTarget:
-    """A target of an entry below the root."""
+    """The target of an entry below the root."""
 
     name: str
     target: float
@@ -152,19 +154,19 @@ class NamedTarget:
 
 @dataclass(frozen=True, eq=False)
 class OperatorQuery:
-    """A policy as one actor sees it, and a query."""
+    """A query about one policy, as one actor may see it."""
 
     view: PolicyView
     query: FigureQuery
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """Of `aequus`, as asked."""
+        """The queried settings of `aequus`."""
         return aequus_settings(self.view.settings.algorithm, self.query)
 
     @property
     def is_current(self) -> bool:
-        """Whether the policy ranks by what is asked about."""
+        """Whether the policy ranks by the queried settings."""
         own = self.view.settings.algorithm
         return own.get("name") == "aequus" and all(
             own.get(key) == self.settings.get(key) for key in ("operator", "resolution", "k")
@@ -176,8 +178,8 @@ class OperatorQuery:
 
     @cached_property
     def operators(self) -> list[Operator]:
-        """The paper's seven and the one asked about."""
-        return operators_beside(self.operator)
+        """The compared operators, with the queried one."""
+        return compared_operators(self.operator)
 
     @property
     def invertible(self) -> list[Operator]:
@@ -189,12 +191,12 @@ class OperatorQuery:
 
     @property
     def unit(self) -> str:
-        """What an hour of the policy's metric is called."""
+        """Name of an hour of the policy's metric."""
         return unit_of_metric(self.view.settings.metric["weights"])
 
     @cached_property
     def targets(self) -> list[NamedTarget]:
-        """Of visible entries below the root, the largest first."""
+        """Targets of visible entries below the root, largest first."""
         view = self.view
         found = [
             NamedTarget(view.tree.name[i], float(view.target[0][i]))
@@ -205,13 +207,15 @@ class OperatorQuery:
 
     @property
     def target(self) -> float:
-        """As asked; else that of the largest entry below the root, else the paper's."""
+        """The queried target, else that of the largest entry below the root, else the paper's."""
         if self.query.target is not None:
             return self.query.target
         return self.targets[0].target if self.targets else _PAPER_TARGET
 
     def checked(self, settings: Mapping[str, Any] | None = None) -> CheckedTree | None:
-        """The tree under these settings, or as asked; None without usage. Leaves: those the actor may see."""
+        """Return the tree under these settings, by default the queried ones; None without usage. Only visible leaves
+        count.
+        """
         snapshot = self.view.snapshot
         if snapshot is None:
             return None
@@ -220,22 +224,22 @@ class OperatorQuery:
 
     @cached_property
     def _leaves(self) -> tuple[Mask, Mask]:
-        """(leaves whose numbers the actor may see, those whose smallest job may be shown).
+        """Masks of leaves whose numbers the actor may see, and of those whose smallest job may be shown.
 
-        The smallest job is a part of what the groups above used. That follows from numbers that are shown where the
-        leaf used something (usage over actual), or where the groups' own numbers are shown.
+        The smallest job is a fraction of the usage of the groups above. It may be shown if it follows from visible
+        numbers: if the leaf has usage (usage / actual), or the groups' own numbers are visible.
         """
         view, tree = self.view, self.view.tree
         leaves = view.told & tree.engine_tree().is_ranked
-        open_above = np.ones(len(tree), dtype=np.bool_)
+        visible_above = np.ones(len(tree), dtype=np.bool_)
         for lo, hi in zip(tree.level_starts[1:-1], tree.level_starts[2:], strict=True):
             parent = tree.parent[lo:hi]
-            open_above[lo:hi] = open_above[parent] & view.told[parent]
+            visible_above[lo:hi] = visible_above[parent] & view.told[parent]
         used = np.zeros(len(tree), dtype=np.bool_)
         if view.snapshot is not None:
             place = view.place
             used = (place >= 0) & (view.snapshot.values.usage[np.maximum(place, 0)] > 0)
-        return leaves, leaves & (open_above | used)
+        return leaves, leaves & (visible_above | used)
 
 
 # --- Figures ----------------------------------------------------------------------------------------------------------
@@ -244,39 +248,24 @@ MOST_LEAVES = 1_000
 _MOST_POINTS = 200
 
 
-def check(asked: OperatorQuery) -> TreeCheck:
-    """The operator and resolution asked about, on this tree."""
-    view, checked = asked.view, asked.checked()
+def check_tree(query: OperatorQuery) -> TreeCheck:
+    """Check the queried operator and resolution on this tree."""
+    view, checked = query.view, query.checked()
     head = {
         "policy": view.policy.slug,
         "revision": view.revision,
         "as_of": view.as_of,
-        "operator": asked.operator.name,
-        "k": asked.settings.get("k"),
-        "resolution": asked.settings["resolution"],
-        "is_current": asked.is_current,
-        "job_h": asked.query.job_h,
-        "unit": asked.unit,
+        "operator": query.operator.name,
+        "k": query.settings.get("k"),
+        "resolution": query.settings["resolution"],
+        "is_current": query.is_current,
+        "job_h": query.query.job_h,
+        "unit": query.unit,
     }
     if checked is None or not checked.leaves.any():
-        found = TreeCheck(
-            **head,
-            n_leaves=0,
-            n_misplaced=0,
-            n_lost=0,
-            n_tied_pairs=0,
-            n_turned_pairs=0,
-            distinct_bits=None,
-            same_ranks_bits=None,
-            job_bits=None,
-            n_unseen=0,
-            smallest_job_h=None,
-            median_job_h=None,
-            sentence="",
-        )
-        return _said(found)
-    counted, safe = checked.at([asked.settings["resolution"]])[0], checked.safe()
-    bits, (anywhere, _everywhere) = checked.job_bits(asked.query.job_h), checked.jobs()
+        return _with_sentence(TreeCheck(**head))
+    counted, safe = checked.at([query.settings["resolution"]])[0], checked.safe()
+    bits, (anywhere, _everywhere) = checked.job_bits(query.query.job_h), checked.jobs()
     found = TreeCheck(
         **head,
         n_leaves=counted.n_leaves,
@@ -290,26 +279,27 @@ def check(asked: OperatorQuery) -> TreeCheck:
         n_unseen=sum(one.n_unseen for one in bits.levels),
         smallest_job_h=_finite(anywhere.min(initial=inf)),
         median_job_h=_finite(_median(anywhere)),
-        sentence="",
     )
-    return _said(found)
+    return _with_sentence(found)
 
 
-def _said(found: TreeCheck) -> TreeCheck:
+def _with_sentence(found: TreeCheck) -> TreeCheck:
     return replace(found, sentence=sentences.check_sentence(found))
 
 
-def effects(asked: OperatorQuery) -> Iterator[ResolutionEffect]:
-    """Every operator at every candidate; of a tree with very many leaves the one asked about at a few of them."""
-    own = asked.checked()
+def effects(query: OperatorQuery) -> Iterator[ResolutionEffect]:
+    """Yield the effect of every operator at every candidate; of a very large tree only the queried
+    operator at a few.
+    """
+    own = query.checked()
     if own is None or not own.leaves.any():
         return
     is_small = int(own.leaves.sum()) <= MOST_FOR_ALL
-    operators: Sequence[Operator] = asked.operators if is_small else [asked.operator]
-    resolutions = sorted({*(CANDIDATES if is_small else FEW_CANDIDATES), int(asked.settings["resolution"])})
+    operators: Sequence[Operator] = query.operators if is_small else [query.operator]
+    resolutions = sorted({*(CANDIDATES if is_small else FEW_CANDIDATES), int(query.settings["resolution"])})
     for operator in operators:
-        settings = asked.settings if operator is asked.operator else _with(asked, operator)
-        checked = asked.checked(settings)
+        settings = query.settings if operator is query.operator else _settings_with(query, operator)
+        checked = query.checked(settings)
         for one in [] if checked is None else checked.at(resolutions):
             yield ResolutionEffect(
                 operator.name,
@@ -322,37 +312,37 @@ def effects(asked: OperatorQuery) -> Iterator[ResolutionEffect]:
             )
 
 
-def _with(asked: OperatorQuery, operator: Operator) -> dict[str, object]:
-    """The settings asked about with another operator."""
-    given = {key: value for key, value in asked.settings.items() if key != "k"} | {"operator": operator.name}
+def _settings_with(query: OperatorQuery, operator: Operator) -> dict[str, object]:
+    """Return the queried settings with another operator."""
+    given = {key: value for key, value in query.settings.items() if key != "k"} | {"operator": operator.name}
     if operator.name == "combined":
         given["k"] = operator.parameters["k"]
     return read_algorithm(given)
 
 
-def effects_sentence(asked: OperatorQuery, _rows: Sequence[Row]) -> str:
-    return check(asked).sentence
+def effects_sentence(query: OperatorQuery, _rows: Sequence[Row]) -> str:
+    return check_tree(query).sentence
 
 
-def leaf_jobs(asked: OperatorQuery) -> Iterator[LeafJob]:
-    """Leaves whose numbers the actor may see, those that need the largest job last; at most 1,000 of them."""
-    checked = asked.checked()
+def leaf_jobs(query: OperatorQuery) -> Iterator[LeafJob]:
+    """Yield visible leaves, those with the smallest visible job first; at most 1,000."""
+    checked = query.checked()
     if checked is None:
         return
     anywhere, everywhere = checked.jobs()
-    leaves = np.flatnonzero(checked.counted_jobs)
+    leaves = np.flatnonzero(checked.visible_job_leaves)
     for at in np.argsort(anywhere, kind="stable")[:MOST_LEAVES].tolist():
-        path = asked.view.tree.path(int(leaves[at]))
+        path = query.view.tree.path(int(leaves[at]))
         yield LeafJob(path, _finite(anywhere[at]), _finite(everywhere[at]))
 
 
-def leaf_jobs_sentence(asked: OperatorQuery, _rows: Sequence[Row]) -> str:
-    found = check(asked)
+def leaf_jobs_sentence(query: OperatorQuery, _rows: Sequence[Row]) -> str:
+    found = check_tree(query)
     return sentences.leaf_jobs_sentence(found)
 
 
 def _median(values: F8) -> float:
-    """That of more than half of them, so that it is infinite only where half of them are."""
+    """Upper median: infinite only if at least half of the values are."""
     return float(np.sort(values)[len(values) // 2]) if len(values) else inf
 
 
@@ -360,15 +350,15 @@ def _finite(value: float) -> float | None:
     return float(value) if isfinite(value) else None
 
 
-def exponents(asked: OperatorQuery) -> Iterator[ExponentPoint]:
-    """The curve, then entries on it: the one asked about, else those whose own ratio counts least."""
+def exponents(query: OperatorQuery) -> Iterator[ExponentPoint]:
+    """Yield the curve, then entries on it: the queried one, else those with the smallest exponents."""
     for ratio, k in zip(*(axis.tolist() for axis in exponent_curve()), strict=True):
         yield ExponentPoint(ratio, k, None, None, None)
-    yield from _points(asked)
+    yield from _entry_points(query)
 
 
-def _points(asked: OperatorQuery) -> Iterator[ExponentPoint]:
-    view = asked.view
+def _entry_points(query: OperatorQuery) -> Iterator[ExponentPoint]:
+    view = query.view
     if view.snapshot is None:
         return
     algorithm = read_algorithm("slurm-depth-oblivious")
@@ -382,8 +372,8 @@ def _points(asked: OperatorQuery) -> Iterator[ExponentPoint]:
     for column in (local, k, effective):
         exists = exists if column.exists is None else exists & column.exists
     chosen = np.flatnonzero(exists)
-    if asked.query.entry:
-        entry = view.tree.index_of_path(asked.query.entry)
+    if query.query.entry:
+        entry = view.tree.index_of_path(query.query.entry)
         if entry is None or not view.visibility.may_see(entry):
             raise NotFound("There is no such entry in this policy.")
         chosen = chosen[chosen == entry]
@@ -394,6 +384,6 @@ def _points(asked: OperatorQuery) -> Iterator[ExponentPoint]:
         )
 
 
-def exponent_sentence(asked: OperatorQuery, rows: Sequence[Row]) -> str:
+def exponent_sentence(query: OperatorQuery, rows: Sequence[Row]) -> str:
     points = [row for row in rows if isinstance(row, ExponentPoint) and row.entry is not None]
-    return sentences.exponent_sentence(points, is_asked=bool(asked.query.entry))
+    return sentences.exponent_sentence(points, is_queried=bool(query.query.entry))

@@ -1,4 +1,4 @@
-"""What is asked and known of operators and resolutions, as pages, REST, CSV and the command show it."""
+"""Queries and results about operators and resolutions, for pages, REST, CSV and the command."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from apps.engine.errors import BadParameter
 from apps.engine.operators import get_operator
 
 # --- Query ------------------------------------------------------------------------------------------------------------
-_LONGEST = 4_096
+_MAX_CHARACTERS = 4_096
 BOUNDS: Mapping[str, tuple[float, float]] = {
     "target": (0.0, 1.0),
     "bits": (2, 8),
@@ -28,7 +28,7 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
     "job_h": (0.001, 1e12),
 }
 _WHOLE = ("bits", "resolution")
-REGIONS = ("balance", "under", "over")  # figures 14, 15, 16
+REGIONS = ("balance", "under", "over")  # figures 14, 15 and 16 of the operators paper
 COUNTS = ("misplaced", "lost", "pairs")
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "reading": tuple(reading.name for reading in job_size.READINGS),
@@ -40,10 +40,10 @@ READINGS = {reading.name: reading for reading in job_size.READINGS}
 
 @dataclass(frozen=True, slots=True)
 class FigureQuery:
-    """What is left out is the policy's own: operator, resolution, k, the target of its largest entry.
+    """Parameters of a figure. Missing ones default to the policy's own operator, resolution, k and largest target.
 
-    bits: of one component in profiles and densities. nodes × window_days: the pool of the job sizes, by default the
-    paper's 600 nodes for a year. job_h: core-hours of the job. reading: of figures 14 to 17, by its
+    bits: of one component, in profiles and densities. nodes × window_days: the pool that job sizes relate to, by
+    default the paper's 600 nodes for a year. job_h: core-hours of the job. reading: how figures 14 to 17 are read, by
     name. region, count: what their pictures show. entry: a path.
     """
 
@@ -62,19 +62,19 @@ class FigureQuery:
 
     @property
     def pool_h(self) -> float:
-        """What the nodes deliver in the window, in hours of a node."""
+        """Capacity of the nodes in the window, in node-hours."""
         return self.nodes * self.window_days * 24.0
 
 
 NAMES = tuple(each.name for each in fields(FigureQuery))
 
 
-def read_query(given: Mapping[str, str]) -> FigureQuery:
-    """Texts as addresses and command lines have them; empty ones are left out. Raises Invalid, naming each field."""
+def read_query(parameters: Mapping[str, str]) -> FigureQuery:
+    """Parse texts of an address or a command line; empty ones are ignored. Raises Invalid with each wrong field."""
     problems: list[FieldProblem] = []
     values: dict[str, Any] = {}
     for name in NAMES:
-        text = given.get(name, "").strip()
+        text = parameters.get(name, "").strip()
         if not text:
             continue
         try:
@@ -110,15 +110,15 @@ def _word(name: str, text: str) -> str:
             raise ValueError(error.message) from None
     if name in _CHOICES and text not in _CHOICES[name]:
         raise ValueError(_("must be one of %(names)s") % {"names": "; ".join(_CHOICES[name])})
-    if len(text) > _LONGEST:
-        raise ValueError(_("must have at most %(n)s characters") % {"n": _LONGEST})
+    if len(text) > _MAX_CHARACTERS:
+        raise ValueError(_("must have at most %(n)s characters") % {"n": _MAX_CHARACTERS})
     return text
 
 
 # --- Results ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class OperatorChoice:
-    """One operator that a policy may have, in one sentence."""
+    """One operator that a policy may use, with a one-sentence description."""
 
     name: Annotated[str, "As settings name it"]
     label: Annotated[str, "As pages name it"]
@@ -143,7 +143,7 @@ class ProfilePoint:
 
 @dataclass(frozen=True, slots=True)
 class LocalDensity:
-    """Figures 9 to 13: how wide a component is at one target."""
+    """Figures 9 to 13: the width of a component at one target."""
 
     operator: Annotated[str, "Operator"]
     target: Annotated[float, "Target, 0 to 1"]
@@ -154,7 +154,7 @@ class LocalDensity:
 
 @dataclass(frozen=True, slots=True)
 class InputDensity:
-    """Figures 7 and 8: how much of all inputs is on a component."""
+    """Figures 7 and 8: the fraction of all inputs on a component."""
 
     operator: Annotated[str, "Operator"]
     component: Annotated[int, "Component, 0 is the lowest"]
@@ -175,7 +175,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class JobSize:
-    """Figures 14 to 16: the job that changes a component."""
+    """Figures 14 to 16: the smallest job that changes a component."""
 
     operator: Annotated[str, "Operator"]
     region: Annotated[str, "balance, under or over"]
@@ -185,7 +185,7 @@ class JobSize:
 
 @dataclass(frozen=True, slots=True)
 class BitsNeeded:
-    """Figure 17: the bits at which a job shows."""
+    """Figure 17: the bits from which a job is visible."""
 
     operator: Annotated[str, "Operator"]
     region: Annotated[str, "balance, over, under or overall"]
@@ -195,7 +195,7 @@ class BitsNeeded:
 
 @dataclass(frozen=True, slots=True)
 class ResolutionEffect:
-    """What one operator at one resolution does to the order of this tree's leaves."""
+    """Effect of one operator at one resolution on the order of this tree's leaves."""
 
     operator: Annotated[str, "Operator"]
     resolution: Annotated[int, "Values of one component"]
@@ -208,7 +208,7 @@ class ResolutionEffect:
 
 @dataclass(frozen=True, slots=True)
 class LeafJob:
-    """The smallest job of one leaf that shows. A bound: a job of more than this changes the vector."""
+    """The smallest visible job of one leaf. It is a bound: any larger job changes the vector."""
 
     entry: Annotated[str, "Path of the leaf"]
     any_level_h: Annotated[float | None, "Hours of the metric that change the vector; empty where no job does"]
@@ -226,9 +226,11 @@ class ExponentPoint:
     effective_ratio: Annotated[float | None, "R of the entry"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TreeCheck:
-    """What an operator at a resolution does to one tree, at its newest usage. Counts are of leaves you may see."""
+    """Effect of an operator at a resolution on one tree, at its newest usage. Counts are of leaves that the reader may
+    see.
+    """
 
     policy: Annotated[str, "Slug of the policy"]
     revision: Annotated[int, "Revision of the tree"]
@@ -237,20 +239,26 @@ class TreeCheck:
     k: Annotated[float | None, "Part of absolute, of combined alone"]
     resolution: Annotated[int, "Values of one component"]
     is_current: Annotated[bool, "The policy ranks by this operator at this resolution"]
-    n_leaves: Annotated[int, "Ranked leaves"]
-    n_misplaced: Annotated[int, "Leaves with another rank than by exact numbers"]
-    n_lost: Annotated[int, "Leaves that share a vector with one whose exact numbers differ"]
-    n_tied_pairs: Annotated[int, "Pairs of leaves that tie only by rounding"]
-    n_turned_pairs: Annotated[int, "Pairs of leaves that change places by rounding"]
-    distinct_bits: Annotated[int | None, "Fewest bits that lose no distinction; empty where 31 are not enough"]
-    same_ranks_bits: Annotated[int | None, "Bits from which on every leaf has its exact rank; empty: 31 are not enough"]
+    n_leaves: Annotated[int, "Ranked leaves"] = 0
+    n_misplaced: Annotated[int, "Leaves with another rank than by exact numbers"] = 0
+    n_lost: Annotated[int, "Leaves that share a vector with one whose exact numbers differ"] = 0
+    n_tied_pairs: Annotated[int, "Pairs of leaves that tie only by rounding"] = 0
+    n_turned_pairs: Annotated[int, "Pairs of leaves that change places by rounding"] = 0
+    distinct_bits: Annotated[int | None, "Fewest bits that lose no distinction; empty where 31 are not enough"] = None
+    same_ranks_bits: Annotated[
+        int | None, "Bits from which on every leaf has its exact rank; empty: 31 are not enough"
+    ] = None
     job_h: Annotated[float, "The job asked about, in hours of the metric"]
-    job_bits: Annotated[int | None, "Fewest bits at which this job shows on every level; empty: it shows nowhere"]
-    n_unseen: Annotated[int, "Entries at which this job shows at no number of bits"]
-    smallest_job_h: Annotated[float | None, "A job of more than this shows for some leaf; empty: none does"]
-    median_job_h: Annotated[float | None, "A job of more than this shows for half of the leaves; empty: none does"]
+    job_bits: Annotated[int | None, "Fewest bits at which this job shows on every level; empty: it shows nowhere"] = (
+        None
+    )
+    n_unseen: Annotated[int, "Entries at which this job shows at no number of bits"] = 0
+    smallest_job_h: Annotated[float | None, "A job of more than this shows for some leaf; empty: none does"] = None
+    median_job_h: Annotated[float | None, "A job of more than this shows for half of the leaves; empty: none does"] = (
+        None
+    )
     unit: Annotated[str, "Unit of the jobs: core-hours, where the metric counts cores alone"]
-    sentence: Annotated[str, "The finding in words"]
+    sentence: Annotated[str, "The finding in words"] = ""
 
     @property
     def n_pairs(self) -> int:
@@ -272,7 +280,7 @@ Row = (
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One field of a record."""
+    """One field of a record, with its description."""
 
     name: str
     text: Annotated[str, "What it means"]
@@ -280,20 +288,20 @@ class Column:
 
 @cache
 def columns_of(record: type) -> tuple[Column, ...]:
-    """The fields of a record in their order; every one says what it means."""
+    """Return the fields of a record in order, each with its description."""
     hints = get_type_hints(record, include_extras=True)
     return tuple(Column(each.name, str(get_args(hints[each.name])[1])) for each in fields(record))
 
 
 def as_json(record: Any) -> dict[str, Any]:
-    """A record as the object that REST gives and the command prints."""
+    """Return a record as the JSON object of the REST interface and the command."""
     kind: type = type(record)
     return {column.name: getattr(record, column.name) for column in columns_of(kind)}
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a table is read: the field of its rows, the field of its columns, and the field in its cells."""
+    """How records become a table: the fields that give its rows, its columns and its cells."""
 
     rows: str
     columns: str
@@ -302,7 +310,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class FigureTable:
-    """One figure as numbers. layout: None shows the records as they are."""
+    """One figure as numbers. layout: None lists the records."""
 
     name: str
     title: str

@@ -1,4 +1,4 @@
-"""Operators and resolution of one policy for one actor, and every figure of them by name."""
+"""The operators page of one policy for one actor, and the registry of its figures by name."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Figure:
-    """How one figure is made. of_tree: it needs the policy's tree and usage. parameters: what of a query it reads."""
+    """Definition of one figure. parameters: the fields of the query that it uses."""
 
     name: str
     title: str | Promise
@@ -58,34 +58,34 @@ class Figure:
     parameters: tuple[str, ...]
     layout: Layout | None = None
 
-    def table(self, asked: OperatorQuery) -> FigureTable:
-        rows = tuple(self.rows(asked))
+    def table(self, query: OperatorQuery) -> FigureTable:
+        rows = tuple(self.rows(query))
         return FigureTable(
             name=self.name,
             title=str(self.title),
             unit=str(self.unit),
             reference=str(self.reference),
-            sentence=self.sentence(asked, rows),
+            sentence=self.sentence(query, rows),
             record=self.record,
             rows=rows,
             layout=self.layout,
         )
 
 
-def figure_of(name: str) -> Figure:
-    """NotFound names those that there are."""
+def get_figure_definition(name: str) -> Figure:
+    """Return the definition; NotFound lists the known names."""
     if name not in FIGURES:
         raise NotFound(f"There is no figure {name[:40]!r}; known: {', '.join(FIGURES)}.")
     return FIGURES[name]
 
 
-def _profile_says(asked: OperatorQuery, _rows: Sequence[Row]) -> str:
-    found = figures.local_densities([asked.operator], [asked.target], asked.query.bits)
-    return sentences.profile_sentence(asked.operator.name, asked.target, [row.density for row in found])
+def _profile_sentence(query: OperatorQuery, _rows: Sequence[Row]) -> str:
+    found = figures.local_densities([query.operator], [query.target], query.query.bits)
+    return sentences.profile_sentence(query.operator.name, query.target, [row.density for row in found])
 
 
-def _density_says(asked: OperatorQuery, rows: Sequence[Row]) -> str:
-    middle = 2 ** (asked.query.bits - 1)
+def _density_sentence(query: OperatorQuery, rows: Sequence[Row]) -> str:
+    middle = 2 ** (query.query.bits - 1)
     near: dict[str, float] = {}
     for row in rows:
         if isinstance(row, LocalDensity | InputDensity) and row.component in (middle - 1, middle):
@@ -94,39 +94,39 @@ def _density_says(asked: OperatorQuery, rows: Sequence[Row]) -> str:
     return sentences.density_sentence(finest, coarsest, (near[finest], near[coarsest]))
 
 
-def _aggregation_says(asked: OperatorQuery, rows: Sequence[Row]) -> str:
+def _aggregation_sentence(query: OperatorQuery, rows: Sequence[Row]) -> str:
     reached: dict[float, int] = {}
-    for row in _of(LocalDensity, rows):
+    for row in _rows_of(LocalDensity, rows):
         reached[row.target] = reached.get(row.target, 0) + (row.density > 0)
     return sentences.aggregation_sentence(
-        asked.operator.name, min(reached.values()), max(reached.values()), 2**asked.query.bits
+        query.operator.name, min(reached.values()), max(reached.values()), 2**query.query.bits
     )
 
 
-def _steps_say(asked: OperatorQuery, rows: Sequence[Row]) -> str:
-    own = [row.component for row in _of(Step, rows) if row.operator == asked.operator.name]
+def _steps_sentence(query: OperatorQuery, rows: Sequence[Row]) -> str:
+    own = [row.component for row in _rows_of(Step, rows) if row.operator == query.operator.name]
     widest = max(set(own), key=own.count)
     part = own.count(widest) / len(own)
-    return sentences.steps_sentence(asked.operator.name, asked.query.bits, widest, part)
+    return sentences.steps_sentence(query.operator.name, query.query.bits, widest, part)
 
 
-def _job_sizes_say(asked: OperatorQuery, rows: Sequence[Row]) -> str:
+def _job_size_sentence(query: OperatorQuery, rows: Sequence[Row]) -> str:
     first: dict[str, int | None] = {}
-    for row in _of(JobSize, rows):
+    for row in _rows_of(JobSize, rows):
         if row.region == "balance":
             first.setdefault(row.operator, None)
-            if first[row.operator] is None and row.job_h is not None and row.job_h <= asked.query.job_h:
+            if first[row.operator] is None and row.job_h is not None and row.job_h <= query.query.job_h:
                 first[row.operator] = row.bits
-    best = {region: job_size.best_first(asked.invertible, region, asked.reading)[0] for region in REGIONS}
-    return f"{sentences.job_size_sentence(asked.query.job_h, list(first.items()))} {sentences.best_sentence(best)}"
+    best = {region: job_size.best_first(query.invertible, region, query.reading)[0] for region in REGIONS}
+    return f"{sentences.job_size_sentence(query.query.job_h, list(first.items()))} {sentences.best_sentence(best)}"
 
 
-def _bits_say(asked: OperatorQuery, rows: Sequence[Row]) -> str:
-    overall = {row.operator: row.bits for row in _of(BitsNeeded, rows) if row.region == "overall"}
-    return sentences.bits_sentence(asked.query, asked.operator.name, overall)
+def _bits_sentence(query: OperatorQuery, rows: Sequence[Row]) -> str:
+    overall = {row.operator: row.bits for row in _rows_of(BitsNeeded, rows) if row.region == "overall"}
+    return sentences.bits_sentence(query.query, query.operator.name, overall)
 
 
-def _of(record: type[R], rows: Sequence[Row]) -> list[R]:
+def _rows_of(record: type[R], rows: Sequence[Row]) -> list[R]:
     return [row for row in rows if isinstance(row, record)]
 
 
@@ -138,15 +138,15 @@ def _in_paper(numbers: str) -> Any:
     return format_lazy("{} {}", gettext_lazy("Operators paper, figure"), numbers)
 
 
-_LISTED = (
+_FIGURES = (
     Figure(
         "profiles",
         gettext_lazy("Profiles"),
         gettext_lazy("priority by actual, at one target"),
         _in_paper("10, 11"),
         ProfilePoint,
-        lambda asked: figures.profiles(asked.operators, asked.target),
-        _profile_says,
+        lambda query: figures.profiles(query.operators, query.target),
+        _profile_sentence,
         ("operator", "target", "bits"),
         Layout("actual", "operator", "priority"),
     ),
@@ -156,8 +156,8 @@ _LISTED = (
         gettext_lazy("part of all actuals"),
         _in_paper("10–13"),
         LocalDensity,
-        lambda asked: figures.local_densities(asked.operators, [asked.target], asked.query.bits),
-        _density_says,
+        lambda query: figures.local_densities(query.operators, [query.target], query.query.bits),
+        _density_sentence,
         ("target", "bits"),
         Layout("operator", "priority", "density"),
     ),
@@ -167,8 +167,8 @@ _LISTED = (
         gettext_lazy("part of all inputs"),
         _in_paper("7, 8"),
         InputDensity,
-        lambda asked: figures.input_densities(asked.operators, asked.query.bits),
-        _density_says,
+        lambda query: figures.input_densities(query.operators, query.query.bits),
+        _density_sentence,
         ("bits",),
         Layout("operator", "priority", "density"),
     ),
@@ -178,8 +178,8 @@ _LISTED = (
         gettext_lazy("part of all actuals"),
         _in_paper("9"),
         LocalDensity,
-        lambda asked: figures.aggregation(asked.operator, asked.query.bits),
-        _aggregation_says,
+        lambda query: figures.aggregation(query.operator, query.query.bits),
+        _aggregation_sentence,
         ("operator", "bits"),
         Layout("target", "priority", "density"),
     ),
@@ -189,8 +189,8 @@ _LISTED = (
         gettext_lazy("component by target and actual"),
         _in_paper("6"),
         Step,
-        lambda asked: figures.steps(asked.operators, asked.query.bits),
-        _steps_say,
+        lambda query: figures.steps(query.operators, query.query.bits),
+        _steps_sentence,
         ("operator", "bits"),
         Layout("target", "actual", "component"),
     ),
@@ -200,8 +200,8 @@ _LISTED = (
         _HOURS,
         _in_paper("14–16"),
         JobSize,
-        lambda asked: figures.job_sizes(asked.operators, asked.query),
-        _job_sizes_say,
+        lambda query: figures.job_sizes(query.operators, query.query),
+        _job_size_sentence,
         _POOL,
         Layout("operator", "bits", "job_h"),
     ),
@@ -211,8 +211,8 @@ _LISTED = (
         gettext_lazy("bits of one component"),
         _in_paper("17"),
         BitsNeeded,
-        lambda asked: figures.bits_needed(asked.operators, asked.query),
-        _bits_say,
+        lambda query: figures.bits_needed(query.operators, query.query),
+        _bits_sentence,
         _POOL,
         Layout("operator", "region", "bits"),
     ),
@@ -248,16 +248,16 @@ _LISTED = (
         ("entry",),
     ),
 )
-FIGURES: Mapping[str, Figure] = {figure.name: figure for figure in _LISTED}
+FIGURES: Mapping[str, Figure] = {figure.name: figure for figure in _FIGURES}
 
 
 # --- Pages ------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class OperatorsPage:
-    """What an operator and a resolution do to one policy, and which operators there are.
+    """Effect of an operator and a resolution on one policy, and the available operators.
 
-    is_aequus: the policy ranks by vectors, so that the check is of its own numbers; else the check shows what `aequus`
-    would do.
+    is_aequus: the policy ranks by vectors, so the check is of its own numbers; else the check shows what `aequus` would
+    do.
     """
 
     policy_slug: str
@@ -286,11 +286,11 @@ class OperatorsPage:
 
 
 def get_operators_page(*, policy_slug: str, query: FigureQuery, actor: Actor) -> OperatorsPage:
-    return page_of(ask(policy_slug=policy_slug, query=query, actor=actor))
+    return build_page(open_query(policy_slug=policy_slug, query=query, actor=actor))
 
 
-def page_of(asked: OperatorQuery) -> OperatorsPage:
-    view, query = asked.view, asked.query
+def build_page(query: OperatorQuery) -> OperatorsPage:
+    view, parameters = query.view, query.query
     return OperatorsPage(
         policy_slug=view.policy.slug,
         policy_name=view.policy.name,
@@ -298,32 +298,32 @@ def page_of(asked: OperatorQuery) -> OperatorsPage:
         settings=view.settings,
         is_aequus=view.settings.algorithm.get("name") == "aequus",
         verdict=sentences.verdict(),
-        check=figures.check(asked),
+        check=figures.check_tree(query),
         choices=choices_for(view.settings.algorithm),
-        targets=tuple(asked.targets),
-        query=query,
-        target=asked.target,
+        targets=tuple(query.targets),
+        query=parameters,
+        target=query.target,
     )
 
 
 def get_figure(*, policy_slug: str, figure: str, query: FigureQuery, actor: Actor) -> FigureTable:
-    """One figure as numbers. NotFound for a figure or policy that there isn't; Invalid for what a query can't ask."""
-    chosen = figure_of(figure)
-    return chosen.table(ask(policy_slug=policy_slug, query=query, actor=actor))
+    """Return one figure as numbers. Raises NotFound for an unknown figure or policy, Invalid for invalid parameters."""
+    chosen = get_figure_definition(figure)
+    return chosen.table(open_query(policy_slug=policy_slug, query=query, actor=actor))
 
 
-def ask(*, policy_slug: str, query: FigureQuery, actor: Actor) -> OperatorQuery:
-    """The query with its policy read, for callers that make several figures of it."""
+def open_query(*, policy_slug: str, query: FigureQuery, actor: Actor) -> OperatorQuery:
+    """Open the policy for a query, for callers that compute several figures of it."""
     return OperatorQuery(open_view(policy_slug=policy_slug, actor=actor), query)
 
 
 def check_tree(*, policy_slug: str, query: FigureQuery, actor: Actor) -> TreeCheck:
-    """What the operator and the resolution asked about do to the tree of a policy."""
-    return figures.check(ask(policy_slug=policy_slug, query=query, actor=actor))
+    """Check the queried operator and resolution on the tree of a policy."""
+    return figures.check_tree(open_query(policy_slug=policy_slug, query=query, actor=actor))
 
 
 def choices_for(algorithm: Mapping[str, Any]) -> tuple[OperatorChoice, ...]:
-    """Every operator that can be chosen; the policy's own, where it is of a family's other power, too."""
+    """List all operators, and the policy's own if it is another power of one of them."""
     current = str(algorithm.get("operator", ""))
     listed = list(all_operators())
     if current and current not in [operator.name for operator in listed]:

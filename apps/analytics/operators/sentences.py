@@ -1,4 +1,4 @@
-"""Sentences about operators and resolutions: what a figure shows, with its numbers."""
+"""Sentences about operators and resolutions: the findings of a figure with their numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from apps.priorities.sentences.numbers import count, job_hours, number, percent,
 
 
 def chooser_sentence(operator: Operator) -> str:
-    """Who gets an idle share, where the operator is fine, and which scheduler orders alike."""
+    """Describe who gets idle share, where the operator is precise, and which schedulers order alike."""
     idle = (
         _("Idle share goes to active siblings in proportion to their shares.")
         if operator.properties.proportional_redistribution
@@ -26,7 +26,7 @@ def chooser_sentence(operator: Operator) -> str:
 
 
 def verdict() -> str:
-    """What the operators paper concludes."""
+    """Return the conclusion of the operators paper."""
     return _(
         "Sigmoid-2 distinguishes entries best around balance and over target, relative-2 under target. Absolute and "
         "combined do not divide idle share in proportion, and their lowest and highest priorities depend on the "
@@ -35,37 +35,39 @@ def verdict() -> str:
 
 
 def resolution_text(resolution: int) -> str:
-    """2^11 for a power of two, else the number."""
+    """Return 2^n for a power of two, else the number."""
     is_power = resolution & (resolution - 1) == 0
     return f"2^{resolution.bit_length() - 1}" if is_power else count(resolution)
 
 
 def check_sentence(check: TreeCheck) -> str:
-    """How many leaves get another rank than by exact numbers, which resolution loses nothing, and which job shows."""
+    """Describe how many leaves change rank by rounding, which resolution is lossless, and which job is visible."""
     if check.as_of is None:
         return _("No usage yet: numbers appear with the first recompute.")
     if not check.n_leaves:
         return _("No ranked leaf of this tree is visible to you.")
-    return " ".join([_ranks(check), _bits(check), _job(check)])
+    return " ".join([_ranks_sentence(check), _bits_needed_sentence(check), _job_sentence(check)])
 
 
-def _ranks(check: TreeCheck) -> str:
-    given = {
+def _ranks_sentence(check: TreeCheck) -> str:
+    values = {
         "resolution": resolution_text(check.resolution),
         "operator": operator_text(check.operator, check.k),
         "n": count(check.n_misplaced),
         "all": count(check.n_leaves),
         "pairs": count(check.n_pairs),
     }
-    text = misplaced_text(check.n_misplaced) % given
+    text = misplaced_text(check.n_misplaced) % values
     if not check.n_misplaced:
         return f"{text}."
     pairs = ngettext("%(pairs)s pair is ordered differently", "%(pairs)s pairs are ordered differently", check.n_pairs)
-    return f"{text}; {pairs % given}."
+    return f"{text}; {pairs % values}."
 
 
 def misplaced_text(n: int) -> str:
-    """How many leaves rounding gives another rank; with resolution, operator, n and all."""
+    """Return the text about leaves whose rank changes by rounding, with placeholders resolution, operator,
+    n and all.
+    """
     return ngettext(
         "At resolution %(resolution)s %(operator)s gives %(n)s of %(all)s leaves another rank than exact numbers",
         "At resolution %(resolution)s %(operator)s gives %(n)s of %(all)s leaves another rank than exact numbers",
@@ -74,20 +76,20 @@ def misplaced_text(n: int) -> str:
 
 
 def safe_bits_text(bits: int | None) -> str:
-    """Which resolution gives every leaf the rank of exact numbers."""
+    """Describe which resolution gives every leaf its exact rank."""
     if bits is None:
         return _("No resolution up to 2^31 gives every leaf its exact rank.")
     return _("2^%(bits)s gives every leaf its exact rank.") % {"bits": bits}
 
 
-def _bits(check: TreeCheck) -> str:
+def _bits_needed_sentence(check: TreeCheck) -> str:
     if check.same_ranks_bits is None or check.distinct_bits is None:
         return safe_bits_text(check.same_ranks_bits)
-    given = {"distinct": check.distinct_bits, "bits": check.same_ranks_bits}
-    return _("2^%(distinct)s loses no distinction, 2^%(bits)s no rank.") % given
+    values = {"distinct": check.distinct_bits, "bits": check.same_ranks_bits}
+    return _("2^%(distinct)s loses no distinction, 2^%(bits)s no rank.") % values
 
 
-def _job(check: TreeCheck) -> str:
+def _job_sentence(check: TreeCheck) -> str:
     job = {"job": job_hours(check.job_h), "unit": check.unit, "bits": check.job_bits}
     if check.job_bits is None:
         return _("A job of %(job)s %(unit)s is visible on no level.") % job
@@ -107,12 +109,12 @@ def operator_text(name: str, k: float | None = None) -> str:
 
 
 def profile_sentence(operator: str, target: float, density: Sequence[float]) -> str:
-    """The widest component of an operator at a target, and how many are never reached."""
+    """Describe the widest component of an operator at a target, and the number of unreached ones."""
     n = len(density)
     widest = max(range(n), key=lambda i: density[i])
     low, high = (signed(2 * i / n - 1, 2) for i in (widest, widest + 1))
     n_never = sum(not value for value in density)
-    given = {
+    values = {
         "operator": operator,
         "target": percent(target, 0 if round(target * 100, 6).is_integer() else 1),
         "part": percent(density[widest]),
@@ -130,21 +132,21 @@ def profile_sentence(operator: str, target: float, density: Sequence[float]) -> 
         "%(never)s of %(n)s components are never reached.",
         n_never,
     )
-    return f"{text % given} {never % given}"
+    return f"{text % values} {never % values}"
 
 
 def density_sentence(finest: str, coarsest: str, near: tuple[float, float]) -> str:
-    """Which operator gives the fewest inputs to the two components next to balance, and which the most."""
+    """Name the operators that give the fewest and the most inputs to the two components next to balance."""
     text = _(
         "%(finest)s gives %(low)s of the inputs to the two components next to balance, %(coarsest)s "
         "%(high)s: with fewer inputs per component, smaller differences are visible."
     )
-    given = {"finest": finest, "low": percent(near[0]), "coarsest": coarsest, "high": percent(near[1])}
-    return _capital(text % given)
+    values = {"finest": finest, "low": percent(near[0]), "coarsest": coarsest, "high": percent(near[1])}
+    return _capital(text % values)
 
 
 def job_size_sentence(job_h: float, bits: Sequence[tuple[str, int | None]]) -> str:
-    """From how many bits the job shows around balance, operator by operator."""
+    """Describe from how many bits the job is visible around balance, for the best and the worst operator."""
     known = sorted((n, name) for name, n in bits if n is not None)
     if not known:
         return _("Around balance a job of %(job)s h is visible with no operator.") % {"job": job_hours(job_h)}
@@ -157,37 +159,37 @@ def job_size_sentence(job_h: float, bits: Sequence[tuple[str, int | None]]) -> s
 
 
 def best_sentence(best: Mapping[str, str]) -> str:
-    """The operator with the smallest job in each region."""
+    """Name the operator with the smallest job in each region."""
     text = _("%(balance)s needs the smallest job around balance, %(under)s under target, %(over)s over target.")
     return _capital(text % dict(best))
 
 
 def bits_sentence(query: FigureQuery, own: str, overall: Mapping[str, int | None]) -> str:
-    """Bits that the own operator needs everywhere, beside the operator that needs fewest."""
-    given = {
+    """Describe the bits that the own operator needs everywhere, and the operator that needs the fewest."""
+    values = {
         "job": job_hours(query.job_h),
         "nodes": number(query.nodes, 0),
         "days": number(query.window_days, 0),
     }
     known = sorted((bits, name) for name, bits in overall.items() if bits is not None)
-    scene = _("Fewest bits with %(nodes)s nodes, a window of %(days)s days and a job of %(job)s h") % given
+    conditions = _("Fewest bits with %(nodes)s nodes, a window of %(days)s days and a job of %(job)s h") % values
     if not known:
-        return f"{scene}: {_('> 20')}."
+        return f"{conditions}: {_('> 20')}."
     bits, finest = known[0]
     needed = overall.get(own)
     rest = "" if finest == own else f"; {own} {_('> 20') if needed is None else needed}"
-    return f"{scene}: {finest} {bits}{rest}."
+    return f"{conditions}: {finest} {bits}{rest}."
 
 
 def aggregation_sentence(operator: str, fewest: int, most: int, n: int) -> str:
-    """How many components a target reaches, at worst and at best."""
+    """Describe how many components a target reaches, at worst and at best."""
     text = _("%(operator)s reaches %(n)s of %(all)s components, depending on the target.")
     reached = str(most) if fewest == most else f"{fewest}–{most}"
     return text % {"operator": _capital(operator), "n": reached, "all": n}
 
 
 def steps_sentence(operator: str, bits: int, component: int, part: float) -> str:
-    """The component that most pairs share."""
+    """Describe the component that most pairs share."""
     low, high = (signed(2 * i / 2**bits - 1, 2) for i in (component, component + 1))
     text = _(
         "At %(bits)s bits %(part)s of all pairs share one component of %(operator)s: priorities %(low)s to %(high)s."
@@ -196,10 +198,10 @@ def steps_sentence(operator: str, bits: int, component: int, part: float) -> str
 
 
 def leaf_jobs_sentence(check: TreeCheck) -> str:
-    """The job that shows for some leaf, and for half of them."""
+    """Describe the job that is visible for some leaf, and for half of them."""
     if check.as_of is None or not check.n_leaves:
         return check_sentence(check)
-    given = {
+    values = {
         "resolution": resolution_text(check.resolution),
         "unit": check.unit,
         "n": count(check.n_leaves),
@@ -207,40 +209,40 @@ def leaf_jobs_sentence(check: TreeCheck) -> str:
         "median": job_hours(check.median_job_h),
     }
     if check.smallest_job_h is None:
-        return _("At resolution %(resolution)s no job changes the vector of any leaf.") % given
+        return _("At resolution %(resolution)s no job changes the vector of any leaf.") % values
     text = _(
         "At resolution %(resolution)s a job of more than %(smallest)s %(unit)s changes the vector of some leaf, one of "
         "more than %(median)s that of half of the %(n)s leaves."
     )
-    return text % given
+    return text % values
 
 
-def exponent_sentence(points: Sequence[ExponentPoint], *, is_asked: bool) -> str:
-    """How much an entry's own ratio counts; or of how many entries it counts in part only."""
-    if is_asked:
+def exponent_sentence(points: Sequence[ExponentPoint], *, is_queried: bool) -> str:
+    """Describe the exponent of the queried entry, or the number of entries with an exponent below 1."""
+    if is_queried:
         if not points:
             return _("This entry has no exponent: it is at the first level, or it or its parent used nothing.")
         return _one_exponent(points[0])
-    bent = sum(one.k < 1 for one in points)
+    partial = sum(one.k < 1 for one in points)
     text = ngettext(
         "Of %(all)s entries below the first level the own ratio of %(n)s counts in part: its parent is on the other "
         "side of its target.",
         "Of %(all)s entries below the first level the own ratio of %(n)s counts in part: their parents are on the "
         "other side of their targets.",
-        bent,
+        partial,
     )
-    return text % {"all": count(len(points)), "n": count(bent)}
+    return text % {"all": count(len(points)), "n": count(partial)}
 
 
 def _one_exponent(point: ExponentPoint) -> str:
-    given = {
+    values = {
         "entry": point.entry,
         "k": number(point.k, 2),
         "local": ratio(point.local_ratio),
         "above": ratio(point.parent_ratio),
     }
     text = _("The own ratio %(local)s of %(entry)s counts with the exponent %(k)s: its parent is at %(above)s.")
-    return text % given
+    return text % values
 
 
 def _capital(text: str) -> str:

@@ -1,4 +1,6 @@
-"""What an operator at a resolution does to the order of one tree: against exact numbers, and against jobs."""
+"""Effect of an operator at a resolution on the order of one tree: compared with exact numbers, and for jobs of a given
+size.
+"""
 
 from __future__ import annotations
 
@@ -33,17 +35,17 @@ from apps.priorities.serving.served_snapshot import ServedSnapshot
 Settings = Mapping[str, Any]
 F8 = npt.NDArray[np.float64]
 T = TypeVar("T")
-# Beside the resolution in use: 10,000 and the powers of two that fit a word of a scheduler.
+# Compared with the resolution in use: 10,000 and the powers of two up to 16 bits.
 CANDIDATES = (*(2**bits for bits in range(8, 14)), 10_000, *(2**bits for bits in range(14, 17)))
-MOST_FOR_ALL = 20_000  # leaves up to which every operator is tried out at each of them
+MOST_FOR_ALL = 20_000  # leaves of a tree for which every operator is tried at every candidate
 FEW_CANDIDATES = (2**8, 2**12, 10_000, 2**16)
-_MOST_KEPT = 256
-_kept: LRUCache[tuple[Any, ...], Any] = LRUCache(_MOST_KEPT)
+_MOST_CACHED = 256
+_cache: LRUCache[tuple[Any, ...], Any] = LRUCache(_MOST_CACHED)
 _lock = Lock()
 
 
 def aequus_settings(algorithm: Settings, query: FigureQuery) -> dict[str, Any]:
-    """Settings of `aequus` as asked, else as the policy has them, else the defaults. Raises Invalid."""
+    """Return settings of `aequus` from the query, else the policy, else the defaults. Raises Invalid."""
     own = dict(algorithm) if algorithm.get("name") == "aequus" else read_algorithm("aequus")
     given = {key: value for key, value in own.items() if key in ("name", "zero_shares")}
     given["operator"] = query.operator or own["operator"]
@@ -51,7 +53,7 @@ def aequus_settings(algorithm: Settings, query: FigureQuery) -> dict[str, Any]:
     if given["operator"] == "combined":
         k = own.get("k") if query.k is None else query.k
         given |= {} if k is None else {"k": k}
-    if given["resolution"] < 4:  # the component of zero shares needs room
+    if given["resolution"] < 4:  # too few values to reserve one for zero shares
         given.pop("zero_shares", None)
     try:
         return read_algorithm(given)
@@ -64,7 +66,8 @@ def aequus_settings(algorithm: Settings, query: FigureQuery) -> dict[str, Any]:
 class CheckedTree:
     """One tree with the usage of one snapshot, under `aequus` with these settings.
 
-    leaves: (n,) those that count. job_leaves: of these, those whose smallest job is visible; see `OperatorQuery`.
+    leaves: mask (n,) of the leaves to include. job_leaves: mask of those whose smallest job is visible; see
+    `OperatorQuery`.
     """
 
     snapshot: ServedSnapshot
@@ -74,68 +77,76 @@ class CheckedTree:
     job_leaves: Mask | None = None
 
     @property
-    def counted_jobs(self) -> Mask:
+    def visible_job_leaves(self) -> Mask:
         return self.leaves if self.job_leaves is None else self.job_leaves
 
     @cached_property
     def result(self) -> PriorityResult:
-        """Priorities as a recompute would give them. Raises Invalid where an operator's package fails."""
+        """Priorities as a recompute would compute them. Raises Invalid if an operator from a package fails."""
         return simulate_totals(self.snapshot.totals, self.tree, algorithm=self.settings)
 
     @cached_property
-    def _name(self) -> tuple[Any, ...]:
+    def _cache_key(self) -> tuple[Any, ...]:
         settings = orjson.dumps(self.settings, option=orjson.OPT_SORT_KEYS)
-        masks = np.packbits(self.leaves).tobytes(), np.packbits(self.counted_jobs).tobytes()
+        masks = np.packbits(self.leaves).tobytes(), np.packbits(self.visible_job_leaves).tobytes()
         return self.snapshot.snapshot_id, self.tree.digest, settings, *masks
 
     def at(self, resolutions: Sequence[int]) -> list[Collisions]:
-        return self._once(("at", *resolutions), lambda: collisions_at(self.result, resolutions, leaves=self.leaves))
+        return self._cached(("at", *resolutions), lambda: collisions_at(self.result, resolutions, leaves=self.leaves))
 
     def safe(self) -> SafeBits:
-        return self._once(("safe",), lambda: safe_bits(self.result, leaves=self.leaves))
+        return self._cached(("safe",), lambda: safe_bits(self.result, leaves=self.leaves))
 
     def job_bits(self, job_h: float) -> TreeBits:
-        """Bits at which a job shows on every level, of the leaves that count and the groups above them."""
-        return self._once(("bits", job_h), lambda: self._job_bits(job_h))
+        """Return the bits from which a job is visible on every level, for the visible leaves and the groups
+        above them.
+        """
+        return self._cached(("bits", job_h), lambda: self._job_bits(job_h))
 
     def _job_bits(self, job_h: float) -> TreeBits:
-        entries, parent = self.counted_jobs.copy(), self.tree.parent
+        entries, parent = self.visible_job_leaves.copy(), self.tree.parent
         for lo, hi in zip(self.tree.level_starts[-2:0:-1], self.tree.level_starts[:1:-1], strict=True):
             entries[parent[lo:hi][entries[lo:hi]]] = True
         return bits_now(self.result, operator_of(self.settings), job_h * HOUR_S, entries=entries)
 
     def jobs(self) -> tuple[F8, F8]:
-        """(any level, every level) of `counted_jobs`, in hours of the metric; infinite where no job shows."""
-        return self._once(("jobs",), self._jobs)
+        """Return the smallest visible job on any level and on every level, by visible leaf, in hours of the metric;
+        infinite if none.
+        """
+        return self._cached(("jobs",), self._jobs)
 
     def _jobs(self) -> tuple[F8, F8]:
         found = smallest_jobs(self.result)
-        return found.anywhere[self.counted_jobs] / HOUR_S, found.everywhere[self.counted_jobs] / HOUR_S
+        return found.anywhere[self.visible_job_leaves] / HOUR_S, found.everywhere[self.visible_job_leaves] / HOUR_S
 
-    def _once(self, what: tuple[Any, ...], count: Callable[[], T]) -> T:
-        """Computed once for a snapshot, which never changes; a draft's tree has no digest, so it is not kept."""
+    def _cached(self, what: tuple[Any, ...], count: Callable[[], T]) -> T:
+        """Compute once per snapshot, which never changes. A draft's tree has no digest, so it is not cached."""
         if not self.tree.digest:
             return count()
-        name = (*self._name, *what)
+        key = (*self._cache_key, *what)
         with _lock:
-            found: T | None = _kept.get(name)
+            found: T | None = _cache.get(key)
         if found is None:
             found = count()
             with _lock:
-                _kept[name] = found
+                _cache[key] = found
         return found
 
 
-def check_resolution(review: Review, snapshot: ServedSnapshot, *, told_before: Mask, told_after: Mask) -> Check | None:
-    """None where the policy will not round priorities. told_before, told_after: entries whose numbers may be shown."""
+def check_resolution(
+    review: Review, snapshot: ServedSnapshot, *, visible_before: Mask, visible_after: Mask
+) -> Check | None:
+    """Check the rounding of a change set's policy; None if it doesn't round. visible_before, visible_after: visible
+    entries.
+    """
     settings = review.wanted.algorithm
     if settings.get("name") != "aequus":
         return None
-    after = _checked(snapshot, review.after, settings, told_after)
+    after = _checked(snapshot, review.after, settings, visible_after)
     try:
         found = after.at([int(settings["resolution"])])[0]
-        before = _before(review, snapshot, told_before)
-    except (Invalid, BadParameter):  # a package fails: the check `algorithm` says so
+        before = _before(review, snapshot, visible_before)
+    except (Invalid, BadParameter):  # an operator's package fails: reported by the check `algorithm`
         return None
     given = {
         "resolution": resolution_text(found.resolution),
@@ -151,15 +162,15 @@ def check_resolution(review: Review, snapshot: ServedSnapshot, *, told_before: M
     return Check("resolution", "warn" if is_worse else "ok", title, text, _remedy(after) if is_worse else "")
 
 
-def _checked(snapshot: ServedSnapshot, tree: TreeColumns, settings: Settings, told: Mask) -> CheckedTree:
-    return CheckedTree(snapshot, tree, settings, told & tree.engine_tree().is_ranked)
+def _checked(snapshot: ServedSnapshot, tree: TreeColumns, settings: Settings, visible: Mask) -> CheckedTree:
+    return CheckedTree(snapshot, tree, settings, visible & tree.engine_tree().is_ranked)
 
 
-def _before(review: Review, snapshot: ServedSnapshot, told: Mask) -> Collisions | None:
+def _before(review: Review, snapshot: ServedSnapshot, visible: Mask) -> Collisions | None:
     settings = review.settings.algorithm
     if settings.get("name") != "aequus":
         return None
-    return _checked(snapshot, review.before, settings, told).at([int(settings["resolution"])])[0]
+    return _checked(snapshot, review.before, settings, visible).at([int(settings["resolution"])])[0]
 
 
 def _remedy(after: CheckedTree) -> str:

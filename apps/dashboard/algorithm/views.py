@@ -24,7 +24,14 @@ from apps.analytics.comparison import (
 )
 from apps.analytics.operators.figures import OperatorQuery
 from apps.analytics.operators.records import NAMES, READINGS, FigureQuery, read_query
-from apps.analytics.operators.selectors import FIGURES, OperatorsPage, ask, check_tree, figure_of, page_of
+from apps.analytics.operators.selectors import (
+    FIGURES,
+    OperatorsPage,
+    build_page,
+    check_tree,
+    get_figure_definition,
+    open_query,
+)
 from apps.analytics.operators.sentences import verdict
 from apps.core.errors import Invalid, NotFound
 from apps.dashboard.algorithm import choice
@@ -214,7 +221,7 @@ def _crumbs(found: Comparison | PolicyAlgorithm) -> list[dict[str, str]]:
 def drawn(asked: OperatorQuery, name: str, address: QueryDict) -> Figure:
     """One figure; NotFound for a name that there isn't."""
     view = asked.view
-    found = figure_of(name).table(asked)
+    found = get_figure_definition(name).table(asked)
     shown = Shown(
         found=found,
         query=asked.query,
@@ -275,7 +282,7 @@ def operators(request: HttpRequest, policy: str) -> HttpResponse:
     asked: OperatorQuery | None = None
     try:
         asked = _asked(request, policy, actor)
-        page = page_of(asked)
+        page = build_page(asked)
     except Invalid as error:
         asked, problem = None, error
         page = _own(policy, actor)
@@ -308,15 +315,15 @@ def figure(request: HttpRequest, policy: str, figure: str, form: str = "json") -
 
 def _asked(request: HttpRequest, policy: str, actor: Actor) -> OperatorQuery:
     query = read_query({name: request.GET.get(name, "") for name in NAMES})
-    return ask(policy_slug=policy, query=query, actor=actor)
+    return open_query(policy_slug=policy, query=query, actor=actor)
 
 
 def _own(policy: str, actor: Actor) -> OperatorsPage:
     """The policy's own; where its operator is of a package that fails or is gone, relative."""
     try:
-        return page_of(ask(policy_slug=policy, query=FigureQuery(), actor=actor))
+        return build_page(open_query(policy_slug=policy, query=FigureQuery(), actor=actor))
     except Invalid:
-        return page_of(ask(policy_slug=policy, query=FigureQuery(operator="relative"), actor=actor))
+        return build_page(open_query(policy_slug=policy, query=FigureQuery(operator="relative"), actor=actor))
 
 
 def _fields(page: OperatorsPage, request: HttpRequest, problems: dict[str, str]) -> list[dict[str, str]]:

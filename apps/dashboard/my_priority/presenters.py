@@ -13,9 +13,10 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from apps.analytics.my_priority.numbers import get_my_numbers, get_my_rank_history
-from apps.analytics.my_priority.outlook import USUAL_CORE_H, places_after_job
-from apps.analytics.my_priority.records import RankHistory, RankThen
+from apps.analytics.my_priority.numbers import get_my_numbers
+from apps.analytics.my_priority.outlook import DEFAULT_CORE_H, ranks_after_job
+from apps.analytics.my_priority.rank_history import get_my_rank_history
+from apps.analytics.my_priority.records import RankHistory, RankOnDay
 from apps.analytics.what_if import Place, read_asked
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound, TooOften, Unavailable
@@ -277,7 +278,7 @@ def draw_trend(found: RankHistory) -> Trend | None:
     )
 
 
-def _said(ranked: Sequence[RankThen], as_of: datetime) -> list[Message]:
+def _said(ranked: Sequence[RankOnDay], as_of: datetime) -> list[Message]:
     """Against the last rank of a week ago, and the best day."""
     now = ranked[-1].rank or 1
     before = [day for day in ranked if _WEEK <= as_of - day.as_of <= _LONGEST]
@@ -336,13 +337,13 @@ def submit_card(
     able = [other for other in known if runs_where(mine, other) and other.rank is not None][:_MOST_SHOWN]
     if mine.rank is None or mine.entry_uid is None or not able:
         return None
-    typed = request.GET.get("job_core_h", "").strip()[:_MOST_TYPED] or as_typed(USUAL_CORE_H)
+    typed = request.GET.get("job_core_h", "").strip()[:_MOST_TYPED] or as_typed(DEFAULT_CORE_H)
     after: dict[UUID, Place] = {}
     problem = ""
     try:
         asked = read_asked({"core_h": typed}).core_h or 0.0
         uids = [other.entry_uid for other in able if other.entry_uid is not None]
-        after = places_after_job(
+        after = ranks_after_job(
             policy_slug=mine.policy_slug,
             entry_uids=list(dict.fromkeys(uids)),
             core_h=asked,

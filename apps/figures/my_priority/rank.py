@@ -12,7 +12,7 @@ from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.analytics.my_priority.records import N_BINS, Bin, MyPlace, RankHistory, RankThen
+from apps.analytics.my_priority.records import N_BINS, Bin, MyPosition, RankHistory, RankOnDay
 from apps.core.errors import FieldProblem, Invalid
 from apps.figures import axes, traces
 from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Mark, Table, changed
@@ -21,7 +21,7 @@ from apps.priorities.sentences.numbers import factor as factor_words
 
 
 # --- Places -----------------------------------------------------------------------------------------------------------
-def places_figure(found: MyPlace) -> Figure:
+def places_figure(found: MyPosition) -> Figure:
     """Bars as high as people in a twentieth of the factor: a wider bar of few people is low."""
     title = _("Distribution of factors")
     note = _("users per twentieth of the factor")
@@ -55,7 +55,7 @@ def places_figure(found: MyPlace) -> Figure:
     )
 
 
-def _bars(found: MyPlace, heights: list[float]) -> dict[str, Any]:
+def _bars(found: MyPosition, heights: list[float]) -> dict[str, Any]:
     middles = [round((one.low + one.high) / 2, 4) for one in found.bins]
     drawn = traces.bars(
         middles, [round(one, 4) for one in heights], name="", color="", words=[_bin_words(one) for one in found.bins]
@@ -70,7 +70,7 @@ def _bars(found: MyPlace, heights: list[float]) -> dict[str, Any]:
 _LABEL_WIDTH = 0.3  # of the picture, on a phone
 
 
-def _you(found: MyPlace, heights: list[float]) -> dict[str, Any]:
+def _you(found: MyPosition, heights: list[float]) -> dict[str, Any]:
     """The label above one's own bar and those that it would cover; it stays within the picture at either end."""
     factor = found.factor or 0.0
     anchor, left = "center", factor - _LABEL_WIDTH / 2
@@ -105,7 +105,7 @@ def _bin_words(one: Bin) -> str:
     return _("%(text)s, including you") % {"text": text} if one.is_mine else text
 
 
-def _place_sentence(found: MyPlace) -> str:
+def _place_sentence(found: MyPosition) -> str:
     if found.rank is None:
         return _("%(account)s has no rank of its own.") % {"account": found.account}
     said = {
@@ -124,14 +124,14 @@ def _place_sentence(found: MyPlace) -> str:
     return text % said
 
 
-def _why_empty(found: MyPlace) -> str:
+def _why_empty(found: MyPosition) -> str:
     if found.rank is None:
         return _place_sentence(found)
     text = _("Too few ranked users: each bar must cover at least about %(n)s others.")
     return text % {"n": count(found.smallest)}
 
 
-def _place_table(found: MyPlace) -> Table:
+def _place_table(found: MyPosition) -> Table:
     """Highest factor first, as ranks are."""
     bins = found.bins[::-1]
     return Table(
@@ -239,7 +239,7 @@ def rank_figure(
     )
 
 
-def _value(then: RankThen, is_rank: bool) -> float | None:
+def _value(then: RankOnDay, is_rank: bool) -> float | None:
     return then.rank if is_rank else None if then.factor is None else round(then.factor, 6)
 
 
@@ -249,22 +249,22 @@ def _place(at: datetime) -> str:
     return axes.moment(local if local == local.replace(second=0, microsecond=0) else local + _MINUTE)
 
 
-def _words(then: RankThen) -> str:
+def _words(then: RankOnDay) -> str:
     if then.rank is None:
         return _("no rank")
     said = {"rank": count(then.rank), "of": count(then.of), "factor": factor_words(then.factor)}
     return _("rank %(rank)s of %(of)s, factor %(factor)s") % said
 
 
-def _day(then: RankThen) -> str:
+def _day(then: RankOnDay) -> str:
     return formats.date_format(timezone.localtime(then.as_of), "j F")
 
 
-def _sentence(known: Sequence[RankThen], asked: RankAsked) -> str:
+def _sentence(known: Sequence[RankOnDay], asked: RankAsked) -> str:
     """Where the account is now, where it was at the beginning, and between what it was."""
     is_rank = asked.by == "rank"
     first, last = known[0], known[-1]
-    shown: Callable[[RankThen], str] = (
+    shown: Callable[[RankOnDay], str] = (
         (lambda then: count(then.rank or 0)) if is_rank else (lambda then: factor_words(then.factor))
     )
     now = _("%(n)s of %(all)s") % {"n": shown(last), "all": count(last.of)} if is_rank else shown(last)
@@ -280,7 +280,7 @@ def _sentence(known: Sequence[RankThen], asked: RankAsked) -> str:
     return f"{text} {between % {'low': low, 'high': high}}"
 
 
-def _rank_axis(known: Sequence[RankThen]) -> dict[str, Any]:
+def _rank_axis(known: Sequence[RankOnDay]) -> dict[str, Any]:
     """Rank 1 on top, as many ranks as there were."""
     most = max([max(then.of, then.rank or 1) for then in known])
     marks = [1, *(int(one) for one in axes.ticks(1, most, 4) if 1 < one < most * 0.92 and one == int(one))]
@@ -295,7 +295,7 @@ def _columns() -> tuple[Column, ...]:
     return (Column(_("Day")), Column(_("Rank")), Column(_("Of")), Column(_("Factor")), Column(_("Revision")))
 
 
-def _table(days: Sequence[RankThen]) -> Table:
+def _table(days: Sequence[RankOnDay]) -> Table:
     """Newest first."""
     newest = days[::-1]
     return Table(

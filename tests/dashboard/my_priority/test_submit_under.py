@@ -13,8 +13,8 @@ from django.test import Client
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
-from apps.analytics.my_priority.outlook import places_after_job
-from apps.analytics.my_priority.records import PublishedThen, RankHistory, RankThen
+from apps.analytics.my_priority.outlook import ranks_after_job
+from apps.analytics.my_priority.records import PublishedRevision, RankHistory, RankOnDay
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound
 from apps.dashboard.my_priority.presenters import draw_trend
@@ -66,7 +66,7 @@ def test_the_rank_after_a_job_agrees_with_a_recompute(grid: Grid, core_h: float)
     uid = grid.uid("/atlas/alice")
     asked: dict[str, Any] = {"policy_slug": SLUG, "actor": Actor(user=grid.admin, via="web"), "at": clock.now()}
     Account.objects.filter(user_name="alice").update(person=grid.admin)
-    (place,) = places_after_job(entry_uids=[uid], core_h=core_h, **asked).values()
+    (place,) = ranks_after_job(entry_uids=[uid], core_h=core_h, **asked).values()
     assert place.rank == (recomputed(grid, "/atlas/alice", core_h),) * 2
 
 
@@ -126,10 +126,10 @@ def test_an_invalid_job_size_is_refused_at_its_field(grid: Grid, alice: Client) 
 def test_a_size_out_of_bounds_is_refused(grid: Grid, core_h: float) -> None:
     asked: dict[str, Any] = {"policy_slug": SLUG, "actor": Actor(user=grid.alice, via="web"), "at": clock.now()}
     with pytest.raises(Invalid) as refused:
-        places_after_job(entry_uids=[grid.uid("/atlas/alice")], core_h=core_h, **asked)
+        ranks_after_job(entry_uids=[grid.uid("/atlas/alice")], core_h=core_h, **asked)
     assert [field.where for field in refused.value.fields] == ["core_h"]
     with pytest.raises(NotFound):
-        places_after_job(entry_uids=[grid.uid("/biomed/carol")], core_h=1.0, **asked)
+        ranks_after_job(entry_uids=[grid.uid("/biomed/carol")], core_h=1.0, **asked)
 
 
 def waiting(grid: Grid, *jobs: tuple[str, str, str, int]) -> None:
@@ -172,10 +172,10 @@ def history(*ranks: int | None, of: int = 20) -> RankHistory:
     """One day each; the last one is now."""
     ages = range(len(ranks) - 1, -1, -1)
     days = tuple(
-        RankThen(date(2026, 11, 20) - timedelta(days=ago), AT - timedelta(days=ago), 1, rank, of, None)
+        RankOnDay(date(2026, 11, 20) - timedelta(days=ago), AT - timedelta(days=ago), 1, rank, of, None)
         for ago, rank in zip(ages, ranks, strict=True)
     )
-    return RankHistory(SLUG, "Grid", "alice", uuid4(), "alice", AT, 2, days, (PublishedThen(2, AT - timedelta(3)),))
+    return RankHistory(SLUG, "Grid", "alice", uuid4(), "alice", AT, 2, days, (PublishedRevision(2, AT - timedelta(3)),))
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from apps.accounts.actor import Actor
-from apps.analytics.my_priority.numbers import bins_of, factors_with_distance, get_my_place
-from apps.analytics.my_priority.records import MyPlace
+from apps.analytics.my_priority.numbers import bin_factors, factors_with_distance, get_my_position
+from apps.analytics.my_priority.records import MyPosition
 from apps.core import clock
 from apps.core.errors import NotFound
 from apps.figures.my_priority.rank import places_figure
@@ -33,9 +33,9 @@ def test_every_bin_has_nobody_or_enough_others_and_all_of_them_are_everybody(
     factors: list[float], data: object
 ) -> None:
     own = factors[-1] if data is None else data.draw(st.sampled_from(factors))  # type: ignore[attr-defined]
-    found = bins_of(np.array(factors), own, smallest=SMALLEST)
+    found = bin_factors(np.array(factors), own, smallest=SMALLEST)
     if not found:
-        assert bins_of(np.array(factors * 20 + [0.0] * 20 + [1.0] * 20), own, smallest=SMALLEST)
+        assert bin_factors(np.array(factors * 20 + [0.0] * 20 + [1.0] * 20), own, smallest=SMALLEST)
         return
     assert len(factors) > 2 * SMALLEST
     assert sum(one.n for one in found) == len(factors)
@@ -61,10 +61,10 @@ def test_a_factor_made_from_the_rank_is_replaced_by_that_of_the_key(open_grid: G
     assert found[ranked].tolist() == by_key.factor[ranked].tolist()
 
 
-def place(n: int, *, rank: int = 3) -> MyPlace:
+def place(n: int, *, rank: int = 3) -> MyPosition:
     factors = np.linspace(0.1, 0.9, n)
-    bins = bins_of(factors, float(factors[-rank]), smallest=SMALLEST)
-    return MyPlace("grid", "Grid", "alice", AT, 7, rank, n, 0, float(factors[-rank]), True, SMALLEST, bins)
+    bins = bin_factors(factors, float(factors[-rank]), smallest=SMALLEST)
+    return MyPosition("grid", "Grid", "alice", AT, 7, rank, n, 0, float(factors[-rank]), True, SMALLEST, bins)
 
 
 def test_the_figure_is_one_that_plotly_draws_and_its_areas_are_the_people() -> None:
@@ -91,7 +91,7 @@ def test_only_one_s_own_place_is_told_and_nobody_else_is_named(open_grid: Grid, 
     actor = Actor(user=open_grid.alice, via="session")
     for path in ("/atlas/bob", "/atlas"):
         with pytest.raises(NotFound):
-            get_my_place(policy_slug=SLUG, entry_uid=open_grid.uid(path), actor=actor, at=clock.now())
+            get_my_position(policy_slug=SLUG, entry_uid=open_grid.uid(path), actor=actor, at=clock.now())
     client.force_login(open_grid.alice)
     named = {"policy": SLUG, "entry": str(open_grid.uid("/atlas/alice"))}
     answer = client.get("/api/v1/me/figures/places", named)

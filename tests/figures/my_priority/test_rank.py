@@ -12,9 +12,9 @@ from django.http import QueryDict
 from django.test import Client
 
 from apps.accounts.actor import Actor
-from apps.analytics.my_priority import numbers
-from apps.analytics.my_priority.numbers import get_my_rank_history
-from apps.analytics.my_priority.records import RankHistory, RankThen
+from apps.analytics.my_priority import rank_history
+from apps.analytics.my_priority.rank_history import get_my_rank_history
+from apps.analytics.my_priority.records import RankHistory, RankOnDay
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound
 from apps.figures import Figure, axes
@@ -96,7 +96,7 @@ def test_few_bytes_are_read_of_large_snapshots_and_the_newest_always(
     grid: Grid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = history(grid)
-    monkeypatch.setattr(numbers, "MOST_BYTES", 1 + sum(len(row.data) for row in Snapshot.objects.all()) // 2)
+    monkeypatch.setattr(rank_history, "MOST_BYTES", 1 + sum(len(row.data) for row in Snapshot.objects.all()) // 2)
     found = history(grid)
     assert found.step == 2
     assert len(found.days) < len(whole.days)
@@ -117,7 +117,7 @@ def test_a_damaged_snapshot_is_a_gap(grid: Grid) -> None:
 
 def made(*ranks: int | None, of: int = 69, query: str = "") -> Figure:
     days = tuple(
-        RankThen(
+        RankOnDay(
             date(2026, 11, n),
             datetime.fromisoformat(f"2026-11-{n:02}T11:30:20+00:00"),
             7,

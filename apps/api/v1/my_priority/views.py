@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.analytics.my_priority.outlook import USUAL_CORE_H, AfterJob, list_ranks_after_job, outlook_of
+from apps.analytics.my_priority.outlook import DEFAULT_CORE_H, AfterJob, list_ranks_after_job, outlook_of
 from apps.api.authentication import POLICIES_READ, PRIORITIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.records import serializer_of
 from apps.api.shapes import (
@@ -327,7 +327,7 @@ class SubmitFilterSerializer(serializers.Serializer[Any]):
     policy = serializers.CharField(max_length=64)
     core_h = serializers.FloatField(
         required=False,
-        default=USUAL_CORE_H,
+        default=DEFAULT_CORE_H,
         help_text="Usage of the job, in hours of what the metric counts (core-hours where it counts cores), 0 to 1e9",
     )
 
