@@ -10,7 +10,7 @@ from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.analytics.my_priority.records import MyWaits, WaitDay, Waited
+from apps.analytics.my_priority.records import MyWaits, PooledWaits, WaitDay
 from apps.core.errors import FieldProblem, Invalid
 from apps.figures import axes, traces
 from apps.figures.figure import Choice, Column, Control, Figure, Table, Trace, changed
@@ -131,7 +131,7 @@ def _sentence(found: MyWaits) -> str:
     return " ".join(told) or _("%(name)s was on target whenever your jobs started.") % {"name": name}
 
 
-def _side(waited: Waited) -> str:
+def _side(waited: PooledWaits) -> str:
     """12 days, half of your jobs waited longer than 5.2 h"""
     if waited.median_s < 1:
         text = ngettext(

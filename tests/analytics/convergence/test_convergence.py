@@ -14,11 +14,11 @@ from apps.analytics.convergence.query import (
     Period,
     ShareMethod,
     actual_share,
-    cut,
     default_period,
-    pick,
     read_period,
     read_share_method,
+    select_days,
+    select_entries,
     target_share,
     visible_windows,
     whole_period,
@@ -153,8 +153,8 @@ def test_a_window_with_a_day_that_is_not_told_is_not_told() -> None:
 
 def test_fewer_days_and_other_orders_are_the_same_numbers() -> None:
     series = plain_series(FIRST, used=[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], target=[0.5, 0.5])
-    assert cut(series, np.array([False, True, True])).used.tolist() == [[2.0, 3.0], [5.0, 6.0]]
-    turned = pick(series, [1, 0])
+    assert select_days(series, np.array([False, True, True])).used.tolist() == [[2.0, 3.0], [5.0, 6.0]]
+    turned = select_entries(series, [1, 0])
     assert turned.uids == (series.uids[1], series.uids[0])
     assert turned.used[0].tolist() == [4.0, 5.0, 6.0]
 

@@ -12,7 +12,7 @@ from django.test import Client
 
 from apps.accounts.actor import Actor
 from apps.analytics.my_priority.numbers import get_my_waits
-from apps.analytics.my_priority.records import MyWaits, WaitDay, Waited
+from apps.analytics.my_priority.records import MyWaits, PooledWaits, WaitDay
 from apps.analytics.series.runs import enqueue_series_build
 from apps.analytics.series.stored_series import load_series
 from apps.core import clock
@@ -125,7 +125,7 @@ def drawn(found: MyWaits, query: str = "") -> Figure:
     return waits_figure(found, read_waits(asked), asked)
 
 
-def made(*days: WaitDay, over: Waited | None = None, under: Waited | None = None) -> MyWaits:
+def made(*days: WaitDay, over: PooledWaits | None = None, under: PooledWaits | None = None) -> MyWaits:
     return MyWaits("grid", "Grid", "alice", "atlas", "Grid", 7, days, over, under, True, 0)
 
 
@@ -135,7 +135,7 @@ def test_dots_and_table_are_the_days_and_the_sentence_has_both_sides() -> None:
         WaitDay((AT - 2 * DAY).date(), 1, 30.0, 30.0, -0.05),
         WaitDay((AT - DAY).date(), 2, 600.0, 900.0, None),
     ]
-    figure = drawn(made(*days, over=Waited(1, 4, 7200.0), under=Waited(1, 1, 30.0)))
+    figure = drawn(made(*days, over=PooledWaits(1, 4, 7200.0), under=PooledWaits(1, 1, 30.0)))
     check_schema(figure)
     assert first_drawing(figure).count("<circle") == 2
     dots = figure.traces[1]
@@ -145,7 +145,7 @@ def test_dots_and_table_are_the_days_and_the_sentence_has_both_sides() -> None:
     assert figure.table.raw[0][4] is None
     assert "2.0\N{NO-BREAK SPACE}h".replace("\N{NO-BREAK SPACE}", " ") in figure.sentence
     assert "30 s" in figure.sentence
-    at_once = drawn(made(*days, over=Waited(1, 4, 7200.0), under=Waited(1, 1, 0.0))).sentence
+    at_once = drawn(made(*days, over=PooledWaits(1, 4, 7200.0), under=PooledWaits(1, 1, 0.0))).sentence
     assert "0 s" not in at_once
 
 

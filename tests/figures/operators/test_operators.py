@@ -9,7 +9,7 @@ from django.http import QueryDict
 
 from apps.accounts.actor import COMMAND
 from apps.analytics.operators.records import NAMES, read_query
-from apps.analytics.operators.selectors import FIGURES, ask, get_figure
+from apps.analytics.operators.selectors import FIGURES, get_figure, open_query
 from apps.dashboard.algorithm.views import drawn
 from apps.figures import Figure
 from apps.figures.operators import DRAWN
@@ -21,7 +21,7 @@ from tests.figures.schema import check_schema
 def figure(name: str, address: str = "") -> Figure:
     asked = QueryDict(address)
     query = read_query({each: asked.get(each, "") for each in NAMES})
-    return drawn(ask(policy_slug=SLUG, query=query, actor=COMMAND), name, asked)
+    return drawn(open_query(policy_slug=SLUG, query=query, actor=COMMAND), name, asked)
 
 
 def records(name: str, address: str = "") -> list[dict[str, object]]:
