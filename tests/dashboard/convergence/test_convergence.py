@@ -302,7 +302,7 @@ def test_panels_load_in_fragments_of_twelve(db: None, client: Client, monkeypatc
     assert len(names) == 22, "every member once"
 
 
-def test_a_misspelt_name_in_the_address_suggests_the_right_one(eva: Client, grid: Grid) -> None:
+def test_a_wrong_slug_redirects_to_the_right_one(eva: Client, grid: Grid) -> None:
     uid = grid.uid("/atlas")
     answer = eva.get(f"/policy/{SLUG}/n/{uid}/wrong/convergence/?days=7")
     assert answer["Location"] == f"/policy/{SLUG}/n/{uid}/atlas/convergence/?days=7"

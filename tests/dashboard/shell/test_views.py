@@ -129,7 +129,7 @@ def test_names_are_escaped_everywhere(admin: Client, grid: Grid) -> None:
         assert not Page(text).has("img"), path
 
 
-def test_a_misspelt_name_in_the_address_suggests_the_right_one(admin: Client, grid: Grid) -> None:
+def test_a_wrong_slug_redirects_to_the_right_one(admin: Client, grid: Grid) -> None:
     uid = grid.uid("/biomed")
     answer = admin.get(f"/policy/{SLUG}/n/{uid}/old-name/")
     assert answer["Location"] == f"/policy/{SLUG}/n/{uid}/biomed/"
