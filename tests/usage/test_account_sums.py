@@ -19,7 +19,7 @@ def at(hour: int) -> datetime:
 
 
 @given(HOURS, st.integers(0, 30_000))
-def test_pieces_follow_each_other_and_are_whole_months_whole_days_or_of_one_day(first: int, n: int) -> None:
+def test_periods_are_split_into_whole_months_days_and_partial_days(first: int, n: int) -> None:
     found = split_into_spans(first, first + n)
     assert [begin for begin, _end in found] == ([first, *(end for _begin, end in found[:-1])] if n else [])
     assert (found[-1][1] if n else first) == first + n
@@ -43,7 +43,7 @@ def test_the_first_whole_hour_begins_at_the_instant_or_later(hour: int, us: int)
 
 
 @given(st.lists(st.tuples(st.integers(1, 40), st.integers(5, 8), st.integers(-50, 50), st.integers(0, 2**20))))
-def test_sums_of_few_and_of_scattered_accounts_are_those_of_a_dictionary(
+def test_sums_of_few_and_scattered_accounts_equal_a_dictionary(
     rows: list[tuple[int, int, int, int]],
 ) -> None:
     for spread in (1, 10**9):  # counted in cells, or sorted

@@ -40,7 +40,7 @@ def sealed(source: Source) -> Source:
     return source
 
 
-def test_what_ends_further_ahead_than_is_tolerated_is_refused_and_the_skew_is_remembered(source: Source) -> None:
+def test_records_beyond_the_clock_tolerance_are_rejected_and_the_skew_is_stored(source: Source) -> None:
     counts = take(source, row(), row("2", end_at=AT + 5 * MINUTE), row("3", end_at=AT + 6 * MINUTE))
     assert (counts.new, counts.rejected) == (2, 1)
     refusal = counts.rejections[0]
@@ -53,7 +53,7 @@ def test_what_ends_further_ahead_than_is_tolerated_is_refused_and_the_skew_is_re
     assert source.skew_s == 0
 
 
-def test_old_records_say_nothing_about_the_clock(source: Source) -> None:
+def test_old_records_do_not_measure_the_clock(source: Source) -> None:
     Source.objects.update(skew_s=7)
     take(source, row(start_at=SEAL, end_at=SEAL + MINUTE))
     source.refresh_from_db()
@@ -61,7 +61,7 @@ def test_old_records_say_nothing_about_the_clock(source: Source) -> None:
 
 
 @pytest.mark.parametrize("name", ["submit_at", "start_at"])
-def test_open_jobs_ahead_of_the_clock_are_refused_too(source: Source, name: str) -> None:
+def test_open_jobs_in_the_future_are_rejected(source: Source, name: str) -> None:
     later: dict[str, Any] = {name: AT + 10 * MINUTE}
     ahead = row(state="running", end_at=None, **later)
     assert take(source, ahead).rejected == 1
@@ -86,7 +86,7 @@ def record(job: str, end: str) -> dict[str, Any]:
     return {"job": job, "user": "alice", "start": "2026-11-20T10:00:00Z", "end": end, "cpus": 1}
 
 
-def test_a_push_names_the_record_that_is_ahead_and_all_or_nothing_takes_none(source: Source) -> None:
+def test_a_push_reports_future_records_and_all_or_nothing_accepts_none(source: Source) -> None:
     good, ahead = record("1", "2026-11-20T11:00:00Z"), record("2", "2026-11-20T13:00:00Z")
     with pytest.raises(Invalid) as caught:
         push(good, ahead, atomic=True)
@@ -98,7 +98,7 @@ def test_a_push_names_the_record_that_is_ahead_and_all_or_nothing_takes_none(sou
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_an_import_lists_what_is_ahead(source: Source, monkeypatch: pytest.MonkeyPatch, dry_run: bool) -> None:
+def test_an_import_lists_future_records(source: Source, monkeypatch: pytest.MonkeyPatch, dry_run: bool) -> None:
     start = int((AT - timedelta(hours=1)).timestamp())
     log = f"; UnixStartTime: {start}\n1 0 -1 60 1 -1 -1 -1 -1 -1 1 1 1 -1 -1 1 -1 -1\n"
     log += "2 0 -1 360000000 1 -1 -1 -1 -1 -1 1 1 1 -1 -1 1 -1 -1\n3 0 -1 86400 1 -1 -1 -1 -1 -1 1 1 1 -1 -1 1 -1 -1\n"
@@ -127,7 +127,7 @@ def old(job: str = "1", **given: Any) -> RecordRow:
     return row(job, **{"start_at": SEAL - 120 * MINUTE, "end_at": SEAL - 60 * MINUTE, "cpus": 3.0, **given})
 
 
-def test_what_ended_before_the_seal_is_listed_with_its_amount_once_and_never_counted(sealed: Source) -> None:
+def test_records_before_the_seal_are_listed_once_and_never_counted(sealed: Source) -> None:
     assert take(sealed, old(), row("2")).as_dict() == Counts(new=1, too_late=1).as_dict()
     assert take(sealed, old()).too_late == 1
     listed = TooLateRecord.objects.get()
@@ -145,17 +145,17 @@ def test_what_ended_before_the_seal_is_listed_with_its_amount_once_and_never_cou
     ],
     ids=["corrected", "corrected to end behind the seal", "withdrawn"],
 )
-def test_what_changes_a_record_that_is_gone_is_listed(sealed: Source, change: RecordRow) -> None:
+def test_corrections_of_deleted_records_are_listed(sealed: Source, change: RecordRow) -> None:
     assert take(sealed, change).as_dict() == Counts(too_late=1).as_dict()
     assert not Record.objects.exists()
     assert TooLateRecord.objects.get().state == change.state
 
 
-def test_a_first_report_that_ends_behind_the_seal_counts(sealed: Source) -> None:
+def test_a_first_report_that_ends_after_the_seal_counts(sealed: Source) -> None:
     assert take(sealed, old(end_at=SEAL + 60 * MINUTE)).new == 1
 
 
-def test_a_running_job_whose_end_comes_too_late_is_open_no_longer(sealed: Source) -> None:
+def test_a_running_job_with_a_late_end_is_closed(sealed: Source) -> None:
     take(sealed, old(state="running", end_at=None))
     assert take(sealed, old()).too_late == 1
     assert list(Record.objects.values_list("state", "note")) == [("withdrawn", "too_late")]
@@ -176,7 +176,7 @@ def test_every_day_has_its_numbers(source: Source) -> None:
     ]
 
 
-def test_a_finished_version_that_is_replaced_is_kept_beside(source: Source) -> None:
+def test_a_replaced_finished_version_is_retained(source: Source) -> None:
     take(source, row(), row("2", state="running", end_at=None))
     take(source, row(revision=1, cpus=9.0), row("2"))
     kept = ReplacedRecord.objects.get()

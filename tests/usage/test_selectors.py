@@ -73,7 +73,7 @@ def test_watermarks_name_every_source(filled: Source) -> None:
     assert watermarks() == {"cluster": 1, "quiet": 0}
 
 
-def test_a_source_tells_its_counts(filled: Source) -> None:
+def test_a_source_has_its_counts(filled: Source) -> None:
     found = get_source(slug="cluster", actor=COMMAND)
     assert (found.n_records, found.n_accounts, found.n_rejected) == (6, 2, 0)
     assert found.last_record_end_at == hour(25.5)
@@ -109,7 +109,7 @@ def test_hours_are_summed_over_queues_and_listed_in_order() -> None:
 
 
 @pytest.mark.usefixtures("filled")
-def test_days_and_sites_are_sums_of_the_same() -> None:
+def test_days_and_sites_are_sums_of_the_same_buckets() -> None:
     rows = list_buckets(step="day", by="site", actor=COMMAND)
     assert [(one.at, one.site, one.cpu_s, one.account) for one in rows] == [
         (hour(0), "north", 5400, None),
@@ -121,7 +121,7 @@ def test_days_and_sites_are_sums_of_the_same() -> None:
 @pytest.mark.usefixtures("filled")
 @pytest.mark.parametrize("by", ["account", "site"])
 @pytest.mark.parametrize("step", ["hour", "day"])
-def test_pages_join_to_the_whole_list(by: str, step: str) -> None:
+def test_pages_add_up_to_the_whole_list(by: str, step: str) -> None:
     whole = list_buckets(by=by, step=step, actor=COMMAND)
     pages, after = [], None
     while page := list_buckets(by=by, step=step, after=after, limit=1, actor=COMMAND):
@@ -155,13 +155,13 @@ def test_a_person_sees_the_usage_of_their_own_accounts_only() -> None:
 @pytest.mark.parametrize(
     "after", [[], ["x", 1, 1, "s"], [1, 1, 1, "s"], ["2026-01-01", 1, 1, "s"], ["2026-01-01T00:00:00Z", 2**70, 1, "s"]]
 )
-def test_a_made_up_cursor_is_refused(after: list[Any]) -> None:
+def test_an_invalid_cursor_is_rejected(after: list[Any]) -> None:
     with pytest.raises(Invalid) as caught:
         list_buckets(after=after, actor=COMMAND)
     assert caught.value.code == "bad_cursor"
 
 
-def test_a_load_tells_sites_apart_and_leaves_out_what_nobody_asked_for(filled: Source) -> None:
+def test_a_load_separates_sites_and_omits_unrequested_columns(filled: Source) -> None:
     whole = load_usage(sources=[filled.pk], from_at=None, to_at=AT)
     some = load_usage(sources=[filled.pk], from_at=None, to_at=AT, sites=["elsewhere", "south"], resources=["gpu_s"])
     of_site = dict(Bucket.objects.values_list("site").annotate(n=Count("id")))
@@ -175,7 +175,7 @@ def test_a_load_tells_sites_apart_and_leaves_out_what_nobody_asked_for(filled: S
     assert sorted(some.hour_epoch.tolist()) == sorted(whole.hour_epoch.tolist())
 
 
-def test_held_hours_are_left_out_until_somebody_says_that_they_count(filled: Source) -> None:
+def test_held_hours_are_excluded_until_they_are_approved(filled: Source) -> None:
     site, first_at = Bucket.objects.order_by("hour_at").values_list("site", "hour_at")[0]
     whole = load_usage(sources=[filled.pk], from_at=None, to_at=AT)
     row = Overlap.objects.create(

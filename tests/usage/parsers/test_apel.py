@@ -30,7 +30,7 @@ def record(**given: Any) -> str:
     return "".join(f"{name}: {value}\n" for name, value in values.items()) + "%%\n"
 
 
-def test_every_field_has_its_place() -> None:
+def test_every_field_is_read() -> None:
     assert format_of("auto", (HEADER + record()).encode()).name == "apel"
     job = only(APEL, HEADER + record())
     start_at = datetime.fromtimestamp(START, UTC)
@@ -41,7 +41,7 @@ def test_every_field_has_its_place() -> None:
     assert (job.site, job.cluster) == ("SITE-A", "batch.example.org")
 
 
-def test_a_thousand_records_come_in_whole_with_their_totals() -> None:
+def test_a_thousand_records_are_imported_with_their_totals() -> None:
     made = "".join(record(LocalJobId=n, Processors=1 + n % 8) for n in range(1000))
     found = read(APEL, HEADER + made)
     assert (len(found.jobs), found.rejections) == (1000, [])
@@ -55,24 +55,24 @@ def test_the_speed_of_a_site_is_noted_and_changes_no_amount() -> None:
     assert {job.cpus for job in found.jobs} == {4}
 
 
-def test_the_last_record_needs_no_separator_and_messages_may_follow_each_other() -> None:
+def test_the_last_record_needs_no_separator_and_messages_can_be_joined() -> None:
     text = HEADER + record().removesuffix("%%\n") + HEADER + record(LocalJobId=18).removesuffix("%%\n")
     assert [job.job for job in read(APEL, text).jobs] == ["17", "18"]
     assert [job.job for job in read(APEL, text.replace("\n", "\r\n")).jobs] == ["17", "18"]
 
 
-def test_names_that_arent_given_are_empty() -> None:
+def test_missing_names_are_empty() -> None:
     job = only(APEL, HEADER + record(GlobalUserName="None", FQAN="NULL", VO=None, MachineName=None))
     assert (job.dn, job.fqan, job.group, job.cluster) == ("", "", "", "ce1.example.org:8443/batch")
     assert only(APEL, HEADER + record(VO=None, FQAN="/atlas/de/Role=NULL")).group == "atlas"
 
 
 @pytest.mark.parametrize("missing", ["StartTime", "EndTime", "WallDuration"])
-def test_of_start_end_and_duration_one_may_be_missing(missing: str) -> None:
+def test_one_of_start_end_and_duration_can_be_missing(missing: str) -> None:
     assert only(APEL, HEADER + record(**{missing: None})).hours == 1
 
 
-def test_one_processor_is_meant_where_nobody_says() -> None:
+def test_processors_default_to_one() -> None:
     found = read(APEL, HEADER + record(Processors=0) + record(Processors=None))
     assert [job.cpus for job in found.jobs] == [1, 1]
     assert found.notes["processors_unknown"] == 2
@@ -99,7 +99,7 @@ def test_one_processor_is_meant_where_nobody_says() -> None:
         ("Site: " + "x" * 70_000 + "\n%%\n", "line_too_long"),
     ],
 )
-def test_a_bad_record_is_named_and_its_neighbours_are_taken(bad: str, code: str) -> None:
+def test_an_invalid_record_is_reported_and_its_neighbours_are_accepted(bad: str, code: str) -> None:
     found = read(APEL, HEADER + record(LocalJobId=1) + bad + record(LocalJobId=2))
     assert [each for _, each in found.codes] == [code]
     assert {line for line, _ in found.codes} == {2 + len(record().splitlines())}
@@ -107,7 +107,7 @@ def test_a_bad_record_is_named_and_its_neighbours_are_taken(bad: str, code: str)
 
 
 @pytest.mark.parametrize("kind", ["summary-job", "cloud", "sync", "normalised-summary"])
-def test_messages_that_hold_no_jobs_are_refused_by_name(kind: str) -> None:
+def test_messages_without_jobs_are_rejected_by_type(kind: str) -> None:
     text = f"APEL-{kind}-message: v0.4\nSite: A\n%%\n"
     assert format_of("auto", text.encode()).name == "apel"
     with pytest.raises(Invalid, match=kind) as caught:
@@ -115,14 +115,14 @@ def test_messages_that_hold_no_jobs_are_refused_by_name(kind: str) -> None:
     assert caught.value.code == "not_jobs"
 
 
-def test_a_file_without_its_header_is_refused_with_the_remedy() -> None:
+def test_a_file_without_header_is_rejected_with_the_remedy() -> None:
     with pytest.raises(Invalid, match="the first line must be") as caught:
         read(APEL, record())
     assert caught.value.code == "no_header"
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_a_record_may_stand_across_two_pieces_and_reading_goes_on_there() -> None:
+def test_a_record_can_span_two_chunks() -> None:
     text = HEADER + "".join(record(LocalJobId=n) for n in range(400))
     whole = read(APEL, text)
     assert len(whole.pieces) > 1

@@ -41,7 +41,7 @@ def changed(**members: Any) -> object:
         ({"parse": lambda self, stream, reading, resume=None: 1 / 0}, "ZeroDivisionError"),
     ],
 )
-def test_a_format_that_is_not_complete_is_refused(members: dict[str, Any], says: str) -> None:
+def test_an_incomplete_format_is_rejected(members: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         registry._check("minutes", changed(**members))
 
@@ -80,7 +80,7 @@ def with_column(batch: RecordBatch, **columns: Any) -> RecordBatch:
 
 
 @pytest.mark.parametrize("name", SPOILT)
-def test_a_piece_that_is_wrong_refuses_the_file_even_as_the_tenth(name: str) -> None:
+def test_an_invalid_chunk_rejects_the_file_even_as_the_tenth(name: str) -> None:
     pieces = broken_at_the_tenth(SPOILT[name]).parse(io.BytesIO(LINES), READING)
     assert len([next(pieces) for _ in range(9)]) == 9
     with pytest.raises(Invalid) as error:

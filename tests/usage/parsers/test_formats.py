@@ -43,21 +43,21 @@ def test_a_format_recognises_its_own_sample_and_no_other_does(name: str) -> None
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_sample_is_read_without_a_refusal(name: str) -> None:
+def test_every_sample_is_read_without_rejections(name: str) -> None:
     found = read(FORMATS[name], FORMATS[name].sample, zone=ZoneInfo("Europe/Stockholm"))
     assert found.rejections == []
     assert found.jobs
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_only_a_format_that_says_so_needs_a_zone(name: str) -> None:
+def test_only_formats_that_declare_it_need_a_zone(name: str) -> None:
     codes = {code for _, code in read(FORMATS[name], FORMATS[name].sample).codes}
     has_local_times = FORMATS[name].needs_zone and name != "sacct"  # whose sample counts seconds
     assert codes == ({"naive_time"} if has_local_times else set())
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_format_says_what_it_is_and_what_its_fields_become(name: str) -> None:
+def test_a_format_documents_itself_and_its_fields(name: str) -> None:
     collector = FORMATS[name]
     assert collector.name == name
     assert re.fullmatch(r"[a-z][a-z0-9-]{1,31}", name)
@@ -69,7 +69,7 @@ def test_a_format_says_what_it_is_and_what_its_fields_become(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_empty_file_and_one_of_line_ends_hold_nothing(name: str) -> None:
+def test_an_empty_file_and_blank_lines_contain_no_records(name: str) -> None:
     for data in (b"", b"\n\n\r\n"):
         found = read_or_refuse(name, data)
         codes = [found.code] if isinstance(found, Invalid) else [code for _, code in found.codes]
@@ -92,7 +92,7 @@ def test_ten_megabytes_without_a_line_end_are_refused_in_time_and_memory(name: s
     assert all(len(one.excerpt) <= 480 and len(one.message) <= 512 for one in found.rejections)
 
 
-def test_a_log_that_begins_with_comments_is_told_by_its_first_line() -> None:
+def test_a_log_with_leading_comments_is_recognised_by_its_first_line() -> None:
     pbs = b"; UnixStartTime: 1734800289\n;\n12/21/2024 17:58:09;Q;1.pbs;user=a ctime=1734800289\n"
     assert format_of("auto", pbs).name == "pbs"
     assert format_of("auto", b"; Version: 2.2\n; Computer: x\n").name == "swf"
@@ -101,14 +101,14 @@ def test_a_log_that_begins_with_comments_is_told_by_its_first_line() -> None:
 @pytest.mark.parametrize(
     "head", [b"", b"\0\1\2\3", b"a,b,c\n1,2,3\n", b"<html><body/></html>", b'{"a": 1}\n', b"{}", b"[]"]
 )
-def test_what_no_format_recognises_is_refused_with_what_there_is(head: bytes) -> None:
+def test_an_unrecognised_file_is_rejected_with_the_list_of_formats(head: bytes) -> None:
     with pytest.raises(Invalid, match=r"isn't recognised.*Grid Engine.*Slurm") as caught:
         format_of("auto", head)
     assert caught.value.code == "unknown_format"
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_reading_is_a_matter_of_bytes_not_of_how_they_come(name: str) -> None:
+def test_parsing_is_independent_of_chunk_sizes(name: str) -> None:
     """A stream that gives one small piece after the other reads the same."""
     sample = FORMATS[name].sample
     whole = read(FORMATS[name], sample, zone=ZoneInfo("UTC"))

@@ -149,7 +149,7 @@ def assert_sound(pieces: list[Parsed]) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", NAMES)
-def test_a_mutated_record_is_taken_or_refused_with_a_reason_within_a_second(name: str) -> None:
+def test_a_mutated_record_is_accepted_or_rejected_with_a_reason_within_a_second(name: str) -> None:
     collector = FORMATS[name]
     n_refused = n_taken = 0
     for number, data in enumerate(mutants(name, N_LINES)):
@@ -173,7 +173,7 @@ def test_a_mutated_record_is_taken_or_refused_with_a_reason_within_a_second(name
 
 
 @pytest.mark.parametrize("name", ["gridengine", "ndjson", "swf"])
-def test_no_line_is_lost_without_a_word(name: str) -> None:
+def test_no_line_is_lost_silently(name: str) -> None:
     """Of formats with one record a line: taken, refused, or counted among the notes."""
     rng = random.Random(7)
     line = FORMATS[name].sample.encode().splitlines()[-1]
@@ -189,7 +189,7 @@ def test_no_line_is_lost_without_a_word(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.django_db(transaction=True)
-def test_an_import_of_mutated_lines_ends_well_or_says_why(name: str, source: Source) -> None:
+def test_an_import_of_mutated_lines_succeeds_or_reports_a_reason(name: str, source: Source) -> None:
     """Through the database: nothing that a parser lets pass may break there."""
     pieces = mutants(name, 60)
     documents = [data for data in pieces if not isinstance(read(FORMATS[name], data), DomainError)]

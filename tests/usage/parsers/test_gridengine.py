@@ -36,7 +36,7 @@ def at(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def test_a_run_has_slots_wallclock_and_whose_it_is() -> None:
+def test_a_run_has_slots_wallclock_and_owner() -> None:
     job = only(GE, line())
     assert (job.job, job.array_task, job.user, job.group, job.project) == ("101", "", "ada", "physics", "cms")
     assert (job.start_at, job.end_at, job.cpus, job.queue) == (at(START), at(START + 3600), 4, "all.q")
@@ -44,7 +44,7 @@ def test_a_run_has_slots_wallclock_and_whose_it_is() -> None:
     assert job.mem_mb == pytest.approx(28.77, abs=0.01)
 
 
-def test_the_sample_of_a_real_cell_comes_in_whole(golden_dir: Path) -> None:
+def test_the_sample_of_a_real_cell_is_imported_completely(golden_dir: Path) -> None:
     data = (golden_dir / "gridengine/samples/accounting").read_bytes()
     assert format_of("auto", data).name == "gridengine"
     found = read(GE, data)
@@ -58,7 +58,7 @@ def test_the_sample_of_a_real_cell_comes_in_whole(golden_dir: Path) -> None:
     assert {job.project for job in found.jobs} == {"", "px", "py"}
 
 
-def test_stamps_in_milliseconds_are_the_same_instants() -> None:
+def test_timestamps_in_milliseconds_are_the_same_instants() -> None:
     plain = only(GE, line())
     stamps = {"submission_time": (START - 60) * 1000, "start_time": START * 1000, "end_time": (START + 3600) * 1000}
     assert only(GE, line(**stamps)) == plain
@@ -66,14 +66,14 @@ def test_stamps_in_milliseconds_are_the_same_instants() -> None:
     assert late.end_at == at(START) + timedelta(milliseconds=1)
 
 
-def test_slave_tasks_are_parts_of_their_job_and_dont_count_beside_it() -> None:
+def test_slave_tasks_belong_to_their_job_and_are_not_counted_twice() -> None:
     slaves = line(pe_taskid="1.node2") + line(pe_taskid="NONE", submission_time=0)
     found = read(GE, slaves + line())
     assert [job.line for job in found.jobs] == [3]
     assert found.notes == {"slave_tasks_skipped": 2}
 
 
-def test_a_rescheduled_job_counts_each_of_its_runs_once() -> None:
+def test_each_run_of_a_rescheduled_job_counts_once() -> None:
     first = line(end_time=START + 600, failed=25)
     second = line(start_time=START + 900, end_time=START + 4500)
     found = read(GE, first + second + first)
@@ -87,7 +87,7 @@ def test_a_job_that_never_ran_is_withdrawn_and_uses_nothing() -> None:
     assert (job.state, job.start_at, job.end_at, job.submit_at) == ("withdrawn", None, None, at(START - 60))
 
 
-def test_array_tasks_are_records_of_their_own() -> None:
+def test_array_tasks_are_separate_records() -> None:
     found = read(GE, line(task_number=1) + line(task_number=2))
     assert [(job.job, job.array_task) for job in found.jobs] == [("101", "1"), ("101", "2")]
 
@@ -101,12 +101,12 @@ def test_array_tasks_are_records_of_their_own() -> None:
         {"job_name": "12:34", "category": "x:y"},
     ],
 )
-def test_colons_in_the_category_or_the_name_move_nothing(given: dict[str, str]) -> None:
+def test_colons_in_category_or_name_shift_no_fields(given: dict[str, str]) -> None:
     assert only(GE, line(**given)) == only(GE, line())
     assert read(GE, line(**{**given, "pe_taskid": "1.n2"})).notes == {"slave_tasks_skipped": 1}
 
 
-def test_fields_that_vendors_add_are_passed_over() -> None:
+def test_vendor_fields_are_ignored() -> None:
     extras = ":NONE:NONE:0.0:0.0:submit.example.org:/home/ada:qsub -N x:y:3600.0:12"
     assert only(GE, line(extras)) == only(GE, line())
 
@@ -116,7 +116,7 @@ def test_older_lines_without_reservations_are_read() -> None:
     assert only(GE, short) == only(GE, line())
 
 
-def test_requests_for_gpus_are_noted_since_the_file_doesnt_say_how_many_were_given() -> None:
+def test_gpu_requests_are_noted_because_the_file_lacks_the_allocated_number() -> None:
     assert read(GE, line(category="-l gpu=2,h_rt=3600")).notes == {"gpu_requests_not_counted": 1}
     assert read(GE, line(category="-l gpu=0")).notes == {}
 
@@ -142,32 +142,32 @@ def test_requests_for_gpus_are_noted_since_the_file_doesnt_say_how_many_were_giv
         (line(owner="a\x00b"), "bad_text"),
     ],
 )
-def test_a_bad_line_is_named_and_its_neighbours_are_taken(bad: str, code: str) -> None:
+def test_an_invalid_line_is_reported_and_its_neighbours_are_accepted(bad: str, code: str) -> None:
     found = read(GE, line(job_number=1) + bad + line(job_number=2))
     assert found.codes == [(2, code)]
     assert [job.job for job in found.jobs] == ["1", "2"]
 
 
-def test_a_name_that_isnt_utf8_is_refused_and_a_job_name_doesnt_matter() -> None:
+def test_a_user_name_must_be_utf8_and_a_job_name_need_not() -> None:
     assert read(GE, line().encode().replace(b"ada", b"ad\xe9")).codes == [(1, "not_utf8")]
     assert only(GE, line().encode().replace(b"fit", b"f\xe9t")).job == "101"
 
 
-def test_binary_junk_is_refused_line_by_line() -> None:
+def test_binary_data_is_rejected_line_by_line() -> None:
     junk = bytes(range(256)) * 8
     found = read(GE, line().encode() + junk + b"\n" + line(job_number=2).encode())
     assert {code for _, code in found.codes} == {"too_few_fields"}
     assert len(found.jobs) == 2
 
 
-def test_a_line_of_10_mb_flows_by_and_is_named() -> None:
+def test_a_line_of_10_mb_is_skipped_and_reported() -> None:
     found = read(GE, line() + "x:" * 5 * 1024**2 + "\n" + line(job_number=2))
     assert found.codes == [(2, "line_too_long")]
     assert len(found.jobs) == 2
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_reading_goes_on_behind_any_piece() -> None:
+def test_reading_resumes_after_any_chunk() -> None:
     text = "# comment\n" + "".join(line(job_number=n) for n in range(900)) + "x\n"
     whole = read(GE, text)
     assert len(whole.pieces) > 1
@@ -176,7 +176,7 @@ def test_reading_goes_on_behind_any_piece() -> None:
     assert rest.codes == whole.codes == [(902, "too_few_fields")]
 
 
-def test_a_running_job_is_known_by_the_same_key_as_its_line() -> None:
+def test_a_running_job_has_the_same_key_as_its_accounting_line() -> None:
     listing = (
         "<job_info><queue_info><job_list state='running'><JB_job_number>101</JB_job_number><JB_owner>ada</JB_owner>"
         "<JAT_start_time>2026-01-01T00:01:00</JAT_start_time><slots>4</slots></job_list></queue_info></job_info>"

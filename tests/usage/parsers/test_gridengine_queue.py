@@ -31,7 +31,7 @@ def listing(*jobs: str) -> str:
     return f"<?xml version='1.0'?>\n<job_info><queue_info>\n{chr(10).join(jobs)}\n</queue_info></job_info>\n"
 
 
-def test_the_listing_of_a_real_cell_names_every_running_and_waiting_job(golden_dir: Path) -> None:
+def test_the_listing_of_a_real_cell_has_every_running_and_waiting_job(golden_dir: Path) -> None:
     data = (golden_dir / "gridengine/samples/qstat-ext-urg-pri.xml").read_bytes()
     assert format_of("auto", data).name == "gridengine-queue"
     found = read(QSTAT, data, zone=ZONE)
@@ -51,19 +51,19 @@ def test_a_running_job_has_its_start_and_a_waiting_one_its_submission() -> None:
     assert job.submit_at == datetime(2026, 11, 20, 5, 45, 20, tzinfo=UTC)
 
 
-def test_tasks_of_an_array_run_one_by_one_and_wait_together() -> None:
+def test_array_tasks_run_individually_and_wait_together() -> None:
     found = read(QSTAT, listing(running(tasks="3"), pending(tasks="4-10:2,12")), zone=ZONE)
     assert [(job.array_task, job.cpus) for job in found.jobs] == [("3", 4), ("4-10:2,12", 10)]
     many = ",".join(str(n) for n in range(1, 99, 2))
     assert only(QSTAT, listing(pending(tasks=many)), zone=ZONE).array_task == "1-97 (49 tasks)"
 
 
-def test_what_may_run_how_long_is_read_where_it_is_listed() -> None:
+def test_run_time_limits_are_read_where_listed() -> None:
     job = running().replace("</job_list>", "<hard_request name='h_rt'>3600</hard_request></job_list>")
     assert only(QSTAT, listing(job), zone=ZONE).requested_s == 3600
 
 
-def test_a_time_that_summer_left_out_is_refused() -> None:
+def test_a_local_time_skipped_by_summer_time_is_rejected() -> None:
     found = read(QSTAT, listing(running(JAT_start_time="2026-03-29T02:30:00")), zone=STOCKHOLM)
     assert found.codes == [(1, "nonexistent_time")]
 
@@ -84,7 +84,7 @@ def test_a_time_that_summer_left_out_is_refused() -> None:
         (running(JB_owner="x" * 70_000), "too_large"),
     ],
 )
-def test_a_bad_job_is_named_and_its_neighbours_are_taken(bad: str, code: str) -> None:
+def test_an_invalid_job_is_reported_and_its_neighbours_are_accepted(bad: str, code: str) -> None:
     found = read(QSTAT, listing(running(JB_job_number="1"), bad, pending(JB_job_number="2")), zone=ZONE)
     assert found.codes == [(2, code)]
     assert found.rejections[0].message.startswith("Line 4: ")
@@ -104,20 +104,20 @@ def test_without_a_zone_local_times_are_refused() -> None:
         "<!DOCTYPE a [<!ENTITY x SYSTEM 'file:///etc/passwd'>]>",
     ],
 )
-def test_document_types_and_entities_are_refused_unread(prolog: str) -> None:
+def test_document_types_and_entities_are_rejected_unread(prolog: str) -> None:
     with pytest.raises(Invalid, match="Line 2 declares a document type") as caught:
         read(QSTAT, f"<?xml version='1.0'?>\n{prolog}\n<job_info>{running()}</job_info>", zone=ZONE)
     assert caught.value.code == "xml_doctype"
 
 
-def test_a_listing_that_breaks_off_is_refused_since_the_absent_jobs_havent_vanished() -> None:
+def test_a_truncated_listing_is_rejected_so_that_absent_jobs_do_not_vanish() -> None:
     text = listing(running(), pending())
     with pytest.raises(Invalid, match=r"Line 4: .*broken.*which jobs are gone") as caught:
         read(QSTAT, text[: text.index("<JB_owner>ben")], zone=ZONE)
     assert caught.value.code == "cut_off"
 
 
-def test_only_a_listing_may_name_no_job() -> None:
+def test_only_a_listing_can_be_empty() -> None:
     """Another document names none either; it must not close every job."""
     assert read(QSTAT, listing(), zone=ZONE).jobs == []
     for other in ("<html><body>Proxy error</body></html>", "<error/>", "<UsageRecords/>"):
@@ -126,7 +126,7 @@ def test_only_a_listing_may_name_no_job() -> None:
         assert caught.value.code == "no_listing"
 
 
-def test_nesting_and_endless_markup_are_refused_in_bounded_memory() -> None:
+def test_deep_nesting_and_endless_markup_are_rejected_in_bounded_memory() -> None:
     with pytest.raises(Invalid, match="nested over"):
         read(QSTAT, "<job_info>" + "<a>" * 100)
     with pytest.raises(Invalid, match="piece of markup"):
@@ -137,13 +137,13 @@ def test_nesting_and_endless_markup_are_refused_in_bounded_memory() -> None:
 
 
 @pytest.mark.parametrize("junk", [b"", b"\0\1\2", b"<", b"\xff\xfe", b"<?xml version='1.0' encoding='nonsense'?><a/>"])
-def test_what_is_no_xml_is_refused_with_its_place(junk: bytes) -> None:
+def test_invalid_xml_is_rejected_with_its_location(junk: bytes) -> None:
     with pytest.raises(Invalid, match="Line 1: "):
         read(QSTAT, junk, zone=ZONE)
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_reading_goes_on_behind_any_piece() -> None:
+def test_reading_resumes_after_any_chunk() -> None:
     text = listing(*(running(JB_job_number=str(n)) for n in range(120)), running(slots="x"))
     whole = read(QSTAT, text, zone=ZONE)
     assert len(whole.pieces) == 3

@@ -17,7 +17,7 @@ def record(**given: Any) -> str:
     return json.dumps({name: value for name, value in (values | given).items() if value is not None}) + "\n"
 
 
-def test_a_file_means_what_a_push_of_it_means() -> None:
+def test_a_file_and_a_push_give_the_same_records() -> None:
     running, queued = {"state": "running", "end": None}, {"state": "pending", "start": None, "end": None}
     lines = record(gpus=1, mem_mb=512.5, queue="long", dn="/CN=Ada") + "\n" + record(job="18", **running)
     lines += record(job="19", submit="2026-10-01T07:00:00+02:00", **queued) + "{}\n"
@@ -28,13 +28,13 @@ def test_a_file_means_what_a_push_of_it_means() -> None:
     assert [(one.line, one.code) for one in pushed.rejections] == found.codes == [(5, "missing_field")]
 
 
-def test_ten_thousand_lines_come_in_whole() -> None:
+def test_ten_thousand_lines_are_imported_completely() -> None:
     found = read(NDJSON, "".join(record(job=str(n), cpus=1 + n % 4) for n in range(10_000)))
     assert (len(found.jobs), found.rejections) == (10_000, [])
     assert found.cpu_h == pytest.approx(25_000)
 
 
-def test_local_times_are_of_the_sources_zone() -> None:
+def test_local_times_are_in_the_zone_of_the_source() -> None:
     text = record(start="2026-10-25T01:30:00", end="2026-10-25T03:30:00")
     assert only(NDJSON, text, zone=STOCKHOLM).hours == 3
     assert read(NDJSON, text).codes == [(1, "naive_time")]
@@ -56,13 +56,13 @@ def test_local_times_are_of_the_sources_zone() -> None:
         (record(user="x" * 70_000).strip(), "line_too_long"),
     ],
 )
-def test_a_bad_line_is_named_and_its_neighbours_are_taken(bad: str, code: str) -> None:
+def test_an_invalid_line_is_reported_and_its_neighbours_are_accepted(bad: str, code: str) -> None:
     found = read(NDJSON, record(job="1") + bad + "\n" + record(job="2"))
     assert found.codes == [(2, code)]
     assert [job.job for job in found.jobs] == ["1", "2"]
 
 
-def test_bytes_that_are_no_text_are_named() -> None:
+def test_bytes_that_are_not_text_are_reported() -> None:
     found = read(NDJSON, record().encode() + b'{"job": "\xff"}\n\x00\x01\x02\n' + record(job="2").encode())
     assert found.codes == [(2, "bad_json"), (3, "bad_json")]
     assert len(found.jobs) == 2

@@ -45,7 +45,7 @@ def records(*each: str) -> str:
     )
 
 
-def test_every_field_has_its_place() -> None:
+def test_every_field_is_read() -> None:
     text = records(record(Memory='<Memory urf:storageUnit="GB">3</Memory>', Charge="<Charge>7200</Charge>"))
     assert format_of("auto", text.encode()).name == "ogf-ur"
     job = only(UR, text)
@@ -55,7 +55,7 @@ def test_every_field_has_its_place() -> None:
     assert (job.billing, job.state) == (1.0, "finished")
 
 
-def test_a_thousand_records_come_in_whole_with_their_totals() -> None:
+def test_a_thousand_records_are_imported_with_their_totals() -> None:
     made = [record(f"r{n}", Processors=f"<Processors>{1 + n % 8}</Processors>") for n in range(1000)]
     found = read(UR, records(*made))
     assert (len(found.jobs), found.rejections) == (1000, [])
@@ -63,7 +63,7 @@ def test_a_thousand_records_come_in_whole_with_their_totals() -> None:
     assert [job.line for job in found.jobs] == list(range(1, 1001))
 
 
-def test_one_record_alone_and_any_prefix_are_read() -> None:
+def test_a_single_record_and_any_namespace_prefix_are_read() -> None:
     alone = record().replace("<JobUsageRecord>", '<JobUsageRecord xmlns:urf="http://schema.ogf.org/urf/2003/09/urf">')
     assert only(UR, alone) == only(UR, records(record()))
     prefixed = records(record()).replace("</", "</u:").replace("<", "<u:").replace("<u:/u:", "</u:")
@@ -81,20 +81,20 @@ def test_without_an_identity_the_local_job_is_the_key() -> None:
     assert (job.job, job.revision) == ("17", 0)
 
 
-def test_an_identity_longer_than_any_job_id_is_told_by_its_digest() -> None:
+def test_an_overlong_identity_is_replaced_by_its_digest() -> None:
     found = read(UR, records(record("x" * 300 + "1"), record("x" * 300 + "2")))
     assert [len(job.job) for job in found.jobs] == [128, 128]
     assert found.jobs[0].job != found.jobs[1].job
 
 
 @pytest.mark.parametrize("missing", ["StartTime", "EndTime", "WallDuration"])
-def test_of_start_end_and_duration_one_may_be_missing(missing: str) -> None:
+def test_one_of_start_end_and_duration_can_be_missing(missing: str) -> None:
     given: dict[str, Any] = {missing: None}
     job = only(UR, records(record(**given)))
     assert (job.start_at, job.end_at) == (START, START + timedelta(hours=2))
 
 
-def test_two_of_them_missing_are_refused() -> None:
+def test_two_missing_times_are_rejected() -> None:
     assert read(UR, records(record(StartTime=None, EndTime=None))).codes == [(1, "missing_field")]
 
 
@@ -107,19 +107,19 @@ def test_durations_are_iso_8601(text: str, seconds: float) -> None:
     assert job.hours * 3600 == pytest.approx(seconds)
 
 
-def test_a_duration_unlike_end_less_start_is_noted() -> None:
+def test_a_duration_that_differs_from_end_minus_start_is_noted() -> None:
     found = read(UR, records(record(WallDuration="<WallDuration>PT1H</WallDuration>")))
     assert found.notes == {"wall_duration_differs": 1}
     assert found.jobs[0].hours == 2
 
 
-def test_processors_are_nodes_or_one_where_nobody_says() -> None:
+def test_processors_default_to_nodes_or_one() -> None:
     found = read(UR, records(record(Processors=None), record("r2", Processors=None, NodeCount=None)))
     assert [job.cpus for job in found.jobs] == [2, 1]
     assert found.notes == {"processors_unknown": 2}
 
 
-def test_a_charge_for_no_time_is_noted_and_not_counted() -> None:
+def test_a_charge_without_duration_is_noted_and_not_counted() -> None:
     same: dict[str, Any] = {"EndTime": "<EndTime>2026-10-01T08:00:00Z</EndTime>", "WallDuration": None}
     found = read(UR, records(record(Charge="<Charge>5</Charge>", **same)))
     assert (found.jobs[0].billing, found.notes) == (0, {"charge_without_duration": 1})
@@ -129,13 +129,13 @@ def test_a_charge_for_no_time_is_noted_and_not_counted() -> None:
     ("status", "state"),
     [("queued", "pending"), ("started", "running"), ("Suspended", "running"), ("failed", "finished")],
 )
-def test_a_status_says_whether_the_job_is_over(status: str, state: str) -> None:
+def test_the_status_decides_whether_the_job_has_ended(status: str, state: str) -> None:
     job = only(UR, records(record(Status=f"<Status>{status}</Status>")))
     assert job.state == state
     assert (job.end_at is None) == (state != "finished")
 
 
-def test_the_submission_is_read_where_it_is_told() -> None:
+def test_the_submit_time_is_read_where_present() -> None:
     job = only(UR, records(record(Time='<TimeInstant urf:type="submit">2026-10-01T07:00:00Z</TimeInstant>')))
     assert job.submit_at == START - timedelta(hours=1)
 
@@ -178,14 +178,14 @@ def test_local_times_need_a_zone_and_an_autumn_night_is_three_hours_long() -> No
         ({"Queue": "<Queue>a&#x202e;b</Queue>"}, "bad_text"),
     ],
 )
-def test_a_bad_record_is_named_and_its_neighbours_are_taken(given: dict[str, str], code: str) -> None:
+def test_an_invalid_record_is_reported_and_its_neighbours_are_accepted(given: dict[str, str], code: str) -> None:
     found = read(UR, records(record("a"), record("b", **given), record("c")))
     assert found.codes == [(2, code)]
     assert found.rejections[0].message.startswith("Line 4: ")
     assert [job.job for job in found.jobs] == ["a", "c"]
 
 
-def test_a_broken_file_keeps_what_stood_before_and_says_where_it_broke() -> None:
+def test_a_broken_file_keeps_earlier_records_and_reports_the_location() -> None:
     text = records(record("a"), record("b"))
     found = read(UR, text[: text.rindex("<EndTime>")])
     assert found.codes == [(2, "broken_xml")]
@@ -193,7 +193,7 @@ def test_a_broken_file_keeps_what_stood_before_and_says_where_it_broke() -> None
     assert [job.job for job in found.jobs] == ["a"]
 
 
-def test_a_bomb_of_entities_is_recognised_and_refused_unread() -> None:
+def test_an_entity_bomb_is_rejected_unread() -> None:
     laughs = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
     text = f'<?xml version="1.0"?><!DOCTYPE UsageRecords [<!ENTITY l0 "ha">{laughs}]><UsageRecords>&l9;</UsageRecords>'
     assert format_of("auto", text.encode()).name == "ogf-ur"
@@ -202,12 +202,12 @@ def test_a_bomb_of_entities_is_recognised_and_refused_unread() -> None:
     assert caught.value.code == "xml_doctype"
 
 
-def test_an_entity_nobody_declared_is_refused() -> None:
+def test_an_undeclared_entity_is_rejected() -> None:
     assert read(UR, records(record(Queue="<Queue>&x;</Queue>"))).codes == [(1, "broken_xml")]
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_reading_goes_on_behind_any_piece() -> None:
+def test_reading_resumes_after_any_chunk() -> None:
     text = records(*(record(f"r{n}") for n in range(60)), record("bad", Processors="<Processors>x</Processors>"))
     whole = read(UR, text)
     assert len(whole.pieces) == 2

@@ -38,14 +38,14 @@ def at(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def test_an_e_line_is_a_job_with_what_it_was_given() -> None:
+def test_an_e_line_is_a_finished_job_with_its_allocated_resources() -> None:
     job = only(PBS, line("E", project="cms"))
     assert (job.job, job.user, job.group, job.project, job.queue) == ("17.pbs", "ada", "physics", "cms", "workq")
     assert (job.submit_at, job.start_at, job.end_at) == (at(CTIME), at(CTIME + 60), at(CTIME + 3660))
     assert (job.cpus, job.nodes, job.mem_mb, job.requested_s, job.restart) == (4, 1, 8192, 7200, 0)
 
 
-def test_the_log_of_a_real_server_comes_in_whole(traces_dir: Path) -> None:
+def test_the_log_of_a_real_server_is_imported_completely(traces_dir: Path) -> None:
     data = gzip.decompress((traces_dir / "OpenPBS-pbslog-anon.log.gz").read_bytes())
     assert format_of("auto", data[:65536]).name == "pbs"
     found = read(PBS, data)
@@ -61,13 +61,13 @@ def test_the_log_of_a_real_server_comes_in_whole(traces_dir: Path) -> None:
         assert sum(job.hours * job.cpus * 3600 for job in ended) == pytest.approx(expected)
 
 
-def test_one_job_waits_runs_and_ends_under_one_key() -> None:
+def test_a_job_keeps_one_key_from_queue_to_end() -> None:
     found = read(PBS, line("Q") + line("S") + line("E"))
     assert [job.state for job in found.jobs] == ["pending", "running", "finished"]
     assert len({(job.job, job.array_task, job.submit_at, job.restart) for job in found.jobs}) == 1
 
 
-def test_a_run_that_is_repeated_counts_beside_the_next() -> None:
+def test_a_repeated_run_counts_in_addition_to_the_next() -> None:
     again: dict[str, Any] = {"start": CTIME + 4000, "end": CTIME + 5000, "run_count": 2}
     found = read(PBS, line("R") + line("S", run_count=2, start=CTIME + 4000) + line("E", **again))
     assert [(job.state, job.restart) for job in found.jobs] == [("finished", 0), ("running", 1), ("finished", 1)]
@@ -79,7 +79,7 @@ def test_a_rerun_without_times_is_noted() -> None:
 
 
 @pytest.mark.parametrize("event", ["D", "A"])
-def test_a_job_that_leaves_the_queue_unrun_is_withdrawn(event: str) -> None:
+def test_a_job_deleted_before_it_ran_is_withdrawn(event: str) -> None:
     gone = f"01/01/2026 02:01:00;{event};17.pbs;requestor=ada@host\n"
     found = read(PBS, line("Q") + gone)
     assert [(job.state, job.user, job.submit_at) for job in found.jobs] == [
@@ -92,7 +92,7 @@ def test_a_job_that_leaves_the_queue_unrun_is_withdrawn(event: str) -> None:
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_deletions_are_told_across_pieces_and_memory_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deletions_are_tracked_across_chunks_in_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pbs, "MOST_WAITING", 50)
     queued = "".join(line("Q", f"{n}.pbs", comment="x" * 200) for n in range(400))
     whole = read(PBS, queued + "01/01/2026 02:01:00;D;399.pbs;\n01/01/2026 02:01:00;D;5.pbs;\n")
@@ -109,7 +109,7 @@ def test_a_job_that_ended_without_a_start_never_ran() -> None:
     assert (job.state, job.start_at, job.end_at, job.cpus) == ("withdrawn", None, None, 4)
 
 
-def test_tasks_of_an_array_are_records_and_the_array_itself_is_none() -> None:
+def test_array_tasks_are_records_and_the_array_is_not() -> None:
     found = read(PBS, line("E", "17[3].pbs") + line("E", "17-4.pbs") + line("E", "17[].pbs"))
     assert [(job.job, job.array_task) for job in found.jobs] == [("17[].pbs", "3"), ("17[].pbs", "4")]
     assert found.notes == {"arrays_skipped": 1}
@@ -134,40 +134,40 @@ def test_tasks_of_an_array_are_records_and_the_array_itself_is_none() -> None:
         ({"exec_vnode": None, "exec_host": None, "resources_used__mem": "131072kw"}, 4, 0, 0, 1024),
     ],
 )
-def test_the_field_that_tells_most_exactly_is_what_a_job_was_given(
+def test_the_most_precise_field_gives_the_allocated_resources(
     given: dict[str, Any], cpus: float, gpus: float, nodes: float, mem_mb: float
 ) -> None:
     job = only(PBS, line("E", **given))
     assert (job.cpus, job.gpus, job.nodes, job.mem_mb) == (cpus, gpus, nodes, mem_mb)
 
 
-def test_values_may_hold_semicolons_quotes_and_blanks() -> None:
+def test_values_can_contain_semicolons_quotes_and_blanks() -> None:
     text = line("E", jobname="a;b;c", diag='\'{"a": "x y"; start=1}\'', comment='"say user=eve"', note="it's user=eve")
     job = only(PBS, text)
     assert (job.user, job.start_at) == ("ada", at(CTIME + 60))
 
 
-def test_what_a_jobs_name_says_doesnt_change_whose_it_is() -> None:
+def test_the_job_name_never_changes_the_owner() -> None:
     text = line("E").rstrip() + " jobname=x user=eve group=eve end=1 exec_vnode=(n:ncpus=4000)\n"
     assert only(PBS, text) == only(PBS, line("E"))
 
 
-def test_the_account_stands_before_the_project_and_the_default_one_is_none() -> None:
+def test_the_account_precedes_the_project_and_the_default_one_is_ignored() -> None:
     assert only(PBS, line("E", project="p", account="a")).project == "a"
     assert only(PBS, line("E", project="_pbs_project_default")).project == ""
 
 
-def test_durations_are_clocks_or_seconds() -> None:
+def test_durations_are_hh_mm_ss_or_seconds() -> None:
     for text, seconds in (("02:00:00", 7200), ("90", 90), ("1:00:00:00", 86400), ("100:00:00", 360_000)):
         assert only(PBS, line("E", Resource_List__walltime=text)).requested_s == seconds
 
 
-def test_the_epoch_in_a_field_wins_over_the_local_time_in_front() -> None:
+def test_an_epoch_field_precedes_the_local_time_of_the_line() -> None:
     expected = only(PBS, line("E"))
     assert only(PBS, line("E", head="07/04/1999 00:00:00"), zone=STOCKHOLM) == expected
 
 
-def test_the_local_time_stands_in_for_an_end_that_no_field_tells() -> None:
+def test_the_local_time_of_the_line_replaces_a_missing_end() -> None:
     text = line("E", head="10/25/2026 03:30:00", end=None, start=1_792_884_600)  # 01:30, before clocks go back
     job = only(PBS, text, zone=STOCKHOLM)
     assert job.hours == 3
@@ -200,12 +200,12 @@ def test_the_local_time_stands_in_for_an_end_that_no_field_tells() -> None:
         (line("E", "1" * 200 + ".pbs"), "too_long"),
     ],
 )
-def test_a_bad_line_is_named_and_its_neighbours_are_taken(bad: str, code: str) -> None:
+def test_an_invalid_line_is_reported_and_its_neighbours_are_accepted(bad: str, code: str) -> None:
     found = read(PBS, line("E", "1.pbs") + bad + line("E", "2.pbs"))
     assert found.codes == [(2, code)]
     assert [job.job for job in found.jobs] == ["1.pbs", "2.pbs"]
 
 
-def test_lines_made_to_be_slow_are_read_at_once() -> None:
+def test_adversarial_lines_are_read_quickly() -> None:
     for text in ("a=' b=\" " * 7000, "a='" * 20_000, "=" * 60_000, "a " * 30_000):
         assert read(PBS, f"01/01/2026 02:01:00;E;17.pbs;{text}\n").jobs == []

@@ -213,7 +213,7 @@ def path(expected: Expected, request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.mark.parametrize("expected", FILES, ids=lambda expected: expected.path.rpartition("/")[2])
-def test_a_real_file_comes_in_with_exact_counts_and_again_changes_nothing(
+def test_a_real_file_has_exact_counts_and_a_second_import_changes_nothing(
     path: Path, source: Source, expected: Expected
 ) -> None:
     done = import_file(path, expected.zone)
@@ -240,14 +240,14 @@ def test_a_real_file_comes_in_with_exact_counts_and_again_changes_nothing(
 NAMED = {expected.path.rpartition("/")[2] for expected in FILES}
 
 
-def test_every_sample_of_accounting_is_among_them(golden_dir: Path) -> None:
+def test_every_accounting_sample_is_covered(golden_dir: Path) -> None:
     """A new file in this folder fails this test until its contents are listed."""
     samples = {path.name for path in (golden_dir / SLURM).glob("sacct[.-]*")}
     assert samples
     assert samples <= NAMED
 
 
-def test_every_trace_at_hand_is_among_them(traces_dir: Path) -> None:
+def test_every_available_trace_is_covered(traces_dir: Path) -> None:
     traces = {path.name for path in traces_dir.glob("*.gz") if not path.name.startswith("ubhpc-")}
     assert traces
     assert traces - {"LCG-2005-1.swf.gz"} <= NAMED

@@ -44,14 +44,14 @@ def without(*names: str) -> dict[str, Any]:
     return {name: value for name, value in GOOD.items() if name not in names}
 
 
-def test_the_required_fields_are_enough() -> None:
+def test_the_required_fields_are_sufficient() -> None:
     found = parse([GOOD])
     assert found.rejections == []
     assert (jobs(found)[0].job, jobs(found)[0].cpus, jobs(found)[0].state) == ("1", 8.0, "finished")
     assert jobs(found)[0].end_at == datetime(2026, 11, 1, 2, tzinfo=UTC)
 
 
-def test_every_field_of_the_contract_is_taken() -> None:
+def test_every_field_of_the_contract_is_accepted() -> None:
     record = {
         **{"job": "1234", "restart": 1, "revision": 2, "array_task": "7", "cluster": "c1", "site": "s1"},
         **{"user": "alice", "group": "physics", "dn": "/DC=x/CN=a", "fqan": "/vo/role", "project": "p"},
@@ -66,12 +66,12 @@ def test_every_field_of_the_contract_is_taken() -> None:
     assert row.submit_at == datetime(2026, 10, 31, 23, tzinfo=UTC)
 
 
-def test_null_is_the_same_as_leaving_a_field_out() -> None:
+def test_null_equals_an_omitted_field() -> None:
     optional = [name for name in FIELDS if name not in GOOD]
     assert jobs(parse([{**GOOD, **dict.fromkeys(optional)}])) == jobs(parse([GOOD]))
 
 
-def test_jobs_that_run_or_wait_need_no_end() -> None:
+def test_running_and_waiting_jobs_need_no_end() -> None:
     running = {**without("end"), "state": "running"}
     pending = {**without("start", "end"), "state": "pending", "submit": "2026-11-01T00:00:00Z"}
     withdrawn = {"job": "1", "user": "alice", "state": "withdrawn", "start": GOOD["start"]}
@@ -126,7 +126,7 @@ def test_jobs_that_run_or_wait_need_no_end() -> None:
         ({}, "missing_field"),
     ],
 )
-def test_a_bad_record_is_named_with_its_reason(record: Any, code: str) -> None:
+def test_an_invalid_record_is_reported_with_its_reason(record: Any, code: str) -> None:
     assert code_of(record) == code
 
 
@@ -153,20 +153,20 @@ def test_the_message_names_the_field() -> None:
         ("[]", "not_an_object"),
     ],
 )
-def test_a_bad_line_is_named_and_its_neighbours_are_taken(line: str | bytes, code: str) -> None:
+def test_an_invalid_line_is_reported_and_its_neighbours_are_accepted(line: str | bytes, code: str) -> None:
     good = json.dumps(GOOD)
     found = lines(good, "", line, good)
     assert [(one.line, one.code) for one in found.rejections] == [(3, code)]
     assert found.batch.line.tolist() == [1, 4]
 
 
-def test_quotes_inside_values_are_no_repetition() -> None:
+def test_quotes_inside_values_are_not_repeated_names() -> None:
     record = {**GOOD, "user": 'the "boss"', "group": 'a":"b'}
     assert jobs(parse([record]))[0].user == 'the "boss"'
     assert jobs(lines(json.dumps(record)))[0].group == 'a":"b'
 
 
-def test_a_repeated_name_is_found_in_a_list_too() -> None:
+def test_a_repeated_name_is_detected_in_a_list_too() -> None:
     body = b'[{"job": "1", "user": "a"}, {"job": "2", "job": "3"}]'
     assert [one.code for one in parse(body).rejections] == ["missing_field", "duplicate_key"]
 
@@ -175,7 +175,7 @@ BODIES = [b"", b"{}", b"[", b"[" * 100_000 + b"]" * 100_000, b"[NaN]", b"\xff", 
 
 
 @pytest.mark.parametrize("body", BODIES)
-def test_a_body_that_is_no_list_is_refused_whole(body: bytes) -> None:
+def test_a_body_that_is_not_a_list_is_rejected(body: bytes) -> None:
     with pytest.raises(Invalid):
         parse(body)
 
@@ -186,7 +186,7 @@ def test_other_types_are_refused() -> None:
     assert caught.value.code == "unsupported_media_type"
 
 
-def test_fifty_thousand_records_are_the_most() -> None:
+def test_a_body_has_at_most_fifty_thousand_records() -> None:
     with pytest.raises(TooLarge):
         parse(b"[" + b",".join([b"{}"] * 50_001) + b"]")
     with pytest.raises(TooLarge):
@@ -218,7 +218,7 @@ def test_local_times_are_read_in_the_zone_of_the_source(start: str, end: str, ho
     assert length_of(local(start, end)) == timedelta(hours=hours)
 
 
-def test_a_local_time_that_no_clock_showed_is_refused() -> None:
+def test_a_nonexistent_local_time_is_rejected() -> None:
     found = parse([local("2026-03-29T02:30:00", "2026-03-29T04:00:00")], zone=STOCKHOLM)
     assert [one.code for one in found.rejections] == ["nonexistent_time"]
 
@@ -231,14 +231,14 @@ json_values = st.recursive(
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(FIELDS), json_values, max_size=12), max_size=5))
-def test_every_record_is_taken_or_named_whatever_it_holds(records: list[dict[str, Any]]) -> None:
+def test_every_record_is_accepted_or_reported(records: list[dict[str, Any]]) -> None:
     body = "\n".join(json.dumps(record) for record in records)
     found = lines(body)
     assert len(jobs(found)) + len(found.rejections) == len(records)
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_answered_by_rows_and_reasons(body: bytes) -> None:
+def test_any_bytes_give_rows_and_reasons(body: bytes) -> None:
     found = parse(body, kind="application/x-ndjson")
     assert len({*found.batch.line.tolist(), *(one.line for one in found.rejections)}) == len(
         [line for line in body.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip()]

@@ -69,7 +69,7 @@ records = st.lists(odd_or_usual.map(lambda issues: {**GOOD, **issues}), max_size
 
 @examples(400)
 @given(records, st.sampled_from(["application/x-ndjson", "application/json"]))
-def test_all_at_once_and_one_by_one_say_the_same(given_records: list[dict[str, Any]], kind: str) -> None:
+def test_batch_and_single_parsing_agree(given_records: list[dict[str, Any]], kind: str) -> None:
     assert told(parse(given_records, kind)) == told(one_by_one(given_records, kind))
 
 
@@ -81,14 +81,14 @@ def test_all_at_once_and_one_by_one_say_the_same(given_records: list[dict[str, A
         {"requested_s": 7200, "mem_mb": 0.1, "restart": 3, "revision": 2**62, "queue": "batch", "fqan": "/vo"},
     ],
 )
-def test_usual_records_are_taken_all_at_once(issues: dict[str, Any]) -> None:
+def test_ordinary_records_are_parsed_in_a_batch(issues: dict[str, Any]) -> None:
     values = [GOOD, {**GOOD, **issues}]
     batch = plain_records(values, [1, 2])
     assert batch is not None
     assert jobs_of(batch) == jobs_of(one_by_one(values).batch)
 
 
-def test_one_odd_record_keeps_nothing_of_its_neighbours() -> None:
+def test_one_unusual_record_affects_no_neighbour() -> None:
     values = [{**GOOD, "job": str(n)} for n in range(12_000)]
     values[7_000] = {**GOOD, "cpus": -1}
     found = parse(values)
@@ -98,7 +98,7 @@ def test_one_odd_record_keeps_nothing_of_its_neighbours() -> None:
     assert (len(found.batch.people), len(found.batch.job_classes)) == (1, 1)
 
 
-def test_pieces_that_are_joined_keep_their_names() -> None:
+def test_joined_batches_keep_their_names() -> None:
     values = [{**GOOD, "job": str(n), "user": f"u{n % 7}", "queue": f"q{n // 6_000}"} for n in range(11_000)]
     rows = jobs_of(parse(values).batch)
     assert [(row.user, row.queue) for row in rows] == [(f"u{n % 7}", f"q{n // 6_000}") for n in range(11_000)]

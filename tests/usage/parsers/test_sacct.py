@@ -19,7 +19,7 @@ def hours(text: str, reading: Reading = STOCKHOLM) -> list[float]:
     return [float(us) / 3.6e9 for us in batch.end_us - batch.start_us]
 
 
-def test_a_job_is_told_by_its_columns() -> None:
+def test_a_job_is_read_by_its_columns() -> None:
     batch = only(sacct({"TimelimitRaw": "120", "Reservation": "course"}))
     assert batch.job.tolist() == [b"4711"]
     assert batch.people[batch.who[0]][:2] == ("ada", "physics")
@@ -38,11 +38,11 @@ def test_columns_come_in_any_order_and_with_widths_or_other_cases() -> None:
     assert only(text).cpus.tolist() == [8]
 
 
-def test_another_sign_between_columns_is_told_by_the_header() -> None:
+def test_another_separator_is_recognised_by_the_header() -> None:
     assert only(sacct({"JobName": "a"}).replace("|", "\x1f")).job.tolist() == [b"4711"]
 
 
-def test_line_ends_of_other_systems_and_marks_of_byte_order_are_read_over() -> None:
+def test_foreign_line_ends_and_byte_order_marks_are_accepted() -> None:
     text = "\ufeff" + sacct({}, {"JobIDRaw": "4712"})
     assert only(text.replace("\n", "\r\n")).job.tolist() == [b"4711", b"4712"]
 
@@ -61,13 +61,13 @@ def test_a_file_without_header_in_an_unknown_order_is_refused_with_the_command(t
     assert caught.value.code == "no_header"
 
 
-def test_a_header_without_what_is_needed_is_refused_by_name() -> None:
+def test_a_header_with_missing_columns_is_rejected_by_name() -> None:
     with pytest.raises(Invalid, match=r"State, End \(or ElapsedRaw\)") as caught:
         read("JobID|User|Start|AllocCPUS\n1|ada|1|1\n")
     assert caught.value.code == "missing_columns"
 
 
-def test_joined_files_may_have_several_headers() -> None:
+def test_joined_files_can_have_several_headers() -> None:
     other = sacct({"JobIDRaw": "4712", "User": "bo"}, columns=("User", "State", "JobIDRaw", "Start", "End", "NCPUS"))
     found = read(sacct({}) + other.replace("|\n", "|4\n") + sacct({"JobIDRaw": "4713"}))
     assert (found.batch.job.tolist(), found.rejections) == ([b"4711", b"4712", b"4713"], [])
@@ -97,7 +97,7 @@ def test_joined_files_may_have_several_headers() -> None:
         ("FROZEN_BY_MAGIC", {"End": "Unknown"}, [0, 1, 0, 0]),
     ],
 )
-def test_states_say_whether_a_job_waits_runs_ended_or_never_started(
+def test_states_are_mapped_to_waiting_running_ended_or_never_started(
     state: str, given: dict[str, str], expected: list[int]
 ) -> None:
     found = read(sacct({"State": state, **given}))
@@ -107,7 +107,7 @@ def test_states_say_whether_a_job_waits_runs_ended_or_never_started(
         assert found.batch.start_us.tolist() == found.batch.end_us.tolist() == [NO_TIME]
 
 
-def test_a_waiting_job_asks_for_what_it_requested_and_an_array_for_all_its_tasks() -> None:
+def test_a_waiting_job_counts_its_request_and_an_array_all_its_tasks() -> None:
     waiting = {"State": "PENDING", "Start": "Unknown", "End": "Unknown", "AllocTRES": "", "AllocCPUS": "4"}
     asked = {"ReqTRES": "billing=9,cpu=4,gres/gpu=2,mem=8G,node=1"}
     batch = only(sacct(waiting | asked, waiting | asked | {"JobIDRaw": "40", "JobID": "40_[1,3-9:2%2]"}))
@@ -116,7 +116,7 @@ def test_a_waiting_job_asks_for_what_it_requested_and_an_array_for_all_its_tasks
     assert batch.mem_mb.tolist() == [8192, 5 * 8192]
 
 
-def test_without_its_own_number_an_array_task_is_named_by_its_arrays() -> None:
+def test_an_array_task_without_its_own_id_is_named_by_the_array() -> None:
     columns = ("JobID", "User", "State", "Submit", "Start", "End", "AllocCPUS")
     ids = ("123_4", "123_[5-9%2]", "8+1", "77")
     batch = only(sacct(*({"JobID": text} for text in ids), columns=columns))
@@ -134,7 +134,7 @@ def test_a_requeued_job_is_several_records() -> None:
 
 
 @pytest.mark.parametrize("elapsed", [{"ElapsedRaw": "1800"}, {"ElapsedRaw": "", "Elapsed": "00:30:00"}])
-def test_the_time_of_suspension_is_charged_as_slurm_charges_it(elapsed: dict[str, str]) -> None:
+def test_suspension_time_is_charged_as_in_slurm(elapsed: dict[str, str]) -> None:
     columns = ["JobIDRaw", "User", "State", "Submit", "Start", "End", "AllocCPUS"]
     columns += [name for name, text in elapsed.items() if text]
     found = read(sacct(elapsed, columns=columns))
@@ -149,7 +149,7 @@ def test_an_elapsed_time_longer_than_the_times_allow_doesnt_count() -> None:
     assert (found.batch.end_us - found.batch.start_us).tolist() == [3600 * 1_000_000]
 
 
-def test_an_end_that_isnt_told_follows_from_elapsed() -> None:
+def test_a_missing_end_follows_from_elapsed() -> None:
     found = read(sacct({"End": "Unknown"}))
     assert instant(int(found.batch.end_us[0])) == datetime(2026, 1, 1, 1, 1, tzinfo=UTC)
     assert found.notes == {"end_from_elapsed": 1}
@@ -173,7 +173,7 @@ def test_trackable_resources_are_read_with_their_units(tres: str, expected: tupl
 
 
 @pytest.mark.parametrize("tres", ["cpu", "cpu=-1", "cpu=1e999", "cpu=nan", "mem=12Q", "cpu=2;mem=1"])
-def test_resources_that_are_no_amounts_are_refused(tres: str) -> None:
+def test_invalid_resource_amounts_are_rejected(tres: str) -> None:
     assert refused(sacct({"AllocTRES": tres})).code == "bad_tres"
 
 
@@ -208,13 +208,13 @@ def test_tasks_of_a_waiting_array_are_counted(text: str | None, n: int) -> None:
     assert count_tasks(text) == n
 
 
-def test_a_user_who_is_gone_is_named_by_number() -> None:
+def test_a_deleted_user_is_named_by_uid() -> None:
     batch = only(sacct({"User": "", "UID": "1003"}))
     assert batch.people[batch.who[0]].user == "1003"
     assert refused(sacct({"User": "", "UID": ""})).code == "no_user"
 
 
-def test_a_step_without_its_job_is_named_once_and_not_counted() -> None:
+def test_a_step_without_its_job_is_reported_once_and_not_counted() -> None:
     found = read(
         sacct({}, {"JobIDRaw": "4711.batch"}, {"JobIDRaw": "9.batch"}, {"JobIDRaw": "9.0"}, {"JobIDRaw": "10"})
     )
@@ -225,7 +225,7 @@ def test_a_step_without_its_job_is_named_once_and_not_counted() -> None:
     assert found.notes == {"steps_skipped": 3}
 
 
-def test_a_job_in_the_hour_that_comes_twice_is_as_long_as_it_was() -> None:
+def test_a_job_in_the_repeated_hour_keeps_its_duration() -> None:
     """Clocks in Stockholm go from 03:00 back to 02:00 on 25 October 2026."""
     around = LOCAL | {"Start": "2026-10-25T01:30:00", "End": "2026-10-25T03:30:00"}
     assert hours(sacct(around)) == [3]
@@ -246,13 +246,13 @@ def test_a_job_in_the_hour_that_comes_twice_is_as_long_as_it_was() -> None:
         ("02:45", "02:15", "1800", 0.5),
     ],
 )
-def test_elapsed_tells_the_two_passes_of_an_hour_apart(start: str, end: str, elapsed: str, expected: float) -> None:
+def test_elapsed_distinguishes_the_repeated_hour(start: str, end: str, elapsed: str, expected: float) -> None:
     job = LOCAL | {"Start": f"2026-10-25T{start}:00", "End": f"2026-10-25T{end}:00", "ElapsedRaw": elapsed}
     assert hours(sacct(job)) == [expected]
     assert read(sacct(job), STOCKHOLM).notes == {"repeated_hour": 1}
 
 
-def test_the_submit_time_is_the_same_whatever_becomes_of_the_job() -> None:
+def test_the_submit_time_is_independent_of_the_job_state() -> None:
     waiting = {"Submit": "2026-10-25T02:30:00", "Start": "Unknown", "End": "Unknown", "State": "PENDING"}
     ended = {"Submit": "2026-10-25T02:30:00", "Start": "2026-10-25T02:40:00", "End": "2026-10-25T02:50:00"}
     submit_us = only(sacct(waiting, ended | {"ElapsedRaw": "600"}), STOCKHOLM).submit_us
@@ -260,7 +260,7 @@ def test_the_submit_time_is_the_same_whatever_becomes_of_the_job() -> None:
     assert instant(int(submit_us[0])) == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)  # the first pass, still summer
 
 
-def test_a_time_that_was_skipped_and_days_that_no_calendar_has_are_refused() -> None:
+def test_skipped_local_times_and_nonexistent_days_are_rejected() -> None:
     job = LOCAL | {"End": "2026-03-29T05:00:00"}
     skipped = refused(sacct(job | {"Start": "2026-03-29T02:30:00"}), STOCKHOLM)
     assert (skipped.line, skipped.code) == (2, "nonexistent_time")
@@ -269,7 +269,7 @@ def test_a_time_that_was_skipped_and_days_that_no_calendar_has_are_refused() -> 
         assert refused(sacct(job | {"Start": text}), STOCKHOLM).code == "bad_time"
 
 
-def test_spring_and_leap_days_have_their_hours() -> None:
+def test_summer_time_changes_and_leap_days_have_correct_hours() -> None:
     spring = {"Submit": "2026-03-28T00:00:00", "Start": "2026-03-29T01:30:00", "End": "2026-03-29T03:30:00"}
     leap = {"Submit": "2028-02-28T00:00:00", "Start": "2028-02-28T12:00:00", "End": "2028-03-01T12:00:00"}
     assert hours(sacct(*(job | {"ElapsedRaw": ""} for job in (spring, leap)))) == [1, 48]
@@ -281,7 +281,7 @@ def test_offsets_in_the_text_need_no_zone() -> None:
     assert hours(text, Reading(at=AT)) == [1]
 
 
-def test_local_times_without_a_zone_are_refused_with_the_remedy() -> None:
+def test_local_times_without_a_zone_are_rejected_with_the_remedy() -> None:
     rejection = refused(sacct({"Start": "2026-01-01T00:00:00"}), Reading(at=AT))
     assert rejection.code == "naive_time"
     assert "SLURM_TIME_FORMAT=%s" in rejection.message
@@ -316,14 +316,14 @@ def test_local_times_without_a_zone_are_refused_with_the_remedy() -> None:
         ({"Submit": "Unknown", "Start": "None"}, "no_submit"),
     ],
 )
-def test_what_cant_be_believed_is_refused_with_line_and_reason(given: dict[str, str], code: str) -> None:
+def test_implausible_values_are_rejected_with_line_and_reason(given: dict[str, str], code: str) -> None:
     found = read(sacct({}, {"JobIDRaw": "1"} | given, {"JobIDRaw": "2"}))
     assert [(rejection.line, rejection.code) for rejection in found.rejections] == [(3, code)]
     assert len(found.rejections[0].message) > 20
     assert found.batch.job.tolist() == [b"4711", b"2"]
 
 
-def test_names_that_are_no_utf_8_are_refused_and_free_text_is_not_looked_at() -> None:
+def test_names_must_be_utf_8_and_free_text_is_ignored() -> None:
     text = sacct(
         {"JobName": "\xff\xfe"},
         {"User": "\xff"},

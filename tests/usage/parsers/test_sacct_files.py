@@ -37,7 +37,7 @@ def auto(data: bytes) -> Parsed:
     return read(data, collector=format_of(AUTO, data[:65536]))
 
 
-def test_steps_stand_beside_39_jobs_and_are_not_counted(golden_dir: Path) -> None:
+def test_steps_of_39_jobs_are_not_counted(golden_dir: Path) -> None:
     """73 lines: the header, 33 rows of .batch steps and 39 of jobs."""
     found = auto(sample(golden_dir, "sacct-P.txt"))
     assert (len(found.batch), found.rejections, found.n_lines) == (39, [], 73)
@@ -55,9 +55,7 @@ def test_steps_stand_beside_39_jobs_and_are_not_counted(golden_dir: Path) -> Non
         ("sacct-X-P-more.txt", 40, 5),
     ],
 )
-def test_the_same_39_jobs_come_out_of_every_order_of_columns(
-    golden_dir: Path, name: str, n_lines: int, n_bars: int
-) -> None:
+def test_every_column_order_gives_the_same_39_jobs(golden_dir: Path, name: str, n_lines: int, n_bars: int) -> None:
     found = auto(sample(golden_dir, name))
     assert (len(found.batch), found.rejections, found.n_lines) == (39, [], n_lines)
     assert states(found.batch) == DEMO_STATES
@@ -72,14 +70,14 @@ def test_local_and_absolute_times_are_the_same_instants(golden_dir: Path) -> Non
         assert getattr(local, name).tolist() == pytest.approx(getattr(epoch, name).tolist(), nan_ok=True), name
 
 
-def test_a_bar_at_the_end_of_each_row_is_no_column(golden_dir: Path) -> None:
+def test_a_trailing_bar_is_not_a_column(golden_dir: Path) -> None:
     """Jobs 1 to 3: 2 × 8 s, 1 × 12 s and 2 × 5 s."""
     found = auto(sample(golden_dir, "sacct-X-p-trailing-bar.txt"))
     assert (len(found.batch), found.rejections) == (3, [])
     assert core_s(found.batch) == 16 + 12 + 10
 
 
-def test_a_job_of_slurm_21_08_is_told_five_times_with_bars_in_three_columns(traces_dir: Path) -> None:
+def test_a_repeated_job_of_slurm_21_08_with_bars_in_three_columns_is_read(traces_dir: Path) -> None:
     """9 lines with the empty last one: a header, 5 rows of job 7957382 (2 CPUs, 56 s) and 2 of its steps."""
     found = auto(trace(traces_dir, "sacct-parsable-slurm2110.log.gz"))
     assert (len(found.batch), found.rejections) == (5, [])
@@ -89,7 +87,7 @@ def test_a_job_of_slurm_21_08_is_told_five_times_with_bars_in_three_columns(trac
     assert {found.batch.people[code][:2] for code in found.batch.who} == {("user001", "account001")}
 
 
-def test_cancelled_arrays_of_slurm_21_01_never_ran_and_half_a_row_is_refused(traces_dir: Path) -> None:
+def test_cancelled_arrays_of_slurm_21_01_never_ran_and_a_truncated_row_is_rejected(traces_dir: Path) -> None:
     """16 lines: a header; 6 array tasks cancelled while they waited (elapsed 0, AllocTRES empty); job 4822203 (25
     CPUs, 128,930 s) with 2 steps; jobs 4830973 to 4830977 (40 CPUs, 259,222 s each), of which 4 have bars in names;
     and a row of which the first 33 fields are missing."""
@@ -101,7 +99,7 @@ def test_cancelled_arrays_of_slurm_21_01_never_ran_and_half_a_row_is_refused(tra
     assert found.notes == {"bars_in_text": 4, "steps_skipped": 2, "never_started": 6}
 
 
-def test_line_ends_within_a_row_are_read_over(traces_dir: Path) -> None:
+def test_line_ends_within_a_row_are_accepted(traces_dir: Path) -> None:
     """19 lines: a header; job 7957382 in 5 rows (2 CPUs, 56 s) and job 9067954 in one (576 CPUs, 9,600 s); 7 rows of
     steps, of which 9067954.1 goes over lines 8 to 12; and an empty line."""
     found = auto(trace(traces_dir, "sacct-multiline-submitline.log.gz"))
@@ -140,7 +138,7 @@ def test_documents_of_the_accounting_database(
         ("slurmrestd-slurm-v0.0.38-jobs.json", [10, 38, 40], [3, 0, 0, 0], 0),
     ],
 )
-def test_listings_of_what_waits_and_runs(
+def test_listings_of_waiting_and_running_jobs(
     golden_dir: Path, name: str, jobs: Sequence[int], expected: list[int], total: float
 ) -> None:
     data = sample(golden_dir, name)
@@ -153,20 +151,20 @@ def test_listings_of_what_waits_and_runs(
     assert found.batch.cpus[jobs.index(40)] == 4 * 8
 
 
-def test_no_sample_of_a_format_is_taken_for_another() -> None:
+def test_no_sample_is_recognised_as_another_format() -> None:
     for collector in FORMATS.values():
         recognised = [other.name for other in FORMATS.values() if other.sniff(collector.sample.encode())]
         assert recognised == [collector.name]
 
 
-def test_other_documents_of_slurm_are_not_taken_for_jobs(golden_dir: Path) -> None:
+def test_other_slurm_documents_are_not_recognised_as_jobs(golden_dir: Path) -> None:
     for kind in ("accounts", "associations", "users"):
         head = sample(golden_dir, f"slurmrestd-slurmdb-v0.0.38-{kind}.json")[:65536]
         assert [collector.name for collector in FORMATS.values() if collector.sniff(head)] == []
 
 
 @pytest.mark.django_db
-def test_rows_that_tell_a_job_again_are_duplicates(traces_dir: Path, source: Source) -> None:
+def test_repeated_rows_of_a_job_are_duplicates(traces_dir: Path, source: Source) -> None:
     """2 jobs in 6 rows: 2 are new."""
     batch = auto(trace(traces_dir, "sacct-multiline-submitline.log.gz")).batch
     counts = ingest_batch(source=source, rows=batch, at=AT)
@@ -175,7 +173,7 @@ def test_rows_that_tell_a_job_again_are_duplicates(traces_dir: Path, source: Sou
 
 
 @pytest.mark.django_db
-def test_text_json_and_listing_name_a_job_alike(golden_dir: Path, source: Source) -> None:
+def test_text_json_and_listing_give_a_job_the_same_key(golden_dir: Path, source: Source) -> None:
     """The listing names 10 of the 39 jobs of sacct, one of which (10) sacct wasn't asked for."""
     listing = auto(sample(golden_dir, "squeue.json")).batch
     assert ingest_batch(source=source, rows=listing, at=AT).new == 10

@@ -78,7 +78,7 @@ def parse(text: str | bytes) -> Any:
 
 @pytest.mark.parametrize("job", [old, new])
 @pytest.mark.parametrize("indent", [None, 1, 4])
-def test_every_version_tells_the_same_record(job: Callable[..., dict[str, Any]], indent: int | None) -> None:
+def test_every_version_gives_the_same_record(job: Callable[..., dict[str, Any]], indent: int | None) -> None:
     found = parse(document(job(), job(4712, user="bo"), indent=indent))
     batch = found.batch
     assert (found.rejections, batch.job.tolist(), batch.line.tolist()) == ([], [b"4711", b"4712"], [1, 2])
@@ -103,7 +103,7 @@ def test_every_version_tells_the_same_record(job: Callable[..., dict[str, Any]],
         ([], {}, [0, 0, 1, 0]),
     ],
 )
-def test_states_come_alone_or_with_flags(state: Any, times: dict[str, int], expected: list[int]) -> None:
+def test_states_with_and_without_flags_are_read(state: Any, times: dict[str, int], expected: list[int]) -> None:
     found = parse(document(new(state={"current": state}, time=new()["time"] | times)))
     assert (states(found.batch), found.rejections) == (expected, [])
 
@@ -125,11 +125,11 @@ def test_states_come_alone_or_with_flags(state: Any, times: dict[str, int], expe
         (float("inf"), None),
     ],
 )
-def test_numbers_are_plain_or_say_whether_they_are_set(value: Any, expected: float | None) -> None:
+def test_plain_and_optional_numbers_are_read(value: Any, expected: float | None) -> None:
     assert number_of(value) == expected
 
 
-def test_a_waiting_array_asks_for_all_its_tasks() -> None:
+def test_a_waiting_array_counts_all_its_tasks() -> None:
     waiting: dict[str, Any] = {
         "state": {"current": ["PENDING"]},
         "tres": {"allocated": [], "requested": [{"type": "cpu", "count": 3}]},
@@ -138,7 +138,7 @@ def test_a_waiting_array_asks_for_all_its_tasks() -> None:
     assert parse(document(new(**waiting, array={"job_id": 40, "task": "0xF"}))).batch.cpus.tolist() == [12]
 
 
-def test_the_time_of_suspension_is_charged() -> None:
+def test_suspension_time_is_charged() -> None:
     batch = parse(document(new(time=new()["time"] | {"elapsed": 600}))).batch
     assert (batch.end_us - batch.start_us).tolist() == [3_600_000_000]
 
@@ -163,14 +163,14 @@ def test_the_time_of_suspension_is_charged() -> None:
         (None, "not_an_object"),
     ],
 )
-def test_what_cant_be_believed_is_refused_with_its_place_in_the_list(job: Any, code: str) -> None:
+def test_implausible_values_are_rejected_with_their_index(job: Any, code: str) -> None:
     found = parse(document(old(1), job, old(3)))
     assert [(rejection.line, rejection.code) for rejection in found.rejections] == [(2, code)]
     assert len(found.rejections[0].message) > 20
     assert found.batch.job.tolist() == [b"1", b"3"]
 
 
-def test_numbers_that_are_none_spoil_their_job_alone() -> None:
+def test_an_invalid_number_rejects_its_job_only() -> None:
     for bad in ("NaN", "Infinity", "-Infinity", "01", "1e", "tru"):
         text = document(old(1), old(2), old(3)).replace('"job_id": 2', f'"job_id": {bad}')
         assert [(r.line, r.code) for r in parse(text).rejections] == [(2, "bad_json")], bad
@@ -178,14 +178,14 @@ def test_numbers_that_are_none_spoil_their_job_alone() -> None:
     assert [r.line for r in parse(text).rejections] == [1]
 
 
-def test_an_association_of_the_same_cluster_names_a_user_who_is_gone() -> None:
+def test_an_association_of_the_same_cluster_names_a_deleted_user() -> None:
     association = {"account": "physics", "cluster": "fram", "user": "eve"}
     batch = parse(document(old(user="", association=association))).batch
     assert batch.people[batch.who[0]].user == "eve"
 
 
 @pytest.mark.parametrize("at", ["before", "after"])
-def test_a_document_in_which_slurm_tells_of_an_error_is_refused(at: str) -> None:
+def test_a_document_with_a_slurm_error_is_rejected(at: str) -> None:
     errors = [{"description": "Access denied to the database", "error_number": 2}]
     parts: dict[str, Any] = {"errors": errors, "jobs": [old()]}
     text = json.dumps(parts if at == "before" else dict(reversed(parts.items())))
@@ -201,12 +201,12 @@ def test_a_document_without_jobs_is_refused(text: str) -> None:
     assert caught.value.code == "no_jobs"
 
 
-def test_an_empty_list_is_no_error() -> None:
+def test_an_empty_list_is_not_an_error() -> None:
     found = parse(document())
     assert (len(found.batch), found.rejections) == (0, [])
 
 
-def test_a_document_cut_off_gives_its_whole_jobs_and_says_where_it_ends() -> None:
+def test_a_truncated_document_gives_its_complete_jobs_and_the_location() -> None:
     text = document(old(1), old(2), old(3), indent=2)
     found = parse(text[: text.rindex('"job_id"')])
     assert found.batch.job.tolist() == [b"1", b"2"]
@@ -215,7 +215,7 @@ def test_a_document_cut_off_gives_its_whole_jobs_and_says_where_it_ends() -> Non
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-def test_reading_goes_on_behind_any_piece(monkeypatch: pytest.MonkeyPatch, indent: int | None) -> None:
+def test_reading_resumes_after_any_chunk(monkeypatch: pytest.MonkeyPatch, indent: int | None) -> None:
     data = document(*(old(n) for n in range(1, 30)), {"job_id": 0}, *(new(n) for n in range(31, 60)), indent=indent)
     stream = io.BytesIO(data.encode())
     (whole,) = SacctJson().parse(stream, READING)
@@ -232,7 +232,7 @@ def test_reading_goes_on_behind_any_piece(monkeypatch: pytest.MonkeyPatch, inden
         assert sum(part.n_lines for part in parts) == 59
 
 
-def test_jobs_longer_than_the_limit_flow_by(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_longer_than_the_limit_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_items, "MOST_ITEM_BYTES", 20_000)
     monkeypatch.setattr(json_items, "_READ", 1000)
     tricky = 'a "quoted" {[ brace \\ and more ' * 2000
@@ -266,7 +266,7 @@ class Endless(io.RawIOBase):
 
 
 @pytest.mark.parametrize("more", [b"[", b"{", b"9", b'"\\', b"a", b'{"a":['])
-def test_endless_nesting_texts_and_numbers_are_never_held(more: bytes) -> None:
+def test_endless_nesting_texts_and_numbers_use_bounded_memory(more: bytes) -> None:
     stream = Endless(b'{"jobs": [' + (b'"' if more == b"a" else b""), more)
     rejections = [r for piece in SacctJson().parse(cast(Any, stream), READING) for r in piece.rejections]
     assert rejections[-1].code == "cut_off"
@@ -283,9 +283,7 @@ VALUES = st.recursive(
 
 
 @given(items=st.lists(VALUES, max_size=6), indent=st.sampled_from([None, 0, 1, 4]), read_bytes=st.integers(1, 64))
-def test_the_items_are_those_of_the_document_however_it_is_cut(
-    items: list[Any], indent: int | None, read_bytes: int
-) -> None:
+def test_items_are_independent_of_chunk_boundaries(items: list[Any], indent: int | None, read_bytes: int) -> None:
     text = json.dumps({"a": {"jobs": [1]}, "jobs": items, "z": items}, indent=indent, ensure_ascii=False).encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_items, "_READ", read_bytes)
@@ -301,7 +299,7 @@ def test_the_items_are_those_of_the_document_however_it_is_cut(
 
 
 @given(junk=st.binary(max_size=60), at=st.integers(0, 3000))
-def test_junk_anywhere_is_refused_and_ends(junk: bytes, at: int) -> None:
+def test_invalid_bytes_anywhere_are_rejected_in_finite_time(junk: bytes, at: int) -> None:
     data = document(old(1), new(2), indent=1).encode()
     try:
         found = parse(data[:at] + junk + data[at:])

@@ -32,7 +32,7 @@ def with_free(*free: tuple[str, int]) -> list[str]:
 
 
 @given(place=st.integers(1, len(NEEDED)), names=st.lists(FREE, min_size=1, max_size=6))
-def test_one_column_of_free_text_hides_no_job_wherever_it_stands(place: int, names: list[str]) -> None:
+def test_one_free_text_column_hides_no_job_at_any_position(place: int, names: list[str]) -> None:
     jobs = [{"JobIDRaw": str(n), "AllocCPUS": str(n), "JobName": name} for n, name in enumerate(names, start=1)]
     found = read(sacct(*jobs, columns=with_free(("JobName", place))))
     assert found.rejections == []
@@ -45,7 +45,7 @@ def test_one_column_of_free_text_hides_no_job_wherever_it_stands(place: int, nam
     places=st.tuples(*[st.integers(1, len(NEEDED))] * 2),
     names=st.lists(st.tuples(FREE, FREE), min_size=1, max_size=6),
 )
-def test_two_columns_of_free_text_may_refuse_a_job_but_never_change_one(
+def test_two_free_text_columns_may_reject_a_job_but_never_change_one(
     places: tuple[int, int], names: list[tuple[str, str]]
 ) -> None:
     jobs = [
@@ -62,7 +62,7 @@ def test_two_columns_of_free_text_may_refuse_a_job_but_never_change_one(
 
 
 @given(data=st.binary(max_size=400) | st.text(alphabet="|\n15ab[]_.+", max_size=400).map(str.encode))
-def test_junk_is_refused_line_by_line_and_ends(data: bytes) -> None:
+def test_invalid_lines_are_rejected_one_by_one(data: bytes) -> None:
     head = sacct({}, columns=with_free(("JobName", 3))).encode()
     found = read(head + data)
     assert found.batch.line.tolist()[:1] == [2]
@@ -71,12 +71,12 @@ def test_junk_is_refused_line_by_line_and_ends(data: bytes) -> None:
         read(b"\x00" + data)
 
 
-def test_which_of_two_texts_had_the_bar_doesnt_matter_where_the_rest_is_the_same() -> None:
+def test_an_ambiguous_bar_is_accepted_if_both_readings_agree() -> None:
     columns = with_free(("JobName", 2), ("Comment", 2))
     assert only(sacct({"Comment": "a|b", "JobName": "c"}, columns=columns)).cpus.tolist() == [8]
 
 
-def test_a_row_that_fits_in_several_ways_is_refused() -> None:
+def test_an_ambiguous_row_is_rejected() -> None:
     """The account between two free texts could be either word."""
     columns = ["JobName", "Account", "Comment", *NEEDED]
     found = read(sacct({"JobName": "a|b"}, columns=columns))
@@ -84,7 +84,7 @@ def test_a_row_that_fits_in_several_ways_is_refused() -> None:
     assert "--json" in found.rejections[0].message
 
 
-def test_a_row_cut_off_takes_no_other_with_it() -> None:
+def test_a_truncated_row_affects_no_other_row() -> None:
     whole = sacct({}, {"JobIDRaw": "4712"}, {"JobIDRaw": "4713"})
     rows = whole.splitlines(keepends=True)
     found = read("".join([rows[0], rows[1], rows[2][:40] + "\n", rows[3]]))
@@ -95,7 +95,7 @@ def test_a_row_cut_off_takes_no_other_with_it() -> None:
     assert [rejection.line for rejection in at_end.rejections] == [4]
 
 
-def test_lines_that_follow_no_row_are_refused_and_not_taken_for_the_end_of_a_text() -> None:
+def test_lines_without_a_preceding_row_are_rejected() -> None:
     columns = with_free(("SubmitLine", len(NEEDED)))
     text = sacct({"SubmitLine": "srun a\nsrun b | tee c\n"}, columns=columns)
     found = read(text)
@@ -106,7 +106,7 @@ def test_lines_that_follow_no_row_are_refused_and_not_taken_for_the_end_of_a_tex
     assert [(rejection.line, rejection.code) for rejection in stray.rejections] == [(2, "too_few_fields")]
 
 
-def test_rows_that_fit_nowhere_take_little_time_each() -> None:
+def test_unparsable_rows_are_rejected_quickly() -> None:
     """What is tried is bounded: by the extra bars of a row, and by the lines that it may go on over."""
     columns = with_free(("JobName", 2), ("Comment", 5))
     bad = sacct({"Start": "never", "JobName": "|" * 290}, columns=columns).split("\n")[1] + "\n"
@@ -126,7 +126,7 @@ def test_rows_that_fit_nowhere_take_little_time_each() -> None:
     assert max(tries) < 700
 
 
-def test_a_long_line_is_refused_and_its_neighbours_are_kept() -> None:
+def test_an_overlong_line_is_rejected_and_its_neighbours_are_accepted() -> None:
     long = sacct({}, {"JobIDRaw": "2", "JobName": "x" * (MOST_LINE_BYTES + 1)}, {"JobIDRaw": "3"})
     found = read(long)
     assert found.batch.job.tolist() == [b"4711", b"3"]
@@ -156,7 +156,7 @@ class Gigabyte(io.RawIOBase):
         return next(self._chunks, b"")
 
 
-def test_a_line_of_a_gigabyte_flows_by(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_of_a_gigabyte_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     most_held = 0
     read_rows = sacct_rows.read_rows
 
@@ -189,7 +189,7 @@ def messy() -> str:
 
 
 @pytest.mark.parametrize("block_bytes", [1, 97, 400])
-def test_reading_goes_on_behind_any_piece(monkeypatch: pytest.MonkeyPatch, block_bytes: int) -> None:
+def test_reading_resumes_after_any_chunk(monkeypatch: pytest.MonkeyPatch, block_bytes: int) -> None:
     data = messy().encode()
     (whole,) = (piece for piece in Sacct().parse(io.BytesIO(data), READING))
     assert len(whole.batch) == 10 * 2 + 4

@@ -43,20 +43,20 @@ def test_a_document_without_jobs_is_recognised_and_read(name: str, plugin: str, 
 
 
 @pytest.mark.parametrize("daemon", DOWN)
-def test_a_daemon_that_is_down_is_named_and_may_be_asked_again(daemon: str) -> None:
+def test_an_unavailable_daemon_is_reported_and_retried(daemon: str) -> None:
     told = document(PLUGINS["sacct-json"][0], NOTHING, DOWN[daemon])
     with pytest.raises(Unavailable, match="can't be reached") as refusal:
         list(format_of(AUTO, told).parse(BytesIO(told), READING))
     assert refusal.value.code == "slurm_unreachable"
 
 
-def test_another_error_is_told() -> None:
+def test_another_error_is_reported() -> None:
     told = document(PLUGINS["sacct-json"][0], {"error_number": 2, "error": "No such file"})
     with pytest.raises(Invalid, match="No such file"):
         list(format_of(AUTO, told).parse(BytesIO(told), READING))
 
 
-def test_a_refused_question_is_told_in_slurms_words() -> None:
+def test_a_refused_request_is_reported_with_slurms_message() -> None:
     """As sacct 22.05 answers --json -S where SLURM_TIME_FORMAT is %s: without any list of jobs."""
     error = {"description": "Unable to parse time format", "error_number": 9000, "error": "Query empty"}
     told = document(PLUGINS["sacct-json"][0], error).replace(b', "jobs": []', b"")
@@ -67,7 +67,7 @@ def test_a_refused_question_is_told_in_slurms_words() -> None:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("name", PLUGINS)
 @pytest.mark.parametrize("more", [[], ["--dry-run"]], ids=["import", "dry run"])
-def test_the_command_counts_nothing(tmp_path: Path, name: str, more: list[str]) -> None:
+def test_the_command_imports_nothing(tmp_path: Path, name: str, more: list[str]) -> None:
     file = tmp_path / "jobs.json"
     file.write_bytes(document(PLUGINS[name][0], NOTHING))
     out = StringIO()

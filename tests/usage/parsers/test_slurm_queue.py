@@ -75,7 +75,7 @@ def test_every_version_lists_the_same_running_job(job: dict[str, Any]) -> None:
     assert batch.job_classes[batch.job_class[0]] == ("course", "normal", "high")
 
 
-def test_the_start_that_is_expected_of_a_waiting_job_is_left_out() -> None:
+def test_the_expected_start_of_a_waiting_job_is_ignored() -> None:
     batch = parse(newer(**WAITING), newer(2, **WAITING, array_task_string="0-9%2")).batch
     assert states(batch) == [2, 0, 0, 0]
     assert batch.start_us.tolist() == [NO_TIME, NO_TIME]
@@ -89,7 +89,7 @@ def test_without_a_limit_nothing_is_requested() -> None:
     assert all(value != value for value in batch.requested_s.tolist())
 
 
-def test_jobs_that_ended_are_taken_with_their_end_whatever_their_suspension() -> None:
+def test_ended_jobs_are_read_with_their_end_regardless_of_suspension() -> None:
     ended = {"job_state": ["COMPLETED"], "end_time": T0 + 3660}
     suspended = {"suspend_time": T0 + 3000, "pre_sus_time": 600}  # 600 s, a pause, and 660 s from 3000 on
     never = {"job_state": ["CANCELLED"], "start_time": T0 + 9, "end_time": T0 + 9, "tres_alloc_str": "cpu=8,billing=8"}
@@ -98,7 +98,7 @@ def test_jobs_that_ended_are_taken_with_their_end_whatever_their_suspension() ->
     assert ((batch.end_us - batch.start_us)[:2] / 1e6).tolist() == [3600, 3600]
 
 
-def test_a_user_without_a_name_is_told_by_number() -> None:
+def test_a_user_without_a_name_is_given_by_uid() -> None:
     found = parse(running(1, user_name="", user_id=number(1003)), running(2, user_name=None, user_id=None))
     assert found.batch.people[found.batch.who[0]].user == "1003"
     assert [(rejection.line, rejection.code) for rejection in found.rejections] == [(2, "no_user")]
@@ -113,13 +113,13 @@ def test_a_user_without_a_name_is_told_by_number() -> None:
         ({"submit_time": 1e14}, "absurd_time"),
     ],
 )
-def test_what_cant_be_believed_is_refused_with_its_place_in_the_list(given: dict[str, Any], code: str) -> None:
+def test_implausible_values_are_rejected_with_their_index(given: dict[str, Any], code: str) -> None:
     found = parse(running(1), running(2) | given)
     assert [(rejection.line, rejection.code) for rejection in found.rejections] == [(2, code)]
     assert found.batch.job.tolist() == [b"1"]
 
 
-def test_a_part_of_a_listing_is_refused_because_jobs_it_misses_have_not_vanished() -> None:
+def test_a_partial_listing_is_rejected_so_that_absent_jobs_do_not_vanish() -> None:
     text = json.dumps({"jobs": [running(1), running(2)]})
     with pytest.raises(Invalid, match="doesn't show which jobs are gone") as caught:
         read(text[:-40], READING, SlurmQueue())
@@ -136,14 +136,14 @@ def test_a_part_of_a_listing_is_refused_because_jobs_it_misses_have_not_vanished
         '{"jobs": [], "last_backfill": 5, "meta": {"command": ["squeue", "--json"]}}',
     ],
 )
-def test_an_empty_listing_is_one_that_names_no_job(text: str) -> None:
+def test_an_empty_listing_has_no_jobs(text: str) -> None:
     assert SlurmQueue().sniff(text.encode())
     found = read(text, READING, SlurmQueue())
     assert (len(found.batch), found.rejections) == (0, [])
 
 
 @pytest.mark.django_db
-def test_a_listed_job_becomes_the_one_that_sacct_tells_of_later(source: Source) -> None:
+def test_a_listed_job_has_the_key_of_its_later_sacct_record(source: Source) -> None:
     waits = parse(newer(4711, **WAITING)).batch
     runs = parse(newer(4711)).batch
     ended = read(sacct({})).batch

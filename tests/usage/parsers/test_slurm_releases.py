@@ -36,7 +36,7 @@ def test_every_release_gives_the_records_of_a_real_22_05(golden_dir: Path, relea
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("release", [*RELEASES, "22.05"])
-def test_no_job_is_an_empty_listing_in_every_release(golden_dir: Path, release: str, kind: str) -> None:
+def test_no_jobs_give_an_empty_listing_in_every_release(golden_dir: Path, release: str, kind: str) -> None:
     name = f"site/{kind}-empty.json" if release == "22.05" else f"releases/{release}-{kind}-empty.json"
     text = (golden_dir / "slurm" / name).read_bytes()
     assert format_of(AUTO, text).name == KINDS[kind]
@@ -44,7 +44,7 @@ def test_no_job_is_an_empty_listing_in_every_release(golden_dir: Path, release: 
 
 
 @pytest.mark.parametrize("name", ["slurmctld-squeue.json", "slurmctld-slurmrestd-jobs.json"])
-def test_a_listing_of_a_controller_that_is_down_is_asked_for_again(golden_dir: Path, name: str) -> None:
+def test_a_listing_of_an_unavailable_controller_is_retried(golden_dir: Path, name: str) -> None:
     """Its list of jobs is empty, and its error has no number of its own."""
     text = (golden_dir / "slurm/site/down" / name).read_bytes()
     assert json.loads(text)["jobs"] == []

@@ -39,7 +39,7 @@ def only(text: str) -> RecordBatch:
     return pieces[0].batch
 
 
-def test_a_job_starts_after_its_wait_and_is_named_by_its_numbers() -> None:
+def test_a_job_starts_after_its_wait_and_is_identified_by_its_numbers() -> None:
     batch = only(HEADER + job(1))
     assert instant(int(batch.submit_us[0])) == datetime.fromtimestamp(START + 10, UTC)
     assert instant(int(batch.start_us[0])) == datetime.fromtimestamp(START + 15, UTC)
@@ -49,14 +49,14 @@ def test_a_job_starts_after_its_wait_and_is_named_by_its_numbers() -> None:
     assert (batch.cpus[0], batch.requested_s[0], batch.line[0]) == (4, 3600, 4)
 
 
-def test_unknown_wait_and_negative_run_count_as_zero_and_are_noted() -> None:
+def test_unknown_wait_and_negative_run_times_are_zero_and_noted() -> None:
     pieces, _ = parse(HEADER + job(1, wait=-1, run=-1) + job(2))
     batch = pieces[0].batch
     assert batch.start_us[0] == batch.end_us[0] == batch.submit_us[0]
     assert pieces[0].notes == {"wait_unknown": 1, "run_negative": 1}
 
 
-def test_requested_processors_stand_in_for_unknown_allocated_ones() -> None:
+def test_requested_processors_replace_unknown_allocated_ones() -> None:
     assert only(HEADER + job(1, cpus=-1, requested=8) + job(2, cpus=-1, requested=-1)).cpus.tolist() == [8, 0]
 
 
@@ -71,7 +71,7 @@ def test_a_job_without_user_and_group_still_counts() -> None:
 
 
 @pytest.mark.parametrize("slow", [False, True])
-def test_bursts_are_not_counted_beside_their_job(slow: bool) -> None:
+def test_bursts_are_not_counted_in_addition_to_their_job(slow: bool) -> None:
     text = HEADER + job(1, run=100) + job(1, run=60, status=2) + job(1, submit=-1, run=40, status=3) + job(2)
     pieces, rejections = parse(text + ("; a late comment\n" if slow else ""))
     assert rejections == []
@@ -79,7 +79,7 @@ def test_bursts_are_not_counted_beside_their_job(slow: bool) -> None:
     assert pieces[0].notes["bursts_skipped"] == 2
 
 
-def test_bursts_alone_follow_each_other_and_count() -> None:
+def test_bursts_without_their_job_are_counted() -> None:
     batch = only(HEADER + job(1, run=60, status=2) + job(1, submit=-1, wait=20, run=40, status=3))
     assert batch.restart.tolist() == [1, 2]
     assert (batch.start_us[1] - batch.end_us[0]) == 20_000_000
@@ -104,20 +104,20 @@ def test_bursts_alone_follow_each_other_and_count() -> None:
         (job(1).replace("100", "1e9999"), "absurd_run_time"),
     ],
 )
-def test_a_bad_line_is_named_and_its_neighbours_are_taken(line: str, code: str) -> None:
+def test_an_invalid_line_is_reported_and_its_neighbours_are_accepted(line: str, code: str) -> None:
     pieces, rejections = parse(HEADER + job(10) + line + job(11))
     assert [(one.line, one.code) for one in rejections] == [(5, code)]
     assert rejections[0].excerpt
     assert pieces[0].batch.job.tolist() == [b"10", b"11"]
 
 
-def test_bytes_that_are_no_text_are_named() -> None:
+def test_bytes_that_are_not_text_are_reported() -> None:
     pieces, rejections = parse(HEADER.encode() + job(1).encode() + b"\xff\xfe junk\n" + job(2).encode())
     assert [(one.line, one.code) for one in rejections] == [(5, "not_utf8")]
     assert len(pieces[0].batch) == 2
 
 
-def test_the_quick_and_the_careful_reading_give_the_same() -> None:
+def test_fast_and_careful_parsing_agree() -> None:
     lines = [job(n, run=n * 3.25, cpus=1 + n % 5, user=n % 3) for n in range(500)]
     quick = only(HEADER + "".join(lines))
     careful = only(HEADER + "".join(lines[:250]) + "; in the middle\n" + "".join(lines[250:]))
@@ -133,7 +133,7 @@ def test_a_header_without_an_instant_is_refused_when_times_are_relative() -> Non
 
 
 @pytest.mark.parametrize("value", ["soon", "-5", "1e300", ""])
-def test_an_absurd_start_of_the_log_is_refused(value: str) -> None:
+def test_an_implausible_start_of_the_log_is_rejected(value: str) -> None:
     with pytest.raises(Invalid, match="UnixStartTime"):
         parse(f"; UnixStartTime: {value}\n" + job(1))
 
@@ -169,7 +169,7 @@ class Endless(io.RawIOBase):
         return self.after.read(n)
 
 
-def test_a_line_of_a_gigabyte_flows_by_and_is_named() -> None:
+def test_a_line_of_a_gigabyte_is_skipped_and_reported() -> None:
     stream = Endless(2**30)
     pieces = list(Swf().parse(stream, READING))  # type: ignore[arg-type]
     rejections = [rejection for piece in pieces for rejection in piece.rejections]
@@ -178,14 +178,14 @@ def test_a_line_of_a_gigabyte_flows_by_and_is_named() -> None:
     assert stream.largest_read <= 4 * 1024**2
 
 
-def test_a_long_line_is_refused_wherever_blocks_end() -> None:
+def test_an_overlong_line_is_rejected_at_any_block_boundary() -> None:
     padded = job(1).rstrip() + " " * MOST_LINE_BYTES + "\n"
     _, rejections = parse(HEADER + padded + job(2))
     assert [(one.line, one.code) for one in rejections] == [(4, "line_too_long")]
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_reading_goes_on_behind_any_piece() -> None:
+def test_reading_resumes_after_any_chunk() -> None:
     text = HEADER + "".join(job(n) for n in range(2_000)) + "1 2\n" + "".join(job(n) for n in range(2_000, 3_000))
     stream: BinaryIO = io.BytesIO(text.encode())
     pieces = list(Swf().parse(stream, READING))

@@ -52,7 +52,7 @@ def checked(*arguments: str) -> tuple[int, str]:
     return 0, out.getvalue()
 
 
-def test_the_sums_of_every_source_are_proved(filled: Source) -> None:
+def test_the_sums_of_every_source_are_audited(filled: Source) -> None:
     found = prove(filled)
     assert (found.n_records, found.n_different, found.first) == (100, 0, [])
     status, said = checked()
@@ -60,7 +60,7 @@ def test_the_sums_of_every_source_are_proved(filled: Source) -> None:
     assert f"cluster: 100 records, {found.n_buckets} buckets: every bucket is the sum of its records" in said
 
 
-def test_a_bucket_too_much_too_little_or_lost_is_named_and_nothing_is_changed(filled: Source, stored: Stored) -> None:
+def test_extra_wrong_and_missing_buckets_are_reported_without_a_change(filled: Source, stored: Stored) -> None:
     buckets = list(Bucket.objects.order_by("hour_at", "account_id", "job_class_id")[:3])
     Bucket.objects.filter(pk=buckets[0].pk).update(cpu_s=F("cpu_s") + 1)
     Bucket.objects.filter(pk=buckets[1].pk).update(jobs=7)
@@ -77,7 +77,7 @@ def test_a_bucket_too_much_too_little_or_lost_is_named_and_nothing_is_changed(fi
     assert (found["source"], found["n_different"]) == ("cluster", 3)
 
 
-def test_a_repair_needs_a_reason_writes_what_the_records_say_and_is_audited(filled: Source, stored: Stored) -> None:
+def test_a_repair_needs_a_reason_rewrites_buckets_from_records_and_is_audited(filled: Source, stored: Stored) -> None:
     before = stored()
     Bucket.objects.update(cpu_s=F("cpu_s") + 1)
     Bucket.objects.filter(jobs__gt=0).delete()
@@ -93,7 +93,7 @@ def test_a_repair_needs_a_reason_writes_what_the_records_say_and_is_audited(fill
 
 
 @pytest.mark.django_db(transaction=True)
-def test_sealed_hours_and_what_is_left_of_their_records_make_the_whole(
+def test_sealed_hours_and_remaining_records_add_up(
     filled: Source, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(clock.VARIABLE, AT.isoformat())
@@ -118,9 +118,7 @@ def test_sealed_hours_and_what_is_left_of_their_records_make_the_whole(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_without_records_nothing_is_said_to_be_the_sum_of_them(
-    filled: Source, settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_records_no_sum_is_claimed(filled: Source, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(clock.VARIABLE, AT.isoformat())
     settings.FAIRSHARE_KEEP_RECORDS_DAYS = 1
     run = ask_for_retention(at=AT)

@@ -47,7 +47,7 @@ def test_a_source_with_usage_in_every_hour_is_complete() -> None:
     assert states(days_of(source)) == ["full", "full", "full", "full"]
 
 
-def test_a_day_without_usage_between_others_is_a_hole_and_a_short_one_is_in_part() -> None:
+def test_a_day_without_usage_is_a_gap_and_a_short_one_is_partial() -> None:
     source = make_source()
     use(source, datetime(2026, 3, 7, tzinfo=UTC), 24)
     use(source, datetime(2026, 3, 9, tzinfo=UTC), 5)
@@ -80,13 +80,13 @@ def test_usage_long_ago_makes_every_later_day_missed() -> None:
     assert states(days_of(source)) == ["hole"] * 4
 
 
-def test_a_source_without_a_rhythm_misses_nothing() -> None:
+def test_a_source_without_an_interval_has_no_gaps() -> None:
     source = make_source(every_s=None)
     use(source, datetime(2026, 3, 8, 22, tzinfo=UTC), 1)
     assert states(days_of(source)) == ["off", "full", "off", "off"]
 
 
-def test_a_working_collector_of_an_idle_cluster_misses_nothing_before_its_last_contact() -> None:
+def test_an_idle_cluster_with_contact_has_no_gaps() -> None:
     source = make_source(every_s=3600)
     use(source, datetime(2026, 3, 7, tzinfo=UTC), 3)
     collected = {"kind": Source.Kind.COMMAND, "collect_every_s": 300, "collected_at": NOW - timedelta(minutes=5)}
@@ -110,7 +110,7 @@ def test_gaps_are_measured_in_the_interval_at_which_contact_is_due() -> None:
     assert states(days_of(source)) == ["full", "full", "full", "full"]
 
 
-def test_a_source_that_never_sent_anything_has_no_holes() -> None:
+def test_a_source_that_never_sent_anything_has_no_gaps() -> None:
     assert states(days_of(make_source())) == ["off"] * 4
 
 
@@ -121,14 +121,14 @@ def test_days_are_those_of_the_given_zone() -> None:
     assert [day.on for day in days if day.state is Coverage.FULL] == [date(2026, 3, 9)]
 
 
-def test_emptied_buckets_are_no_usage() -> None:
+def test_emptied_buckets_are_not_usage() -> None:
     source = make_source()
     use(source, datetime(2026, 3, 7, tzinfo=UTC), 24)
     use(source, datetime(2026, 3, 8, tzinfo=UTC), 24, cpu_s=0.0)
     assert states(days_of(source))[:2] == ["full", "hole"]
 
 
-def test_sources_do_not_lend_each_other_hours() -> None:
+def test_hours_of_one_source_do_not_fill_gaps_of_another() -> None:
     one, other = make_source("one"), make_source("other")
     use(one, datetime(2026, 3, 7, tzinfo=UTC), 84)
     found = list_days(sources=[one, other], n_days=4, at=NOW, zone=ZoneInfo("UTC"), actor=SYSTEM)

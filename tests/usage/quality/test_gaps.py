@@ -45,7 +45,7 @@ def test_whole_days_without_usage_are_missing_by_the_name_of_the_source() -> Non
 
 
 @pytest.mark.django_db
-def test_nothing_is_missing_before_the_first_record_or_without_a_rhythm() -> None:
+def test_nothing_is_missing_before_the_first_record_or_without_an_interval() -> None:
     used_on("abisko", [8, 9, 10], every_s=3600)
     used_on("kebne", [2, 10], every_s=None)
     assert gaps() == {}

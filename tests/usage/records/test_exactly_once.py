@@ -92,7 +92,7 @@ def buckets(source: Source) -> dict[oracle.Bucket, tuple[float, float]]:
 
 @HURRIED
 @given(told=steps, seed=st.integers(0, 10**6))
-def test_what_was_undone_might_never_have_been(told: list[tuple[str, list[RecordRow]]], seed: int) -> None:
+def test_an_undone_import_leaves_no_trace_in_usage(told: list[tuple[str, list[RecordRow]]], seed: int) -> None:
     source, random = fresh_source(), Random(seed)
     kept: list[tuple[Import | None, list[RecordRow]]] = []
     for deed, rows in told:
@@ -116,9 +116,7 @@ def test_what_was_undone_might_never_have_been(told: list[tuple[str, list[Record
 
 @HURRIED
 @given(told=st.lists(batches, max_size=6), seed=st.integers(0, 10**6))
-def test_any_order_any_repetition_and_listings_in_between_come_to_what_one_clean_import_comes_to(
-    told: list[list[RecordRow]], seed: int
-) -> None:
+def test_any_order_repetition_and_listings_equal_one_clean_import(told: list[list[RecordRow]], seed: int) -> None:
     random = Random(seed)
     whole = [row for rows in told for row in rows]
     clean, mixed = fresh_source(), fresh_source()

@@ -32,7 +32,7 @@ def local(seconds: float) -> str:
 
 
 @pytest.mark.parametrize("vanishes_first", [False, True])
-def test_waiting_running_over_and_told_by_the_file(source: Source, vanishes_first: bool) -> None:
+def test_a_job_counts_once_from_waiting_to_its_accounting_line(source: Source, vanishes_first: bool) -> None:
     waits = pending(JB_job_number="101", JB_owner="ada", JB_submission_time=local(START - 60), slots="4")
     runs = running(JB_job_number="101", JAT_start_time=local(START), slots="4")
     listed(source, waits, minutes=-0.5)

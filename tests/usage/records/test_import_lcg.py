@@ -45,7 +45,7 @@ def shares_by(column: str) -> dict[str, float]:
 
 @pytest.mark.deep
 @pytest.mark.timeout(300)  # three passes over the whole log, perhaps beside other tests
-def test_all_jobs_come_in_with_the_printed_shares_and_again_changes_nothing(
+def test_all_lcg_jobs_give_the_printed_shares_and_a_second_import_changes_nothing(
     traces_dir: Path,
     source: Source,
     stored: Callable[[], dict[str, list[tuple[Any, ...]]]],

@@ -106,7 +106,7 @@ def test_the_period_of_an_import_is_that_of_its_accepted_records(dry_run: bool) 
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("source")
-def test_jobs_with_zero_processors_are_a_note_of_the_import() -> None:
+def test_jobs_with_zero_processors_are_noted() -> None:
     idle = "98 686 -1 3000 0 -1 -1 0 -1 -1 1 4 1 -1 -1 1 -1 -1\n"
     made = done(log(3, extra=idle))
     assert made.run.counts["new"] == 4
@@ -115,7 +115,7 @@ def test_jobs_with_zero_processors_are_a_note_of_the_import() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("source")
-def test_of_a_very_bad_file_the_first_ten_thousand_lines_are_listed_and_all_are_counted() -> None:
+def test_the_first_ten_thousand_rejected_lines_are_listed_and_all_are_counted() -> None:
     made = done(log(1, extra="x\n" * 12_000))
     assert made.run.counts["rejected"] == 12_000
     assert RejectedLine.objects.count() == 10_000
@@ -147,7 +147,7 @@ def test_a_dry_run_counts_the_same_and_stores_nothing(stored: Stored) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("source")
-def test_a_dry_run_whose_file_is_gone_says_so() -> None:
+def test_a_dry_run_without_its_file_is_reported() -> None:
     dry = done(log(2), dry_run=True)
     uploads.remove(dry.stored_path)
     with pytest.raises(Conflict) as caught:
@@ -164,7 +164,7 @@ def test_the_uploaded_file_is_readable_by_the_service_alone() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("source")
-def test_a_packed_file_may_have_several_members_and_padding() -> None:
+def test_a_gzip_file_can_have_several_members_and_padding() -> None:
     data = log(100)
     packed = gzip.compress(data[:1000]) + gzip.compress(data[1000:]) + b"\0" * 512
     assert done(packed).run.counts["new"] == 100
@@ -173,7 +173,7 @@ def test_a_packed_file_may_have_several_members_and_padding() -> None:
 @pytest.mark.django_db
 @pytest.mark.usefixtures("source")
 @pytest.mark.parametrize("place", ["header", "middle", "end", "cut", "tail"])
-def test_a_broken_gzip_is_refused_whole_with_the_byte(place: str, stored: Stored) -> None:
+def test_a_broken_gzip_is_rejected_with_the_byte(place: str, stored: Stored) -> None:
     packed = bytearray(gzip.compress(log(20_000)))
     n = len(packed)
     if place == "cut":
@@ -193,7 +193,7 @@ def test_a_broken_gzip_is_refused_whole_with_the_byte(place: str, stored: Stored
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("source")
-def test_a_bomb_an_empty_file_and_a_file_over_the_limit_are_refused(settings: Any) -> None:
+def test_bombs_empty_files_and_files_over_the_limit_are_rejected(settings: Any) -> None:
     with pytest.raises(TooLarge, match="unpacks"):
         start(gzip.compress(b" " * 64 * 1024**2))
     with pytest.raises(Invalid, match="empty"):
@@ -208,7 +208,7 @@ def test_a_bomb_an_empty_file_and_a_file_over_the_limit_are_refused(settings: An
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("source")
-def test_a_log_without_a_beginning_fails_with_what_to_do() -> None:
+def test_a_log_without_a_start_time_fails_with_the_remedy() -> None:
     run = work_run_now(start(b"; Version: 2.2\n" + line(1).encode()).run_id)
     assert (run.state, run.error_code, run.attempts) == ("failed", "no_start_time", 1)
     assert "UnixStartTime" in run.error
@@ -217,7 +217,7 @@ def test_a_log_without_a_beginning_fails_with_what_to_do() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("source")
-def test_a_cancelled_import_keeps_whole_pieces_and_goes_on_when_sent_again() -> None:
+def test_a_cancelled_import_keeps_whole_batches_and_can_be_completed_later() -> None:
     data = log(3_000, padding=4096)
     made = start(data)
     lease = claim_run(at=AT)
@@ -245,7 +245,7 @@ def test_a_cancelled_import_keeps_whole_pieces_and_goes_on_when_sent_again() -> 
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("source")
-def test_a_worker_that_lost_its_lease_commits_no_piece() -> None:
+def test_a_worker_without_its_lease_commits_no_batch() -> None:
     start(log(100))
     late = claim_run(at=AT)
     assert late is not None
@@ -334,7 +334,7 @@ def test_only_those_who_may_write_import_and_only_the_owner_sees_it() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("source")
-def test_files_nobody_waits_for_are_removed_after_a_day(tmp_path: Path) -> None:
+def test_abandoned_files_are_removed_after_a_day(tmp_path: Path) -> None:
     stray = uploads.path_of("stray.usage")
     stray.parent.mkdir(parents=True, exist_ok=True)
     stray.write_bytes(b"x")

@@ -96,7 +96,7 @@ def test_landing_the_same_document_again_changes_nothing(source: Source, stored:
     ],
     ids=["revision", "later end", "finished", "running", "withdrawn", "revision after a withdrawal"],
 )
-def test_a_later_version_replaces_an_earlier_one_in_whatever_order_they_come(
+def test_a_later_version_replaces_an_earlier_one_in_any_order(
     source: Source, stored: Stored, older: RecordRow, newer: RecordRow
 ) -> None:
     assert take(source, older) == {"new": 1}
@@ -110,7 +110,7 @@ def test_a_later_version_replaces_an_earlier_one_in_whatever_order_they_come(
 
 
 @pytest.mark.django_db
-def test_a_withdrawn_record_takes_its_usage_away_and_is_not_counted_again(source: Source) -> None:
+def test_a_withdrawn_record_removes_its_usage_and_is_not_counted_again(source: Source) -> None:
     take(source, row(cpus=0.3, end_at=hour(7.77)), row("2"))
     assert take(source, row(state="withdrawn", end_at=None)) == {"corrected": 1}
     assert cpu_s_by_hour() == [(1, 3600), (2, 0)]
@@ -128,7 +128,7 @@ def test_a_correction_moves_usage_to_the_new_account_and_queue(source: Source) -
 
 
 @pytest.mark.django_db
-def test_job_ids_are_told_apart_by_submit_time_restart_array_task_and_cluster(source: Source) -> None:
+def test_job_ids_are_distinguished_by_submit_time_restart_array_task_and_cluster(source: Source) -> None:
     rows = [
         row(),
         row(submit_at=hour(0)),
@@ -142,7 +142,7 @@ def test_job_ids_are_told_apart_by_submit_time_restart_array_task_and_cluster(so
 
 
 @pytest.mark.django_db
-def test_the_source_names_cluster_and_site_where_records_dont(source: Source) -> None:
+def test_the_source_supplies_missing_cluster_and_site(source: Source) -> None:
     Source.objects.update(cluster="home", site="here")
     source.refresh_from_db()
     take(source, row(), row("2", site="there", cluster="away"))
@@ -180,7 +180,7 @@ def finished(*, start_us: int, end_us: int, cpus: float) -> FinishedRecords:
     length_us=st.integers(0, 40 * 86400 * 10**6),
     cpus=st.floats(0, 1e5) | st.just(1 / 3),
 )
-def test_pieces_are_whole_quanta_and_add_up_to_the_whole(start_us: int, length_us: int, cpus: float) -> None:
+def test_hourly_parts_are_whole_quanta_and_add_up(start_us: int, length_us: int, cpus: float) -> None:
     delta = compute_delta(finished(start_us=start_us, end_us=start_us + length_us, cpus=cpus))
     amounts = delta.amounts[:, 0]
     exact = cpus * length_us * 1024 / 1e6
@@ -189,7 +189,7 @@ def test_pieces_are_whole_quanta_and_add_up_to_the_whole(start_us: int, length_u
     assert delta.amounts[:, -1].sum() == 1
 
 
-def test_the_largest_job_believed_overflows_nothing() -> None:
+def test_the_largest_accepted_job_does_not_overflow() -> None:
     delta = compute_delta(finished(start_us=0, end_us=MOST_JOB_S * 10**6, cpus=MOST_RATE))
     assert int(delta.amounts[:, 0].sum()) == round(MOST_RATE * MOST_JOB_S * 1024)
     assert delta.amounts.min() >= 0
@@ -228,7 +228,7 @@ def read_buckets(source: Source) -> dict[oracle.Bucket, tuple[float, float]]:
 @pytest.mark.django_db(transaction=True)
 @examples(60, suppress=[HealthCheck.function_scoped_fixture])
 @given(batches=st.lists(st.lists(records(), max_size=12), max_size=4), number=st.integers(0, 10**9))
-def test_batches_with_repeats_corrections_and_disorder_equal_the_slow_twin(
+def test_batches_with_repeats_corrections_and_disorder_equal_the_oracle(
     batches: list[list[RecordRow]], number: int
 ) -> None:
     source = Source.objects.create(slug=f"s{Source.objects.count()}", name="S", namespace="s", created_at=AT)
@@ -297,7 +297,7 @@ def test_workers_with_overlapping_batches_count_each_record_once(source: Source,
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_failure_in_the_middle_leaves_nothing(
+def test_a_failure_in_the_middle_stores_nothing(
     source: Source, stored: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     take(source, row("kept"))
@@ -314,9 +314,7 @@ def test_a_failure_in_the_middle_leaves_nothing(
 @pytest.mark.parametrize(
     ("bad", "constraint"), [(row(cpus=1e13), "usage_record_cpus"), (row(gpus=-1), "usage_record_gpus")]
 )
-def test_the_database_refuses_what_no_collector_should_let_through(
-    source: Source, bad: RecordRow, constraint: str
-) -> None:
+def test_database_constraints_reject_invalid_records(source: Source, bad: RecordRow, constraint: str) -> None:
     with pytest.raises(IntegrityError, match=constraint), transaction.atomic():
         take(source, bad)
     assert not Record.objects.exists()
@@ -325,7 +323,7 @@ def test_the_database_refuses_what_no_collector_should_let_through(
 @pytest.mark.django_db
 @pytest.mark.parametrize("model", [Record, Bucket])
 @pytest.mark.parametrize("column", ["source_id", "account_id", "job_class_id"])
-def test_usage_of_what_does_not_exist_is_refused_by_the_database(
+def test_foreign_keys_reject_usage_of_unknown_objects(
     source: Source, model: type[Record | Bucket], column: str
 ) -> None:
     take(source, row())
@@ -340,7 +338,7 @@ def test_usage_of_what_does_not_exist_is_refused_by_the_database(
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("table", ["usage_source", "accounts_account", "usage_jobclass"])
-def test_what_usage_refers_to_cannot_be_deleted(source: Source, table: str) -> None:
+def test_objects_referenced_by_usage_cannot_be_deleted(source: Source, table: str) -> None:
     take(source, row())
     with pytest.raises(IntegrityError, match="refers"), transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(f"DELETE FROM {table}")  # noqa: S608 - constants only

@@ -44,7 +44,7 @@ def states() -> list[tuple[str, str, str, datetime | None]]:
     return list(Record.objects.order_by("job").values_list("job", "state", "note", "end_at"))
 
 
-def test_a_job_that_runs_on_is_seen_again_and_stays_one_record(source: Source) -> None:
+def test_a_job_listed_again_stays_one_record(source: Source) -> None:
     assert listed(source, 2, running(), waiting("2")) == {"new": 2}
     assert listed(source, 3, running(), waiting("2")) == {"duplicate": 2}
     assert set(Record.objects.values_list("seen_at", flat=True)) == {hour(3)}
@@ -81,7 +81,7 @@ def test_a_waiting_job_that_a_listing_misses_is_withdrawn(source: Source) -> Non
 
 @pytest.mark.parametrize("end", [2.5, 3.0, 9.0])
 @pytest.mark.parametrize("first", [running(), waiting()], ids=["running", "waiting"])
-def test_accounting_that_tells_the_real_end_replaces_what_vanished(
+def test_the_accounted_end_replaces_the_end_of_a_vanished_job(
     source: Source, stored: Stored, first: RecordRow, end: float
 ) -> None:
     listed(source, 3, first)
@@ -94,7 +94,7 @@ def test_accounting_that_tells_the_real_end_replaces_what_vanished(
     assert listed(source, 11) == {}
 
 
-def test_a_job_that_is_listed_again_was_there_all_the_time(source: Source) -> None:
+def test_a_job_listed_again_ran_without_interruption(source: Source) -> None:
     listed(source, 2, running(), waiting("2"))
     assert listed(source, 3) == {"vanished": 2}
     assert listed(source, 4, running(), waiting("2")) == {"corrected": 2}
@@ -103,7 +103,7 @@ def test_a_job_that_is_listed_again_was_there_all_the_time(source: Source) -> No
     assert ReplacedRecord.objects.get().note == "vanished"
 
 
-def test_a_listing_speaks_only_of_the_clusters_it_names(source: Source) -> None:
+def test_a_listing_affects_only_its_clusters(source: Source) -> None:
     listed(source, 2, running(cluster="a"), running("2", cluster="b"), running("3"))
     assert listed(source, 3, running(cluster="a")) == {"duplicate": 1}
     assert [state[1] for state in states()] == ["running", "running", "running"]
@@ -113,7 +113,7 @@ def test_a_listing_speaks_only_of_the_clusters_it_names(source: Source) -> None:
     assert [state[1] for state in states()] == ["running", "finished", "running"]
 
 
-def test_what_was_submitted_after_the_listing_was_taken_has_not_vanished(source: Source) -> None:
+def test_jobs_submitted_after_the_listing_have_not_vanished(source: Source) -> None:
     ingest_batch(source=source, rows=[waiting(submit_at=hour(5))], at=hour(5))
     assert listed(source, 4) == {}
     ingest_batch(source=source, rows=[waiting("2")], at=hour(5))

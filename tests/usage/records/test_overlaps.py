@@ -60,7 +60,7 @@ def counted(*sources: Source) -> float:
     return float(found.cpu_s.sum()) / 3600
 
 
-def test_hours_that_two_origins_tell_of_one_site_are_held_for_the_later_one(upload: Source, peer: Source) -> None:
+def test_hours_of_one_site_from_two_origins_are_held_for_the_later_one(upload: Source, peer: Source) -> None:
     bring(upload, 1, 4)
     bring(peer, 2.5, 6)
     assert spans() == [("upload", "peer", 2, 4, "held")]
@@ -69,7 +69,7 @@ def test_hours_that_two_origins_tell_of_one_site_are_held_for_the_later_one(uplo
     assert counted(upload, peer) == 5
 
 
-def test_other_sites_other_hours_and_unnamed_sites_are_nobodys_business(upload: Source, peer: Source) -> None:
+def test_other_sites_other_hours_and_unnamed_sites_do_not_overlap(upload: Source, peer: Source) -> None:
     bring(upload, 1, 4)
     bring(peer, 1, 4, site="south")
     bring(peer, 4.5, 6, job="2")
@@ -78,7 +78,7 @@ def test_other_sites_other_hours_and_unnamed_sites_are_nobodys_business(upload: 
     assert spans() == []
 
 
-def test_sources_of_one_site_side_by_side_are_no_overlap(upload: Source) -> None:
+def test_local_sources_of_one_site_do_not_overlap(upload: Source) -> None:
     bring(upload, 1, 4)
     bring(made("second", site="north"), 1, 4)
     assert spans() == []
@@ -99,14 +99,14 @@ def test_the_same_job_id_on_another_cluster_is_another_job(upload: Source) -> No
     assert spans() == []
 
 
-def test_later_hours_of_the_same_two_go_the_same_way_round(upload: Source, peer: Source) -> None:
+def test_later_overlaps_of_two_sources_hold_the_same_one(upload: Source, peer: Source) -> None:
     bring(upload, 1, 3.5)
     bring(peer, 1, 5.5, job="2")
     bring(upload, 4, 5.5, job="3")
     assert spans() == [("upload", "peer", 1, 6, "held")]
 
 
-def test_a_decision_is_followed_by_hours_within_a_day_and_asked_for_anew_later(upload: Source, peer: Source) -> None:
+def test_a_decision_applies_to_adjacent_hours_and_later_ones_need_a_new_one(upload: Source, peer: Source) -> None:
     bring(upload, 1, 2.5)
     bring(peer, 1, 2.5)
     decide(counts=True)
@@ -124,7 +124,7 @@ def decide(*, counts: bool, actor: Actor = COMMAND, reason: str = "same jobs") -
     )
 
 
-def test_a_decision_counts_both_or_drops_one_and_can_be_changed(upload: Source, peer: Source) -> None:
+def test_a_decision_counts_both_or_one_and_can_be_changed(upload: Source, peer: Source) -> None:
     bring(upload, 1, 3)
     bring(peer, 1, 3)
     watermark = Source.objects.get(slug="peer").watermark
@@ -142,7 +142,7 @@ def test_a_decision_counts_both_or_drops_one_and_can_be_changed(upload: Source, 
     assert (shown[0].cpu_s, shown[0].kept_cpu_s) == (7200, 7200)
 
 
-def test_only_administrators_decide_with_a_reason_about_what_there_is(upload: Source, peer: Source) -> None:
+def test_only_administrators_decide_with_a_reason(upload: Source, peer: Source) -> None:
     bring(upload, 1, 3)
     bring(peer, 1, 3)
     with pytest.raises(Invalid, match="Enter a reason"):
@@ -163,9 +163,7 @@ def test_every_hour_of_every_day_is_known_by_site(upload: Source) -> None:
     assert list(found) == [("north", MIDNIGHT.date(), 0b11 << 22), ("north", hour(24).date(), 0b11)]
 
 
-def test_what_counts_again_because_the_other_was_taken_away_is_a_change_of_its_source(
-    upload: Source, peer: Source
-) -> None:
+def test_hours_released_by_a_removal_are_changes_of_their_source(upload: Source, peer: Source) -> None:
     bring(upload, 22.5, 25.5)
     bring(peer, 22.5, 25.5)
     known = watermarks()

@@ -74,7 +74,7 @@ def watermark(source: Source) -> int:
     return watermarks()[source.slug]
 
 
-def test_the_hours_that_are_told_become_what_is_told_and_others_stay(peer: Source) -> None:
+def test_reported_hours_are_replaced_and_others_stay(peer: Source) -> None:
     tell(peer, {0: {0: 10.0, 1: 20.0}, 1: {0: 5.0}})
     tell(peer, {1: {1: 7.5}, 2: {}, 3: {3: 1.0}})
     assert stored_hours(peer) == {0: {0: 10.0, 1: 20.0}, 1: {1: 7.5}, 3: {3: 1.0}}
@@ -82,7 +82,7 @@ def test_the_hours_that_are_told_become_what_is_told_and_others_stay(peer: Sourc
     assert stored_hours(peer) == {1: {1: 7.5}, 3: {3: 1.0}}
 
 
-def test_the_same_sums_told_again_change_nothing(peer: Source) -> None:
+def test_repeated_sums_change_nothing(peer: Source) -> None:
     told: Hours = {0: {0: 10.0, 1: 20.0}, 1: {2: 0.0009765625}}
     tell(peer, told)
     before = (watermark(peer), list(Bucket.objects.order_by("pk").values_list("pk", flat=True)))
@@ -102,7 +102,7 @@ _SUMS = st.dictionaries(st.integers(0, 3), st.integers(1, 2**40).map(lambda n: n
     earlier=st.lists(st.dictionaries(st.integers(0, 30), _SUMS, max_size=4), max_size=3),
     data=st.data(),
 )
-def test_hours_told_in_any_pieces_order_and_number_come_to_what_telling_them_once_does(
+def test_hours_reported_in_any_parts_and_order_equal_one_report(
     peer: Source, final: Hours, earlier: list[Hours], data: st.DataObject
 ) -> None:
     slug = f"peer-{Source.objects.count()}"
@@ -123,7 +123,7 @@ def test_hours_told_in_any_pieces_order_and_number_come_to_what_telling_them_onc
 
 
 @pytest.mark.parametrize("bad", ["negative", "not reported", "twice", "NaN"])
-def test_sums_that_no_checked_document_leads_to_are_refused_whole(peer: Source, bad: str) -> None:
+def test_sums_without_a_verified_document_are_rejected(peer: Source, bad: str) -> None:
     ids = account_ids([entry_account(uid) for uid in UIDS], at=AT)
     account = ids[entry_account(UIDS[0])]
     hour, amount = {"negative": (0, -1.0), "not reported": (1, 1.0), "twice": (0, 1.0), "NaN": (0, np.nan)}[bad]
@@ -134,7 +134,7 @@ def test_sums_that_no_checked_document_leads_to_are_refused_whole(peer: Source, 
     assert not Bucket.objects.exists()
 
 
-def test_the_proof_holds_and_finds_a_bucket_that_was_tampered_with_and_telling_again_heals_it(peer: Source) -> None:
+def test_the_audit_finds_a_changed_bucket_and_a_new_report_repairs_it(peer: Source) -> None:
     told: Hours = {0: {0: 10.0, 1: 20.0}, 1: {2: 30.0}}
     tell(peer, told)
     assert prove(peer).n_different == 0
@@ -146,7 +146,7 @@ def test_the_proof_holds_and_finds_a_bucket_that_was_tampered_with_and_telling_a
     assert stored_hours(peer) == told
 
 
-def test_a_bucket_in_an_hour_that_was_never_told_is_found_too(peer: Source) -> None:
+def test_the_audit_finds_a_bucket_in_an_unreported_hour(peer: Source) -> None:
     tell(peer, {0: {0: 10.0}})
     bucket = Bucket.objects.get()
     Bucket.objects.create(
@@ -184,7 +184,7 @@ def running(source: Source) -> list[tuple[str, float, float | None]]:
     return [(row.account.user_name, row.cpus, row.requested_s) for row in rows.select_related("account")]
 
 
-def test_running_jobs_are_replaced_as_a_whole_and_the_same_ones_again_change_nothing(peer: Source) -> None:
+def test_running_jobs_are_replaced_as_a_whole_and_identical_ones_change_nothing(peer: Source) -> None:
     first, second = str(UIDS[0]), str(UIDS[1])
     run_jobs(peer, (0, 4.0, 3600.0), (0, 4.0, 3600.0), (1, 2.0, np.nan))
     assert running(peer) == [(first, 4.0, 3600.0), (first, 4.0, 3600.0), (second, 2.0, None)]
@@ -205,9 +205,7 @@ _JOBS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from([1.0, 2.0]), st.sa
 
 @examples(15, suppress=[HealthCheck.function_scoped_fixture])
 @given(told=st.lists(_JOBS, min_size=1, max_size=4))
-def test_whatever_ran_before_the_last_ones_told_are_those_that_run(
-    peer: Source, told: list[list[tuple[int, float, float]]]
-) -> None:
+def test_the_last_reported_running_jobs_are_current(peer: Source, told: list[list[tuple[int, float, float]]]) -> None:
     for jobs in told:
         run_jobs(peer, *jobs)
     opened = load_open_records(sources=[peer.pk])
@@ -218,7 +216,7 @@ def test_whatever_ran_before_the_last_ones_told_are_those_that_run(
     )
 
 
-def test_jobs_of_a_peer_are_known_to_run_until_it_was_heard_last(peer: Source) -> None:
+def test_jobs_of_a_peer_run_until_its_last_contact(peer: Source) -> None:
     run_jobs(peer, (0, 1.0, 60.0))
     assert load_open_records(sources=[peer.pk]).known_until_epoch == pytest.approx([AT.timestamp()])
     note_contact(peer.pk, at=AT + timedelta(hours=2))
@@ -241,7 +239,7 @@ def since(at: datetime) -> int:
     return int(at.timestamp()) // 3600 - FIRST
 
 
-def test_hours_of_a_peer_that_an_upload_told_of_the_same_site_are_held_and_count_again_without_it(
+def test_peer_hours_overlapping_an_upload_are_held_until_it_is_removed(
     peer: Source,
 ) -> None:
     upload = make_source(slug="upload", name="Upload", site="south", at=AT, actor=COMMAND)
@@ -253,7 +251,7 @@ def test_hours_of_a_peer_that_an_upload_told_of_the_same_site_are_held_and_count
     assert spans() == []
 
 
-def test_an_upload_of_hours_that_a_peer_told_first_is_held_until_the_peer_is_forgotten(peer: Source) -> None:
+def test_an_upload_overlapping_peer_hours_is_held_until_the_peer_is_removed(peer: Source) -> None:
     upload = make_source(slug="upload", name="Upload", site="south", at=AT, actor=COMMAND)
     tell(peer, {1: {0: 20.0}, 2: {0: 30.0}})
     run_jobs(peer, (0, 1.0, 60.0))
@@ -266,7 +264,7 @@ def test_an_upload_of_hours_that_a_peer_told_first_is_held_until_the_peer_is_for
     assert earliest_change(read) == datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def test_a_peer_that_is_forgotten_leaves_nothing_but_its_row_in_the_log_and_may_come_again(peer: Source) -> None:
+def test_a_removed_peer_leaves_only_its_audit_row_and_can_return(peer: Source) -> None:
     tell(peer, {0: {0: 10.0}})
     run_jobs(peer, (0, 1.0, 60.0))
     before = watermark(peer)
@@ -281,7 +279,7 @@ def test_a_peer_that_is_forgotten_leaves_nothing_but_its_row_in_the_log_and_may_
     assert stored_hours(again) == {0: {1: 1.0}}
 
 
-def test_a_peers_source_needs_an_origin_and_a_free_name(peer: Source) -> None:
+def test_the_source_of_a_peer_needs_an_origin_and_a_unique_name(peer: Source) -> None:
     assert (peer.kind, peer.namespace, peer.origin) == ("peer", ENTRY_NAMESPACE, "south.example")
     with pytest.raises(Conflict):
         make_peer_source(slug="peer", name="x", origin="x.example", site="x", at=AT, actor=COMMAND)
@@ -289,7 +287,7 @@ def test_a_peers_source_needs_an_origin_and_a_free_name(peer: Source) -> None:
         make_peer_source(slug="x", name="x", origin="", site="x", at=AT, actor=COMMAND)
 
 
-def test_records_stay_out_of_a_peers_source_and_sums_out_of_others(peer: Source) -> None:
+def test_peer_sources_accept_only_sums_and_others_only_records(peer: Source) -> None:
     row = RecordRow(job="1", user="alice", cpus=1.0, start_at=AT - timedelta(hours=1), end_at=AT)
     with pytest.raises(Conflict, match="peer's feed"):
         ingest_batch(source=peer, rows=[row], at=AT)

@@ -39,7 +39,7 @@ def through_token(*scopes: str, source_slug: str = "") -> Actor:
 
 
 @pytest.mark.usefixtures("source")
-def test_the_answer_counts_what_came_in_and_names_what_did_not() -> None:
+def test_the_response_counts_accepted_and_lists_rejected_records() -> None:
     assert push([GOOD, BAD, GOOD]) == {
         "new": 1,
         "duplicate": 1,
@@ -61,7 +61,7 @@ def test_atomic_refuses_all_when_one_is_bad() -> None:
 
 
 @pytest.mark.usefixtures("source")
-def test_a_retry_with_the_same_key_gets_the_first_answer() -> None:
+def test_a_retry_with_the_same_key_gets_the_first_response() -> None:
     first = push([GOOD, BAD], idempotency_key="k")
     assert push([GOOD, BAD], idempotency_key="k") == first
     assert first["new"] == 1
@@ -71,7 +71,7 @@ def test_a_retry_with_the_same_key_gets_the_first_answer() -> None:
 
 
 @pytest.mark.usefixtures("source")
-def test_gzip_is_taken_and_the_key_is_about_what_is_inside() -> None:
+def test_gzip_is_accepted_and_the_key_covers_the_content() -> None:
     body = json.dumps([GOOD]).encode()
     assert push(gzip.compress(body, mtime=1), gzip=True, idempotency_key="k")["new"] == 1
     assert push(gzip.compress(body, mtime=2, compresslevel=1), gzip=True, idempotency_key="k")["new"] == 1
@@ -87,7 +87,7 @@ def test_broken_gzip_is_refused_and_nothing_is_stored(change: Callable[[bytes], 
 
 
 @pytest.mark.usefixtures("source")
-def test_a_body_that_unpacks_to_a_hundred_times_its_size_is_refused() -> None:
+def test_a_body_that_expands_a_hundredfold_is_rejected() -> None:
     with pytest.raises(TooLarge):
         push(gzip.compress(b" " * 1_000_000), gzip=True)
 
@@ -108,7 +108,7 @@ def test_a_body_over_the_limit_is_refused_while_it_is_read() -> None:
 
 
 @pytest.mark.usefixtures("source")
-def test_jobs_of_absurd_length_together_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_of_implausible_total_length_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(services, "MOST_HOURS", 10)
     with pytest.raises(TooLarge):
         push([{**GOOD, "start": "2026-10-01T00:00:00Z"}])
@@ -124,7 +124,7 @@ def test_local_times_need_the_zone_of_the_source() -> None:
 
 
 @pytest.mark.usefixtures("source")
-def test_who_may_send() -> None:
+def test_pushing_needs_the_right_scope() -> None:
     make_source(slug="other", name="Other", at=AT, actor=COMMAND)
     person = Actor(user=User.objects.create(username="p"), via="page")
     admin = Actor(user=User.objects.create(username="a", is_superuser=True), via="page")
@@ -153,7 +153,7 @@ def test_a_source_needs_a_slug_a_name_and_a_zone_that_exists(change: dict[str, s
 
 
 @pytest.mark.usefixtures("source")
-def test_who_may_write_to_it_may_make_a_source_and_each_name_once() -> None:
+def test_users_with_write_access_create_sources_with_unique_names() -> None:
     person = Actor(user=User.objects.create(username="p"), via="page")
     for stranger in (person, through_token("priorities:read"), through_token("usage:write", source_slug="cluster")):
         with pytest.raises(NotAllowed):

@@ -89,7 +89,7 @@ def test_without_a_limit_everything_is_kept(source: Source) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_old_records_go_and_no_sum_of_usage_changes(
+def test_deleting_old_records_changes_no_usage(
     source: Source, make: Callable[..., Source], settings: Any, stored: Stored
 ) -> None:
     settings.FAIRSHARE_KEEP_RECORDS_DAYS = 10
@@ -121,7 +121,7 @@ def test_old_records_go_and_no_sum_of_usage_changes(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_pass_that_was_cut_short_goes_on_where_it_stopped(
+def test_an_interrupted_pass_resumes(
     source: Source, settings: Any, monkeypatch: pytest.MonkeyPatch, stored: Stored
 ) -> None:
     settings.FAIRSHARE_KEEP_RECORDS_DAYS = 10
@@ -141,9 +141,7 @@ def test_a_pass_that_was_cut_short_goes_on_where_it_stopped(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_source_may_keep_its_records_longer_or_shorter_than_the_site(
-    make: Callable[..., Source], settings: Any
-) -> None:
+def test_a_source_can_have_its_own_retention(make: Callable[..., Source], settings: Any) -> None:
     settings.FAIRSHARE_KEEP_RECORDS_DAYS = 10
     for slug, days in (("long", 20), ("short", 5), ("site", None), ("ever", 0)):
         ingest_batch(source=make(slug, days), rows=[row for row in jobs(100) if row.state == "finished"], at=AT)
@@ -164,7 +162,7 @@ def test_a_source_may_keep_its_records_longer_or_shorter_than_the_site(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_source_whose_records_are_all_gone_keeps_its_names_and_its_newest_record(source: Source) -> None:
+def test_a_source_without_records_keeps_its_names_and_newest_time(source: Source) -> None:
     """Its buckets are under these names."""
     last_at = AT - 20 * DAY
     row = RecordRow(job="1", user="a", state="finished", start_at=last_at - DAY, end_at=last_at, cpus=1)

@@ -64,7 +64,7 @@ def facts() -> tuple[int, Any]:
     return Source.objects.values_list("n_records", "last_record_end_at").get()
 
 
-def test_new_records_go_and_replaced_versions_come_back(stored: Stored) -> None:
+def test_undo_removes_new_records_and_restores_replaced_versions(stored: Stored) -> None:
     push(record(1), record(2), running(3))
     before, counted = stored(), facts()
     made = bring(record(1, cpus=5, revision=1), record(3, hours=9, user="bob"), record(4), record(2))
@@ -80,7 +80,7 @@ def test_new_records_go_and_replaced_versions_come_back(stored: Stored) -> None:
     assert AuditEvent.objects.get(verb="usage.undo_asked").details["reason"] == "wrong file"
 
 
-def test_versions_that_replaced_each_other_inside_the_file_leave_nothing(stored: Stored) -> None:
+def test_undo_of_versions_replaced_within_the_file_leaves_nothing(stored: Stored) -> None:
     push(record(1))
     before = stored()
     made = bring(*(record(1, revision=n, cpus=n) for n in range(1, 5)), running(2), record(2, hours=3))
@@ -88,7 +88,7 @@ def test_versions_that_replaced_each_other_inside_the_file_leave_nothing(stored:
     assert stored() == before
 
 
-def test_it_may_be_brought_again_after_that(stored: Stored) -> None:
+def test_an_undone_file_can_be_imported_again(stored: Stored) -> None:
     made = bring(record(1), record(2))
     brought = stored()
     undone(made)
@@ -99,7 +99,7 @@ def test_it_may_be_brought_again_after_that(stored: Stored) -> None:
     assert stored() == brought
 
 
-def test_it_goes_piece_by_piece_and_on_where_it_was_stopped(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undo_runs_in_batches_and_resumes(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(undo, "AT_A_TIME", 3)
     push(record(1))
     before = stored()
@@ -113,7 +113,7 @@ def test_it_goes_piece_by_piece_and_on_where_it_was_stopped(stored: Stored, monk
     assert stored() == before
 
 
-def test_what_is_sent_meanwhile_is_judged_as_if_it_were_undone_already(
+def test_records_sent_during_undo_are_treated_as_if_it_had_finished(
     stored: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(undo, "AT_A_TIME", 2)
@@ -149,7 +149,7 @@ def test_a_later_import_that_replaced_one_of_its_records_is_named() -> None:
     assert not Record.objects.exists()
 
 
-def test_records_that_came_again_from_elsewhere_are_not_lost() -> None:
+def test_records_also_sent_by_another_import_are_kept() -> None:
     first, second = bring(record(1)), bring(record(1), name="again.ndjson")
     with pytest.raises(Conflict, match=r"again\.ndjson") as caught:
         undo_import(import_id=first.pk, at=AT, actor=COMMAND)
@@ -162,14 +162,14 @@ def test_records_that_came_again_from_elsewhere_are_not_lost() -> None:
     assert undone(first).result["removed"] == 1
 
 
-def test_an_older_version_that_came_since_would_be_lost_too() -> None:
+def test_an_older_version_sent_since_blocks_undo() -> None:
     first = bring(record(1, revision=2))
     assert push(record(1))["late"] == 1
     with pytest.raises(Conflict, match="came again"):
         undo_import(import_id=first.pk, at=AT, actor=COMMAND)
 
 
-def test_sealed_hours_are_a_reason() -> None:
+def test_sealed_hours_block_undo() -> None:
     made = bring(record(1))
     Source.objects.update(sealed_before_at=MIDNIGHT + timedelta(days=2))
     with pytest.raises(Conflict, match="before 2026-11-03 are sealed") as caught:
@@ -177,7 +177,7 @@ def test_sealed_hours_are_a_reason() -> None:
     assert caught.value.code == "hours_sealed"
 
 
-def test_records_listed_as_too_late_are_forgotten_with_their_import() -> None:
+def test_late_records_are_removed_with_their_import() -> None:
     Source.objects.update(sealed_before_at=MIDNIGHT + timedelta(hours=2.5))
     made = bring(record(1, hours=0.25), record(2, start=(MIDNIGHT + timedelta(hours=2.6)).isoformat()))
     assert (made.run.counts["too_late"], made.run.counts["new"]) == (1, 1)
@@ -185,7 +185,7 @@ def test_records_listed_as_too_late_are_forgotten_with_their_import() -> None:
     assert not TooLateRecord.objects.exists()
 
 
-def test_a_dry_run_and_one_at_work_are_not_undone() -> None:
+def test_dry_runs_and_running_imports_cannot_be_undone() -> None:
     dry = bring(record(1), dry_run=True)
     with pytest.raises(Conflict, match="stored nothing"):
         undo_import(import_id=dry.pk, at=AT, actor=COMMAND)
@@ -203,7 +203,7 @@ def test_a_dry_run_and_one_at_work_are_not_undone() -> None:
     assert undone(Import.objects.get(pk=waiting.pk)).result == {"removed": 0, "put_back": 0}
 
 
-def test_only_who_may_write_the_source_and_see_the_import_undoes_it() -> None:
+def test_undo_needs_write_access_and_visibility_of_the_import() -> None:
     made = bring(record(1))
     person = Actor(user=User.objects.create(username="p"), via="page")
     with pytest.raises(NotFound):
@@ -226,7 +226,7 @@ def start_whole(*lines: str) -> Run:
     return work_run_now(made.run_id)
 
 
-def test_all_or_nothing_takes_nothing_of_a_file_with_a_bad_line() -> None:
+def test_all_or_nothing_rejects_a_file_with_an_invalid_line() -> None:
     good = json.dumps(record(1))
     run = start_whole(good, "{", good)
     assert (run.state, run.error_code) == ("failed", "records_rejected")
@@ -236,7 +236,7 @@ def test_all_or_nothing_takes_nothing_of_a_file_with_a_bad_line() -> None:
     assert [(one.line, one.code) for one in made.rejected_lines.all()] == [(2, "bad_json")]
 
 
-def test_all_or_nothing_takes_all_of_a_good_file_also_after_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_or_nothing_accepts_a_valid_file_also_after_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAULT", "usage.import.after_check:raise")
     monkeypatch.setattr("apps.runs.fault_points._passed", __import__("collections").Counter())
     run = start_whole(json.dumps(record(1)), json.dumps(record(2)))
@@ -245,7 +245,7 @@ def test_all_or_nothing_takes_all_of_a_good_file_also_after_a_crash(monkeypatch:
     assert Record.objects.count() == 2
 
 
-def test_the_command_says_a_second_time_that_nothing_was_left_to_remove() -> None:
+def test_a_second_undo_command_reports_nothing_to_remove() -> None:
     made = bring(record(1), record(2))
     out = io.StringIO()
     call_command("undo_import", str(made.pk), stdout=out)

@@ -52,7 +52,7 @@ def refusal_of(data: bytes) -> DomainError:
 
 
 @pytest.mark.parametrize("packed", [TEXT, gzip.compress(TEXT), zst(TEXT), zst(TEXT[:999]) + zst(TEXT[999:])])
-def test_plain_gzip_and_zstd_files_are_read_as_they_were(packed: bytes) -> None:
+def test_plain_gzip_and_zstd_files_are_read(packed: bytes) -> None:
     stored = uploads.store(io.BytesIO(packed))
     assert (stored.n_bytes, stored.n_unpacked, stored.head) == (len(packed), len(TEXT), TEXT[: 64 * 1024])
     with uploads.open_unpacked(stored.name) as file:
@@ -60,7 +60,7 @@ def test_plain_gzip_and_zstd_files_are_read_as_they_were(packed: bytes) -> None:
     assert read == TEXT
 
 
-def test_reading_of_a_zstd_file_goes_on_at_any_byte() -> None:
+def test_reading_of_a_zstd_file_resumes_at_any_byte() -> None:
     stored = uploads.store(io.BytesIO(zst(TEXT)))
     with uploads.open_unpacked(stored.name) as file:
         file.seek(700_000)
@@ -91,12 +91,12 @@ def test_archives_are_refused_by_name_with_the_remedy(name: str, pack: Callable[
 
 
 @pytest.mark.parametrize("data", [TEXT.decode().encode("utf-16"), b"PAR1" + b"\0" * 50, b"SQLite format 3\0" * 9])
-def test_files_that_are_no_text_are_refused_by_name(data: bytes) -> None:
+def test_binary_files_are_rejected_by_type(data: bytes) -> None:
     assert refusal_of(data).code == "not_text"
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zst])
-def test_a_bomb_is_refused_before_it_is_unpacked(pack: object) -> None:
+def test_a_compression_bomb_is_rejected_before_unpacking(pack: object) -> None:
     bomb = pack(b"0" * 64 * 1024**2)  # type: ignore[operator]
     assert len(bomb) < 100_000
     refusal = refusal_of(bomb)
@@ -104,7 +104,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(pack: object) -> None:
     assert refusal.code == "expands_too_much"
 
 
-def test_a_zstd_file_cut_short_or_changed_is_refused_with_the_byte() -> None:
+def test_a_truncated_or_corrupt_zstd_file_is_rejected_with_the_byte() -> None:
     packed = zstandard.ZstdCompressor(write_checksum=True).compress(random.Random(1).randbytes(100_000))
     for broken in (packed[:-1], packed[:5000], packed[:9000] + b"\xff" * 20 + packed[9020:]):
         refusal = refusal_of(broken)

@@ -94,7 +94,7 @@ def error_of(source: Source) -> str:
     return source.collect_error
 
 
-def test_accounting_is_asked_for_from_the_cursor_with_an_overlap_and_counted_once(
+def test_accounting_is_fetched_from_the_cursor_with_an_overlap_and_counted_once(
     program: Program, command: Ask, asked: Callable[[], list[Any]], golden_dir: Path, clock: Callable[[datetime], None]
 ) -> None:
     program("sacct", prints(golden_dir / "slurm/samples/sacct-X-P.txt"))
@@ -121,13 +121,13 @@ def test_programs_see_nothing_of_our_environment(monkeypatch: pytest.MonkeyPatch
     }
 
 
-def test_json_is_asked_for_without_a_format_of_times() -> None:
+def test_json_commands_get_no_time_format() -> None:
     """sacct 22.05 --json can't read its own -S in seconds; a real one showed that."""
     assert "SLURM_TIME_FORMAT" not in environment("/usr/bin/sacct", "UTC", {}, wants_json=True)
 
 
 @pytest.mark.parametrize(("option", "expected"), [("--json", "none"), ("-P", "%s")])
-def test_only_commands_for_text_see_the_format_of_times(
+def test_only_text_commands_get_the_time_format(
     program: Program, command: Ask, asked: Callable[[], list[Any]], option: str, expected: str
 ) -> None:
     program("sacct", "print('{}')\n")
@@ -136,7 +136,7 @@ def test_only_commands_for_text_see_the_format_of_times(
     assert place.get("SLURM_TIME_FORMAT", "none") == expected
 
 
-def test_what_was_missed_is_asked_for_a_day_at_a_time() -> None:
+def test_missed_periods_are_fetched_one_day_at_a_time() -> None:
     terms = {"overlap_s": 600, "look_back_s": 86400}
     to_s = int((AT - timedelta(days=2, hours=6)).timestamp())
     found = list(windows({"to_s": to_s}, terms, AT))
@@ -148,7 +148,7 @@ def test_what_was_missed_is_asked_for_a_day_at_a_time() -> None:
     assert list(windows({"to_s": ahead}, terms, AT)) == [(AT - timedelta(minutes=10), AT)]
 
 
-def test_a_listing_closes_what_it_misses_and_an_incomplete_one_closes_nothing(
+def test_a_listing_closes_absent_jobs_and_an_incomplete_one_none(
     program: Program, command: Ask, golden_dir: Path, tmp_path: Path, clock: Callable[[datetime], None]
 ) -> None:
     listing = json.loads((golden_dir / "slurm/samples/squeue.json").read_text())
@@ -171,7 +171,7 @@ def test_a_listing_closes_what_it_misses_and_an_incomplete_one_closes_nothing(
     assert Record.objects.filter(note="vanished").count() == 1
 
 
-def test_a_listing_beside_accounting_has_the_last_word_on_what_runs(
+def test_a_listing_overrides_accounting_for_running_jobs(
     program: Program, command: Ask, clock: Callable[[datetime], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Accounting that lost the end of a job says for ever that it runs."""
@@ -208,7 +208,7 @@ def test_a_listing_beside_accounting_has_the_last_word_on_what_runs(
         pytest.param("while True: sys.stderr.write('x' * 65536)\n", "didn't end in its time", marks=pytest.mark.deep),
     ],
 )
-def test_a_program_that_fails_hangs_or_floods_is_stopped_and_what_was_stored_stays(
+def test_a_failing_hanging_or_flooding_program_is_stopped_and_stored_records_stay(
     code: str, told: str, program: Program, command: Ask, golden_dir: Path, settings: Any, tmp_path: Path
 ) -> None:
     sample = prints(golden_dir / "slurm/samples/sacct-X-P.txt")
@@ -223,16 +223,14 @@ def test_a_program_that_fails_hangs_or_floods_is_stopped_and_what_was_stored_sta
     assert (Record.objects.count(), Source.objects.get().cursor) == (n_records, cursor)
 
 
-def test_half_an_answer_of_a_program_that_then_fails_is_not_taken(
-    program: Program, command: Ask, golden_dir: Path
-) -> None:
+def test_partial_output_of_a_failed_program_is_not_imported(program: Program, command: Ask, golden_dir: Path) -> None:
     sample = prints(golden_dir / "slurm/samples/sacct-X-P.txt")
     program("sacct", sample + "sys.exit(3)\n")
     assert collect(command(*SACCT)).state == "failed"
     assert not Record.objects.exists()
 
 
-def test_what_a_program_started_ends_with_it(program: Program, command: Ask, tmp_path: Path) -> None:
+def test_child_processes_of_a_program_end_with_it(program: Program, command: Ask, tmp_path: Path) -> None:
     child = tmp_path / "child"
     program("sacct", f"pid = os.fork()\nif pid: open({str(child)!r}, 'w').write(str(pid))\ntime.sleep(1000)\n")
     source = command(*SACCT, timeout_s=2)
@@ -241,7 +239,7 @@ def test_what_a_program_started_ends_with_it(program: Program, command: Ask, tmp
     assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
 
 
-def test_a_program_that_the_operator_took_off_the_list_is_not_run(
+def test_a_program_removed_from_the_list_is_not_run(
     program: Program, command: Ask, settings: Any, tmp_path: Path
 ) -> None:
     program("sacct", "")
@@ -251,7 +249,7 @@ def test_a_program_that_the_operator_took_off_the_list_is_not_run(
     assert not (tmp_path / "asked").exists()
 
 
-def test_a_line_that_an_overlap_brings_again_is_refused_aloud_once(program: Program, command: Ask) -> None:
+def test_a_rejected_line_in_the_overlap_is_reported_once(program: Program, command: Ask) -> None:
     header = "JobIDRaw|Cluster|User|Account|Submit|Start|End|ElapsedRaw|State|AllocCPUS\\n"
     program("sacct", f"print('{header}7|c|ada|g|1795156000|1795156100|1795156200|100|COMPLETED|many')\n")
     source = command(*SACCT, format="sacct")
@@ -261,7 +259,7 @@ def test_a_line_that_an_overlap_brings_again_is_refused_aloud_once(program: Prog
     assert RejectedLine.objects.get().message.startswith("sacct line 2: ")
 
 
-def test_the_schedule_asks_once_for_what_is_due_and_waits_after_failures(program: Program, command: Ask) -> None:
+def test_the_schedule_starts_due_collections_once_and_backs_off_after_failures(program: Program, command: Ask) -> None:
     program("sacct", "sys.exit(1)\n")
     source = command(*SACCT)
     assert [ask_for_due(at=AT - timedelta(seconds=1)), collect_due_usage(), collect_due_usage()] == [0, 1, 0]
@@ -274,7 +272,7 @@ def test_the_schedule_asks_once_for_what_is_due_and_waits_after_failures(program
     assert ask_for_due(at=AT + timedelta(days=1)) == 0
 
 
-def test_a_worker_that_was_lost_again_and_again_is_not_asked_for_at_once(program: Program, command: Ask) -> None:
+def test_repeatedly_lost_workers_cause_a_backoff(program: Program, command: Ask) -> None:
     program("sacct", "")
     source = command(*SACCT)
     run = ask_for(source, at=AT)
@@ -312,7 +310,7 @@ def test_a_pause_stops_a_collection_at_its_next_step(
     assert Record.objects.count() == 0
 
 
-def test_nothing_is_left_of_what_was_fetched(program: Program, command: Ask, settings: Any, golden_dir: Path) -> None:
+def test_no_fetched_files_are_left(program: Program, command: Ask, settings: Any, golden_dir: Path) -> None:
     program("sacct", prints(golden_dir / "slurm/samples/sacct-X-P.txt"))
     before = os.listdir(settings.FILE_UPLOAD_TEMP_DIR)
     collect(command(*SACCT))

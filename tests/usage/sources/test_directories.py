@@ -80,7 +80,7 @@ def jobs() -> list[int]:
     return sorted(int(job) for job in Record.objects.values_list("job", flat=True))
 
 
-def test_whole_files_are_read_once_plain_and_packed(watch: Watch, tmp_path: Path) -> None:
+def test_finished_files_are_read_once_plain_and_compressed(watch: Watch, tmp_path: Path) -> None:
     source = watch()
     put(tmp_path / "spool/a.swf", log(1, 2))
     put(tmp_path / "spool/b.swf.gz", gzip.compress(log(3).encode()))
@@ -96,9 +96,7 @@ def test_whole_files_are_read_once_plain_and_packed(watch: Watch, tmp_path: Path
     assert source.collect_due_at - source.collected_at == timedelta(seconds=300)
 
 
-def test_a_file_under_another_name_is_not_read_again_and_another_under_the_same_name_is(
-    watch: Watch, tmp_path: Path
-) -> None:
+def test_a_renamed_file_is_not_read_again_and_a_replaced_one_is(watch: Watch, tmp_path: Path) -> None:
     source = watch()
     put(tmp_path / "spool/a.swf", log(1))
     collect(source)
@@ -113,9 +111,7 @@ def test_a_file_under_another_name_is_not_read_again_and_another_under_the_same_
     assert counts(collect(source)) == {"new": 1, "duplicate": 1, "lines": 3}
 
 
-def test_files_that_are_still_written_hidden_linked_or_of_another_kind_are_left_alone(
-    watch: Watch, tmp_path: Path
-) -> None:
+def test_growing_hidden_linked_and_special_files_are_skipped(watch: Watch, tmp_path: Path) -> None:
     source = watch(pattern="*.swf*")
     spool = tmp_path / "spool"
     put(spool / "fresh.swf", log(1), age_s=5)
@@ -131,7 +127,7 @@ def test_files_that_are_still_written_hidden_linked_or_of_another_kind_are_left_
     assert counts(collect(source)) == {"new": 1, "lines": 2}
 
 
-def test_a_file_that_cannot_be_read_is_told_and_keeps_no_other_waiting(watch: Watch, tmp_path: Path) -> None:
+def test_an_unreadable_file_is_reported_and_blocks_no_other(watch: Watch, tmp_path: Path) -> None:
     source = watch()
     put(tmp_path / "spool/1.gz", gzip.compress(log(1).encode())[:-9], age_s=900)
     put(tmp_path / "spool/2.txt", "what is this?\n", age_s=800)
@@ -161,7 +157,7 @@ def test_rejected_lines_are_listed_with_file_and_line(watch: Watch, tmp_path: Pa
     assert Import.objects.get().source == source
 
 
-def test_a_growing_file_is_read_on_behind_its_last_whole_line(watch: Watch, tmp_path: Path) -> None:
+def test_a_growing_file_is_read_from_its_last_complete_line(watch: Watch, tmp_path: Path) -> None:
     source = watch(files="grow", pattern="acct*")
     path = tmp_path / "spool/acct"
     path.write_text(log(1, 2) + line(3)[:20])
@@ -205,7 +201,7 @@ def test_rotation_by_copy_and_truncation_is_followed_too(watch: Watch, tmp_path:
     assert jobs() == [1, 2, 3, 4, 5]
 
 
-def test_a_file_cut_off_and_grown_beyond_the_cursor_is_begun_anew(watch: Watch, tmp_path: Path) -> None:
+def test_a_truncated_and_regrown_file_is_read_from_the_start(watch: Watch, tmp_path: Path) -> None:
     source = watch(files="grow")
     path = tmp_path / "spool/acct"
     path.write_text(log(1, 2))
@@ -218,7 +214,7 @@ def test_a_file_cut_off_and_grown_beyond_the_cursor_is_begun_anew(watch: Watch, 
     assert counts(collect(source)) == {"new": 4, "lines": 5}
 
 
-def test_packed_files_beside_a_growing_one_are_rotated_ones_and_not_read(watch: Watch, tmp_path: Path) -> None:
+def test_compressed_rotations_of_a_growing_file_are_not_read(watch: Watch, tmp_path: Path) -> None:
     source = watch(files="grow")
     (tmp_path / "spool/acct").write_text(log(1))
     (tmp_path / "spool/acct.1.gz").write_bytes(gzip.compress(log(1).encode()) + b"\n")
@@ -233,7 +229,7 @@ def test_packed_files_beside_a_growing_one_are_rotated_ones_and_not_read(watch: 
         ("relative", "whole path"),
     ],
 )
-def test_a_folder_that_the_operator_did_not_name_is_not_read(
+def test_a_folder_not_permitted_by_the_operator_is_not_read(
     where: str, said: str, watch: Watch, tmp_path: Path
 ) -> None:
     source = watch(folder=where if where.startswith(("/", "rel")) else str(tmp_path / where))
@@ -244,7 +240,7 @@ def test_a_folder_that_the_operator_did_not_name_is_not_read(
     assert not Record.objects.exists()
 
 
-def test_a_folder_that_became_a_link_to_elsewhere_is_not_read(watch: Watch, tmp_path: Path, settings: Any) -> None:
+def test_a_folder_replaced_by_a_link_is_not_read(watch: Watch, tmp_path: Path, settings: Any) -> None:
     place = tmp_path / "allowed"
     (place / "spool").mkdir(parents=True)
     settings.FAIRSHARE_COLLECT_FOLDERS = [str(place)]
@@ -258,7 +254,7 @@ def test_a_folder_that_became_a_link_to_elsewhere_is_not_read(watch: Watch, tmp_
     assert jobs() == []
 
 
-def test_failures_wait_longer_each_time_and_what_was_stored_stays(watch: Watch, tmp_path: Path) -> None:
+def test_failures_back_off_and_stored_records_stay(watch: Watch, tmp_path: Path) -> None:
     source = watch()
     put(tmp_path / "spool/a.swf", log(1))
     collect(source)

@@ -22,12 +22,12 @@ from apps.usage.sources.command import check_collecting
         ("FAIRSHARE_COLLECT_FOLDERS", ["/tmp/.."], "usage.E004"),
     ],
 )
-def test_a_setting_that_opens_too_much_or_nothing_is_named(setting: str, value: Any, id: str, settings: Any) -> None:
+def test_unsafe_and_empty_settings_are_reported(setting: str, value: Any, id: str, settings: Any) -> None:
     setattr(settings, setting, value)
     assert [message.id for message in check_collecting(None)] == [id]
 
 
-def test_settings_as_they_are_meant_are_taken(settings: Any, tmp_path: Any) -> None:
+def test_valid_settings_are_accepted(settings: Any, tmp_path: Any) -> None:
     settings.FAIRSHARE_OUTBOUND_ALLOW = ["slurm.example.org:6820", "10.0.0.1:6820", "[fd00::1]:6820"]
     settings.FAIRSHARE_COLLECT_COMMANDS = ["/usr/bin/sacct"]
     settings.FAIRSHARE_COLLECT_FOLDERS = [str(tmp_path)]

@@ -117,7 +117,7 @@ def test_finished_jobs_since_the_cursor_and_open_ones_are_fetched_with_the_token
 
 
 @pytest.mark.django_db
-def test_the_token_stands_in_its_file_alone(daemon: Daemon, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_token_is_stored_only_in_its_file(daemon: Daemon, caplog: pytest.LogCaptureFixture) -> None:
     source = slurm(daemon)
     collect(source)
     daemon.answers.clear()
@@ -134,7 +134,7 @@ def test_the_token_stands_in_its_file_alone(daemon: Daemon, caplog: pytest.LogCa
     ("text", "mode", "code"),
     [(TOKEN, 0o644, "secret_is_open"), ("", 0o600, "no_secret"), ("two words", 0o600, "no_secret")],
 )
-def test_a_token_that_others_may_read_or_that_is_none_is_not_sent(
+def test_a_readable_or_invalid_token_file_is_not_used(
     text: str, mode: int, code: str, daemon: Daemon, tmp_path: Path
 ) -> None:
     keep_token(tmp_path, text, mode)
@@ -155,7 +155,7 @@ def test_a_token_that_others_may_read_or_that_is_none_is_not_sent(
         ("slurm", 200, b'{"jobs": [', ""),
     ],
 )
-def test_what_is_no_good_answer_is_told_and_closes_no_job(
+def test_an_invalid_response_is_reported_and_closes_no_job(
     path: str, status: int, body: bytes, told: str, daemon: Daemon, clock: Clock
 ) -> None:
     source = slurm(daemon)
@@ -172,14 +172,14 @@ def test_what_is_no_good_answer_is_told_and_closes_no_job(
 
 
 @pytest.mark.django_db
-def test_a_daemon_that_the_operator_did_not_name_is_not_asked(daemon: Daemon, settings: Any) -> None:
+def test_a_daemon_not_permitted_by_the_operator_is_not_contacted(daemon: Daemon, settings: Any) -> None:
     source = slurm(daemon)
     settings.FAIRSHARE_OUTBOUND_ALLOW = []
     assert (collect(source).error_code, daemon.asked) == ("address_refused", [])
 
 
 @pytest.mark.django_db
-def test_a_worker_that_lost_its_lease_moves_neither_records_nor_cursor(daemon: Daemon) -> None:
+def test_a_worker_without_its_lease_changes_neither_records_nor_cursor(daemon: Daemon) -> None:
     from apps.runs.leases import LeaseLost
 
     source = slurm(daemon)
