@@ -39,14 +39,12 @@ def history(policy: Policy, alice: Actor) -> None:
 
 
 @pytest.mark.usefixtures("history")
-def test_an_authority_reads_what_was_done_within_the_grant(bob: Actor) -> None:
+def test_a_manager_reads_audit_rows_of_the_own_subtree(bob: Actor) -> None:
     assert set(told(bob)) == {"inside", "the entry itself"}
 
 
 @pytest.mark.usefixtures("history")
-def test_whoever_has_a_role_for_the_whole_reads_the_whole_policy(
-    policy: Policy, tree: TreeColumns, charlie: Actor
-) -> None:
+def test_a_role_at_the_root_reads_the_whole_policy(policy: Policy, tree: TreeColumns, charlie: Actor) -> None:
     Grant.objects.create(
         policy=policy, entry_uid=tree.uuid(0), user=charlie.user, role="lead", verbs=["view_members"], created_at=AT
     )
@@ -54,7 +52,7 @@ def test_whoever_has_a_role_for_the_whole_reads_the_whole_policy(
 
 
 @pytest.mark.usefixtures("history")
-def test_administrators_read_everything_and_others_what_they_did(alice: Actor, charlie: Actor) -> None:
+def test_administrators_read_all_rows_and_others_their_own(alice: Actor, charlie: Actor) -> None:
     audit.record(actor=charlie, verb="token.made", at=AT, reason="mine")
     audit.record(actor=SYSTEM, verb="user.made", at=AT, reason="somebody else's")
     assert set(told(charlie)) == {"mine"}
@@ -62,12 +60,12 @@ def test_administrators_read_everything_and_others_what_they_did(alice: Actor, c
 
 
 @pytest.mark.usefixtures("history")
-def test_rights_of_now_decide(bob: Actor) -> None:
+def test_current_rights_decide_on_past_rows(bob: Actor) -> None:
     Grant.objects.all().delete()
     assert told(bob) == []
 
 
-def test_what_was_done_to_somebody_who_moved_is_read_with_rights_at_both_places(policy: Policy, bob: Actor) -> None:
+def test_rows_of_a_moved_user_need_rights_at_both_parents(policy: Policy, bob: Actor) -> None:
     there = uid_of(policy, "/physics/bob")
     publish(policy, edit("/physics/bob", 5), reason="before")
     publish(policy, {"op": "move", "entry": "/physics/bob", "parent": "/biology/lab"}, reason="the move")
@@ -78,7 +76,7 @@ def test_what_was_done_to_somebody_who_moved_is_read_with_rights_at_both_places(
     assert told(COMMAND, entries=frozenset([UUID(there)])).count("the move") >= 1
 
 
-def test_what_was_done_to_somebody_archived_is_read_by_where_they_stood(policy: Policy, bob: Actor) -> None:
+def test_rows_of_an_archived_user_need_rights_at_the_last_parent(policy: Policy, bob: Actor) -> None:
     publish(policy, edit("/physics/bob", 5), reason="before")
     publish(policy, edit("/biology/lab", 5), reason="elsewhere")
     publish(
@@ -88,7 +86,7 @@ def test_what_was_done_to_somebody_archived_is_read_by_where_they_stood(policy: 
     assert set(told(bob)) == {"before", "gone"}
 
 
-def test_drafts_of_others_are_nobody_s_business(policy: Policy, bob: Actor, alice: Actor) -> None:
+def test_drafts_of_others_are_not_in_the_log(policy: Policy, bob: Actor, alice: Actor) -> None:
     draft = services.make_change_set(
         policy_slug="grid", operations=[edit("/physics/bob", 9)], reason="secret plan", at=AT, actor=alice
     )
@@ -97,7 +95,7 @@ def test_drafts_of_others_are_nobody_s_business(policy: Policy, bob: Actor, alic
     assert "secret plan" in told(bob)
 
 
-def test_siblings_that_gave_shares_are_named_too(policy: Policy, alice: Actor, bob: Actor) -> None:
+def test_siblings_that_gave_shares_are_listed(policy: Policy, alice: Actor, bob: Actor) -> None:
     giver = uid_of(policy, "/physics/alice")
     publish(policy, edit("/physics/bob", {"percent": 90, "from": [giver]}), actor=alice, reason="taken")
     assert "taken" in told(bob)
@@ -106,7 +104,7 @@ def test_siblings_that_gave_shares_are_named_too(policy: Policy, alice: Actor, b
 
 # --- Narrowed ---------------------------------------------------------------------------------------------------------
 @pytest.mark.usefixtures("history")
-def test_the_log_is_narrowed_by_who_what_where_when_and_how(policy: Policy, alice: Actor) -> None:
+def test_the_log_is_filtered_by_actor_action_entry_time_and_channel(policy: Policy, alice: Actor) -> None:
     later = Actor(user=alice.user, via="api")
     audit.record(
         actor=later,
@@ -130,7 +128,7 @@ def test_the_log_is_narrowed_by_who_what_where_when_and_how(policy: Policy, alic
     assert told(alice, policy_slug="other") == []
 
 
-def test_long_logs_come_in_pages_without_gaps(policy: Policy, alice: Actor, bob: Actor) -> None:
+def test_long_logs_are_paged_without_gaps(policy: Policy, alice: Actor, bob: Actor) -> None:
     for n in range(450):
         audit.record(actor=bob if n % 3 else alice, verb="token.made", at=AT, reason=str(n))
     reader, seen, before = AuditReader(bob, AT), [], None
@@ -146,7 +144,7 @@ def test_long_logs_come_in_pages_without_gaps(policy: Policy, alice: Actor, bob:
     assert reader.count(AuditFilter(verb="token"), most=100) == AuditCount(100, 0, is_all=False)
 
 
-def test_a_row_that_may_not_be_read_isn_t_there(policy: Policy, alice: Actor, bob: Actor, charlie: Actor) -> None:
+def test_an_invisible_row_is_not_found(policy: Policy, alice: Actor, bob: Actor, charlie: Actor) -> None:
     publish(policy, edit("/physics/bob", 5), actor=alice)
     row = AuditEvent.objects.latest("id").pk
     assert AuditReader(bob, AT).event(row).pk == row
@@ -161,7 +159,7 @@ def bound(actor: Actor, *scopes: str, **bounds: Any) -> Actor:
 
 
 @pytest.mark.usefixtures("history")
-def test_a_token_reads_within_its_bounds(policy: Policy, tree: TreeColumns, alice: Actor, bob: Actor) -> None:
+def test_a_token_reads_within_its_limits(policy: Policy, tree: TreeColumns, alice: Actor, bob: Actor) -> None:
     physics = tree.index_of_path("/physics")
     assert physics is not None
     narrow = bound(alice, "policies:read", policy_slug="grid", subtree_uid=tree.uuid(physics))
@@ -174,13 +172,13 @@ def test_a_token_reads_within_its_bounds(policy: Policy, tree: TreeColumns, alic
 
 
 @pytest.mark.usefixtures("history")
-def test_a_token_for_what_is_one_s_own_opens_nothing_that_others_did(bob: Actor) -> None:
+def test_a_self_scoped_token_shows_no_actions_of_others(bob: Actor) -> None:
     assert told(bound(bob, "self:read")) == []
     assert set(told(bound(bob, "policies:write"))) == {"inside", "the entry itself"}
 
 
 @pytest.mark.usefixtures("history")
-def test_bounds_above_the_grant_leave_the_grant(policy: Policy, tree: TreeColumns, bob: Actor) -> None:
+def test_token_limits_above_the_grant_do_not_extend_it(policy: Policy, tree: TreeColumns, bob: Actor) -> None:
     whole = bound(bob, "policies:read", policy_slug="grid", subtree_uid=tree.uuid(0))
     assert set(told(whole)) == {"inside", "the entry itself"}
     elsewhere = tree.index_of_path("/biology")
@@ -189,9 +187,7 @@ def test_bounds_above_the_grant_leave_the_grant(policy: Policy, tree: TreeColumn
 
 
 @pytest.mark.usefixtures("history")
-def test_a_right_to_see_sums_alone_opens_nothing_because_the_log_names_people(
-    policy: Policy, tree: TreeColumns, charlie: Actor
-) -> None:
+def test_a_viewer_of_totals_cannot_read_the_log(policy: Policy, tree: TreeColumns, charlie: Actor) -> None:
     grant = Grant.objects.create(
         policy=policy, entry_uid=tree.uuid(0), user=charlie.user, role="viewer", verbs=["view_aggregate"], created_at=AT
     )
@@ -200,7 +196,7 @@ def test_a_right_to_see_sums_alone_opens_nothing_because_the_log_names_people(
     assert "inside" in told(charlie)
 
 
-def test_paths_are_looked_up_only_within_reach(policy: Policy, bob: Actor, charlie: Actor) -> None:
+def test_paths_are_resolved_only_if_visible(policy: Policy, bob: Actor, charlie: Actor) -> None:
     reader = AuditReader(bob, AT)
     assert reader.entries_at("/physics/bob") == {UUID(uid_of(policy, "/physics/bob"))}
     assert reader.entries_at("/physics", "grid") == {UUID(uid_of(policy, "/physics"))}
@@ -209,7 +205,7 @@ def test_paths_are_looked_up_only_within_reach(policy: Policy, bob: Actor, charl
     assert AuditReader(charlie, AT).entries_at("/physics") == frozenset()
 
 
-def test_a_page_stops_looking_at_some_point_and_says_where_to_go_on(
+def test_a_page_has_a_search_limit_and_a_cursor_to_continue(
     alice: Actor, bob: Actor, policy: Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("apps.policies.audit_reading._MOST_CHECKED", 200)

@@ -103,7 +103,7 @@ def named(format: str, name: str) -> tuple[str, str]:
 @pytest.mark.parametrize("format", list(FORMATS))
 @pytest.mark.parametrize("case", list(NAMES))
 @pytest.mark.usefixtures("untouched")
-def test_names_that_deceive_are_refused_in_every_format(format: str, case: str) -> None:
+def test_confusable_names_are_rejected_in_every_format(format: str, case: str) -> None:
     name, mark = NAMES[case]
     text, line = named(format, name)
     said = refused(lambda: take(format, text))
@@ -162,7 +162,7 @@ def test_cycles_in_files_are_refused_with_their_line(case: str) -> None:
 
 
 @pytest.mark.usefixtures("untouched")
-def test_a_table_that_puts_an_entry_below_itself_is_refused_with_its_line(tree: TreeColumns) -> None:
+def test_a_table_that_moves_an_entry_below_itself_is_rejected_with_its_line(tree: TreeColumns) -> None:
     physics = tree.uuid(tree.index_of_path("/physics") or 0)
     table = f"path,uid\n/biology,\n/physics/bob/deeper,{physics}\n"
     said = refused(lambda: take("csv", table, keep_missing=True))
@@ -227,7 +227,7 @@ def test_bad_files_are_refused_with_line_path_and_remedy(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", list(NAMES))
-def test_names_that_deceive_are_refused_in_every_edit(policy: Policy, untouched: None, case: str) -> None:
+def test_confusable_names_are_rejected_in_every_edit(policy: Policy, untouched: None, case: str) -> None:
     name, mark = NAMES[case]
     for operation in (
         {"op": "add", "parent": "/physics", "name": name},
@@ -299,7 +299,7 @@ def marked(policy: Policy) -> TreeColumns:
     return load_tree(policy)
 
 
-def test_names_of_old_are_read_moved_weighed_and_brought_back(policy: Policy, marked: TreeColumns) -> None:
+def test_existing_confusable_names_can_be_read_moved_changed_and_restored(policy: Policy, marked: TreeColumns) -> None:
     old = load_tree(policy, policy.head_number - 1)
     group = old.uuid(old.index_of_path("/<old>") or 0)
     operations: list[dict[str, Any]] = [
@@ -323,7 +323,7 @@ def test_names_of_old_are_read_moved_weighed_and_brought_back(policy: Policy, ma
 
 
 @pytest.mark.parametrize("format", ["yaml", "json", "csv"])
-def test_a_file_of_a_policy_with_names_of_old_asks_for_nothing(
+def test_exporting_and_importing_existing_confusable_names_changes_nothing(
     policy: Policy, marked: TreeColumns, format: str
 ) -> None:
     text = export_policy(policy_slug="grid", format=format, at=AT, actor=COMMAND).text()

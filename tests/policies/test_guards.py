@@ -95,7 +95,7 @@ def refused(constraint: str, do: Statement) -> None:
     assert found == constraint, str(refusal.value)
 
 
-def test_an_honest_publish_by_hand_passes(policy: Policy, tree: TreeColumns) -> None:
+def test_a_valid_manual_publication_passes_the_constraints(policy: Policy, tree: TreeColumns) -> None:
     insert(policy, parent=uid_of(tree, "/physics"), name="new")
     publish_by_hand(policy)
     assert Policy.objects.get(pk=policy.pk).head_number == 3
@@ -166,7 +166,7 @@ def test_a_subtree_that_moves_too_deep_is_refused(policy: Policy, tree: TreeColu
 
 
 @pytest.mark.parametrize("shares", [float("nan"), float("inf"), -1.0, -1e-300, 1.1e15])
-def test_shares_that_are_no_weight_are_refused(policy: Policy, tree: TreeColumns, shares: float) -> None:
+def test_invalid_shares_are_rejected_by_the_database(policy: Policy, tree: TreeColumns, shares: float) -> None:
     refused("policies_entry_shares_finite", lambda: put(policy, parent=tree.uuid(0), shares=shares))
 
 
@@ -194,7 +194,9 @@ def test_equal_names_of_siblings_are_refused(policy: Policy, tree: TreeColumns) 
         ("e\u0301", "policies_entry_name_clean"),
     ],
 )
-def test_names_that_deceive_are_refused(policy: Policy, tree: TreeColumns, name: str, constraint: str) -> None:
+def test_confusable_names_are_rejected_by_the_database(
+    policy: Policy, tree: TreeColumns, name: str, constraint: str
+) -> None:
     refused(constraint, lambda: put(policy, parent=tree.uuid(0), name=name))
 
 
@@ -225,14 +227,14 @@ def test_history_is_never_rewritten(policy: Policy, statement: str) -> None:
 
 
 @pytest.mark.parametrize("table", ["policies_entry", "policies_revision"])
-def test_what_was_published_is_never_deleted(policy: Policy, table: str) -> None:
+def test_published_rows_are_never_deleted(policy: Policy, table: str) -> None:
     refused(f"{table}_history_stays", lambda: sql(f"DELETE FROM {table}"))  # noqa: S608 - two names of ours
 
 
 @pytest.mark.parametrize(
     "change", ["reason = 'another'", "tree = ''", "number = 7", "settings = '{}'", "n_entries = 1"]
 )
-def test_a_revision_never_changes(policy: Policy, change: str) -> None:
+def test_a_revision_is_immutable(policy: Policy, change: str) -> None:
     statement = f"UPDATE policies_revision SET {change} WHERE number = 2"  # noqa: S608 - from the list above
     refused("policies_revision_unchanged", lambda: sql(statement))
 

@@ -38,7 +38,7 @@ def mounted(policy: Policy) -> TreeColumns:
     return publish(MOUNT)
 
 
-def test_an_entry_says_whose_document_its_children_come_from(mounted: TreeColumns, policy: Policy) -> None:
+def test_an_entry_names_the_authority_of_its_children(mounted: TreeColumns, policy: Policy) -> None:
     physics = mounted.index_of_path("/physics")
     assert mounted.mount == {physics: VO_A}
     assert node_of(Entry.objects.get(policy=policy, name="physics", until=None)).mount == VO_A
@@ -69,7 +69,7 @@ def test_no_operation_reaches_below_a_mount(mounted: TreeColumns, operation: dic
     assert refused.value.code == "mounted"
 
 
-def test_the_mount_itself_stays_ours(mounted: TreeColumns) -> None:
+def test_the_mount_entry_stays_local(mounted: TreeColumns) -> None:
     tree = publish(
         {"op": "set_shares", "entry": "/physics", "shares": 45},
         {"op": "rename", "entry": "/physics", "name": "fysik"},
@@ -95,7 +95,7 @@ def test_usage_below_a_mount_is_corrected_by_the_site_that_measured_it(mounted: 
     publish(correction)
 
 
-def test_after_unmounting_the_entries_are_ours_again(mounted: TreeColumns) -> None:
+def test_after_unmounting_the_entries_are_local(mounted: TreeColumns) -> None:
     tree = publish({"op": "mount", "entry": "/physics", "mount": None})
     assert not tree.mount
     assert publish({"op": "archive", "entry": "/physics/bob"}).index_of_path("/physics/bob") is None
@@ -126,7 +126,7 @@ def test_a_file_keeps_mounts_and_changes_nothing_below_them(mounted: TreeColumns
     assert any("mounts of 1 entry" in line for line in dropped(get_format("csv"), mounted))
 
 
-def test_a_whole_tree_that_changes_something_below_a_mount_is_refused(mounted: TreeColumns) -> None:
+def test_a_whole_tree_with_changes_below_a_mount_is_refused(mounted: TreeColumns) -> None:
     policy = Policy.objects.get(slug="grid")
     free = apply(mounted, [{"op": "mount", "entry": "/physics", "mount": None}])
     other = apply(free, [{"op": "move", "entry": "/physics/bob", "parent": "/biology"}])
@@ -139,7 +139,7 @@ def test_a_whole_tree_that_changes_something_below_a_mount_is_refused(mounted: T
     assert load_tree(Policy.objects.get(slug="grid")).index_of_path("/biology/bob") is not None
 
 
-def test_rules_and_dates_leave_out_what_lies_below_a_mount(mounted: TreeColumns, policy: Policy) -> None:
+def test_rules_and_dates_skip_entries_below_a_mount(mounted: TreeColumns, policy: Policy) -> None:
     operations = [
         {"op": "add", "parent": "/physics", "name": "carol", "kind": "user"},
         {"op": "add", "parent": "/biology", "name": "carol", "kind": "user"},
@@ -150,13 +150,13 @@ def test_rules_and_dates_leave_out_what_lies_below_a_mount(mounted: TreeColumns,
     assert tree.index_of_path("/biology/carol") is not None
 
 
-def test_operations_lead_from_one_tree_to_another_with_mounts(mounted: TreeColumns) -> None:
+def test_tree_differences_include_mounts(mounted: TreeColumns) -> None:
     free = apply(mounted, [{"op": "mount", "entry": "/physics", "mount": None}])
     assert apply(mounted, difference(mounted, free)).same_as(free)
     assert apply(free, difference(free, mounted)).same_as(mounted)
 
 
-def test_going_back_to_before_a_mount_unmounts(mounted: TreeColumns) -> None:
+def test_restoring_a_revision_before_a_mount_unmounts(mounted: TreeColumns) -> None:
     draft = revert_revision(policy_slug="grid", number=mounted.number, reason="Back.", at=AT, actor=COMMAND)
     services.publish_change_set(id=draft.pk, version=draft.version, at=AT, actor=COMMAND)
     assert not load_tree(Policy.objects.get(slug="grid")).mount

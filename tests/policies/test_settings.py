@@ -10,7 +10,7 @@ from apps.core.errors import Invalid
 from apps.policies.settings import PolicySettings
 
 
-def test_defaults_read_back_as_themselves() -> None:
+def test_default_settings_round_trip() -> None:
     assert PolicySettings.from_json(PolicySettings().to_json()) == PolicySettings()
     assert PolicySettings().to_json()["algorithm"] == {
         "name": "aequus",
@@ -20,7 +20,7 @@ def test_defaults_read_back_as_themselves() -> None:
     }
 
 
-def test_what_is_left_out_is_taken_from_the_base() -> None:
+def test_omitted_settings_come_from_the_base() -> None:
     base = PolicySettings.from_json({"window": {"length_s": None}, "fallback_factor": 0.25})
     changed = PolicySettings.from_json({"window": {"aging": "step"}}, base=base)
     assert (changed.window["length_s"], changed.window["aging"], changed.fallback_factor) == (None, "step", 0.25)
@@ -34,7 +34,7 @@ def test_another_algorithm_or_operator_does_not_inherit_parameters_that_are_not_
     assert PolicySettings.from_json({"algorithm": {"name": "gridwide"}}, base=combined).algorithm["name"] == "gridwide"
 
 
-def test_a_schedulers_law_of_aging_brings_its_own_parameters_and_takes_them_away() -> None:
+def test_decay_functions_of_schedulers_have_their_own_parameters() -> None:
     plain = PolicySettings().window
     lsf = PolicySettings.from_json({"window": {"aging": "lsf"}})
     assert lsf.window == {**plain, "aging": "lsf", "hist_hours": 5.0}
@@ -46,7 +46,7 @@ def test_a_schedulers_law_of_aging_brings_its_own_parameters_and_takes_them_away
     assert pbs.window == {**plain, "aging": "pbs", "decay_time_s": 3600.0, "decay_factor": 0.5, "phase_s": 0.0}
 
 
-def test_settings_never_share_what_they_hold() -> None:
+def test_settings_share_no_mutable_values() -> None:
     PolicySettings().window["length_s"] = 1
     assert PolicySettings().window["length_s"] == 7_776_000
 
@@ -84,19 +84,19 @@ def test_settings_never_share_what_they_hold() -> None:
         ([], "settings"),
     ],
 )
-def test_wrong_settings_are_refused_with_their_place(given: Any, where: str) -> None:
+def test_invalid_settings_are_rejected_with_their_location(given: Any, where: str) -> None:
     with pytest.raises(Invalid) as refusal:
         PolicySettings.from_json(given)
     assert where in [field.where for field in refusal.value.fields]
 
 
-def test_all_wrong_places_are_named_at_once() -> None:
+def test_all_errors_are_reported_together() -> None:
     with pytest.raises(Invalid) as refusal:
         PolicySettings.from_json({"fallback_factor": 2, "tolerance": {"points": -1}, "window": {"aging": 1}})
     assert len(refusal.value.fields) == 3
 
 
-def test_zero_shares_go_back_to_their_default_with_the_whole_of_an_algorithm() -> None:
+def test_zero_shares_return_to_the_default_with_a_new_algorithm() -> None:
     """As a revert and a document give it: what is optional and left out there is at its default."""
     whole = PolicySettings().algorithm
     last = PolicySettings.from_json({"algorithm": {"zero_shares": "last"}})
@@ -109,7 +109,7 @@ def test_zero_shares_go_back_to_their_default_with_the_whole_of_an_algorithm() -
     assert "zero_shares" not in PolicySettings.from_json({"algorithm": {"resolution": 3}}, base=last).algorithm
 
 
-def test_entries_without_children_may_have_a_tolerance_of_their_own() -> None:
+def test_leaves_can_have_their_own_tolerance() -> None:
     usual = PolicySettings()
     assert "leaves" not in usual.to_json()["tolerance"]
     wide = PolicySettings.from_json({"tolerance": {"leaves": {"relative": 0.5}}}, base=usual)

@@ -134,7 +134,7 @@ def delegate_at(policy: Policy, delegate: Actor, path: str) -> UUID:
 @given(path=st.sampled_from(["/a", "/a/x", "/a/y", "/b", "/b/p", "/b/s", "/c"]), edits=edits)
 @example(path="/a", edits=[("set_shares", 4, 0, 9), ("add", 0, 5, 9), ("move", 9, 1, 9)])
 @examples(400, suppress=[HealthCheck.function_scoped_fixture])
-def test_a_delegates_operations_never_change_a_target_outside_the_delegated_subtree(
+def test_operations_of_a_delegate_change_no_target_outside_the_delegated_subtree(
     policy: Policy, delegate: Actor, path: str, edits: list[tuple[str, int, int, Any]]
 ) -> None:
     own = delegate_at(policy, delegate, path)
@@ -201,7 +201,7 @@ def test_below_an_entry_that_inherits_shares_are_divided_one_level_up(
             services.change_shares(**change)
 
 
-def test_what_was_archived_elsewhere_is_not_restored_below_ones_own_entry(policy: Policy, delegate: Actor) -> None:
+def test_entries_archived_elsewhere_cannot_be_restored_below_the_own_entry(policy: Policy, delegate: Actor) -> None:
     delegate_at(policy, delegate, "/b")
     stranger = archived_of(policy, "/c/e")[0].uid
     operations = [{"op": "restore", "entry": str(stranger), "parent": "/b/s"}]

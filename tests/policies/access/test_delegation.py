@@ -78,7 +78,7 @@ def held(actor: Actor, path: str, *, at: Any = AT) -> set[str]:
 # --- Giving
 
 
-def test_an_administrator_gives_a_role_and_it_holds_below_its_entry(
+def test_a_role_assigned_by_an_administrator_applies_below_its_entry(
     policy: Policy, alice: Actor, charlie: Actor
 ) -> None:
     grant = give(alice, "charlie", "/physics", "manager")
@@ -88,18 +88,18 @@ def test_an_administrator_gives_a_role_and_it_holds_below_its_entry(
     assert grant.expires_at == AT + YEAR  # the suggested end
 
 
-def test_a_grant_without_end_is_asked_for_in_so_many_words(policy: Policy, alice: Actor, charlie: Actor) -> None:
+def test_a_grant_without_end_must_be_requested_explicitly(policy: Policy, alice: Actor, charlie: Actor) -> None:
     assert give(alice, "charlie", "/physics", expires_at=None).expires_at is None
 
 
-def test_what_was_given_is_in_the_log_with_its_reason(policy: Policy, alice: Actor, charlie: Actor) -> None:
+def test_grants_are_audited_with_their_reason(policy: Policy, alice: Actor, charlie: Actor) -> None:
     grant = give(alice, "charlie", "/physics")
     event = AuditEvent.objects.latest("id")
     assert (event.verb, event.outcome, event.subject) == ("grant.given", "done", "charlie")
     assert (event.entry_uid, event.reason, event.details["verbs"]) == (grant.entry_uid, "for the test", grant.verbs)
 
 
-def test_verbs_may_be_chosen_singly(policy: Policy, alice: Actor, charlie: Actor) -> None:
+def test_rights_can_be_chosen_individually(policy: Policy, alice: Actor, charlie: Actor) -> None:
     grant = give(alice, "charlie", "/physics", "viewer", verbs=["view_members", "view_aggregate"])
     assert grant.verbs == ["view_aggregate", "view_members"]
     for wrong in ([], ["fly"]):
@@ -120,7 +120,7 @@ def test_verbs_may_be_chosen_singly(policy: Policy, alice: Actor, charlie: Actor
         {"reason": "x" * 513},
     ],
 )
-def test_what_makes_no_grant_is_refused_by_field(
+def test_an_invalid_grant_is_refused_by_field(
     policy: Policy, tree: TreeColumns, alice: Actor, charlie: Actor, wrong: dict[str, Any]
 ) -> None:
     given: dict[str, Any] = {"username": "charlie", "role": "lead", "reason": "r", **wrong}
@@ -130,37 +130,35 @@ def test_what_makes_no_grant_is_refused_by_field(
     assert not Grant.objects.exists()
 
 
-def test_a_delegate_hands_on_what_they_hold_at_their_entry_and_below(
-    policy: Policy, bob: Actor, charlie: Actor
-) -> None:
+def test_a_delegate_grants_held_rights_at_and_below_their_entry(policy: Policy, bob: Actor, charlie: Actor) -> None:
     give(bob, "charlie", "/physics/alice")
     give(bob, "charlie", "/physics", "viewer", expires_at=None)  # bob's own right has no end
     assert held(charlie, "/physics/alice") == set(VERBS_OF_ROLE["lead"])
 
 
 @pytest.mark.parametrize(("path", "error"), [("/", NotAllowed), ("/biology", NotFound), ("/biology/lab", NotFound)])
-def test_a_delegate_gives_nothing_above_or_beside_their_entry(
+def test_a_delegate_grants_nothing_above_or_beside_their_entry(
     policy: Policy, bob: Actor, charlie: Actor, path: str, error: type[DomainError]
 ) -> None:
     with pytest.raises(error):
         give(bob, "charlie", path, "viewer")
 
 
-def test_nobody_gives_more_than_they_hold(policy: Policy, bob: Actor, charlie: Actor) -> None:
+def test_a_grant_cannot_exceed_the_rights_of_its_author(policy: Policy, bob: Actor, charlie: Actor) -> None:
     with refused("more_than_own"):
         give(bob, "charlie", "/physics", "admin")
     with refused("more_than_own"):
         give(bob, "charlie", "/physics/alice", "viewer", verbs=["mount"])
 
 
-def test_giving_takes_the_right_to_delegate(policy: Policy, alice: Actor, charlie: Actor) -> None:
+def test_granting_needs_the_right_to_delegate(policy: Policy, alice: Actor, charlie: Actor) -> None:
     person("dora")
     give(alice, "charlie", "/physics", "lead")
     with refused():
         give(charlie, "dora", "/physics/bob", "viewer")
 
 
-def test_nobody_gives_for_longer_than_they_hold(policy: Policy, bob: Actor, charlie: Actor) -> None:
+def test_a_grant_cannot_outlast_the_right_of_its_author(policy: Policy, bob: Actor, charlie: Actor) -> None:
     Grant.objects.update(expires_at=AT + 30 * DAY)
     assert give(bob, "charlie", "/physics", "viewer").expires_at == AT + 30 * DAY  # what is suggested fits
     for longer in (None, AT + 31 * DAY):
@@ -168,18 +166,20 @@ def test_nobody_gives_for_longer_than_they_hold(policy: Policy, bob: Actor, char
             give(bob, "charlie", "/physics/bob", "viewer", expires_at=longer)
 
 
-def test_the_end_is_that_of_the_right_that_ends_first(policy: Policy, alice: Actor, bob: Actor, charlie: Actor) -> None:
+def test_the_latest_possible_end_is_that_of_the_right_that_ends_first(
+    policy: Policy, alice: Actor, bob: Actor, charlie: Actor
+) -> None:
     give(alice, "bob", "/", "viewer", verbs=["mount"], expires_at=AT + 5 * DAY)
     assert give(bob, "charlie", "/physics", "viewer", verbs=["mount"]).expires_at == AT + 5 * DAY
 
 
-def test_an_expired_right_gives_nothing(policy: Policy, bob: Actor, charlie: Actor) -> None:
+def test_an_expired_right_cannot_be_granted(policy: Policy, bob: Actor, charlie: Actor) -> None:
     Grant.objects.update(expires_at=AT)
     with pytest.raises(NotFound):
         give(bob, "charlie", "/physics", "viewer")
 
 
-def test_nobody_gives_a_role_to_themselves_nor_to_a_group_of_theirs(policy: Policy, bob: Actor) -> None:
+def test_users_cannot_grant_roles_to_themselves_or_their_groups(policy: Policy, bob: Actor) -> None:
     assert bob.user is not None
     bob.user.groups.add(Group.objects.create(name="oidc:physics"))
     for to in ("bob", "oidc:physics"):
@@ -187,21 +187,21 @@ def test_nobody_gives_a_role_to_themselves_nor_to_a_group_of_theirs(policy: Poli
             give(bob, to, "/physics/bob", "viewer")
 
 
-def test_the_same_role_is_not_given_twice_at_one_entry(policy: Policy, alice: Actor, charlie: Actor) -> None:
+def test_a_role_is_granted_once_per_entry(policy: Policy, alice: Actor, charlie: Actor) -> None:
     give(alice, "charlie", "/physics")
     with pytest.raises(Conflict, match="already"):
         give(alice, "charlie", "/physics")
     give(alice, "charlie", "/physics", "viewer")
 
 
-def test_refused_attempts_are_in_the_log(policy: Policy, bob: Actor, charlie: Actor) -> None:
+def test_refused_grants_are_audited(policy: Policy, bob: Actor, charlie: Actor) -> None:
     with refused("more_than_own"):
         give(bob, "charlie", "/physics", "admin")
     event = AuditEvent.objects.latest("id")
     assert (event.verb, event.outcome, event.actor_name, event.subject) == ("grant.given", "refused", "bob", "charlie")
 
 
-def test_a_group_of_sign_in_carries_its_people(policy: Policy, alice: Actor, charlie: Actor) -> None:
+def test_a_grant_to_a_sign_in_group_applies_to_its_members(policy: Policy, alice: Actor, charlie: Actor) -> None:
     grant = give(alice, "LDAP: cn=HPC, ou=Groups", "/physics", "viewer")
     assert grant.people == "ldap:cn=hpc,ou=groups"
     assert held(charlie, "/physics") == set()
@@ -210,9 +210,7 @@ def test_a_group_of_sign_in_carries_its_people(policy: Policy, alice: Actor, cha
     assert held(charlie, "/physics") == {"view_aggregate"}
 
 
-def test_a_token_gives_only_inside_its_subtree_and_with_its_scope(
-    policy: Policy, tree: TreeColumns, alice: Actor
-) -> None:
+def test_a_token_grants_only_inside_its_subtree_and_scope(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
     person("dora")
     physics = uid(tree, "/physics")
 
@@ -235,7 +233,7 @@ def test_a_token_gives_only_inside_its_subtree_and_with_its_scope(
 # --- Changing and ending
 
 
-def test_nobody_raises_their_own_grant_and_everybody_may_give_a_part_of_it_up(policy: Policy, bob: Actor) -> None:
+def test_users_can_reduce_but_not_extend_their_own_grant(policy: Policy, bob: Actor) -> None:
     grant = Grant.objects.get()
     for more in ({"role": "admin"}, {"verbs": [*grant.verbs, "mount"]}):
         with refused("own_grant"):
@@ -247,7 +245,7 @@ def test_nobody_raises_their_own_grant_and_everybody_may_give_a_part_of_it_up(po
     assert not Grant.objects.exists()
 
 
-def test_a_peer_at_the_same_entry_neither_changes_nor_ends_a_grant(policy: Policy, alice: Actor, bob: Actor) -> None:
+def test_a_manager_of_the_same_entry_cannot_change_a_grant_of_another(policy: Policy, alice: Actor, bob: Actor) -> None:
     person("dora")
     grant = give(alice, "dora", "/physics", "manager")
     with refused("not_your_grant"):
@@ -256,7 +254,7 @@ def test_a_peer_at_the_same_entry_neither_changes_nor_ends_a_grant(policy: Polic
         end(bob, grant)
 
 
-def test_whoever_gave_a_grant_changes_it_and_so_does_who_decides_above(
+def test_the_author_and_managers_above_can_change_a_grant(
     policy: Policy, alice: Actor, bob: Actor, charlie: Actor
 ) -> None:
     person("dora")
@@ -268,14 +266,14 @@ def test_whoever_gave_a_grant_changes_it_and_so_does_who_decides_above(
     assert AuditEvent.objects.latest("id").details["before"]["role"] == "viewer"
 
 
-def test_from_above_nobody_touches_what_they_could_not_have_given(policy: Policy, alice: Actor, bob: Actor) -> None:
+def test_managers_above_change_only_grants_they_could_have_made(policy: Policy, alice: Actor, bob: Actor) -> None:
     person("dora")
     grant = give(alice, "dora", "/physics/alice", "admin")
     with refused("not_your_grant"):
         end(bob, grant)
 
 
-def test_a_wider_role_needs_the_giver_to_hold_it_until_its_end(policy: Policy, alice: Actor, bob: Actor) -> None:
+def test_a_wider_role_must_be_held_until_its_end(policy: Policy, alice: Actor, bob: Actor) -> None:
     person("dora")
     Grant.objects.update(expires_at=AT + 30 * DAY)
     grant = give(alice, "dora", "/physics/alice", "viewer", expires_at=AT + 60 * DAY)
@@ -284,7 +282,7 @@ def test_a_wider_role_needs_the_giver_to_hold_it_until_its_end(policy: Policy, a
     change(bob, grant, role="lead", expires_at=AT + 30 * DAY)
 
 
-def test_a_grant_is_extended_up_to_the_end_of_ones_own(policy: Policy, bob: Actor, charlie: Actor) -> None:
+def test_a_grant_is_extended_up_to_the_end_of_the_own_right(policy: Policy, bob: Actor, charlie: Actor) -> None:
     grant = give(bob, "charlie", "/physics", "viewer", expires_at=AT + DAY)
     assert change(bob, grant, expires_at=AT + YEAR).expires_at == AT + YEAR
     assert AuditEvent.objects.latest("id").verb == "grant.extended"
@@ -294,7 +292,7 @@ def test_a_grant_is_extended_up_to_the_end_of_ones_own(policy: Policy, bob: Acto
         change(bob, grant, expires_at=AT + 401 * DAY)
 
 
-def test_only_the_state_that_was_seen_is_changed(policy: Policy, alice: Actor, charlie: Actor) -> None:
+def test_a_stale_version_of_a_grant_is_refused(policy: Policy, alice: Actor, charlie: Actor) -> None:
     grant = give(alice, "charlie", "/physics")
     change(alice, grant, role="viewer")
     with pytest.raises(Stale):
@@ -303,7 +301,7 @@ def test_only_the_state_that_was_seen_is_changed(policy: Policy, alice: Actor, c
         end(alice, grant)
 
 
-def test_who_may_not_know_of_a_grant_does_not_find_it(policy: Policy, alice: Actor, bob: Actor, charlie: Actor) -> None:
+def test_an_invisible_grant_is_not_found(policy: Policy, alice: Actor, bob: Actor, charlie: Actor) -> None:
     grant = give(alice, "charlie", "/biology")
     with pytest.raises(NotFound):
         end(bob, grant)
@@ -312,7 +310,7 @@ def test_who_may_not_know_of_a_grant_does_not_find_it(policy: Policy, alice: Act
 
 
 @pytest.mark.parametrize("choice", ["keep", "end"])
-def test_what_rests_on_a_grant_ends_with_it_or_is_kept_by_who_ends_it(
+def test_dependent_grants_end_with_their_grant_or_are_transferred(
     policy: Policy, alice: Actor, bob: Actor, charlie: Actor, choice: Any
 ) -> None:
     dora = person("dora")
@@ -331,7 +329,7 @@ def test_what_rests_on_a_grant_ends_with_it_or_is_kept_by_who_ends_it(
         assert (middle.granted_by, leaf.granted_by) == (alice.user, dora.user)
 
 
-def test_two_who_gave_to_each_other_do_not_hold_each_other_up(policy: Policy, alice: Actor, charlie: Actor) -> None:
+def test_mutual_grants_do_not_sustain_each_other(policy: Policy, alice: Actor, charlie: Actor) -> None:
     dora = person("dora")
     grant = give(alice, "charlie", "/physics", "manager")
     give(charlie, "dora", "/physics", "manager")
@@ -340,7 +338,7 @@ def test_two_who_gave_to_each_other_do_not_hold_each_other_up(policy: Policy, al
     assert not Grant.objects.exists()
 
 
-def test_who_gives_up_a_grant_cannot_keep_what_rested_on_it(policy: Policy, alice: Actor, charlie: Actor) -> None:
+def test_giving_up_a_grant_ends_dependent_grants(policy: Policy, alice: Actor, charlie: Actor) -> None:
     person("dora")
     grant = give(alice, "charlie", "/physics", "manager")
     give(charlie, "dora", "/physics", "viewer")
@@ -348,7 +346,7 @@ def test_who_gives_up_a_grant_cannot_keep_what_rested_on_it(policy: Policy, alic
     assert not Grant.objects.exists()
 
 
-def test_a_shortened_grant_ends_what_would_outlast_it(policy: Policy, alice: Actor, charlie: Actor) -> None:
+def test_a_shortened_grant_shortens_dependent_grants(policy: Policy, alice: Actor, charlie: Actor) -> None:
     person("dora")
     grant = give(alice, "charlie", "/physics", "manager")
     short = give(charlie, "dora", "/physics/bob", "viewer", expires_at=AT + DAY)
@@ -360,7 +358,7 @@ def test_a_shortened_grant_ends_what_would_outlast_it(policy: Policy, alice: Act
 # --- What is listed
 
 
-def test_grants_follow_their_entry_through_renames_and_moves(policy: Policy, tree: TreeColumns, bob: Actor) -> None:
+def test_grants_stay_with_their_entry_through_renames_and_moves(policy: Policy, tree: TreeColumns, bob: Actor) -> None:
     lab = str(uid(tree, "/biology/lab"))
     operations = [
         {"op": "rename", "entry": "/physics", "name": "fysik"},
@@ -372,7 +370,7 @@ def test_grants_follow_their_entry_through_renames_and_moves(policy: Policy, tre
     assert [line.path for line in list_grants(policy_slug="grid", at=AT, actor=bob)] == ["/biology/lab/fysik"]
 
 
-def test_a_grant_at_an_archived_entry_is_dormant_until_the_entry_is_back(
+def test_a_grant_at_an_archived_entry_is_inactive_until_it_is_restored(
     policy: Policy, tree: TreeColumns, alice: Actor, bob: Actor, charlie: Actor
 ) -> None:
     grant = give(bob, "charlie", "/physics/bob", "lead")
@@ -409,7 +407,7 @@ def test_a_grant_at_an_archived_entry_can_be_ended(
     assert not Grant.objects.filter(pk=grant.pk).exists()
 
 
-def test_expired_and_soon_expiring_grants_come_first_to_end(policy: Policy, alice: Actor, charlie: Actor) -> None:
+def test_grants_are_listed_by_end_with_expired_ones_first(policy: Policy, alice: Actor, charlie: Actor) -> None:
     ends = {"/physics": 10, "/biology": 3, "/biology/lab": 200, "/": None}
     for path, days in ends.items():
         give(alice, "charlie", path, "viewer", expires_at=None if days is None else AT + days * DAY)
@@ -419,7 +417,7 @@ def test_expired_and_soon_expiring_grants_come_first_to_end(policy: Policy, alic
     assert len(lines) == 4
 
 
-def test_holders_see_their_own_grants_and_delegates_those_at_their_entries(
+def test_users_see_their_own_grants_and_delegates_those_at_their_entries(
     policy: Policy, alice: Actor, bob: Actor, charlie: Actor
 ) -> None:
     give(alice, "charlie", "/biology", "viewer")
@@ -437,7 +435,7 @@ def test_holders_see_their_own_grants_and_delegates_those_at_their_entries(
 # --- A person's rights here, and why
 
 
-def test_why_somebody_may_do_something_is_told_step_by_step(
+def test_the_origin_of_a_right_is_explained_step_by_step(
     policy: Policy, tree: TreeColumns, alice: Actor, bob: Actor, charlie: Actor
 ) -> None:
     give(alice, "charlie", "/", "viewer", expires_at=AT + DAY)
@@ -457,7 +455,7 @@ def test_why_somebody_may_do_something_is_told_step_by_step(
     assert (access.may_see, access.may_divide, access.may_change_own, access.is_admin) == (True, True, False, False)
 
 
-def test_one_asks_about_oneself_and_delegates_about_others(
+def test_users_check_their_own_rights_and_delegates_those_of_others(
     policy: Policy, tree: TreeColumns, alice: Actor, bob: Actor, charlie: Actor
 ) -> None:
     give(alice, "charlie", "/physics", "viewer")
@@ -472,12 +470,12 @@ def test_one_asks_about_oneself_and_delegates_about_others(
         explain_access(policy_slug="grid", entry_uid=uid(tree, "/biology"), username="bob", at=AT, actor=bob)
 
 
-def test_an_expired_grant_is_no_reason(policy: Policy, alice: Actor, charlie: Actor) -> None:
+def test_an_expired_grant_gives_no_right(policy: Policy, alice: Actor, charlie: Actor) -> None:
     give(alice, "charlie", "/physics", "viewer", expires_at=AT + DAY)
     assert held(charlie, "/physics", at=AT + DAY) == set()
 
 
-def test_somebody_deactivated_may_do_nothing(policy: Policy, alice: Actor, charlie: Actor) -> None:
+def test_a_deactivated_user_has_no_rights(policy: Policy, alice: Actor, charlie: Actor) -> None:
     give(alice, "charlie", "/physics", "viewer")
     assert charlie.user is not None
     charlie.user.is_active = False
@@ -570,5 +568,5 @@ class Delegates(RuleBasedStateMachine):
         assert not [grant for grant in Grant.objects.all() if grant.user_id and grant.user_id == grant.granted_by_id]
 
 
-def test_whatever_delegates_do_nobody_holds_more_than_was_given_from_above() -> None:
+def test_no_sequence_of_delegations_exceeds_the_rights_granted_from_above() -> None:
     run_state_machine_as_test(Delegates, settings=examples(25, steps=15, suppress=HealthCheck))

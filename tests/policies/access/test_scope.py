@@ -34,31 +34,31 @@ def look(policy: Policy, tree: TreeColumns, actor: Actor, *own: str, at_hours: i
 ALL = {"/", "/physics", "/physics/alice", "/physics/bob", "/biology", "/biology/lab", "/reserve"}
 
 
-def test_people_see_their_own_path_alone(policy: Policy, charlie: Actor) -> None:
+def test_users_see_only_their_own_path(policy: Policy, charlie: Actor) -> None:
     assert seen(policy, charlie) == set()
     assert seen(policy, charlie, "/biology/lab") == {"/", "/biology", "/biology/lab"}
 
 
-def test_an_open_policy_is_seen_whole_by_all_who_sign_in(policy: Policy, charlie: Actor) -> None:
+def test_an_open_policy_is_visible_to_all_signed_in_users(policy: Policy, charlie: Actor) -> None:
     policy.visibility = Policy.Visibility.TREE
     assert seen(policy, charlie) == ALL
     assert look(policy, load_tree(policy), charlie).all_visible
 
 
-def test_a_grant_opens_its_subtree_and_the_way_there_until_it_expires(policy: Policy, bob: Actor) -> None:
+def test_a_grant_shows_its_subtree_and_path_until_it_expires(policy: Policy, bob: Actor) -> None:
     Grant.objects.update(expires_at=AT + timedelta(hours=2))
     assert seen(policy, bob) == {"/", "/physics", "/physics/alice", "/physics/bob"}
     assert seen(policy, bob, at_hours=2) == set()
 
 
-def test_a_viewer_of_sums_sees_groups_and_nobody_by_name(policy: Policy, bob: Actor) -> None:
+def test_a_viewer_of_totals_sees_groups_without_user_names(policy: Policy, bob: Actor) -> None:
     Grant.objects.update(verbs=[Grant.Verb.VIEW_AGGREGATE], entry_uid=load_tree(policy).uuid(0))
     assert seen(policy, bob) == ALL - {"/physics/alice", "/physics/bob"}
     Grant.objects.update(verbs=[Grant.Verb.VIEW_AGGREGATE, Grant.Verb.VIEW_MEMBERS])
     assert seen(policy, bob) == ALL
 
 
-def test_a_viewer_sees_and_divides_nothing(policy: Policy, bob: Actor) -> None:
+def test_a_viewer_can_read_but_not_change(policy: Policy, bob: Actor) -> None:
     Grant.objects.update(role=Grant.Role.VIEWER, verbs=list(VERBS_OF_ROLE[Grant.Role.VIEWER]))
     tree = load_tree(policy)
     sees = look(policy, tree, bob)
@@ -67,21 +67,21 @@ def test_a_viewer_sees_and_divides_nothing(policy: Policy, bob: Actor) -> None:
     assert not sees.may_divide(physics)
 
 
-def test_an_authority_changes_what_is_below_its_entry_and_not_the_entry(policy: Policy, bob: Actor) -> None:
+def test_a_manager_changes_entries_below_the_own_entry_but_not_the_entry(policy: Policy, bob: Actor) -> None:
     tree = load_tree(policy)
     sees = look(policy, tree, bob)
     may = {tree.path(i) for i in range(len(tree)) if sees.may_change(i)}
     assert may == {"/physics/alice", "/physics/bob"}
 
 
-def test_administrators_and_the_system_change_everything_but_the_root(policy: Policy, alice: Actor) -> None:
+def test_administrators_and_the_system_change_all_entries_but_the_root(policy: Policy, alice: Actor) -> None:
     tree = load_tree(policy)
     for actor in (alice, SYSTEM):
         sees = look(policy, tree, actor)
         assert {tree.path(i) for i in range(len(tree)) if sees.may_change(i)} == ALL - {"/"}
 
 
-def test_a_lock_is_shown_to_those_whom_it_stops(policy: Policy, alice: Actor, bob: Actor) -> None:
+def test_a_lock_is_shown_to_users_it_blocks(policy: Policy, alice: Actor, bob: Actor) -> None:
     for actor, entry in ((alice, "/physics/alice"), (bob, "/physics/bob")):
         draft = services.make_change_set(
             policy_slug="grid", operations=[{"op": "lock", "entry": entry}], reason="r", at=AT, actor=actor
@@ -97,7 +97,7 @@ def token(actor: Actor, *scopes: str, slug: str = "", **more: object) -> Actor:
     return Actor(actor.user, "api", TokenBounds("fsh_x", frozenset(scopes), slug, **more))  # type: ignore[arg-type]
 
 
-def test_a_token_for_oneself_shows_ones_own_path_even_to_an_administrator(policy: Policy, alice: Actor) -> None:
+def test_a_self_scoped_token_shows_only_the_own_path_even_to_an_administrator(policy: Policy, alice: Actor) -> None:
     own = token(alice, "self:read")
     assert seen(policy, own, "/physics/alice") == {"/", "/physics", "/physics/alice"}
 
@@ -120,7 +120,7 @@ def test_a_policy_outside_the_token_does_not_exist(policy: Policy, alice: Actor)
         selectors.get_policy(slug="no\0where", actor=alice)
 
 
-def test_somebody_deactivated_sees_nothing(policy: Policy, alice: Actor) -> None:
+def test_a_deactivated_user_sees_nothing(policy: Policy, alice: Actor) -> None:
     assert alice.user is not None
     alice.user.is_active = False
     assert selectors.list_policies(actor=alice) == []

@@ -42,7 +42,7 @@ def state(actor: Actor, cores: float = 100.0, **more: object) -> Capacity:
     return capacities.state_capacity(policy_slug="grid", cores=cores, at=AT, actor=actor, **given)  # type: ignore[arg-type]
 
 
-def test_a_promise_is_written_down_with_who_gave_it_and_why(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
+def test_an_allocation_is_stored_with_author_and_reason(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
     made = give(alice, uid(tree, "/physics"), 5000)
     assert (made.core_h, made.author_name, made.reason) == (5000, "alice", "The committee said so.")
     event = AuditEvent.objects.latest("id")
@@ -52,7 +52,7 @@ def test_a_promise_is_written_down_with_who_gave_it_and_why(policy: Policy, tree
     assert [(found.uid, path) for found, path in listed] == [(made.uid, "/physics")]
 
 
-def test_core_hours_are_given_from_above_an_entry_and_never_to_oneself(
+def test_core_hours_are_allocated_from_above_and_never_to_oneself(
     policy: Policy, tree: TreeColumns, bob: Actor, charlie: Actor
 ) -> None:
     give(bob, uid(tree, "/physics/alice"))
@@ -80,7 +80,7 @@ def test_core_hours_are_given_from_above_an_entry_and_never_to_oneself(
         ({"reason": "x" * 513}, "reason"),
     ],
 )
-def test_a_wrong_promise_is_refused_by_the_name_of_its_field(
+def test_an_invalid_allocation_is_refused_by_field(
     policy: Policy, tree: TreeColumns, alice: Actor, more: dict[str, object], where: str
 ) -> None:
     with pytest.raises(Invalid) as refusal:
@@ -90,14 +90,12 @@ def test_a_wrong_promise_is_refused_by_the_name_of_its_field(
 
 
 @pytest.mark.parametrize("path", ["/", "/reserve"])
-def test_neither_the_root_nor_a_reserve_is_promised_anything(
-    policy: Policy, tree: TreeColumns, alice: Actor, path: str
-) -> None:
+def test_root_and_reserve_get_no_allocation(policy: Policy, tree: TreeColumns, alice: Actor, path: str) -> None:
     with pytest.raises(Invalid):
         give(alice, uid(tree, path))
 
 
-def test_the_same_promise_sent_twice_is_given_once(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
+def test_a_repeated_allocation_request_is_stored_once(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
     give(alice, uid(tree, "/physics"))
     with pytest.raises(Conflict) as refusal:
         give(alice, uid(tree, "/physics"))
@@ -106,7 +104,7 @@ def test_the_same_promise_sent_twice_is_given_once(policy: Policy, tree: TreeCol
     assert Allocation.objects.count() == 2
 
 
-def test_a_promise_is_changed_by_whoever_saw_its_latest_state(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
+def test_an_allocation_is_changed_only_in_its_latest_version(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
     made = give(alice, uid(tree, "/physics"))
     seen = services.tag_of(made)
     changed = services.change_allocation(
@@ -121,9 +119,7 @@ def test_a_promise_is_changed_by_whoever_saw_its_latest_state(policy: Policy, tr
     assert Allocation.objects.get().core_h == 800
 
 
-def test_what_is_withdrawn_is_gone_from_lists_and_kept_in_the_log(
-    policy: Policy, tree: TreeColumns, alice: Actor
-) -> None:
+def test_a_withdrawn_allocation_is_unlisted_and_audited(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
     made = give(alice, uid(tree, "/physics"))
     services.withdraw_allocation(
         policy_slug="grid", allocation_uid=made.uid, tag=services.tag_of(made), reason="A mistake.", at=AT, actor=alice
@@ -135,7 +131,9 @@ def test_what_is_withdrawn_is_gone_from_lists_and_kept_in_the_log(
     assert (event.verb, event.reason) == ("allocation.withdrawn", "A mistake.")
 
 
-def test_who_holds_less_changes_nothing_of_others(policy: Policy, tree: TreeColumns, alice: Actor, bob: Actor) -> None:
+def test_lesser_rights_do_not_change_allocations_of_others(
+    policy: Policy, tree: TreeColumns, alice: Actor, bob: Actor
+) -> None:
     of_physics, of_biology = give(alice, uid(tree, "/physics")), give(alice, uid(tree, "/biology"))
     with pytest.raises(NotAllowed):
         services.withdraw_allocation(
@@ -152,7 +150,7 @@ def test_who_holds_less_changes_nothing_of_others(policy: Policy, tree: TreeColu
     assert [path for _, path in seen] == ["/physics"]
 
 
-def test_lists_are_narrowed_by_entry_and_by_days(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
+def test_lists_are_filtered_by_entry_and_days(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
     give(alice, uid(tree, "/physics"))
     give(alice, uid(tree, "/physics/bob"), starts_on=date(2027, 1, 1), ends_on=date(2027, 3, 31))
     whole = {"policy_slug": "grid", "at": AT, "actor": alice, "entry_uid": uid(tree, "/physics")}
@@ -164,7 +162,7 @@ def test_lists_are_narrowed_by_entry_and_by_days(policy: Policy, tree: TreeColum
     assert [path for _, path in later] == ["/physics/bob"]
 
 
-def test_capacity_is_stated_by_whoever_divides_the_whole(
+def test_capacity_is_recorded_by_managers_of_the_whole_policy(
     policy: Policy, alice: Actor, bob: Actor, charlie: Actor
 ) -> None:
     made = state(alice, 128, site="hpc2n", ends_on=date(2026, 12, 31))
@@ -178,7 +176,7 @@ def test_capacity_is_stated_by_whoever_divides_the_whole(
     assert capacities.list_capacities(policy_slug="grid", at=AT, actor=charlie) == []
 
 
-def test_capacities_are_changed_and_removed_by_who_saw_them(policy: Policy, alice: Actor) -> None:
+def test_capacities_are_changed_and_removed_in_their_latest_version(policy: Policy, alice: Actor) -> None:
     made = state(alice, 128)
     seen = capacities.tag_of(made)
     with pytest.raises(Conflict):
@@ -204,7 +202,7 @@ def test_capacities_are_changed_and_removed_by_who_saw_them(policy: Policy, alic
         ({"note": "a\0b"}, "note"),
     ],
 )
-def test_a_wrong_capacity_is_refused_by_the_name_of_its_field(
+def test_an_invalid_capacity_is_refused_by_field(
     policy: Policy, alice: Actor, more: dict[str, object], where: str
 ) -> None:
     with pytest.raises(Invalid) as refusal:
@@ -212,7 +210,7 @@ def test_a_wrong_capacity_is_refused_by_the_name_of_its_field(
     assert [problem.where for problem in refusal.value.fields] == [where]
 
 
-def test_who_has_no_right_to_edit_shares_gives_no_core_hours(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
+def test_allocating_core_hours_needs_the_right_to_edit_shares(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
     from apps.policies.models import Grant
 
     viewer = person("vera")

@@ -33,7 +33,7 @@ ZONES = st.sampled_from(
 )
 
 
-def test_a_year_of_clock_changes_has_as_many_hours_as_any_and_a_leap_year_a_day_more() -> None:
+def test_clock_changes_keep_the_hours_of_a_year_and_leap_years_add_a_day() -> None:
     assert whole_year(date(2026, 5, 5)).hours(STOCKHOLM) == 8760
     assert whole_year(date(2028, 5, 5)).hours(STOCKHOLM) == 8784
     assert Period(date(2026, 3, 29), date(2026, 3, 29)).hours(STOCKHOLM) == 23
@@ -49,7 +49,7 @@ def test_a_day_whose_midnight_does_not_exist_begins_after_the_change() -> None:
 
 
 @given(period=PERIODS, zone=ZONES, cut=st.integers(1, 4000))
-def test_hours_of_days_add_up_whatever_the_clocks_do(period: Period, zone: ZoneInfo, cut: int) -> None:
+def test_hours_of_days_add_up_across_clock_changes(period: Period, zone: ZoneInfo, cut: int) -> None:
     begin, end = period.instants(zone)
     assert period.hours(zone) == (end - begin) / timedelta(hours=1)
     if period.n_days > cut:
@@ -63,7 +63,7 @@ def test_hours_of_days_add_up_whatever_the_clocks_do(period: Period, zone: ZoneI
 
 
 @given(period=PERIODS, parts=st.lists(PERIODS, max_size=5))
-def test_days_without_any_part_are_told(period: Period, parts: list[Period]) -> None:
+def test_days_without_capacity_are_reported(period: Period, parts: list[Period]) -> None:
     days = {period.starts_on + n * DAY for n in range(period.n_days)}
     missing = {day for day in days if not any(day in part for part in parts)}
     found = uncovered(period, parts)
@@ -72,7 +72,7 @@ def test_days_without_any_part_are_told(period: Period, parts: list[Period]) -> 
 
 
 @pytest.mark.parametrize("wrong", [(date(2026, 2, 1), date(2026, 1, 1)), (date(1960, 1, 1), date(2026, 1, 1))])
-def test_days_the_wrong_way_round_are_no_period(wrong: tuple[date, date]) -> None:
+def test_a_period_cannot_end_before_it_starts(wrong: tuple[date, date]) -> None:
     with pytest.raises(ValueError, match="a period goes"):
         Period(*wrong)
 
@@ -95,7 +95,7 @@ def promise(uid: UUID, core_h: float, period: Period) -> Allocation:
 
 
 @given(whole=PERIODS, period=PERIODS, zone=ZONES, core_h=st.floats(0, 1e9), hours=st.integers(0, 100_000))
-def test_a_promise_is_spread_evenly_over_its_own_hours(
+def test_an_allocation_is_spread_evenly_over_its_hours(
     whole: Period, period: Period, zone: ZoneInfo, core_h: float, hours: int
 ) -> None:
     uid = new_uid()
@@ -135,7 +135,7 @@ def leaves_of(tree: TreeColumns, i: int, promised: dict[UUID, float]) -> Iterato
 
 
 @given(drawn=promised_trees())
-def test_children_never_get_more_than_there_is_without_a_flag(
+def test_overallocated_children_are_flagged(
     drawn: tuple[TreeColumns, dict[UUID, float], float | None],
 ) -> None:
     tree, promised, capacity = drawn
@@ -152,7 +152,7 @@ def test_children_never_get_more_than_there_is_without_a_flag(
         assert sum(leaves_of(tree, 0, promised)) <= capacity
 
 
-def test_promises_to_entries_that_are_gone_count_for_nothing() -> None:
+def test_allocations_of_archived_entries_are_ignored() -> None:
     tree = columns_of([Node(new_uid(), None, "root")])
     sums = add_up(tree, {new_uid(): 500.0}, 100.0)
     assert (sums.sub_allocated[0], sums.kept[0], bool(sums.is_allocated[0])) == (0, 100, True)
@@ -177,7 +177,7 @@ AMOUNTS = st.floats(1, 1e7, allow_nan=False)
     rest=st.sampled_from(["spread", "reserve"]),
     has_reserve=st.booleans(),
 )
-def test_shares_made_of_core_hours_come_to_these_core_hours_again(
+def test_shares_converted_from_core_hours_give_the_same_core_hours(
     amounts: list[float], others: list[float], beyond: float | None, rest: str, has_reserve: bool
 ) -> None:
     tree = group([1.0] * len(amounts) + others, reserve=5 if has_reserve else None)
@@ -200,7 +200,7 @@ def test_shares_made_of_core_hours_come_to_these_core_hours_again(
 
 
 @given(amounts=st.lists(AMOUNTS, min_size=2, max_size=6), rest=st.sampled_from(["spread", "reserve"]))
-def test_the_draft_leads_to_the_shares_that_were_shown(amounts: list[float], rest: str) -> None:
+def test_the_draft_has_the_previewed_shares(amounts: list[float], rest: str) -> None:
     tree = group([10.0] * (len(amounts) + 1))
     found = convert(tree, 0, {1 + n: a for n, a in enumerate(amounts)}, sum(amounts) * 1.25, rest=rest)
     operations = operations_of(found)
@@ -215,7 +215,7 @@ def lines(found: Conversion) -> dict[str, tuple[str, float]]:
     return {line.name: (line.basis, line.shares_after) for line in found.lines}
 
 
-def test_the_rest_goes_to_a_reserve_or_to_those_who_were_promised_nothing() -> None:
+def test_the_remainder_goes_to_a_reserve_or_to_entries_without_an_allocation() -> None:
     tree = group([30, 50, 20])
     promised = {1: 600.0}
     kept = convert(tree, 0, promised, 1000.0, rest="reserve")
@@ -234,13 +234,13 @@ def test_the_rest_goes_to_a_reserve_or_to_those_who_were_promised_nothing() -> N
     }
 
 
-def test_promised_beyond_what_there_is_everybody_gets_a_part_of_what_is_promised() -> None:
+def test_overallocated_entries_get_proportional_shares() -> None:
     found = convert(group([50, 50]), 0, {1: 900.0, 2: 300.0}, 1000.0)
     assert lines(found) == {"c00": ("promised", 75), "c01": ("promised", 25)}
     assert found.over_committed_core_h == 200
 
 
-def test_last_days_of_promises_become_last_days_of_shares() -> None:
+def test_last_days_of_allocations_become_last_days_of_shares() -> None:
     tree = group([50, 50])
     found = convert(tree, 0, {1: 900.0, 2: 300.0}, None, last_days={1: date(2027, 3, 31)})
     operations = operations_of(found, at_end="zero")
@@ -251,7 +251,7 @@ def test_last_days_of_promises_become_last_days_of_shares() -> None:
         operations_of(found, at_end="never")
 
 
-def test_what_can_not_be_converted_says_why() -> None:
+def test_an_impossible_conversion_names_the_reason() -> None:
     root = Node(new_uid(), None, "root")
     inherits = columns_of([root, Node(new_uid(), root.uid, "a", shares=None), Node(new_uid(), root.uid, "b")])
     with pytest.raises(Invalid, match="/a inherits"):
@@ -262,7 +262,7 @@ def test_what_can_not_be_converted_says_why() -> None:
         convert(group([1, 1]), 0, {1: 1.0}, 10.0, rest="elsewhere")
 
 
-def test_the_way_back_multiplies_the_parts_of_every_level() -> None:
+def test_core_hours_of_shares_multiply_the_targets_of_every_level() -> None:
     root, vo = Node(new_uid(), None, "root"), new_uid()
     nodes = [
         root,
@@ -280,7 +280,7 @@ def test_the_way_back_multiplies_the_parts_of_every_level() -> None:
 
 
 @given(part=st.floats(0, 0.99), others=st.floats(0.5, 1e6))
-def test_shares_beside_others_make_the_part_that_was_asked_for(part: float, others: float) -> None:
+def test_shares_among_siblings_give_the_requested_target(part: float, others: float) -> None:
     shares = shares_beside(part, others)
     assert shares is not None
     assert shares / (shares + others) == pytest.approx(part, rel=1e-5, abs=1e-12)

@@ -19,7 +19,7 @@ def draft(actor: Actor, *operations: dict[str, Any], reason: str = "Because.") -
     return services.make_change_set(policy_slug="grid", operations=operations, reason=reason, at=AT, actor=actor)
 
 
-def test_a_draft_is_its_authors_until_it_is_proposed(policy: Policy, alice: Actor, bob: Actor) -> None:
+def test_a_draft_is_private_until_it_is_proposed(policy: Policy, alice: Actor, bob: Actor) -> None:
     change_set = draft(alice, {"op": "set_shares", "entry": "/physics/bob", "shares": 9})
     assert selectors.list_change_sets(policy=policy, actor=bob, at=AT) == []
     with pytest.raises(NotFound):
@@ -31,9 +31,7 @@ def test_a_draft_is_its_authors_until_it_is_proposed(policy: Policy, alice: Acto
     assert services.publish_change_set(id=change_set.pk, version=2, at=AT, actor=bob).number == 3
 
 
-def test_an_authority_does_not_see_proposals_that_name_what_it_does_not_see(
-    policy: Policy, alice: Actor, bob: Actor
-) -> None:
+def test_a_manager_does_not_see_proposals_with_invisible_entries(policy: Policy, alice: Actor, bob: Actor) -> None:
     for operation in (
         {"op": "set_shares", "entry": "/biology", "shares": 9},
         {"op": "add", "parent": "/biology", "name": "x"},
@@ -47,7 +45,7 @@ def test_an_authority_does_not_see_proposals_that_name_what_it_does_not_see(
     assert len(selectors.list_change_sets(policy=policy, actor=alice, at=AT, states=["proposed"])) == 3
 
 
-def test_a_change_set_without_reason_can_be_written_and_not_proposed(policy: Policy, alice: Actor) -> None:
+def test_a_change_set_needs_a_reason_to_be_proposed(policy: Policy, alice: Actor) -> None:
     change_set = draft(alice, {"op": "lock", "entry": "/physics"}, reason="")
     with pytest.raises(Invalid) as refusal:
         services.propose_change_set(id=change_set.pk, version=1, at=AT, actor=alice)
@@ -56,14 +54,14 @@ def test_a_change_set_without_reason_can_be_written_and_not_proposed(policy: Pol
 
 
 @pytest.mark.parametrize("reason", ["a\0b", "a\ud800", "x" * 4_001])
-def test_a_reason_is_text_that_can_be_stored(policy: Policy, alice: Actor, reason: str) -> None:
+def test_a_reason_must_be_storable_text(policy: Policy, alice: Actor, reason: str) -> None:
     with pytest.raises(Invalid) as refusal:
         draft(alice, {"op": "lock", "entry": "/physics"}, reason=reason)
     assert refusal.value.fields[0].where == "reason"
 
 
 @pytest.mark.parametrize("number", [0, -1, 3, 2**40])
-def test_a_base_that_is_no_revision_is_refused(policy: Policy, alice: Actor, number: int) -> None:
+def test_an_unknown_base_revision_is_refused(policy: Policy, alice: Actor, number: int) -> None:
     with pytest.raises(Invalid, match="from 1 to the head, 2"):
         services.make_change_set(
             policy_slug="grid",
@@ -74,7 +72,7 @@ def test_a_base_that_is_no_revision_is_refused(policy: Policy, alice: Actor, num
         )
 
 
-def test_its_effect_names_whoever_is_diluted_although_nobody_touched_them(policy: Policy, alice: Actor) -> None:
+def test_the_effect_lists_diluted_siblings(policy: Policy, alice: Actor) -> None:
     change_set = draft(alice, {"op": "set_shares", "entry": "/physics", "shares": 130})
     effect = services.effect_of(change_set, actor=alice, at=AT)
     assert [(step["path"], step["fields"]) for step in effect["stated"]] == [
@@ -87,7 +85,7 @@ def test_its_effect_names_whoever_is_diluted_although_nobody_touched_them(policy
     }
 
 
-def test_its_effect_tells_what_is_added_and_archived(policy: Policy, alice: Actor) -> None:
+def test_the_effect_lists_added_and_archived_entries(policy: Policy, alice: Actor) -> None:
     change_set = draft(
         alice,
         {"op": "add", "parent": "/physics", "name": "carl", "shares": 4},
@@ -115,7 +113,7 @@ def test_entries_outside_the_view_are_counted_and_not_shown(policy: Policy, alic
     assert effect["n_outside_view"] == 1
 
 
-def test_a_stranger_on_an_open_policy_may_propose_and_not_publish(policy: Policy, alice: Actor) -> None:
+def test_any_user_of_an_open_policy_can_propose_but_not_publish(policy: Policy, alice: Actor) -> None:
     Policy.objects.update(visibility=Policy.Visibility.TREE)
     dora = person("dora")
     change_set = draft(dora, {"op": "set_shares", "entry": "/physics/bob", "shares": 9})

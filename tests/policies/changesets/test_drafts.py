@@ -44,14 +44,14 @@ def add(draft: ChangeSet, actor: Actor, *operations: dict[str, Any], version: in
     return drafts.add_operations(id=draft.pk, version=found, operations=operations, at=AT, actor=actor)
 
 
-def test_a_draft_is_opened_empty_and_gone_on_with(draft: ChangeSet, policy: Policy, alice: Actor) -> None:
+def test_a_draft_is_created_empty_and_continued(draft: ChangeSet, policy: Policy, alice: Actor) -> None:
     assert (draft.state, draft.base_number, draft.operations, draft.version) == ("draft", 2, [], 1)
     assert drafts.find_draft(policy=policy, at=AT, actor=alice) == draft
     assert effect_of(draft, actor=alice, at=AT)["n_stated"] == 0
     assert AuditEvent.objects.filter(verb="changeset.drafted", subject=f"change set {draft.pk}").exists()
 
 
-def test_edits_are_written_one_after_the_other(draft: ChangeSet, alice: Actor, tree: TreeColumns) -> None:
+def test_edits_are_appended_in_order(draft: ChangeSet, alice: Actor, tree: TreeColumns) -> None:
     add(draft, alice, shares("/physics", 40))
     after = add(draft, alice, {"op": "add", "parent": "/physics", "name": "carol", "kind": "user"})
     assert [each["op"] for each in after.operations] == ["set_shares", "add"]
@@ -61,7 +61,7 @@ def test_edits_are_written_one_after_the_other(draft: ChangeSet, alice: Actor, t
     assert after.operations[2]["entry"] == after.operations[1]["uid"], "an entry of the draft is found by its path"
 
 
-def test_an_edit_for_an_older_version_is_refused_and_changes_nothing(draft: ChangeSet, alice: Actor) -> None:
+def test_an_edit_of_a_stale_version_is_refused_and_changes_nothing(draft: ChangeSet, alice: Actor) -> None:
     add(draft, alice, shares("/physics", 40))
     with pytest.raises(Stale):
         add(draft, alice, shares("/physics", 50), version=1)
@@ -89,7 +89,7 @@ def test_undo_and_redo_go_step_by_step_until_the_next_edit(draft: ChangeSet, ali
     assert [each["shares"] for each in draft.operations] == [40.0, 41.0, 1.0]
 
 
-def test_one_edit_is_left_out_unless_another_rests_on_it(draft: ChangeSet, alice: Actor) -> None:
+def test_an_edit_is_removed_unless_another_depends_on_it(draft: ChangeSet, alice: Actor) -> None:
     draft = add(draft, alice, {"op": "add", "parent": "/", "name": "new"}, shares("/physics", 5), shares("/new", 3))
     common: dict[str, Any] = {"id": draft.pk, "at": AT, "actor": alice}
     with pytest.raises(Conflict, match="rests on"):
@@ -110,7 +110,7 @@ def test_a_refusal_counts_the_edits_that_were_sent(draft: ChangeSet, alice: Acto
     assert ChangeSet.objects.get(pk=draft.pk).operations == draft.operations
 
 
-def test_only_its_author_and_administrators_write_in_a_draft(
+def test_only_its_author_and_administrators_edit_a_draft(
     draft: ChangeSet, bob: Actor, alice: Actor, charlie: Actor
 ) -> None:
     for stranger in (bob, charlie):
@@ -122,7 +122,7 @@ def test_only_its_author_and_administrators_write_in_a_draft(
         drafts.open_draft(policy_slug="grid", at=AT, actor=charlie)
 
 
-def test_whoever_lacks_a_right_may_write_it_down_and_not_publish_it(policy: Policy, bob: Actor) -> None:
+def test_an_edit_without_the_right_can_be_drafted_but_not_published(policy: Policy, bob: Actor) -> None:
     draft = drafts.open_draft(policy_slug="grid", at=AT, actor=bob)
     draft = add(draft, bob, shares("/physics/bob", 9))
     assert drafts.may_publish(draft, bob, AT)
@@ -132,14 +132,14 @@ def test_whoever_lacks_a_right_may_write_it_down_and_not_publish_it(policy: Poli
     assert not drafts.may_publish(draft, bob, AT)
 
 
-def test_editing_what_was_handed_in_takes_it_back(draft: ChangeSet, alice: Actor) -> None:
+def test_editing_a_submitted_change_set_withdraws_it(draft: ChangeSet, alice: Actor) -> None:
     draft = add(draft, alice, shares("/physics", 40))
     draft = services.propose_change_set(id=draft.pk, version=draft.version, at=AT, actor=alice)
     draft = add(draft, alice, shares("/physics", 41))
     assert draft.state == ChangeSet.State.DRAFT
 
 
-def test_a_draft_follows_the_policy_and_asks_where_both_sides_changed(draft: ChangeSet, alice: Actor) -> None:
+def test_a_draft_is_rebased_and_asks_about_conflicts(draft: ChangeSet, alice: Actor) -> None:
     draft = add(draft, alice, shares("/physics", 40), shares("/biology", 60))
     uid = draft.operations[0]["entry"]
     services.change_shares(policy_slug="grid", entry_uid=UUID(uid), shares=33, reason="Meanwhile.", at=AT, actor=alice)
@@ -151,13 +151,13 @@ def test_a_draft_follows_the_policy_and_asks_where_both_sides_changed(draft: Cha
     assert (draft.base_number, [each["shares"] for each in draft.operations]) == (3, [60.0])
 
 
-def test_an_empty_draft_follows_too(draft: ChangeSet, tree: TreeColumns, alice: Actor) -> None:
+def test_an_empty_draft_is_rebased(draft: ChangeSet, tree: TreeColumns, alice: Actor) -> None:
     uid = tree.uuid(tree.index_of_path("/physics") or 0)
     services.change_shares(policy_slug="grid", entry_uid=uid, shares=33, reason="x", at=AT, actor=alice)
     assert drafts.update_draft(id=draft.pk, version=draft.version, at=AT, actor=alice).base_number == 3
 
 
-def test_others_who_change_the_same_entries_are_known(
+def test_concurrent_editors_of_the_same_entries_are_listed(
     policy: Policy, draft: ChangeSet, alice: Actor, bob: Actor
 ) -> None:
     draft = add(draft, alice, shares("/physics/bob", 4))
@@ -170,7 +170,7 @@ def test_others_who_change_the_same_entries_are_known(
 PASTED = "path\tshares\tkind\n/physics/alice\t2,5\tuser\n/physics/dora\t3\tuser\n/biology\tinherit\tvo\n"
 
 
-def test_a_pasted_table_becomes_edits_and_leaves_the_rest_alone(draft: ChangeSet, alice: Actor) -> None:
+def test_a_pasted_table_becomes_edits_of_its_entries_only(draft: ChangeSet, alice: Actor) -> None:
     plan = plan_paste(draft, PASTED, at=AT, actor=alice)
     assert sorted(each["op"] for each in plan.operations) == ["add", "set_shares", "set_shares"]
     draft = add(draft, alice, *plan.operations)
@@ -179,12 +179,12 @@ def test_a_pasted_table_becomes_edits_and_leaves_the_rest_alone(draft: ChangeSet
     assert outcome.tree.index_of_path("/reserve") is not None
 
 
-def test_a_table_without_a_head_is_read_by_its_paths(draft: ChangeSet, alice: Actor) -> None:
+def test_a_table_without_a_header_is_read_by_its_paths(draft: ChangeSet, alice: Actor) -> None:
     plan = plan_paste(draft, "/physics;31\n/biology;49,5\n", at=AT, actor=alice)
     assert [each["shares"] for each in plan.operations] == [49.5, 31.0]
 
 
-def test_every_wrong_line_of_a_table_is_named_at_once(draft: ChangeSet, alice: Actor) -> None:
+def test_all_invalid_lines_of_a_table_are_reported_together(draft: ChangeSet, alice: Actor) -> None:
     with pytest.raises(Invalid) as refused:
         plan_paste(draft, "/physics\t-3\n/biology\t1\n/physics/bob\t=1+1\n", at=AT, actor=alice)
     lines = [each.where for each in refused.value.fields]

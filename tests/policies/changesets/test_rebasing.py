@@ -40,7 +40,7 @@ def conflict_of(change_set: ChangeSet, actor: Actor) -> FieldConflict:
     return conflict
 
 
-def test_what_rests_on_a_dropped_operation_is_dropped_too(policy: Policy, alice: Actor) -> None:
+def test_operations_that_depend_on_a_dropped_one_are_dropped(policy: Policy, alice: Actor) -> None:
     mine = drafted(
         alice,
         {"op": "add", "parent": "/biology", "name": "new", "kind": "group"},
@@ -54,7 +54,7 @@ def test_what_rests_on_a_dropped_operation_is_dropped_too(policy: Policy, alice:
     assert [operation["op"] for operation in kept.operations] == ["set_shares"]
 
 
-def test_what_they_archived_is_let_go(policy: Policy, alice: Actor) -> None:
+def test_operations_on_entries_archived_meanwhile_are_dropped(policy: Policy, alice: Actor) -> None:
     mine = drafted(alice, shares("/physics/bob", 9), shares("/biology", 51))
     publish(alice, {"op": "archive", "entry": "/physics/bob"})
     conflict = conflict_of(mine, alice)
@@ -63,7 +63,7 @@ def test_what_they_archived_is_let_go(policy: Policy, alice: Actor) -> None:
     assert [operation["shares"] for operation in kept.operations] == [51]
 
 
-def test_a_part_of_the_settings_is_dropped_and_the_other_parts_stay(policy: Policy, alice: Actor) -> None:
+def test_one_setting_is_dropped_and_the_others_stay(policy: Policy, alice: Actor) -> None:
     wanted = {"fallback_factor": 0.1, "tolerance": {"relative": 0.2}}
     mine = drafted(alice, {"op": "set_policy", "settings": wanted})
     publish(alice, {"op": "set_policy", "settings": {"fallback_factor": 0.9}})
@@ -78,7 +78,7 @@ def test_a_part_of_the_settings_is_dropped_and_the_other_parts_stay(policy: Poli
     assert kept.operations == [{"op": "set_policy", "settings": {"tolerance": {"relative": 0.2}}}]
 
 
-def test_a_conflict_that_shows_only_after_others_were_settled_is_asked_for_too(policy: Policy, alice: Actor) -> None:
+def test_conflicts_revealed_by_resolving_others_are_asked_for(policy: Policy, alice: Actor) -> None:
     mine = drafted(
         alice,
         shares("/physics", 40),
@@ -96,7 +96,7 @@ def test_a_conflict_that_shows_only_after_others_were_settled_is_asked_for_too(p
 
 
 @pytest.mark.parametrize("meanwhile", [[], [shares("/physics/alice", 12345)]], ids=["unchanged", "changed"])
-def test_an_entry_that_became_hidden_is_not_found_whether_it_changed_or_not(
+def test_an_entry_that_became_invisible_is_not_found(
     policy: Policy, tree: TreeColumns, bob: Actor, alice: Actor, meanwhile: list[dict[str, Any]]
 ) -> None:
     hidden = tree.uuid(tree.index_of_path("/physics/alice") or 0)
@@ -130,7 +130,7 @@ def test_comments_stay_at_their_operation(policy: Policy, alice: Actor) -> None:
     assert float(load_tree(policy).shares.max()) == 50
 
 
-def test_the_same_operation_is_found_before_one_that_is_alike() -> None:
+def test_an_identical_operation_is_matched_before_a_similar_one() -> None:
     one, other, new = ({"op": "set_shares", "entry": "a", "shares": n} for n in (1, 2, 3))
     assert anchors([one, other], [other, new]) == {0: 1, 1: 0}
     assert anchors([one, other], [new]) == {0: 0, 1: None}

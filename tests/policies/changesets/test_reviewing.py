@@ -67,7 +67,7 @@ def test_a_second_person_approves_and_the_author_publishes(policy: Policy, bob: 
     assert shares_of(policy, "/physics/alice") == 9
 
 
-def test_nobody_approves_an_own_change_set_or_what_lies_outside_their_rights(
+def test_users_cannot_approve_their_own_change_sets_or_exceed_their_rights(
     policy: Policy, bob: Actor, bess: Actor, alice: Actor, charlie: Actor
 ) -> None:
     asked = proposed(bob, shares("/physics/alice", 9))
@@ -83,7 +83,7 @@ def test_nobody_approves_an_own_change_set_or_what_lies_outside_their_rights(
         lifecycle.approve_change_set(id=asked.pk, version=asked.version, at=AT, actor=bess)
 
 
-def test_an_edit_takes_the_approval_away(policy: Policy, bob: Actor, bess: Actor) -> None:
+def test_an_edit_revokes_the_approval(policy: Policy, bob: Actor, bess: Actor) -> None:
     asked = proposed(bob, shares("/physics/alice", 9))
     approved = lifecycle.approve_change_set(id=asked.pk, version=asked.version, at=AT, actor=bess)
     edited = services.update_change_set(
@@ -92,7 +92,7 @@ def test_an_edit_takes_the_approval_away(policy: Policy, bob: Actor, bess: Actor
     assert (edited.state, edited.approvals.count()) == (State.DRAFT, 0)
 
 
-def test_a_draft_is_not_approved_and_a_stale_version_neither(policy: Policy, bob: Actor, alice: Actor) -> None:
+def test_drafts_and_stale_versions_cannot_be_approved(policy: Policy, bob: Actor, alice: Actor) -> None:
     draft = drafted(bob, shares("/physics/alice", 9))
     with pytest.raises(Conflict, match="draft"):
         lifecycle.approve_change_set(id=draft.pk, version=draft.version, at=AT, actor=alice)
@@ -102,7 +102,7 @@ def test_a_draft_is_not_approved_and_a_stale_version_neither(policy: Policy, bob
     assert asked.state == State.PROPOSED
 
 
-def test_what_is_sent_back_is_a_draft_with_words(policy: Policy, bob: Actor, bess: Actor) -> None:
+def test_a_returned_change_set_is_a_draft_with_a_comment(policy: Policy, bob: Actor, bess: Actor) -> None:
     asked = proposed(bob, shares("/physics/alice", 9))
     back = lifecycle.request_changes(id=asked.pk, version=asked.version, text="Too much.", at=AT, actor=bess)
     assert back.state == State.DRAFT
@@ -115,7 +115,7 @@ def test_what_is_sent_back_is_a_draft_with_words(policy: Policy, bob: Actor, bes
         lifecycle.comment_on(id=asked.pk, text="Where?", operation=1, at=AT, actor=bob)
 
 
-def test_what_is_scheduled_comes_into_force_when_it_is_due_and_once(policy: Policy, bob: Actor) -> None:
+def test_a_scheduled_change_set_is_published_once_when_due(policy: Policy, bob: Actor) -> None:
     draft = drafted(bob, shares("/physics/alice", 9))
     due_at = AT + timedelta(days=3)
     set_for = lifecycle.schedule_change_set(
@@ -129,7 +129,7 @@ def test_what_is_scheduled_comes_into_force_when_it_is_due_and_once(policy: Poli
     assert shares_of(policy, "/physics/alice") == 9
 
 
-def test_who_has_lost_the_right_by_then_puts_nothing_in_force(policy: Policy, bob: Actor) -> None:
+def test_a_scheduled_change_set_needs_the_right_when_due(policy: Policy, bob: Actor) -> None:
     draft = drafted(bob, shares("/physics/alice", 9))
     due_at = AT + timedelta(days=3)
     lifecycle.schedule_change_set(
@@ -144,13 +144,13 @@ def test_who_has_lost_the_right_by_then_puts_nothing_in_force(policy: Policy, bo
     assert shares_of(policy, "/physics/alice") == 1
 
 
-def test_the_past_is_no_schedule(policy: Policy, bob: Actor) -> None:
+def test_a_schedule_must_be_in_the_future(policy: Policy, bob: Actor) -> None:
     draft = drafted(bob, shares("/physics/alice", 9))
     with pytest.raises(Invalid, match="future"):
         lifecycle.schedule_change_set(id=draft.pk, version=draft.version, effective_at=AT, reason="x", at=AT, actor=bob)
 
 
-def test_a_rebase_asks_whose_value_stands(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
+def test_a_rebase_asks_which_value_to_keep(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
     mine = drafted(alice, shares("/physics", 40), shares("/biology", 60))
     services.change_shares(
         policy_slug="grid",
@@ -172,7 +172,7 @@ def test_a_rebase_asks_whose_value_stands(policy: Policy, tree: TreeColumns, ali
     assert (shares_of(policy, "/physics"), shares_of(policy, "/biology")) == (40, 60)
 
 
-def test_theirs_drops_the_operation_and_leaves_the_others(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
+def test_choosing_theirs_drops_only_that_operation(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
     mine = drafted(alice, shares("/physics", 40), shares("/biology", 60))
     physics = tree.uuid(tree.index_of_path("/physics") or 0)
     services.change_shares(policy_slug="grid", entry_uid=physics, shares=35, reason="Meanwhile.", at=AT, actor=alice)

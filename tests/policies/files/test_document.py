@@ -25,7 +25,7 @@ def rooted(*children: Any, **more: Any) -> dict[str, Any]:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("name", ["yaml", "json"])
-def test_a_policy_written_and_read_back_is_in_force_already(policy: Policy, name: str) -> None:
+def test_an_exported_policy_equals_the_current_one(policy: Policy, name: str) -> None:
     operations: list[dict[str, Any]] = [
         {"op": "set_scope", "entry": "/physics", "scope": "global", "sources": ["a", "b"]},
         {"op": "lock", "entry": "/biology"},
@@ -45,7 +45,7 @@ def test_a_policy_written_and_read_back_is_in_force_already(policy: Policy, name
 
 
 @pytest.mark.django_db
-def test_an_entry_with_its_uid_may_be_renamed_and_moved_by_a_document(policy: Policy) -> None:
+def test_a_document_renames_and_moves_entries_by_uid(policy: Policy) -> None:
     before = load_tree(policy)
     bob = before.index_of_path("/physics/bob") or 0
     document = rooted({"name": "labs", "children": [{"name": "rob", "kind": "user", "uid": str(before.uuid(bob))}]})
@@ -55,7 +55,7 @@ def test_an_entry_with_its_uid_may_be_renamed_and_moved_by_a_document(policy: Po
 
 
 @pytest.mark.django_db
-def test_a_path_does_not_take_an_entry_that_the_document_names_by_uid_elsewhere(policy: Policy) -> None:
+def test_a_path_never_matches_an_entry_identified_by_uid_elsewhere(policy: Policy) -> None:
     before = load_tree(policy)
     physics = str(before.uuid(before.index_of_path("/physics") or 0))
     document = rooted({"name": "physics"}, {"name": "fysik", "uid": physics, "children": []})
@@ -91,20 +91,20 @@ def test_a_path_does_not_take_an_entry_that_the_document_names_by_uid_elsewhere(
         (rooted(extra=1), "'extra'", "known are"),
     ],
 )
-def test_wrong_documents_are_refused_with_place_and_remedy(document: Any, place: str, remedy: str) -> None:
+def test_invalid_documents_are_refused_with_location_and_remedy(document: Any, place: str, remedy: str) -> None:
     with pytest.raises(Invalid) as refusal:
         read_document(document)
     assert place in refusal.value.message
     assert remedy in refusal.value.message
 
 
-def test_a_uid_stands_for_one_entry() -> None:
+def test_a_uid_identifies_one_entry() -> None:
     uid = "6f9619ff-8b86-4011-b42d-00c04fc964ff"
     with pytest.raises(Invalid, match="is that of /a too"):
         read_document(rooted({"name": "a", "uid": uid}, {"name": "b", "uid": uid}))
 
 
-def test_all_wrong_places_are_named_at_once() -> None:
+def test_all_errors_are_reported_together() -> None:
     document = rooted({"name": "a", "shares": -1}, {"name": "b/c"}, {"name": "d", "locked": 2})
     with pytest.raises(Invalid) as refusal:
         read_document(document)
@@ -131,7 +131,7 @@ def test_too_many_children_or_kinds_are_refused() -> None:
         read_document(rooted(*({"name": str(i), "kind": str(i)} for i in range(1_001))))
 
 
-def test_an_object_that_holds_itself_ends_at_the_deepest_level() -> None:
+def test_a_self_referencing_object_is_rejected_at_the_depth_limit() -> None:
     entry: dict[str, Any] = {"name": "x"}
     entry["children"] = [entry]
     with pytest.raises(Invalid, match="below level 64"):
@@ -153,7 +153,7 @@ def test_an_object_that_holds_itself_ends_at_the_deepest_level() -> None:
         ("\x00", "yaml", "can't be read"),
     ],
 )
-def test_a_text_that_is_no_document_is_refused_with_its_line(text: str, name: str, said: str) -> None:
+def test_text_that_is_not_a_document_is_rejected_with_its_line(text: str, name: str, said: str) -> None:
     with pytest.raises(Invalid) as refusal:
         get_format(name).read(text)
     assert refusal.value.code == "bad_document"
@@ -173,7 +173,7 @@ json_like = st.recursive(
 
 
 @given(json_like, json_like)
-def test_whatever_is_sent_is_read_or_refused(entry: Any, root: Any) -> None:
+def test_any_input_is_parsed_or_rejected(entry: Any, root: Any) -> None:
     for document in (root, {"root": root}, rooted(entry)):
         _read(document)
 
@@ -186,7 +186,7 @@ def _read(document: Any) -> None:
     assert len(set(zip(tree.parent.tolist(), tree.name, strict=True))) == len(tree)
 
 
-def test_the_sample_of_these_tests_is_read_as_it_is_written() -> None:
+def test_the_sample_is_read_as_written() -> None:
     tree = read_document(GRID).tree
     assert [tree.path(i) for i in range(len(tree))] == [
         "/",

@@ -52,14 +52,14 @@ def person(role: str) -> Actor:
     return Actor(user=user, via="page")
 
 
-def test_a_dump_goes_in_and_comes_out_byte_for_byte(dump: str) -> None:
+def test_a_dump_round_trips_byte_for_byte(dump: str) -> None:
     take(dump)
     assert exported().text() == dump
     assert exported("sacctmgr-script").text().splitlines()[1] == "add cluster Name=demo Fairshare=1"
     assert exported(cluster="fram").text() == dump.replace("Cluster - 'demo'", "Cluster - 'fram'")
 
 
-def test_a_second_import_of_the_new_dump_says_nothing_changed(dump: str) -> None:
+def test_a_second_import_of_the_new_dump_changes_nothing(dump: str) -> None:
     take(dump)
     operation = {"op": "set_shares", "entry": "/physics/hep", "shares": 5}
     publish_operations(policy_slug="site", operations=[operation], reason="r", at=now(), actor=COMMAND)
@@ -75,7 +75,7 @@ def test_a_second_import_of_the_new_dump_says_nothing_changed(dump: str) -> None
     assert again.change_set is None
 
 
-def test_limits_that_changed_in_slurm_alone_are_kept_though_the_policy_is_the_same(dump: str) -> None:
+def test_limits_changed_only_in_slurm_are_kept(dump: str) -> None:
     take(dump)
     other = dump.replace("MaxJobs=50", "MaxJobs=60")
     assert take(other).plan.is_empty
@@ -115,7 +115,7 @@ def test_entries_renamed_since_keep_their_lines_at_every_revision(dump: str) -> 
     assert "Account - 'biology':Description='biology dept':Organization='science'" in before.text()
 
 
-def test_who_can_t_publish_the_whole_policy_leaves_no_file_and_gets_none(dump: str) -> None:
+def test_the_stored_dump_needs_the_right_to_publish_the_whole_policy(dump: str) -> None:
     """Whoever loads an export trusts it: a line AdminLevel='Administrator' must not come from anybody."""
     take(dump)
     lead = person(Grant.Role.VIEWER)
@@ -130,14 +130,14 @@ def test_who_can_t_publish_the_whole_policy_leaves_no_file_and_gets_none(dump: s
     assert "Cluster - 'demo'" in exported(actor=lead).text()
 
 
-def test_a_manager_s_import_is_kept(dump: str) -> None:
+def test_the_dump_of_a_manager_is_stored(dump: str) -> None:
     take(dump, actor=person(Grant.Role.MANAGER), publish=False)
     draft = ChangeSet.objects.get(state="draft")
     publish_change_set(id=draft.pk, version=draft.version, reason="r", at=now(), actor=COMMAND)
     assert exported().text() == dump
 
 
-def test_a_script_leaves_the_cluster_s_name(dump: str) -> None:
+def test_a_script_stores_the_name_of_the_cluster(dump: str) -> None:
     take("add cluster saga\nadd account physics Fairshare=60\n", format="sacctmgr-script")
     assert exported("sacctmgr-script").text().splitlines() == [
         "# site revision 2; run: grep -v '^#' FILE | sacctmgr -i",
@@ -147,7 +147,7 @@ def test_a_script_leaves_the_cluster_s_name(dump: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a b", "x'y", "saga\nremove account root", "ö", "x" * 129])
-def test_a_cluster_is_named_as_slurm_can(dump: str, name: str) -> None:
+def test_a_cluster_name_is_valid_in_slurm(dump: str, name: str) -> None:
     with pytest.raises(Invalid, match="cluster"):
         exported(cluster=name)
 
@@ -162,7 +162,7 @@ def test_the_dump_of_another_cluster_is_refused_until_it_is_named(dump: str) -> 
         exported("csv", cluster="saga")
 
 
-def test_half_a_dump_is_not_imported(dump: str) -> None:
+def test_a_truncated_dump_is_not_imported(dump: str) -> None:
     take(dump)
     half = dump[: dump.index("Parent - 'biology'")]
     with pytest.raises(Invalid, match=r"lacks 5 of 9 entries, and everything below /biology, /physics: .*cut off"):

@@ -43,12 +43,12 @@ def test_cells_are_read_as_spreadsheets_write_them(text: str, value: float | Non
 
 
 @pytest.mark.parametrize("number", ["1,234", "1.234,567", "12,345,678"])
-def test_a_comma_that_may_mean_two_things_is_asked_about(number: str) -> None:
+def test_an_ambiguous_comma_is_reported(number: str) -> None:
     assert "write it as one of these" in problems(f"path;shares\n/a;{number}\n")["line 2, /a: shares"]
 
 
 @pytest.mark.parametrize("number", ["", "-1", "x", "0x10", "1 000", "NaN", "inf", "1e999", "1_0", "١"])
-def test_what_is_no_number_is_refused_with_line_and_path(number: str) -> None:
+def test_an_invalid_number_is_rejected_with_line_and_path(number: str) -> None:
     assert list(problems(f"path;shares\n/ok;1\n/a;{number}\n")) == ["line 3, /a: shares"]
 
 
@@ -66,24 +66,24 @@ def test_percentages_are_the_shares_of_a_whole_group() -> None:
         ("/a,60%\n/b,40", "line 3, /b: shares", "has no percentage"),
     ],
 )
-def test_percentages_that_do_not_make_a_whole_are_refused(cells: str, place: str, message: str) -> None:
+def test_percentages_that_do_not_add_up_to_100_are_rejected(cells: str, place: str, message: str) -> None:
     assert message in problems(f"path,shares\n{cells}\n")[place]
 
 
 @pytest.mark.parametrize(
     "cell", ["=1+1", "@SUM(A1)", "+x", "-2+3", "\t=x", " =x", "＝1", "'=x", "''=x", "'", "a=b", "x"]
 )
-def test_a_formula_is_neutral_in_a_file_and_itself_again_when_read(cell: str) -> None:
+def test_a_formula_is_escaped_in_a_file_and_restored_when_read(cell: str) -> None:
     assert restored(neutral(cell)) == cell
     assert not neutral(cell).lstrip().startswith(("=", "+", "-", "@", "＝"))
 
 
 @given(st.text())
-def test_any_text_survives_being_made_neutral(text: str) -> None:
+def test_any_text_survives_formula_escaping(text: str) -> None:
     assert restored(neutral(text)) == text
 
 
-def test_a_formula_cell_is_refused_with_its_line_and_what_to_do() -> None:
+def test_a_formula_cell_is_rejected_with_line_and_remedy() -> None:
     found = problems('path,kind,shares\n"=HYPERLINK(1)",vo,1\n/a,@SUM,1\n/b,vo,=1+1\n')
     assert "put an apostrophe before it" in found["line 2: path"] if "line 2: path" in found else found
     assert "put an apostrophe before it" in found["line 3, /a: kind"]
@@ -91,7 +91,7 @@ def test_a_formula_cell_is_refused_with_its_line_and_what_to_do() -> None:
     assert shares_of("path,shares\n'=x,1\n") == {"/=x": 1}
 
 
-def test_no_cell_of_an_export_begins_like_a_formula() -> None:
+def test_no_exported_cell_begins_like_a_formula() -> None:
     root = Node(new_uid(), None, "=root", "=site")
     names = ("=1+1", "@x", "+1", "-1", "'=1")
     below = [Node(new_uid(), root.uid, name, name, scope="local", scope_sources=(name,)) for name in names]
@@ -105,7 +105,7 @@ def test_rows_may_come_in_any_order() -> None:
     assert shares_of("path,shares\n/a/b/c,3\n/a,1\n/a/b,2\n") == {"/a": 1, "/a/b": 2, "/a/b/c": 3}
 
 
-def test_a_path_that_stands_there_twice_names_both_lines() -> None:
+def test_a_duplicate_path_names_both_lines() -> None:
     found = problems("path,shares\n/a,1\n/b,1\na/,2\n/,1\n/,2\n")
     assert "'a' is there twice, first in line 2" in found["line 4, /: path"]
     assert "first in line 5" in found["line 6, /: path"]
@@ -137,7 +137,7 @@ def test_wrong_tables_are_refused_with_the_reason(text: str, message: str) -> No
     assert "line " in refusal.value.message + "".join(field.where for field in refusal.value.fields)
 
 
-def test_wrong_rows_are_told_at_once_up_to_fifty() -> None:
+def test_up_to_fifty_invalid_rows_are_reported_together() -> None:
     rows = "".join(f"/a{i},x\n" for i in range(1_000))
     assert len(problems(f"path,shares\n{rows}")) == 50
 
@@ -150,18 +150,18 @@ def tree() -> TreeColumns:
     return columns_of([root, physics, alice, Node(new_uid(), root.uid, "bio", "vo", 20, scope="global")])
 
 
-def test_columns_that_a_table_lacks_leave_their_values_alone(tree: TreeColumns) -> None:
+def test_missing_columns_keep_their_values(tree: TreeColumns) -> None:
     assert asked("csv", "path\n/physics\n/physics/alice\n/bio\n", tree) == []
     operations = asked("csv", "path,shares\n/physics,40\n/physics/alice,parent\n/bio,20\n", tree)
     assert said(operations, tree) == [("set_shares", "/physics", 40.0)]
 
 
-def test_a_table_of_some_rows_changes_those_and_adds_below_what_is_there(tree: TreeColumns) -> None:
+def test_a_partial_table_changes_its_rows_and_adds_entries(tree: TreeColumns) -> None:
     operations = asked("csv", "path,kind,shares\n/physics/bob,user,2\n/bio,vo,21\n", tree, keep_missing=True)
     assert said(operations, tree) == [("set_shares", "/bio", 21.0), ("add", "bob", 2.0)]
 
 
-def test_a_way_that_leads_nowhere_is_refused(tree: TreeColumns) -> None:
+def test_a_path_with_a_missing_parent_is_rejected(tree: TreeColumns) -> None:
     with pytest.raises(Invalid, match="is in neither the file nor the policy") as refusal:
         asked("csv", "path,shares\n/chemistry/bob,2\n", tree, keep_missing=True)
     assert refusal.value.fields[0].where == "line 2, /chemistry"

@@ -24,20 +24,20 @@ every = pytest.mark.parametrize("name", list(FORMATS))
 @every
 @examples(60)
 @given(tree=trees())
-def test_importing_an_export_asks_for_nothing(name: str, tree: TreeColumns) -> None:
+def test_importing_an_export_changes_nothing(name: str, tree: TreeColumns) -> None:
     assert asked(name, text_of_tree(name, tree), tree) == []
 
 
 @pytest.mark.parametrize("name", ["yaml", "json"])
 @given(tree=trees())
-def test_our_own_documents_are_read_as_the_tree_they_were(name: str, tree: TreeColumns) -> None:
+def test_own_documents_round_trip(name: str, tree: TreeColumns) -> None:
     found = read(name, text_of_tree(name, tree)).tree
     assert found.same_as(tree)
     assert dropped(get_format(name), tree) == []
 
 
 @every
-def test_every_nasty_name_survives_beside_the_others(name: str) -> None:
+def test_every_unusual_name_round_trips(name: str) -> None:
     root = Node(new_uid(), None, "grid")
     called = [*NASTY, "<b>", "a>b"]  # the last two are names from before markup was refused
     tree = columns_of([root, *(Node(new_uid(), root.uid, each, "user", 1.0, is_group=False) for each in called)])
@@ -87,7 +87,7 @@ def test_other_encodings_are_refused_with_line_and_remedy(name: str) -> None:
 
 
 @every
-def test_depth_over_64_is_refused_with_its_place(name: str) -> None:
+def test_depth_over_64_is_rejected_with_its_location(name: str) -> None:
     def chain(levels: int) -> TreeColumns:
         nodes = [Node(new_uid(), None, "root")]
         for level in range(levels):
@@ -127,12 +127,12 @@ def test_each_format_is_a_file_with_a_test() -> None:
     assert files - tests == set()
 
 
-def test_an_unknown_format_is_refused_with_those_there_are() -> None:
+def test_an_unknown_format_is_rejected_with_the_available_ones() -> None:
     with pytest.raises(Invalid, match="known are yaml, json, csv, sacctmgr, sacctmgr-script, ge"):
         get_format("xls")
 
 
-def test_what_an_export_drops_is_said_with_how_many_entries() -> None:
+def test_an_export_lists_what_it_omits_with_entry_counts() -> None:
     root = Node(new_uid(), None, "grid")
     locked = [Node(new_uid(), root.uid, f"g{i}", "vo", 0.5, locked=True) for i in range(5)]
     reserve = dataclasses.replace(

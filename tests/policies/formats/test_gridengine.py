@@ -35,7 +35,7 @@ def test_the_tree_of_a_real_cell_is_read(golden_dir: Path) -> None:
     }
 
 
-def test_nodes_may_come_in_any_order_and_projects_are_told_from_users() -> None:
+def test_nodes_come_in_any_order_and_projects_differ_from_users() -> None:
     tree = read("ge", node(7, "bob") + node(3, "p", "7", 5, 1) + node(0, "Root", "3")).tree
     assert [(tree.path(i), tree.kind[i]) for i in (1, 2)] == [("/p", "project"), ("/p/bob", "")]
 
@@ -64,12 +64,12 @@ def test_nodes_may_come_in_any_order_and_projects_are_told_from_users() -> None:
         ("id=x\n", "line 1", "is no number"),
     ],
 )
-def test_what_is_no_tree_is_refused_with_the_line(text: str, place: str, message: str) -> None:
+def test_an_invalid_tree_is_rejected_with_the_line(text: str, place: str, message: str) -> None:
     found = problems(text)
     assert message in found[place], found
 
 
-def test_what_is_no_share_tree_at_all_says_so() -> None:
+def test_a_file_without_a_share_tree_is_rejected() -> None:
     for text in ("hello\n", "name=Root\n"):
         with pytest.raises(Invalid, match="is no share tree of Grid Engine: line 1"):
             read("ge", text)
@@ -89,7 +89,7 @@ def tree() -> TreeColumns:
     )
 
 
-def test_only_what_was_edited_in_an_export_is_asked_for(tree: TreeColumns) -> None:
+def test_importing_an_edited_export_changes_only_the_edits(tree: TreeColumns) -> None:
     text = text_of_tree("ge", tree)
     assert "name=a_b\ntype=0\nshares=1\nchildnodes=NONE\n" in text
     assert said(asked("ge", text.replace("shares=3", "shares=4"), tree), tree) == [("set_shares", "/q", 4.0)]
@@ -98,7 +98,7 @@ def test_only_what_was_edited_in_an_export_is_asked_for(tree: TreeColumns) -> No
     assert said(asked("ge", text.replace("type=1", "type=0"), tree), tree) == [("set_kind", "/p", "group")]
 
 
-def test_nodes_are_written_depth_first_for_grid_engine_reads_them_in_their_order(tree: TreeColumns) -> None:
+def test_nodes_are_written_depth_first_as_grid_engine_requires(tree: TreeColumns) -> None:
     lines = [line.partition("=") for line in text_of_tree("ge", tree).splitlines()]
     assert [value for name, _, value in lines if name == "name"] == ["Root", "p", "a_b", "q"]
     assert [value for name, _, value in lines if name == "childnodes"] == ["1,3", "2", "NONE", "NONE"]

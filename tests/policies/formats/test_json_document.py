@@ -21,7 +21,7 @@ anything = st.recursive(
 
 
 @given(anything, st.sampled_from([None, 1]))
-def test_the_place_of_every_value_is_found(value: object, indent: int | None) -> None:
+def test_the_location_of_every_value_is_known(value: object, indent: int | None) -> None:
     def addresses(found: object, at: tuple[str | int, ...]) -> list[tuple[str | int, ...]]:
         pairs: list[tuple[str | int, object]] = []
         if isinstance(found, dict):
@@ -34,13 +34,13 @@ def test_the_place_of_every_value_is_found(value: object, indent: int | None) ->
 
 
 @given(tree=trees())
-def test_one_entry_stands_on_each_line(tree: TreeColumns) -> None:
+def test_each_line_has_one_entry(tree: TreeColumns) -> None:
     text = text_of_tree("json", tree)
     assert json.loads(text)["policy"] == "grid"
     assert len([line for line in text.split("\n") if '"uid"' in line]) == len(tree)
 
 
-def test_every_wrong_place_is_named_with_its_line_and_path() -> None:
+def test_every_error_is_reported_with_line_and_path() -> None:
     children = '{"name": "a", "shares": -1},\n{"name": "b",\n "locked": 2},\n{"name": "a"}'
     text = '{"root": {"name": "r", "children": [\n' + children + "]}}"
     with pytest.raises(Invalid) as refusal:
@@ -64,7 +64,7 @@ def test_every_wrong_place_is_named_with_its_line_and_path() -> None:
         ("[" * 100_000, "nested too deeply"),
     ],
 )
-def test_what_does_not_belong_is_refused(text: str, message: str) -> None:
+def test_unknown_fields_are_rejected(text: str, message: str) -> None:
     with pytest.raises(Invalid) as refusal:
         read("json", text)
     assert message in refusal.value.message

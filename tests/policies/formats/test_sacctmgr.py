@@ -37,7 +37,7 @@ def test_the_dump_of_a_real_cluster_is_read(golden_dir: Path) -> None:
     assert found.ignored == ("adminlevel (1 ×)", "grptres (1 ×)", "maxjobs (1 ×)", "qos (1 ×)")
 
 
-def test_quoted_values_may_hold_colons_and_both_quotes_are_known() -> None:
+def test_quoted_values_can_contain_colons_and_use_both_quotes() -> None:
     text = HEAD + "Account - 'a':Description='x:y=z':Fairshare=7\nAccount - \"b\" : fairshare = '8'\n"
     tree = read("sacctmgr", text).tree
     assert {tree.path(i): tree.node(i).shares for i in (1, 2)} == {"/a": 7, "/b": 8}
@@ -70,7 +70,7 @@ def test_users_with_associations_of_one_partition_are_named() -> None:
         ),
     ],
 )
-def test_an_error_message_in_place_of_a_dump_is_named_with_what_to_do(line: str, advice: str) -> None:
+def test_an_error_message_instead_of_a_dump_is_reported_with_a_remedy(line: str, advice: str) -> None:
     with pytest.raises(Invalid, match=f"sacctmgr failed: .*{advice}"):
         read("sacctmgr", line + "\n")
 
@@ -98,7 +98,7 @@ def test_wrong_lines_are_refused_with_line_and_name(lines: str, place: str, mess
 
 
 @pytest.mark.parametrize("text", ["Parent - 'root'\n", "Account - 'a'\n", "hello\n", "# only a comment\n"])
-def test_what_is_no_dump_says_so(text: str) -> None:
+def test_a_file_that_is_not_a_dump_is_rejected(text: str) -> None:
     with pytest.raises(Invalid, match="is no sacctmgr dump: line 1"):
         read("sacctmgr", text)
 
@@ -140,7 +140,7 @@ def test_an_export_is_what_slurm_can_load(tree: TreeColumns) -> None:
     ]
 
 
-def test_only_what_was_edited_in_an_export_is_asked_for(tree: TreeColumns) -> None:
+def test_importing_an_edited_export_changes_only_the_edits(tree: TreeColumns) -> None:
     text = text_of_tree("sacctmgr", tree)
     operations = asked(
         "sacctmgr", text.replace("DefaultAccount='bio':Fairshare=3", "DefaultAccount='bio':Fairshare=4"), tree

@@ -52,7 +52,7 @@ def written(name: str, tree: TreeColumns, dump: str) -> list[str]:
     return "".join(chosen.against(tree, dump).pieces()).splitlines()
 
 
-def test_real_and_full_dumps_come_out_as_they_went_in(golden_dir: Path) -> None:
+def test_real_and_full_dumps_round_trip(golden_dir: Path) -> None:
     real = (golden_dir / "slurm/samples/sacctmgr-dump-demo.cfg").read_text()
     for dump in (real, SITE):
         tree = changed(dump)
@@ -71,7 +71,7 @@ def test_one_share_is_one_value_of_one_line_and_one_command() -> None:
     ]
 
 
-def test_shares_that_a_dump_leaves_out_are_1_and_inherited_ones_are_slurms_largest_number() -> None:
+def test_omitted_shares_are_1_and_inherited_ones_the_largest_number_of_slurm() -> None:
     tree = changed(SITE, bio=5, hep__atlas=2, hep__ann=None)
     assert written("sacctmgr-script", tree, SITE)[1:] == [
         "modify account where name=bio cluster=fram set fairshare=5",
@@ -86,7 +86,7 @@ def test_shares_that_a_dump_leaves_out_are_1_and_inherited_ones_are_slurms_large
     assert lines[-1].startswith("# load the file twice, because of associations of one partition (ann in hep)")
 
 
-def test_what_is_new_is_added_and_what_is_gone_is_a_comment() -> None:
+def test_new_entries_are_added_and_removed_ones_become_comments() -> None:
     nodes = nodes_of(SITE)
     del nodes["/hep/atlas/ben"]
     lab = Node(new_uid(), nodes["/bio"].uid, "lab", shares=4)
@@ -109,7 +109,7 @@ def test_what_is_new_is_added_and_what_is_gone_is_a_comment() -> None:
     ]
 
 
-def test_an_account_that_lies_elsewhere_is_named_and_not_moved() -> None:
+def test_an_account_at_another_parent_is_reported_and_not_moved() -> None:
     elsewhere = SITE.replace("Parent - 'hep'\nAccount - 'atlas'", "Parent - 'bio'\nAccount - 'atlas'", 1)
     lines = written("sacctmgr-script", changed(SITE), elsewhere)
     move = "modify account where name=atlas cluster=fram set parent=hep"
@@ -130,7 +130,7 @@ def test_an_account_that_lies_elsewhere_is_named_and_not_moved() -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["sacctmgr", "sacctmgr-script"])
-def test_nothing_is_written_from_what_is_no_whole_dump(name: str, dump: str, reason: str) -> None:
+def test_an_incomplete_dump_gives_no_output(name: str, dump: str, reason: str) -> None:
     with pytest.raises(Invalid, match=reason):
         written(name, changed(SITE), dump)
 
@@ -159,7 +159,7 @@ def notes(tree: TreeColumns, dump: str) -> tuple[str, ...]:
     return against(tree, dump).notes
 
 
-def test_fractions_keep_the_scale_that_most_of_their_lines_have() -> None:
+def test_fractions_keep_the_most_common_scale_of_their_group() -> None:
     """By itself 0.5 to 0.3 to 0.2 would be 5 to 3 to 2, and every line another one."""
     tree = scaled(0.25, 0.5, 0.3)
     assert written("sacctmgr-script", tree, SCALED)[1:] == [
@@ -169,7 +169,7 @@ def test_fractions_keep_the_scale_that_most_of_their_lines_have() -> None:
     assert asked("sacctmgr", "\n".join(written("sacctmgr", tree, SCALED)) + "\n", tree) == []
 
 
-def test_a_group_that_needs_another_scale_says_so() -> None:
+def test_a_group_that_needs_another_scale_is_reported() -> None:
     tree = scaled(0.25, 0.5, 0.125)
     assert written("sacctmgr-script", tree, SCALED)[1:] == [
         "modify account where name=bio cluster=fram set fairshare=50",
@@ -180,13 +180,13 @@ def test_a_group_that_needs_another_scale_says_so() -> None:
     assert asked("sacctmgr", "\n".join(written("sacctmgr", tree, SCALED)) + "\n", tree) == []
 
 
-def test_another_proportion_at_another_scale_is_a_change() -> None:
+def test_a_changed_proportion_at_another_scale_is_a_change() -> None:
     tree = scaled(0.25, 0.5, 0.3)
     assert asked("sacctmgr", SCALED.replace("=50", "=51"), tree) != []
 
 
 # --- What happened to Slurm meanwhile ---------------------------------------------------------------------------------
-def test_an_account_renamed_there_is_named_with_what_to_do() -> None:
+def test_an_account_renamed_in_slurm_is_reported_with_a_remedy() -> None:
     renamed = SITE.replace("'atlas'", "'atlas2'")
     lines = written("sacctmgr-script", changed(SITE), renamed)
     assert "add account name=atlas parent=hep cluster=fram fairshare=parent" in lines
@@ -198,7 +198,7 @@ def test_an_account_renamed_there_is_named_with_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("name", ["sacctmgr", "sacctmgr-script"])
-def test_nothing_is_written_from_half_a_dump(name: str) -> None:
+def test_a_truncated_dump_gives_no_output(name: str) -> None:
     """Cut off between two lines: accounts are named, and what is below them is missing."""
     lines = SITE.splitlines(keepends=True)
     half = "".join(lines[: lines.index("Parent - 'hep'\n")])

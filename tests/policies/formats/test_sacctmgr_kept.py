@@ -57,7 +57,7 @@ def without(*paths: str) -> Edit:
     return edit
 
 
-def test_without_an_edit_every_byte_is_as_it_was(golden_dir: Path) -> None:
+def test_without_an_edit_every_byte_is_unchanged(golden_dir: Path) -> None:
     real = (golden_dir / "slurm/samples/sacctmgr-dump-demo.cfg").read_text()
     for text in (real, SITE, SITE.replace("'fram'", "fram").replace("Fairshare=60", "fairshare = '60' ")):
         assert exported(text) == text.splitlines()
@@ -70,13 +70,13 @@ def test_one_share_is_one_value_of_one_line() -> None:
     )
 
 
-def test_another_cluster_is_another_name_in_one_line() -> None:
+def test_another_cluster_changes_the_name_in_one_line() -> None:
     lines = exported(SITE, cluster="saga")
     assert lines[1] == "Cluster - 'saga':Fairshare=1:QOS='normal,high':DefaultQOS='normal'"
     assert [*lines[:1], *lines[2:]] == [*SITE.splitlines()[:1], *SITE.splitlines()[2:]]
 
 
-def test_a_renamed_account_keeps_what_slurm_has_of_it_wherever_it_is_named() -> None:
+def test_a_renamed_account_keeps_its_slurm_attributes_everywhere() -> None:
     went, changed = differences(SITE, changing("/hep", name="particles"))
     came = [line for line in changed if not line.startswith("#")]
     assert came == [line.replace("'hep'", "'particles'") for line in went]
@@ -89,7 +89,7 @@ def test_a_renamed_account_keeps_what_slurm_has_of_it_wherever_it_is_named() -> 
     assert "User - 'ann':Partition='gpu':DefaultAccount='particles':Fairshare=9" in came
 
 
-def test_a_moved_account_is_declared_below_its_new_parent_and_before_what_is_below_it() -> None:
+def test_a_moved_account_is_declared_after_its_parent_and_before_its_children() -> None:
     then = imported(SITE)
     bio = then.node(then.index_of_path("/bio") or 0)
     lines = exported(SITE, lambda nodes: changing("/hep/atlas", parent_uid=nodes["/bio"].uid)(nodes))
@@ -102,7 +102,7 @@ def test_a_moved_account_is_declared_below_its_new_parent_and_before_what_is_bel
     assert moved.index_of_path("/bio/atlas/ben") is not None
 
 
-def test_what_was_archived_goes_and_the_words_to_remove_it_stand_in_comments() -> None:
+def test_archived_entries_are_dropped_with_removal_commands_in_comments() -> None:
     lines = exported(SITE, without("/hep/atlas/ann", "/hep/atlas/ben", "/hep/atlas"))
     assert [line for line in lines if "atlas" in line] == [
         "# not in the policy: remove user where name=ann account=atlas cluster=fram",
@@ -121,7 +121,7 @@ def test_an_archived_default_account_becomes_the_account_of_the_line() -> None:
     assert "User - 'ann':DefaultAccount='bio':Coordinator='bio'" in lines
 
 
-def test_a_user_with_associations_of_one_partition_takes_them_along() -> None:
+def test_partition_associations_move_with_their_user() -> None:
     lines = exported(SITE, lambda nodes: changing("/hep/ann", parent_uid=nodes["/bio"].uid)(nodes))
     at = lines.index("Parent - 'bio'")
     assert lines[at + 1 : at + 3] == [
@@ -152,7 +152,7 @@ def test_new_accounts_and_users_have_a_line_below_their_parent() -> None:
     ]
 
 
-def test_who_was_archived_and_added_again_has_the_line_of_before() -> None:
+def test_a_user_archived_and_added_again_keeps_the_former_line() -> None:
     def again(nodes: Nodes) -> None:
         nodes["/hep/atlas/ben"] = replace(nodes["/hep/atlas/ben"], uid=new_uid(), shares=5.0)
 
@@ -163,7 +163,7 @@ def test_who_was_archived_and_added_again_has_the_line_of_before() -> None:
 
 
 @pytest.mark.parametrize("edit", [changing("/bio", shares=0.5), changing("/hep", name="particles"), without("/bio")])
-def test_the_new_dump_says_what_the_policy_says(edit: Edit) -> None:
+def test_the_new_dump_equals_the_policy(edit: Edit) -> None:
     then = imported(SITE)
     nodes = {then.path(i): node for i, node in enumerate(then.nodes())}
     edit(nodes)

@@ -56,7 +56,7 @@ def test_the_script_of_a_real_site_is_read(traces_dir: Path, name: str) -> None:
         ("remove qos where name=normal", {}),
     ],
 )
-def test_commands_are_obeyed(line: str, expected: dict[str, float | None]) -> None:
+def test_commands_are_applied(line: str, expected: dict[str, float | None]) -> None:
     assert shares_of(ACCOUNT + line + "\n") == {"/physics": 60} | expected
 
 
@@ -79,6 +79,6 @@ def test_wrong_commands_are_refused_with_line_and_name(line: str, place: str, me
     assert message in found[place], found
 
 
-def test_what_is_no_script_says_so() -> None:
+def test_a_file_that_is_not_a_script_is_rejected() -> None:
     with pytest.raises(Invalid, match="line 1"):
         read("sacctmgr-script", "hello world\n")

@@ -17,7 +17,7 @@ from tests.policies.share_trees import NASTY, trees
 
 
 @given(tree=trees())
-def test_others_read_what_is_written_alike(tree: TreeColumns) -> None:
+def test_other_yaml_readers_agree(tree: TreeColumns) -> None:
     data = yaml.safe_load(text_of_tree("yaml", tree))
     assert data["revision"] == 7
     entries, level = [data["root"]], [(0, data["root"])]
@@ -33,7 +33,7 @@ def test_others_read_what_is_written_alike(tree: TreeColumns) -> None:
 
 
 @given(st.sampled_from(NASTY) | st.floats(0, 1e15) | st.integers(0, 10**15) | st.booleans())
-def test_a_scalar_means_itself(value: object) -> None:
+def test_a_scalar_is_read_literally(value: object) -> None:
     assert yaml.safe_load(_scalar(value)) == value
 
 
@@ -43,7 +43,7 @@ def problems(text: str) -> dict[str, str]:
     return {field.where: field.message for field in refusal.value.fields}
 
 
-def test_every_wrong_place_is_named_with_its_line_and_path() -> None:
+def test_every_error_is_reported_with_line_and_path() -> None:
     text = """\
 policy: grid
 root:
@@ -99,7 +99,7 @@ BOMB = "a: &a [x, x]\n" + "".join(
         ("root: {name: a, dates: {ends_on: 2027-03-31}}", "the root has no shares"),
     ],
 )
-def test_what_does_not_belong_is_refused(text: str, message: str) -> None:
+def test_unknown_fields_are_rejected(text: str, message: str) -> None:
     with pytest.raises(Invalid) as refusal:
         read("yaml", text)
     assert message in refusal.value.message

@@ -71,13 +71,13 @@ def test_a_clock_that_jumps_an_hour_back_applies_dates_once(policy: Policy, alic
     assert list(times) == sorted(times)
 
 
-def test_what_is_archived_at_its_end_is_gone(policy: Policy, alice: Actor) -> None:
+def test_an_entry_archived_at_its_end_is_removed(policy: Policy, alice: Actor) -> None:
     give_dates(alice, "/biology", ends_on="2027-03-31", at_end="archive")
     assert len(direct.apply_dates(at=at_local(2027, 5, 1), zone=ZONE)) == 1
     assert node(policy, "/biology") is None
 
 
-def test_what_is_kept_only_counts_as_over(policy: Policy, alice: Actor) -> None:
+def test_shares_kept_after_their_end_are_flagged_as_expired(policy: Policy, alice: Actor) -> None:
     give_dates(alice, "/biology", ends_on="2027-03-31")
     assert direct.apply_dates(at=at_local(2027, 5, 1), zone=ZONE) == []
     kept = node(policy, "/biology")
@@ -101,7 +101,7 @@ def test_shares_begin_on_the_first_day_and_end_after_the_last(policy: Policy, al
     assert (ended.shares, ended.dates) == (30, None)
 
 
-def test_what_cannot_be_done_is_left_out_and_logged(policy: Policy, tree: TreeColumns) -> None:
+def test_impossible_automatic_changes_are_skipped_and_logged(policy: Policy, tree: TreeColumns) -> None:
     physics = str(tree.uuid(tree.index_of_path("/physics") or 0))
     operations = [
         {"op": "add", "parent": physics, "name": "alice", "kind": "user"},

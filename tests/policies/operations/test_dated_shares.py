@@ -42,7 +42,7 @@ def test_shares_until_a_day_are_one_revision_with_its_reason(policy: Policy, tre
     assert head(policy).dates == {}
 
 
-def test_dates_thought_out_on_an_older_revision_are_a_conflict_and_leave_no_draft(
+def test_dates_based_on_an_older_revision_conflict_and_leave_no_draft(
     policy: Policy, tree: TreeColumns, alice: Actor
 ) -> None:
     physics, base = uid(tree, "/physics"), policy.head_number
@@ -61,7 +61,7 @@ def test_dates_thought_out_on_an_older_revision_are_a_conflict_and_leave_no_draf
     assert ChangeSet.objects.count() == n_before
 
 
-def test_nobody_dates_their_own_shares(policy: Policy, tree: TreeColumns, bob: Actor) -> None:
+def test_users_cannot_set_dates_of_their_own_shares(policy: Policy, tree: TreeColumns, bob: Actor) -> None:
     with pytest.raises(NotAllowed):
         change_dates(
             policy_slug="grid", entry_uid=uid(tree, "/physics"), dates=MARCH_31, reason="Me.", at=AT, actor=bob
@@ -71,7 +71,7 @@ def test_nobody_dates_their_own_shares(policy: Policy, tree: TreeColumns, bob: A
     assert not ChangeSet.objects.filter(author=bob.user).exists()
 
 
-def test_promises_become_a_draft_that_says_what_was_shown(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
+def test_allocations_become_a_draft_equal_to_the_preview(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
     state(alice, 100)
     give(alice, uid(tree, "/physics"), 438_000)  # half of a year of 100 cores
     give(alice, uid(tree, "/biology"), 219_000)
@@ -92,7 +92,7 @@ def test_promises_become_a_draft_that_says_what_was_shown(policy: Policy, tree: 
         draft_shares(**asked, rest="reserve", reason="Again.")  # type: ignore[arg-type]
 
 
-def test_shares_of_a_period_to_come_take_effect_on_its_first_day(
+def test_shares_of_a_future_period_take_effect_on_its_first_day(
     policy: Policy, tree: TreeColumns, alice: Actor
 ) -> None:
     next_year = {"starts_on": date(2027, 1, 1), "ends_on": date(2027, 12, 31)}
@@ -110,7 +110,7 @@ def test_shares_of_a_period_to_come_take_effect_on_its_first_day(
     assert draft.effective_at == datetime(2026, 12, 31, 23, tzinfo=UTC)
 
 
-def test_who_sees_a_part_of_a_group_converts_none_of_it(
+def test_converting_needs_visibility_of_the_whole_group(
     policy: Policy, tree: TreeColumns, alice: Actor, bob: Actor
 ) -> None:
     give(alice, uid(tree, "/physics"), 3000)
@@ -122,9 +122,7 @@ def kinds(events: list[Event]) -> list[tuple[str, str, date]]:
     return [(event.kind, event.path, event.on) for event in events]
 
 
-def test_what_ends_soon_is_listed_by_day_until_something_follows(
-    policy: Policy, tree: TreeColumns, alice: Actor
-) -> None:
+def test_expiring_shares_are_listed_by_day_until_renewed(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
     today = AT.date()  # 20 November 2026
     physics, biology = uid(tree, "/physics"), uid(tree, "/biology")
     soon = {"starts_on": date(2026, 1, 1), "ends_on": date(2026, 11, 25)}

@@ -59,20 +59,20 @@ def test_shares_become_a_number_or_inherit(tree: TreeColumns) -> None:
     assert shares(apply(tree, [set_shares("/physics", 0)]), "/physics") == 0
 
 
-def test_the_tree_that_operations_are_applied_to_stays_as_it_is(tree: TreeColumns) -> None:
+def test_operations_do_not_modify_the_input_tree(tree: TreeColumns) -> None:
     before = paths(tree)
     apply(tree, [set_shares("/physics", 20), {"op": "archive", "entry": "/biology"}])
     assert paths(tree) == before
 
 
-def test_a_percentage_changes_the_shares_of_its_entry_alone(tree: TreeColumns) -> None:
+def test_a_percentage_changes_only_the_shares_of_its_entry(tree: TreeColumns) -> None:
     after = apply(tree, [set_shares("/physics", {"percent": 35})])
     assert [shares(after, path) for path in ("/physics", "/biology", "/reserve")] == [37.69, 50, 20]
     locked = apply(tree, [{"op": "lock", "entry": "/biology"}, set_shares("/physics", {"percent": 35})])
     assert [shares(locked, path) for path in ("/physics", "/biology", "/reserve")] == [37.69, 50, 20]
 
 
-def test_a_percentage_says_who_pays_only_where_it_was_asked(tree: TreeColumns) -> None:
+def test_a_percentage_names_its_givers_only_if_chosen(tree: TreeColumns) -> None:
     kept = [
         work_out(tree, [set_shares("/physics", given)]).operations[0]["shares"]
         for given in ({"percent": 35}, {"percent": 35, "from": "siblings"})
@@ -85,19 +85,19 @@ def test_a_percentage_from_all_siblings_scales_them_and_keeps_the_sum(tree: Tree
     assert [shares(after, path) for path in ("/physics", "/biology", "/reserve")] == [65, 25, 10]
 
 
-def test_a_percentage_from_the_reserve_leaves_the_others_alone(tree: TreeColumns) -> None:
+def test_a_percentage_from_the_reserve_changes_no_other_sibling(tree: TreeColumns) -> None:
     after = apply(tree, [set_shares("/physics", {"percent": 45, "from": "reserve"})])
     assert [shares(after, path) for path in ("/physics", "/biology", "/reserve")] == [45, 50, 5]
     back = apply(after, [set_shares("/physics", {"percent": 30, "from": "reserve"})])
     assert [shares(back, path) for path in ("/physics", "/biology", "/reserve")] == [30, 50, 20]
 
 
-def test_a_percentage_from_chosen_siblings_takes_from_them_alone(tree: TreeColumns) -> None:
+def test_a_percentage_is_taken_only_from_the_chosen_siblings(tree: TreeColumns) -> None:
     after = apply(tree, [set_shares("/physics", {"percent": 40, "from": ["/biology"]})])
     assert [shares(after, path) for path in ("/physics", "/biology", "/reserve")] == [40, 40, 20]
 
 
-def test_a_locked_sibling_does_not_pay_for_a_percentage(tree: TreeColumns) -> None:
+def test_a_locked_sibling_does_not_give_shares_for_a_percentage(tree: TreeColumns) -> None:
     operations = [{"op": "lock", "entry": "/biology"}, set_shares("/physics", {"percent": 40, "from": "siblings"})]
     after = apply(tree, operations)
     assert [shares(after, path) for path in ("/physics", "/biology", "/reserve")] == [40, 50, 10]
@@ -128,7 +128,7 @@ def test_a_locked_sibling_does_not_pay_for_a_percentage(tree: TreeColumns) -> No
         ([20], "not a list"),
     ],
 )
-def test_shares_that_make_no_sense_are_refused_with_a_remedy(tree: TreeColumns, value: object, remedy: str) -> None:
+def test_invalid_shares_are_refused_with_a_remedy(tree: TreeColumns, value: object, remedy: str) -> None:
     with pytest.raises(Invalid) as refusal:
         apply(tree, [{"op": "lock", "entry": "/biology"}, set_shares("/physics", value)])
     assert refusal.value.message.startswith("operations[1].shares")
@@ -170,7 +170,7 @@ def test_an_added_entry_keeps_its_uid_when_the_operations_are_applied_again(tree
     assert outcome.operations[0]["parent"] == str(tree.uuid(tree.index_of_path("/physics") or 0))
 
 
-def test_a_user_below_which_something_is_put_becomes_a_group(tree: TreeColumns) -> None:
+def test_a_user_that_gets_a_child_becomes_a_group(tree: TreeColumns) -> None:
     after = apply(tree, [{"op": "add", "parent": "/physics/bob", "name": "robot", "kind": "user"}])
     assert after.is_group[after.index_of_path("/physics/bob") or 0]
 
@@ -234,7 +234,7 @@ def test_settings_are_changed_part_by_part(tree: TreeColumns) -> None:
         ("archive", "operations[0]", "must be an object"),
     ],
 )
-def test_wrong_operations_are_refused_with_place_and_remedy(
+def test_invalid_operations_are_refused_with_location_and_remedy(
     tree: TreeColumns, operation: Any, where: str, remedy: str
 ) -> None:
     with pytest.raises(Invalid) as refusal:
@@ -243,13 +243,13 @@ def test_wrong_operations_are_refused_with_place_and_remedy(
     assert remedy in refusal.value.message
 
 
-def test_an_entry_that_is_not_there_is_not_found(tree: TreeColumns) -> None:
+def test_an_unknown_entry_is_not_found(tree: TreeColumns) -> None:
     for entry in ("/chemistry", str(uuid4()), "/physics/bob/x"):
         with pytest.raises(NotFound, match=r"operations\[0\].entry: there is no entry"):
             apply(tree, [set_shares(entry, 1)])
 
 
-def test_a_change_set_has_operations_and_not_too_many(tree: TreeColumns) -> None:
+def test_a_change_set_has_a_bounded_number_of_operations(tree: TreeColumns) -> None:
     wrong: list[Any] = [[], {}, "lock", None]
     for nothing in wrong:
         with pytest.raises(Invalid):
@@ -258,7 +258,7 @@ def test_a_change_set_has_operations_and_not_too_many(tree: TreeColumns) -> None
         apply(tree, [set_shares("/physics", 1)] * 10_001)
 
 
-def test_the_64th_level_is_the_last(tree: TreeColumns) -> None:
+def test_the_tree_has_at_most_64_levels(tree: TreeColumns) -> None:
     operations: list[dict[str, Any]] = []
     path = ""
     for level in range(1, 66):
@@ -290,7 +290,7 @@ def test_a_kind_is_changed_and_an_entry_becomes_a_group_or_a_leaf(tree: TreeColu
         ({"entry": "/physics", "kind": ""}, "must not be empty"),
     ],
 )
-def test_a_kind_that_the_entry_can_not_be_is_refused(tree: TreeColumns, operation: dict[str, Any], said: str) -> None:
+def test_an_impossible_kind_is_refused(tree: TreeColumns, operation: dict[str, Any], said: str) -> None:
     with pytest.raises(Invalid, match=said):
         apply(tree, [{"op": "set_kind", **operation}])
 
@@ -318,7 +318,7 @@ group = st.lists(st.floats(0, 1e6).map(lambda x: float(f"{x:.6g}")), min_size=2,
 
 
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=40), st.integers(0, 999))
-def test_a_percentage_alone_is_reached_with_two_decimals_where_these_suffice(others: list[int], tenths: int) -> None:
+def test_a_percentage_uses_two_decimals_if_sufficient(others: list[int], tenths: int) -> None:
     nodes = [Node(new_uid(), ROOT, f"n{i}", shares=float(number)) for i, number in enumerate([7, *others])]
     found = own_shares_for_percent(nodes[0], nodes[1:], tenths / 10)
     reached = 100 * found / (found + sum(others))
@@ -328,15 +328,13 @@ def test_a_percentage_alone_is_reached_with_two_decimals_where_these_suffice(oth
 
 
 @pytest.mark.parametrize(("total", "percent", "shares"), [(1072.14, 10.28, 122.84), (0.003, 40, 0.002), (2, 40, 1.333)])
-def test_shares_of_a_percentage_are_as_short_as_the_percentage_allows(
-    total: float, percent: float, shares: float
-) -> None:
+def test_shares_of_a_percentage_have_as_few_digits_as_possible(total: float, percent: float, shares: float) -> None:
     nodes = [Node(new_uid(), ROOT, name, shares=number) for name, number in (("a", 5.0), ("b", total))]
     assert own_shares_for_percent(nodes[0], nodes[1:], percent) == shares
 
 
 @given(group, st.floats(0, 100))
-def test_a_percentage_is_reached_and_the_sum_of_the_group_stays(numbers: list[float], percent: float) -> None:
+def test_a_percentage_is_reached_and_keeps_the_sum_of_the_group(numbers: list[float], percent: float) -> None:
     nodes = [Node(new_uid(), ROOT, f"n{i}", shares=number) for i, number in enumerate(numbers)]
     before = math.fsum(numbers)
     try:
@@ -365,7 +363,7 @@ def test_a_percentage_is_reached_and_the_sum_of_the_group_stays(numbers: list[fl
         ),
     )
 )
-def test_whatever_is_sent_is_refused_as_a_domain_error_or_applied(sent: Any) -> None:
+def test_any_input_is_applied_or_refused_with_a_domain_error(sent: Any) -> None:
     tree = _with_uids(read_document(GRID).tree, 7)
     for operation in (sent, *({"op": kind, **(sent if isinstance(sent, dict) else {"entry": sent})} for kind in KINDS)):
         refused = _refusal(tree, operation)
@@ -380,7 +378,7 @@ def _refusal(tree: TreeColumns, operation: Any) -> DomainError | None:
     return None
 
 
-def test_uids_are_found_whatever_their_first_half(tree: TreeColumns) -> None:
+def test_uids_with_equal_prefixes_are_found(tree: TreeColumns) -> None:
     same_half = [UUID(int=(7 << 64) + low) for low in (3, 1, 2)]
     nodes = [Node(ROOT, None, "root"), *(Node(uid, ROOT, f"n{uid.int & 7}") for uid in same_half)]
     found = columns_of(nodes)

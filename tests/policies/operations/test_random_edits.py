@@ -91,7 +91,7 @@ class EditsInMemory(RuleBasedStateMachine):
         assert self.tree.engine_tree().n_entries == len(self.tree)
 
 
-def test_columns_after_random_edits_are_those_of_the_entries() -> None:
+def test_columns_after_random_edits_equal_the_entries() -> None:
     run_state_machine_as_test(EditsInMemory, settings=examples(60, steps=12))
 
 
@@ -164,7 +164,7 @@ def test_rows_equal_blobs_after_random_publishes() -> None:
     assert Policy.objects.filter(head_number__gt=1).exists()
 
 
-def test_a_wrong_parent_is_no_tree() -> None:
+def test_an_invalid_parent_is_rejected() -> None:
     a, b = uuid4(), uuid4()
     with pytest.raises(ValueError, match="not one tree"):
         columns_of([Node(uuid4(), None, "r"), Node(a, b, "a"), Node(b, a, "b")])

@@ -81,7 +81,7 @@ def test_a_large_whole_tree_waits_for_a_second_person(guarded: Policy, alice: Ac
     assert not ProposedTree.objects.exists()
 
 
-def test_at_once_it_is_refused_and_leaves_nothing_behind(
+def test_a_large_whole_tree_cannot_be_published_directly(
     guarded: Policy, alice: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("apps.policies.files.import_export.MOST_OPERATIONS", 0)
@@ -106,7 +106,7 @@ def test_at_once_it_is_refused_and_leaves_nothing_behind(
     assert not ProposedTree.objects.exists()
 
 
-def test_on_a_moved_policy_it_is_shown_as_it_was_and_can_not_be_put_in_force(policy: Policy, alice: Actor) -> None:
+def test_a_whole_tree_on_an_old_revision_is_shown_but_not_published(policy: Policy, alice: Actor) -> None:
     change_set = draft(policy, alice)
     meanwhile(policy)
     review = review_of(change_set, at=AT)
@@ -122,7 +122,7 @@ def test_on_a_moved_policy_it_is_shown_as_it_was_and_can_not_be_put_in_force(pol
     assert load_tree(policy).index_of_path("/biology/lab") is not None
 
 
-def test_scheduled_it_is_held_when_the_policy_has_moved(policy: Policy, alice: Actor) -> None:
+def test_a_scheduled_whole_tree_is_held_if_the_policy_changed(policy: Policy, alice: Actor) -> None:
     change_set = draft(policy, alice)
     at = AT + timedelta(days=1)
     lifecycle.schedule_change_set(
@@ -136,7 +136,7 @@ def test_scheduled_it_is_held_when_the_policy_has_moved(policy: Policy, alice: A
     assert load_tree(policy).index_of_path("/biology/lab") is not None
 
 
-def test_single_edits_do_not_go_on_top_of_it(policy: Policy, alice: Actor) -> None:
+def test_single_edits_cannot_be_added_to_a_whole_tree(policy: Policy, alice: Actor) -> None:
     change_set = draft(policy, alice)
     operation = {"op": "set_shares", "entry": "/physics", "shares": 1}
     with pytest.raises(Conflict, match="whole"):

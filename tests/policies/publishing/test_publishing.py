@@ -75,7 +75,7 @@ def test_the_tree_of_every_revision_is_the_same_from_rows_and_from_its_blob(poli
     assert load_tree(policy).index_of_path("/physics/wet") is not None
 
 
-def test_the_revision_in_force_at_an_instant_is_found(policy: Policy, alice: Actor) -> None:
+def test_the_revision_active_at_an_instant_is_found(policy: Policy, alice: Actor) -> None:
     later = AT + timedelta(days=3)
     services.change_shares(
         policy_slug="grid", entry_uid=uid_of(load_tree(policy), "/physics"), shares=1, reason="x", at=later, actor=alice
@@ -90,7 +90,7 @@ def test_the_revision_in_force_at_an_instant_is_found(policy: Policy, alice: Act
         selectors.get_revision(policy=policy, at=99)
 
 
-def test_publishing_leaves_one_audit_row_and_rings_once_after_commit(
+def test_publishing_writes_one_audit_row_and_signals_once_after_commit(
     policy: Policy, alice: Actor, django_capture_on_commit_callbacks: object
 ) -> None:
     heard: list[int] = []
@@ -142,7 +142,7 @@ def test_edits_of_the_same_field_conflict_and_show_base_mine_and_theirs(policy: 
     assert mine.state == ChangeSet.State.DRAFT
 
 
-def test_a_percentage_conflicts_with_whatever_changes_its_group(policy: Policy, alice: Actor) -> None:
+def test_a_percentage_conflicts_with_any_change_of_its_group(policy: Policy, alice: Actor) -> None:
     percent = {"op": "set_shares", "entry": "/physics", "shares": {"percent": 40, "from": "siblings"}}
     mine = draft(policy, alice, percent)
     publish(draft(policy, alice, {"op": "add", "parent": "/", "name": "new", "shares": 5}), alice)
@@ -182,7 +182,7 @@ def test_a_percentage_conflicts_with_whatever_changes_its_group(policy: Policy, 
         ({"op": "archive", "entry": "/physics"}, {"op": "add", "parent": "/physics", "name": "carl"}, "archived"),
     ],
 )
-def test_edits_that_can_not_both_hold_conflict(
+def test_incompatible_edits_conflict(
     policy: Policy, alice: Actor, theirs: dict[str, object], mine: dict[str, object], field: str
 ) -> None:
     change_set = draft(policy, alice, mine)
@@ -201,13 +201,13 @@ def test_a_stale_version_of_a_change_set_is_refused(policy: Policy, alice: Actor
         publish(change_set, alice)
 
 
-def test_what_would_change_nothing_is_refused(policy: Policy, alice: Actor) -> None:
+def test_publishing_without_a_change_is_refused(policy: Policy, alice: Actor) -> None:
     with pytest.raises(Invalid) as refusal:
         draft(policy, alice, {"op": "set_shares", "entry": "/physics", "shares": 30})
     assert refusal.value.code == "nothing_to_change"
 
 
-def test_archiving_takes_the_subtree_and_restoring_brings_it_back(policy: Policy, alice: Actor) -> None:
+def test_archiving_and_restoring_include_the_subtree(policy: Policy, alice: Actor) -> None:
     before = load_tree(policy)
     uid = uid_of(before, "/physics")
     publish(draft(policy, alice, {"op": "archive", "entry": "/physics"}), alice)
@@ -239,13 +239,13 @@ def test_siblings_can_swap_their_names_in_one_publish(policy: Policy, alice: Act
     assert load_tree(policy).same_as(load_tree_from_rows(policy))
 
 
-def test_a_document_that_is_in_force_changes_nothing(policy: Policy) -> None:
+def test_a_document_equal_to_the_policy_changes_nothing(policy: Policy) -> None:
     revision = services.publish_document(policy_slug="grid", document=GRID, reason="Again.", at=AT, actor=COMMAND)
     assert revision.number == 2
     assert ChangeSet.objects.filter(policy=policy).count() == 2
 
 
-def test_a_document_keeps_entries_it_names_and_archives_those_it_leaves_out(policy: Policy) -> None:
+def test_a_document_keeps_named_entries_and_archives_missing_ones(policy: Policy) -> None:
     before = load_tree(policy)
     document = {"root": {"name": "grid", "children": [{"name": "physics", "kind": "vo", "shares": 31, "children": []}]}}
     services.publish_document(policy_slug="grid", document=document, reason="Smaller.", at=AT, actor=COMMAND)
@@ -265,7 +265,7 @@ def test_settings_are_part_of_the_revision(policy: Policy, alice: Actor) -> None
     assert not Entry.objects.filter(since=revision.number).exists()
 
 
-def test_one_flipped_bit_in_a_blob_is_noticed(policy: Policy) -> None:
+def test_one_flipped_bit_in_a_blob_is_detected(policy: Policy) -> None:
     revision = Revision.objects.get(policy=policy, number=2)
     blob = bytearray(revision.tree)
     blob[len(blob) // 2] ^= 1
@@ -274,7 +274,7 @@ def test_one_flipped_bit_in_a_blob_is_noticed(policy: Policy) -> None:
     assert len(unpack_tree(bytes(revision.tree), revision.tree_digest)) == 7
 
 
-def test_an_authority_divides_what_it_has_and_no_more(policy: Policy, bob: Actor) -> None:
+def test_a_manager_divides_only_the_own_subtree(policy: Policy, bob: Actor) -> None:
     publish(draft(policy, bob, {"op": "set_shares", "entry": "/physics/bob", "shares": 7}), bob)
     assert shares_of(policy, "/physics/bob") == 7
     own = draft(policy, bob, {"op": "set_shares", "entry": "/physics", "shares": 90})
@@ -294,21 +294,19 @@ def test_an_authority_divides_what_it_has_and_no_more(policy: Policy, bob: Actor
         {"op": "add", "parent": "/biology", "name": "x"},
     ],
 )
-def test_what_an_authority_does_not_see_does_not_exist_for_it(
-    policy: Policy, bob: Actor, operation: dict[str, object]
-) -> None:
+def test_invisible_entries_do_not_exist_for_a_manager(policy: Policy, bob: Actor, operation: dict[str, object]) -> None:
     with pytest.raises(NotFound, match="there is no entry"):
         draft(policy, bob, operation)
 
 
-def test_on_an_open_policy_an_authority_sees_all_and_still_changes_only_its_own(policy: Policy, bob: Actor) -> None:
+def test_on_an_open_policy_a_manager_still_changes_only_the_own_subtree(policy: Policy, bob: Actor) -> None:
     Policy.objects.update(visibility=Policy.Visibility.TREE)
     change_set = draft(policy, bob, {"op": "set_shares", "entry": "/biology", "shares": 1})
     with pytest.raises(NotAllowed):
         publish(change_set, bob)
 
 
-def test_rights_are_those_of_the_moment_of_publishing(policy: Policy, bob: Actor) -> None:
+def test_rights_are_checked_at_publication(policy: Policy, bob: Actor) -> None:
     change_set = draft(policy, bob, {"op": "set_shares", "entry": "/physics/bob", "shares": 7})
     Grant.objects.update(expires_at=AT)
     with pytest.raises(NotFound):
@@ -316,7 +314,7 @@ def test_rights_are_those_of_the_moment_of_publishing(policy: Policy, bob: Actor
     assert shares_of(policy, "/physics/bob") == 3
 
 
-def test_a_locked_entry_refuses_others_and_not_whoever_locked_it(policy: Policy, alice: Actor, bob: Actor) -> None:
+def test_a_locked_entry_refuses_changes_except_by_its_locker(policy: Policy, alice: Actor, bob: Actor) -> None:
     publish(draft(policy, bob, {"op": "lock", "entry": "/physics/bob"}), bob)
     publish(draft(policy, bob, {"op": "set_shares", "entry": "/physics/bob", "shares": 4}), bob)
     publish(draft(policy, bob, {"op": "lock", "entry": "/physics/bob", "locked": False}), bob)
@@ -333,7 +331,7 @@ def test_a_locked_entry_refuses_others_and_not_whoever_locked_it(policy: Policy,
     publish(draft(policy, alice, {"op": "set_shares", "entry": "/physics/bob", "shares": 9}), alice)
 
 
-def test_a_token_does_no_more_than_its_bounds(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
+def test_a_token_stays_within_its_limits(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
     def bound(*scopes: str, slug: str = "", subtree: UUID | None = None) -> Actor:
         return Actor(alice.user, "api", TokenBounds("fsh_x", frozenset(scopes), slug, subtree))
 
@@ -353,7 +351,9 @@ def test_a_token_does_no_more_than_its_bounds(policy: Policy, tree: TreeColumns,
         services.publish_document(policy_slug="grid", document=GRID, reason="x", at=AT, actor=inside)
 
 
-def test_strangers_neither_see_nor_publish_a_change_set(policy: Policy, alice: Actor, charlie: Actor) -> None:
+def test_users_without_rights_neither_see_nor_publish_a_change_set(
+    policy: Policy, alice: Actor, charlie: Actor
+) -> None:
     change_set = draft(policy, alice, {"op": "lock", "entry": "/physics"})
     with pytest.raises(NotFound):
         selectors.get_change_set(id=change_set.pk, actor=charlie, at=AT)
@@ -365,7 +365,7 @@ def test_strangers_neither_see_nor_publish_a_change_set(policy: Policy, alice: A
         services.make_policy(slug="mine", name="Mine", at=AT, actor=charlie)
 
 
-def test_states_lead_forward_only(policy: Policy, alice: Actor) -> None:
+def test_states_change_forward_only(policy: Policy, alice: Actor) -> None:
     change_set = draft(policy, alice, {"op": "lock", "entry": "/physics"})
     proposed = services.propose_change_set(id=change_set.pk, version=1, at=AT, actor=alice)
     withdrawn = services.withdraw_change_set(id=change_set.pk, version=proposed.version, at=AT, actor=alice)
@@ -374,7 +374,7 @@ def test_states_lead_forward_only(policy: Policy, alice: Actor) -> None:
     assert refusal.value.code == "withdrawn"
 
 
-def test_what_takes_effect_later_is_not_published_now(policy: Policy, alice: Actor) -> None:
+def test_a_scheduled_change_set_is_not_published_now(policy: Policy, alice: Actor) -> None:
     change_set = services.make_change_set(
         policy_slug="grid",
         operations=[{"op": "lock", "entry": "/physics"}],
@@ -388,7 +388,7 @@ def test_what_takes_effect_later_is_not_published_now(policy: Policy, alice: Act
     assert refusal.value.code == "not_due"
 
 
-def test_a_publish_says_why(policy: Policy, alice: Actor) -> None:
+def test_publishing_needs_a_reason(policy: Policy, alice: Actor) -> None:
     with pytest.raises(Invalid) as refusal:
         services.change_shares(
             policy_slug="grid",
@@ -401,14 +401,14 @@ def test_a_publish_says_why(policy: Policy, alice: Actor) -> None:
     assert refusal.value.code == "reason_missing"
 
 
-def test_deleting_a_person_keeps_what_they_published(policy: Policy, alice: Actor) -> None:
+def test_deleting_a_user_keeps_their_publications(policy: Policy, alice: Actor) -> None:
     publish(draft(policy, alice, {"op": "lock", "entry": "/physics"}), alice)
     User.objects.get(username="alice").delete()
     revision = Revision.objects.get(policy=policy, number=3)
     assert (revision.author, revision.author_name) == (None, "alice")
 
 
-def test_loading_a_tree_again_asks_for_its_digest_alone(policy: Policy, django_assert_num_queries: object) -> None:
+def test_reloading_a_tree_queries_only_its_digest(policy: Policy, django_assert_num_queries: object) -> None:
     remembered.clear()
     first = load_tree(policy)
     with django_assert_num_queries(1):  # type: ignore[operator]

@@ -68,7 +68,7 @@ def test_two_publishes_of_one_change_set_at_once_make_one_revision(grid: Policy)
     assert Revision.objects.filter(policy=grid).count() == 3
 
 
-def test_editors_of_different_entries_all_come_through(grid: Policy) -> None:
+def test_concurrent_editors_of_different_entries_all_publish(grid: Policy) -> None:
     paths = ["/physics", "/biology", "/reserve", "/physics/alice", "/physics/bob"]
     drafts = [draft({"op": "set_shares", "entry": path, "shares": 77}) for path in paths]
     answers = at_once(*[partial(publish, each) for each in drafts])
@@ -80,7 +80,7 @@ def test_editors_of_different_entries_all_come_through(grid: Policy) -> None:
     assert tree.same_as(load_tree_from_rows(grid))
 
 
-def test_of_editors_of_one_field_one_wins_and_the_others_are_told(grid: Policy) -> None:
+def test_concurrent_editors_of_one_field_conflict_except_one(grid: Policy) -> None:
     drafts = [draft({"op": "set_shares", "entry": "/physics", "shares": 40 + k}) for k in range(4)]
     answers = at_once(*[partial(publish, each) for each in drafts])
     assert sum(isinstance(answer, Revision) for answer in answers) == 1
@@ -90,9 +90,7 @@ def test_of_editors_of_one_field_one_wins_and_the_others_are_told(grid: Policy) 
     )
 
 
-def test_a_connection_that_dies_in_the_midst_of_a_publish_leaves_nothing(
-    grid: Policy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lost_connection_during_publish_leaves_nothing(grid: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
     change_set = draft({"op": "archive", "entry": "/physics"})
     counts = [model.objects.count() for model in (Entry, Revision, AuditEvent)]
 

@@ -64,7 +64,9 @@ def test_each_operation_of_the_registry_has_an_example() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_operation_that_is_published_at_once(policy: Policy, tree: TreeColumns, vera: Actor, kind: str) -> None:
+def test_a_directly_published_operation_records_its_refusal(
+    policy: Policy, tree: TreeColumns, vera: Actor, kind: str
+) -> None:
     operation = {"op": kind, **OPERATIONS[kind]}
     if kind == "restore":
         operation["entry"] = _archived(policy, tree)
@@ -89,14 +91,16 @@ def test_an_operation_that_is_published_at_once(policy: Policy, tree: TreeColumn
         ),
     ],
 )
-def test_a_service_that_needs_a_right(policy: Policy, vera: Actor, verb: str, change: Callable[..., object]) -> None:
+def test_a_service_without_the_right_records_its_refusal(
+    policy: Policy, vera: Actor, verb: str, change: Callable[..., object]
+) -> None:
     with pytest.raises(NotAllowed):
         change(at=AT, actor=vera)
     assert refused() == [("charlie", verb, "grid")]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_row_outlives_the_outermost_transaction_and_is_written_once(charlie: Actor) -> None:
+def test_the_refusal_row_survives_the_rollback_and_is_written_once(charlie: Actor) -> None:
     def want() -> None:
         with (
             transaction.atomic(),
@@ -117,7 +121,7 @@ def test_the_row_outlives_the_outermost_transaction_and_is_written_once(charlie:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_waits_and_fails_harms_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_refusal_record_does_no_harm(caplog: pytest.LogCaptureFixture) -> None:
     called: list[str] = []
     with transaction.atomic():
         after_transaction(lambda: 1 / 0)

@@ -60,7 +60,7 @@ def in_force(policy: Policy) -> list[tuple[UUID, str, float]]:
 @pytest.mark.django_db
 @examples(40, suppress=HealthCheck)
 @given(st.lists(edits, min_size=1, max_size=4), st.data())
-def test_whatever_a_revision_did_is_undone_in_every_field(rounds: list[Any], data: st.DataObject) -> None:
+def test_every_change_of_a_revision_is_undone(rounds: list[Any], data: st.DataObject) -> None:
     slug = f"p{uuid4().hex[:12]}"
     policy = services.make_policy(slug=slug, name="P", at=AT, actor=COMMAND)
     for each in rounds:
@@ -100,7 +100,7 @@ def more(tree: TreeColumns, given: list[Any], data: st.DataObject) -> list[dict[
     return found
 
 
-def test_archived_entries_come_back_as_themselves(policy: Policy, tree: TreeColumns) -> None:
+def test_archived_entries_are_restored_with_their_uid(policy: Policy, tree: TreeColumns) -> None:
     archived = publish(policy, {"op": "archive", "entry": "/physics"})
     draft = revert_revision(policy_slug="grid", number=archived.number, at=AT, actor=COMMAND)
     assert [each["op"] for each in draft.operations] == ["restore"]
@@ -108,7 +108,7 @@ def test_archived_entries_come_back_as_themselves(policy: Policy, tree: TreeColu
     assert load_tree(Policy.objects.get()).same_as(tree)
 
 
-def test_the_change_set_says_what_it_undoes(policy: Policy, alice: Actor) -> None:
+def test_the_change_set_names_the_undone_revision(policy: Policy, alice: Actor) -> None:
     revision = publish(policy, {"op": "lock", "entry": "/physics", "locked": True}, reason="Frozen for the audit.")
     draft = revert_revision(policy_slug="grid", number=revision.number, at=AT, actor=alice)
     assert (draft.origin, draft.reverts_number, draft.base_number) == ("revert", revision.number, revision.number)
@@ -118,7 +118,7 @@ def test_the_change_set_says_what_it_undoes(policy: Policy, alice: Actor) -> Non
     assert revisions_reverted(policy, [1, revision.number, undone.number]) == {revision.number: undone.number}
 
 
-def test_settings_go_back_only_where_the_revision_changed_them(policy: Policy) -> None:
+def test_only_settings_changed_by_the_revision_are_reverted(policy: Policy) -> None:
     revision = publish(policy, {"op": "set_policy", "settings": {"fallback_factor": 0.25}})
     publish(policy, {"op": "set_policy", "settings": {"tolerance": {"relative": 0.2, "points": 1.0}}})
     draft = revert_revision(policy_slug="grid", number=revision.number, at=AT, actor=COMMAND)
@@ -129,7 +129,7 @@ def test_settings_go_back_only_where_the_revision_changed_them(policy: Policy) -
     assert (after.fallback_factor, after.tolerance["relative"]) == (0.5, 0.2)
 
 
-def test_corrections_of_usage_are_revoked_and_revoked_ones_count_again(policy: Policy) -> None:
+def test_adjustments_are_revoked_and_revoked_ones_restored(policy: Policy) -> None:
     correction = {"op": "adjust_usage", "entry": "/physics", "amount_s": 3600, "at": (AT - timedelta(3)).isoformat()}
     made = publish(policy, correction)
     first = Adjustment.objects.get()
@@ -141,7 +141,7 @@ def test_corrections_of_usage_are_revoked_and_revoked_ones_count_again(policy: P
     assert second.since == again.number
 
 
-def test_a_correction_of_an_entry_that_came_with_it_goes_before_the_entry(policy: Policy) -> None:
+def test_an_adjustment_is_revoked_before_its_entry_is_archived(policy: Policy) -> None:
     made = publish(
         policy,
         {"op": "add", "parent": "/physics", "name": "eve", "kind": "user"},
@@ -153,7 +153,7 @@ def test_a_correction_of_an_entry_that_came_with_it_goes_before_the_entry(policy
     assert in_force(policy) == []
 
 
-def test_a_correction_revoked_meanwhile_is_left_alone(policy: Policy) -> None:
+def test_an_adjustment_revoked_meanwhile_stays_revoked(policy: Policy) -> None:
     correction = {"op": "adjust_usage", "entry": "/physics", "amount_s": 3600, "at": AT.isoformat()}
     made = publish(policy, correction, {"op": "lock", "entry": "/physics"})
     publish(policy, {"op": "adjust_usage", "entry": "/physics", "revokes": str(Adjustment.objects.get().uid)})
@@ -188,7 +188,7 @@ def test_the_same_field_changed_since_is_a_conflict_with_base_mine_and_theirs(po
     assert tree.node(i).shares == 30
 
 
-def test_what_somebody_restored_already_is_a_conflict_that_can_be_let_go(policy: Policy) -> None:
+def test_an_entry_restored_meanwhile_is_a_conflict_that_can_be_dropped(policy: Policy) -> None:
     physics = uid_of(policy, "/physics")
     revision = publish(
         policy, {"op": "archive", "entry": "/physics"}, {"op": "set_shares", "entry": "/biology", "shares": 70}
@@ -205,14 +205,14 @@ def test_what_somebody_restored_already_is_a_conflict_that_can_be_let_go(policy:
     put_in_force(rebased)
 
 
-def test_an_entry_that_got_children_since_it_was_added_is_not_archived_unasked(policy: Policy) -> None:
+def test_an_entry_with_new_children_is_not_archived_without_confirmation(policy: Policy) -> None:
     revision = publish(policy, {"op": "add", "parent": "/physics", "name": "group", "is_group": True})
     publish(policy, {"op": "add", "parent": "/physics/group", "name": "eve", "kind": "user"})
     with pytest.raises(EditConflict, match="children"):
         revert(policy, revision.number)
 
 
-def test_what_was_undone_already_is_not_undone_twice(policy: Policy) -> None:
+def test_an_undone_revision_is_not_undone_twice(policy: Policy) -> None:
     revision = publish(policy, {"op": "set_shares", "entry": "/physics", "shares": 40})
     revert(policy, revision.number)
     with pytest.raises(Invalid) as refused:
@@ -220,7 +220,7 @@ def test_what_was_undone_already_is_not_undone_twice(policy: Policy) -> None:
     assert refused.value.code == "nothing_to_change"
 
 
-def test_a_restored_subtree_leaves_out_what_had_moved_away_from_it(policy: Policy) -> None:
+def test_a_restored_subtree_omits_entries_that_moved_away(policy: Policy) -> None:
     bob = uid_of(policy, "/physics/bob")
     physics = UUID(uid_of(policy, "/physics"))
     publish(
@@ -244,7 +244,7 @@ def test_the_tree_of_an_earlier_revision_is_restored_over_everything_since(polic
     assert settings_of(policy, policy.head_number) == settings_of(policy, then)
 
 
-def test_settings_may_stay_when_the_tree_goes_back(policy: Policy, tree: TreeColumns) -> None:
+def test_settings_can_stay_when_the_tree_is_restored(policy: Policy, tree: TreeColumns) -> None:
     then = policy.head_number
     publish(
         policy, {"op": "set_policy", "settings": {"fallback_factor": 0.25}}, {"op": "archive", "entry": "/physics/bob"}
@@ -255,7 +255,7 @@ def test_settings_may_stay_when_the_tree_goes_back(policy: Policy, tree: TreeCol
     assert settings_of(policy, policy.head_number).fallback_factor == 0.25
 
 
-def test_corrections_of_usage_outlive_a_tree_that_goes_back(policy: Policy) -> None:
+def test_adjustments_survive_a_restored_tree(policy: Policy) -> None:
     then = policy.head_number
     publish(policy, {"op": "adjust_usage", "entry": "/physics", "amount_s": 60, "at": AT.isoformat()})
     publish(policy, {"op": "lock", "entry": "/physics"})
@@ -290,7 +290,7 @@ def test_a_large_revision_is_undone_by_a_whole_tree(policy: Policy, tree: TreeCo
 
 
 @pytest.mark.usefixtures("few_operations")
-def test_a_large_revision_keeps_what_came_after_it(policy: Policy, tree: TreeColumns) -> None:
+def test_undoing_a_large_revision_keeps_later_changes(policy: Policy, tree: TreeColumns) -> None:
     large = widen(policy)
     publish(policy, {"op": "set_policy", "settings": {"fallback_factor": 0.25}})
     publish(policy, {"op": "add", "parent": "/", "name": "late"})
@@ -304,7 +304,7 @@ def test_a_large_revision_keeps_what_came_after_it(policy: Policy, tree: TreeCol
 
 
 @pytest.mark.usefixtures("few_operations")
-def test_a_large_revision_conflicts_at_once_with_what_changed_since(policy: Policy) -> None:
+def test_undoing_a_large_revision_conflicts_with_later_changes(policy: Policy) -> None:
     large = widen(policy)
     publish(policy, {"op": "set_shares", "entry": "/vo3", "shares": 9})
     with pytest.raises(EditConflict, match="shares of /vo3"):
@@ -313,7 +313,7 @@ def test_a_large_revision_conflicts_at_once_with_what_changed_since(policy: Poli
 
 
 # --- Who may ----------------------------------------------------------------------------------------------------------
-def test_an_authority_undoes_what_happened_below_its_entry(policy: Policy, bob: Actor) -> None:
+def test_a_manager_undoes_changes_below_the_own_entry(policy: Policy, bob: Actor) -> None:
     revision = publish(policy, {"op": "set_shares", "entry": "/physics/alice", "shares": 5})
     assert revert(policy, revision.number, bob).author_name == "bob"
 
@@ -332,14 +332,14 @@ def test_a_revision_partly_outside_the_view_is_not_undone_partially(policy: Poli
         restore_revision(policy_slug="grid", number=revision.number - 1, at=AT, actor=bob)
 
 
-def test_who_may_only_ask_drafts_the_undoing_and_cannot_put_it_in_force(policy: Policy, bob: Actor) -> None:
+def test_without_the_right_to_publish_an_undo_is_only_a_draft(policy: Policy, bob: Actor) -> None:
     revision = publish(policy, {"op": "set_shares", "entry": "/physics", "shares": 5})
     draft = revert_revision(policy_slug="grid", number=revision.number, at=AT, actor=bob)
     with pytest.raises(NotAllowed):
         put_in_force(draft, bob)
 
 
-def test_revisions_that_are_not_there_and_the_first_one_are_refused(policy: Policy, charlie: Actor) -> None:
+def test_unknown_revisions_and_the_first_one_cannot_be_undone(policy: Policy, charlie: Actor) -> None:
     for missing in (0, 99, 2**40):
         with pytest.raises(NotFound):
             revert_revision(policy_slug="grid", number=missing, at=AT, actor=COMMAND)
@@ -350,7 +350,7 @@ def test_revisions_that_are_not_there_and_the_first_one_are_refused(policy: Poli
         revert_revision(policy_slug="grid", number=2, at=AT, actor=charlie)
 
 
-def test_back_to_where_one_stands_is_nothing(policy: Policy) -> None:
+def test_restoring_the_current_revision_changes_nothing(policy: Policy) -> None:
     with pytest.raises(Invalid) as refused:
         restore_revision(policy_slug="grid", number=policy.head_number, at=AT, actor=COMMAND)
     assert refused.value.code == "nothing_to_change"

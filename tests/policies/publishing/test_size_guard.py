@@ -52,13 +52,13 @@ def publish(actor: Actor, *operations: dict[str, Any]) -> None:
     services.publish_change_set(id=draft.pk, version=draft.version, reason="Now.", at=AT, actor=actor)
 
 
-def test_nobody_is_asked_unless_the_policy_says_so(policy: Policy, bob: Actor) -> None:
+def test_a_second_approval_is_needed_only_if_the_policy_requires_it(policy: Policy, bob: Actor) -> None:
     assert PolicySettings().review == {"points": None, "users": None}
     publish(bob, shares("/physics/alice", 1000))
     assert shares_of(policy, "/physics/alice") == 1000
 
 
-def test_a_change_beyond_the_limit_waits_for_a_second_person(policy: Policy, bob: Actor, bess: Actor) -> None:
+def test_a_change_beyond_the_limit_needs_a_second_person(policy: Policy, bob: Actor, bess: Actor) -> None:
     guard(policy, points=5)
     publish(bob, shares("/physics/bob", 3.2))  # 75 % to 76.2 %
     with pytest.raises(Conflict, match="more than 5 points") as refused:
@@ -70,7 +70,7 @@ def test_a_change_beyond_the_limit_waits_for_a_second_person(policy: Policy, bob
     assert shares_of(policy, "/physics/alice") == 9
 
 
-def test_the_quick_ways_are_no_way_round(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
+def test_direct_publishing_cannot_bypass_the_limit(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
     guard(policy, points=5)
     physics = tree.uuid(tree.index_of_path("/physics") or 0)
     with pytest.raises(Conflict, match="second person"):
@@ -86,7 +86,7 @@ def test_the_quick_ways_are_no_way_round(policy: Policy, tree: TreeColumns, alic
     services.publish_document(policy_slug="grid", document=document, reason="By hand.", at=AT, actor=COMMAND)
 
 
-def test_shares_that_begin_tomorrow_count_as_if_today(policy: Policy, bob: Actor) -> None:
+def test_future_shares_count_toward_the_limit(policy: Policy, bob: Actor) -> None:
     guard(policy, points=5)
     dates = {"starts_on": "2026-12-01", "shares": 50}
     with pytest.raises(Conflict, match="second person"):
@@ -96,7 +96,7 @@ def test_shares_that_begin_tomorrow_count_as_if_today(policy: Policy, bob: Actor
         publish(bob, {"op": "set_dates", "entry": "/physics/bob", "dates": {"ends_on": "2026-12-01", "at_end": "zero"}})
 
 
-def test_the_limit_itself_is_loosened_by_two_and_tightened_by_one(policy: Policy, alice: Actor) -> None:
+def test_raising_the_limit_needs_two_persons_and_lowering_it_one(policy: Policy, alice: Actor) -> None:
     guard(policy, points=5, users=100)
     for looser in ({"points": None}, {"points": 6}, {"users": 101}):
         with pytest.raises(Conflict, match="from what size on"):
@@ -104,7 +104,7 @@ def test_the_limit_itself_is_loosened_by_two_and_tightened_by_one(policy: Policy
     publish(alice, {"op": "set_policy", "settings": {"review": {"points": 4}}})
 
 
-def test_an_approval_counts_while_its_giver_may_approve(policy: Policy, bob: Actor, bess: Actor) -> None:
+def test_an_approval_counts_while_its_author_has_the_right(policy: Policy, bob: Actor, bess: Actor) -> None:
     guard(policy, points=5)
     asked = proposed(bob, shares("/physics/alice", 9))
     approved = lifecycle.approve_change_set(id=asked.pk, version=asked.version, at=AT, actor=bess)
@@ -117,9 +117,7 @@ def test_an_approval_counts_while_its_giver_may_approve(policy: Policy, bob: Act
         services.publish_change_set(id=asked.pk, version=approved.version, at=AT, actor=bob)
 
 
-def test_two_approvals_stand_beside_each_other_and_an_edit_drops_both(
-    policy: Policy, bob: Actor, bess: Actor, alice: Actor
-) -> None:
+def test_two_approvals_coexist_and_an_edit_revokes_both(policy: Policy, bob: Actor, bess: Actor, alice: Actor) -> None:
     asked = proposed(bob, shares("/physics/alice", 9))
     once = lifecycle.approve_change_set(id=asked.pk, version=asked.version, at=AT, actor=bess)
     twice = lifecycle.approve_change_set(id=asked.pk, version=once.version, at=AT, actor=alice)
@@ -130,7 +128,7 @@ def test_two_approvals_stand_beside_each_other_and_an_edit_drops_both(
     assert size_guard.second_persons(edited, AT) == []
 
 
-def test_leaves_that_change_rank_are_counted_by_the_room_that_knows_ranks(
+def test_leaves_that_change_rank_are_counted_by_priorities(
     policy: Policy, bob: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guard(policy, users=2)
@@ -143,7 +141,7 @@ def test_leaves_that_change_rank_are_counted_by_the_room_that_knows_ranks(
     publish(bob, shares("/physics/alice", 2))  # no ranks yet: two targets move
 
 
-def test_a_first_member_takes_from_nobody_and_a_further_one_counts(policy: Policy, alice: Actor) -> None:
+def test_a_first_member_dilutes_no_one_and_a_second_does(policy: Policy, alice: Actor) -> None:
     guard(policy, points=5)
     publish(alice, {"op": "add", "parent": "/biology/lab", "name": "eva", "kind": "user", "shares": 1})
     with pytest.raises(Conflict, match="second person"):
@@ -165,7 +163,7 @@ def _slow_targets(tree: TreeColumns) -> dict[Any, float]:
 
 
 @given(tree=trees(), data=st.data())
-def test_targets_of_the_whole_move_as_a_slow_walk_says(tree: TreeColumns, data: st.DataObject) -> None:
+def test_moved_targets_equal_the_oracle(tree: TreeColumns, data: st.DataObject) -> None:
     before = columns_of(replace(node, shares=node.shares or 1.0) for node in tree.nodes())
     numbers = st.floats(0, 1e6)
     after = columns_of(

@@ -73,7 +73,7 @@ def test_several_members_change_in_one_revision(policy: Policy, lead: Actor) -> 
     assert (shares_at(policy, "/physics/alice"), shares_at(policy, "/physics/bob")) == (2.0, 5.0)
 
 
-def test_a_boost_ends_by_itself_with_the_former_shares(policy: Policy, lead: Actor) -> None:  # noqa: F811
+def test_a_boost_ends_automatically_with_the_former_shares(policy: Policy, lead: Actor) -> None:  # noqa: F811
     alice, ends_on = member(policy, "/physics/alice"), TODAY + timedelta(days=25)
     divide(policy, lead, terms={alice: MemberTerms(4.0, ends_on)})
     assert node_at(policy, "/physics/alice").dates == Dates(ends_on=ends_on, at_end=1.0)
@@ -92,7 +92,7 @@ def test_a_boost_is_ended_early(policy: Policy, lead: Actor) -> None:  # noqa: F
     assert (node_at(policy, "/physics/alice").shares, node_at(policy, "/physics/alice").dates) == (1.0, None)
 
 
-def test_equal_shares_for_everybody_end_boosts(policy: Policy, lead: Actor) -> None:  # noqa: F811
+def test_equal_shares_for_all_members_end_boosts(policy: Policy, lead: Actor) -> None:  # noqa: F811
     alice = member(policy, "/physics/alice")
     divide(policy, lead, terms={alice: MemberTerms(9.0, TODAY + timedelta(days=5))})
     tree = load_tree(policy)
@@ -102,7 +102,7 @@ def test_equal_shares_for_everybody_end_boosts(policy: Policy, lead: Actor) -> N
     assert node_at(policy, "/physics/alice").dates is None
 
 
-def test_dates_that_are_no_boost_are_left_alone(policy: Policy, lead: Actor) -> None:  # noqa: F811
+def test_other_dates_are_not_changed(policy: Policy, lead: Actor) -> None:  # noqa: F811
     dates = {"ends_on": "2027-03-31", "at_end": "archive"}
     operations = [{"op": "set_dates", "entry": "/physics/alice", "dates": dates}]
     draft = services.make_change_set(policy_slug="grid", operations=operations, reason="r", at=AT, actor=COMMAND)
@@ -119,7 +119,7 @@ def test_dates_that_are_no_boost_are_left_alone(policy: Policy, lead: Actor) -> 
     assert not is_boost(kept)
 
 
-def test_a_lead_without_the_right_to_the_tree_proposes_who_joins(policy: Policy, lead: Actor, bob: Actor) -> None:  # noqa: F811
+def test_a_lead_without_tree_rights_proposes_new_members(policy: Policy, lead: Actor, bob: Actor) -> None:  # noqa: F811
     alice = member(policy, "/physics/alice")
     sent = divide(policy, lead, joins=[NewMember("dora")], terms={alice: MemberTerms(2.0)})
     assert sent.revision is None
@@ -134,7 +134,7 @@ def test_a_lead_without_the_right_to_the_tree_proposes_who_joins(policy: Policy,
     assert names == ["bob", "dora", "emil"]
 
 
-def test_a_large_change_is_proposed_to_a_second_person(policy: Policy, lead: Actor) -> None:  # noqa: F811
+def test_a_large_change_becomes_a_proposal(policy: Policy, lead: Actor) -> None:  # noqa: F811
     guard = {"review": {"points": 5.0, "users": None}}
     services.change_settings(policy_slug="grid", settings=guard, reason="r", at=AT, actor=COMMAND)
     sent = divide(policy, lead, terms={member(policy, "/physics/alice"): MemberTerms(50.0)})
@@ -151,7 +151,7 @@ def test_a_large_change_is_proposed_to_a_second_person(policy: Policy, lead: Act
         (MemberTerms(1.0), Invalid),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_invalid_divisions_are_refused(
     policy: Policy,
     lead: Actor,  # noqa: F811
     terms: MemberTerms,
@@ -172,7 +172,7 @@ def test_only_members_of_the_group_are_changed_there(policy: Policy, lead: Actor
         divide(policy, lead, leaves=[member(policy, "/biology")])
 
 
-def test_a_division_is_taken_back_by_whoever_made_it(policy: Policy, lead: Actor, bob: Actor) -> None:  # noqa: F811
+def test_the_author_undoes_a_division(policy: Policy, lead: Actor, bob: Actor) -> None:  # noqa: F811
     alice, physics = member(policy, "/physics/alice"), member(policy, "/physics")
     divide(policy, lead, terms={alice: MemberTerms(4.0, TODAY + timedelta(days=3))})
     assert [each.number for each in latest_divisions(policy, physics, lead)] == [3]
@@ -182,7 +182,7 @@ def test_a_division_is_taken_back_by_whoever_made_it(policy: Policy, lead: Actor
     assert list(latest_divisions(policy, physics, lead)) == []
 
 
-def test_what_others_changed_is_not_undone_from_a_group(policy: Policy, lead: Actor) -> None:  # noqa: F811
+def test_changes_of_others_are_not_undone_from_a_group(policy: Policy, lead: Actor) -> None:  # noqa: F811
     physics = member(policy, "/physics")
     services.change_shares(
         policy_slug="grid", entry_uid=member(policy, "/biology"), shares=60, reason="r", at=AT, actor=COMMAND
@@ -271,7 +271,7 @@ def test_equalised_members_have_equal_targets(data: st.DataObject, tree: TreeCol
             assert after.node(after.index_of_uid(node.uid) or 0) == replace(node)
 
 
-def test_a_lead_publishes_nothing_that_moves_the_rest(policy: Policy, lead: Actor) -> None:  # noqa: F811
+def test_a_lead_changes_no_target_outside_the_group(policy: Policy, lead: Actor) -> None:  # noqa: F811
     """With the services and the rights of a real lead, in any order, and also with members of other groups."""
     published: list[int] = []
 
@@ -304,7 +304,7 @@ def test_a_lead_publishes_nothing_that_moves_the_rest(policy: Policy, lead: Acto
     assert published
 
 
-def test_the_day_of_the_site_decides_what_is_past() -> None:
+def test_past_days_are_decided_in_the_zone_of_the_site() -> None:
     tree = _one_member()
     yesterday = Division({tree.uuid(1): MemberTerms(2.0, date(2026, 11, 19))})
     assert operations_of(tree, 0, yesterday, date(2026, 11, 19))

@@ -73,7 +73,7 @@ def ask(policy: Policy, actor: Actor, path: str = "/physics", **wish: Any) -> Ch
     return share_requests.ask_upward(policy_slug="grid", entry_uid=entry, at=AT, actor=actor, **given)
 
 
-def test_a_request_is_a_proposed_change_set_about_the_own_entry(policy: Policy, lead: Actor) -> None:
+def test_a_request_is_a_proposed_change_set_for_the_own_entry(policy: Policy, lead: Actor) -> None:
     asked = ask(policy, lead, until=date(2027, 6, 30))
     physics = uid_of(load_tree(policy), "/physics")
     assert (asked.state, asked.origin, asked.asks_entry_uid) == ("proposed", "request", physics)
@@ -83,7 +83,7 @@ def test_a_request_is_a_proposed_change_set_about_the_own_entry(policy: Policy, 
     assert shares_at(policy, "/physics") == 30.0
 
 
-def test_whoever_asks_can_not_put_it_in_force(policy: Policy, lead: Actor) -> None:
+def test_the_requester_cannot_publish(policy: Policy, lead: Actor) -> None:
     asked = ask(policy, lead)
     for step in (
         lambda: services.publish_change_set(id=asked.pk, version=asked.version, at=AT, actor=lead),
@@ -96,7 +96,7 @@ def test_whoever_asks_can_not_put_it_in_force(policy: Policy, lead: Actor) -> No
     assert shares_at(policy, "/physics") == 30.0
 
 
-def test_a_percentage_is_asked_for_as_the_shares_that_make_it(policy: Policy, lead: Actor, manager: Actor) -> None:
+def test_a_requested_percentage_is_converted_to_shares(policy: Policy, lead: Actor, manager: Actor) -> None:
     asked = ask(policy, lead, percent=40.0)
     share_requests.grant_request(id=asked.pk, version=asked.version, at=AT, actor=manager)
     policy.refresh_from_db()
@@ -106,7 +106,7 @@ def test_a_percentage_is_asked_for_as_the_shares_that_make_it(policy: Policy, le
 
 
 @pytest.mark.parametrize("percent", [0.0, 100.0, 150.0, -3.0])
-def test_percentages_that_nobody_can_give_are_refused(policy: Policy, lead: Actor, percent: float) -> None:
+def test_impossible_percentages_are_refused(policy: Policy, lead: Actor, percent: float) -> None:
     with pytest.raises(Invalid):
         ask(policy, lead, percent=percent)
 
@@ -121,14 +121,18 @@ def test_percentages_that_nobody_can_give_are_refused(policy: Policy, lead: Acto
         ({"reason": "  "}, "reason_missing"),
     ],
 )
-def test_a_request_asks_for_more_with_a_reason(policy: Policy, lead: Actor, wish: dict[str, Any], code: str) -> None:
+def test_a_request_needs_a_larger_share_and_a_reason(
+    policy: Policy, lead: Actor, wish: dict[str, Any], code: str
+) -> None:
     with pytest.raises(Invalid) as refused:
         ask(policy, lead, **wish)
     assert refused.value.code == code
     assert not ChangeSet.objects.filter(origin="request").exists()
 
 
-def test_only_whoever_leads_an_entry_asks_for_it(policy: Policy, lead: Actor, charlie: Actor, manager: Actor) -> None:
+def test_only_leads_of_an_entry_request_shares_for_it(
+    policy: Policy, lead: Actor, charlie: Actor, manager: Actor
+) -> None:
     with pytest.raises(NotFound):
         ask(policy, charlie)
     with pytest.raises(NotFound):
@@ -143,7 +147,7 @@ def test_only_whoever_leads_an_entry_asks_for_it(policy: Policy, lead: Actor, ch
         ask(policy, lead, "/physics/alice", shares=5.0)
 
 
-def test_a_change_set_that_names_something_else_is_no_request(policy: Policy, lead: Actor) -> None:
+def test_a_change_set_with_other_operations_is_not_a_request(policy: Policy, lead: Actor) -> None:
     tree = load_tree(policy)
     physics, alice = (str(uid_of(tree, path)) for path in ("/physics", "/physics/alice"))
     for operation in (
@@ -164,7 +168,7 @@ def test_a_change_set_that_names_something_else_is_no_request(policy: Policy, le
             services.propose_change_set(id=draft.pk, version=draft.version, at=AT, actor=lead)
 
 
-def test_what_is_asked_for_must_exist_for_whoever_asks(policy: Policy, lead: Actor) -> None:
+def test_the_requested_entry_must_be_visible(policy: Policy, lead: Actor) -> None:
     operations = [{"op": "set_shares", "entry": "/physics", "shares": 40}]
     for asks in ("/nowhere", "/biology", "00000000-0000-4000-8000-000000000000"):
         with pytest.raises(NotFound):
@@ -176,7 +180,7 @@ def test_what_is_asked_for_must_exist_for_whoever_asks(policy: Policy, lead: Act
     assert [problem.where for problem in refused.value.fields] == ["asks"]
 
 
-def test_one_request_an_entry_and_ten_a_person(policy: Policy, lead: Actor) -> None:
+def test_one_open_request_per_entry_and_ten_per_user(policy: Policy, lead: Actor) -> None:
     first = ask(policy, lead)
     with pytest.raises(Conflict) as twice:
         ask(policy, lead, shares=50.0)
@@ -205,7 +209,7 @@ def test_one_request_an_entry_and_ten_a_person(policy: Policy, lead: Actor) -> N
     assert eleventh.value.code == "too_many_requests_open"
 
 
-def test_granted_as_it_was_asked(policy: Policy, lead: Actor, manager: Actor) -> None:
+def test_a_request_is_granted_as_requested(policy: Policy, lead: Actor, manager: Actor) -> None:
     asked = ask(policy, lead)
     revision = share_requests.grant_request(id=asked.pk, version=asked.version, text="Fine.", at=AT, actor=manager)
     asked.refresh_from_db()
@@ -215,7 +219,7 @@ def test_granted_as_it_was_asked(policy: Policy, lead: Actor, manager: Actor) ->
     assert Comment.objects.get(change_set=asked).text == "Fine."
 
 
-def test_another_amount_is_a_new_version_that_the_asker_sees(policy: Policy, lead: Actor, manager: Actor) -> None:
+def test_another_amount_is_a_new_version_visible_to_the_requester(policy: Policy, lead: Actor, manager: Actor) -> None:
     asked = ask(policy, lead, until=date(2027, 6, 30))
     share_requests.grant_request(id=asked.pk, version=asked.version, shares=35.0, until=None, at=AT, actor=manager)
     seen = get_change_set(id=asked.pk, actor=lead, at=AT)
@@ -227,9 +231,7 @@ def test_another_amount_is_a_new_version_that_the_asker_sees(policy: Policy, lea
     assert AuditEvent.objects.filter(verb="changeset.counter_offered", subject=f"change set {asked.pk}").count() == 1
 
 
-def test_another_amount_is_on_top_of_what_somebody_changed_meanwhile(
-    policy: Policy, lead: Actor, manager: Actor
-) -> None:
+def test_another_amount_applies_on_top_of_concurrent_changes(policy: Policy, lead: Actor, manager: Actor) -> None:
     asked = ask(policy, lead)
     services.change_shares(
         policy_slug="grid", entry_uid=uid_of(load_tree(policy), "/physics"), shares=32, reason="r", at=AT, actor=COMMAND
@@ -241,7 +243,7 @@ def test_another_amount_is_on_top_of_what_somebody_changed_meanwhile(
     assert shares_at(policy, "/physics") == 36.0
 
 
-def test_declined_with_words(policy: Policy, lead: Actor, manager: Actor) -> None:
+def test_a_request_is_declined_with_a_comment(policy: Policy, lead: Actor, manager: Actor) -> None:
     asked = ask(policy, lead)
     with pytest.raises(Invalid):
         share_requests.decline_request(id=asked.pk, version=asked.version, text=" ", at=AT, actor=manager)
@@ -254,7 +256,7 @@ def test_declined_with_words(policy: Policy, lead: Actor, manager: Actor) -> Non
     assert shares_at(policy, "/physics") == 30.0
 
 
-def test_asked_back_and_answered_it_stays_open(policy: Policy, lead: Actor, manager: Actor) -> None:
+def test_a_returned_and_answered_request_stays_open(policy: Policy, lead: Actor, manager: Actor) -> None:
     asked = ask(policy, lead)
     comment_on(id=asked.pk, text="Is half of it enough?", at=AT, actor=manager)
     comment_on(id=asked.pk, text="Until January, yes.", at=AT, actor=lead)
@@ -262,7 +264,7 @@ def test_asked_back_and_answered_it_stays_open(policy: Policy, lead: Actor, mana
     assert count_waiting(at=AT, actor=manager) == 1
 
 
-def test_withdrawn_by_whoever_asked(policy: Policy, lead: Actor, manager: Actor) -> None:
+def test_a_request_is_withdrawn_by_its_author(policy: Policy, lead: Actor, manager: Actor) -> None:
     asked = ask(policy, lead)
     with pytest.raises(NotAllowed):
         services.withdraw_change_set(id=asked.pk, version=asked.version, at=AT, actor=manager)
@@ -272,7 +274,7 @@ def test_withdrawn_by_whoever_asked(policy: Policy, lead: Actor, manager: Actor)
     assert count_waiting(at=AT, actor=manager) == 0
 
 
-def test_a_request_lands_with_whoever_decides_above_it(
+def test_a_request_is_listed_for_the_managers_above(
     policy: Policy, lead: Actor, manager: Actor, alice: Actor, bob: Actor, charlie: Actor
 ) -> None:
     asked = ask(policy, lead)
@@ -285,7 +287,7 @@ def test_a_request_lands_with_whoever_decides_above_it(
     assert count_waiting(at=AT, actor=viewer) == 0  # may write it, and not publish it
 
 
-def test_a_locked_entry_is_decided_by_whoever_locked_it(
+def test_a_request_for_a_locked_entry_is_decided_by_its_locker(
     policy: Policy, lead: Actor, manager: Actor, alice: Actor
 ) -> None:
     lock = services.make_change_set(
@@ -298,7 +300,7 @@ def test_a_locked_entry_is_decided_by_whoever_locked_it(
         share_requests.grant_request(id=asked.pk, version=asked.version, at=AT, actor=manager)
 
 
-def test_changes_of_others_wait_for_whoever_may_approve_them(
+def test_proposals_are_listed_for_users_who_can_approve_them(
     policy: Policy, manager: Actor, bob: Actor, charlie: Actor
 ) -> None:
     operations = [{"op": "set_shares", "entry": "/physics/alice", "shares": 2}]
@@ -314,7 +316,7 @@ def test_changes_of_others_wait_for_whoever_may_approve_them(
     assert get_inbox(at=AT, actor=charlie).is_empty
 
 
-def test_granting_is_a_second_persons_yes_and_another_amount_is_not(
+def test_granting_counts_as_second_approval_but_another_amount_does_not(
     policy: Policy, lead: Actor, manager: Actor
 ) -> None:
     guard = {"review": {"points": 2.0, "users": None}}
@@ -326,7 +328,7 @@ def test_granting_is_a_second_persons_yes_and_another_amount_is_not(
     assert share_requests.grant_request(id=asked.pk, version=asked.version, at=AT, actor=manager).number == 4
 
 
-def test_shares_that_end_soon_are_listed_for_whoever_divides(
+def test_expiring_shares_are_listed_for_their_managers(
     policy: Policy, lead: Actor, manager: Actor, charlie: Actor
 ) -> None:
     asked = ask(policy, lead, until=AT.date() + timedelta(days=30))
@@ -339,7 +341,7 @@ def test_shares_that_end_soon_are_listed_for_whoever_divides(
     assert get_inbox(at=AT - timedelta(days=40), actor=lead).shares == []
 
 
-def test_grants_that_end_soon_are_listed_for_their_holder(policy: Policy, lead: Actor) -> None:
+def test_expiring_grants_are_listed_for_their_holder(policy: Policy, lead: Actor) -> None:
     Grant.objects.filter(user=lead.user).update(expires_at=AT + timedelta(days=20))
     assert [each.line.path for each in get_inbox(at=AT, actor=lead).grants] == ["/physics"]
 
@@ -352,7 +354,7 @@ def test_a_stale_version_decides_nothing(policy: Policy, lead: Actor, manager: A
     assert not Revision.objects.filter(change_set=asked).exists()
 
 
-def test_an_archived_entry_can_not_be_given_anything(policy: Policy, lead: Actor, manager: Actor) -> None:
+def test_an_archived_entry_cannot_get_shares(policy: Policy, lead: Actor, manager: Actor) -> None:
     asked = ask(policy, lead)
     gone = services.make_change_set(
         policy_slug="grid", operations=[{"op": "archive", "entry": "/physics"}], reason="r", at=AT, actor=COMMAND

@@ -40,7 +40,7 @@ def paths(tree: TreeColumns) -> dict[str, Any]:
     return {tree.path(i): tree.uuid(i) for i in range(1, len(tree))}
 
 
-def test_an_entry_without_a_uid_is_the_one_at_its_path() -> None:
+def test_an_entry_without_a_uid_is_matched_by_path() -> None:
     tree = laid_over({"name": "a", "children": [{"name": "b", "kind": "user"}, {"name": "d"}]})
     found = paths(tree)
     assert (found["/a"], found["/a/b"]) == (A, B)
@@ -48,31 +48,31 @@ def test_an_entry_without_a_uid_is_the_one_at_its_path() -> None:
     assert tree.uuid(0) == ROOT
 
 
-def test_a_uid_of_another_policy_is_no_reason_to_replace_an_entry() -> None:
+def test_a_uid_of_another_policy_does_not_replace_an_entry() -> None:
     other = str(uuid4())
     assert paths(laid_over({"name": "a", "uid": other, "children": []}))["/a"] == A
     assert str(paths(laid_over({"name": "new", "uid": other}))["/new"]) == other
 
 
-def test_a_uid_that_was_here_once_is_that_entry_and_not_the_one_at_its_path() -> None:
+def test_a_former_uid_is_matched_before_the_path() -> None:
     old = uuid4()
     found = laid_over({"name": "a", "uid": str(old), "children": []}, was_here=lambda uids: set(uids))
     assert paths(found)["/a"] == old
 
 
-def test_the_uid_of_the_root_stands_for_the_root_alone() -> None:
+def test_the_uid_of_the_root_matches_only_the_root() -> None:
     with pytest.raises(Invalid, match="has the uid of the policy's root"):
         laid_over({"name": "a", "uid": str(ROOT)})
 
 
-def test_what_is_left_out_is_gone_or_stays_as_asked() -> None:
+def test_missing_entries_are_archived_or_kept_as_chosen() -> None:
     assert list(paths(laid_over({"name": "c", "kind": "reserve"}))) == ["/c"]
     kept = laid_over({"name": "c", "kind": "reserve"}, {"name": "d"}, keep_missing=True)
     assert list(paths(kept)) == ["/a", "/c", "/d", "/a/b"]
     assert paths(kept)["/a/b"] == B
 
 
-def test_what_stays_moves_with_the_entry_above_it() -> None:
+def test_kept_entries_move_with_their_parent() -> None:
     kept = laid_over({"name": "x", "children": [{"name": "y", "uid": str(A), "children": []}]}, keep_missing=True)
     assert paths(kept)["/x/y/b"] == B
 
@@ -84,12 +84,12 @@ def test_what_stays_moves_with_the_entry_above_it() -> None:
         ([{"name": "a", "kind": "reserve"}], "/a/b is kept"),
     ],
 )
-def test_what_stays_and_is_in_the_way_is_named(children: list[dict[str, Any]], message: str) -> None:
+def test_kept_entries_with_a_name_conflict_are_reported(children: list[dict[str, Any]], message: str) -> None:
     with pytest.raises(Invalid, match=message):
         laid_over(*children, keep_missing=True)
 
 
-def test_what_stays_may_not_be_pushed_below_the_deepest_level() -> None:
+def test_kept_entries_cannot_exceed_the_depth_limit() -> None:
     entry: dict[str, Any] = {"name": "a", "uid": str(A), "children": []}
     for level in range(63):
         entry = {"name": f"l{level}", "children": [entry]}
@@ -98,9 +98,7 @@ def test_what_stays_may_not_be_pushed_below_the_deepest_level() -> None:
 
 
 @given(trees(), trees())
-def test_what_is_written_next_turns_the_rows_of_one_tree_into_those_of_the_other(
-    head: TreeColumns, tree: TreeColumns
-) -> None:
+def test_written_rows_turn_one_tree_into_the_other(head: TreeColumns, tree: TreeColumns) -> None:
     following = next_revision(head, tree, PolicySettings())
     rows = {node.uid: node for node in head.nodes()}
     for uid in following.closed:
@@ -113,14 +111,14 @@ def test_what_is_written_next_turns_the_rows_of_one_tree_into_those_of_the_other
 
 
 @given(trees())
-def test_uids_are_found_where_they_are(tree: TreeColumns) -> None:
+def test_uids_are_found_at_their_position(tree: TreeColumns) -> None:
     places = indexes_of(tree.uid[::-1], tree)
     assert places.tolist() == list(range(len(tree)))[::-1]
     assert indexes_of(np.zeros((1, 16), dtype=np.uint8), tree).tolist() == [-1]
 
 
 @given(trees())
-def test_whole_shares_keep_the_order_and_where_possible_the_proportions(tree: TreeColumns) -> None:
+def test_integer_shares_keep_the_order_and_if_possible_the_proportions(tree: TreeColumns) -> None:
     most = 2**31 - 2
     whole, above = whole_shares(tree, most), competitors(tree)
     assert np.array_equal(whole[1:], np.rint(whole[1:]))
@@ -138,7 +136,7 @@ def test_whole_shares_keep_the_order_and_where_possible_the_proportions(tree: Tr
                 assert Fraction(int(whole[i])) * given_total == share * int(total)
 
 
-def test_targets_and_counts_are_of_one_list() -> None:
+def test_targets_and_counts_have_the_same_entries() -> None:
     reserve = {"name": "c", "kind": "reserve", "shares": 2}
     after = laid_over({"name": "a", "shares": 6, "children": []}, reserve, {"name": "d"})
     found = compare(HEAD, after)
@@ -153,7 +151,7 @@ def test_targets_and_counts_are_of_one_list() -> None:
 
 
 @given(trees(), trees())
-def test_each_word_counts_the_lines_that_have_it(before: TreeColumns, after: TreeColumns) -> None:
+def test_each_label_counts_its_lines(before: TreeColumns, after: TreeColumns) -> None:
     found = compare(before, after, most=len(before) + len(after))
     assert found.n_entries == len(found.entries)
     assert all(each.changes for each in found.entries)

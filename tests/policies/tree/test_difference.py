@@ -36,17 +36,17 @@ def led_to(before: TreeColumns, after: TreeColumns, lost: Sequence[Node] = ()) -
 
 
 @given(trees(pool=POOL, most=10), trees(pool=POOL, most=10))
-def test_operations_lead_from_any_tree_to_any_other(before: TreeColumns, after: TreeColumns) -> None:
+def test_operations_transform_any_tree_into_any_other(before: TreeColumns, after: TreeColumns) -> None:
     led_to(before, after)
 
 
 @given(trees())
-def test_equal_trees_differ_by_nothing(tree: TreeColumns) -> None:
+def test_equal_trees_have_no_difference(tree: TreeColumns) -> None:
     assert difference(tree, columns_of(tree.nodes())) == []
 
 
 @given(trees(pool=POOL, most=10), trees(pool=POOL, most=10), st.data())
-def test_entries_that_were_here_before_come_back_as_themselves(
+def test_former_entries_are_restored_with_their_uid(
     before: TreeColumns, after: TreeColumns, data: st.DataObject
 ) -> None:
     gone = [node for node in after.nodes() if before.index_of_uid(node.uid) is None]
@@ -59,22 +59,22 @@ def tree_of(*nodes: Node) -> TreeColumns:
     return columns_of([Node(ROOT, None, "root"), *nodes])
 
 
-def test_two_entries_that_swap_their_names_make_room_for_each_other() -> None:
+def test_two_entries_can_swap_their_names() -> None:
     before = tree_of(Node(A, ROOT, "a"), Node(B, ROOT, "b"))
     assert led_to(before, tree_of(Node(A, ROOT, "b"), Node(B, ROOT, "a"))) == ["rename", "rename", "rename"]
 
 
-def test_a_parent_and_its_child_change_places_without_a_circle() -> None:
+def test_a_parent_and_its_child_swap_without_a_cycle() -> None:
     before = tree_of(Node(A, ROOT, "a"), Node(B, A, "b"))
     assert led_to(before, tree_of(Node(B, ROOT, "b"), Node(A, B, "a"))) == ["move", "move"]
 
 
-def test_what_leaves_an_archived_entry_is_moved_before_it_goes() -> None:
+def test_entries_are_moved_out_before_their_parent_is_archived() -> None:
     before = tree_of(Node(A, ROOT, "a"), Node(B, A, "b"), Node(C, A, "c"))
     assert led_to(before, tree_of(Node(B, ROOT, "a"))) == ["archive", "rename", "move", "archive"]
 
 
-def test_a_subtree_that_goes_whole_is_one_operation() -> None:
+def test_archiving_a_whole_subtree_is_one_operation() -> None:
     before = tree_of(Node(A, ROOT, "a"), Node(B, A, "b"), Node(C, B, "c"), Node(D, ROOT, "d"))
     assert led_to(before, tree_of(Node(D, ROOT, "d"))) == ["archive"]
 
@@ -95,7 +95,7 @@ def test_children_of_an_entry_that_inherits_have_targets_one_level_up() -> None:
 
 
 @given(trees(pool=POOL, most=10))
-def test_targets_are_shares_of_those_who_compete(tree: TreeColumns) -> None:
+def test_targets_are_shares_among_competitors(tree: TreeColumns) -> None:
     def competing(parent: UUID) -> list[Node]:
         children = [node for node in tree.nodes() if node.parent_uid == parent]
         return [each for node in children for each in (competing(node.uid) if node.shares is None else [node])]

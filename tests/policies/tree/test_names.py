@@ -23,21 +23,21 @@ from tests.policies.conftest import AT
 DRAWN = {*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD, *range(0x13430, 0x13440)}
 
 
-def test_every_format_character_that_is_not_drawn_is_invisible() -> None:
+def test_every_undrawn_format_character_is_invisible() -> None:
     of_unicode = {one for one in range(sys.maxunicode + 1) if unicodedata.category(chr(one)) == "Cf"}
     found = {one for one in of_unicode if invisible.first_invisible(chr(one))}
     assert of_unicode - found == of_unicode & DRAWN
 
 
 @pytest.mark.parametrize("name", ["a\u200bb", "\ufeffa", "a\u00ad", "\u2060", "a\ufe0f", "\u3164", ".", ".."])
-def test_a_name_that_is_not_seen_whole_is_read_and_never_new(name: str) -> None:
+def test_names_with_invisible_characters_are_read_but_never_created(name: str) -> None:
     assert read_name(name) == name
     with pytest.raises(ValueError, match=r"invisible|folder"):
         clean_name(name)
 
 
 @pytest.mark.parametrize("name", ["...", ".a", "a.", "é", "ünï", "日本", "مجموعة", "a b", "p_1-2", "ﬁ"])
-def test_other_names_stay_possible(name: str) -> None:
+def test_other_names_are_accepted(name: str) -> None:
     assert clean_name(name) == name
 
 
@@ -57,16 +57,16 @@ def test_other_names_stay_possible(name: str) -> None:
         ("zoe", "zo\u200be"),
     ],
 )
-def test_names_that_look_alike_have_one_skeleton(one: str, other: str) -> None:
+def test_similar_names_have_one_skeleton(one: str, other: str) -> None:
     assert skeleton(one) == skeleton(other)
 
 
 @pytest.mark.parametrize(("one", "other"), [("atlas", "cms"), ("p1", "p2"), ("ALI", "all"), ("a-b", "a_b"), ("é", "e")])
-def test_other_names_have_different_ones(one: str, other: str) -> None:
+def test_different_names_have_different_skeletons(one: str, other: str) -> None:
     assert skeleton(one) != skeleton(other)
 
 
-def test_siblings_are_compared_and_the_one_that_was_there_first_is_named() -> None:
+def test_the_warning_names_the_existing_similar_sibling() -> None:
     root, group, other = (UUID(int=n) for n in range(1, 4))
     names = [("atlas", root), ("аtlas", root), ("Atlas", group), ("cms", group)]
     tree = columns_of(
@@ -80,11 +80,11 @@ def test_siblings_are_compared_and_the_one_that_was_there_first_is_named() -> No
 
 
 @pytest.mark.parametrize("cell", ["\u200b=1+1", "'\ufeff=1", "\u00ad+x", "'\u200b'=x", "a\u200b=b", "\x00=1"])
-def test_a_formula_behind_what_nobody_sees_makes_the_round_trip_as_text(cell: str) -> None:
+def test_a_formula_after_invisible_characters_round_trips_as_text(cell: str) -> None:
     assert restored(neutral(cell)) == cell
 
 
-def test_a_formula_behind_what_nobody_sees_is_refused_in_a_table() -> None:
+def test_a_formula_after_invisible_characters_is_rejected_in_a_table() -> None:
     with pytest.raises(ValueError, match="formula"):
         restored("\u200b=1+1")
 
@@ -95,7 +95,7 @@ def checks(operation: dict[str, object], actor: Actor) -> dict[str, Check]:
 
 
 @pytest.mark.django_db
-def test_a_reviewer_is_warned_of_a_sibling_that_looks_alike(policy: Policy) -> None:
+def test_a_reviewer_is_warned_of_a_similar_sibling_name(policy: Policy) -> None:
     found = checks({"op": "add", "parent": "/", "name": "рhysics", "shares": 1}, COMMAND)
     assert found["names"].state == "warn"
     assert "/physics" in found["names"].text

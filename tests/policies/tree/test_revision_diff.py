@@ -38,7 +38,7 @@ def row(found: TreeDiff, uid: UUID) -> EntryDifference:
     return next(each for each in [*found.rows(), *found.kept(99)] if each.uid == uid)
 
 
-def test_each_kind_of_change_is_told_with_both_places() -> None:
+def test_each_kind_of_change_has_both_locations() -> None:
     before = tree_of(Node(A, ROOT, "a"), Node(B, A, "b"), Node(C, ROOT, "c", shares=2.0), Node(D, ROOT, "d"))
     after = tree_of(Node(A, ROOT, "a"), Node(B, ROOT, "b"), Node(C, ROOT, "c", shares=3.0), Node(POOL[5], A, "e"))
     found = diff(before, after)
@@ -52,7 +52,7 @@ def test_each_kind_of_change_is_told_with_both_places() -> None:
     assert found.counts == {"moved": 1, "changed": 1, "added": 1, "removed": 1, "kept": 1}
 
 
-def test_who_was_not_named_is_told_when_the_target_moves_the_furthest_first() -> None:
+def test_indirectly_affected_entries_are_listed_by_target_change() -> None:
     before = tree_of(Node(A, ROOT, "a"), Node(B, ROOT, "b"), Node(C, ROOT, "c", shares=8.0))
     after = tree_of(Node(A, ROOT, "a", shares=11.0), Node(B, ROOT, "b"), Node(C, ROOT, "c", shares=8.0))
     found = diff(before, after)
@@ -62,7 +62,7 @@ def test_who_was_not_named_is_told_when_the_target_moves_the_furthest_first() ->
     assert [each.uid for each in found.kept(1)] == [C]
 
 
-def test_what_comes_or_goes_whole_is_one_row() -> None:
+def test_an_added_or_archived_subtree_is_one_row() -> None:
     small = tree_of(Node(A, ROOT, "a"))
     large = tree_of(Node(A, ROOT, "a"), Node(B, ROOT, "b"), Node(C, B, "c"), Node(D, C, "d"))
     for before, after, change in ((small, large, "added"), (large, small, "removed")):
@@ -70,7 +70,7 @@ def test_what_comes_or_goes_whole_is_one_row() -> None:
         assert (one.uid, one.change, one.n_below) == (B, change, 2)
 
 
-def test_entries_outside_the_view_are_counted_not_told() -> None:
+def test_invisible_entries_are_counted_but_not_listed() -> None:
     before = tree_of(Node(A, ROOT, "a"), Node(B, ROOT, "b"), Node(C, ROOT, "c"))
     after = tree_of(Node(A, ROOT, "a", shares=5.0), Node(B, ROOT, "b", locked=True))
     found = diff(before, after, hidden=(A, C))
@@ -78,7 +78,7 @@ def test_entries_outside_the_view_are_counted_not_told() -> None:
     assert found.n_outside == 2
 
 
-def test_an_entry_seen_at_one_of_its_places_only_is_outside_the_view() -> None:
+def test_an_entry_visible_at_one_location_only_is_not_listed() -> None:
     before, after = (tree_of(Node(A, ROOT, "a"), Node(B, ROOT, "b"), Node(C, parent, "c")) for parent in (A, B))
     sees_before, sees_after = np.ones(4, dtype=np.bool_), np.ones(4, dtype=np.bool_)
     i = before.index_of_uid(C)
@@ -105,13 +105,13 @@ def test_every_entry_that_differs_is_in_exactly_one_row(before: TreeColumns, aft
 
 
 @given(trees(pool=POOL, most=10), trees(pool=POOL, most=10))
-def test_backwards_is_the_same_with_before_and_after_exchanged(before: TreeColumns, after: TreeColumns) -> None:
+def test_the_reverse_difference_swaps_before_and_after(before: TreeColumns, after: TreeColumns) -> None:
     there, back = diff(before, after).counts, diff(after, before).counts
     assert (there["added"], there["removed"]) == (back["removed"], back["added"])
     assert (there["moved"], there["changed"], there["kept"]) == (back["moved"], back["changed"], back["kept"])
 
 
-def test_settings_are_told_by_their_whole_names() -> None:
+def test_settings_have_their_full_names() -> None:
     before = {"window": {"half_life_s": 604_800, "length_s": None}, "fallback_factor": 0.5}
     after = {"window": {"half_life_s": 86_400, "length_s": None}, "fallback_factor": 0.5, "review": {"points": 5}}
     assert diff_settings(before, after) == [("window.half_life_s", 604_800, 86_400), ("review.points", None, 5)]

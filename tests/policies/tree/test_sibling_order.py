@@ -132,7 +132,7 @@ def test_an_import_keeps_the_order_of_the_file(slurm: Policy, format: str, conte
     assert listed(tree, tree.index_of_path("/new") or 0) == ["z", "A", "m"]
 
 
-def test_uids_rise_within_a_process_however_many_are_made_at_once() -> None:
+def test_uids_increase_within_a_process() -> None:
     made = [new_uid() for _ in range(5)]
     many = new_uids(20_000)
     after = new_uid()
@@ -143,7 +143,7 @@ def test_uids_rise_within_a_process_however_many_are_made_at_once() -> None:
     assert many[-1].tobytes() < after.bytes
 
 
-def test_entries_of_before_keep_a_stable_order_and_come_first() -> None:
+def test_older_entries_keep_a_stable_order_and_come_first() -> None:
     root = Node(random_uid(), None, "root")
     old = sorted((Node(random_uid(), root.uid, f"o{n}") for n in range(4)), key=lambda node: node.uid.bytes)
     young = [Node(new_uid(), root.uid, f"a{9 - n}") for n in range(4)]
@@ -151,7 +151,7 @@ def test_entries_of_before_keep_a_stable_order_and_come_first() -> None:
 
 
 @pytest.mark.parametrize("name", list(FORMATS))
-def test_an_export_read_by_another_installation_keeps_the_order(slurm: Policy, name: str) -> None:
+def test_an_export_keeps_the_order_in_another_installation(slurm: Policy, name: str) -> None:
     """Without uids: the order of the file is all that it goes by."""
     text = without_uids(name, text_of_tree(name, load_tree(slurm)))
     services.make_policy(slug="copy", name="Copy", at=AT, actor=COMMAND)

@@ -22,7 +22,7 @@ def _node(tree: TreeColumns, path: str) -> Any:
     return tree.node(at)
 
 
-def test_dates_say_from_when_to_when_and_what_happens_then(tree: TreeColumns) -> None:
+def test_dates_have_first_day_last_day_and_action(tree: TreeColumns) -> None:
     dates = {"starts_on": "2027-01-01", "ends_on": "2027-03-31", "shares": 20, "at_end": "zero"}
     after = apply(tree, [{"op": "set_dates", "entry": "/physics", "dates": dates}])
     assert _node(after, "/physics").dates == Dates(date(2027, 1, 1), date(2027, 3, 31), 20.0, "zero")
@@ -45,14 +45,14 @@ def test_dates_say_from_when_to_when_and_what_happens_then(tree: TreeColumns) ->
         ("2027-02-01", "must be an object"),
     ],
 )
-def test_dates_that_mean_nothing_are_refused(tree: TreeColumns, dates: Any, message: str) -> None:
+def test_invalid_dates_are_refused(tree: TreeColumns, dates: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         read_dates(dates)
     with pytest.raises(Invalid, match=r"operations\[0\].dates"):
         apply(tree, [{"op": "set_dates", "entry": "/physics", "dates": dates}])
 
 
-def test_rules_for_members_make_a_leaf_a_group(tree: TreeColumns) -> None:
+def test_a_membership_rule_makes_a_leaf_a_group(tree: TreeColumns) -> None:
     rule = {"source": "slurm-a", "group": "phys*", "shares": 2, "archive_after_days": 90}
     after = apply(tree, [{"op": "set_members", "entry": "/physics", "members": [rule]}])
     assert _node(after, "/physics").members == (Members("slurm-a", "phys*", shares=2.0, archive_after_days=90),)
@@ -73,7 +73,7 @@ def test_rules_for_members_make_a_leaf_a_group(tree: TreeColumns) -> None:
         (7, "must be an object"),
     ],
 )
-def test_rules_for_members_that_nobody_can_follow_are_refused(rule: Any, message: str) -> None:
+def test_invalid_membership_rules_are_refused(rule: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         read_members([rule])
 
@@ -97,7 +97,7 @@ def test_terms_survive_the_blob_the_rows_and_a_move(tree: TreeColumns) -> None:
     assert not apply(changed, [{"op": "archive", "entry": "/physics"}]).dates
 
 
-def test_an_adjustment_is_dated_signed_and_kept_beside_the_tree(tree: TreeColumns) -> None:
+def test_an_adjustment_is_dated_signed_and_stored_apart_from_the_tree(tree: TreeColumns) -> None:
     operation = {
         "op": "adjust_usage",
         "entry": "/physics",
@@ -131,21 +131,19 @@ def test_an_adjustment_is_dated_signed_and_kept_beside_the_tree(tree: TreeColumn
         ({"uid": "x"}, "uid must be a UUID"),
     ],
 )
-def test_an_adjustment_that_says_nothing_exact_is_refused(
-    tree: TreeColumns, change: dict[str, Any], message: str
-) -> None:
+def test_an_imprecise_adjustment_is_refused(tree: TreeColumns, change: dict[str, Any], message: str) -> None:
     operation = {"op": "adjust_usage", "entry": "/physics", "amount_s": 60, "at": "2026-11-01T00:00:00Z", **change}
     with pytest.raises(Invalid, match=message):
         work_out(tree, [operation])
 
 
-def test_nobody_adjusts_what_is_not_there(tree: TreeColumns) -> None:
+def test_an_adjustment_needs_an_existing_entry(tree: TreeColumns) -> None:
     with pytest.raises(NotFound):
         work_out(tree, [{"op": "adjust_usage", "entry": "/nobody", "amount_s": 60, "at": "2026-11-01T00:00:00Z"}])
 
 
 @pytest.mark.django_db
-def test_adjustments_come_and_go_with_revisions(policy: Any, tree: TreeColumns, alice: Any) -> None:
+def test_adjustments_are_part_of_revisions(policy: Any, tree: TreeColumns, alice: Any) -> None:
     from apps.policies import services
     from apps.policies.models import Adjustment
 
