@@ -39,7 +39,7 @@ def filled(db: None) -> None:
 
 
 @pytest.mark.usefixtures("filled")
-def test_a_year_needs_what_comes_at_the_pace_of_the_last_days() -> None:
+def test_storage_of_a_year_follows_from_recent_growth() -> None:
     records, buckets = holding("usage records"), holding("usage buckets")
     assert (records.n_rows, records.n_rows_in_a_year) == (200, 200 + 20 * 365)
     assert (buckets.n_rows, buckets.n_rows_in_a_year) == (Bucket.objects.count(), 10 + 365)
@@ -48,20 +48,20 @@ def test_a_year_needs_what_comes_at_the_pace_of_the_last_days() -> None:
 
 
 @pytest.mark.usefixtures("filled")
-def test_records_that_are_let_go_do_not_add_up(settings: Any) -> None:
+def test_deleted_records_do_not_add_to_growth(settings: Any) -> None:
     settings.FAIRSHARE_KEEP_RECORDS_DAYS = 90
     assert holding("usage records").n_rows_in_a_year == 20 * 90
     assert holding("usage buckets").n_rows_in_a_year == 10 + 365
 
 
 @pytest.mark.django_db
-def test_an_empty_site_needs_what_it_has() -> None:
+def test_an_empty_site_does_not_grow() -> None:
     for one in list_holdings(at=AT):
         assert (one.bytes_in_a_year, one.n_rows_in_a_year) == (one.n_bytes, 0)
 
 
 @pytest.mark.usefixtures("filled")
-def test_the_command_prints_a_line_for_each_and_their_sum() -> None:
+def test_the_command_prints_a_line_per_table_and_the_sum() -> None:
     out = StringIO()
     call_command("storage", "--json", stdout=out)
     told = json.loads(out.getvalue())

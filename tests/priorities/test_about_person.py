@@ -18,14 +18,14 @@ from apps.usage.models import Bucket, Record
 from tests.priority_site import AS_OF, Site
 
 
-def test_every_table_that_refers_to_people_or_accounts_is_a_section_or_left_out_with_a_reason() -> None:
+def test_every_table_with_personal_data_is_exported_or_excluded_with_a_reason() -> None:
     tables = {model._meta.label_lower for model in apps.get_models() if relations(model)}
     assert tables | {"accounts.user", "accounts.auditevent"} == SECTIONS.keys() | LEFT_OUT.keys()
     assert not SECTIONS.keys() & LEFT_OUT.keys()
     assert all(LEFT_OUT.values())
 
 
-def test_jobs_hours_tokens_and_actions_of_one_person_and_of_nobody_else(site: Site) -> None:
+def test_the_export_has_data_of_one_person_only(site: Site) -> None:
     site.job("dan", "biology", 7, ago_h=30.0)
     dan = User.objects.create_user("dan", "dan@example.org", "a long pass phrase")
     token, text = make_token(name="t", scopes=["self:read"], user=dan, at=AS_OF, actor=Actor(dan, "page"))
@@ -44,7 +44,7 @@ def test_jobs_hours_tokens_and_actions_of_one_person_and_of_nobody_else(site: Si
 
 
 @pytest.mark.django_db
-def test_only_administrators_read_it_of_somebody_who_is_known(site: Site) -> None:
+def test_only_administrators_export_data_of_a_known_person(site: Site) -> None:
     ben = User.objects.create_user("ben")
     with pytest.raises(NotAllowed):
         about_person(name="ben", actor=Actor(ben, "page"))

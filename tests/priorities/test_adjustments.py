@@ -51,7 +51,9 @@ def preview(site: Site, path: str, core_h: float, actor: Actor, used_at: datetim
     ("path", "core_h"),
     [("/physics/alice", -20), ("/physics", -11), ("/physics", 30), ("/biology/dan", 7), ("/biology/carol", -1e6)],
 )
-def test_a_preview_says_what_the_next_recompute_finds(site: Site, as_eva: Actor, path: str, core_h: float) -> None:
+def test_a_preview_of_an_adjustment_equals_the_next_recompute(
+    site: Site, as_eva: Actor, path: str, core_h: float
+) -> None:
     site.recompute()
     used_at = AS_OF - timedelta(hours=2)
     found = preview(site, path, core_h, as_eva, used_at)
@@ -70,13 +72,13 @@ def test_a_preview_says_what_the_next_recompute_finds(site: Site, as_eva: Actor,
     assert after.adjusted == pytest.approx(core_h * HOUR_S)
 
 
-def test_what_isnt_an_adjustment_has_no_preview(site: Site, as_eva: Actor) -> None:
+def test_an_invalid_adjustment_has_no_preview(site: Site, as_eva: Actor) -> None:
     site.recompute()
     with pytest.raises(ValueError, match="amount_s"):
         preview(site, "/physics", 0, as_eva)
 
 
-def test_the_list_says_what_counts_now_and_who_corrected_it(site: Site, as_eva: Actor) -> None:
+def test_the_list_shows_current_effect_and_author(site: Site, as_eva: Actor) -> None:
     site.publish(PROJECTS, {"window": {"length_s": None, "aging": "exponential", "half_life_s": 3600}})
     adjust(site, "/physics/alice", -8, ago=timedelta(hours=3), note="b-cn0417")
     site.recompute()
@@ -90,7 +92,7 @@ def test_the_list_says_what_counts_now_and_who_corrected_it(site: Site, as_eva: 
     assert following is None
 
 
-def test_a_revoked_one_stays_on_the_list_and_counts_for_nothing(site: Site, as_eva: Actor) -> None:
+def test_a_revoked_adjustment_stays_listed_without_effect(site: Site, as_eva: Actor) -> None:
     made = adjust(site, "/physics/alice", -8)
     entry = uid_of(site, "/physics/alice")
     revoke = {"op": "adjust_usage", "entry": entry, "revokes": str(made.uid)}
@@ -102,7 +104,7 @@ def test_a_revoked_one_stays_on_the_list_and_counts_for_nothing(site: Site, as_e
     assert get_entry_page(policy_slug=site.slug, uid=UUID(entry), actor=as_eva).entry.adjusted == 0.0
 
 
-def test_an_entry_shows_its_own_those_below_and_those_above_it(site: Site, as_eva: Actor) -> None:
+def test_an_entry_lists_its_own_adjustments_and_those_below_and_above(site: Site, as_eva: Actor) -> None:
     for path in ("/physics", "/physics/alice", "/biology"):
         adjust(site, path, -1)
     pages = {
@@ -115,7 +117,7 @@ def test_an_entry_shows_its_own_those_below_and_those_above_it(site: Site, as_ev
     assert pages == {"/physics": ["/physics/alice", "/physics"], "/physics/bob": ["/physics"]}
 
 
-def test_usage_is_corrected_by_who_manages_it_above_never_at_the_own_entry_alone(site: Site) -> None:
+def test_adjustments_need_the_right_above_the_entry(site: Site) -> None:
     max_ = User.objects.create_user("max")
     Grant.objects.create(
         policy=site.policy,
@@ -134,7 +136,7 @@ def test_usage_is_corrected_by_who_manages_it_above_never_at_the_own_entry_alone
     assert may == {"/physics": False, "/physics/alice": True, "/biology": False}
 
 
-def test_the_walk_tells_of_what_was_given_back_on_the_way(site: Site) -> None:
+def test_the_path_lists_adjustments_at_its_levels(site: Site) -> None:
     alice = Actor(user=User.objects.create_user("alice"), via="page")
     adjust(site, "/physics", -10, ago=timedelta(days=2), note="node failure")
     site.recompute()

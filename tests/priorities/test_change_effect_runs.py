@@ -44,7 +44,7 @@ def large(computed: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
     return computed
 
 
-def test_a_small_policy_is_answered_at_once(computed: Site) -> None:
+def test_effects_of_a_small_policy_are_computed_at_once(computed: Site) -> None:
     effect = effect_ahead(drafted(computed, LESS), at=AS_OF)
     assert effect.state == "ready"
     assert effect.projection is not None
@@ -52,11 +52,11 @@ def test_a_small_policy_is_answered_at_once(computed: Site) -> None:
     assert not Run.objects.filter(kind=change_effect_runs.KIND).exists()
 
 
-def test_without_priorities_nothing_is_foreseen(site: Site) -> None:
+def test_without_priorities_there_are_no_effects(site: Site) -> None:
     assert effect_ahead(drafted(site, LESS), at=AS_OF).state == "no_snapshot"
 
 
-def test_what_does_not_fit_the_head_says_why(computed: Site) -> None:
+def test_a_change_set_that_cannot_be_applied_names_the_reason(computed: Site) -> None:
     mine = drafted(computed, LESS)
     services.change_shares(
         policy_slug=computed.slug,
@@ -71,7 +71,7 @@ def test_what_does_not_fit_the_head_says_why(computed: Site) -> None:
     assert "shares" in effect.problem
 
 
-def test_a_large_policy_is_worked_out_in_the_background_and_kept(large: Site) -> None:
+def test_effects_of_a_large_policy_are_computed_in_the_background_and_stored(large: Site) -> None:
     mine = drafted(large, LESS)
     assert effect_ahead(mine, at=AS_OF).state == "absent"
     run = request_effect(change_set_id=mine.pk, at=AS_OF, actor=COMMAND)
@@ -84,7 +84,7 @@ def test_a_large_policy_is_worked_out_in_the_background_and_kept(large: Site) ->
     assert done.result["n_moved"] == kept.projection.n_moved > 0
 
 
-def test_a_kept_effect_is_stale_when_the_head_moved_and_gone_when_the_change_set_did(large: Site) -> None:
+def test_a_stored_effect_is_stale_after_a_publication_and_deleted_with_its_change_set(large: Site) -> None:
     mine = drafted(large, LESS)
     work_run_now(request_effect(change_set_id=mine.pk, at=AS_OF, actor=COMMAND).pk)
     bob = load_tree(large.policy).index_of_path("/physics/bob") or 0
@@ -107,7 +107,7 @@ def test_a_kept_effect_is_stale_when_the_head_moved_and_gone_when_the_change_set
     assert effect_ahead(edited, at=AS_OF).state == "absent"
 
 
-def test_newer_usage_makes_it_stale_too(large: Site) -> None:
+def test_newer_usage_makes_a_stored_effect_stale(large: Site) -> None:
     mine = drafted(large, LESS)
     work_run_now(request_effect(change_set_id=mine.pk, at=AS_OF, actor=COMMAND).pk)
     large.job("dan", "biology", 900, ago_h=2)
@@ -116,7 +116,7 @@ def test_newer_usage_makes_it_stale_too(large: Site) -> None:
     assert effect_ahead(mine, at=AS_OF).state == "stale"
 
 
-def test_who_does_not_see_a_change_set_asks_for_nothing(computed: Site, as_alice: Actor, as_eva: Actor) -> None:
+def test_effects_of_an_invisible_change_set_are_not_computed(computed: Site, as_alice: Actor, as_eva: Actor) -> None:
     mine = drafted(computed, LESS)
     with pytest.raises(NotFound):
         request_effect(change_set_id=mine.pk, at=AS_OF, actor=as_alice)
@@ -157,7 +157,7 @@ def test_leaves_that_change_rank_are_counted_for_the_size_guard(computed: Site, 
     assert refused.value.code == "needs_approval"
 
 
-def test_corrections_and_rules_of_a_change_set_are_foreseen_too(computed: Site, as_eva: Actor) -> None:
+def test_effects_include_adjustments_and_rules(computed: Site, as_eva: Actor) -> None:
     given = {"op": "adjust_usage", "entry": "/physics/alice", "resource": "cpu_s", "amount_s": -144_000.0}
     effect = effect_ahead(drafted(computed, {**given, "at": (AS_OF - timedelta(hours=2)).isoformat()}), at=AS_OF)
     assert effect.projection is not None

@@ -82,7 +82,7 @@ def test_charges_of_my_jobs_add_up_to_my_usage(busy: Site, as_alice: Actor) -> N
     )
 
 
-def test_my_newest_jobs_are_those_that_began_last_whenever_they_were_recorded(busy: Site, as_alice: Actor) -> None:
+def test_the_newest_jobs_are_sorted_by_start_time(busy: Site, as_alice: Actor) -> None:
     busy.job("alice", "physics", 6, ago_h=200)  # recorded last, begun first
     page = list_newest_charges(policy_slug=busy.slug, limit=10, actor=as_alice)
     starts = [job.record.start_at for job in page.jobs]
@@ -100,7 +100,7 @@ def test_my_newest_jobs_are_those_that_began_last_whenever_they_were_recorded(bu
     assert ends[1:] == sorted(ends[1:], key=lambda at: at or AS_OF, reverse=True), "of equal starts the last end first"
 
 
-def test_my_own_jobs_are_mine_alone(busy: Site, as_alice: Actor) -> None:
+def test_own_jobs_are_private(busy: Site, as_alice: Actor) -> None:
     mine = {job.record.pk for job in list_charges(policy_slug=busy.slug, actor=as_alice).jobs}
     other = Record.objects.exclude(pk__in=mine).filter(account__user_name="bob").get()
     with pytest.raises(NotFound):
@@ -109,7 +109,7 @@ def test_my_own_jobs_are_mine_alone(busy: Site, as_alice: Actor) -> None:
     assert list_charges(policy_slug=busy.slug, job=other.job, actor=as_alice).jobs == []
 
 
-def test_who_reads_names_at_an_entry_reads_charges_below_it_and_not_elsewhere(busy: Site) -> None:
+def test_charges_need_the_right_to_read_names_at_the_entry(busy: Site) -> None:
     pia = _manager(busy, "/physics")
     assert len(list_charges(policy_slug=busy.slug, account="alice", actor=pia).jobs) == 4
     assert list_charges(policy_slug=busy.slug, account="carol", actor=pia).jobs == []
@@ -117,7 +117,7 @@ def test_who_reads_names_at_an_entry_reads_charges_below_it_and_not_elsewhere(bu
     assert list_charges(policy_slug=busy.slug, account="alice", actor=viewer).jobs == []
 
 
-def test_administrators_read_a_sources_newest_jobs_and_find_any_by_its_number(busy: Site, as_eva: Actor) -> None:
+def test_administrators_read_jobs_of_a_source_and_find_any_by_number(busy: Site, as_eva: Actor) -> None:
     page = list_charges(policy_slug=busy.slug, source=busy.source.slug, limit=4, actor=as_eva)
     assert [job.record.pk for job in page.jobs] == sorted((job.record.pk for job in page.jobs), reverse=True)
     rest = list_charges(policy_slug=busy.slug, source=busy.source.slug, before=page.next_before, actor=as_eva)
@@ -141,7 +141,7 @@ def test_administrators_read_a_sources_newest_jobs_and_find_any_by_its_number(bu
         assert [job.record.job for job in list_charges(policy_slug=busy.slug, job=text, actor=as_eva).jobs] == ["77"]
 
 
-def test_a_token_of_ones_own_reads_ones_own_and_a_bound_one_nothing(busy: Site, as_alice: Actor) -> None:
+def test_a_self_scoped_token_reads_own_charges_and_a_limited_one_none(busy: Site, as_alice: Actor) -> None:
     tree = load_tree(busy.policy)
     token = TokenBounds("t", frozenset({"self:read"}))
     assert len(list_charges(policy_slug=busy.slug, actor=replace(as_alice, token=token)).jobs) == 4
@@ -149,13 +149,13 @@ def test_a_token_of_ones_own_reads_ones_own_and_a_bound_one_nothing(busy: Site, 
     assert list_charges(policy_slug=busy.slug, actor=replace(as_alice, token=bound)).jobs == []
 
 
-def test_an_account_that_counts_nowhere_is_charged_all_the_same(busy: Site, as_eva: Actor) -> None:
+def test_an_unmapped_account_is_charged(busy: Site, as_eva: Actor) -> None:
     busy.job("zoe", "strangers", 2)
     found = list_charges(policy_slug=busy.slug, account="zoe", actor=as_eva).jobs
     assert [(job.path, job.charge.run_s) for job in found] == [("", 3600)]
 
 
-def test_held_hours_are_told_and_count_nothing(busy: Site, as_eva: Actor) -> None:
+def test_held_hours_are_listed_and_count_nothing(busy: Site, as_eva: Actor) -> None:
     record = Record.objects.get(account__user_name="carol")
     assert record.start_at is not None
     assert record.end_at is not None
@@ -172,7 +172,7 @@ def test_held_hours_are_told_and_count_nothing(busy: Site, as_eva: Actor) -> Non
     assert job.charge.active == 0 < job.charge.charged
 
 
-def test_jobs_of_another_sites_source_count_in_the_global_scope_alone(busy: Site, as_eva: Actor) -> None:
+def test_jobs_of_another_site_count_in_the_global_scope_only(busy: Site, as_eva: Actor) -> None:
     busy.source.origin = "elsewhere"
     busy.source.save()
     job = list_charges(policy_slug=busy.slug, account="bob", actor=as_eva).jobs[0]
@@ -185,7 +185,7 @@ def test_a_table_of_charges_has_a_cell_for_each_name(busy: Site, as_alice: Actor
     assert {len(row) for row in rows} == {len(HEADER)}
 
 
-def test_usage_loaded_without_a_site_is_not_counted_as_if_it_were_another() -> None:
+def test_usage_loaded_without_a_site_is_not_counted_as_another_site() -> None:
     with pytest.raises(ValueError, match="fast"):
         site_factors(None, (), [{"site": "fast", "factor": 2}])
 

@@ -89,7 +89,7 @@ def by_hand(since: datetime | None = AS_OF - WINDOW, until: datetime = AS_OF) ->
     return {key: cpu_s for key, cpu_s in sums.items() if cpu_s}
 
 
-def test_asked_again_it_reads_nothing_and_works_out_nothing(world: Site, read: list[Span]) -> None:
+def test_a_repeated_request_reads_and_computes_nothing(world: Site, read: list[Span]) -> None:
     first = ask(world)
     assert told(first) == by_hand()
     assert set(first.first_at) == {"", "east.example"}
@@ -101,7 +101,7 @@ def test_asked_again_it_reads_nothing_and_works_out_nothing(world: Site, read: l
     assert (first.below == ask(world).below).all()
 
 
-def test_usage_of_the_last_days_is_seen_and_only_they_are_read_again(world: Site, read: list[Span]) -> None:
+def test_only_recent_days_are_read_again(world: Site, read: list[Span]) -> None:
     ask(world)
     whole = len(read)
     read.clear()
@@ -113,7 +113,7 @@ def test_usage_of_the_last_days_is_seen_and_only_they_are_read_again(world: Site
     assert len(read) == 2 < whole, "that day, and the hours of today"
 
 
-def test_usage_that_comes_late_or_is_of_another_month_is_seen(world: Site, read: list[Span]) -> None:
+def test_late_usage_of_any_month_is_included(world: Site, read: list[Span]) -> None:
     for ago_h in (24 * 72, 24 * 33, 24 * 300):
         ask(world)
         world.job("bob", "physics", 7, ago_h=ago_h, source=Source.objects.get(slug="east"))
@@ -121,7 +121,7 @@ def test_usage_that_comes_late_or_is_of_another_month_is_seen(world: Site, read:
         assert told(ask(world, window=None)) == by_hand(None)
 
 
-def test_a_window_that_moves_on_is_always_what_a_first_look_finds(world: Site, read: list[Span]) -> None:
+def test_a_moving_window_equals_a_fresh_computation(world: Site, read: list[Span]) -> None:
     for hours in (*range(0, 60, 7), 24 * 12, 24 * 12 + 5, 24 * 41):
         at = AS_OF + hours * HOUR + timedelta(minutes=3)
         found = ask(world, at)
@@ -132,7 +132,7 @@ def test_a_window_that_moves_on_is_always_what_a_first_look_finds(world: Site, r
     assert len(days) <= 2, "an hour later the ends have moved and nothing between them"
 
 
-def test_stretches_between_cuts_are_what_was_delivered_in_each(world: Site, read: list[Span]) -> None:
+def test_periods_have_the_usage_delivered_in_each(world: Site, read: list[Span]) -> None:
     cuts = [AS_OF - 25 * DAY + timedelta(minutes=1), AS_OF - DAY, AS_OF + DAY, AS_OF - 500 * DAY]
     ask(world)
     found = ask(world, cuts=cuts)
@@ -140,7 +140,7 @@ def test_stretches_between_cuts_are_what_was_delivered_in_each(world: Site, read
     assert [told(found, n) for n in range(3)] == [by_hand(*edge) for edge in pairwise(edges)]
 
 
-def test_hours_that_are_held_and_what_is_decided_of_them_are_seen(world: Site, read: list[Span]) -> None:
+def test_held_hours_and_decisions_are_included(world: Site, read: list[Span]) -> None:
     east = Source.objects.get(slug="east")
     world.job("alice", "physics", 3, ago_h=50, site="north")
     assert told(ask(world)) == by_hand()
@@ -154,7 +154,7 @@ def test_hours_that_are_held_and_what_is_decided_of_them_are_seen(world: Site, r
     assert told(ask(world))["alice", "east.example"] == told(before).get(("alice", "east.example"), 0) + 4 * 3600
 
 
-def test_rules_tree_and_whose_a_source_is_are_those_of_now(world: Site, read: list[Span]) -> None:
+def test_current_rules_tree_and_source_origins_are_used(world: Site, read: list[Span]) -> None:
     assert told(ask(world)) == by_hand()
     read.clear()
     world.map(world.rule("/biology", user_pattern="alice", suffix="/dan"), world.rule())
@@ -171,7 +171,7 @@ def test_rules_tree_and_whose_a_source_is_are_those_of_now(world: Site, read: li
     assert ("alice", "west.example") in told(ask(world))
 
 
-def test_a_source_that_went_and_came_back_under_its_name_is_another_one(world: Site, read: list[Span]) -> None:
+def test_a_recreated_source_of_the_same_name_is_a_new_one(world: Site, read: list[Span]) -> None:
     ask(world)
     old = Source.objects.get(slug="east")
     with connection.cursor() as cursor:
@@ -186,7 +186,7 @@ def test_a_source_that_went_and_came_back_under_its_name_is_another_one(world: S
     assert told(ask(world)) == by_hand()
 
 
-def test_what_is_undone_is_never_remembered(world: Site, read: list[Span]) -> None:
+def test_undone_usage_is_never_cached(world: Site, read: list[Span]) -> None:
     before = told(ask(world))
     with transaction.atomic():
         world.job("alice", "physics", 100, ago_h=3)
@@ -196,7 +196,7 @@ def test_what_is_undone_is_never_remembered(world: Site, read: list[Span]) -> No
 
 
 @pytest.mark.parametrize("most", [0, 2_000])
-def test_what_is_remembered_is_bounded_and_the_rest_read_again(
+def test_the_cache_is_bounded_and_the_rest_is_read_again(
     world: Site, read: list[Span], monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     monkeypatch.setattr(account_sums, "_MOST_BYTES", most)

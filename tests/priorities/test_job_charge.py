@@ -212,7 +212,7 @@ def _opened(jobs: list[oracle.Job], ids: dict[str, int]) -> OpenRecords:
 
 @examples(200)
 @given(_jobs, _policies)
-def test_a_charge_agrees_with_its_slow_twin(job: oracle.Job, policy: PolicySettings) -> None:
+def test_a_charge_agrees_with_its_oracle(job: oracle.Job, policy: PolicySettings) -> None:
     charge = _charge(job, policy)
     for approach in APPROACHES:
         wanted = oracle.counted(job, policy.to_json(), AS_OF, approach)
@@ -221,7 +221,7 @@ def test_a_charge_agrees_with_its_slow_twin(job: oracle.Job, policy: PolicySetti
 
 @examples(200)
 @given(_jobs, _policies)
-def test_the_arithmetic_that_is_shown_adds_up(job: oracle.Job, policy: PolicySettings) -> None:
+def test_the_shown_calculation_adds_up(job: oracle.Job, policy: PolicySettings) -> None:
     charge = _charge(job, policy)
     weighed = sum(line.weighed for line in charge.lines)
     assert all(line.amount_s * line.weight == line.weighed for line in charge.lines)
@@ -241,7 +241,7 @@ def test_the_arithmetic_that_is_shown_adds_up(job: oracle.Job, policy: PolicySet
     st.sampled_from(["local", "global"]),
     st.sampled_from([(), ("here",), ("peer", "also-here")]),
 )
-def test_what_accounts_used_is_the_sum_of_their_jobs_charges(
+def test_usage_of_accounts_is_the_sum_of_their_charges(
     jobs: list[oracle.Job], policy: PolicySettings, scope: str, narrowed: tuple[str, ...]
 ) -> None:
     accounts = _accounts(jobs, policy)
@@ -281,7 +281,7 @@ def _plain(**more: Any) -> PolicySettings:
     return PolicySettings.from_json({"window": NO_AGING, **more})
 
 
-def test_hours_count_whole_once_they_have_begun_and_not_at_all_before() -> None:
+def test_an_hour_counts_completely_once_it_has_begun() -> None:
     this_hour = AS_OF - 1_200
     spanning = _charge(_job(start=this_hour - HOUR, end=this_hour + 2 * HOUR), _plain())
     assert [(hour.why, hour.counted) for hour in spanning.hours] == [("counts", 3600), ("counts", 3600), ("after", 0)]
@@ -302,7 +302,7 @@ def test_an_hour_exactly_at_the_windows_edge_is_out() -> None:
     assert (charge.charged, charge.historical) == (7_200, 3_600)
 
 
-def test_running_jobs_count_to_the_second_and_never_less_than_nothing_more() -> None:
+def test_running_jobs_count_to_the_second_and_never_negatively() -> None:
     running = _job(state="running", start=AS_OF - 5_000, requested=4_000)
     charge = _charge(running, _plain())
     assert (charge.run_s, charge.active, charge.historical) == (5_000, 5_000, 0)
@@ -313,7 +313,7 @@ def test_running_jobs_count_to_the_second_and_never_less_than_nothing_more() -> 
     assert _charge(replace(running, state="pending"), _plain()).predictive == 0
 
 
-def test_a_factor_of_zero_and_weights_of_zero_count_nothing_and_still_say_why() -> None:
+def test_zero_factors_and_weights_count_nothing_with_a_reason() -> None:
     free = _charge(_job(qos="debug", queue="batch"), _plain(metric={"class_factors": [{"qos": "debug", "factor": 0}]}))
     assert (free.charged, free.class_factor, len(free.class_rules)) == (0, 0, 1)
     assert free.lines[0].weighed == 3_600
@@ -321,7 +321,7 @@ def test_a_factor_of_zero_and_weights_of_zero_count_nothing_and_still_say_why() 
     assert (gpu.active, [line.resource for line in gpu.lines]) == (0, ["cpu_s", "gpu_s"])
 
 
-def test_all_rules_that_fit_a_job_are_multiplied() -> None:
+def test_all_matching_factors_of_a_job_are_multiplied() -> None:
     rules = [{"queue": "batch", "factor": 2}, {"qos": "debug", "factor": 0.25}, {"queue": "gpu", "factor": 9}]
     policy = _plain(metric={"class_factors": rules, "site_factors": [{"site": "fast", "factor": 1.5}]})
     charge = _charge(_job(queue="batch", qos="debug", site="fast"), policy)

@@ -34,7 +34,7 @@ def left(site: Site) -> Site:
     return site
 
 
-def test_names_go_and_every_number_stays(left: Site) -> None:
+def test_pseudonymising_removes_names_and_keeps_numbers(left: Site) -> None:
     left.recompute()
     before = {one["account"]: one for one in store.newest("grid").lookup(["alice", "bob", "carol", "dan"])}
     assert hide() == Hidden(n_accounts=2, n_places=1)
@@ -52,7 +52,7 @@ def test_names_go_and_every_number_stays(left: Site) -> None:
     assert event.reason == "They left."
 
 
-def test_who_comes_back_is_recognised_so_that_nothing_counts_twice(left: Site) -> None:
+def test_a_returning_user_is_recognised_and_not_counted_twice(left: Site) -> None:
     hide()
     n_accounts, core_s = Account.objects.count(), sum(Bucket.objects.values_list("cpu_s", flat=True))
     left.job("dan", "biology", 7, ago_h=LONG_AGO_H)  # the very same record again
@@ -83,14 +83,14 @@ def test_only_administrators_do_it_with_a_reason_and_a_sensible_age(left: Site, 
     assert not Account.objects.filter(is_pseudonym=True).exists()
 
 
-def test_the_command_tells_what_it_did(left: Site) -> None:
+def test_the_command_reports_its_result(left: Site) -> None:
     out = StringIO()
     call_command("pseudonymise", "--idle-days", "365", "--reason", "They left.", "--namespace", "c1", stdout=out)
     told = "2 accounts without usage for 365 days have pseudonyms now; places in policies written down: 1"
     assert out.getvalue().strip() == told
 
 
-def test_one_person_is_pseudonymised_however_lately_they_ran(left: Site) -> None:
+def test_one_person_can_be_pseudonymised_regardless_of_recent_jobs(left: Site) -> None:
     left.job("dan", "physics", 1, ago_h=2.0)
     out = StringIO()
     call_command("pseudonymise", "--user", "dan", "--reason", "They asked.", stdout=out)
@@ -105,7 +105,7 @@ def test_one_person_is_pseudonymised_however_lately_they_ran(left: Site) -> None
         pseudonymise_user(user_name="", reason="r", at=AS_OF, actor=COMMAND)
 
 
-def test_open_jobs_of_a_silent_source_hold_nobody_back_after_a_set_time(left: Site, settings: Any) -> None:
+def test_open_jobs_of_a_silent_source_stop_blocking_after_a_set_time(left: Site, settings: Any) -> None:
     left.running("dan", "biology", cpus=1, since_h=21 * 24)
     source = Source.objects.get(slug=Record.objects.get(state="running").source.slug)
     heard_at = AS_OF - timedelta(days=20)
@@ -129,7 +129,7 @@ def test_open_jobs_of_a_silent_source_hold_nobody_back_after_a_set_time(left: Si
     assert hide(days=500, dry_run=True).n_held_back == 0
 
 
-def test_a_site_may_keep_open_jobs_of_silent_sources(left: Site, settings: Any) -> None:
+def test_a_site_can_keep_open_jobs_of_silent_sources(left: Site, settings: Any) -> None:
     left.running("dan", "biology", cpus=1, since_h=2001 * 24)
     Source.objects.update(last_received_at=AS_OF - timedelta(days=2000))
     Record.objects.filter(state="running").update(seen_at=AS_OF - timedelta(days=2000))

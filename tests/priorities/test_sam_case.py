@@ -33,7 +33,7 @@ def _case(path: str = "/", actor: Actor = COMMAND, **more: Any) -> dict[str, Any
     return sam_case(policy_slug=SLUG, path=path, actor=actor, at=clock.now(), **more)
 
 
-def test_shares_are_targets_and_benefits_are_usage_of_the_newest_snapshot(grid: Grid) -> None:
+def test_shares_are_targets_and_benefits_usage_of_the_newest_snapshot(grid: Grid) -> None:
     snapshot = store.newest(SLUG)
     for path in ("/", "/atlas"):
         case = _case(path)
@@ -48,7 +48,7 @@ def test_shares_are_targets_and_benefits_are_usage_of_the_newest_snapshot(grid: 
             assert ledger[name]["fraction"] == pytest.approx(float(snapshot.values.actual[i]), rel=1e-12)
 
 
-def test_a_job_of_the_group_that_used_least_of_its_share_goes_to_the_front(grid: Grid) -> None:
+def test_a_job_of_the_most_underserved_group_goes_to_the_front(grid: Grid) -> None:
     case = _case("/atlas")
     ahead = {
         name: case["shares"][name] - case["benefit"][name] / sum(case["benefit"].values()) for name in case["shares"]
@@ -61,7 +61,7 @@ def test_a_job_of_the_group_that_used_least_of_its_share_goes_to_the_front(grid:
     assert set(each["queue"] for each in answer.values()) == {"front", "back"}
 
 
-def test_the_metric_is_the_benefit_function_where_each_resource_has_one(grid: Grid) -> None:
+def test_the_metric_is_the_benefit_function_if_each_resource_has_a_weight(grid: Grid) -> None:
     assert _case()["algorithm"] == {"name": "sam", "benefit": {"cpu_s": 1.0}}
     for weights, benefit in (({"cpu_s": 1, "gpu_s": 20}, {"cpu_s": 1.0, "gpu_s": 20.0}), ({"billing": 1}, None)):
         change_settings(
@@ -88,7 +88,7 @@ def test_command_rest_and_page_give_the_same_case(grid: Grid, client: Client, tm
     assert read(client.get("/jobs/")).has(f'a[href="?sam={SLUG}"]')
 
 
-def test_members_of_an_entry_without_shares_of_its_own_are_groups_where_they_compete(make_site: Any) -> None:
+def test_children_of_an_inheriting_entry_are_groups_one_level_up(make_site: Any) -> None:
     site: Site = make_site()
     people = {"team": [{"name": "ann", "kind": "user", "shares": 3}, {"name": "ben", "kind": "user", "shares": 1}]}
     team = {"name": "team", "kind": "account", "shares": "parent", "children": people["team"]}
@@ -104,7 +104,7 @@ def test_members_of_an_entry_without_shares_of_its_own_are_groups_where_they_com
         sam_case(policy_slug=site.slug, path="/open/team", actor=COMMAND, at=clock.now())
 
 
-def test_what_is_not_there_or_not_told_is_refused(grid: Grid, client: Client, tmp_path: Path) -> None:
+def test_missing_or_invisible_input_is_refused(grid: Grid, client: Client, tmp_path: Path) -> None:
     for path in ("/nobody", "/atlas/alice"):
         with pytest.raises(NotFound):
             _case(path)

@@ -16,7 +16,7 @@ from tests.worlds import _caches
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
-def test_a_number_that_is_given_again_is_another_snapshot_where_the_tree_is_another(
+def test_a_reused_snapshot_id_of_another_tree_is_another_snapshot(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As after a database was restored, or in the next database of a test process."""
@@ -31,7 +31,7 @@ def test_a_number_that_is_given_again_is_another_snapshot_where_the_tree_is_anot
         assert found == ["amounts of a", "amounts of b"]
 
 
-def test_what_is_remembered_is_forgotten_between_two_databases() -> None:
+def test_caches_are_cleared_between_databases() -> None:
     """`forget_process` clears what objects hold; a class would hold its memory for all of them."""
     assert any(held is settled._remembered._known for held in _caches(len(sys.modules)))
     held_by_classes = [

@@ -66,7 +66,7 @@ def row(found: Convergence, name: str) -> int:
     return [member.name for member in found.members].index(name)
 
 
-def test_what_members_of_a_mount_used_counts_at_its_entry_from_the_first_day_on(mounted: Site) -> None:
+def test_usage_of_mounted_members_counts_at_the_mount_from_the_first_day(mounted: Site) -> None:
     found = look(mounted)
     vo = row(found, "vo")
     assert found.actual[vo].tolist() == pytest.approx([0.6] * 3)
@@ -74,7 +74,7 @@ def test_what_members_of_a_mount_used_counts_at_its_entry_from_the_first_day_on(
     assert not found.idle.any()
 
 
-def test_days_from_before_an_entry_are_marked_and_say_so(mounted: Site) -> None:
+def test_days_before_an_entry_existed_are_marked(mounted: Site) -> None:
     found = look(mounted, "/vo")
     assert [member.name for member in found.members] == ["p1"]
     assert found.states[0].tolist() == ["before_entry"] * 3
@@ -83,14 +83,14 @@ def test_days_from_before_an_entry_are_marked_and_say_so(mounted: Site) -> None:
     assert [one.key for one in look(mounted, "/vo/p1", itself=True).verdict] == ["one_before_entry"]
 
 
-def test_some_entries_that_came_later_are_counted_in_the_verdict(mounted: Site) -> None:
+def test_the_verdict_counts_entries_created_later(mounted: Site) -> None:
     publish(mounted, [*MOUNTED, *children(new={"": 5, "dan": 1})], AS_OF - DAY / 5)
     found = look(mounted)
     assert found.states[row(found, "new")].tolist() == ["before_entry"] * 3
     assert ("before_some_entries", 3) in [(one.key, one.values.get("n")) for one in found.verdict]
 
 
-def test_days_are_measured_against_the_policy_of_today_and_labelled(mounted: Site) -> None:
+def test_days_can_be_compared_with_the_current_policy(mounted: Site) -> None:
     found = look(mounted, "/vo", against_today=True)
     assert found.measured_against == mounted.policy.head_number
     assert found.actual.tolist() == [[1.0] * 3]
@@ -100,7 +100,7 @@ def test_days_are_measured_against_the_policy_of_today_and_labelled(mounted: Sit
     assert look(mounted).measured_against is None
 
 
-def test_what_is_told_by_sums_is_not_told_of_days_measured_against_today(mounted: Site) -> None:
+def test_viewers_of_totals_get_no_days_against_the_current_policy(mounted: Site) -> None:
     """The difference from the days as they were may be one person's."""
     Policy.objects.update(visibility="path")
     sums = User.objects.create_user("sums", "sums@example.org", "a long pass phrase")
@@ -126,7 +126,7 @@ def test_too_many_days_or_hours_are_refused(mounted: Site, monkeypatch: pytest.M
             assert refused.value.code == "too_many_days"
 
 
-def test_rest_and_page_mark_the_days_and_offer_today(
+def test_rest_and_page_mark_such_days_and_offer_the_current_policy(
     mounted: Site, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.force_login(User.objects.create_superuser("eva", "eva@example.org", "a long pass phrase"))

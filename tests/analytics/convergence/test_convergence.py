@@ -70,13 +70,13 @@ STATE = SeriesState(date(2025, 1, 1), date(2026, 3, 31))
 TODAY = date(2026, 4, 1)
 
 
-def test_a_period_holds_both_its_days() -> None:
+def test_a_period_includes_both_its_days() -> None:
     found = read_period("2026-03-01", "2026-03-31", state=STATE, today=TODAY)
     assert found == Period(date(2026, 3, 1), date(2026, 3, 31))
     assert found.n_days == 31
 
 
-def test_what_is_left_out_is_the_end_of_what_there_is() -> None:
+def test_omitted_bounds_default_to_the_available_period() -> None:
     assert read_period("2026-03-01", "", state=STATE, today=TODAY).to_on == STATE.through_on
     assert default_period(STATE, TODAY).n_days == 30
     assert whole_period(STATE, TODAY) == Period(date(2025, 1, 1), date(2026, 3, 31))
@@ -93,7 +93,7 @@ def test_what_is_left_out_is_the_end_of_what_there_is() -> None:
         ("0001-01-01", "9999-12-31", Invalid, "from", "the limit is 3,660"),
     ],
 )
-def test_a_period_that_cannot_be_says_what_is_possible(
+def test_an_impossible_period_names_the_possible_ones(
     first: str, last: str, kind: type[Invalid], where: str, said: str
 ) -> None:
     with pytest.raises(Invalid) as refusal:
@@ -103,14 +103,14 @@ def test_a_period_that_cannot_be_says_what_is_possible(
     assert (type(refusal.value), refusal.value.fields[0].where) == (kind, where)
 
 
-def test_a_whole_period_is_never_longer_than_what_is_told_at_once() -> None:
+def test_the_default_period_respects_the_limit() -> None:
     ages = SeriesState(date(1970, 1, 1), date(2026, 3, 31))
     assert whole_period(ages, TODAY).n_days == MOST_DAYS
     assert Period(date(1, 1, 3), date(1, 1, 5)).starting_earlier(40).from_on == date(1, 1, 1)
 
 
 # --- Kinds of shares --------------------------------------------------------------------------------------------------
-def test_raw_windowed_and_decayed_shares_are_those_of_their_sums() -> None:
+def test_raw_windowed_and_decayed_shares_follow_from_their_sums() -> None:
     series = plain_series(FIRST, used=[[4.0, 0.0, 2.0], [4.0, 6.0, 0.0]], target=[0.5, 0.5], decay=0.5)
     raw = actual_share(series, ShareMethod("raw"))
     assert raw.tolist() == [[0.5, 0.0, 1.0], [0.5, 1.0, 0.0]]
@@ -121,7 +121,7 @@ def test_raw_windowed_and_decayed_shares_are_those_of_their_sums() -> None:
     assert np.allclose(decayed.sum(axis=0), 1)
 
 
-def test_where_nobody_used_anything_no_share_is_made_up() -> None:
+def test_without_usage_shares_are_undefined() -> None:
     series = plain_series(FIRST, used=[[0.0, 2.0], [0.0, 2.0]], target=[0.5, 0.5])
     found = actual_share(series, ShareMethod("raw"))
     assert np.isnan(found[:, 0]).all()
@@ -133,25 +133,25 @@ def test_shares_of_the_total_are_against_the_root() -> None:
     assert actual_share(series, ShareMethod("raw", of="total"))[:, 0].tolist() == [1 / 8, 1 / 8]
 
 
-def test_a_window_is_counted_in_whole_days_that_have_begun() -> None:
+def test_a_window_counts_started_days_completely() -> None:
     assert read_share_method("windowed", "", 86_400 * 2 + 1).window_days == 3
     assert read_share_method("windowed", "", 1).window_days == 1
     assert read_share_method().view == "decayed"
 
 
 @pytest.mark.parametrize("window_s", [0, -1, inf, 3_661 * 86_400])
-def test_a_window_that_cannot_be_is_refused_with_what_can(window_s: float) -> None:
+def test_an_impossible_window_names_the_possible_ones(window_s: float) -> None:
     with pytest.raises(Invalid) as refused:
         read_share_method("windowed", "", window_s)
     assert re.findall(r"[\d,]+\d|\d", refused.value.message)[:2] == ["1", "3,660"]
 
 
-def test_a_window_with_a_day_that_is_not_told_is_not_told() -> None:
+def test_a_window_with_a_hidden_day_is_hidden() -> None:
     told = np.array([[True, False, True, True, True]])
     assert visible_windows(told, 2).tolist() == [[True, False, False, True, True]]
 
 
-def test_fewer_days_and_other_orders_are_the_same_numbers() -> None:
+def test_numbers_are_independent_of_the_selection_of_days() -> None:
     series = plain_series(FIRST, used=[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], target=[0.5, 0.5])
     assert select_days(series, np.array([False, True, True])).used.tolist() == [[2.0, 3.0], [5.0, 6.0]]
     turned = select_entries(series, [1, 0])
@@ -160,13 +160,13 @@ def test_fewer_days_and_other_orders_are_the_same_numbers() -> None:
 
 
 # --- Judging ----------------------------------------------------------------------------------------------------------
-def test_who_is_within_the_band_or_wants_nothing_is_fine() -> None:
+def test_entries_within_tolerance_or_idle_are_fine() -> None:
     shares, _ = shares_of([[0.51, 0.52], [0.49, 0.1]], [0.5, 0.5], runs=[[1.0, 1.0], [1.0, 0.0]])
     assert [one.course for one in judge(shares)] == ["on", "idle"]
     assert keys(shares) == ["all_at_target_or_idle"]
 
 
-def test_who_moves_away_is_told_since_when_and_that_nobody_else_wants_more() -> None:
+def test_a_diverging_entry_has_its_start_and_the_demand_of_siblings() -> None:
     grows = [0.5, 0.5, 0.56, 0.62, 0.7]
     shares, _ = shares_of([grows, [1 - one for one in grows]], [0.5, 0.5], runs=[[1.0] * 5, [1.0, 1.0, 0.0, 0.0, 0.0]])
     judged = judge(shares)[0]
@@ -182,7 +182,7 @@ def test_who_moves_away_is_told_since_when_and_that_nobody_else_wants_more() -> 
     assert re.findall(r"\bg0\b|2 Mar 2026|\d+\.\d", said.text) == ["g0", "2 Mar 2026", "20.0"]
 
 
-def test_who_waits_below_the_target_is_told_for_how_many_days() -> None:
+def test_a_waiting_entry_below_target_has_its_number_of_days() -> None:
     low = [0.5, 0.3, 0.3, 0.3]
     waits = [[0.0, 0.0, 9.0, 9.0], [0.0] * 4]
     shares, _ = shares_of([low, [1 - one for one in low]], [0.5, 0.5], waits=waits)
@@ -193,13 +193,13 @@ def test_who_waits_below_the_target_is_told_for_how_many_days() -> None:
     assert said.json()["values"]["since"] == "2026-03-03"
 
 
-def test_who_comes_back_is_not_said_to_move_away() -> None:
+def test_a_converging_entry_is_not_diverging() -> None:
     shares, _ = shares_of([[0.9, 0.8, 0.7, 0.65]], [0.5])
     assert judge(shares)[0].course == "approaching"
     assert keys(shares) == ["none_at_target", "approaching"]
 
 
-def test_who_stays_off_stays() -> None:
+def test_an_entry_that_stays_off_target_is_reported() -> None:
     shares, _ = shares_of([[0.6, 0.6, 0.601, 0.6]], [0.5])
     assert judge(shares)[0].course == "steady"
     said = verdict_of_one(shares)[0]
@@ -207,12 +207,12 @@ def test_who_stays_off_stays() -> None:
     assert re.findall(r"\bg0\b|\d+\.\d", said.text) == ["g0", "10.0"]
 
 
-def test_starved_and_no_demand_are_never_the_same() -> None:
+def test_starved_and_no_demand_are_distinct() -> None:
     shares, _ = shares_of([[0.2], [0.2]], [0.5, 0.5], runs=[[0.0], [0.0]], waits=[[5.0], [0.0]])
     assert shares.states[:, 0].tolist() == ["starved", "no_demand"]
 
 
-def test_many_are_named_by_number() -> None:
+def test_many_entries_are_counted() -> None:
     n = 5
     shares, _ = shares_of([[0.3, 0.2]] * n, [0.5] * n, waits=[[9.0, 9.0]] * n)
     said = verdict(shares, n_hidden=1)
@@ -221,7 +221,7 @@ def test_many_are_named_by_number() -> None:
     assert all(one.json()["text"] for one in said)
 
 
-def test_without_any_use_nothing_is_claimed() -> None:
+def test_without_usage_there_is_no_verdict() -> None:
     shares, _ = shares_of([[np.nan, np.nan]], [0.5])
     assert keys(shares) == ["nobody_used"]
     empty, _ = shares_of([[]], [0.5])
@@ -239,12 +239,12 @@ def test_figures_are_means_of_days_weighted_by_shares() -> None:
     assert found.half_time_days is None
 
 
-def test_what_the_idle_leave_is_what_they_were_promised_and_did_not_use() -> None:
+def test_idle_share_is_the_unused_target_of_idle_entries() -> None:
     shares, days = shares_of([[0.9], [0.1]], [0.5, 0.5], runs=[[1.0], [0.0]])
     assert measure(shares, days).idle_given == pytest.approx(0.4)
 
 
-def test_the_half_time_is_of_the_last_change_and_of_the_slowest() -> None:
+def test_the_half_life_is_of_the_last_change_and_slowest_entry() -> None:
     shares, days = shares_of([[0.2] * 4 + [0.3, 0.45, 0.5], [0.8] * 4 + [0.7, 0.55, 0.5]], [0.2, 0.8])
     shares.target[:, 4:] = [[0.5] * 3, [0.5] * 3]
     found = measure(shares, days)
@@ -255,7 +255,7 @@ def test_the_half_time_is_of_the_last_change_and_of_the_slowest() -> None:
     assert measure(shares, days).half_time_days == inf
 
 
-def test_figures_of_nothing_are_nothing() -> None:
+def test_figures_of_no_days_are_empty() -> None:
     shares, days = shares_of([[np.nan, np.nan]], [0.5])
     found = measure(shares, days)
     assert found.mean_deviation is None
@@ -264,6 +264,6 @@ def test_figures_of_nothing_are_nothing() -> None:
     assert not isnan(found.n_days)
 
 
-def test_a_series_without_days_is_measured_as_nothing() -> None:
+def test_a_series_without_days_has_no_figures() -> None:
     series: DailySeries = plain_series(FIRST, used=[[]], target=[0.5])
     assert actual_share(series, ShareMethod("windowed", window_days=9)).shape == (1, 0)

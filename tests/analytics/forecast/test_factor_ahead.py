@@ -59,7 +59,7 @@ def _recomputed(site: Site, days: int, path: str) -> tuple[float, Any]:
 
 @pytest.mark.parametrize("window", [FADING, STEPS], ids=["exponential", "steps"])
 @pytest.mark.parametrize("algorithm", [RATIO[0], pytest.param(RATIO[1], marks=pytest.mark.deep)])
-def test_the_factor_of_a_day_to_come_is_what_a_recompute_of_that_day_gives(
+def test_the_forecast_factor_equals_a_recompute_of_that_day(
     make_site: Any, algorithm: str, window: dict[str, Any]
 ) -> None:
     site = _site(make_site, algorithm, window, burst=900.0)
@@ -78,9 +78,7 @@ def test_the_factor_of_a_day_to_come_is_what_a_recompute_of_that_day_gives(
 
 
 @pytest.mark.parametrize("algorithm", RATIO)
-def test_it_begins_with_the_served_factor_and_says_what_a_supposition_says_without_one(
-    make_site: Any, algorithm: str
-) -> None:
+def test_the_forecast_starts_from_the_served_factor(make_site: Any, algorithm: str) -> None:
     site = _site(make_site, algorithm, FADING, burst=900.0)
     found = _ahead(site)
     assert found is not None
@@ -95,7 +93,7 @@ def test_it_begins_with_the_served_factor_and_says_what_a_supposition_says_witho
 
 
 @pytest.mark.parametrize("algorithm", RATIO)
-def test_the_level_that_is_named_has_the_usage_that_it_is_said_to_have(make_site: Any, algorithm: str) -> None:
+def test_the_named_level_has_the_stated_usage(make_site: Any, algorithm: str) -> None:
     site = _site(make_site, algorithm, FADING, burst=900.0)
     found = _ahead(site)
     assert found is not None
@@ -107,7 +105,7 @@ def test_the_level_that_is_named_has_the_usage_that_it_is_said_to_have(make_site
     assert said["other_actual"] == float(store.newest(site.slug).values.actual[found.level])
 
 
-def test_a_factor_that_stays_is_said_to_stay(make_site: Any) -> None:
+def test_a_constant_factor_is_reported_as_constant(make_site: Any) -> None:
     site = _site(make_site, "slurm-classic", {"length_s": None, "aging": "none"})
     found = _ahead(site)
     assert found is not None
@@ -116,14 +114,14 @@ def test_a_factor_that_stays_is_said_to_stay(make_site: Any) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["aequus", "slurm-fair-tree"])
-def test_where_levels_decide_there_is_no_curve_of_the_factor(make_site: Any, algorithm: str) -> None:
+def test_without_a_factor_by_distance_there_is_no_curve(make_site: Any, algorithm: str) -> None:
     site = _site(make_site, algorithm, FADING)
     assert _ahead(site) is None
     (found,) = get_forecasts(policy_slug=site.slug, account=AccountQuery("alice"), actor=COMMAND, at=AS_OF)
     assert forecast_json(found)["factor_ahead"] is None
 
 
-def test_too_many_hours_are_said_to_be_too_many(make_site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_hours_are_reported(make_site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     site = _site(make_site, "slurm-classic", FADING)
     monkeypatch.setattr("apps.analytics.forecast.past_usage.MOST_BUCKETS", 3)
     forget_process()
@@ -133,7 +131,7 @@ def test_too_many_hours_are_said_to_be_too_many(make_site: Any, monkeypatch: pyt
     assert [one.key for one in found.said] == ["forecast.factor_too_many_hours"]
 
 
-def test_json_has_the_points_with_their_sentence_and_nothing_is_kept(make_site: Any) -> None:
+def test_json_has_points_with_their_sentence_and_nothing_is_stored(make_site: Any) -> None:
     site = _site(make_site, "slurm-depth-oblivious", FADING, burst=900.0)
     n_snapshots = Snapshot.objects.count()
     (found,) = get_forecasts(policy_slug=site.slug, account=AccountQuery("alice"), actor=COMMAND, at=AS_OF)

@@ -67,7 +67,7 @@ OVER = _standing(55.0, 100.0, 0.4)
 STEADY = [8.0, 10.0, 12.0] * 9
 
 
-def test_over_its_target_it_is_told_in_how_many_days_it_is_back_and_between_which() -> None:
+def test_an_entry_over_target_has_the_range_of_days_until_it_returns() -> None:
     found = foresee(OVER, _past([1.0, 1.25, 1.5] * 9, STEADY), WEEK, as_of_s=0.0)
     assert found.share == found.share_seen == pytest.approx(0.125)
     assert found.to_target.soonest.in_s is not None
@@ -81,7 +81,7 @@ def test_over_its_target_it_is_told_in_how_many_days_it_is_back_and_between_whic
     assert _keys(found) == ["forecast.recovers", "forecast.tolerance"]
 
 
-def test_when_nobody_runs_anything_it_says_that_nothing_changes() -> None:
+def test_without_usage_in_the_group_nothing_changes() -> None:
     for days in ([0.0] * 28, []):
         found = foresee(OVER, _past(days, days), WEEK, as_of_s=0.0)
         assert _keys(found) == ["forecast.never_if_nobody_runs"]
@@ -91,13 +91,13 @@ def test_when_nobody_runs_anything_it_says_that_nothing_changes() -> None:
     assert "90" in _texts(windowed, 90 * DAY_S), "days of the window"
 
 
-def test_a_group_that_runs_on_few_days_only_is_told_so() -> None:
+def test_a_group_with_few_active_days_is_reported() -> None:
     days = [0.0] * 20 + [30.0] * 8
     found = foresee(OVER, _past([0.0] * 28, days), WEEK, as_of_s=0.0)
     assert _keys(found) == ["forecast.quiet_days", "forecast.recovers_at_best"]
 
 
-def test_who_takes_its_target_or_more_is_told_that_it_is_not_while_it_keeps_this_pace() -> None:
+def test_at_or_above_its_target_pace_an_entry_does_not_return() -> None:
     found = foresee(OVER, _past([5.0] * 28, [10.0] * 28), WEEK, as_of_s=0.0)
     assert _keys(found) == ["forecast.not_at_this_pace"]
     assert re.findall(r"physics|grid|\d+\.\d\u00a0%", _texts(found)) == [
@@ -108,28 +108,28 @@ def test_who_takes_its_target_or_more_is_told_that_it_is_not_while_it_keeps_this
     ]
 
 
-def test_a_share_above_the_target_and_within_its_tolerance_still_comes_within_tolerance() -> None:
+def test_a_pace_within_tolerance_still_reaches_tolerance() -> None:
     found = foresee(OVER, _past([1.0], [10.0]), WEEK, as_of_s=0.0, share=0.41)
     assert (found.share, found.share_seen) == (0.41, 0.1)
     assert found.to_target.middle.outcome == "not_at_this_pace"
     assert _keys(found) == ["scenario.forecast.not_at_this_pace", "forecast.tolerance_about"]
 
 
-def test_under_its_target_it_is_told_that_this_helps_and_until_when() -> None:
+def test_an_entry_under_target_has_the_date_until_which_it_runs_first() -> None:
     under = _standing(20.0, 100.0, 0.4)
     assert _keys(foresee(under, _past([7.0] * 28, STEADY), WEEK, as_of_s=0.0))[0].startswith("forecast.gives_way")
     stays = foresee(under, _past([1.0] * 28, STEADY), WEEK, as_of_s=0.0)
     assert _keys(stays) == ["forecast.stays_under"]
 
 
-def test_on_target_within_tolerance_and_in_an_unused_group_there_is_nothing_to_wait_for() -> None:
+def test_on_target_or_in_an_unused_group_there_is_no_date() -> None:
     days = _past([4.0] * 28, [10.0] * 28)
     assert _keys(foresee(_standing(40.0, 100.0, 0.4), days, WEEK, as_of_s=0.0)) == ["forecast.on_target"]
     assert _keys(foresee(_standing(42.0, 100.0, 0.4), days, WEEK, as_of_s=0.0)) == ["forecast.within_tolerance"]
     assert _keys(foresee(_standing(0.0, 0.0, 0.4), days, WEEK, as_of_s=0.0)) == ["forecast.nothing_used"]
 
 
-def test_beyond_a_year_it_says_so_instead_of_a_date() -> None:
+def test_beyond_a_year_there_is_no_date() -> None:
     found = foresee(OVER, _past([0.0] * 28, [1e-6] * 28), Window(), as_of_s=0.0)
     assert found.to_target.middle.outcome == "not_within_horizon"
     assert _keys(found)[0] == "forecast.not_within_horizon"
@@ -142,7 +142,7 @@ STEPS = Window(length_s=90 * DAY_S, aging="step", granularity_s=DAY_S, factor=0.
 @pytest.mark.parametrize("window", [WEEK, USUAL, Window(), STEPS], ids=["endless", "usual", "no aging", "steps"])
 @examples(25)
 @given(seed=st.integers(0, 10**6), first=st.floats(0.0, 1.0), then=st.floats(0.0, 1.0))
-def test_another_target_gives_what_foreseeing_with_that_target_gives(
+def test_a_scenario_target_equals_a_forecast_with_that_target(
     window: Window, seed: int, first: float, then: float
 ) -> None:
     past = history(seed, hours=400)
@@ -163,9 +163,7 @@ def test_another_target_gives_what_foreseeing_with_that_target_gives(
 
 @examples(30)
 @given(seed=st.integers(0, 10**6), share=st.floats(0.0, 0.35), rate=st.floats(5e4, 5e6))
-def test_where_next_to_nothing_is_left_when_the_window_ends_the_closed_form_agrees_with_every_hour(
-    seed: int, share: float, rate: float
-) -> None:
+def test_a_window_with_little_weight_at_its_end_has_an_exact_closed_form(seed: int, share: float, rate: float) -> None:
     past = history(seed, hours=2000)
     as_of_s = float(past.hour_start_s[-1] + 3600)
     weight = bucket_weights(past.hour_start_s, as_of_s, USUAL)
@@ -182,7 +180,7 @@ def test_where_next_to_nothing_is_left_when_the_window_ends_the_closed_form_agre
         assert other.in_s == pytest.approx(one.in_s, rel=0.01, abs=60)
 
 
-def test_a_window_without_a_closed_form_forgets_hour_by_hour() -> None:
+def test_a_window_without_a_closed_form_is_simulated_by_hour() -> None:
     """All of the own usage was on one day; when that leaves the window of ten days, the excess is gone."""
     starts = np.arange(10 * 24, dtype=np.float64) * 3600
     own = np.where((starts >= 2 * DAY_S) & (starts < 3 * DAY_S), 10.0, 0.0)
@@ -195,7 +193,7 @@ def test_a_window_without_a_closed_form_forgets_hour_by_hour() -> None:
     assert 2 * DAY_S < found.to_target.middle.in_s < 3 * DAY_S + 7200
 
 
-def test_the_curve_starts_where_it_stands_and_lies_between_least_and_most() -> None:
+def test_the_curve_starts_at_the_current_value_and_stays_in_its_range() -> None:
     found = foresee(OVER, _past([1.0, 2.0, 3.0], [5.0, 10.0, 20.0]), WEEK, as_of_s=0.0)
     points = curve_of(found, AS_OF, days=14)
     first = points[0]
@@ -237,7 +235,7 @@ def _run(site: Site, start_at: datetime, end_at: datetime) -> None:
         )
 
 
-def test_levels_stand_where_the_snapshot_says_and_go_on_at_the_pace_of_their_days(steady: Site) -> None:
+def test_levels_start_at_the_snapshot_and_continue_at_their_pace(steady: Site) -> None:
     found = _forecast(steady)
     values, tree = found.snapshot.values, found.snapshot.tree
     assert [level.path for level in found.levels] == ["/physics", "/physics/alice"]
@@ -253,7 +251,7 @@ def test_levels_stand_where_the_snapshot_says_and_go_on_at_the_pace_of_their_day
     assert tree.path(found.levels[0].entry) == "/physics"
 
 
-def test_what_was_foreseen_is_what_is_then_recomputed(steady: Site) -> None:
+def test_the_forecast_equals_the_later_recompute(steady: Site) -> None:
     """At a given share, and days of that: the engine turns when it was said to."""
     found = _forecast(steady, share=0.5)
     physics = found.levels[0]
@@ -271,7 +269,7 @@ def test_what_was_foreseen_is_what_is_then_recomputed(steady: Site) -> None:
     assert list(over.values()) == [True, False]
 
 
-def test_it_draws_from_the_days_before_to_some_time_after_the_recovery(steady: Site) -> None:
+def test_the_curve_covers_days_before_to_after_the_recovery(steady: Site) -> None:
     level = _forecast(steady, share=0.2).levels[0]
     assert level.outlook is not None
     middle_s = level.outlook.to_target.latest.in_s
@@ -283,7 +281,7 @@ def test_it_draws_from_the_days_before_to_some_time_after_the_recovery(steady: S
     assert level.so_far[-1][1] > 0.9
 
 
-def test_another_share_gives_another_answer_and_one_that_is_no_part_is_refused(steady: Site) -> None:
+def test_another_pace_changes_the_forecast_and_an_invalid_one_is_refused(steady: Site) -> None:
     def days(share: float) -> float:
         level = _forecast(steady, share=share).levels[0]
         assert level.outlook is not None
@@ -298,7 +296,7 @@ def test_another_share_gives_another_answer_and_one_that_is_no_part_is_refused(s
         assert refused.value.fields[0].where == "share"
 
 
-def test_running_jobs_count_in_the_pace_where_they_count_in_the_usage(make_site: Any) -> None:
+def test_running_jobs_count_in_the_pace_if_they_count_as_usage(make_site: Any) -> None:
     shares = {}
     for approach in ("historical", "active"):
         site: Site = make_site(f"p{approach}")
@@ -316,14 +314,14 @@ def test_running_jobs_count_in_the_pace_where_they_count_in_the_usage(make_site:
     assert shares["active"] > 0.8
 
 
-def test_adjustments_stand_in_the_balance_and_not_in_the_pace(steady: Site) -> None:
+def test_adjustments_change_the_balance_but_not_the_pace(steady: Site) -> None:
     """What the snapshot counts is where the curve begins, whatever it is made of."""
     level = _forecast(steady).levels[1]
     assert level.outlook is not None
     assert level.outlook.course.part(level.outlook.paces[2])[0] == pytest.approx(level.actual)
 
 
-def test_somebody_sees_the_forecast_of_own_accounts_and_no_other(make_site: Any) -> None:
+def test_users_see_only_forecasts_of_their_accounts(make_site: Any) -> None:
     site: Site = make_site(visibility="path")
     site.publish(PROJECTS, FADING)
     site.map()
@@ -340,12 +338,12 @@ def test_somebody_sees_the_forecast_of_own_accounts_and_no_other(make_site: Any)
         get_my_forecasts(actor=COMMAND, at=AS_OF)
 
 
-def test_an_account_that_nobody_knows_has_no_forecast(steady: Site) -> None:
+def test_an_unknown_account_has_no_forecast(steady: Site) -> None:
     unknown = AccountQuery(f"nobody-{uuid4()}")
     assert get_forecasts(policy_slug=steady.slug, account=unknown, actor=COMMAND, at=AS_OF) == []
 
 
-def test_too_many_hours_to_wait_for_are_named_and_not_read(steady: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_hours_are_reported_and_not_read(steady: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apps.analytics.forecast.past_usage.MOST_BUCKETS", 10)
     forget_process()
     found = _forecast(steady)

@@ -50,7 +50,7 @@ def _series(uids: list[UUID], used: list[float], peers: list[float]) -> DailySer
     )
 
 
-def test_days_before_anything_was_recorded_are_no_quiet_days() -> None:
+def test_days_before_the_first_record_are_not_quiet_days() -> None:
     uid = uuid4()
     (level,) = from_series(_series([uid], [0, 0, 2, 0, 4], [0, 0, 8, 0, 8]), [uid], as_of=AS_OF, hourly=False)
     assert level.group_daily.tolist() == [8, 0, 8]
@@ -58,7 +58,7 @@ def test_days_before_anything_was_recorded_are_no_quiet_days() -> None:
     assert [part for _, part in level.so_far] == [0.25, 0.5]
 
 
-def test_days_as_hours_keep_their_sum_and_end_with_their_day() -> None:
+def test_daily_usage_spread_over_hours_keeps_its_sum() -> None:
     uid = uuid4()
     (level,) = from_series(_series([uid], [24, 48], [240, 480]), [uid], as_of=AS_OF, hourly=True)
     assert level.history is not None
@@ -67,12 +67,12 @@ def test_days_as_hours_keep_their_sum_and_end_with_their_day() -> None:
     assert len(level.history.hour_start_s) == 48
 
 
-def test_an_entry_that_the_series_does_not_know_has_no_days() -> None:
+def test_an_entry_missing_in_the_series_has_no_days() -> None:
     (level,) = from_series(_series([uuid4()], [1], [2]), [uuid4()], as_of=AS_OF, hourly=False)
     assert not len(level.group_daily)
 
 
-def test_only_the_last_28_days_make_the_pace() -> None:
+def test_the_pace_uses_the_last_28_days() -> None:
     uid = uuid4()
     (level,) = from_series(_series([uid], [1] * 40, [2] * 40), [uid], as_of=AS_OF, hourly=False)
     assert len(level.group_daily) == len(level.so_far) == 28
@@ -92,7 +92,7 @@ def days(make_site: Any) -> Site:
     return site
 
 
-def test_the_series_and_the_hours_tell_the_same_pace(days: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_series_and_hours_give_the_same_pace(days: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot = store.newest(days.slug)
     chain = [i for i in range(1, len(snapshot.tree)) if snapshot.tree.path(i) in ("/physics", "/physics/alice")]
     by_hours = read_past(days.policy, snapshot, chain, hourly=False)

@@ -46,7 +46,7 @@ def exact_losses(operator: str, resolution: int, shares: dict[str, Fraction] | N
 
 
 @pytest.mark.parametrize("operator", ["relative", "absolute", "relative-2"])
-def test_the_check_counts_what_exact_fractions_count(open_grid: Grid, operator: str) -> None:
+def test_the_check_agrees_with_exact_fractions(open_grid: Grid, operator: str) -> None:
     for resolution in (2, 4, 10, 100, 10_000):
         query = FigureQuery(operator=operator, resolution=resolution)
         found = check_tree(policy_slug=SLUG, query=query, actor=COMMAND)
@@ -72,7 +72,7 @@ def test_every_figure_has_rows_of_its_record_and_a_sentence(open_grid: Grid) -> 
 
 
 @pytest.mark.parametrize("target", [0.1, 0.5])
-def test_figures_10_to_13_hold_the_numbers_of_the_analysis(open_grid: Grid, target: float) -> None:
+def test_figures_10_to_13_show_the_numbers_of_the_analysis(open_grid: Grid, target: float) -> None:
     for name in SEVEN:
         operator = get_operator(name)
         rows = [row for row in figure("local-density", target=target).rows if row.operator == name]
@@ -82,7 +82,7 @@ def test_figures_10_to_13_hold_the_numbers_of_the_analysis(open_grid: Grid, targ
         assert [row.priority for row in curve] == operator(np.full_like(actual, target), actual).tolist()
 
 
-def test_figure_8_holds_the_numbers_of_the_analysis(open_grid: Grid) -> None:
+def test_figure_8_shows_the_numbers_of_the_analysis(open_grid: Grid) -> None:
     rows = figure("input-density").rows
     for name in SEVEN:
         found = [row.density for row in rows if row.operator == name]
@@ -93,7 +93,7 @@ def test_figure_8_holds_the_numbers_of_the_analysis(open_grid: Grid) -> None:
     "reading",
     [pytest.param(each.name, marks=pytest.mark.deep if each.name != "typical" else ()) for each in job_size.READINGS],
 )
-def test_figure_17_holds_the_cells_of_the_analysis(open_grid: Grid, reading: str) -> None:
+def test_figure_17_shows_the_cells_of_the_analysis(open_grid: Grid, reading: str) -> None:
     named = next(each for each in job_size.READINGS if each.name == reading)
     expected = {(cell.operator, cell.column): (cell.bits, cell.published) for cell in job_size.cells(named.reading)}
     rows = figure("bits", reading=reading).rows
@@ -136,7 +136,7 @@ def test_figure_6_and_9_are_components_and_densities(open_grid: Grid) -> None:
         assert densities == properties.local_density(get_operator("absolute"), target, 8).tolist()
 
 
-def test_exponents_are_those_of_the_algorithm_and_lie_on_the_curve(open_grid: Grid) -> None:
+def test_exponents_equal_those_of_the_algorithm_and_are_on_the_curve(open_grid: Grid) -> None:
     rows = figure("exponent").rows
     points = [row for row in rows if row.entry]
     assert {row.entry for row in points} >= {"/atlas/alice", "/biomed/carol"}
@@ -151,7 +151,7 @@ def test_exponents_are_those_of_the_algorithm_and_lie_on_the_curve(open_grid: Gr
         figure("exponent", entry="/atlas/nobody")
 
 
-def test_somebody_who_sees_one_path_gets_numbers_of_that_path_alone(closed_grid: Grid) -> None:
+def test_a_user_who_sees_one_path_gets_numbers_of_that_path_only(closed_grid: Grid) -> None:
     alice = Actor(user=closed_grid.alice, via="page")
     assert [row.entry for row in figure("leaf-jobs", alice).rows] == ["/atlas/alice"]
     page = get_operators_page(policy_slug=SLUG, query=FigureQuery(), actor=alice)
@@ -163,7 +163,7 @@ def test_somebody_who_sees_one_path_gets_numbers_of_that_path_alone(closed_grid:
         figure("exponent", alice, entry="/biomed/carol")
 
 
-def test_without_usage_the_check_says_so_and_the_paper_s_figures_remain(unused_grid: Grid) -> None:
+def test_without_usage_only_the_figures_of_the_paper_are_shown(unused_grid: Grid) -> None:
     found = check_tree(policy_slug=SLUG, query=FigureQuery(), actor=COMMAND)
     assert (found.as_of, found.n_leaves) == (None, 0)
     assert figure("resolution").rows == figure("leaf-jobs").rows == ()
@@ -202,13 +202,13 @@ def test_every_operator_is_a_choice_with_one_sentence() -> None:
         ("nodes", "٣"),
     ],
 )
-def test_what_a_figure_cannot_show_is_refused_by_its_name(name: str, text: str) -> None:
+def test_unsupported_figure_parameters_are_refused_by_name(name: str, text: str) -> None:
     with pytest.raises(Invalid) as refused:
         read_query({name: text})
     assert [problem.where for problem in refused.value.fields] == [name]
 
 
-def test_a_query_is_read_as_people_type_numbers() -> None:
+def test_a_query_accepts_numbers_as_typed() -> None:
     assert read_query({"target": "0,25", "nodes": "1 200", "bits": " 4 ", "job_h": ""}) == FigureQuery(
         target=0.25, nodes=1200, bits=4
     )
@@ -248,7 +248,7 @@ def test_a_review_counts_the_tree_after_the_change(open_grid: Grid) -> None:
     assert len(set(found)) > 1
 
 
-def test_of_a_very_large_tree_one_operator_is_counted_at_few_resolutions(
+def test_a_very_large_tree_is_checked_for_one_operator_and_few_resolutions(
     open_grid: Grid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(figures, "MOST_FOR_ALL", 5)

@@ -72,9 +72,7 @@ def grown(make_site: Callable[..., Site]) -> Site:
 @pytest.mark.parametrize(
     "settings", [*(pytest.param(each, marks=pytest.mark.deep) for each in (WINDOW, ENDLESS)), LINEAR, NO_AGING]
 )
-def test_each_hour_is_what_a_recompute_as_of_its_end_divides(
-    make_site: Callable[..., Site], settings: dict[str, Any]
-) -> None:
+def test_each_hour_equals_a_recompute_at_its_end(make_site: Callable[..., Site], settings: dict[str, Any]) -> None:
     site = grown_with(make_site, settings)
     build(site)
     found = whole(site)
@@ -92,9 +90,7 @@ def test_each_hour_is_what_a_recompute_as_of_its_end_divides(
 @pytest.mark.parametrize(
     "settings", [WINDOW, *(pytest.param(each, marks=pytest.mark.deep) for each in (ENDLESS, LINEAR))]
 )
-def test_only_the_hour_that_ended_is_added_and_the_numbers_are_those_of_a_whole_build(
-    make_site: Callable[..., Site], settings: dict[str, Any]
-) -> None:
+def test_incremental_hours_equal_a_full_build(make_site: Callable[..., Site], settings: dict[str, Any]) -> None:
     grown = grown_with(make_site, settings)
     assert build(grown)["hours"] == 168
     assert runs.build_series_stale(at=AS_OF + HOUR / 2) == []
@@ -111,7 +107,7 @@ def test_only_the_hour_that_ended_is_added_and_the_numbers_are_those_of_a_whole_
     np.testing.assert_array_equal(added.used, anew.used)
 
 
-def test_usage_that_comes_late_makes_its_hours_again_and_nothing_before(grown: Site) -> None:
+def test_late_usage_rebuilds_its_hours_only(grown: Site) -> None:
     build(grown)
     before = whole(grown)
     grown.job("bob", "physics", 9, ago_h=30)
@@ -125,7 +121,7 @@ def test_usage_that_comes_late_makes_its_hours_again_and_nothing_before(grown: S
     np.testing.assert_array_equal(after.used[:, : at - 24], before.used[:, 1 : at - 23])
 
 
-def test_what_is_older_than_seven_days_goes(grown: Site) -> None:
+def test_hours_older_than_seven_days_are_deleted(grown: Site) -> None:
     build(grown)
     build(grown, AS_OF + 9 * DAY)
     kept = SeriesHour.objects.order_by("begins_at").values_list("begins_at", flat=True)
@@ -133,9 +129,7 @@ def test_what_is_older_than_seven_days_goes(grown: Site) -> None:
     assert min(SeriesHourTile.objects.values_list("day_on", flat=True)) == (AS_OF + 2 * DAY).date()
 
 
-def test_a_build_that_was_killed_goes_on_behind_the_last_hours_that_it_stored(
-    grown: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_build_resumes_after_the_last_stored_hours(grown: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     n_stored = 0
 
     def killed(name: str) -> None:
@@ -165,7 +159,7 @@ class _Killed(BaseException):
     pass
 
 
-def test_of_very_large_trees_days_alone_are_built(grown: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_large_trees_have_days_but_no_hours(grown: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "MOST_ENTRIES", 3)
     assert build(grown)["hours"] == 0
     assert series_state(grown.policy).hours_through_at is None
@@ -190,7 +184,7 @@ def young(make_site: Callable[..., Site]) -> Site:
     return made
 
 
-def test_on_its_first_day_an_instance_shows_hours(young: Site, client: Client) -> None:
+def test_a_new_instance_shows_hours_on_its_first_day(young: Site, client: Client) -> None:
     client.force_login(User.objects.create_superuser("eva", "eva@example.org", "a long pass phrase"))
     told = client.get("/api/v1/policies/grid/convergence", {"step": "hour"}).json()
     assert (told["days"], told["step"], told["built"]["through_on"]) == ([], "hour", None)
@@ -208,7 +202,7 @@ def test_on_its_first_day_an_instance_shows_hours(young: Site, client: Client) -
     assert len(rows) == 1 + 2 * 5
 
 
-def test_on_the_first_day_hours_are_made_again_once_an_hour_or_with_the_mapping(young: Site) -> None:
+def test_on_the_first_day_hours_are_rebuilt_hourly_or_after_a_mapping_change(young: Site) -> None:
     young.job("bob", "physics", 1, ago_h=2)
     assert runs.build_series_stale(at=AS_OF + HOUR / 2) == []
     young.map(young.rule("/physics", suffix="/{user}"))
@@ -218,13 +212,15 @@ def test_on_the_first_day_hours_are_made_again_once_an_hour_or_with_the_mapping(
     assert runs.build_series_stale(at=AS_OF + HOUR) != []
 
 
-def test_hours_that_are_late_are_named(young: Site, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_late_hours_are_reported(young: Site, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     client.force_login(User.objects.create_superuser("eva", "eva@example.org", "a long pass phrase"))
     monkeypatch.setenv("FAIRSHARE_CLOCK", (AS_OF + 3 * HOUR).isoformat())
     assert 'data-testid="hours-late"' in client.get("/policy/grid/convergence/?step=hour").content.decode()
 
 
-def test_before_the_first_hour_the_page_says_what_will_be_here(make_site: Callable[..., Site], client: Client) -> None:
+def test_before_the_first_hour_the_page_explains_what_will_appear(
+    make_site: Callable[..., Site], client: Client
+) -> None:
     make_site()
     client.force_login(User.objects.create_superuser("eva", "eva@example.org", "a long pass phrase"))
     assert 'data-testid="no-days-yet"' in client.get("/policy/grid/convergence/").content.decode()
@@ -232,7 +228,7 @@ def test_before_the_first_hour_the_page_says_what_will_be_here(make_site: Callab
     assert client.get("/api/v1/policies/grid/convergence?step=hour").json()["hours"] == []
 
 
-def test_hours_are_told_to_who_is_told_names(young: Site) -> None:
+def test_hours_need_the_right_to_see_names(young: Site) -> None:
     """Two sums an hour apart differ by what one person used."""
     Policy.objects.update(visibility="path")
     sums = User.objects.create_user("sums", "sums@example.org", "a long pass phrase")

@@ -111,7 +111,7 @@ def test_children_are_those_of_any_of_the_days(grown: Site) -> None:
     assert nothing.used.shape == (0, 0)
 
 
-def test_nothing_is_built_by_looking(grown: Site) -> None:
+def test_get_requests_build_nothing(grown: Site) -> None:
     state = series_state(grown.policy)
     assert (state.first_on, state.through_on, state.run) == (None, None, None)
     asked = build_series_stale(at=AS_OF)
@@ -144,13 +144,13 @@ def test_nothing_is_built_by_looking(grown: Site) -> None:
     ],
     ids=lambda window: f"{window['aging']}-{window['length_s']}",
 )
-def test_whatever_the_window_a_day_is_what_a_recompute_divides(grown: Site, window: dict[str, Any]) -> None:
+def test_a_day_equals_a_recompute_for_any_window(grown: Site, window: dict[str, Any]) -> None:
     publish(grown, PROJECTS, {"window": window}, AS_OF - 9 * DAY)
     build(grown)
     assert agrees_with_recomputes(grown) == 9  # from when its shares were published
 
 
-def test_each_day_has_the_revision_then_in_force_with_its_metric_window_and_shares(grown: Site) -> None:
+def test_each_day_uses_the_revision_of_that_day(grown: Site) -> None:
     """Three revisions; the last one is built as its own recomputes have it, the others as theirs were."""
     grown.job("bob", "physics", 2, ago_h=30, queue="fast")
     metric = {"weights": {"cpu_s": 2.0}, "class_factors": [{"queue": "fast", "factor": 3.0}]}
@@ -166,7 +166,7 @@ def test_each_day_has_the_revision_then_in_force_with_its_metric_window_and_shar
     assert agrees_with_recomputes(grown) == 2
 
 
-def test_entries_that_inherit_and_two_scopes_are_compared_as_a_recompute_does(make_site: Callable[..., Site]) -> None:
+def test_inheriting_entries_and_two_scopes_agree_with_a_recompute(make_site: Callable[..., Site]) -> None:
     site = make_site()
     peer = make_source(slug="peer", name="peer", namespace="c1", origin="elsewhere", at=AS_OF, actor=COMMAND)
     tree = children(physics={"": 60, "alice": 1, "bob": 1}, biology={"": 40, "carol": 3, "dan": 1})
@@ -190,7 +190,7 @@ def test_entries_that_inherit_and_two_scopes_are_compared_as_a_recompute_does(ma
     assert series.peers_used[0].tolist() == (series.used[0] + series.used[3]).tolist()
 
 
-def test_adjustments_count_in_what_is_divided_and_not_in_what_was_used(grown: Site) -> None:
+def test_adjustments_change_actual_shares_but_not_raw_usage(grown: Site) -> None:
     build(grown)
     plain = read(grown, "/physics")
     operation = {
@@ -232,7 +232,7 @@ def mounted(make_site: Callable[..., Site]) -> Site:
     return made
 
 
-def test_usage_counts_at_the_nearest_entry_that_was_there_before_a_mount(mounted: Site) -> None:
+def test_usage_before_a_mount_counts_at_the_nearest_existing_entry(mounted: Site) -> None:
     build(mounted)
     series = read(mounted, "/vo", "/own", "/vo/p1")
     assert series.days.on == tuple(TODAY - n * DAY for n in (3, 2, 1))
@@ -242,7 +242,7 @@ def test_usage_counts_at_the_nearest_entry_that_was_there_before_a_mount(mounted
     assert not series.used[2].any()
 
 
-def test_an_account_below_the_root_alone_counts_nowhere_before_its_entry(make_site: Callable[..., Site]) -> None:
+def test_an_account_directly_below_the_root_is_unmapped_before_its_entry(make_site: Callable[..., Site]) -> None:
     made = make_site(at=AS_OF - 3 * DAY)
     publish(made, MOUNTED[1:], NO_AGING, AS_OF - 3 * DAY)
     publish(made, MOUNTED, NO_AGING, AS_OF - DAY / 4)
@@ -255,7 +255,7 @@ def test_an_account_below_the_root_alone_counts_nowhere_before_its_entry(make_si
     assert not series.exists[0].any()
 
 
-def test_an_entry_for_accounts_that_had_none_makes_all_days_again(mounted: Site) -> None:
+def test_mapping_unmapped_accounts_rebuilds_all_days(mounted: Site) -> None:
     mounted.job("dora", "p2", 8, ago_h=50)
     mounted.map(mounted.rule("/vo/p1", suffix="/{user}", group_pattern="p1"))
     build(mounted)

@@ -60,7 +60,7 @@ def again(site: Site) -> tuple[date, date]:
     return date.fromisoformat(done["from"]), date.fromisoformat(done["through"])
 
 
-def test_usage_of_long_ago_makes_again_what_comes_after_it_and_nothing_else(built: Site) -> None:
+def test_old_usage_rebuilds_only_later_days(built: Site) -> None:
     before = _tiles()
     assert stale(built) is None
     built.job("bob", "physics", 50, ago_h=24 * 10)
@@ -89,7 +89,7 @@ def _rebuilt_from_nothing(site: Site) -> Any:
     return kept
 
 
-def test_a_new_day_is_added_to_the_month_and_a_new_month_begun(built: Site) -> None:
+def test_a_new_day_extends_the_month_or_starts_one(built: Site) -> None:
     for step in range(1, 13):
         at = AS_OF + step * DAY
         built.job("alice", "physics", step, ago_h=-24 * step + 20)
@@ -111,7 +111,7 @@ def work_run_now_at(run_id: int, at: datetime) -> Run:
     return done
 
 
-def test_another_rule_of_the_mapping_makes_all_of_it_again(built: Site) -> None:
+def test_a_mapping_change_rebuilds_all_days(built: Site) -> None:
     built.map(built.rule(), Rule(kind="exact", target_uid=uid(built, "/biology/dan"), user_pattern="alice", suffix=""))
     assert stale(built) == TODAY - 30 * DAY
     assert again(built) == (TODAY - 30 * DAY, TODAY - DAY)
@@ -120,7 +120,7 @@ def test_another_rule_of_the_mapping_makes_all_of_it_again(built: Site) -> None:
     assert series.used[1].sum() == sum((1 + n) * 3600 for n in range(1, 31, 2))
 
 
-def test_a_revision_dated_back_makes_the_days_since_then_again(built: Site) -> None:
+def test_a_backdated_revision_rebuilds_the_days_since(built: Site) -> None:
     publish(built, PROJECTS, {"window": {"length_s": None, "aging": "none"}}, AS_OF - 5 * DAY)
     assert stale(built) == TODAY - 5 * DAY
     assert again(built)[0] == TODAY - 5 * DAY
@@ -128,20 +128,20 @@ def test_a_revision_dated_back_makes_the_days_since_then_again(built: Site) -> N
     assert agrees_with_recomputes(built) == 5
 
 
-def test_a_revision_of_today_leaves_the_past_alone(built: Site) -> None:
+def test_a_revision_of_today_rebuilds_no_past_days(built: Site) -> None:
     publish(built, PROJECTS, {"window": {"length_s": None, "aging": "none"}}, AS_OF)
     assert stale(built) is None
     assert runs.build_series_stale(at=AS_OF) == []
 
 
-def test_another_engine_zone_or_layout_makes_all_of_it_again(built: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_engine_zone_or_layout_rebuilds_all_days(built: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     with override_settings(TIME_ZONE="Europe/Berlin"):
         assert stale(built) == TODAY - 30 * DAY
     monkeypatch.setattr("apps.engine.VERSION", "another")
     assert stale(built) == TODAY - 30 * DAY
 
 
-def test_an_hour_that_two_sources_have_and_the_decision_about_it_make_its_day_again(make_site: Any) -> None:
+def test_an_overlapping_hour_and_its_decision_rebuild_the_day(make_site: Any) -> None:
     site = make_site(site="here")
     peer = make_source(slug="peer", name="peer", namespace="c1", origin="elsewhere", at=AS_OF, actor=COMMAND)
     publish(site, [{**PROJECTS[0], "scope": "global"}, PROJECTS[1]], WINDOW, AS_OF - 30 * DAY)
@@ -162,7 +162,7 @@ def test_an_hour_that_two_sources_have_and_the_decision_about_it_make_its_day_ag
     assert agrees_with_recomputes(site) > 0
 
 
-def test_another_origin_of_a_source_makes_all_of_it_again(built: Site) -> None:
+def test_another_origin_of_a_source_rebuilds_all_days(built: Site) -> None:
     source = Source.objects.get(pk=built.source.pk)
     change_source(slug=source.slug, tag=tag_of(source), given={"origin": "peer"}, at=AS_OF, actor=COMMAND)
     assert stale(built) == TODAY - 30 * DAY
@@ -170,7 +170,7 @@ def test_another_origin_of_a_source_makes_all_of_it_again(built: Site) -> None:
     assert read(built, "/physics").used.sum() == 0
 
 
-def test_repaired_buckets_make_their_day_again(built: Site) -> None:
+def test_repaired_buckets_rebuild_their_day(built: Site) -> None:
     first = Bucket.objects.filter(hour_at__gte=AS_OF - 9.5 * DAY).order_by("hour_at")[0]
     Bucket.objects.filter(pk=first.pk).update(cpu_s=9.0)
     source = Source.objects.get(pk=built.source.pk)
@@ -178,7 +178,7 @@ def test_repaired_buckets_make_their_day_again(built: Site) -> None:
     assert stale(built) == first.hour_at.date()
 
 
-def test_an_undone_import_makes_its_days_again(built: Site) -> None:
+def test_an_undone_import_rebuilds_its_days(built: Site) -> None:
     before = read(built, "/physics", "/physics/bob")
     built.job("bob", "physics", 3, ago_h=24 * 6)
     build(built)
@@ -194,7 +194,7 @@ def test_an_undone_import_makes_its_days_again(built: Site) -> None:
     assert after.decayed == pytest.approx(before.decayed, rel=1e-12)
 
 
-def test_notes_of_changes_stay_few_and_say_the_earliest(built: Site) -> None:
+def test_change_notes_are_merged_to_the_earliest(built: Site) -> None:
     slug, before = built.source.slug, watermarks()
     for minute in range(30):
         built.job("bob", "physics", 1, ago_h=24 * 7 - minute / 60)
@@ -223,12 +223,12 @@ def test_the_day_on_which_clocks_go_back_has_25_hours() -> None:
 
 
 @pytest.mark.usefixtures("berlin")
-def test_a_series_over_the_change_of_clocks_is_what_recomputes_divide(built: Site) -> None:
+def test_a_series_across_a_clock_change_equals_recomputes(built: Site) -> None:
     assert date(2026, 10, 25) in read(built, "/").days.on
     assert agrees_with_recomputes(built) == 30
 
 
-def test_where_hours_begin_at_half_past_an_hour_belongs_to_the_day_in_which_it_begins() -> None:
+def test_in_half_hour_zones_an_hour_belongs_to_the_day_of_its_start() -> None:
     with override_settings(TIME_ZONE="Asia/Kolkata"):  # +05:30: a day begins at 18:30 UTC
         zone = site_zone()
         (day,) = days_of(date(2026, 11, 20), date(2026, 11, 20), zone)
@@ -240,7 +240,7 @@ def test_where_hours_begin_at_half_past_an_hour_belongs_to_the_day_in_which_it_b
         assert day_at(datetime(2026, 11, 19, 19, 0, tzinfo=UTC), zone).on == date(2026, 11, 20)
 
 
-def test_a_series_of_such_a_zone_is_what_recomputes_divide(make_site: Callable[..., Site]) -> None:
+def test_a_series_in_a_half_hour_zone_equals_recomputes(make_site: Callable[..., Site]) -> None:
     with override_settings(TIME_ZONE="Asia/Kolkata"):
         site = make_site()
         publish(site, PROJECTS, WINDOW, AS_OF - 30 * DAY)
@@ -256,7 +256,7 @@ class _Killed(BaseException):
     """As if the process were gone: nothing catches it on the way."""
 
 
-def test_a_build_that_was_killed_goes_on_behind_the_last_month_that_it_stored(
+def test_a_killed_build_resumes_after_the_last_stored_month(
     make_site: Callable[..., Site], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = make_site()
@@ -288,9 +288,7 @@ def test_a_build_that_was_killed_goes_on_behind_the_last_month_that_it_stored(
     assert (state.first_on, state.through_on, state.stale_from_on) == (TODAY - 70 * DAY, TODAY - DAY, None)
 
 
-def test_usage_that_comes_while_a_build_is_at_work_makes_its_day_again(
-    built: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_usage_arriving_during_a_build_rebuilds_its_day(built: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     built.job("bob", "physics", 1, ago_h=24 * 29)
 
     def late(name: str) -> None:
@@ -305,7 +303,7 @@ def test_usage_that_comes_while_a_build_is_at_work_makes_its_day_again(
     assert agrees_with_recomputes(built) == 30
 
 
-def test_a_build_waits_for_nobody_to_wait_for_it(built: Site) -> None:
+def test_a_build_blocks_no_request(built: Site) -> None:
     """Patient: claimed when nothing else is due, and between two months whatever is due comes first."""
     series = runs.enqueue_series_build(built.policy, at=AS_OF - DAY)
     first = nudge(built.policy, at=AS_OF)
@@ -324,7 +322,7 @@ def test_a_build_waits_for_nobody_to_wait_for_it(built: Site) -> None:
 
 
 # --- Demand -----------------------------------------------------------------------------------------------------------
-def test_jobs_ask_on_every_day_on_which_they_wait(built: Site) -> None:
+def test_jobs_are_demand_on_every_day_they_wait(built: Site) -> None:
     _waits("late", 3.5, started=1.25, cpus=4, requested_s=7200)
     _waits("open", 2.5, cpus=2, requested_s=1800)
     assert stale(built) == TODAY - 3 * DAY
@@ -354,14 +352,14 @@ def _waits(job: str, submitted_ago_d: float, *, started: float | None = None, **
     ingest_batch(source=source, rows=[row], at=AS_OF)
 
 
-def test_a_source_that_tells_no_submission_knows_of_no_waiting(built: Site) -> None:
+def test_a_source_without_submit_times_has_no_waiting_jobs(built: Site) -> None:
     series = read(built, "/physics")
     assert not series.knows_waiting.any()
     assert not series.waited_core_s.any()
     assert np.count_nonzero(series.used) == 15
 
 
-def test_what_was_known_of_records_that_are_gone_stays(built: Site) -> None:
+def test_demand_of_deleted_records_is_retained(built: Site) -> None:
     _waits("late", 3.5, started=1.25, cpus=4, requested_s=7200)
     build(built)
     before = read(built, "/physics")

@@ -78,7 +78,7 @@ def _recomputed(site: Site, account: str, tree: Any = None) -> tuple[int, float]
     return int(result.rank[i]), float(result.factor[i])
 
 
-def test_going_on_as_lately_leads_where_it_was_said(steady: Site) -> None:
+def test_continuing_as_before_agrees_with_the_prediction(steady: Site) -> None:
     said = _try(steady)
     _run(steady, 0, 7)
     assert said.then.rank is not None
@@ -87,7 +87,7 @@ def test_going_on_as_lately_leads_where_it_was_said(steady: Site) -> None:
     assert said.basis == "last_days"
 
 
-def test_running_much_more_leads_where_it_was_said(steady: Site) -> None:
+def test_running_much_more_agrees_with_the_prediction(steady: Site) -> None:
     said = _try(steady, core_h=2000.0, days=4.0)
     _run(steady, 0, 4, alice=2000 / (4 * 24))
     _run(steady, 4, 7)
@@ -98,14 +98,14 @@ def test_running_much_more_leads_where_it_was_said(steady: Site) -> None:
     assert said.now == said.now_if
 
 
-def test_a_group_that_stops_leads_where_it_was_said(steady: Site) -> None:
+def test_a_group_that_stops_agrees_with_the_prediction(steady: Site) -> None:
     said = _try(steady, account="dan", load=0.0)
     _run(steady, 0, 7, carol=0, dan=0)
     assert said.then_if.rank is not None
     assert (said.then_if.rank[0], said.then_if.factor) == _recomputed(steady, "dan")
 
 
-def test_another_target_changes_the_place_of_now_and_what_a_recompute_of_that_tree_says(steady: Site) -> None:
+def test_another_target_agrees_with_a_recompute_of_that_tree(steady: Site) -> None:
     said = _try(steady, level="/physics", target=0.05)
     snapshot = store.newest(steady.slug)
     after = apply(load_tree(steady.policy), [{"op": "set_shares", "entry": "/physics", "shares": 40 * 0.05 / 0.95}])
@@ -118,7 +118,7 @@ def test_another_target_changes_the_place_of_now_and_what_a_recompute_of_that_tr
     assert said.now_if.rank[0] > said.now.rank[0]
 
 
-def test_where_hours_are_too_many_everybody_keeps_the_pace_that_counts(
+def test_with_too_many_hours_all_entries_keep_their_weighted_pace(
     steady: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("apps.analytics.what_if.totals.inputs_of", lambda *_: None)
@@ -154,7 +154,7 @@ def test_running_less_brings_balance_back_earlier_and_a_higher_target_too(make_s
     assert days(level=drawn.path, target=(drawn.target + (drawn.actual or 0)) / 2) < usual
 
 
-def test_nothing_is_kept(steady: Site) -> None:
+def test_nothing_is_stored(steady: Site) -> None:
     before = Snapshot.objects.count(), load_tree(steady.policy).digest, steady.policy.head_number
     _try(steady, core_h=100.0, load=0.5, target=0.5, level="/physics")
     steady.policy.refresh_from_db()
@@ -179,7 +179,7 @@ def test_nothing_is_kept(steady: Site) -> None:
         ({"core_h": "9" * 5000}, "core_h"),
     ],
 )
-def test_absurd_numbers_are_answered_with_what_is_possible(given_texts: dict[str, str], where: str) -> None:
+def test_impossible_numbers_are_answered_with_the_possible_range(given_texts: dict[str, str], where: str) -> None:
     with pytest.raises(Invalid) as refused:
         read_asked(given_texts)
     assert [problem.where for problem in refused.value.fields] == [where]
@@ -188,7 +188,7 @@ def test_absurd_numbers_are_answered_with_what_is_possible(given_texts: dict[str
 
 
 @given(st.dictionaries(st.sampled_from(["core_h", "days", "load", "target", "level"]), st.text(max_size=30)))
-def test_whatever_is_typed_is_read_or_refused(given_texts: dict[str, str]) -> None:
+def test_any_typed_input_is_parsed_or_refused(given_texts: dict[str, str]) -> None:
     try:
         asked = read_asked(given_texts)
     except Invalid:
@@ -198,13 +198,13 @@ def test_whatever_is_typed_is_read_or_refused(given_texts: dict[str, str]) -> No
     assert 0 <= asked.load <= 10
 
 
-def test_percent_signs_and_decimal_commas_are_understood() -> None:
+def test_percent_signs_and_decimal_commas_are_accepted() -> None:
     asked = read_asked({"core_h": " 20000 ", "days": "3,5", "load": "60 %", "target": "40", "level": "/physics"})
     assert asked == Supposition(core_h=20_000.0, days=3.5, load=0.6, level="/physics", target=0.4)
     assert read_asked({}).is_empty
 
 
-def test_a_level_that_is_not_on_the_way_and_one_without_siblings_are_named(steady: Site, make_site: Any) -> None:
+def test_a_level_off_the_path_or_without_siblings_is_reported(steady: Site, make_site: Any) -> None:
     with pytest.raises(Invalid, match="/physics, /physics/alice") as refused:
         _try(steady, target=0.5, level="/biology")
     assert [problem.where for problem in refused.value.fields] == ["level"]
@@ -219,7 +219,7 @@ def test_a_level_that_is_not_on_the_way_and_one_without_siblings_are_named(stead
     assert [problem.where for problem in refused.value.fields] == ["target"]
 
 
-def test_members_get_ranks_in_steps_and_nobody_elses_answer(make_site: Any) -> None:
+def test_members_get_rounded_ranks_and_no_answers_of_others(make_site: Any) -> None:
     site: Site = make_site(visibility="path")
     site.publish(PROJECTS, FADING)
     site.map()
@@ -244,7 +244,7 @@ def test_members_get_ranks_in_steps_and_nobody_elses_answer(make_site: Any) -> N
         try_out(policy_slug=site.slug, account=AccountQuery("carol"), asked=Supposition(), actor=alice, at=AS_OF)
 
 
-def test_too_often_is_refused_for_a_moment(steady: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_requests_are_refused_temporarily(steady: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apps.analytics.what_if.trial.MOST_A_MINUTE", 2)
     _try(steady)
     _try(steady)
@@ -252,7 +252,7 @@ def test_too_often_is_refused_for_a_moment(steady: Site, monkeypatch: pytest.Mon
         _try(steady)
 
 
-def test_a_decimal_point_is_one_and_a_comma_that_may_divide_groups_is_refused() -> None:
+def test_an_ambiguous_thousands_comma_is_refused() -> None:
     """REST and links of pages write numbers with a point."""
     assert read_asked({"core_h": "1.234"}).core_h == 1.234
     with pytest.raises(Malformed):

@@ -45,7 +45,7 @@ def both(make_site: Callable[..., Site], peer: Source) -> Site:
     return made
 
 
-def test_what_stays_is_bit_for_bit_what_a_recompute_without_the_source_finds(both: Site, peer: Source) -> None:
+def test_the_result_is_bit_identical_to_a_recompute_without_the_source(both: Site, peer: Source) -> None:
     both.running("carol", "biology", cpus=4, since_h=2)
     both.running("bob", "physics", cpus=4, since_h=2, source=peer)
     before = load_inputs(both.policy, as_of=AS_OF)
@@ -60,7 +60,7 @@ def test_what_stays_is_bit_for_bit_what_a_recompute_without_the_source_finds(bot
     assert pack_result(before, compute(before))[1] != pack_result(really, compute(really))[1]
 
 
-def test_leaving_out_one_of_many_sources_is_the_same_as_never_having_read_it(both: Site, peer: Source) -> None:
+def test_excluding_a_source_equals_never_importing_it(both: Site, peer: Source) -> None:
     aged = {"window": {"length_s": None, "aging": "exponential", "half_life_s": 90_000}}
     both.publish(GLOBAL, aged)
     for n in range(9):  # with eight and more, sums over sources are made in another order than one after the other
@@ -76,13 +76,13 @@ def test_leaving_out_one_of_many_sources_is_the_same_as_never_having_read_it(bot
     assert pack_result(inputs, found.with_them) == pack_result(inputs, compute(inputs))
 
 
-def test_nothing_left_out_changes_nothing(both: Site) -> None:
+def test_excluding_no_source_changes_nothing(both: Site) -> None:
     inputs = load_inputs(both.policy, as_of=AS_OF)
     found = compute_both(inputs, ())
     assert pack_result(inputs, found.with_them) == pack_result(inputs, found.without_them)
 
 
-def test_the_largest_differences_come_first_with_both_numbers(both: Site, as_eva: Actor) -> None:
+def test_the_largest_differences_are_listed_first_with_both_numbers(both: Site, as_eva: Actor) -> None:
     found = leave_out(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF)
     shares = {row.path: (row.before.actual, row.after.actual) for row in found.rows}
     assert shares["/physics/alice"] == pytest.approx((0.3, 0.75))
@@ -101,14 +101,14 @@ def test_the_largest_differences_come_first_with_both_numbers(both: Site, as_eva
     assert found.n_moved >= 2
 
 
-def test_the_list_is_bounded_and_says_how_many_more_there_are(both: Site, as_eva: Actor) -> None:
+def test_the_list_is_bounded_and_counts_the_rest(both: Site, as_eva: Actor) -> None:
     whole = leave_out(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF)
     short = leave_out(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF, most=1)
     assert short.rows == whole.rows[:1]
     assert short.n_more == len(whole.rows) - 1
 
 
-def test_who_sees_a_part_is_told_of_that_part(both: Site, as_alice: Actor) -> None:
+def test_partial_visibility_limits_the_result(both: Site, as_alice: Actor) -> None:
     Policy.objects.filter(pk=both.policy.pk).update(visibility="path")
     found = leave_out(policy_slug="grid", sources=["peer"], actor=as_alice, at=AS_OF)
     assert {row.path for row in found.rows} <= {"/physics", "/physics/alice"}
@@ -116,7 +116,7 @@ def test_who_sees_a_part_is_told_of_that_part(both: Site, as_alice: Actor) -> No
     assert found.n_untold > 0
 
 
-def test_it_is_worked_out_once_for_a_snapshot(both: Site, as_eva: Actor) -> None:
+def test_the_result_is_computed_once_per_snapshot(both: Site, as_eva: Actor) -> None:
     leave_out(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF)
     with CaptureQueriesContext(
         connection,
@@ -127,7 +127,9 @@ def test_it_is_worked_out_once_for_a_snapshot(both: Site, as_eva: Actor) -> None
     assert n_snapshots == 1, "nothing is kept"
 
 
-def test_what_would_take_too_long_is_refused(both: Site, as_eva: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_computation_that_takes_too_long_is_refused(
+    both: Site, as_eva: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(without_sources, "MOST_BUCKETS", 2)
     forget_process()
     with pytest.raises(TooLarge, match=r"\b2\b"):
@@ -141,7 +143,7 @@ def test_unknown_sources_and_policies_are_not_found(both: Site, as_eva: Actor) -
         leave_out(policy_slug="none", sources=["peer"], actor=as_eva, at=AS_OF)
 
 
-def test_open_jobs_of_the_source_are_left_out_too(both: Site, peer: Source) -> None:
+def test_open_jobs_of_the_source_are_excluded_too(both: Site, peer: Source) -> None:
     both.publish(
         GLOBAL, {"window": {"length_s": None, "aging": "none"}, "approach": {"local": "active", "global": "active"}}
     )

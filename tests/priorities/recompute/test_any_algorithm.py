@@ -82,7 +82,7 @@ def served_now() -> ServedSnapshot:
 
 
 @pytest.mark.parametrize("algorithm", EACH)
-def test_every_answer_is_json_and_keys_sort_as_ranks(make: Callable[..., Site], algorithm: dict[str, Any]) -> None:
+def test_every_answer_is_json_and_keys_sort_like_ranks(make: Callable[..., Site], algorithm: dict[str, Any]) -> None:
     make(algorithm)
     snapshot = served_now()
     lines = [line for line in snapshot.every_leaf() if line["rank"] is not None]
@@ -121,7 +121,7 @@ def test_a_newcomer_has_the_rank_and_factor_of_a_member_who_joins(
         assert (new["key"] >= eve["key"]) == (new["rank"] <= eve["rank"])
 
 
-def test_in_a_large_tree_a_newcomer_is_worked_out_beside_the_requests(
+def test_in_a_large_tree_a_newcomer_is_computed_in_the_background(
     make: Callable[..., Site], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(newcomer, "MOST_AT_ONCE", 0)
@@ -143,7 +143,7 @@ def test_in_a_large_tree_a_newcomer_is_worked_out_beside_the_requests(
 
 
 @pytest.mark.parametrize("name", ["slurm-fair-tree", "slurm-classic", "slurm-depth-oblivious"])
-def test_who_is_no_user_gets_the_fallback_factor_and_is_told_why(make: Callable[..., Site], name: str) -> None:
+def test_an_unknown_user_gets_the_fallback_factor_with_a_reason(make: Callable[..., Site], name: str) -> None:
     site = make({"name": name})
     robots = [one for one in served_now().every_leaf() if one["entry"] == "/robots"]
     assert robots == []
@@ -163,7 +163,7 @@ def test_who_is_no_user_gets_the_fallback_factor_and_is_told_why(make: Callable[
 
 
 @pytest.mark.parametrize("algorithm", EACH)
-def test_the_walk_names_a_level_and_carries_the_algorithms_own_numbers(
+def test_the_path_names_the_deciding_level_with_numbers_of_the_algorithm(
     make: Callable[..., Site], algorithm: dict[str, Any]
 ) -> None:
     make(algorithm)
@@ -182,7 +182,7 @@ def test_the_walk_names_a_level_and_carries_the_algorithms_own_numbers(
 
 @pytest.mark.parametrize("scope", ["", "global"])
 @pytest.mark.parametrize("algorithm", EACH)
-def test_the_totals_of_a_snapshot_give_its_priorities_back_to_the_last_bit(
+def test_totals_of_a_snapshot_reproduce_its_priorities_bit_for_bit(
     make: Callable[..., Site], algorithm: dict[str, Any], scope: str
 ) -> None:
     site = make(algorithm, scope=scope)
@@ -202,7 +202,7 @@ def test_the_totals_of_a_snapshot_give_its_priorities_back_to_the_last_bit(
 
 
 @pytest.mark.parametrize("algorithm", EACH)
-def test_a_preview_of_shares_says_what_the_recompute_then_does(
+def test_a_preview_of_shares_equals_the_later_recompute(
     make: Callable[..., Site], as_eva: Actor, algorithm: dict[str, Any]
 ) -> None:
     site = make(algorithm)
@@ -218,7 +218,7 @@ def test_a_preview_of_shares_says_what_the_recompute_then_does(
 
 
 @pytest.mark.parametrize("algorithm", EACH[1:])
-def test_a_draft_of_settings_says_who_would_move(
+def test_a_draft_of_settings_lists_rank_changes(
     make: Callable[..., Site], as_eva: Actor, algorithm: dict[str, Any]
 ) -> None:
     site = make({"name": "aequus", "operator": "relative", "factor_from": "key"})
@@ -238,7 +238,7 @@ def test_a_draft_of_settings_says_who_would_move(
     assert all(after[path]["rank"] == before[path] for path in unmoved)
 
 
-def test_entries_that_move_take_their_usage_along_and_all_else_keeps_its_own(make: Callable[..., Site]) -> None:
+def test_moved_entries_keep_their_usage(make: Callable[..., Site]) -> None:
     site = make({"name": "aequus"})
     snapshot = served_now()
     before = load_tree(site.policy)
@@ -266,7 +266,7 @@ def _with_uids(node: dict[str, Any], before: Any, path: str, moved: dict[str, st
         _with_uids(child, before, f"{path}/{child['name']}", moved)
 
 
-def test_flux_and_inherited_shares_refuse_each_other_naming_the_entry(make: Callable[..., Site], as_eva: Actor) -> None:
+def test_flux_refuses_inherited_shares_and_names_the_entry(make: Callable[..., Site], as_eva: Actor) -> None:
     site = make({"name": "flux"})
     uid = load_tree(site.policy).uuid(load_tree(site.policy).index_of_path("/physics/bob") or 0)
     changed: dict[str, Any] = {"policy_slug": "grid", "entry_uid": uid, "shares": "parent"}
@@ -306,7 +306,7 @@ def example_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     uninstall()
 
 
-def test_an_algorithm_of_a_package_is_set_like_any_other_and_answers_go_on_when_it_is_gone(
+def test_a_packaged_algorithm_is_served_even_after_its_package_is_removed(
     example_package: Callable[[], None], make: Callable[..., Site]
 ) -> None:
     site = make({"name": "aequus"})

@@ -327,7 +327,7 @@ _cases = st.builds(
 
 @examples(150)
 @given(_cases)
-def test_the_assembly_agrees_with_its_slow_twin(case: Case) -> None:
+def test_the_recompute_agrees_with_its_oracle(case: Case) -> None:
     inputs = _inputs(case)
     result = compute(inputs).result
     for path, (target, actual, priority) in _oracle(case).items():
@@ -340,7 +340,7 @@ def test_the_assembly_agrees_with_its_slow_twin(case: Case) -> None:
 
 @examples(60)
 @given(_cases, st.randoms(use_true_random=False))
-def test_the_snapshot_is_the_same_bit_for_bit_whatever_the_order_of_rows(case: Case, random: Any) -> None:
+def test_the_snapshot_is_bit_identical_for_any_row_order(case: Case, random: Any) -> None:
     shuffled = replace(case, buckets=random.sample(case.buckets, len(case.buckets)))
     shuffled = replace(shuffled, opened=random.sample(case.opened, len(case.opened)))
     packed = [pack_result(inputs, compute(inputs)) for inputs in map(_pinned, (case, case, shuffled))]
@@ -394,7 +394,7 @@ def test_usage_outside_the_window_and_after_the_instant_does_not_count() -> None
     assert used([-3]) == used([1]) == [0.0]
 
 
-def test_a_reserve_never_gets_accounts_and_strangers_stay_unmapped() -> None:
+def test_a_reserve_never_gets_accounts_and_unknown_ones_stay_unmapped() -> None:
     root = {
         "name": "p",
         "children": [

@@ -46,29 +46,29 @@ def own_after(tree: TreeColumns, own: list[float], *corrections: Correction) -> 
     return result
 
 
-def test_what_is_added_to_a_group_is_its_own_and_no_members(tree: TreeColumns) -> None:
+def test_usage_charged_to_a_group_belongs_to_no_member(tree: TreeColumns) -> None:
     assert own_after(tree, [0, 0, 100, 300, 100], correction(A, 60)) == [0, 60, 100, 300, 100]
 
 
-def test_what_is_given_back_to_a_group_leaves_its_members_in_proportion(tree: TreeColumns) -> None:
+def test_a_credit_to_a_group_reduces_its_members_proportionally(tree: TreeColumns) -> None:
     assert own_after(tree, [0, 0, 100, 300, 100], correction(A, -200)) == [0, 0, 100, 150, 50]
 
 
-def test_no_more_is_given_back_than_was_used(tree: TreeColumns) -> None:
+def test_a_credit_cannot_exceed_usage(tree: TreeColumns) -> None:
     assert own_after(tree, [0, 0, 100, 300, 100], correction(A1, -1e9)) == [0, 0, 100, 0, 100]
     assert own_after(tree, [0, 0, 0, 0, 0], correction(A, -5)) == [0, 0, 0, 0, 0]
 
 
-def test_corrections_of_one_entry_are_summed_before_anything_is_cut_off(tree: TreeColumns) -> None:
+def test_adjustments_of_one_entry_are_summed_before_clipping(tree: TreeColumns) -> None:
     assert own_after(tree, [0, 0, 0, 10, 0], correction(A1, -100), correction(A1, 95)) == [0, 0, 0, 5, 0]
 
 
-def test_a_correction_of_what_is_archived_waits(tree: TreeColumns) -> None:
+def test_an_adjustment_of_an_archived_entry_is_inactive(tree: TreeColumns) -> None:
     own = [0.0, 0, 1, 2, 3]
     assert own_after(tree, own, correction(uuid4(), -2)) == own
 
 
-def test_it_ages_like_usage_of_its_hour_and_is_weighed_like_its_resource() -> None:
+def test_an_adjustment_decays_and_is_weighted_like_usage() -> None:
     window = decay.Window(length_s=10 * HOUR_S, aging="exponential", half_life_s=2 * HOUR_S)
     some = [
         correction(A, 8, hours_ago=1),
@@ -87,7 +87,7 @@ amounts = st.lists(st.tuples(st.sampled_from([A, B, A1, A2]), st.floats(-1e12, 1
 
 
 @given(usages, amounts)
-def test_usage_stays_finite_and_at_least_nothing_and_others_are_left_alone(
+def test_adjusted_usage_is_finite_and_non_negative_and_others_unchanged(
     own: list[float], changes: list[tuple[UUID, float]]
 ) -> None:
     columns = columns_of(
@@ -101,7 +101,7 @@ def test_usage_stays_finite_and_at_least_nothing_and_others_are_left_alone(
         assert after[2] == own[2]
 
 
-def test_the_instant_decides_and_not_the_order_of_rows() -> None:
+def test_adjustments_apply_by_instant_and_not_by_row_order() -> None:
     some = [correction(A, 1.0, hours_ago=hours) for hours in (1, 5, 9)]
     window = decay.Window(length_s=6 * HOUR_S)
     counted = counted_now(some, metric=METRIC, window=window, as_of_s=AS_OF_S)

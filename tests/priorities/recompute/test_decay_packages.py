@@ -102,7 +102,7 @@ def brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     sys.modules.pop("moody_decay", None)
 
 
-def test_what_does_not_decay_is_refused_with_the_reason(brought: Installed[DecayFunction]) -> None:
+def test_a_function_that_does_not_decay_is_rejected_with_the_reason(brought: Installed[DecayFunction]) -> None:
     assert set(brought.found) == {"moody"}
     reasons = {each.name: each.reason for each in brought.refused}
     assert set(reasons) == set(BROKEN)
@@ -110,7 +110,7 @@ def test_what_does_not_decay_is_refused_with_the_reason(brought: Installed[Decay
     assert {each.package for each in brought.refused} == {"moody-decay"}
 
 
-def test_ours_keep_what_packages_are_held_to() -> None:
+def test_built_in_functions_pass_the_checks_of_packages() -> None:
     for name in ("none", "exponential", "linear", "step", "slurm", "gridengine", "lsf"):
         law = decay.DECAY_FUNCTIONS[name]
         given = {"half_life_s": 3600, "length_s": 7200, "granularity_s": 60, "factor": 0.5}
@@ -131,7 +131,7 @@ def decayed(brought: object, make_site: Callable[..., Site]) -> Site:
 
 
 @pytest.mark.parametrize(("mood", "said"), [("nan", "not nan"), ("tenth", "shape (3,)"), ("raises", "KeyError")])
-def test_a_decay_that_fails_keeps_the_last_priorities(
+def test_a_failing_decay_function_keeps_the_last_priorities(
     decayed: Site, monkeypatch: pytest.MonkeyPatch, mood: str, said: str
 ) -> None:
     before: object = store.newest("grid").lookup(["alice"])
@@ -157,7 +157,7 @@ def test_a_decay_that_fails_keeps_the_last_priorities(
     assert work_run_now(nudge(decayed.policy, at=AS_OF).pk).state == "succeeded"
 
 
-def test_settings_with_a_function_that_is_gone_can_be_read_and_changed(
+def test_settings_with_a_missing_function_can_be_read_and_changed(
     decayed: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored = PolicySettings.from_json({"window": {"aging": "moody"}}).to_json()
@@ -183,7 +183,7 @@ def test_a_failure_names_package_function_and_age(brought: object, monkeypatch: 
     assert "at 7 s" in failed.value.reason
 
 
-def test_pages_and_rest_say_that_the_package_fails(
+def test_pages_and_rest_report_a_failing_package(
     decayed: Site, monkeypatch: pytest.MonkeyPatch, client: Client, admin_user: User
 ) -> None:
     client.force_login(admin_user)

@@ -67,7 +67,7 @@ def paper(make_site: Callable[..., Site]) -> Callable[[dict[str, Any]], Site]:
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=str)
-def test_an_entry_without_members_that_nobody_declared_a_group_competes_like_a_leaf(
+def test_an_empty_entry_not_declared_as_a_group_competes_like_a_leaf(
     paper: Callable[[dict[str, Any]], Site], algorithm: dict[str, Any]
 ) -> None:
     site = paper(algorithm)
@@ -92,7 +92,7 @@ def test_an_entry_without_members_that_nobody_declared_a_group_competes_like_a_l
     "algorithm", [ALGORITHMS[0], *(pytest.param(each, marks=pytest.mark.deep) for each in ALGORITHMS[1:])], ids=str
 )
 @pytest.mark.parametrize("is_group", [False, True])
-def test_an_account_at_a_group_is_placed_by_the_group_s_padded_tuple(
+def test_an_account_at_a_group_ranks_by_the_padded_vector_of_the_group(
     paper: Callable[[dict[str, Any]], Site], algorithm: dict[str, Any], is_group: bool
 ) -> None:
     site = paper(algorithm)
@@ -127,7 +127,7 @@ def _before(leaf: dict[str, Any], one: dict[str, Any]) -> bool:
     return [*leaf["priorities"], 0.0, 0.0, 0.0][:3] > [*one["priorities"], 0.0, 0.0, 0.0][:3]
 
 
-def test_what_was_declared_a_group_has_no_rank_in_the_tree_itself(make_site: Callable[..., Site]) -> None:
+def test_a_declared_group_has_no_rank(make_site: Callable[..., Site]) -> None:
     site = make_site()
     site.publish(
         [
@@ -142,9 +142,7 @@ def test_what_was_declared_a_group_has_no_rank_in_the_tree_itself(make_site: Cal
     assert not values.has_rank[tree.index_of_path("/declared")]
 
 
-def test_a_review_says_how_many_accounts_count_at_groups(
-    paper: Callable[[dict[str, Any]], Site], as_eva: Actor
-) -> None:
+def test_a_review_counts_accounts_mapped_to_groups(paper: Callable[[dict[str, Any]], Site], as_eva: Actor) -> None:
     site = paper({"name": "gridwide"})
     site.job("new", "a1", 2)
     site.recompute()

@@ -153,7 +153,7 @@ def _refused(attempt: Callable[[], object], *named: str) -> None:
 
 
 # --- At load ----------------------------------------------------------------------------------------------------------
-def test_an_operator_that_breaks_the_definition_is_refused_by_name(moody: Callable[[], None]) -> None:
+def test_an_operator_that_violates_the_definition_is_rejected_by_name(moody: Callable[[], None]) -> None:
     refused = {each.name: each for each in brought_operators().refused}
     assert set(refused) == {"upside-down", "flat", "mean"}
     assert {each.package for each in refused.values()} == {"moody-package"}
@@ -163,7 +163,7 @@ def test_an_operator_that_breaks_the_definition_is_refused_by_name(moody: Callab
         assert sum(name in str(each.msg) and each.id == "fairshare.W001" for each in warnings) == 1
 
 
-def test_what_is_declared_stands_beside_what_is_measured(moody: Callable[[], None]) -> None:
+def test_declared_and_measured_properties_are_shown_together(moody: Callable[[], None]) -> None:
     found = properties.measured_operators()
     assert found["like"].orders_like == ("relative",)
     assert found["boasting"].orders_like == ("absolute",)
@@ -194,7 +194,7 @@ def test_properties_of_an_algorithm_are_measured_on_small_trees(moody: Callable[
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in ("aequus", "flux") else pytest.mark.deep) for name in ALGORITHMS]
 )
-def test_the_trial_finds_of_our_algorithms_what_they_declare(name: str) -> None:
+def test_measured_properties_of_built_in_algorithms_equal_the_declared_ones(name: str) -> None:
     """Both ways: no tree disproves what is declared, and some tree disproves what isn't."""
     variants: dict[str, list[dict[str, Any]]] = {
         "aequus": [{"operator": "relative"}, {"operator": "absolute"}, {"operator": "relative", "resolution": 8}],
@@ -206,7 +206,7 @@ def test_the_trial_finds_of_our_algorithms_what_they_declare(name: str) -> None:
         assert measure_properties(algorithm, settings) == algorithm.properties(settings), variant
 
 
-def test_the_page_shows_measured_properties_beside_declared_ones(moody: Callable[[], None]) -> None:
+def test_the_page_shows_measured_and_declared_properties(moody: Callable[[], None]) -> None:
     described = describe("aequus", {"name": "aequus", "operator": "boasting", "resolution": 10, "factor_from": "rank"})
     assert described is not None
     assert [(each.holds, each.measured, each.is_contradicted) for each in described.properties] == [
@@ -221,7 +221,7 @@ def test_the_page_shows_measured_properties_beside_declared_ones(moody: Callable
     assert {each.measured for each in ours.properties} == {None}
 
 
-def test_our_operators_keep_the_definition_that_packages_are_held_to() -> None:
+def test_built_in_operators_pass_the_checks_of_packages() -> None:
     for operator in operators.all_operators():
         assert operator_trial.check_definition(operator).broken == ""
         assert operator_trial.is_entry_by_entry(operator)
@@ -238,7 +238,7 @@ def test_our_operators_keep_the_definition_that_packages_are_held_to() -> None:
         pytest.param("column", "x", marks=pytest.mark.deep),
     ],
 )
-def test_a_recompute_that_a_package_spoils_keeps_the_last_priorities(
+def test_a_recompute_that_fails_in_a_package_keeps_the_last_priorities(
     computed: Site, monkeypatch: pytest.MonkeyPatch, mood: str, named: str
 ) -> None:
     get_algorithm("moody")
@@ -264,7 +264,7 @@ def _place(site: Site) -> PolicyPlace:
     return PolicyPlace(site.policy, load_tree(site.policy), lambda i: {}, AS_OF, AS_OF.date())
 
 
-def test_an_operator_that_gives_nan_spoils_no_snapshot_either(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operator_that_returns_nan_makes_no_snapshot(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = _settings("aequus", operator="sulking")["settings"]
     assert "sulking" in brought_operators().found
     change_settings(policy_slug="grid", settings=settings, reason="x", at=AS_OF, actor=COMMAND)
@@ -276,7 +276,7 @@ def test_an_operator_that_gives_nan_spoils_no_snapshot_either(computed: Site, mo
     assert "operator 'sulking'" in run.error
 
 
-def test_a_draft_that_a_package_cant_compute_is_refused_and_not_stored(
+def test_a_draft_that_a_package_cannot_compute_is_refused(
     computed: Site, as_eva: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     get_algorithm("moody")
@@ -299,7 +299,7 @@ def test_a_draft_that_a_package_cant_compute_is_refused_and_not_stored(
     assert "moody-package" in side.refused
 
 
-def test_a_published_change_set_stays_readable_when_the_package_is_gone(
+def test_a_published_change_set_stays_readable_without_the_package(
     computed: Site, moody: Callable[[], None], as_eva: Actor
 ) -> None:
     get_algorithm("moody")
@@ -315,7 +315,7 @@ def test_a_published_change_set_stays_readable_when_the_package_is_gone(
         assert simulate_change_set(found, actor=as_eva) is None
 
 
-def test_what_needs_an_algorithm_that_is_gone_says_so(computed: Site, moody: Callable[[], None]) -> None:
+def test_a_missing_algorithm_is_reported(computed: Site, moody: Callable[[], None]) -> None:
     get_algorithm("moody")
     change_settings(policy_slug="grid", settings=_settings()["settings"], reason="x", at=AS_OF, actor=COMMAND)
     computed.recompute()

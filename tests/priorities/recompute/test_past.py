@@ -65,9 +65,7 @@ def snapshot_at(at: datetime) -> ServedSnapshot:
 
 
 @pytest.mark.parametrize("days_ago", [0.3, 0.75, 2.0, 2.9])
-def test_a_look_back_without_a_stored_snapshot_equals_a_recompute_for_the_instant(
-    old_site: Site, days_ago: float
-) -> None:
+def test_a_past_instant_without_a_snapshot_equals_a_recompute(old_site: Site, days_ago: float) -> None:
     at = AS_OF - days_ago * DAY
     seen = snapshot_at(at)
     stored_before = Snapshot.objects.count()
@@ -86,13 +84,13 @@ def test_before_the_first_usage_nothing_is_computed(old_site: Site) -> None:
     assert view.snapshot is None
 
 
-def test_a_stored_snapshot_of_the_last_hour_is_shown_as_it_is(old_site: Site) -> None:
+def test_a_stored_snapshot_of_the_last_hour_is_shown_unchanged(old_site: Site) -> None:
     stored = old_site.recompute(as_of=THEN)
     assert snapshot_at(THEN + timedelta(hours=1)).snapshot_id == stored.pk
     assert snapshot_at(THEN + timedelta(hours=1, seconds=1)).snapshot_id < 0
 
 
-def test_an_instant_is_computed_from_revision_settings_and_mapping_of_then(old_site: Site) -> None:
+def test_a_past_instant_uses_revision_settings_and_mapping_of_that_time(old_site: Site) -> None:
     made = old_site.recompute(as_of=THEN)
     assert (made.revision_number, made.mapping_version) == (2, 1)
     assert made.settings["window"] == {**made.settings["window"], **NO_AGING["window"]}
@@ -102,7 +100,7 @@ def test_an_instant_is_computed_from_revision_settings_and_mapping_of_then(old_s
     assert at_path(now, "/physics")["target"] == pytest.approx(0.9)
 
 
-def test_attached_accounts_and_adjustments_are_those_of_then(old_site: Site) -> None:
+def test_a_past_instant_uses_attachments_and_adjustments_of_that_time(old_site: Site) -> None:
     before = old_site.recompute(as_of=THEN)
     operation = {
         "op": "adjust_usage",
@@ -119,7 +117,7 @@ def test_attached_accounts_and_adjustments_are_those_of_then(old_site: Site) -> 
     assert "past.corrections_later" in keys(THEN + timedelta(seconds=2))
 
 
-def test_tree_explanation_and_page_of_then_show_the_same_targets(old_site: Site, client: Client) -> None:
+def test_tree_explanation_and_page_of_a_past_instant_agree(old_site: Site, client: Client) -> None:
     old_site.recompute()
     old_site.recompute(as_of=THEN)
     found = explain(policy_slug="grid", account="alice", actor=COMMAND, at=THEN)
@@ -145,7 +143,7 @@ def test_a_snapshot_of_a_later_revision_is_not_shown_for_an_earlier_instant(old_
     assert snapshot_at(AS_OF - DAY * 0.7).snapshot_id < 0
 
 
-def test_usage_that_was_reported_later_is_included_and_named(old_site: Site) -> None:
+def test_late_usage_is_included_and_reported(old_site: Site) -> None:
     live = old_site.recompute()
     Snapshot.objects.filter(pk=live.pk).update(
         as_of=THEN, computed_at=THEN, is_live=True, revision_number=2, mapping_version=1
@@ -160,7 +158,7 @@ def test_usage_that_was_reported_later_is_included_and_named(old_site: Site) -> 
     assert note.values["at"] == THEN
 
 
-def test_without_a_snapshot_of_then_late_usage_cannot_be_told_apart(old_site: Site) -> None:
+def test_without_a_snapshot_late_usage_cannot_be_distinguished(old_site: Site) -> None:
     old_site.recompute(as_of=THEN)
     assert keys(THEN) == ["past.reconstructed", "past.later_unknown"]
 
@@ -172,15 +170,13 @@ def test_without_a_snapshot_of_then_late_usage_cannot_be_told_apart(old_site: Si
         (timedelta(days=5), ["past.reconstructed", "past.before_first_usage"]),
     ],
 )
-def test_before_the_first_record_nobody_had_used_anything(
-    old_site: Site, before: timedelta, expected: list[str]
-) -> None:
+def test_before_the_first_record_usage_is_zero(old_site: Site, before: timedelta, expected: list[str]) -> None:
     made = old_site.recompute(as_of=AS_OF - before)
     assert made.revision_number == 2
     assert keys(AS_OF - before) == expected
 
 
-def test_rules_for_members_are_a_mapping_too(make_site: Callable[..., Site]) -> None:
+def test_membership_rules_are_part_of_the_past_mapping(make_site: Callable[..., Site]) -> None:
     made = make_site(at=AS_OF - 9 * DAY)
     made.publish(PROJECTS, at=AS_OF - 8 * DAY)
     made.job("erin", "physics", 4, ago_h=24 * 6)
@@ -200,7 +196,7 @@ def test_instants_without_priorities_are_refused_by_name(old_site: Site, as_eva:
     assert (refused.value.code, refused.value.fields[0].where) == (code, "as_of")
 
 
-def test_where_versions_were_kept_late_the_oldest_one_is_used_and_named(old_site: Site) -> None:
+def test_without_an_old_mapping_version_the_oldest_is_used_and_reported(old_site: Site) -> None:
     MappingVersion.objects.filter(number=1).delete()  # as of a site that was upgraded at version 2
     assert version_number_at(old_site.policy, THEN) == 2
     made = old_site.recompute(as_of=THEN)
@@ -208,13 +204,13 @@ def test_where_versions_were_kept_late_the_oldest_one_is_used_and_named(old_site
     assert "past.oldest_mapping" in keys(THEN)
 
 
-def test_rules_of_then_to_entries_that_are_gone_now_still_lead_there(old_site: Site) -> None:
+def test_past_rules_still_map_to_entries_removed_since(old_site: Site) -> None:
     old_site.publish(LATER[:1], at=AS_OF - DAY / 4)
     assert load_tree(old_site.policy).index_of_path("/biology") is None
     assert at_path(old_site.recompute(as_of=THEN), "/biology")["actual"] == pytest.approx(0.6)
 
 
-def test_an_entry_that_a_revision_does_not_have_is_named(old_site: Site, client: Client) -> None:
+def test_an_entry_missing_in_a_revision_is_reported(old_site: Site, client: Client) -> None:
     old_site.publish([*LATER, *children(chemistry={"": 5, "erin": 1})], at=AS_OF - DAY / 3)
     old_site.publish(LATER[:1], at=AS_OF - DAY / 4)
     client.force_login(User.objects.create_superuser("eva", "eva@example.org", "a long pass phrase"))
@@ -229,7 +225,7 @@ def test_an_entry_that_a_revision_does_not_have_is_named(old_site: Site, client:
         assert refused.value.code == "entry_not_in_revision"
 
 
-def test_who_may_not_see_an_entry_is_not_told_in_which_revision_it_is(make_site: Callable[..., Site]) -> None:
+def test_revisions_of_an_invisible_entry_are_not_disclosed(make_site: Callable[..., Site]) -> None:
     made = make_site(visibility="path", at=AS_OF - 9 * DAY)
     made.publish(PROJECTS, at=AS_OF - 8 * DAY)
     tree = load_tree(made.policy)

@@ -146,7 +146,7 @@ def deviations(site: Site, leaf: str) -> list[float]:
 
 # --- Scope and approach -----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("here", ["R1", "R2"])
-def test_each_site_gets_the_papers_numbers_with_the_others_usage_told_by_uid(
+def test_each_site_gets_the_papers_numbers_with_peer_usage_by_uid(
     grid: Callable[..., Site], paper: dict[str, Any], here: str
 ) -> None:
     site = grid(here)
@@ -156,7 +156,7 @@ def test_each_site_gets_the_papers_numbers_with_the_others_usage_told_by_uid(
 
 
 @pytest.mark.parametrize("here", ["R1", "R2"])
-def test_a_fallback_compares_its_whole_subtree_by_local_usage_until_it_is_over(
+def test_a_fallback_compares_its_subtree_by_local_usage_until_it_ends(
     grid: Callable[..., Site], paper: dict[str, Any], here: str
 ) -> None:
     site = grid(here)
@@ -172,9 +172,7 @@ def test_a_fallback_compares_its_whole_subtree_by_local_usage_until_it_is_over(
         assert deviations(site, leaf) == pytest.approx(wanted, abs=1e-8), leaf
 
 
-def test_a_fallback_of_one_entry_leaves_its_neighbours_as_they_are(
-    grid: Callable[..., Site], paper: dict[str, Any]
-) -> None:
+def test_a_fallback_of_one_entry_does_not_change_its_siblings(grid: Callable[..., Site], paper: dict[str, Any]) -> None:
     site = grid("R1")
     fall_back(site.policy, uid_at(site, "/VO-A"), reason="not heard", at=AS_OF)
     site.recompute()
@@ -220,9 +218,7 @@ def test_with_running_jobs_of_a_peer_predictive_equals_one_instance_that_has_all
     assert usage[0].max() > 0
 
 
-def test_an_entry_that_isnt_in_the_tree_waits_unmapped_and_counts_once_it_is(
-    make_site: Callable[..., Site], peer: Source
-) -> None:
+def test_usage_of_an_unknown_entry_is_unmapped_until_it_exists(make_site: Callable[..., Site], peer: Source) -> None:
     site = make_site()
     site.publish([{"name": "vo", "scope": "global", "children": [{"name": "a", "shares": 1}]}])
     site.map(Rule(kind="default", target_uid=uid_at(site, "/vo/a"), suffix=""))
@@ -238,7 +234,7 @@ def test_an_entry_that_isnt_in_the_tree_waits_unmapped_and_counts_once_it_is(
 
 
 # --- Fallbacks --------------------------------------------------------------------------------------------------------
-def test_a_fallback_is_told_once_asks_for_a_recompute_and_is_part_of_the_fingerprint(
+def test_a_fallback_is_audited_once_triggers_a_recompute_and_changes_the_fingerprint(
     grid: Callable[..., Site],
 ) -> None:
     site = grid("R1")
@@ -259,7 +255,7 @@ def test_a_fallback_is_told_once_asks_for_a_recompute_and_is_part_of_the_fingerp
     assert list(verbs) == [("fallback.begun", uid), ("fallback.ended", uid)]
 
 
-def test_the_walk_says_where_and_why_local_usage_alone_counts(grid: Callable[..., Site]) -> None:
+def test_the_path_shows_where_and_why_only_local_usage_counts(grid: Callable[..., Site]) -> None:
     site = grid("R1")
     fall_back(site.policy, uid_at(site, "/VO-B"), reason="R2 was not heard for a day.", at=AS_OF)
     site.recompute()
@@ -278,7 +274,7 @@ def test_the_walk_says_where_and_why_local_usage_alone_counts(grid: Callable[...
     assert "R2 was not heard for a day." in last["text"]
 
 
-def test_days_that_end_while_an_entry_is_fallen_back_are_built_by_local_usage(grid: Callable[..., Site]) -> None:
+def test_days_during_a_fallback_are_built_from_local_usage(grid: Callable[..., Site]) -> None:
     site = grid("R1")
 
     def peers_used() -> float:
@@ -299,7 +295,7 @@ def test_days_that_end_while_an_entry_is_fallen_back_are_built_by_local_usage(gr
 
 
 # --- Reserved names ---------------------------------------------------------------------------------------------------
-def test_accounts_of_entries_are_read_back_in_their_one_spelling_only() -> None:
+def test_accounts_of_entries_have_one_spelling() -> None:
     uid = uuid4()
     assert uid_of_account(entry_account(uid)) == uid
     for key in (
@@ -311,7 +307,7 @@ def test_accounts_of_entries_are_read_back_in_their_one_spelling_only() -> None:
         assert uid_of_account(key) is None
 
 
-def test_no_source_takes_a_namespace_of_ours_and_none_is_made_a_peers_by_hand() -> None:
+def test_reserved_namespaces_and_peer_sources_cannot_be_created_manually() -> None:
     for namespace in (ENTRY_NAMESPACE, "@other", " @entries"):
         with pytest.raises(Invalid):
             make_source(slug="x", name="x", namespace=namespace, at=AS_OF, actor=COMMAND)
@@ -325,7 +321,7 @@ def test_no_source_takes_a_namespace_of_ours_and_none_is_made_a_peers_by_hand() 
             sources.change_source(slug="x", tag=sources.tag_of(made), given=change, at=AS_OF, actor=COMMAND)
 
 
-def test_a_peers_source_isnt_changed_paused_collected_or_uploaded_to_by_hand(peer: Source) -> None:
+def test_a_peer_source_cannot_be_changed_manually(peer: Source) -> None:
     tag = sources.tag_of(peer)
     given: dict[str, Any] = {"slug": "peer", "at": AS_OF, "actor": COMMAND}
     upload: dict[str, Any] = {"source_slug": "peer", "at": AS_OF, "actor": COMMAND}
@@ -343,7 +339,9 @@ def test_a_peers_source_isnt_changed_paused_collected_or_uploaded_to_by_hand(pee
         assert refused.value.code == "peer_source"
 
 
-def test_no_rule_attachment_or_claim_takes_what_a_peer_tells(make_site: Callable[..., Site], peer: Source) -> None:
+def test_peer_usage_cannot_be_mapped_by_rules_attachments_or_claims(
+    make_site: Callable[..., Site], peer: Source
+) -> None:
     site = make_site()
     site.publish([{"name": "vo", "scope": "global", "children": [{"name": n, "shares": 1} for n in ("a", "b")]}])
     a, b = uid_at(site, "/vo/a"), uid_at(site, "/vo/b")
@@ -375,7 +373,7 @@ def test_no_rule_attachment_or_claim_takes_what_a_peer_tells(make_site: Callable
     assert (usage["a"], usage["b"]) == (3600.0, 0.0)
 
 
-def test_what_a_peer_tells_is_no_name_to_look_up_to_list_to_suggest_for_or_to_replace(
+def test_peer_accounts_are_not_looked_up_listed_suggested_or_pseudonymised(
     make_site: Callable[..., Site], peer: Source
 ) -> None:
     site = make_site()
@@ -396,7 +394,7 @@ def test_what_a_peer_tells_is_no_name_to_look_up_to_list_to_suggest_for_or_to_re
     assert Account.objects.filter(namespace=ENTRY_NAMESPACE, is_pseudonym=False).count() == 2
 
 
-def test_the_mapping_of_a_reserved_namespace_is_the_entry_of_that_uid_or_nothing(
+def test_a_reserved_namespace_maps_to_the_entry_of_the_uid_or_nothing(
     make_site: Callable[..., Site],
 ) -> None:
     site = make_site()
@@ -415,7 +413,7 @@ def test_the_mapping_of_a_reserved_namespace_is_the_entry_of_that_uid_or_nothing
 
 
 # --- Pages and REST ---------------------------------------------------------------------------------------------------
-def test_the_page_and_rest_of_a_peers_source_offer_nothing_to_do(peer: Source, client: Client) -> None:
+def test_page_and_rest_of_a_peer_source_offer_no_actions(peer: Source, client: Client) -> None:
     tell(peer, {uuid4(): 1.0})
     client.force_login(User.objects.create_superuser("root", password=None))
     make_source(slug="ours", name="ours", at=AS_OF, actor=COMMAND)
@@ -440,7 +438,7 @@ def test_the_page_and_rest_of_a_peers_source_offer_nothing_to_do(peer: Source, c
     assert not Source.objects.filter(slug="x").exists()
 
 
-def test_the_page_of_accounts_tells_of_entries_that_arent_in_the_policy_yet(
+def test_the_accounts_page_reports_usage_of_unknown_entries(
     make_site: Callable[..., Site], peer: Source, client: Client
 ) -> None:
     site = make_site()

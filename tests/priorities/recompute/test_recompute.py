@@ -91,7 +91,7 @@ def test_a_snapshot_and_the_end_of_its_run_are_stored_together_or_not_at_all(sit
     assert not Snapshot.objects.exists()
 
 
-def test_a_worker_that_lost_its_lease_stores_nothing(site: Site) -> None:
+def test_a_worker_without_its_lease_stores_nothing(site: Site) -> None:
     run = nudge(site.policy, at=NOW)
     late = claim_run(at=NOW, run_id=run.pk)
     assert late is not None
@@ -105,7 +105,7 @@ def test_a_worker_that_lost_its_lease_stores_nothing(site: Site) -> None:
     assert Snapshot.objects.count() == 1
 
 
-def test_requests_join_the_run_that_waits_and_at_most_one_is_at_work(site: Site, as_eva: Actor) -> None:
+def test_recompute_requests_join_the_waiting_run_and_one_runs_at_a_time(site: Site, as_eva: Actor) -> None:
     first = recompute.request_recompute(policy_slug="grid", at=NOW, actor=as_eva)
     assert recompute.request_recompute(policy_slug="grid", at=NOW, actor=as_eva) == first
     assert recompute.recompute_stale(at=NOW) == [first.pk]
@@ -120,7 +120,7 @@ def test_requests_join_the_run_that_waits_and_at_most_one_is_at_work(site: Site,
 
 
 @pytest.mark.django_db(transaction=True)
-def test_publishing_asks_for_a_recompute_by_itself(make_site: Callable[..., Site], as_eva: Actor) -> None:
+def test_publishing_triggers_a_recompute(make_site: Callable[..., Site], as_eva: Actor) -> None:
     made = make_site()
     made.publish(PROJECTS)
     made.map()
@@ -165,7 +165,7 @@ def test_a_snapshot_of_the_past_is_stored_and_never_served_as_the_newest(old_sit
         store.load_kept("other", past.pk)
 
 
-def test_requests_for_different_instants_are_not_mixed_up(old_site: Site, as_eva: Actor) -> None:
+def test_requests_for_different_instants_are_separate_runs(old_site: Site, as_eva: Actor) -> None:
     runs = [
         recompute.request_recompute(policy_slug="grid", as_of=AS_OF - timedelta(hours=ago), at=NOW, actor=as_eva)
         for ago in (1, 2)
@@ -174,12 +174,12 @@ def test_requests_for_different_instants_are_not_mixed_up(old_site: Site, as_eva
     assert made == [(AS_OF - timedelta(hours=ago)).isoformat() for ago in (1, 2)]
 
 
-def test_the_future_cant_be_asked_for(site: Site, as_eva: Actor) -> None:
+def test_future_instants_are_refused(site: Site, as_eva: Actor) -> None:
     with pytest.raises(Invalid):
         recompute.request_recompute(policy_slug="grid", as_of=NOW + timedelta(days=1), at=NOW, actor=as_eva)
 
 
-def test_only_who_divides_something_asks_for_a_recompute(site: Site, as_alice: Actor) -> None:
+def test_requesting_a_recompute_needs_the_right_to_change_shares(site: Site, as_alice: Actor) -> None:
     with pytest.raises(NotAllowed):
         recompute.request_recompute(policy_slug="grid", at=NOW, actor=as_alice)
     assert as_alice.user is not None
@@ -215,7 +215,7 @@ def test_ticks_are_whole_and_part_of_the_fingerprint(site: Site) -> None:
     assert len(digests) == 2
 
 
-def test_accounts_without_an_entry_are_listed_with_their_usage(site: Site) -> None:
+def test_unmapped_accounts_are_listed_with_their_usage(site: Site) -> None:
     site.job("erin", "chemistry", 7)
     first = site.recompute()
     assert [(row.account.user_name, row.usage) for row in first.unmapped.all()] == [("erin", 7 * 3600)]
@@ -226,7 +226,7 @@ def test_accounts_without_an_entry_are_listed_with_their_usage(site: Site) -> No
     assert not first.unmapped.exists(), "only the newest snapshot's list is kept"
 
 
-def test_old_snapshots_are_thinned_out_and_the_newest_and_referenced_ones_stay(site: Site) -> None:
+def test_old_snapshots_are_thinned_and_newest_and_referenced_ones_kept(site: Site) -> None:
     template = site.recompute()
     ages_h = [1, 1.5, 30, 30.2, 30.4, 24 * 40, 24 * 40 + 1, 24 * 40 + 2, 24 * 400, 24 * 500]
     kept_one = 0

@@ -97,7 +97,7 @@ def _deviations(site: Site, leaf: str) -> list[float]:
 @pytest.mark.django_db
 @pytest.mark.parametrize("here", ["R1", "R2"])
 @pytest.mark.parametrize(("scope", "numbers"), [("global", "deviations"), (None, "deviations_all_local")])
-def test_each_site_gets_the_papers_numbers_by_its_own_usage_and_everybodys(
+def test_each_site_gets_the_papers_numbers_by_local_and_global_usage(
     grid: Callable[..., Site], paper: dict[str, Any], here: str, scope: str | None, numbers: str
 ) -> None:
     site = grid(here, scope_below=scope)
@@ -117,7 +117,7 @@ def test_the_order_is_the_papers(grid: Callable[..., Site], paper: dict[str, Any
 
 
 @pytest.mark.django_db
-def test_a_list_of_sources_narrows_what_a_scope_counts(grid: Callable[..., Site], paper: dict[str, Any]) -> None:
+def test_a_list_of_sources_restricts_a_scope(grid: Callable[..., Site], paper: dict[str, Any]) -> None:
     site = grid("R1")
     document = _children(paper["policy_shares"], "", "global")
     for vo in document:
@@ -131,7 +131,7 @@ def test_a_list_of_sources_narrows_what_a_scope_counts(grid: Callable[..., Site]
 
 
 @pytest.mark.django_db
-def test_scopes_may_follow_different_approaches_in_one_recompute(grid: Callable[..., Site]) -> None:
+def test_scopes_can_have_different_approaches_in_one_recompute(grid: Callable[..., Site]) -> None:
     """VOs by finished jobs of this site; projects by global usage, with what running ones may still use."""
     site = grid("R1", approach={"local": "historical", "global": "predictive"})
     running = RecordRow(
@@ -155,7 +155,7 @@ def test_scopes_may_follow_different_approaches_in_one_recompute(grid: Callable[
 
 
 @pytest.mark.django_db
-def test_a_running_job_is_refreshed_and_counts_as_finished_once_it_has_vanished(
+def test_a_running_job_is_refreshed_and_counts_as_finished_after_it_vanished(
     make_site: Callable[..., Site],
 ) -> None:
     site = make_site()

@@ -116,7 +116,7 @@ _jobs = st.lists(
 
 @examples(40)
 @given(_buckets, _jobs, _windows, st.sampled_from(APPROACHES), st.sampled_from(HORIZONS_DAYS))
-def test_usage_ahead_is_that_of_every_hour_written_out(
+def test_projected_usage_equals_the_sum_of_every_hour(
     buckets: list[Bucket], jobs: list[Job], window: dict[str, Any], approach: str, days: int
 ) -> None:
     weights = {"cpu_s": 1.0, "gpu_s": 3.0}
@@ -158,7 +158,7 @@ SEVEN = HORIZONS_DAYS.index(7)
 WEEK = {"window": {"length_s": 60 * 86_400, "aging": "exponential", "half_life_s": 2 * 86_400}}
 
 
-def test_a_week_of_the_same_use_leads_where_the_projection_said(make_site: Any) -> None:
+def test_a_week_of_constant_usage_agrees_with_the_projection(make_site: Any) -> None:
     site: Site = make_site()
     site.publish(PROJECTS, WEEK)
     site.map()
@@ -185,14 +185,14 @@ def test_a_week_of_the_same_use_leads_where_the_projection_said(make_site: Any) 
                 assert factors[SEVEN][n] == pytest.approx(really.factor[i])
 
 
-def test_without_a_change_both_sides_are_alike_at_every_horizon(site: Site) -> None:
+def test_without_a_change_both_projections_are_equal(site: Site) -> None:
     said = _projection(site.policy)
     assert np.array_equal(said.rank_with, said.rank_without)
     assert np.array_equal(said.factor_with, said.factor_without)
     assert said.n_moved == 0
 
 
-def test_now_is_what_the_newest_recompute_says(site: Site) -> None:
+def test_the_projection_starts_from_the_newest_recompute(site: Site) -> None:
     snapshot = site.recompute(AS_OF)
     values = store.load_kept(site.slug, snapshot.pk).values
     said = _projection(site.policy)
@@ -201,7 +201,7 @@ def test_now_is_what_the_newest_recompute_says(site: Site) -> None:
         assert said.rank_without[0][n] == values.rank[tree.index_of_path(path) or 0]
 
 
-def test_entries_that_come_and_go_stand_on_one_side_only(site: Site) -> None:
+def test_added_and_archived_entries_are_on_one_side_only(site: Site) -> None:
     said = _projection(
         site.policy,
         {"op": "add", "parent": "/biology", "name": "new", "kind": "user"},
@@ -213,7 +213,7 @@ def test_entries_that_come_and_go_stand_on_one_side_only(site: Site) -> None:
     assert np.isnan(said.factor_with[0][gone]).all()
 
 
-def test_another_window_is_ranks_under_both(make_site: Any) -> None:
+def test_another_window_gives_ranks_under_both(make_site: Any) -> None:
     site: Site = make_site()
     site.publish(PROJECTS, {"window": {"length_s": None, "aging": "none"}})
     site.map()

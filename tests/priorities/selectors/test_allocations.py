@@ -76,7 +76,7 @@ def test_delivered_is_the_sum_of_all_records_of_the_subtree(site: Site, as_eva: 
     assert found["/physics"].remaining_core_h == pytest.approx(1000 - 62)
 
 
-def test_only_the_days_of_a_promise_count_for_it(site: Site, as_eva: Actor) -> None:
+def test_only_days_of_an_allocation_count_for_it(site: Site, as_eva: Actor) -> None:
     site.job("alice", "physics", 7, ago_h=2000)
     today = Period(AS_OF.date(), AS_OF.date())
     promise(site, as_eva, "/physics", 100, period=today)
@@ -97,7 +97,9 @@ def test_what_is_expected_is_shares_times_capacity_times_time(site: Site, as_eva
     assert (physics.allocated_core_h, physics.due_core_h, physics.pace) == (None, None, "behind")
 
 
-def test_handed_out_and_kept_are_told_level_by_level_and_too_much_is_flagged(site: Site, as_eva: Actor) -> None:
+def test_suballocated_and_unallocated_hours_are_listed_by_level_and_excess_is_flagged(
+    site: Site, as_eva: Actor
+) -> None:
     capacity(site, as_eva, 1)
     promise(site, as_eva, "/physics", 5000)
     promise(site, as_eva, "/physics/alice", 4000)
@@ -123,7 +125,7 @@ def test_handed_out_and_kept_are_told_level_by_level_and_too_much_is_flagged(sit
     assert narrow.group.over_committed_core_h == 500
 
 
-def test_the_root_is_on_pace_where_everybody_used_what_was_expected_by_now(site: Site, as_eva: Actor) -> None:
+def test_the_root_is_on_pace_if_expected_usage_was_delivered(site: Site, as_eva: Actor) -> None:
     """100 core-hours were delivered; of those only 55 are of /physics, to which half as much is allocated by now."""
     capacity(site, as_eva, 100 / HOURS_BY_NOW)
     promise(site, as_eva, "/physics", 27.5 / HOURS_BY_NOW * 8760)
@@ -133,7 +135,7 @@ def test_the_root_is_on_pace_where_everybody_used_what_was_expected_by_now(site:
     assert (found.group.pace, rows(found)["/physics"].pace) == ("on", "ahead")
 
 
-def test_what_was_delivered_on_allocations_is_of_those_who_have_one(site: Site, as_eva: Actor) -> None:
+def test_delivered_on_allocations_counts_only_entries_with_an_allocation(site: Site, as_eva: Actor) -> None:
     """100 core-hours were delivered: 55 of /physics, of which none counts, and those of /biology/dan on his day."""
     today = Period(AS_OF.date(), AS_OF.date())
     promise(site, as_eva, "/biology", 240)
@@ -150,7 +152,7 @@ def test_what_was_delivered_on_allocations_is_of_those_who_have_one(site: Site, 
     assert narrow.delivered_core_h == by_path["/biology/dan"].delivered_core_h
 
 
-def test_an_allocation_that_goes_on_after_the_period_says_how_much_it_is(site: Site, as_eva: Actor) -> None:
+def test_an_allocation_longer_than_the_period_shows_its_total(site: Site, as_eva: Actor) -> None:
     promise(site, as_eva, "/physics", 600, period=Period(date(2026, 7, 1), date(2027, 6, 30)))
     promise(site, as_eva, "/biology", 100)
     found = rows(table(site, as_eva))
@@ -159,7 +161,7 @@ def test_an_allocation_that_goes_on_after_the_period_says_how_much_it_is(site: S
     assert found["/biology"].beyond is None
 
 
-def test_who_sees_a_part_reads_nothing_delivered_on_allocations(site: Site, as_eva: Actor, as_alice: Actor) -> None:
+def test_partial_visibility_hides_delivered_on_allocations(site: Site, as_eva: Actor, as_alice: Actor) -> None:
     site.policy.visibility = "path"
     site.policy.save()
     Account.objects.filter(user_name="alice").update(person=as_alice.user)
@@ -191,7 +193,7 @@ def test_expected_and_delivered_begin_when_an_entry_joins(make_site: Callable[..
     )
 
 
-def test_what_is_due_tells_no_more_than_what_was_handed_out(site: Site, as_eva: Actor, as_alice: Actor) -> None:
+def test_due_hours_disclose_no_more_than_allocations(site: Site, as_eva: Actor, as_alice: Actor) -> None:
     site.policy.visibility = "path"
     site.policy.save()
     Account.objects.filter(user_name="alice").update(person=as_alice.user)
@@ -205,7 +207,7 @@ def test_what_is_due_tells_no_more_than_what_was_handed_out(site: Site, as_eva: 
     assert seen.due_core_h == pytest.approx(8000 / 8760 * HOURS_BY_NOW)
 
 
-def test_without_capacity_promises_or_usage_nothing_is_made_up(make_site: Callable[..., Site], as_eva: Actor) -> None:
+def test_without_capacity_allocations_or_usage_values_are_empty(make_site: Callable[..., Site], as_eva: Actor) -> None:
     site = make_site()
     site.publish(PROJECTS)
     site.map()
@@ -221,7 +223,7 @@ def test_without_capacity_promises_or_usage_nothing_is_made_up(make_site: Callab
     ("core_h", "pace"),
     [(10, "ahead"), (55 * 24 / 12, "on"), (1000, "behind")],
 )
-def test_pace_compares_with_the_promise_spread_over_its_days(
+def test_pace_compares_delivered_with_the_evenly_spread_allocation(
     site: Site, as_eva: Actor, core_h: float, pace: str
 ) -> None:
     today = Period(AS_OF.date(), AS_OF.date())
@@ -235,9 +237,7 @@ def test_pace_compares_with_the_promise_spread_over_its_days(
     assert (found["/biology/carol"].pace, found["/biology/carol"].delivered_core_h) == ("not_begun", 0)
 
 
-def test_usage_of_accounts_without_an_entry_is_told_to_who_sees_everything(
-    site: Site, as_eva: Actor, as_alice: Actor
-) -> None:
+def test_unmapped_usage_is_shown_with_full_visibility_only(site: Site, as_eva: Actor, as_alice: Actor) -> None:
     site.job("eve", "alchemy", 5)
     assert table(site, as_eva).unmapped_core_h == pytest.approx(5)
     site.policy.visibility = "path"
@@ -247,7 +247,7 @@ def test_usage_of_accounts_without_an_entry_is_told_to_who_sees_everything(
     assert mine.unmapped_core_h is None
 
 
-def test_a_member_reads_the_own_way_and_no_sum_that_tells_of_others(site: Site, as_eva: Actor, as_alice: Actor) -> None:
+def test_a_member_sees_the_own_path_without_sums_of_others(site: Site, as_eva: Actor, as_alice: Actor) -> None:
     site.policy.visibility = "path"
     site.policy.save()
     Account.objects.filter(user_name="alice").update(person=as_alice.user)
@@ -264,7 +264,7 @@ def test_a_member_reads_the_own_way_and_no_sum_that_tells_of_others(site: Site, 
     assert (found.may_state_capacity, found.is_over) == (False, [])
 
 
-def test_long_tables_go_on_from_page_to_page(site: Site, as_eva: Actor) -> None:
+def test_long_tables_are_paged(site: Site, as_eva: Actor) -> None:
     promise(site, as_eva, "/physics/alice", 10)
     whole = [row.path for row in table(site, as_eva, limit=None).rows]
     first = table(site, as_eva, limit=2)
@@ -275,7 +275,7 @@ def test_long_tables_go_on_from_page_to_page(site: Site, as_eva: Actor) -> None:
 
 @examples(15, suppress=[HealthCheck.function_scoped_fixture])
 @given(cuts=st.lists(st.integers(-2100, 5), max_size=4))
-def test_stretches_of_time_add_up_to_the_whole_to_the_last_second(site: Site, cuts: list[int]) -> None:
+def test_periods_add_up_to_the_whole_to_the_second(site: Site, cuts: list[int]) -> None:
     if not Record.objects.filter(job__contains="early").exists():
         site.job("alice", "physics", 7, ago_h=2000, job="early")
     tree = load_tree(site.policy)
@@ -288,7 +288,7 @@ def test_stretches_of_time_add_up_to_the_whole_to_the_last_second(site: Site, cu
     assert found.between(0, edges[0], edges[-1]) == pytest.approx(total)
 
 
-def test_hours_that_another_source_has_too_are_not_delivered_twice(site: Site) -> None:
+def test_overlapping_hours_are_not_delivered_twice(site: Site) -> None:
     tree = load_tree(site.policy)
     edges = [AS_OF - timedelta(hours=2200), AS_OF + timedelta(hours=6)]
     found = load_delivered(policy=site.policy, tree=tree, entries=[0], edges=edges)

@@ -64,7 +64,7 @@ def test_weeks_add_up_to_the_table_by_entry_by_site_and_by_allocation(site: Site
     assert left["biology"].at[0].date() == date(2026, 11, 18)
 
 
-def test_who_sees_sums_only_gets_no_weeks(site: Site, as_eva: Actor) -> None:
+def test_viewers_of_totals_get_no_weeks(site: Site, as_eva: Actor) -> None:
     site.policy.visibility = "path"
     site.policy.save(update_fields=["visibility"])
     viewer = User.objects.create_user("vic", "vic@example.org", "a long pass phrase")
@@ -86,7 +86,7 @@ def test_who_sees_sums_only_gets_no_weeks(site: Site, as_eva: Actor) -> None:
     assert found.n_hidden == 2
 
 
-def test_a_period_of_more_than_five_years_is_refused_and_one_to_come_is_empty(site: Site, as_eva: Actor) -> None:
+def test_a_period_over_five_years_is_refused_and_a_future_one_is_empty(site: Site, as_eva: Actor) -> None:
     with pytest.raises(Invalid, match="longer than 5 years"):
         get_core_hour_weeks(
             policy_slug=site.slug, period=Period(date(1970, 1, 1), YEAR.ends_on), zone=UTC_ZONE, actor=as_eva

@@ -52,7 +52,7 @@ def _uid(site: Site, path: str) -> UUID:
 
 
 # --- Tree -------------------------------------------------------------------------------------------------------------
-def test_the_tree_page_shows_target_beside_actual(site: Site, as_eva: Actor) -> None:
+def test_the_tree_has_target_and_actual(site: Site, as_eva: Actor) -> None:
     site.recompute()
     page = get_tree_page(policy_slug="grid", actor=as_eva)
     assert [row.path for row in page.rows] == [
@@ -79,7 +79,7 @@ def test_the_tree_page_shows_target_beside_actual(site: Site, as_eva: Actor) -> 
     assert (page.revision, page.as_of, page.n_entries, page.n_ranked) == (2, AS_OF, 7, 4)
 
 
-def test_the_state_tells_no_demand_from_starved(site: Site, as_eva: Actor) -> None:
+def test_the_state_distinguishes_no_demand_from_starved(site: Site, as_eva: Actor) -> None:
     site.recompute()
     states = {path: row.state for path, row in _by_path(get_tree_page(policy_slug="grid", actor=as_eva).rows).items()}
     assert states == {
@@ -98,7 +98,7 @@ def test_the_state_tells_no_demand_from_starved(site: Site, as_eva: Actor) -> No
     assert page.n_out_of_tolerance == 5
 
 
-def test_people_may_have_a_wider_tolerance_than_groups_in_every_count(site: Site, as_eva: Actor) -> None:
+def test_leaves_can_have_a_wider_tolerance_than_groups(site: Site, as_eva: Actor) -> None:
     wide = {**NO_AGING, "tolerance": {"relative": 0.1, "points": 0.5, "leaves": {"relative": 3, "points": 20}}}
     site.publish(PROJECTS, wide)
     site.recompute()
@@ -118,7 +118,7 @@ def test_before_the_first_snapshot_there_are_targets_only(site: Site, as_eva: Ac
     assert (row.target, row.actual, row.rank, row.state, row.has_usage) == (0.6, None, None, "unknown", False)
 
 
-def test_after_a_publish_new_targets_stand_beside_the_last_numbers(site: Site, as_eva: Actor) -> None:
+def test_after_a_publish_new_targets_are_shown_with_the_last_numbers(site: Site, as_eva: Actor) -> None:
     site.recompute()
     site.publish(children(physics={"": 50, "alice": 1, "bob": 1}, biology={"": 40, "carol": 3}, new={"": 10}))
     page = get_tree_page(policy_slug="grid", actor=as_eva)
@@ -132,7 +132,7 @@ def test_after_a_publish_new_targets_stand_beside_the_last_numbers(site: Site, a
     assert then.as_of == AS_OF
 
 
-def test_only_what_is_asked_for_is_opened(site: Site, as_eva: Actor) -> None:
+def test_only_requested_rows_are_expanded(site: Site, as_eva: Actor) -> None:
     page = get_tree_page(
         policy_slug="grid", actor=as_eva, arranged=Arrangement(open_uids=[_uid(site, "/physics"), uuid4()])
     )
@@ -146,7 +146,7 @@ def test_only_what_is_asked_for_is_opened(site: Site, as_eva: Actor) -> None:
         get_tree_page(policy_slug="grid", actor=as_eva, parent_uid=uuid4())
 
 
-def test_wide_groups_come_a_hundred_at_a_time(make_site: Callable[..., Site], as_eva: Actor) -> None:
+def test_wide_groups_are_paged_by_a_hundred(make_site: Callable[..., Site], as_eva: Actor) -> None:
     made = make_site()
     made.publish(children(wide={"": 1, **{f"u{n:03d}": 1 for n in range(250)}}))
     wide, seen, cursor = _uid(made, "/wide"), [], None
@@ -162,7 +162,7 @@ def test_wide_groups_come_a_hundred_at_a_time(make_site: Callable[..., Site], as
     assert seen == [(f"u{n:03d}", n + 1) for n in range(250)]
 
 
-def test_a_search_shows_matches_with_the_way_to_them(site: Site, as_eva: Actor) -> None:
+def test_a_search_shows_matches_with_their_ancestors(site: Site, as_eva: Actor) -> None:
     page = get_tree_page(policy_slug="grid", actor=as_eva, arranged=Arrangement(query="aLi"))
     assert [row.path for row in page.rows] == ["/", "/physics", "/physics/alice"]
     assert (page.query, page.n_matches) == ("aLi", 1)
@@ -173,7 +173,7 @@ def test_a_search_shows_matches_with_the_way_to_them(site: Site, as_eva: Actor) 
     assert search_entries(policy_slug="grid", query="  ", actor=as_eva) == []
 
 
-def test_people_see_their_own_path_and_what_grants_open(
+def test_users_see_their_own_path_and_granted_subtrees(
     make_site: Callable[..., Site], as_alice: Actor, as_eva: Actor
 ) -> None:
     made = make_site(visibility="path")
@@ -208,7 +208,7 @@ def test_people_see_their_own_path_and_what_grants_open(
 
 
 # --- Entry ------------------------------------------------------------------------------------------------------------
-def test_the_entry_page_has_the_way_to_it_its_group_and_its_history(site: Site, as_eva: Actor) -> None:
+def test_the_entry_page_has_path_group_and_history(site: Site, as_eva: Actor) -> None:
     site.recompute()
     uid = _uid(site, "/physics")
     change_shares(
@@ -235,7 +235,7 @@ def test_the_entry_page_has_the_way_to_it_its_group_and_its_history(site: Site, 
     )
 
 
-def test_the_entry_page_says_why_one_may_not_change_it(site: Site, as_alice: Actor, as_eva: Actor) -> None:
+def test_the_entry_page_explains_why_it_cannot_be_changed(site: Site, as_alice: Actor, as_eva: Actor) -> None:
     page = get_entry_page(policy_slug="grid", uid=_uid(site, "/physics/bob"), actor=as_alice)
     assert not page.may_change
     assert "physics" in page.why_not
@@ -245,7 +245,7 @@ def test_the_entry_page_says_why_one_may_not_change_it(site: Site, as_alice: Act
 
 
 # --- My priority ------------------------------------------------------------------------------------------------------
-def test_my_priority_walks_from_root_to_leaf_with_stored_numbers(site: Site, as_alice: Actor) -> None:
+def test_my_priority_lists_the_path_with_stored_numbers(site: Site, as_alice: Actor) -> None:
     site.recompute()
     (mine,) = get_my_priority(actor=as_alice)
     assert (mine.account, mine.namespace, mine.policy_slug, mine.error) == ("alice", "c1", "grid", "")
@@ -264,7 +264,7 @@ def test_my_priority_walks_from_root_to_leaf_with_stored_numbers(site: Site, as_
     assert ahead.values == {"n_ahead": 1, "n_siblings": 1}
 
 
-def test_the_group_decides_when_it_puts_most_others_ahead(site: Site) -> None:
+def test_the_level_that_puts_most_others_ahead_decides(site: Site) -> None:
     carol = Actor(user=User.objects.create_user("carol"), via="page")
     site.recompute()
     (mine,) = get_my_priority(actor=carol)
@@ -272,7 +272,7 @@ def test_the_group_decides_when_it_puts_most_others_ahead(site: Site) -> None:
     assert mine.walk[0].name == "biology"
 
 
-def test_all_accounts_of_a_person_are_listed_best_first(site: Site, as_alice: Actor) -> None:
+def test_all_accounts_of_a_user_are_listed_best_first(site: Site, as_alice: Actor) -> None:
     site.job("al", "biology", 1)
     site.job("al2", "nowhere", 1)
     assert as_alice.user is not None
@@ -283,7 +283,7 @@ def test_all_accounts_of_a_person_are_listed_best_first(site: Site, as_alice: Ac
     assert mine[2].factor == 0.5
 
 
-def test_somebody_without_an_account_and_before_a_snapshot(site: Site, as_alice: Actor) -> None:
+def test_users_without_an_account_or_snapshot_get_an_empty_answer(site: Site, as_alice: Actor) -> None:
     zoe = Actor(user=User.objects.create_user("zoe"), via="page")
     (before,) = get_my_priority(actor=as_alice)
     assert before.error == "no_snapshot"
@@ -294,7 +294,7 @@ def test_somebody_without_an_account_and_before_a_snapshot(site: Site, as_alice:
         get_my_priority(actor=Actor(zoe.user, "api", TokenBounds("fsh_x", frozenset({"usage:write"}))))
 
 
-def test_explain_tells_each_level_in_numbers_and_words(site: Site, as_eva: Actor) -> None:
+def test_explain_has_numbers_and_a_sentence_for_each_level(site: Site, as_eva: Actor) -> None:
     site.recompute()
     told = explain(policy_slug="grid", account="alice", actor=as_eva)
     (result,) = told["results"]
@@ -323,7 +323,7 @@ def test_explain_hides_what_the_actor_may_not_see(make_site: Callable[..., Site]
 
 
 # --- Overview, freshness, unmapped ------------------------------------------------------------------------------------
-def test_the_overview_sums_up_and_lists_what_was_published(site: Site, as_eva: Actor) -> None:
+def test_the_overview_summarises_and_lists_publications(site: Site, as_eva: Actor) -> None:
     site.job("erin", "chemistry", 7)
     site.recompute()
     overview = get_overview(actor=as_eva)
@@ -340,7 +340,7 @@ def test_without_a_policy_there_is_no_overview(as_eva: Actor) -> None:
     assert get_overview(actor=as_eva) is None
 
 
-def test_freshness_names_what_is_late(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_freshness_names_late_sources(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     empty = freshness()
     assert (empty.state, empty.as_of, empty.keys) == ("bad", None, ["nothing_computed"])
     site.recompute()
@@ -375,7 +375,9 @@ def test_unmapped_accounts_are_counted_by_source(site: Site, as_eva: Actor) -> N
     assert [one.account.user_name for one in unmapped_accounts(site.policy)] == ["erin", "finn"]
 
 
-def test_what_one_policy_places_is_not_unmapped(site: Site, make_site: Callable[..., Site], as_eva: Actor) -> None:
+def test_accounts_mapped_in_one_policy_are_not_unmapped(
+    site: Site, make_site: Callable[..., Site], as_eva: Actor
+) -> None:
     site.job("erin", "chemistry", 7)
     site.recompute()
     other = make_site("other")
@@ -393,7 +395,7 @@ def test_snapshots_are_listed_without_their_bytes(site: Site, as_eva: Actor) -> 
 
 
 # --- Preview ----------------------------------------------------------------------------------------------------------
-def test_a_preview_says_what_publishing_would_bring(site: Site, as_eva: Actor) -> None:
+def test_a_preview_shows_the_effect_of_publishing(site: Site, as_eva: Actor) -> None:
     site.recompute()
     uid = _uid(site, "/physics")
     preview = preview_shares(policy_slug="grid", entry_uid=uid, shares=20, actor=as_eva)
@@ -439,9 +441,7 @@ def test_a_preview_before_the_first_snapshot_has_no_ranks(site: Site, as_eva: Ac
     assert {row.rank_after for row in preview.rows} == {None}
 
 
-def test_somebody_who_may_not_see_an_entry_gets_no_preview_of_it(
-    make_site: Callable[..., Site], as_alice: Actor
-) -> None:
+def test_an_invisible_entry_has_no_preview(make_site: Callable[..., Site], as_alice: Actor) -> None:
     made = make_site(visibility="path")
     made.publish(PROJECTS)
     with pytest.raises(NotFound):
@@ -453,7 +453,7 @@ def test_the_command_sees_everything(site: Site) -> None:
     assert len(get_tree_page(policy_slug="grid", actor=COMMAND).rows) == 7
 
 
-def test_a_token_of_a_subtree_is_told_nothing_of_the_levels_above(site: Site, as_eva: Actor) -> None:
+def test_a_token_of_a_subtree_sees_no_levels_above(site: Site, as_eva: Actor) -> None:
     site.recompute()
     bounds = TokenBounds("fsh_x", frozenset({"admin"}), policy_slug="grid", subtree_uid=_uid(site, "/physics/alice"))
     bound = Actor(user=as_eva.user, via="api", token=bounds)
@@ -464,7 +464,7 @@ def test_a_token_of_a_subtree_is_told_nothing_of_the_levels_above(site: Site, as
     assert get_tree_page(policy_slug="grid", actor=bound).rows == []
 
 
-def test_own_entries_are_seen_before_the_first_snapshot(make_site: Callable[..., Site], as_alice: Actor) -> None:
+def test_own_entries_are_visible_before_the_first_snapshot(make_site: Callable[..., Site], as_alice: Actor) -> None:
     made = make_site(visibility="path")
     made.publish(PROJECTS)
     made.map()

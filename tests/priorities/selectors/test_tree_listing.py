@@ -127,7 +127,7 @@ def test_listings_equal_a_walk_over_random_trees() -> None:
             assert [int(found.at[i]) for i in found.rows] == list(range(len(found.rows)))
 
 
-def test_a_fresh_page_is_as_deep_as_there_is_room() -> None:
+def test_the_initial_depth_depends_on_the_number_of_rows() -> None:
     drawn = draw(random.Random(3))
     mask, levels = np.array(drawn.visible), drawn.view.tree.level
     for room in (1, 6, 20, 50, 1_000):
@@ -136,7 +136,7 @@ def test_a_fresh_page_is_as_deep_as_there_is_room() -> None:
         assert found.level == max(fits, default=1)
 
 
-def test_windows_follow_each_other_without_a_gap(make_site: Callable[..., Site], as_eva: Actor) -> None:
+def test_consecutive_row_windows_have_no_gap(make_site: Callable[..., Site], as_eva: Actor) -> None:
     made = make_site()
     groups = {f"g{n}": {"": n + 1.0, **{f"u{n}x{k}": 1.0 for k in range(30)}} for n in range(3)}
     made.publish(children(**groups))
@@ -161,7 +161,7 @@ def test_windows_follow_each_other_without_a_gap(make_site: Callable[..., Site],
     assert seen == whole
 
 
-def test_what_is_opened_and_shut_by_hand_differs_from_the_level(site: Site, as_eva: Actor) -> None:
+def test_toggled_rows_override_the_level(site: Site, as_eva: Actor) -> None:
     paths = {
         row.path: row.uid for row in iterate_rows(open_view(policy_slug="grid", actor=as_eva), Arrangement(level=9))
     }

@@ -59,7 +59,7 @@ def test_every_text_is_filled_by_values_of_its_names(key: str) -> None:
         assert json.dumps(said.json(), allow_nan=False)
 
 
-def test_keys_that_the_rooms_say_exist() -> None:
+def test_every_used_message_key_exists() -> None:
     said = set()
     for path in ROOMS.rglob("*.py"):
         source = path.read_text(encoding="utf-8")
@@ -74,13 +74,13 @@ def test_keys_that_the_rooms_say_exist() -> None:
     assert {key for key in said if key not in TEXTS} == set()
 
 
-def test_one_and_many_read_differently() -> None:
+def test_singular_and_plural_differ() -> None:
     one, many = (say("ahead.some_you", n_ahead=n, n_siblings=of).text for n, of in ((1, 1), (3, 7)))
     assert re.findall(r"\d+", many) == ["3", "7"]
     assert one != many.replace("3", "1").replace("7", "1")
 
 
-def test_values_stay_as_they_are_and_infinity_has_a_name() -> None:
+def test_values_are_unchanged_and_infinity_has_a_name() -> None:
     said = say("x.y", at=AT, most=float("inf"), least=float("-inf"), none=float("nan"), parts=(1, float("inf")), n=3)
     assert _values(said) == {
         "at": "2026-11-20T12:00:00Z",
@@ -98,13 +98,13 @@ def _values(said: Any) -> Any:
     return {name: _plain(value) for name, value in said.values.items()}
 
 
-def test_shares_are_percents_with_words_and_never_bare_ratios() -> None:
+def test_shares_are_percentages_and_never_bare_ratios() -> None:
     said = say("walk.over_you", name="alice", parent="physics", target=0.5, actual=0.7272, points=22.72)
     assert re.findall(r"physics|\d[\d.]*(?:\u00a0%)?", said.text) == ["72.7\u00a0%", "physics", "50.0\u00a0%", "22.7"]
     assert text_of([said, say("ahead.alone")]) == f"{said.text} {say('ahead.alone').text}"
 
 
-def test_every_sentence_as_it_is_written(snapshot: SnapshotAssertion) -> None:
+def test_snapshot_of_every_sentence(snapshot: SnapshotAssertion) -> None:
     """The one place that knows the words of the catalogue: by key, with the names of the values in them."""
     assert {key: _forms(text) for key, text in sorted(TEXTS.items())} == snapshot
 
@@ -126,12 +126,12 @@ class _Names(dict[str, Any]):
     ("value", "text"),
     [(60.0, "60"), (23.14, "23.1"), (1.5, "1.50"), (0.0123, "0.0123"), (14533.2, "14,533"), (0.0, "0")],
 )
-def test_amounts_have_as_many_digits_as_tell_something(value: float, text: str) -> None:
+def test_amounts_have_only_significant_digits(value: float, text: str) -> None:
     assert numbers.amount(value) == text
 
 
 @pytest.mark.parametrize("note", ["", "node failure", "Node failure.", "Was it ours?"])
-def test_a_note_ends_a_sentence_with_one_mark(note: str) -> None:
+def test_a_note_ends_with_one_punctuation_mark(note: str) -> None:
     said = adjustment_sentence("cpu_s", -3600.0, AT, note)
     assert said.endswith((".", "?"))
     assert not said.endswith(("..", "?."))

@@ -84,7 +84,7 @@ def test_keys_of_leaves_sort_as_their_ranks(algorithm: str) -> None:
             assert one["rank"] == 1 + ahead
 
 
-def test_deviations_that_tie_by_rounding_have_one_key_and_others_not() -> None:
+def test_only_deviations_that_tie_by_rounding_share_a_key() -> None:
     """Level 1 ties within 1e-9 points, so level 2 decides; the paper's whole points would turn a and c round."""
     leaf = {"kind": "user", "shares": 1}
     children = [
@@ -101,7 +101,7 @@ def test_deviations_that_tie_by_rounding_have_one_key_and_others_not() -> None:
     assert pieces["/c"]["key"] > pieces["/a/y"]["key"]
 
 
-def test_a_newcomer_without_shares_comes_last_where_zero_shares_do() -> None:
+def test_a_newcomer_without_shares_ranks_last_under_zero_shares_last() -> None:
     draw = Random(1)
     children = [{"name": f"u{n}", "kind": "user", "shares": n % 3} for n in range(9)]
     usage = {f"/u{n}": draw.randint(1, 9) for n in range(9)}

@@ -77,7 +77,7 @@ LINUX = {"namespace": "linux", "suffix": "/{group}/{user}"}
         AccountQuery("bob", "physics", "linux"),
     ],
 )
-def test_who_never_ran_is_found_without_the_namespace_that_the_rule_names(tree: TreeColumns, query: Query) -> None:
+def test_a_user_without_jobs_is_found_without_a_namespace(tree: TreeColumns, query: Query) -> None:
     index = _index(tree, _rule(tree, **LINUX), known=[AccountKey("linux", "alice", "physics")])
     assert _paths(index, query) == ["/physics/bob"]
     assert index.choices(query) == ()
@@ -97,7 +97,7 @@ def test_who_never_ran_is_found_without_the_namespace_that_the_rule_names(tree: 
         ("each", "/physics", {"namespace": "linux", "group_pattern": "phys"}),
     ],
 )
-def test_every_kind_of_rule_is_read_backwards(tree: TreeColumns, kind: str, path: str, fields: dict[str, Any]) -> None:
+def test_every_kind_of_rule_can_be_inverted(tree: TreeColumns, kind: str, path: str, fields: dict[str, Any]) -> None:
     index = _index(tree, _rule(tree, kind, path, **fields))
     assert _paths(index, "bob") == ["/physics/bob"]
     bob = tree.index_of_path("/physics/bob")
@@ -107,7 +107,7 @@ def test_every_kind_of_rule_is_read_backwards(tree: TreeColumns, kind: str, path
     assert identity.namespace == fields.get("namespace", "")
 
 
-def test_a_rule_for_each_of_two_thousand_groups_costs_a_name_nothing() -> None:
+def test_two_thousand_group_rules_do_not_slow_a_look_up() -> None:
     """Asked rule by rule, these names and identities would be eight million questions."""
     large = _tree(*(_group(f"g{n}", _user(f"u{n}")) for n in range(2_000)))
     rules = [
@@ -147,20 +147,20 @@ def test_namespaces_that_agree_are_not_ambiguous(tree: TreeColumns) -> None:
     assert (_paths(index, "bob"), index.choices("bob")) == (["/physics/bob"], ())
 
 
-def test_an_entry_of_the_name_comes_before_where_others_go(tree: TreeColumns) -> None:
+def test_an_entry_of_the_same_name_precedes_other_rules(tree: TreeColumns) -> None:
     rules = [_rule(tree, **LINUX), _rule(tree, "default", "/biology", namespace="grid")]
     index = _index(tree, *rules)
     assert (_paths(index, "bob"), index.choices("bob")) == (["/physics/bob"], ())
     assert _paths(index, "somebody") == ["/biology"]
 
 
-def test_a_new_member_is_one_without_the_namespace(tree: TreeColumns) -> None:
+def test_a_future_member_is_found_without_the_namespace(tree: TreeColumns) -> None:
     index = _index(tree, _rule(tree, "each", "/physics", namespace="linux"))
     found = index.find("newcomer")
     assert ([index.path(entry) for entry in found.entries], found.joins) == (["/physics"], 0)
 
 
-def test_each_identity_leads_to_its_entry_used_or_not(tree: TreeColumns) -> None:
+def test_each_identity_maps_to_its_entry_with_or_without_usage(tree: TreeColumns) -> None:
     rules = [
         _rule(tree, "exact", "/biology", namespace="linux", user_pattern="bob", group_pattern="physics"),
         _rule(tree, **LINUX),

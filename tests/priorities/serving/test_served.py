@@ -69,7 +69,7 @@ def test_the_answer_is_the_contract_s_object(site: Site) -> None:
     assert orjson.loads(b"{" + got.head_json(AS_OF) + b"}") == got.head(AS_OF)
 
 
-def test_ready_pieces_say_what_the_objects_say(site: Site) -> None:
+def test_prepared_json_equals_the_objects(site: Site) -> None:
     site.job("alice", "biology", 1)
     site.recompute()
     got = store.newest("grid")
@@ -91,7 +91,7 @@ def test_ready_pieces_say_what_the_objects_say(site: Site) -> None:
     assert ranks == [one.get("rank") for one in expected]
 
 
-def test_several_entries_come_best_first_and_a_group_s_account_has_its_vector(site: Site) -> None:
+def test_several_entries_are_listed_best_first_and_a_group_account_has_the_vector_of_its_group(site: Site) -> None:
     site.job("alice", "biology", 1)
     site.recompute()
     got = store.newest("grid")
@@ -103,7 +103,7 @@ def test_several_entries_come_best_first_and_a_group_s_account_has_its_vector(si
     assert entries[1]["factor"] >= 0.25
 
 
-def test_what_lies_outside_the_mask_reads_as_unmapped(site: Site) -> None:
+def test_entries_outside_the_mask_are_answered_as_unmapped(site: Site) -> None:
     site.recompute()
     got = store.newest("grid")
     physics = got.tree.index_of_path("/physics")
@@ -115,7 +115,7 @@ def test_what_lies_outside_the_mask_reads_as_unmapped(site: Site) -> None:
     assert {one["entry"] for one in got.every_leaf(mask=mask)} == {"/physics/alice", "/physics/bob"}
 
 
-def test_every_leaf_comes_once_for_each_account(site: Site) -> None:
+def test_every_leaf_is_listed_once_per_account(site: Site) -> None:
     site.job("zoe", "physics", 1)
     site.recompute()
     got = [(one["account"], one["entry"]) for one in store.newest("grid").every_leaf()]
@@ -142,7 +142,7 @@ def test_a_newcomer_gets_the_factor_of_a_new_member(site: Site) -> None:
     assert (got["rank"], got["of"], got["factor"]) == (1, 5, 1.0)
 
 
-def test_a_newcomer_is_where_the_engine_would_put_them(make_site: Callable[..., Site]) -> None:
+def test_a_newcomer_has_the_rank_of_the_engine(make_site: Callable[..., Site]) -> None:
     """Beside idle siblings adding a member changes no other priority: then the approximation is exact."""
     made = make_site()
     algorithm = {"name": "aequus", "operator": "absolute", "factor_from": "key"}
@@ -165,7 +165,7 @@ def test_a_newcomer_is_where_the_engine_would_put_them(make_site: Callable[..., 
     assert provisional == real
 
 
-def test_the_key_of_gridwide_has_the_digits_that_its_rank_has(make_site: Callable[..., Site]) -> None:
+def test_the_key_of_gridwide_is_as_precise_as_its_rank(make_site: Callable[..., Site]) -> None:
     made = make_site()
     made.publish(PROJECTS, {"window": {"length_s": None, "aging": "none"}, "algorithm": {"name": "gridwide"}})
     made.map()
@@ -197,7 +197,7 @@ def test_inherited_shares_leave_no_component(make_site: Callable[..., Site]) -> 
     assert got.lookup([AccountQuery("x", "physics")])[0]["vector"] == []
 
 
-def test_while_the_database_is_away_the_last_good_one_is_served_and_ages(site: Site) -> None:
+def test_without_a_database_the_last_snapshot_is_served_with_its_age(site: Site) -> None:
     site.recompute()
     before = store.newest("grid")
     with _database_away():
@@ -216,7 +216,7 @@ def test_while_the_database_is_away_the_last_good_one_is_served_and_ages(site: S
     assert freshness().state == "ok"
 
 
-def test_a_process_that_starts_without_a_database_takes_the_copy_on_disk(site: Site) -> None:
+def test_a_process_that_starts_without_a_database_serves_the_disk_copy(site: Site) -> None:
     site.recompute()
     before = store.newest("grid").lookup(["alice", "nobody"])
     store.forget()
@@ -245,7 +245,7 @@ def test_copies_are_private_and_a_damaged_one_is_not_served(site: Site) -> None:
     assert nothing.value.code == "no_database"
 
 
-def test_a_policy_that_is_gone_leaves_no_copy(site: Site) -> None:
+def test_a_removed_policy_leaves_no_copy(site: Site) -> None:
     site.recompute()
     store.newest("grid")
     with connection.cursor() as cursor:
@@ -256,14 +256,14 @@ def test_a_policy_that_is_gone_leaves_no_copy(site: Site) -> None:
     assert not (_copies() / "grid.snapshot").exists()
 
 
-def test_a_disk_that_refuses_costs_the_copy_and_not_the_answer(site: Site) -> None:
+def test_a_failing_disk_loses_the_copy_but_not_the_answer(site: Site) -> None:
     site.recompute()
     store.forget()
     with patch("apps.priorities.snapshots._write", side_effect=OSError(28, "No space left on device")):
         assert store.newest("grid").lookup(["alice"])[0]["rank"] == 2
 
 
-def test_a_damaged_snapshot_is_refused_and_the_one_before_stays(site: Site) -> None:
+def test_a_damaged_snapshot_is_rejected_and_the_previous_one_stays(site: Site) -> None:
     good = site.recompute()
     assert store.newest("grid").snapshot_id == good.pk
     site.job("dan", "biology", 2)
@@ -282,7 +282,7 @@ def without_copies() -> None:
         path.unlink()
 
 
-def test_a_process_that_starts_on_a_damaged_newest_snapshot_serves_the_newest_that_verifies(site: Site) -> None:
+def test_a_starting_process_serves_the_newest_valid_snapshot(site: Site) -> None:
     oldest = site.recompute()
     made = []
     for number in range(3):
@@ -300,7 +300,7 @@ def test_a_process_that_starts_on_a_damaged_newest_snapshot_serves_the_newest_th
     assert store.state().damaged == {}
 
 
-def test_where_every_snapshot_is_damaged_look_ups_wait_for_the_next_recompute(site: Site) -> None:
+def test_if_every_snapshot_is_damaged_look_ups_wait_for_the_next_recompute(site: Site) -> None:
     for number in range(2):
         site.job("dan", "biology", 2 + number)
         damage(site.recompute())
@@ -314,7 +314,7 @@ def test_where_every_snapshot_is_damaged_look_ups_wait_for_the_next_recompute(si
     assert store.newest("grid").snapshot_id == newer.pk
 
 
-def test_the_copy_on_disk_is_served_where_it_is_newer_than_every_good_row(site: Site) -> None:
+def test_the_disk_copy_is_served_if_newer_than_every_valid_row(site: Site) -> None:
     site.recompute()
     site.job("dan", "biology", 2)
     newest = site.recompute()
@@ -354,7 +354,7 @@ def test_a_damaged_snapshot_is_read_once_and_logged_once(site: Site, caplog: pyt
     assert f"Snapshot {newest.pk} of grid can't be read" in said[0]
 
 
-def test_a_page_that_the_database_itself_cannot_read_is_a_damaged_snapshot(site: Site) -> None:
+def test_an_unreadable_database_page_is_a_damaged_snapshot(site: Site) -> None:
     good = site.recompute()
     site.job("dan", "biology", 2)
     bad = site.recompute()
@@ -372,14 +372,14 @@ def test_a_page_that_the_database_itself_cannot_read_is_a_damaged_snapshot(site:
         assert store.newest("grid").snapshot_id == good.pk
 
 
-def test_a_kept_snapshot_that_is_damaged_is_not_found(site: Site) -> None:
+def test_a_damaged_stored_snapshot_is_not_found(site: Site) -> None:
     kept = site.recompute()
     damage(kept)
     with pytest.raises(NotFound):
         store.load_kept("grid", kept.pk)
 
 
-def test_a_new_snapshot_takes_over_the_index_and_is_warm_before_it_is_asked(site: Site) -> None:
+def test_a_new_snapshot_reuses_the_index_and_is_warmed_before_serving(site: Site) -> None:
     site.recompute()
     older = store.newest("grid")
     older.lookup_json(["alice", "carol"])
@@ -395,7 +395,7 @@ def test_a_new_snapshot_takes_over_the_index_and_is_warm_before_it_is_asked(site
     assert store.newest("grid").index is not newer.index
 
 
-def test_nobody_who_asks_waits_for_the_database(site: Site, django_assert_num_queries: object) -> None:
+def test_look_ups_never_wait_for_the_database(site: Site, django_assert_num_queries: object) -> None:
     """As in a real process, where a thread looks for new snapshots."""
     site.recompute()
     store.newest("grid")
@@ -408,7 +408,7 @@ def test_nobody_who_asks_waits_for_the_database(site: Site, django_assert_num_qu
         assert store.newest("grid").lookup(["alice"])[0]["rank"] == 2
 
 
-def test_a_thread_takes_new_snapshots_over(site: Site) -> None:
+def test_a_thread_loads_new_snapshots(site: Site) -> None:
     """The loop itself, turn by turn instead of by the clock."""
     seen: list[int] = []
 
@@ -429,7 +429,7 @@ def test_a_thread_takes_new_snapshots_over(site: Site) -> None:
     assert 0 < seen[1] < seen[2]
 
 
-def test_a_forked_process_looks_for_itself() -> None:
+def test_a_forked_process_polls_for_itself() -> None:
     """The thread that takes new snapshots over doesn't survive a fork, and its lock may have been held."""
     with patch.object(store._process, "_is_polled", True), store._process._lock:
         pid = os.fork()
@@ -438,9 +438,7 @@ def test_a_forked_process_looks_for_itself() -> None:
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
-def test_a_policy_younger_than_the_last_poll_is_looked_for_at_most_four_times_a_second(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_policy_is_queried_at_most_four_times_a_second(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "FAIRSHARE_SNAPSHOT_POLL_S", 1.0)
     monkeypatch.setattr(store._process, "start", lambda: None)
     now_s = time.monotonic()
@@ -455,7 +453,7 @@ def test_a_policy_younger_than_the_last_poll_is_looked_for_at_most_four_times_a_
     assert first.value.code == "no_snapshot"
 
 
-def test_pieces_are_bounded(site: Site) -> None:
+def test_prepared_json_is_bounded(site: Site) -> None:
     site.recompute()
     got = replace(store.newest("grid"))
     with patch("apps.priorities.serving.served_snapshot._MOST_PIECES", 3):

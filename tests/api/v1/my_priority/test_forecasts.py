@@ -79,7 +79,9 @@ def test_a_supposition_is_told_beside_what_is_and_nothing_is_kept(computed: Site
         ("target=5&level=/biology", 422, "level"),
     ],
 )
-def test_absurd_numbers_are_answered_with_what_is_possible(computed: Site, asked: str, status: int, where: str) -> None:
+def test_impossible_numbers_are_answered_with_the_possible_range(
+    computed: Site, asked: str, status: int, where: str
+) -> None:
     cache.clear()
     answer = _get(computed, f"{WHAT_IF}?account=alice&{asked}")
     assert refused(answer) == (status, "impossible", [where])

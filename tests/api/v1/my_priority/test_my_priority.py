@@ -79,7 +79,7 @@ def test_a_revision_without_policy_and_a_time_without_zone_are_refused_with_thei
     assert caller.get("me", {"until": "x"}).status_code == 400
 
 
-def test_a_token_of_a_subtree_is_told_nothing_of_the_levels_above(computed: Site) -> None:
+def test_a_token_of_a_subtree_sees_no_levels_above(computed: Site) -> None:
     bound = {"policy_slug": "grid", "subtree_uid": computed.uid("/physics/alice")}
     caller = Caller(token=computed.token("self:read", user=computed.alice, **bound))
     (told,) = caller.get("me/explain").json()["accounts"]
