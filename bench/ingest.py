@@ -96,7 +96,7 @@ def _raw(batches: list[RecordBatch]) -> float:
     from django.db import connection, transaction
 
     from apps.usage.pgbinary import copy_payload, cursor
-    from apps.usage.records.versions import COPY, record_columns
+    from apps.usage.records.record_rows import COPY, record_columns
 
     ones = [np.ones(len(batch), np.int64) for batch in batches]
     payloads = [copy_payload(record_columns(1, b, one, one, None)) for b, one in zip(batches, ones, strict=True)]

@@ -152,7 +152,7 @@ def _write_records(
     source: int, job_class: int, account: Any, start_us: Any, length_us: Any, waited_us: Any, cpus: Any, begin: int
 ) -> None:
     from apps.usage import pgbinary
-    from apps.usage.records.versions import COPY
+    from apps.usage.records.record_rows import COPY
 
     n = len(account)
     nothing, none = np.zeros(n), np.full(n, b"", np.bytes_)

@@ -245,14 +245,16 @@ def data_quality(request: HttpRequest) -> HttpResponse:
     since_at = now - span
     lines = lines_of(actor)
     sources = [line.source for line in lines]
-    issues = quality.look_at(sources=sources, span=span, at=now, zone=ZoneInfo(settings.TIME_ZONE), actor=actor)
+    issues = quality.list_data_issues(
+        sources=sources, span=span, at=now, zone=ZoneInfo(settings.TIME_ZONE), actor=actor
+    )
     found = findings_of(lines, issues)
     context = {
         "verdict": verdict(found, len(lines)),
         "findings": found,
         "n_worth": n_worth(found),
         "lines": [(line, issues[line.source.slug]) for line in lines],
-        "total": quality.together([one.received for one in issues.values()]),
+        "total": quality.sum_received([one.received for one in issues.values()]),
         "days": span.days,
         "periods": PERIODS_DAYS,
         "reasons": [(one, reason(one.code)) for one in quality.list_reasons(since_at=since_at, actor=actor)],

@@ -19,7 +19,7 @@ from apps.core.errors import FieldProblem, Invalid, TooLarge, Unavailable
 from apps.onboarding.slurm_config import read_slurm_config
 from apps.schedulers.own_values import OwnValue, read_values
 from apps.usage.parsers.sacct_header import COMMAND
-from apps.usage.sources.command import allowed_program, output_of
+from apps.usage.sources.command import allowed_program, run_program
 
 PROGRAMS = ("scontrol", "sacctmgr", "sshare")
 MOST_BYTES = 64 * 2**20
@@ -93,7 +93,7 @@ def read_log_here(days: int = LOG_DAYS) -> BinaryIO:
     command = COMMAND.partition(" ")[2]  # the variable before it is set anyway
     arguments = command.replace("-X", f"-X -S now-{days:d}days").split()
     most = int(settings.FAIRSHARE_UPLOAD_BYTES)
-    return output_of(arguments, time_zone="UTC", timeout_s=_LOG_TIMEOUT_S, most_bytes=most)
+    return run_program(arguments, time_zone="UTC", timeout_s=_LOG_TIMEOUT_S, most_bytes=most)
 
 
 def _dump(cluster: str) -> str:
@@ -111,7 +111,7 @@ def _dump(cluster: str) -> str:
 
 
 def _run(*arguments: str) -> str:
-    with output_of(arguments, time_zone="UTC", timeout_s=_TIMEOUT_S, most_bytes=MOST_BYTES) as stream:
+    with run_program(arguments, time_zone="UTC", timeout_s=_TIMEOUT_S, most_bytes=MOST_BYTES) as stream:
         return stream.read().decode("utf-8", "replace")
 
 

@@ -1,4 +1,4 @@
-"""numpy columns in PostgreSQL's binary formats: rows for COPY, arrays as parameters, arrays as results.
+"""Convert numpy columns to and from PostgreSQL's binary formats: rows of COPY, array parameters and array results.
 
 Formats: PostgreSQL documentation, "COPY, File Formats" and `array_send`; every number is big-endian.
 """
@@ -32,11 +32,11 @@ U1 = np.ndarray[Any, np.dtype[np.uint8]]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Values of one type, in the bytes that the server expects, each in a cell of the same width."""
+    """Values of one type in PostgreSQL's binary form, in cells of equal width."""
 
     oid: int
     cells: U1  # (n, width)
-    lengths: I8 | None = None  # bytes used of each cell, where they differ; -1 is NULL
+    lengths: I8 | None = None  # used bytes of each cell, if they differ; -1 is NULL
 
 
 def boolean(values: Flags) -> Column:
@@ -80,14 +80,14 @@ def text(values: Bytes) -> Column:
 
 
 def copy_payload(columns: Sequence[Column]) -> bytes:
-    """All rows in the binary format of COPY."""
+    """All rows in the binary format of COPY, with header and trailer."""
     n = len(columns[0].cells)
     n_fields = np.broadcast_to(np.frombuffer(struct.pack(">h", len(columns)), np.uint8), (n, 2))
     return _HEADER + _joined([(n_fields, None), *_fields(columns)], n) + _TRAILER
 
 
 class Array:
-    """A column as one array parameter."""
+    """A column encoded as one array parameter."""
 
     def __init__(self, column: Column) -> None:
         n = len(column.cells)
@@ -141,7 +141,7 @@ class TimestamptzArray(Array):
 
 
 class _NumberArrayLoader(Loader):
-    """An array of numbers or instants, none of them NULL, as a numpy array."""
+    """Decodes an array of numbers without NULLs to a numpy array."""
 
     format = Format.BINARY
     of = ">i8"
@@ -161,7 +161,7 @@ class _Float8ArrayLoader(_NumberArrayLoader):
 
 
 class _TimestamptzArrayLoader(_NumberArrayLoader):
-    """Microseconds since 1970; -infinity is NO_TIME."""
+    """Decodes to microseconds since 1970; -infinity is NO_TIME."""
 
     def load(self, data: Buffer) -> Any:
         us = super().load(data)
@@ -170,7 +170,7 @@ class _TimestamptzArrayLoader(_NumberArrayLoader):
 
 @contextmanager
 def cursor() -> Iterator[psycopg.Cursor[Any]]:
-    """A cursor of Django's connection, in its transaction, that speaks these types."""
+    """A cursor on Django's connection and in its transaction that encodes and decodes these types."""
     connection.ensure_connection()
     with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as found:
         adapters = found.adapters
@@ -185,14 +185,14 @@ def cursor() -> Iterator[psycopg.Cursor[Any]]:
 
 
 def fetch_columns(query: str, parameters: Sequence[Any]) -> list[Any]:
-    """The one row of a query of `array_agg`s, each as a numpy array; [] when there was nothing to gather."""
+    """Fetch the single row of a query of `array_agg`s, each as a numpy array; [] if there were no rows to aggregate."""
     with cursor() as found:
         row = found.execute(query, parameters, binary=True).fetchone()
     return [] if row is None or row[0] is None else list(row)
 
 
 def copy_in(query: str, columns: Sequence[Column]) -> None:
-    """COPY … FROM STDIN (FORMAT BINARY)."""
+    """Run `COPY … FROM STDIN (FORMAT BINARY)` with these columns."""
     with cursor() as found, found.copy(query) as copy:
         copy.write(copy_payload(columns))
 
@@ -219,7 +219,7 @@ def _fields(columns: Sequence[Column]) -> list[tuple[U1, I8 | None]]:
 
 
 def _joined(fields: Sequence[tuple[U1, I8 | None]], n: int) -> bytes:
-    """The rows' bytes one after the other, without the unused ends of cells."""
+    """The bytes of all rows, without the unused ends of cells."""
     width = sum(cells.shape[1] for cells, _ in fields)
     matrix = np.empty((n, width), np.uint8)
     is_used: Flags | None = None

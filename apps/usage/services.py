@@ -196,7 +196,7 @@ def confirm_import(*, import_id: int, all_or_nothing: bool | None = None, at: da
             raise Conflict("Only a dry run that has ended well can be confirmed.", code="not_confirmable")
         if not uploads.exists(dry.stored_path):
             raise Conflict("The file of this dry run is no longer kept: send it again.", code="file_gone")
-        stored = uploads.Stored(dry.stored_path, dry.n_bytes, dry.run.progress_total or 0, dry.sha256, b"")
+        stored = uploads.StoredFile(dry.stored_path, dry.n_bytes, dry.run.progress_total or 0, dry.sha256, b"")
         whole = dry.all_or_nothing if all_or_nothing is None else all_or_nothing
         options = ImportOptions(dry.time_zone, dry_run=False, all_or_nothing=whole)
         return _make_import(dry.source, dry.format, stored, dry.file_name, options, at, actor, key=_confirmation(dry))
@@ -328,7 +328,7 @@ def _refuse_too_long(batch: RecordBatch) -> None:
 def _make_import(
     source: Source,
     format_name: str,
-    stored: uploads.Stored,
+    stored: uploads.StoredFile,
     file_name: str,
     options: ImportOptions,
     at: datetime,

@@ -18,7 +18,7 @@ from apps.notices.models import Notice
 from apps.priorities.selectors import freshness
 from apps.priorities.serving import store
 from apps.usage.models import Record, Source
-from apps.usage.quality.findings import look_at
+from apps.usage.quality.findings import list_data_issues
 from apps.usage.timeliness import Timeliness, lateness, timeliness
 from tests.api.small_site import Site, record
 from tests.worlds import AT
@@ -90,7 +90,7 @@ def test_pages_readiness_metrics_notices_and_rest_agree(
     (line,) = lines_of(COMMAND)
     degraded = {found["code"] for found in Client().get("/readyz").json()["degraded"]}
     metrics = Client().get("/metrics").content.decode()
-    issues = look_at(sources=[line.source], span=DAY, at=AT, zone=ZoneInfo("UTC"), actor=COMMAND)
+    issues = list_data_issues(sources=[line.source], span=DAY, at=AT, zone=ZoneInfo("UTC"), actor=COMMAND)
     headers = {"authorization": f"Bearer {computed.token('usage:write')}"}
     (row,) = Client().get("/api/v1/usage/sources", headers=headers).json()["results"]
     said = {
@@ -118,7 +118,7 @@ def test_an_old_newest_record_is_a_finding_only_with_evidence_that_jobs_ran(
 
     def worth() -> set[str]:
         (line,) = lines_of(COMMAND)
-        issues = look_at(sources=[line.source], span=7 * DAY, at=AT, zone=ZoneInfo("UTC"), actor=COMMAND)
+        issues = list_data_issues(sources=[line.source], span=7 * DAY, at=AT, zone=ZoneInfo("UTC"), actor=COMMAND)
         return {found.key for found in findings_of([line], issues) if found.level != "info"}
 
     assert worth() & {"late", "unreported", "holes"} == set()

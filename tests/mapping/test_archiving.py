@@ -29,7 +29,7 @@ from apps.usage.arrays import load_usage
 from apps.usage.models import Bucket, Overlap, Source
 from apps.usage.selectors import watermarks
 from apps.usage.services import make_source
-from apps.usage.sources.collection import ask_for_due
+from apps.usage.sources.collection import enqueue_due_collections
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site, push, record
 from tests.worlds import AT
@@ -174,7 +174,7 @@ def test_an_archived_source_is_in_no_list_accepts_nothing_and_answers(site: Site
     Source.all_objects.filter(slug="cluster-a").update(
         kind="command", collecting={"command": ["sacct"]}, collect_due_at=AT
     )
-    assert ask_for_due(at=AT) == 0
+    assert enqueue_due_collections(at=AT) == 0
     assert admin.client.get("/usage/sources/").content.decode().count("Cluster A") == 0
     page = admin.client.get("/usage/sources/cluster-a/").content.decode()
     assert 'id="archived"' in page

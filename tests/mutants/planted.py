@@ -43,9 +43,9 @@ PLANTED = (
     ),
     Planted(
         name="correction counted beside what it corrects",
-        path="apps/usage/records/versions.py",
-        old="[Int8Array(ids), by_run_id, at, keep_all]), sign=-1)",
-        new="[Int8Array(ids), by_run_id, at, keep_all]), sign=0)",
+        path="apps/usage/records/record_rows.py",
+        old="finished_from_columns(removed, sign=-1)",
+        new="finished_from_columns(removed, sign=0)",
         tests=(
             "tests/usage/records/test_ingest.py",
             "tests/usage/records/test_exactly_once.py",
@@ -112,9 +112,9 @@ PLANTED = (
     ),
     Planted(
         name="undo leaves buckets",
-        path="apps/usage/records/versions.py",
+        path="apps/usage/records/record_rows.py",
         old="    if len(change):\n        buckets.apply_delta(source_id",
-        new="    if n_back:\n        buckets.apply_delta(source_id",
+        new="    if n_restored:\n        buckets.apply_delta(source_id",
         tests=("tests/usage/records/test_undo.py",),
     ),
     Planted(

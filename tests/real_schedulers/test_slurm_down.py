@@ -12,8 +12,8 @@ from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Record, Source
 from apps.usage.services import make_source
-from apps.usage.sources.collection import ask_for
-from apps.usage.sources.source_settings import checked_terms
+from apps.usage.sources.collection import enqueue_collection
+from apps.usage.sources.source_settings import validate_terms
 from tests.real_schedulers.slurm_site import CLUSTER, TREE, SlurmSite
 
 pytestmark = [pytest.mark.schedulers, pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
@@ -29,9 +29,9 @@ def collect(source: Source, command: str) -> Run:
     source.refresh_from_db()
     source.kind, source.collect_every_s = Source.Kind.COMMAND, 300
     given = {"command": command.split(), "look_back_s": 3600, "overlap_s": 600}
-    source.collecting = checked_terms(source.kind, given, time_zone="")
+    source.collecting = validate_terms(source.kind, given, time_zone="")
     source.save()
-    return work_run_now(ask_for(source, at=now()).pk)
+    return work_run_now(enqueue_collection(source, at=now()).pk)
 
 
 @pytest.mark.deep

@@ -25,7 +25,7 @@ from apps.priorities.serving import store
 from apps.schedulers.models import Scheduler
 from apps.usage.models import Source
 from apps.usage.services import make_source
-from apps.usage.sources.source_settings import checked_terms
+from apps.usage.sources.source_settings import validate_terms
 from tests.faults.stack import eventually
 from tests.policies.formats.round_trip import read
 from tests.real_schedulers.slurm_site import CLUSTER, TREE, SlurmSite
@@ -79,7 +79,7 @@ def imported(used: SlurmSite, dump: Path, tmp_path: Path, settings: Any) -> Poli
     settings.FAIRSHARE_COLLECT_COMMANDS = [str(used.bin / "sacct")]
     source = make_source(slug=CLUSTER, name=CLUSTER, cluster="", at=now(), actor=COMMAND)
     source.kind, source.collect_every_s, source.collect_due_at = Source.Kind.COMMAND, 300, now()
-    source.collecting = checked_terms(
+    source.collecting = validate_terms(
         source.kind, {"command": SACCT.split(), "look_back_s": 86_400, "overlap_s": 600}, time_zone=""
     )
     source.save()

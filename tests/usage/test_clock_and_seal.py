@@ -45,7 +45,7 @@ def test_records_beyond_the_clock_tolerance_are_rejected_and_the_skew_is_stored(
     assert (counts.new, counts.rejected) == (2, 1)
     refusal = counts.rejections[0]
     assert (refusal.line, refusal.code) == (3, "ahead_of_clock")
-    assert "end (2026-11-20 12:06:00+00:00) is 360 s ahead" in refusal.message
+    assert "end (2026-11-20 12:06:00+00:00) is 360 s in the future" in refusal.message
     source.refresh_from_db()
     assert source.skew_s == 360
     take(source, row("4"))

@@ -21,7 +21,7 @@ from apps.usage.authority import require_create
 from apps.usage.held_hours import list_held_hours
 from apps.usage.models import Import
 from apps.usage.records.overlaps import decide_overlap
-from apps.usage.records.undo import undo_import, why_not
+from apps.usage.records.undo import undo_conflict, undo_import
 from apps.usage.selectors import get_import
 
 _AT_WORK = frozenset({Run.State.QUEUED, Run.State.RUNNING})
@@ -50,7 +50,7 @@ def undo_report(usage_import: Import) -> UndoReport | None:
         part = min(undoing.progress_done / undoing.progress_total, 1.0) if undoing.progress_total else 0.0
         text = _("%(n)s records removed so far.") % {"n": presentation.count(undoing.progress_done)}
         return UndoReport("at_work", text, n_records, int(part * 100))
-    refusal = why_not(usage_import)
+    refusal = undo_conflict(usage_import)
     if refusal is not None:
         return UndoReport("cannot", refusal.message, n_records, code=refusal.code)
     if undoing is not None:

@@ -27,7 +27,7 @@ from apps.policies.tree.stored import load_tree
 from apps.usage.buckets import AMOUNTS
 from apps.usage.models import Bucket, Record
 from apps.usage.parsers.base import F8, I8
-from apps.usage.records.peer_sums import HourSums, Running, replace_running, replace_sums
+from apps.usage.records.peer_sums import HourSums, RunningJobs, replace_running, replace_sums
 
 # --- Usage beyond the capacity ----------------------------------------------------------------------------------------
 _HOUR_S = 3_600
@@ -299,10 +299,10 @@ def _drop(row: Subscription, strangers: list[int], at: datetime) -> None:
         np.array([account for _, account, *_ in rest], np.int64),
         np.array([amounts for _, _, *amounts in rest], np.float64).reshape(-1, len(AMOUNTS)),
     )
-    replace_sums(row.source, told=np.array([_number(each) for each in hours], np.int64), rows=sums, at=at)
+    replace_sums(row.source, hours=np.array([_number(each) for each in hours], np.int64), rows=sums, at=at)
     if Record.objects.filter(source=row.source, account_id__in=strangers).exists():
         none, nothing = np.zeros(0, np.int64), np.zeros(0)
-        replace_running(row.source, Running(none, none, *[nothing] * 6), at=at)
+        replace_running(row.source, RunningJobs(none, none, *[nothing] * 6), at=at)
     record(
         actor=SYSTEM,
         verb="federation.out_of_scope_dropped",

@@ -36,7 +36,7 @@ from apps.policies.tree.terms import clean_authority
 from apps.usage.buckets import HOUR_US
 from apps.usage.models import SealedHour, Source
 from apps.usage.parsers.base import I8
-from apps.usage.records.peer_sums import forget_peer, make_peer_source
+from apps.usage.records.peer_sums import delete_peer_source, make_peer_source
 
 
 # --- Lineage of the feed ----------------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ def unsubscribe(*, subscription_id: int, reason: str, at: datetime, actor: Actor
         details={"source": source.slug},
     )
     row.delete()
-    forget_peer(source, at=at, actor=actor)
+    delete_peer_source(source, at=at, actor=actor)
 
 
 def get_subscription(*, subscription_id: int, actor: Actor, at: datetime, lock: bool = False) -> Subscription:

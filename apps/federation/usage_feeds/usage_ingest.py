@@ -33,7 +33,7 @@ from apps.policies.tree.stored import load_tree
 from apps.runs.fault_points import fault_point
 from apps.usage.models import SiteDay, Source
 from apps.usage.parsers.base import I8
-from apps.usage.records.peer_sums import HourSums, Running, note_contact, replace_running, replace_sums
+from apps.usage.records.peer_sums import HourSums, RunningJobs, record_contact, replace_running, replace_sums
 
 _MB = 1024.0  # in a GB
 _MOST_REQUESTED_S = 31 * 86_400.0  # capacity says how many cores a job may have, and nothing else says for how long
@@ -160,7 +160,7 @@ def apply(row: Subscription, fetched: FetchResult, at: datetime) -> bool:
         if fetched.code == "expired":
             row.etag = ""
         elif not fetched.code and row.state != Subscription.State.FROZEN:
-            note_contact(row.source_id, at=at)
+            record_contact(row.source_id, at=at)
         return row.is_left_behind and not fetched.code
     try:
         with transaction.atomic():
@@ -203,7 +203,7 @@ def _ingest_whole(row: Subscription, judged: JudgedUsage, fetched: FetchResult, 
         fetched.outcome = Fetch.Outcome.HELD if is_held else Fetch.Outcome.LANDED
         fetched.message = _described(document, sifted)
     else:
-        note_contact(row.source_id, at=at)
+        record_contact(row.source_id, at=at)
     row.root_uid, row.number, row.is_left_behind, row.etag = head.root, head.number, head.more, fetched.etag
     row.seen_number, row.seen_mark = head.newest.number, head.newest.mark
     if _is_doubted_otherwise(row, sifted, far_before, head):
@@ -230,7 +230,7 @@ def _land(row: Subscription, document: UsageDocument, uids: list[UUID], sifted: 
     rows = HourSums(document.row_hour[counted], account[document.row_entry[counted]], document.amounts[counted])
     untold = hours_left_out(row, document)
     empty, row.untold = (untold[:0], untold.tolist()) if document.head.more else (untold, [])
-    replace_sums(source, told=np.concatenate([document.hours, empty]), rows=rows, at=at)
+    replace_sums(source, hours=np.concatenate([document.hours, empty]), rows=rows, at=at)
     fault_point("federation.taking.after_sums")
     replace_running(source, _running(running, account), at=at)
     fault_point("federation.taking.after_running")
@@ -253,11 +253,11 @@ def _accounts(
     return account
 
 
-def _running(running: RunningRows | None, account: I8) -> Running:
+def _running(running: RunningRows | None, account: I8) -> RunningJobs:
     if running is None:
         none, nothing = np.zeros(0, np.int64), np.zeros(0)
-        return Running(none, none, *[nothing] * 6)
-    return Running(
+        return RunningJobs(none, none, *[nothing] * 6)
+    return RunningJobs(
         account[running.entry],
         running.start_us,
         running.cpus,

@@ -1,1 +1,1 @@
-"""Accounting formats, one file each."""
+"""Parsers of accounting formats, one file each."""

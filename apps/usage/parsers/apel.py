@@ -1,7 +1,7 @@
-"""APEL's messages about single jobs: `Key: value` lines, records separated by %%.
+"""Parse APEL's messages about single jobs: `Key: value` lines, records separated by %%.
 
-The service level is a site's speed and not a job's: it is noted with the import, so that the site's speed factor can
-be set by it, and changes no amount.
+The service level is the speed of a site, not of a job. It becomes a note of the import, for setting the site's speed
+factor, and changes no amounts.
 """
 
 from __future__ import annotations
@@ -60,23 +60,23 @@ class Apel:
         return head.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(b"apel-")
 
     def parse(self, stream: BinaryIO, reading: Reading, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]:
-        """A record is refused by itself.
+        """Parse records; each is rejected individually.
 
         Raises:
-            Invalid: the file has no header of job messages; sums over many jobs are refused by name.
+            Invalid: the file has no header of individual job messages, e.g. because it has summaries.
         """
         return parse_lines(stream, _Reader(), resume)
 
 
 class _Reader:
-    """Collects the lines of a record. `_bad` is why it is rejected, known before its end."""
+    """Collects the lines of a record. `_bad`: the first problem of the current record."""
 
     def __init__(self) -> None:
         self._has_header = False
         self._line = 0
         self._fields: dict[str, str] = {}
         self._bad: tuple[str, str] | None = None
-        self._is_refused = False  # by the line of it that was too long to be read
+        self._is_refused = False  # one of its lines was too long
 
     def remember(self) -> dict[str, Any]:
         gathered = {"line": self._line, "fields": dict(self._fields), "bad": self._bad, "refused": self._is_refused}
@@ -139,8 +139,8 @@ class _Reader:
 def _refuse_sums(kind: str, line: int) -> None:
     if kind.lower() != _JOBS:
         raise Invalid(
-            f"Line {line} begins a message of the kind {excerpt(kind)!r}: it holds no single jobs. "
-            "Let the site send individual job messages.",
+            f"Line {line} begins a message of kind {excerpt(kind)!r}, which has no single jobs. "
+            "Ask the site for individual job messages.",
             code="not_jobs",
         )
 
@@ -202,11 +202,11 @@ def _group(fields: dict[str, str]) -> str:
     return _given(fields, "VO") or (fqan.split("/")[1] if fqan.startswith("/") else "")
 
 
-_MOST_SPEEDS = 50  # a file of one site has a few; more are counted together
+_MOST_SPEEDS = 50  # more are counted together; a file of one site has a few
 
 
 def _note_speed(fields: dict[str, str], site: str, notes: Notes) -> None:
-    """service_level SITE-A hepscore23 12.5: of how many jobs."""
+    """Count jobs by site and service level, e.g. "service_level SITE-A hepscore23 12.5"."""
     level = _given(fields, "ServiceLevel")
     if not level:
         return

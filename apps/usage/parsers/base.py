@@ -1,4 +1,4 @@
-"""What every parser returns: rows as the contract defines them, and rejected lines."""
+"""Types that all parsers share: records as rows and columns, rejected lines, and the parser protocol."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ F8 = npt.NDArray[np.float64]
 Bytes = npt.NDArray[np.bytes_]
 Flags = npt.NDArray[np.bool_]
 
-NO_TIME = np.iinfo(np.int64).min  # in columns of microseconds: the source reports no such instant
-STATES = ("pending", "running", "finished", "withdrawn")  # in the order in which a later one replaces an earlier one
+NO_TIME = np.iinfo(np.int64).min  # in columns of microseconds: the source reports no such time
+STATES = ("pending", "running", "finished", "withdrawn")  # a later state replaces an earlier one
 PENDING, RUNNING, FINISHED, WITHDRAWN = range(4)
 
-# Over these a number is a mistake, not a job; below them hourly sums stay exact (see buckets.py).
-MOST_RATE = 1e7  # processors, devices, nodes, gigabytes, billing units a second
+# Larger numbers are mistakes; below these bounds hourly sums stay exact (see buckets.py).
+MOST_RATE = 1e7  # processors, devices, nodes, gigabytes, billing units per second
 MOST_MEM_MB = MOST_RATE * 1024
 MOST_JOB_S = 3660 * 86400
 MOST_REVISION = 2**62
@@ -59,12 +59,12 @@ class RecordRow(NamedTuple):
     array_task: str = ""
     restart: int = 0
     revision: int = 0
-    is_charge: bool = False  # no job, but charged: a reservation, say
+    is_charge: bool = False  # a charge without a job, e.g. a reservation
 
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A rejected line: its number, the reason, and its beginning."""
+    """A rejected line: its number, an error code with a message, and the start of the line."""
 
     line: int
     code: str
@@ -72,8 +72,8 @@ class Rejection:
     excerpt: str = ""
 
 
-class Who(NamedTuple):
-    """The names in a record that make its account; the namespace is the source's."""
+class AccountNames(NamedTuple):
+    """The names in a record that identify its account, together with the source's namespace."""
 
     user: str
     group: str = ""
@@ -90,7 +90,7 @@ class JobClassKey(NamedTuple):
 
 @dataclass(slots=True)
 class RecordBatch:
-    """Valid records as columns. Codes index the lists of distinct names; text is UTF-8, without NUL."""
+    """Valid records as columns. `who` and `job_class` index the lists of distinct names; text is UTF-8 without NUL."""
 
     line: I8
     job: Bytes
@@ -110,25 +110,25 @@ class RecordBatch:
     nodes: F8
     mem_mb: F8
     billing: F8
-    requested_s: F8  # NaN where nothing was requested
+    requested_s: F8  # NaN if no time was requested
     is_charge: Flags
-    people: list[Who]
+    people: list[AccountNames]
     job_classes: list[JobClassKey]
 
     def __len__(self) -> int:
         return len(self.line)
 
     def take(self, chosen: I8 | Flags) -> RecordBatch:
-        """These columns for some of the records; the lists of names stay."""
+        """The columns of the chosen records; the lists of names are shared."""
         columns = {name: getattr(self, name)[chosen] for name in COLUMNS}
         return RecordBatch(**columns, people=self.people, job_classes=self.job_classes)
 
     @classmethod
     def from_rows(cls, rows: Sequence[RecordRow], lines: Sequence[int] | None = None) -> RecordBatch:
-        """Columns of rows that are valid already (see `records_json` for rows from elsewhere)."""
-        people: dict[Who, int] = {}
+        """Build columns from valid rows (`records_json` validates rows of requests and files)."""
+        people: dict[AccountNames, int] = {}
         job_classes: dict[JobClassKey, int] = {}
-        who = [people.setdefault(Who(r.user, r.group, r.dn, r.fqan, r.project), len(people)) for r in rows]
+        who = [people.setdefault(AccountNames(r.user, r.group, r.dn, r.fqan, r.project), len(people)) for r in rows]
         classes = [job_classes.setdefault(JobClassKey(r.queue, r.partition, r.qos), len(job_classes)) for r in rows]
         start_us = _microseconds([r.start_at for r in rows])
         submit_us = _microseconds([r.submit_at for r in rows])
@@ -164,20 +164,20 @@ COLUMNS = tuple(name for name in RecordBatch.__slots__ if name not in ("people",
 
 @dataclass(slots=True)
 class Parsed:
-    """One piece of a file: its records, what was refused, what was noted, and where to go on after it."""
+    """A piece of a file: records, rejected lines, notes with their counts, and the state for resuming behind it."""
 
     batch: RecordBatch
     rejections: list[Rejection]
     notes: dict[str, int] = field(default_factory=dict)
-    resume: dict[str, Any] = field(default_factory=dict)  # JSON; given back to `parse` it continues behind this piece
+    resume: dict[str, Any] = field(default_factory=dict)  # JSON; pass it to `parse` to continue behind this piece
     n_lines: int = 0
-    offset: int = 0  # bytes read of the unpacked file
+    offset: int = 0  # of the unpacked file, read so far
 
 
 class Reading(NamedTuple):
-    """What a parser needs besides the bytes.
+    """Context of a parser.
 
-    at: our clock. zone: of times without one; without it such times are rejected.
+    at: current time. zone: for times without a zone, which are rejected if it is None.
     """
 
     at: datetime
@@ -185,18 +185,17 @@ class Reading(NamedTuple):
 
 
 class FieldNote(NamedTuple):
-    """One field of a format, and what it becomes here."""
+    """A field of a format, and the field of a record that it becomes."""
 
     name: str
     meaning: str
 
 
 class Collector(Protocol):
-    """A format: what it is called, how it is recognised, and how it is read.
+    """A format: its name, how it is recognised, and how it is parsed.
 
-    is_listing: it names every job that runs or waits now, so that an open one that it misses has vanished.
-    needs_zone: its times are local and name no zone. sample: a short file of it, made up. The registry's order is
-    that of sniffing.
+    is_listing: a file lists all running and pending jobs, so that missing ones have vanished. needs_zone: its times are
+    local, without a zone. sample: a short made-up file. Formats are tried in the order of the registry.
     """
 
     name: str
@@ -215,8 +214,8 @@ class Collector(Protocol):
     ) -> Iterator[Parsed]: ...
 
 
-def joined(batches: Sequence[RecordBatch]) -> RecordBatch:
-    """One batch of several, in their order; a name in two of them is one name."""
+def concatenate_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
+    """Concatenate batches and merge their lists of names."""
     if len(batches) == 1:
         return batches[0]
     if not batches:
@@ -227,11 +226,11 @@ def joined(batches: Sequence[RecordBatch]) -> RecordBatch:
     return RecordBatch(**columns, people=people, job_classes=job_classes)
 
 
-Name = TypeVar("Name", Who, JobClassKey)
+Name = TypeVar("Name", AccountNames, JobClassKey)
 
 
 def _recoded(parts: Sequence[tuple[list[Name], I8]]) -> tuple[list[Name], I8]:
-    """One list of distinct names for several, and the codes in it."""
+    """Merge lists of names into one without duplicates, and translate the codes."""
     known: dict[Name, int] = {}
     places = [np.array([known.setdefault(name, len(known)) for name in names], np.int64) for names, _ in parts]
     codes = [place[code] for place, (_, code) in zip(places, parts, strict=True)]
@@ -258,7 +257,7 @@ def microseconds(at: datetime) -> int:
 
 
 def excerpt(line: bytes | str) -> str:
-    """The beginning of a line, safe to show and to store."""
+    """The start of a line, with unprintable characters replaced."""
     text = line[: EXCERPT * 4].decode("utf-8", "replace") if isinstance(line, bytes) else line
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text[:EXCERPT])
 

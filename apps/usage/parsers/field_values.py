@@ -1,4 +1,4 @@
-"""Values of any format's fields: what they must be to be believed, and instants and durations as schedulers write them.
+"""Validate values of records, and parse numbers, times and durations as schedulers write them.
 
 Times are seconds since 1970, local times without a zone, or ISO 8601.
 """
@@ -40,7 +40,7 @@ _LAST = datetime.fromtimestamp(LAST_US / 1e6, UTC)
 
 
 class BadRecord(Exception):
-    """A rejected record. `line` is its first line, if that isn't where the problem was noticed."""
+    """A rejected record. `line`: its first line, if the problem was found on a later one."""
 
     def __init__(self, code: str, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -54,12 +54,12 @@ def shown(value: str) -> str:
 
 
 def number(name: str, text: str) -> float:
-    """A decimal number, finite; Python's other forms are rejected: nan, inf, 1_000."""
+    """Parse a finite decimal number; Python's other forms (nan, inf, 1_000) are rejected."""
     if not NUMBER.fullmatch(text):
-        raise BadRecord("not_a_number", f"{name} is {shown(text)}, which is no number.")
+        raise BadRecord("not_a_number", f"{name} is {shown(text)}, which is not a number.")
     value = float(text)
     if value in (float("inf"), float("-inf")):
-        raise BadRecord("absurd_number", f"{name} is {shown(text)}: no such amount is believed.")
+        raise BadRecord("absurd_number", f"{name} is {shown(text)}, which is too large.")
     return value
 
 
@@ -72,15 +72,15 @@ def amount(name: str, text: str) -> float:
 
 def whole(name: str, text: str) -> int:
     if not _WHOLE.fullmatch(text):
-        raise BadRecord("not_a_number", f"{name} is {shown(text)}, which is no whole number.")
+        raise BadRecord("not_a_number", f"{name} is {shown(text)}, which is not a whole number.")
     return int(text)
 
 
 def checked(row: RecordRow) -> RecordRow:
-    """The row, if it is believable; who ran it may be unknown, but something must have.
+    """Return a valid row; a row without user and group gets the user "unknown".
 
     Raises:
-        BadRecord: the first thing that is wrong.
+        BadRecord: the first problem found.
     """
     for name, most in MOST_CHARACTERS.items():
         _check_text(name, getattr(row, name), most)
@@ -148,7 +148,9 @@ _CLOCK = re.compile(r"(-)?(?:(\d{1,6}):)?(\d{1,9}):(\d\d)(?:\.\d{1,6})?", re.ASC
 
 
 def epoch(name: str, text: str, *, milliseconds: bool = False) -> datetime | None:
-    """Seconds since 1970, or milliseconds where they must be; None for 0 and below, which mean "never"."""
+    """Parse seconds since 1970, or milliseconds if the number is too large for seconds; None for 0 and below
+    ("never").
+    """
     value = number(name, text)
     if milliseconds and value >= _MILLISECONDS:
         value /= 1000
@@ -160,7 +162,7 @@ def epoch(name: str, text: str, *, milliseconds: bool = False) -> datetime | Non
 
 
 def iso(name: str, text: str, zone: ZoneInfo | None, *, not_before: datetime | None = None) -> datetime:
-    """An ISO 8601 time; one without an offset is the zone's."""
+    """Parse an ISO 8601 time; without an offset it is a local time of the zone."""
     form = _ISO.fullmatch(text)
     if not form:
         raise BadRecord("bad_time", f"{name} is {shown(text)}; times look like 2026-11-20T12:00:00Z.")
@@ -169,12 +171,12 @@ def iso(name: str, text: str, zone: ZoneInfo | None, *, not_before: datetime | N
         if form[1] is not None:
             return found.astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise BadRecord("bad_time", f"{name} is {shown(text)}, which no calendar has.") from error
+        raise BadRecord("bad_time", f"{name} is {shown(text)}, which is not in the calendar.") from error
     return local(name, found, zone, not_before=not_before)
 
 
 def local(name: str, naive: datetime, zone: ZoneInfo | None, *, not_before: datetime | None = None) -> datetime:
-    """A local time as an instant; `not_before` as in `instant_of`."""
+    """Convert a local time to an instant; `not_before` as in `instant_of`."""
     if zone is None:
         raise BadRecord("naive_time", f"{name} ({naive}) names no time zone, and the source has none: set one.")
     try:
@@ -186,7 +188,7 @@ def local(name: str, naive: datetime, zone: ZoneInfo | None, *, not_before: date
 
 
 def iso_duration_s(name: str, text: str) -> float:
-    """Seconds of P1DT2H3M4.5S. Years and months have no length: only 0 of them is accepted."""
+    """Parse a duration like P1DT2H3M4.5S to seconds. Years and months have no fixed length and must be 0."""
     form = _DURATION.fullmatch(text)
     if not form or text.endswith(("P", "T")):
         raise BadRecord("bad_duration", f"{name} is {shown(text)}; durations look like PT1H30M or PT5400S.")
@@ -196,25 +198,27 @@ def iso_duration_s(name: str, text: str) -> float:
     if int(years or 0) or int(months or 0):
         raise BadRecord("bad_duration", f"{name} is {shown(text)}: a year or month has no fixed length; give days.")
     lengths = (7 * 86400, 86400, 3600, 60, 1)
-    return _believed(name, text, sum(float(part or 0) * length for part, length in zip(parts, lengths, strict=True)))
+    return _checked_run_time(
+        name, text, sum(float(part or 0) * length for part, length in zip(parts, lengths, strict=True))
+    )
 
 
 def clock_s(name: str, text: str) -> float:
-    """Seconds of D:HH:MM:SS, HH:MM:SS, MM:SS or of a plain number."""
+    """Parse D:HH:MM:SS, HH:MM:SS, MM:SS or a number of seconds."""
     form = _CLOCK.fullmatch(text)
     if form:
         if form[1]:
             raise BadRecord("negative_number", f"{name} is {shown(text)}, below zero.")
-        return _believed(name, text, int(form[2] or 0) * 3600 + int(form[3]) * 60 + int(form[4]))
+        return _checked_run_time(name, text, int(form[2] or 0) * 3600 + int(form[3]) * 60 + int(form[4]))
     days, colon, rest = text.partition(":")
     if colon and rest.count(":") == 2 and _CLOCK.fullmatch(rest):
-        return _believed(name, text, amount(name, days) * 86400 + clock_s(name, rest))
+        return _checked_run_time(name, text, amount(name, days) * 86400 + clock_s(name, rest))
     if colon:
         raise BadRecord("bad_duration", f"{name} is {shown(text)}; durations look like 01:30:00 or 5400.")
-    return _believed(name, text, amount(name, text))
+    return _checked_run_time(name, text, amount(name, text))
 
 
-def _believed(name: str, text: str, seconds: float) -> float:
+def _checked_run_time(name: str, text: str, seconds: float) -> float:
     if not seconds <= MOST_JOB_S:
         raise BadRecord("absurd_run_time", f"{name} ({shown(text)}) is more than {MOST_JOB_S // 86400} days.")
     return seconds

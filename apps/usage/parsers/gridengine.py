@@ -1,9 +1,9 @@
-"""Grid Engine's accounting(5): SGE, its forks, and Univa's with stamps in milliseconds.
+"""Parse Grid Engine's accounting(5): SGE, its forks, and Univa's with timestamps in milliseconds.
 
 One colon-separated line for each run of a job or array task. Usage is (end − start) × slots. A run is identified by
-job, task and start: the listing of running jobs (qstat) has no submission time, so both do without it, and the runs of
-a rescheduled job, which repeat its number, stay apart. Lines of slave tasks are parts of a parallel job whose own line
-has all slots: they don't count.
+job, task and start. The listing of running jobs (qstat) has no submission time, so neither format uses it, and the runs
+of a rescheduled job, which have the same number, stay separate. Lines of slave tasks are parts of a parallel job whose
+own line has all slots: they are skipped.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from apps.usage.parsers.lines import Notes, Rows, SingleLines, parse_lines
 
 QUEUE, GROUP, OWNER, NAME, JOB, SUBMITTED, STARTED, ENDED = 0, 2, 3, 4, 5, 8, 9, 10
 FAILED, PROJECT, PE, SLOTS, TASK, CATEGORY = 11, 31, 33, 34, 35, 39
-_LEAST_FIELDS = 43  # SGE 6.0; later ones have arid and ar_submission_time, and vendors more
+_LEAST_FIELDS = 43  # SGE 6.0; later versions add arid and ar_submission_time, and vendors more
 _MOST_FIELDS = 4000
 _MOST_COLONS_IN_NAME = 16
-_RESCHEDULED = (24, 25)  # migrated, rescheduled: the job runs again
+_RESCHEDULED = (24, 25)  # migrated, rescheduled: the job runs again later
 _WHOLE = re.compile(r"\d{1,19}", re.ASCII)
 _GPU = re.compile(r"(?:^|[ ,])(?:n?gpus?|nvidia_gpu|gpu_card)=(?!0(?:[ ,]|$))")
 
@@ -58,7 +58,7 @@ class GridEngine:
         return _shift(lines[0].decode("utf-8", "replace").split(":")) is not None
 
     def parse(self, stream: BinaryIO, reading: Reading, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]:
-        """A line is a run of a job, refused by itself."""
+        """Parse lines; each is one run of a job, rejected individually."""
         return parse_lines(stream, _Reader(), resume)
 
 
@@ -71,7 +71,7 @@ class _Reader(SingleLines):
 
 
 def _fields(text: str) -> list[str]:
-    """The fields in their places, whatever colons the name of the job holds."""
+    """Split a line into its fields, also if the job's name contains colons."""
     fields = text.split(":", _MOST_FIELDS)
     if len(fields) < _LEAST_FIELDS:
         message = f"{len(fields)} of {_LEAST_FIELDS} fields: the line is cut off, or of another format."
@@ -131,7 +131,9 @@ def _row(fields: list[str], notes: Notes) -> RecordRow | None:
 
 
 def _behind_category(fields: list[str]) -> tuple[str, str]:
-    """pe_taskid and maxvmem. The category may contain colons, so iow, between two of them, is searched."""
+    """The fields pe_taskid and maxvmem. The category before them may contain colons, so `iow` between them locates
+    them.
+    """
     for iow in range(CATEGORY + 1, len(fields) - 2):
         pe_task = fields[iow + 1]
         if NUMBER.fullmatch(fields[iow]) and NUMBER.fullmatch(fields[iow + 2]) and not NUMBER.fullmatch(pe_task):

@@ -1,7 +1,7 @@
-"""The running and waiting jobs of Grid Engine: `qstat -xml -u '*'`, with or without -ext, -urg, -pri, -r.
+"""Parse Grid Engine's running and pending jobs: `qstat -xml -u '*'`, with or without -ext, -urg, -pri, -r.
 
-A running job has a start and no submission time: it is identified by job, task and start, as in the accounting file,
-whose line for it then replaces this one. A waiting array is one record for all its waiting tasks.
+A running job has a start and no submission time: it is identified by job, task and start, like in the accounting file,
+whose line later replaces it. A pending array is one record for all its pending tasks.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ class GridEngineQueue:
         return b"<job_list" in head or (b"<job_info" in head and b"qstat" in head)
 
     def parse(self, stream: BinaryIO, reading: Reading, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]:
-        """A job is refused by itself.
+        """Parse jobs; each is rejected individually.
 
         Raises:
-            Invalid: the XML has a document type, or is broken.
+            Invalid: the XML has a document type or is not well-formed.
         """
         return parse_xml(stream, _RECORD, lambda job, notes: _row(job, reading, notes), resume, listing="job_info")
 
@@ -96,7 +96,7 @@ def _row(job: Node, reading: Reading, notes: Notes) -> RecordRow:
 
 
 def _tasks(text: str) -> tuple[str, int]:
-    """ "3" is one task; "1-7:2,9" are five, which wait together under that name."""
+    """Name and number of tasks: "3" is one task; "1-7:2,9" are five pending tasks under that name."""
     if not text:
         return "", 1
     n_tasks, first, last = 0, "", ""

@@ -1,7 +1,7 @@
-"""The items of one array in a JSON document, one by one, however long the document is.
+"""Iterate over the items of one array in a JSON document of any length.
 
-Only one item is held at a time, and none over a limit. What an item is worth is orjson's to say; here only its end
-is found: brackets are counted outside of strings.
+Only one item is in memory at a time, and none over a size limit. Here only the end of each item is found, by counting
+brackets outside strings; orjson parses it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any, BinaryIO, NamedTuple
 import orjson
 
 MOST_ITEM_BYTES = 4 * 1024**2
-MOST_SKIPPED_BYTES = 16 * 1024**2  # of an item over the limit; behind that nothing is believed
+MOST_SKIPPED_BYTES = 16 * 1024**2  # of an item over the limit; a longer one ends the reading
 _READ = 256 * 1024
 _HEAD = 1024
 _MOST_NAME = 80
 _MOST_GUESSES = 8
-_MOST_DEPTH = 500  # Slurm needs ten
+_MOST_DEPTH = 500  # Slurm's documents need ten
 _TOO_DEEP = f"It is nested more than {_MOST_DEPTH} deep"
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _STRING_REST = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
@@ -29,7 +29,7 @@ _BLANK = re.compile(rb"[\s,]*+")
 
 
 class Item(NamedTuple):
-    """One item: its number from 1, its bytes (only the first of them where it was too long), and where it ends."""
+    """One item: number from 1, bytes (only the first of an item over the limit), and position of its end."""
 
     number: int
     data: bytes
@@ -42,7 +42,7 @@ class _Broken(Exception):
 
 
 class JsonItems:
-    """Iterate over the items of `{…, "name": [ … ], …}`; afterwards `problem` and `others` describe the rest.
+    """Iterates over the items of `{…, "name": [ … ], …}`; afterwards `problem` and `others` describe the rest.
 
     problem: why reading stopped before the end of the document, or "". others: small values of other names. `offset`
     and `number` resume after an earlier item.
@@ -53,10 +53,10 @@ class JsonItems:
         self._name = name
         self._buffer = b""
         self._at = 0
-        self._base = offset  # of the buffer's first byte in the document
+        self._base = offset  # position of the buffer's first byte in the document
         self._is_over = False
         self._number = number
-        self._last = 0  # how far a skipped item may reach
+        self._last = 0  # limit for the end of a skipped item
         self.problem = ""
         self.was_found = number > 0
         self.others: dict[str, Any] = {}
@@ -78,7 +78,7 @@ class JsonItems:
         return self._base + self._at
 
     def _fill(self) -> bool:
-        """Read on, twice as much as is held; False at the end of the document."""
+        """Read more, doubling the buffer; False at the end of the document."""
         data = b"" if self._is_over else self._stream.read(max(_READ, len(self._buffer) - self._at))
         self._base += self._at
         self._buffer, self._at = self._buffer[self._at :] + data, 0
@@ -86,7 +86,7 @@ class JsonItems:
         return bool(data)
 
     def _peek(self) -> bytes:
-        """The next byte that isn't blank or a comma; empty at the end."""
+        """The next byte other than blanks and commas; empty at the end."""
         while True:
             found = _BLANK.match(self._buffer, self._at)
             self._at = found.end() if found else self._at
@@ -104,7 +104,7 @@ class JsonItems:
         self._at += 1
 
     def _next_name(self) -> bool:
-        """Go on to the array. Other values on the way are kept when they are small; False at the end."""
+        """Advance to the array, storing other small values on the way; False at the end."""
         while (mark := self._peek()) == b'"':
             name = self._text()
             if self._peek() != b":":
@@ -144,7 +144,9 @@ class JsonItems:
         self._at += 1
 
     def _value(self) -> tuple[bytes, bool]:
-        """The bytes of the value here; of one over the limit only the first, and the rest is skipped."""
+        """The bytes of the value at the current position; of one over the limit only the first, and the rest is
+        skipped.
+        """
         while (end := self._end()) < 0:
             if len(self._buffer) - self._at > MOST_ITEM_BYTES:
                 head = self._buffer[self._at : self._at + _HEAD]
@@ -159,7 +161,7 @@ class JsonItems:
         return (data, True) if len(data) <= MOST_ITEM_BYTES else (data[:_HEAD], False)
 
     def _end(self) -> int:
-        """Where the value here ends; −1 when not so much is read yet."""
+        """Position behind the value at the current position; −1 if the buffer doesn't contain its end."""
         buffer, at = self._buffer, self._at
         mark = buffer[at : at + 1]
         if mark == b'"':
@@ -177,7 +179,7 @@ class JsonItems:
         return self._end_by_count()
 
     def _end_by_indent(self) -> int:
-        """A short cut for indented documents: no string holds a line end, so `}` at the item's indent ends it."""
+        """Fast path for indented documents: strings contain no line breaks, so `}` at the item's indent ends it."""
         start = self._buffer.rfind(b"\n", max(self._at - 80, 0), self._at)
         indent = self._buffer[start : self._at]
         if start < 0 or indent.strip() or len(indent) < 2:
@@ -189,9 +191,9 @@ class JsonItems:
         return end if _loaded(self._buffer[self._at : end]) is not None else -1
 
     def _end_by_next(self) -> int:
-        """A short cut for documents without indents: the next item begins with the same name as this one.
+        """Fast path for documents without indents: the next item begins with the same name as this one.
 
-        The text before it is an item if it is JSON at all: no object is the beginning of another.
+        The text before it is the item if it is valid JSON: no object is a prefix of another.
         """
         colon = self._buffer.find(b":", self._at, self._at + _MOST_NAME)
         start, at = self._buffer[self._at : colon + 1], self._at
@@ -216,12 +218,12 @@ class JsonItems:
                 depth -= 1
                 if not depth:
                     return found.end()
-            elif token == b'"':  # a string that isn't over
+            elif token == b'"':  # an unterminated string
                 return -1
         return -1
 
     def _skip(self) -> None:
-        """Over a value of any length, which isn't held."""
+        """Skip a value of any length without storing it."""
         depth, in_string, is_text = 0, False, self._buffer[self._at : self._at + 1] == b'"'
         self._last = self.offset + MOST_SKIPPED_BYTES
         while True:

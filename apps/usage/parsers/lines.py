@@ -1,4 +1,4 @@
-"""A file of lines in bounded memory; distinguishes its end from a broken line."""
+"""Read files line by line in bounded memory, and parse them with a format's line reader."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from apps.usage.parsers.base import Parsed, RecordBatch, RecordRow, Rejection, e
 from apps.usage.parsers.field_values import BadRecord
 
 MOST_LINE_BYTES = 64 * 1024
-MOST_EXPANSION = 200  # a log packs 5 to 30 times; a bomb 1000 times
-FREE_EXPANSION_BYTES = 16 * 1024**2  # so much may come out of however little
+MOST_EXPANSION = 200  # logs compress 5 to 30 times, a decompression bomb 1000 times
+FREE_EXPANSION_BYTES = 16 * 1024**2  # always allowed, whatever the compressed size
 _READ = 256 * 1024
 _GZIP_MAGIC = b"\x1f\x8b"
 _BLOCK = 4 * 1024**2
@@ -22,17 +22,17 @@ _BLOCK = 4 * 1024**2
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole lines as in the file, ends included."""
+    """Whole lines of a file, with their line ends."""
 
     first_line: int
     n_lines: int
     data: bytes
-    end_offset: int  # of the unpacked file, behind this block
+    end_offset: int  # position behind this block in the unpacked file
 
 
 @dataclass(frozen=True, slots=True)
 class LongLine:
-    """A line over the limit, of which only the beginning was kept."""
+    """A line over the limit, with its first bytes."""
 
     line: int
     head: bytes
@@ -68,7 +68,9 @@ def read_blocks(
 
 
 def _skip_line(stream: BinaryIO, held: bytes) -> tuple[bytes, bytes, int]:
-    """Read on to the end of the line: its head, what follows it, and its length with the end."""
+    """Read to the end of a line: returns its first bytes, the bytes behind it, and its length including the line
+    end.
+    """
     head, n_skipped = held[:1024], len(held)
     while data := stream.read(_READ):
         end = data.find(b"\n") + 1
@@ -79,7 +81,7 @@ def _skip_line(stream: BinaryIO, held: bytes) -> tuple[bytes, bytes, int]:
 
 
 class GzipCheck:
-    """Unpacks a gzip file as it flows by, keeps nothing, and knows at which byte it stops being one."""
+    """Checks a gzip file in a stream without storing it, and finds the byte at which it is damaged."""
 
     def __init__(self) -> None:
         self._member = zlib.decompressobj(wbits=31)
@@ -88,9 +90,10 @@ class GzipCheck:
         self._in_member = False
 
     def feed(self, data: bytes) -> None:
-        """
+        """Check the next bytes.
+
         Raises:
-            Invalid: the bytes are broken, with the position.
+            Invalid: the bytes are damaged; names the position.
             TooLarge: they unpack to far more than any log would.
         """
         while data:
@@ -113,7 +116,8 @@ class GzipCheck:
                 data = self._next_member(self._member.unused_data)
 
     def finish(self) -> None:
-        """
+        """Check the end of the file.
+
         Raises:
             Invalid: the file ends too early.
         """
@@ -125,7 +129,7 @@ class GzipCheck:
     def _next_member(self, rest: bytes) -> bytes:
         self._member = zlib.decompressobj(wbits=31)
         self._in_member = False
-        kept = rest.lstrip(b"\0")  # padding of tapes and blocks
+        kept = rest.lstrip(b"\0")  # after padding of tapes and blocks
         self._n_in += len(rest) - len(kept)
         return kept
 
@@ -142,7 +146,7 @@ def is_gzip(head: bytes) -> bool:
 
 
 def _first_bad(before: zlib._Decompress, data: bytes) -> int:
-    """How many bytes of `data` unpack before the error: the error comes with the next one."""
+    """Number of bytes of `data` that unpack without an error."""
     good, bad = 0, len(data)
     while bad - good > 1:
         middle = (good + bad) // 2
@@ -157,14 +161,14 @@ def _first_bad(before: zlib._Decompress, data: bytes) -> int:
 
 
 Notes = Counter[str]
-Rows = list[tuple[int, RecordRow]]  # with the line each began in
+Rows = list[tuple[int, RecordRow]]  # with the number of the first line of each
 TOO_LONG = f"The line is longer than {MOST_LINE_BYTES // 1024} KB."
 
 
 class LineReader(Protocol):
-    """One format's view of its lines. `remember` returns bounded JSON, from which `recall` restores the state.
+    """State of one format while reading lines. `remember` returns bounded JSON, from which `recall` restores the state.
 
-    skip: a line too long to be read, already rejected.
+    skip: called for a line that is too long and was already rejected.
     """
 
     def take(self, text: str, line: int, notes: Notes) -> Rows: ...
@@ -179,7 +183,7 @@ class LineReader(Protocol):
 
 
 class SingleLines:
-    """The defaults for formats in which each line is complete."""
+    """Defaults for formats in which each line is a complete record."""
 
     def skip(self, line: int) -> None:
         return
@@ -195,7 +199,7 @@ class SingleLines:
 
 
 def parse_lines(stream: BinaryIO, reader: LineReader, resume: Mapping[str, Any] | None) -> Iterator[Parsed]:
-    """Block by block. A line that isn't UTF-8 is judged by the fields that are used of it."""
+    """Parse block by block. In a line that isn't UTF-8, only the used fields must be."""
     place = resume or {"line": 1, "offset": 0}
     reader.recall(place.get("reader", {}))
     stream.seek(place["offset"])

@@ -1,7 +1,7 @@
-"""OGF Usage Record 1.0 (GFD.98) in XML, and the compute records of EMI that grew from it.
+"""Parse OGF Usage Record 1.0 (GFD.98) in XML, and EMI's compute records, which extend it.
 
-UsageRecords of JobUsageRecord elements, or one alone; namespaces are passed over, names are compared without prefix.
-recordId is the key, createTime the revision: the same record again counts once, a later one replaces it.
+Accepts UsageRecords of JobUsageRecord elements, or one alone. Namespaces are ignored; names are compared without
+prefix. recordId is the key and createTime the revision: the same record counts once, and a later one replaces it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _RECORDS = frozenset({"JobUsageRecord", "UsageRecord"})
 _OPEN_STATES = {"queued": "pending", "held": "pending", "started": "running", "suspended": "running"}
 _STATUSES = frozenset({*_OPEN_STATES, "completed", "failed", "aborted", "exited", ""})
 _MEMORY_BYTES = {"b": 1, "kb": 1024, "mb": 1024**2, "gb": 1024**3, "tb": 1024**4, "pb": 1024**5}
-_SAME_S = 2.0  # by which a duration may differ from end − start without a word
+_SAME_S = 2.0  # allowed difference between the duration and end − start
 
 
 class OgfUsageRecord:
@@ -68,7 +68,7 @@ class OgfUsageRecord:
         return head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") and b"UsageRecord" in head
 
     def parse(self, stream: BinaryIO, reading: Reading, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]:
-        """A record is refused by itself.
+        """Parse records; each is rejected individually.
 
         Raises:
             Invalid: the XML has a document type.
@@ -106,7 +106,7 @@ def _row(record: Node, zone: ZoneInfo | None, notes: Notes) -> RecordRow:
 
 
 def _job(record: Node, record_id: str) -> str:
-    """A recordId may be longer than any job's id; a longer one is replaced by its digest."""
+    """The recordId as job id; one that is too long is replaced by its digest."""
     job = record_id or record.get("JobIdentity", "LocalJobId") or record.get("JobIdentity", "GlobalJobId")
     most = MOST_CHARACTERS["job"]
     if len(job) <= most:
@@ -120,7 +120,7 @@ def _revision(created: str, zone: ZoneInfo | None) -> int:
 
 
 def _span(record: Node, state: str, zone: ZoneInfo | None, notes: Notes) -> tuple[datetime | None, datetime | None]:
-    """Start and end; the one that is missing from the other and the duration."""
+    """Start and end; a missing one is computed from the other and the duration."""
     start, end, wall = (record.get(name) for name in ("StartTime", "EndTime", "WallDuration"))
     wall_s = iso_duration_s("WallDuration", wall) if wall else None
     start_at = iso("StartTime", start, zone) if start else None
@@ -166,7 +166,7 @@ def _amount(record: Node, name: str) -> float:
 
 
 def _mem_mb(record: Node) -> float:
-    """Of several the largest: they are the average, the most, and parts of one job's memory."""
+    """The largest of several values: they are averages, maxima and parts of one job's memory."""
     found = 0.0
     for memory in record.all("Memory"):
         unit = memory.attributes.get("storageUnit", "B").lower()
@@ -177,7 +177,7 @@ def _mem_mb(record: Node) -> float:
 
 
 def _billing(record: Node, row: RecordRow, notes: Notes) -> float:
-    """Units a second, so that the whole run costs the charge."""
+    """Billing units per second, so that the whole run costs the charge."""
     charge = _amount(record, "Charge")
     if not charge or row.start_at is None or row.end_at is None:
         return 0.0

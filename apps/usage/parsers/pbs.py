@@ -1,9 +1,9 @@
-"""Accounting logs of OpenPBS, PBS Professional and Torque.
+"""Parse accounting logs of OpenPBS, PBS Professional and Torque.
 
-`MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value …`, split at most three times, since values may contain semicolons. E is a job
-(or one run of it) that ended, R a run that will be repeated, S one that started, Q one that waits, D and A one that
-left the queue. The epoch in a field wins over the local time in front of the line: only the latter needs a zone, and it
-replaces an instant that no field has. Usage is (end − start) × allocated processors.
+Lines are `MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value …`, split at most three times, since values may contain semicolons. E:
+a job, or one run of it, ended. R: a run ended that will be repeated. S: a job started. Q: a job was queued. D and A: a
+job left the queue. Epochs in fields are preferred to the local time at the start of the line, which needs a zone and is
+used only if no field has the time. Usage is (end − start) × allocated processors.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Allocation(NamedTuple):
 
 
 def allocation(fields: Mapping[str, str], notes: Notes) -> Allocation:
-    """exec_vnode is what was given; else exec_host counts slots, or what was asked for must do."""
+    """The allocated resources: from exec_vnode, else slots in exec_host, else the requested resources."""
     vnodes = _vnodes(fields.get("exec_vnode", ""))
     hosts, slots = _hosts(fields.get("exec_host", ""))
     nodes, ppn, gpn = _asked_nodes(fields.get("Resource_List.nodes", ""))
@@ -65,7 +65,7 @@ def _of(fields: Mapping[str, str], *names: str) -> float:
 
 
 def _vnodes(text: str) -> Allocation:
-    """(n1:ncpus=4:mem=8gb)+(n2:ncpus=1:ngpus=1+n3:ncpus=1), summed."""
+    """Sum of (n1:ncpus=4:mem=8gb)+(n2:ncpus=1:ngpus=1+n3:ncpus=1)."""
     cpus = gpus = mem_mb = 0.0
     names = set()
     for chunk in text.replace("(", "").replace(")", "").split("+") if text else ():
@@ -83,7 +83,7 @@ def _vnodes(text: str) -> Allocation:
 
 
 def _hosts(text: str) -> tuple[int, float]:
-    """n1/0*4+n2/0-3+n3/1: how many hosts, how many slots."""
+    """Number of hosts and slots in n1/0*4+n2/0-3+n3/1."""
     names, slots = set(), 0.0
     for chunk in text.split("+") if text else ():
         name, _, places = chunk.partition("/")
@@ -97,7 +97,7 @@ def _hosts(text: str) -> tuple[int, float]:
 
 
 def _asked_nodes(text: str) -> tuple[float, float, float]:
-    """Torque's nodes=2:ppn=4:gpus=1+1:ppn=2 as (nodes, processors a node, devices a node) on average."""
+    """Torque's nodes=2:ppn=4:gpus=1+1:ppn=2 as (nodes, processors per node, devices per node), on average."""
     nodes = cpus = gpus = 0.0
     for chunk in text.split("+") if text else ():
         first, *properties = chunk.split(":")
@@ -110,7 +110,7 @@ def _asked_nodes(text: str) -> tuple[float, float, float]:
 
 
 def _size_mb(name: str, text: str) -> float:
-    """600mb, 307200kb, 8gb, 4096 (bytes), 10mw (words of 8 bytes)."""
+    """Megabytes of 600mb, 307200kb, 8gb, 4096 (bytes) or 10mw (words of 8 bytes)."""
     form = _SIZE.fullmatch(text)
     if not form:
         raise BadRecord("bad_fields", f"{name} is {shown(text)}; sizes look like 600mb or 8gb.")
@@ -118,12 +118,12 @@ def _size_mb(name: str, text: str) -> float:
     return float(form[1]) * unit * 1024.0 ** _POWERS[form[2].lower()] / 1024**2
 
 
-MOST_WAITING = 2_000  # queued jobs remembered for deletions, which name only the id
+MOST_WAITING = 2_000  # queued jobs stored because deletions name only the id
 _HEAD = re.compile(r"(\d\d)/(\d\d)/(\d{4}) (\d\d):(\d\d):(\d\d)", re.ASCII)
 _TYPE = re.compile(r"[A-Za-z]", re.ASCII)
 _ID = re.compile(r"\d+(?:\[\d*\])?(?:-\d+)?(?:\.[^\s;]*)?", re.ASCII)
 _TASK = re.compile(r"(\d+)(?:\[(\d*)\]|-(\d+))(.*)", re.ASCII)
-# A name, =, and a value up to the next blank, or between quotes which a blank or the end follows.
+# A name, =, and a value up to the next blank, or quoted up to a quote before a blank or the end.
 _PAIR = re.compile(r"(?:^|(?<=\s))([A-Za-z_][\w.\-]*)=('[^']*'(?=\s|$)|\"[^\"]*\"(?=\s|$)|\S*)", re.ASCII)
 _EVENTS = {"Q": "pending", "S": "running", "E": "finished", "R": "finished"}
 _LEAVES = ("D", "A")
@@ -163,7 +163,7 @@ class Pbs:
         return bool(_SNIFFED.match(next(lines, b"")))
 
     def parse(self, stream: BinaryIO, reading: Reading, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]:
-        """A line is an event, refused by itself."""
+        """Parse lines; each is an event, rejected individually."""
         return parse_lines(stream, _Reader(reading.zone), resume)
 
 
@@ -199,7 +199,7 @@ class _Reader(SingleLines):
         return [(line, row)] if row else []
 
     def _withdrawn(self, job: str, notes: Notes) -> list[RecordRow]:
-        """A job that left the queue before it ran; one that ran has its E line, and must not lose what it used."""
+        """Withdraw a job that left the queue before it ran. One that ran has its E line, and its usage must stay."""
         known = self._waiting.pop(job, None)
         if known is None:
             notes["deletions_without_queued_job"] += 1
@@ -215,7 +215,7 @@ class _Reader(SingleLines):
             return None
         name, task = _job_and_task(job)
         if task == "" and "[]" in job:
-            notes["arrays_skipped"] += 1  # its tasks have lines of their own
+            notes["arrays_skipped"] += 1  # its tasks have their own lines
             return None
         self._follow(event, job, fields)
         submit_at = self._instant(fields, ("ctime", "qtime", "etime"), at if event == "Q" else None)
@@ -267,13 +267,13 @@ def _head(text: str) -> datetime:
         raise BadRecord("bad_time", f"The line begins with {shown(text)}; 12/31/2026 23:59:59 belongs there.")
     month, day, year, hour, minute, second = map(int, form.groups())
     try:
-        return datetime(year, month, day, hour, minute, second)  # noqa: DTZ001 - local, its zone comes later
+        return datetime(year, month, day, hour, minute, second)  # noqa: DTZ001 - a local time, the zone is applied later
     except ValueError as error:
         raise BadRecord("bad_time", f"The line begins with {shown(text)}, which no calendar has.") from error
 
 
 def _fields(text: str) -> dict[str, str]:
-    """The first of each name: what a job's name may hold later in the line doesn't change whose it is."""
+    """Fields of a line; of duplicate names the first counts, since a job's name may contain anything."""
     found: dict[str, str] = {}
     for name, value in _PAIR.findall(text):
         if value[:1] in ("'", '"') and len(value) > 1 and value[0] == value[-1]:

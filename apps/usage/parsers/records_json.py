@@ -1,7 +1,4 @@
-"""Records in REST's format, pushed or as a file: a JSON list or one JSON object a line.
-
-Bytes in, valid rows and rejections out.
-"""
+"""Parse records in the format of the REST API: a JSON list, or one JSON object per line, from a request or a file."""
 
 from __future__ import annotations
 
@@ -27,8 +24,8 @@ from apps.usage.parsers.base import (
     RecordBatch,
     RecordRow,
     Rejection,
+    concatenate_batches,
     excerpt,
-    joined,
 )
 from apps.usage.parsers.field_values import MOST_CHARACTERS, BadRecord
 from apps.usage.parsers.lines import MOST_LINE_BYTES, Notes, Rows, SingleLines, parse_lines
@@ -52,20 +49,21 @@ NDJSON_TYPES = ("application/x-ndjson", "application/ndjson", "application/jsonl
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST = datetime.fromtimestamp(LAST_US / 1e6, UTC)
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(Z|z|[+-]\d\d:\d\d)?")
-_AT_A_TIME = 5_000  # one record that needs a full check slows down the others
+_AT_A_TIME = 5_000  # one record that needs a full check slows down the batch
 
 
 class Records(NamedTuple):
-    """What a body held: valid records with their lines (from 1), and the rest with reasons."""
+    """Contents of a request body: valid records with their lines (from 1), and rejections."""
 
     batch: RecordBatch
     rejections: list[Rejection]
 
 
 def parse_records(body: bytes, *, content_type: str, zone: ZoneInfo | None) -> Records:
-    """
+    """Parse a request body.
+
     Raises:
-        Malformed: the body as a whole is no such document.
+        Malformed: the body is not a list or lines of JSON.
         TooLarge: it has more than 50,000 records.
     """
     kind = content_type.partition(";")[0].strip().lower()
@@ -82,11 +80,11 @@ def parse_records(body: bytes, *, content_type: str, zone: ZoneInfo | None) -> R
     rejections: list[Rejection] = []
     while some := list(islice(items, _AT_A_TIME)):
         batches.append(_plain(some) or _one_by_one(some, zone, rejections))
-    return Records(joined(batches), rejections)
+    return Records(concatenate_batches(batches), rejections)
 
 
 def _plain(items: Sequence[_Item]) -> RecordBatch | None:
-    """All of them at once, if none needs a full check."""
+    """Parse all items at once; None if one needs a full check."""
     try:
         values = [item.read() for item in items]
     except BadRecord:
@@ -108,17 +106,17 @@ def _one_by_one(items: Sequence[_Item], zone: ZoneInfo | None, rejections: list[
 
 
 def parse_line(line: bytes, *, zone: ZoneInfo | None) -> RecordRow:
-    """One record of a file of ours.
+    """Parse a line of a file.
 
     Raises:
-        BadRecord: it isn't one.
+        BadRecord: it is not a valid record.
     """
     return _row(_line(line), zone)
 
 
 class _Item(NamedTuple):
     line: int
-    text: bytes  # "" where the value was read with the whole body
+    text: bytes  # empty if the value was parsed with the whole body
     value: Any = None
 
     def read(self) -> Any:
@@ -169,7 +167,9 @@ def _malformed(message: str, code: str = "invalid") -> Malformed:
 
 
 def _n_quotes(record: dict[str, Any]) -> int:
-    """The quotes a flat object needs. More in the text: a duplicate name, or an escape; then it gets a full check."""
+    """Number of quotes in a flat object. More quotes in the text mean a duplicate name or an escape, which needs a
+    full check.
+    """
     return 2 * len(record) + 2 * sum(type(value) is str for value in record.values())
 
 
@@ -180,7 +180,7 @@ class _Repeated(dict[str, Any]):
 
 
 def _exact(text: bytes) -> Any:
-    """The parsed text with duplicate names marked. The text is known to be JSON, and not deep."""
+    """Parse valid JSON of limited depth again, marking objects with duplicate names."""
     return json.loads(text, object_pairs_hook=_pairs)
 
 
@@ -296,7 +296,9 @@ def _aware(name: str, value: str, naive: datetime, zone: ZoneInfo | None) -> dat
 
 
 def _second_pass(value: str, zone: ZoneInfo | None) -> datetime | None:
-    """The hour that clocks go through twice: an end before its start was in the second one."""
+    """The second of two instants of an ambiguous local time: used for an end that would otherwise be before its
+    start.
+    """
     form = _RFC3339.fullmatch(value)
     if zone is None or form is None or form[1] is not None:
         return None
@@ -346,7 +348,7 @@ class Ndjson:
         return isinstance(value, dict) and "job" in value and ("user" in value or "cpus" in value)
 
     def parse(self, stream: BinaryIO, reading: Reading, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]:
-        """A line is a record, refused by itself."""
+        """Parse lines; each is a record, rejected individually."""
         return parse_lines(stream, _Reader(reading), resume)
 
 

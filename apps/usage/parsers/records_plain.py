@@ -1,6 +1,6 @@
-"""Many records in REST's format at once, column by column, where none needs a full check.
+"""Parse many records in the format of the REST API at once, column by column, if none needs a full check.
 
-Its results equal those of reading them one by one (records_json), which takes over wherever this can't decide.
+Results equal those of `records_json`, which parses records one by one if this module cannot.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from apps.usage.parsers.base import (
     MOST_RATE,
     MOST_RESTART,
     MOST_REVISION,
+    AccountNames,
     Bytes,
     JobClassKey,
     RecordBatch,
-    Who,
     text_column,
 )
 from apps.usage.parsers.field_values import MOST_CHARACTERS
@@ -46,12 +46,12 @@ REQUIRED = {
     "withdrawn": ("job", "user"),
 }
 FORBIDDEN = {"running": ("end",), "pending": ("start", "end")}
-MAYBE_NUMBER = ("job", "array_task")  # schedulers write them as numbers
+MAYBE_NUMBER = ("job", "array_task")  # schedulers may write them as numbers
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 _NONE = type(None)
-_SECONDS = 19  # characters of 2026-11-20T12:00:00; behind them the offset
+_SECONDS = 19  # length of 2026-11-20T12:00:00, before the offset
 _PLAIN_TIMES = re.compile(r"(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)*", re.ASCII)
 _OFFSET = re.compile(r"([+-])([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
 _WHO = ("user", "group", "dn", "fqan", "project")
@@ -60,11 +60,11 @@ _MOST_RUN_US = MOST_JOB_S * 1_000_000
 
 
 class _NotPlain(Exception):
-    """One of these records has to be checked singly."""
+    """One of these records needs a full check."""
 
 
 def plain_records(values: Sequence[Any], lines: Sequence[int]) -> RecordBatch | None:
-    """Finished jobs whose fields are all of the usual kind; None where one of them isn't."""
+    """Parse finished jobs whose fields all have the usual type and form; None if one of them hasn't."""
     try:
         return _Columns(values).batch(lines)
     except _NotPlain:
@@ -117,7 +117,7 @@ class _Columns:
             billing=self._numbers("billing"),
             requested_s=self._numbers("requested_s", np.nan),
             is_charge=np.zeros(n, np.bool_),
-            people=[Who(*key) for key in people],
+            people=[AccountNames(*key) for key in people],
             job_classes=[JobClassKey(*key) for key in classes],
         )
 
@@ -160,7 +160,7 @@ class _Columns:
         return np.array(wanted, dtype=np.int64)
 
     def _instants(self, name: str, otherwise: I8 | None = None) -> I8:
-        """Whole seconds with an offset, as microseconds since 1970; everything else is checked singly."""
+        """Whole seconds with an offset, as microseconds since 1970; other forms need a full check."""
         found = self._of(name)
         is_told = np.array([value is not None for value in found])
         told = found if is_told.all() else [value for value in found if value is not None]
@@ -182,7 +182,7 @@ def _whole_seconds(told: Sequence[str]) -> I8:
         raise _NotPlain
     try:
         seconds = np.array(texts, dtype="datetime64[s]").astype(np.int64) if texts else np.zeros(0, np.int64)
-    except ValueError as error:  # a day that no calendar has
+    except ValueError as error:  # a day that is not in the calendar
         raise _NotPlain from error
     offsets = [text[_SECONDS:] for text in told]
     shift_s = {offset: _shift_s(offset) for offset in set(offsets)}
@@ -206,7 +206,7 @@ def _shift_s(offset: str) -> int:
 
 
 def _coded(columns: Sequence[list[str]]) -> tuple[list[tuple[str, ...]], I8]:
-    """Distinct combinations in the order of their first appearance, and which each record has."""
+    """Distinct combinations in order of first appearance, and the index of each row's combination."""
     known: dict[tuple[str, ...], int] = {}
     codes = [known.setdefault(key, len(known)) for key in zip(*columns, strict=True)]
     return list(known), np.array(codes, dtype=np.int64)

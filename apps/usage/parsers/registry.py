@@ -1,4 +1,6 @@
-"""The formats that files of usage may have, by name; those of other packages are tried on their own samples first."""
+"""Registry of accounting formats by name, including formats of installed packages, which are validated with their
+samples.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ _TIMES = ("submit_us", "start_us", "end_us")
 
 @dataclass(frozen=True)
 class PackageFormat:
-    """A format of a package; a failure of its code is a refusal of the file, with the format's name."""
+    """Wraps a format of a package: errors in its code reject the file and name the format."""
 
     given: Collector
 
@@ -55,14 +57,14 @@ class PackageFormat:
     def sniff(self, head: bytes) -> bool:
         try:
             return self.given.sniff(head) is True
-        except Exception:  # it doesn't know the file, whatever else is wrong with it
+        except Exception:  # an error on any file that it does not recognise
             return False
 
     def parse(self, stream: BinaryIO, reading: Reading, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]:
-        """As the format's own, each piece checked.
+        """Parse with the package's format and validate each piece.
 
         Raises:
-            Invalid: `package_failed`, the package's code failed, or gave what is no piece of records.
+            Invalid: `package_failed`: the package's code failed or returned something else than valid pieces.
         """
         try:
             for piece in self.given.parse(stream, reading, resume=resume):
@@ -78,12 +80,16 @@ class PackageFormat:
 
 @cache
 def brought_formats(ours: tuple[str, ...]) -> Installed[Collector]:
-    """Formats of other packages, and what was refused. ours: names that are taken."""
+    """Formats of installed packages, and those rejected. ours: names that are already used."""
     return load_installed(ENTRY_POINT_GROUP, _check, is_taken=lambda name: name in (*ours, "auto"))
 
 
 def _check(name: str, given: Any) -> Collector:
-    """The format, or ValueError: it is complete, recognises its sample, and reads it without rejecting a line."""
+    """Validate a format: it must be complete, recognise its sample, and parse it without rejecting a line.
+
+    Raises:
+        ValueError: with the reason.
+    """
     require_name(given, name)
     require_texts(given, ("label", "reference", "sample"))
     if not all(isinstance(getattr(given, each, None), bool) for each in ("needs_zone", "is_listing")):
@@ -107,7 +113,7 @@ def _check(name: str, given: Any) -> Collector:
 
 
 def _problem(piece: object) -> str:
-    """What is wrong with a piece; "" for nothing."""
+    """What is invalid about a piece; empty if nothing is."""
     if not isinstance(piece, Parsed) or not isinstance(piece.batch, RecordBatch):
         return f"a {type(piece).__name__} in place of a piece of records"
     batch, pattern = piece.batch, RecordBatch.from_rows([])
@@ -136,7 +142,7 @@ def _problem(piece: object) -> str:
 
 # --- All formats ------------------------------------------------------------------------------------------------------
 AUTO = "auto"
-# In the order in which they are shown and sniffed: each recognises only what no other does.
+# In the order of display and of sniffing: each recognises only files that no other does.
 _COLLECTORS: tuple[Collector, ...] = (
     GridEngine(),
     GridEngineQueue(),
@@ -155,10 +161,10 @@ FORMATS: dict[str, Collector] = {**_OURS, **_BROUGHT.found}
 
 
 def format_of(name: str, head: bytes) -> Collector:
-    """The collector of that name; for "auto", the first that recognises the beginning of the unpacked file.
+    """Return the format of a name, or for "auto" the first that recognises the start of the unpacked file.
 
     Raises:
-        Invalid: there is none.
+        Invalid: no such format.
     """
     if name == AUTO:
         for collector in FORMATS.values():
@@ -176,5 +182,5 @@ def list_formats() -> list[Collector]:
 
 
 def installed_formats() -> Installed[Collector]:
-    """Formats that other packages bring (entry points `fairshare.accounting_formats`), and what was refused."""
+    """Formats of installed packages (entry points `fairshare.accounting_formats`), and those rejected."""
     return _BROUGHT

@@ -1,7 +1,7 @@
-"""Slurm's accounting as `sacct -P` or `-p` prints it: any order of columns, with their names in the first line.
+"""Parse Slurm's accounting as printed by `sacct -P` or `-p`: columns in any order, named in the first line.
 
-Source: `man sacct`, sections Output of job accounting fields and Job state codes. Rows of steps are never counted,
-because their allocation covers them: batch, extern and each srun run at the same time.
+Source: `man sacct`, sections Output of job accounting fields and Job state codes. Rows of steps are not counted,
+because the job's allocation covers them: batch, extern and each srun run at the same time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordBatch, Rejection, excerpt, joined
+from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordBatch, Rejection, concatenate_batches, excerpt
 from apps.usage.parsers.lines import LongLine, read_blocks
 from apps.usage.parsers.sacct_columns import as_jobs
 from apps.usage.parsers.sacct_header import (
@@ -23,7 +23,7 @@ from apps.usage.parsers.sacct_header import (
     require,
 )
 from apps.usage.parsers.sacct_rows import TOO_LONG, Rows, read_rows
-from apps.usage.parsers.slurm_jobs import Attempts, settle
+from apps.usage.parsers.slurm_jobs import Attempts, to_records
 from apps.usage.parsers.slurm_values import Problems
 
 _BOM = b"\xef\xbb\xbf"
@@ -31,12 +31,12 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(slots=True)
 class _State:
-    """What later lines need to know of earlier ones; travels in the cursor."""
+    """State carried from earlier lines to later ones; stored in the cursor."""
 
     line: int = 1
     offset: int = 0
     columns: Columns | None = None
-    last_job: str = ""  # whose steps may follow
+    last_job: str = ""  # steps of this job may follow
     attempts: Attempts = field(default_factory=Attempts)
 
     def as_json(self) -> dict[str, Any]:
@@ -87,9 +87,10 @@ class Sacct:
         return False
 
     def parse(self, stream: BinaryIO, reading: Reading, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]:
-        """
+        """Parse rows.
+
         Raises:
-            Invalid: no header and no known order, or a column is missing.
+            Invalid: there is no header and no known order of columns, or a column is missing.
         """
         state = _State.from_json(resume) if resume else _State()
         stream.seek(state.offset)
@@ -106,7 +107,7 @@ class Sacct:
 
 
 def _long_line(piece: LongLine, rest: bytes, state: _State, reading: Reading) -> Parsed:
-    """A line over the limit is refused; so is a row that would have gone on in it."""
+    """Reject a line over the limit, and a row that would continue in it."""
     parsed, _ = _block(rest, piece.end_offset, state, reading, at_end=True)
     parsed.rejections.append(Rejection(piece.line, "line_too_long", TOO_LONG, excerpt(piece.head)))
     state.line, state.offset = piece.line + 1, piece.end_offset
@@ -115,7 +116,7 @@ def _long_line(piece: LongLine, rest: bytes, state: _State, reading: Reading) ->
 
 
 def _block(data: bytes, end_offset: int, state: _State, reading: Reading, *, at_end: bool) -> tuple[Parsed, bytes]:
-    """Whole lines, which may end within a row: records, and the beginning of that row."""
+    """Parse whole lines; returns the records, and the start of a row that continues in later lines."""
     first_line, batches = state.line, []
     rejections: list[Rejection] = []
     notes: dict[str, int] = {}
@@ -133,7 +134,9 @@ def _block(data: bytes, end_offset: int, state: _State, reading: Reading, *, at_
     state.line = first_line + _n_lines(data) - _n_lines(rest)
     state.offset = end_offset - len(rest)
     rejections.sort(key=lambda rejection: rejection.line)
-    return Parsed(joined(batches), rejections, notes, state.as_json(), state.line - first_line, state.offset), rest
+    return Parsed(
+        concatenate_batches(batches), rejections, notes, state.as_json(), state.line - first_line, state.offset
+    ), rest
 
 
 def _n_lines(data: bytes) -> int:
@@ -141,7 +144,7 @@ def _n_lines(data: bytes) -> int:
 
 
 def _parts(data: bytes, state: _State) -> Iterator[tuple[int, bytes, Columns]]:
-    """The data cut at headers: joined files have several, and their columns may differ."""
+    """Cut data at headers: concatenated files have several, with different columns."""
     line, columns = state.line, state.columns
     if line == 1:
         data = data.removeprefix(_BOM)
@@ -173,7 +176,7 @@ def _parts(data: bytes, state: _State) -> Iterator[tuple[int, bytes, Columns]]:
 
 
 def _lines(data: bytes) -> list[bytes]:
-    """Lines with their ends; only \\n ends one."""
+    """Lines with their ends; only \\n ends a line."""
     lines = [line + b"\n" for line in data.split(b"\n")]
     lines[-1] = lines[-1][:-1]
     return lines if lines[-1] else lines[:-1]
@@ -191,14 +194,14 @@ def _records(
         return RecordBatch.from_rows([])
     problems = _without_zeros(rows)
     jobs = as_jobs(rows.texts, np.asarray(rows.lines, np.int64), reading.zone, problems, notes)
-    batch = settle(jobs, problems, notes)
+    batch = to_records(jobs, problems, notes)
     state.attempts.number(batch)
     rejections += [Rejection(rows.lines[row], code, why, rows.shown(row)) for row, (code, why) in problems.items()]
     return batch
 
 
 def _without_zeros(rows: Rows) -> Problems:
-    """Rows with zero bytes are reported; columns of text can't hold them, so they are replaced."""
+    """Replace zero bytes, which text columns can't store, and report their rows."""
     problems: Problems = {}
     for name, texts in rows.texts.items() if rows.has_zeros else ():
         for row, text in enumerate(texts):
@@ -209,7 +212,7 @@ def _without_zeros(rows: Rows) -> Problems:
 
 
 def _drop_steps(rows: Rows, state: _State, rejections: list[Rejection], notes: dict[str, int]) -> None:
-    """Only rows of allocations stay. A step without the row of its job is named, once a job, and not counted either."""
+    """Remove rows of steps. A step without the row of its job is reported once per job, and not counted either."""
     ids = rows.texts.get("JobIDRaw") or rows.texts.get("JobID") or []
     steps = [row for row, text in enumerate(ids) if b"." in text]
     if steps:

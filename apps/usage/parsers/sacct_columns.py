@@ -1,4 +1,4 @@
-"""Columns of sacct's text as those of jobs. A text that comes again is read once."""
+"""Convert text columns of sacct to jobs, parsing each distinct text once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from apps.usage.parsers.base import F8, I8, NO_TIME, Bytes, Flags, JobClassKey, Who, excerpt
+from apps.usage.parsers.base import F8, I8, NO_TIME, AccountNames, Bytes, Flags, JobClassKey, excerpt
 from apps.usage.parsers.sacct_rows import Texts
 from apps.usage.parsers.slurm_jobs import CPUS, NODES, Jobs
 from apps.usage.parsers.slurm_values import (
@@ -38,12 +38,14 @@ _T = TypeVar("_T")
 
 
 def as_jobs(texts: Texts, lines: I8, zone: ZoneInfo | None, problems: Problems, notes: dict[str, int]) -> Jobs:
-    """Unreadable values go to `problems` by row; an unknown state is noted, and derived from the times."""
+    """Convert columns to jobs. Unreadable values are added to `problems` by row; unknown states are noted, and
+    derived from times.
+    """
     n = len(lines)
     job, array_task = _ids(texts, n, problems)
     people, who = _people(texts, n, problems)
     job_classes, job_class = _job_classes(texts, n, problems)
-    got, asked, got_nothing = _resources(texts, n, problems)
+    allocated, requested, has_no_allocation = _resources(texts, n, problems)
     return Jobs(
         line=lines,
         job=job,
@@ -56,9 +58,9 @@ def as_jobs(texts: Texts, lines: I8, zone: ZoneInfo | None, problems: Problems, 
         start=read_times("Start", texts["Start"], zone, problems),
         end=read_times("End", texts["End"], zone, problems) if "End" in texts else no_times(n),
         elapsed_us=_elapsed(texts, n, problems),
-        asked=asked,
-        got=got,
-        got_nothing=got_nothing,
+        requested=requested,
+        allocated=allocated,
+        has_no_allocation=has_no_allocation,
         requested_s=_limits(texts, n, problems),
         n_tasks=_tasks(texts, n),
         people=people,
@@ -74,7 +76,7 @@ def distinct(values: Sequence[_T]) -> tuple[list[_T], I8]:
 
 
 def combined(*columns: Sequence[bytes]) -> tuple[list[tuple[bytes, ...]], I8]:
-    """Distinct combinations of several columns together."""
+    """Distinct combinations of several columns, and the index of each row's combination."""
     known, code = distinct(columns[0])
     combinations: list[tuple[bytes, ...]] = [(text,) for text in known]
     for column in columns[1:]:
@@ -87,7 +89,7 @@ def combined(*columns: Sequence[bytes]) -> tuple[list[tuple[bytes, ...]], I8]:
 def read_distinct(
     name: str, values: Sequence[bytes], read: Callable[[str], float], remedy: str, problems: Problems
 ) -> F8:
-    """One number a row, each text read once."""
+    """Parse a column to numbers, each distinct text once."""
     known, code = distinct(values)
     numbers = np.full(len(known), np.nan)
     for place, text in enumerate(known):
@@ -104,9 +106,10 @@ def _blame(flags: Flags, code: str, why: str, problems: Problems) -> None:
 
 
 def _ids(texts: Texts, n: int, problems: Problems) -> tuple[Bytes, Bytes]:
-    """A job's own number, on which sacct, squeue and the REST daemon agree; array tasks have one each.
+    """Job ids and array tasks. sacct, squeue and the REST daemon agree on a job's own number (JobIDRaw), which array
+    tasks have too.
 
-    Where only JobID is present, it is the array's number, and the task's.
+    If only JobID is present, the ids are the array's number and the task's.
     """
     if "JobIDRaw" in texts:
         for row, text in enumerate(texts["JobIDRaw"]):
@@ -127,7 +130,7 @@ def _no_job(text: bytes) -> tuple[str, str]:
     return "bad_job", f"{excerpt(text)!r} is no job's number: the row is broken, or of other columns than the header's."
 
 
-def _people(texts: Texts, n: int, problems: Problems) -> tuple[list[Who], I8]:
+def _people(texts: Texts, n: int, problems: Problems) -> tuple[list[AccountNames], I8]:
     nothing = [b""] * n
     users, uids = texts.get("User", nothing), texts.get("UID", nothing)
     if not all(users):
@@ -136,10 +139,10 @@ def _people(texts: Texts, n: int, problems: Problems) -> tuple[list[Who], I8]:
     people = []
     for place, (user, account) in enumerate(known):
         try:
-            who = Who(name_of("User", user), name_of("Account", account))
+            who = AccountNames(name_of("User", user), name_of("Account", account))
         except ValueError as error:
             _blame(code == place, "bad_text", str(error), problems)
-            who = Who("")
+            who = AccountNames("")
         if not who.user:
             why = "Neither User nor UID is given: add both to --format (a deleted user still has a UID)."
             _blame(code == place, "no_user", why, problems)
@@ -148,7 +151,7 @@ def _people(texts: Texts, n: int, problems: Problems) -> tuple[list[Who], I8]:
 
 
 def _job_classes(texts: Texts, n: int, problems: Problems) -> tuple[list[JobClassKey], I8]:
-    """A reservation is stored as the queue, so that a factor may weight what ran in it."""
+    """Job classes; a reservation is stored as the queue, so that metrics can weight jobs in it."""
     nothing = [b""] * n
     known, code = combined(*(texts.get(name, nothing) for name in ("Reservation", "Partition", "QOS")))
     classes = []
@@ -167,9 +170,10 @@ def _job_classes(texts: Texts, n: int, problems: Problems) -> tuple[list[JobClas
 
 @lru_cache(maxsize=65_536)
 def name_of(column: str, text: bytes | str, most: int = MOST_NAME) -> str:
-    """
+    """Decode and validate a name.
+
     Raises:
-        ValueError: it isn't fit to be a name, with the reason.
+        ValueError: it is not a valid name, with the reason.
     """
     try:
         name = text.decode() if isinstance(text, bytes) else text
@@ -217,7 +221,7 @@ def _elapsed(texts: Texts, n: int, problems: Problems) -> I8:
 
 
 def whole_numbers(texts: Sequence[bytes]) -> F8 | None:
-    """All at once, when all are whole numbers."""
+    """All texts as numbers, if all are whole numbers; else None."""
     column = np.array(texts, dtype=np.bytes_)
     if column.dtype.itemsize > 12 or not all(map(bytes.isdigit, texts)):
         return None
@@ -245,25 +249,25 @@ def _minutes(text: str) -> float:
 
 
 def _resources(texts: Texts, n: int, problems: Problems) -> tuple[F8, F8, Flags]:
-    """What jobs got and asked for, of TRES first and of the plain counts where those are silent."""
-    got = _tres("AllocTRES", texts, n, problems)
-    got_nothing = np.isnan(got[:, NODES]) & ("AllocTRES" in texts)
-    asked = _tres("ReqTRES", texts, n, problems)
+    """Allocated and requested resources: from TRES, else from the plain counts."""
+    allocated = _tres("AllocTRES", texts, n, problems)
+    has_no_allocation = np.isnan(allocated[:, NODES]) & ("AllocTRES" in texts)
+    requested = _tres("ReqTRES", texts, n, problems)
     for columns, into, place in (
-        (("AllocCPUS", "NCPUS"), got, CPUS),
-        (("AllocNodes",), got, NODES),
-        (("ReqCPUS",), asked, CPUS),
-        (("NNodes",), asked, NODES),
+        (("AllocCPUS", "NCPUS"), allocated, CPUS),
+        (("AllocNodes",), allocated, NODES),
+        (("ReqCPUS",), requested, CPUS),
+        (("NNodes",), requested, NODES),
     ):
         for name in columns:
             if name in texts:
                 counts = read_distinct(name, texts[name], _count, ": a whole number belongs there.", problems)
                 into[:, place] = np.where(np.isnan(into[:, place]), counts, into[:, place])
-    return got, asked, got_nothing
+    return allocated, requested, has_no_allocation
 
 
 def _tasks(texts: Texts, n: int) -> I8:
-    """How many tasks each row represents, by JobID: `40_[0-3%2]` are four that wait."""
+    """Number of tasks of each row, by JobID: `40_[0-3%2]` are four pending tasks."""
     ids = texts.get("JobID", ())
     if not any(b"[" in text for text in ids):
         return np.ones(n, np.int64)

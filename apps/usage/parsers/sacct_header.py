@@ -1,4 +1,4 @@
-"""The columns of sacct's parsable output: by its header, or by the form of its first row."""
+"""Identify the columns of sacct's parsable output, by its header or by the form of its first row."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cached_property
 from apps.core.errors import Invalid
 from apps.usage.parsers.base import excerpt
 
-# Of a command without a header (-n) we know the columns by their order. The first is the one we recommend.
+# Orders of columns known for output without a header (-n). The first is the recommended one.
 RECOMMENDED = (
     *("JobIDRaw", "Cluster", "User", "Account", "Partition", "QOS", "Submit", "Start", "End", "ElapsedRaw", "State"),
     *("AllocCPUS", "AllocTRES", "ReqTRES", "Reservation", "UID"),
@@ -19,7 +19,7 @@ _ALSO_KNOWN = (
     *("AllocTRES", "AllocCPUS", "CPUTimeRAW", "TimelimitRaw"),
 )
 WITHOUT_HEADER = (RECOMMENDED, (*RECOMMENDED, "TimelimitRaw", "JobID"), _ALSO_KNOWN)
-# With seconds since 1970: local times need the zone of the source, and an hour of theirs comes twice.
+# Times as seconds since 1970: local times need the source's zone and are ambiguous for an hour a year.
 COMMAND = (
     f"SLURM_TIME_FORMAT=%s sacct -a -X -P --duplicates --format={','.join((*RECOMMENDED, 'TimelimitRaw', 'JobID'))}"
 )
@@ -51,7 +51,7 @@ _SHAPES = {
     **dict.fromkeys(("Cluster", "Account", "User", "Partition", "QOS", "Group"), rb"\S*"),
     "State": rb"[A-Z_]+\+?(?: by \d+)?",
 }
-# Columns in which people write what they like, also the sign between columns, and line ends.
+# Columns of free text, which may contain the separator and line breaks.
 _FREE = frozenset(
     [
         *("AdminComment", "Comment", "Constraints", "Container", "Extra", "JobName", "Licenses", "StdErr", "StdIn"),
@@ -72,7 +72,7 @@ _WIDTH = re.compile(rb"%-?\d+")
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns, and the separator; `is_trailing`: it also ends each row."""
+    """Column names and separator. is_trailing: the separator also ends each row."""
 
     names: tuple[str, ...]
     delimiter: bytes = b"|"
@@ -101,13 +101,13 @@ class Columns:
 
     @cached_property
     def lead(self) -> int:
-        """How many columns precede the first free-text one, if a job's number is among them; else 0."""
+        """Number of columns before the first free-text column if the job's number is among them; else 0."""
         lead = self.free[0] if self.free else len(self.names)
         return lead if {"JobID", "JobIDRaw"} & set(self.names[:lead]) else 0
 
     @cached_property
     def header(self) -> str:
-        """The line that names them; `read_header` gives them back."""
+        """The header line of these columns; `read_header` parses it."""
         delimiter = self.delimiter.decode()
         return delimiter.join(self.names) + delimiter * self.is_trailing
 
@@ -116,7 +116,7 @@ _COMPILED = {name: re.compile(shape) for name, shape in _SHAPES.items()}
 
 
 def read_header(line: bytes) -> Columns | None:
-    """The columns that a line names, when it is a header."""
+    """The columns named by a line; None if it is no header."""
     line = line.rstrip(b"\r\n")
     word = _WORD.match(line)
     if not word:
@@ -136,7 +136,7 @@ def read_header(line: bytes) -> Columns | None:
 
 
 def guess_columns(line: bytes) -> Columns | None:
-    """The columns of a file without a header, when its first row fits an order that is known."""
+    """The columns of a file without a header, if its first row fits a known order; else None."""
     fields = line.rstrip(b"\r\n").split(b"|")
     for names in WITHOUT_HEADER:
         for is_trailing in (False, True):
@@ -147,14 +147,16 @@ def guess_columns(line: bytes) -> Columns | None:
 
 
 def fits(columns: Columns, fields: list[bytes]) -> bool:
-    """Whether the fields have the form of the columns' values."""
+    """Whether fields have the form of the columns' values."""
     pairs = zip(columns.shapes, fields, strict=False)
     return all(shape is None or shape.fullmatch(text) is not None for shape, text in pairs)
 
 
 def require(columns: Columns) -> None:
-    """Raises:
-    Invalid: a column is missing without which usage can't be computed.
+    """Check that all columns needed for usage are present.
+
+    Raises:
+        Invalid: a column is missing.
     """
     given = set(columns.names)
     needed = {

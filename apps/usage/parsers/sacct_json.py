@@ -1,7 +1,7 @@
-"""Slurm's accounting in JSON: `sacct --json` (21.08 and later) and the `jobs` documents of slurmrestd's `/slurmdb`.
+"""Parse Slurm's accounting in JSON: `sacct --json` (21.08 and later) and `jobs` documents of slurmrestd's `/slurmdb`.
 
 Numbers are plain, or since 23.02 {set, infinite, number}. The object `association` may belong to another cluster (its
-ids are those of one), so the names beside it count.
+ids are unique per cluster), so the names beside it are used.
 """
 
 from __future__ import annotations
@@ -10,28 +10,29 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
-from apps.usage.parsers.base import FieldNote, JobClassKey, Parsed, Reading, Who
+from apps.usage.parsers.base import AccountNames, FieldNote, JobClassKey, Parsed, Reading
 from apps.usage.parsers.sacct_columns import MOST_NAME
 from apps.usage.parsers.slurm_json import (
-    Told,
-    Unfit,
+    JsonJob,
+    RejectedJob,
+    has_job_list,
     inner,
     job_of,
     limit_of,
+    number_or_nan,
     read_document,
     seconds_of,
     text_of,
 )
 from apps.usage.parsers.slurm_values import Tres, count_tasks, meaning_of_states, number_of, sum_tres
 
-_JOBS = re.compile(rb'"jobs"\s*:\s*\[|"errors"\s*:\s*\[\s*\{')  # where Slurm refuses, the jobs are missing
-# Newer releases name the command, as it was called: by its path, too.
+# Newer releases name the called command, possibly by its path.
 _OURS = re.compile(rb'"submission"\s*:|"openapi\\?/dbv|"openapi\\?/slurmdbd"|["/]sacct"')
 _LISTED = re.compile(rb'"job_state"\s*:')
 
 
 class SacctJson:
-    """`sacct --json`, and slurmrestd's jobs of the accounting database."""
+    """Output of `sacct --json`, and slurmrestd's jobs of the accounting database."""
 
     name = "sacct-json"
     label = "Slurm accounting in JSON (sacct --json, slurmrestd slurmdb)"
@@ -59,27 +60,27 @@ class SacctJson:
     is_listing = False
 
     def sniff(self, head: bytes) -> bool:
-        start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-        return start.startswith(b"{") and bool(_JOBS.search(head) and _OURS.search(head) and not _LISTED.search(head))
+        return has_job_list(head) and bool(_OURS.search(head)) and not _LISTED.search(head)
 
     def parse(self, stream: BinaryIO, reading: Reading, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]:
-        """
+        """Parse jobs.
+
         Raises:
-            Invalid: it is no such document, or Slurm says in it that something went wrong.
+            Invalid: it is not such a document, or contains an error of Slurm.
         """
-        return read_document(stream, _told, resume, is_listing=False)
+        return read_document(stream, _read_job, resume, is_listing=False)
 
 
-def _told(job: dict[str, Any]) -> Told:
+def _read_job(job: dict[str, Any]) -> JsonJob:
     time, tres, required = inner(job, "time"), inner(job, "tres"), inner(job, "required")
-    got, asked = _tres(tres.get("allocated")), _tres(tres.get("requested"))
+    allocated, requested = _tres(tres.get("allocated")), _tres(tres.get("requested"))
     cluster = text_of("cluster", job.get("cluster"))
-    if asked.cpus != asked.cpus:  # NaN: not among what was asked for
-        asked = asked._replace(cpus=_number_or_nan(required.get("CPUs")))
-    return Told(
+    if requested.cpus != requested.cpus:  # NaN: not in the list
+        requested = requested._replace(cpus=number_or_nan(required.get("CPUs")))
+    return JsonJob(
         job=job_of(job.get("job_id")),
         cluster=cluster,
-        who=Who(_user(job, cluster), text_of("account", job.get("account"), MOST_NAME)),
+        who=AccountNames(_user(job, cluster), text_of("account", job.get("account"), MOST_NAME)),
         job_class=JobClassKey(
             text_of("reservation", inner(job, "reservation").get("name")),
             text_of("partition", job.get("partition")),
@@ -90,9 +91,9 @@ def _told(job: dict[str, Any]) -> Told:
         start_s=seconds_of("time.start", time.get("start")),
         end_s=seconds_of("time.end", time.get("end")),
         elapsed_s=seconds_of("time.elapsed", time.get("elapsed")),
-        got=got,
-        asked=asked,
-        got_nothing=isinstance(tres.get("allocated"), list) and not got.nodes > 0,
+        allocated=allocated,
+        requested=requested,
+        has_no_allocation=isinstance(tres.get("allocated"), list) and not allocated.nodes > 0,
         limit_s=limit_of(time.get("limit")),
         n_tasks=count_tasks(inner(job, "array").get("task")),
     )
@@ -104,14 +105,14 @@ def _user(job: dict[str, Any], cluster: str) -> str:
     if not user and association.get("cluster") == cluster:
         user = text_of("association.user", association.get("user"), MOST_NAME)
     if not user:
-        raise Unfit(
+        raise RejectedJob(
             "no_user", "No user is given (it may be deleted): sacct -P with the columns User,UID gives the UID."
         )
     return user
 
 
 def _tres(listed: Any) -> Tres:
-    """Of a list of {type, name, count}; memory is in MB."""
+    """Sum a list of {type, name, count}; memory is in MB."""
     given = []
     for part in listed if isinstance(listed, list) else ():
         count = number_of(part.get("count")) if isinstance(part, dict) else None
@@ -120,8 +121,3 @@ def _tres(listed: Any) -> Tres:
         kind, name = part.get("type"), part.get("name")
         given.append((f"{kind}/{name}" if isinstance(name, str) and name else str(kind), count))
     return sum_tres(given)
-
-
-def _number_or_nan(value: Any) -> float:
-    number = number_of(value)
-    return float("nan") if number is None or number < 0 else number

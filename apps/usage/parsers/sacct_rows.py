@@ -1,8 +1,8 @@
-"""Rows of sacct's parsable output. It escapes nothing: names and commands may hold the sign between columns, and
-line ends.
+"""Split sacct's parsable output into rows, although names and commands may contain separators and line breaks
+unescaped.
 
-A row with more fields than columns is laid over them so that each column of a known shape (times, counts, states)
-gets one field of that shape, and only free texts get more. A row with fewer goes on in the next line.
+A row with too many fields is aligned to the columns so that each column of a known form (times, counts, states) gets
+one field of that form, and only free-text columns get several. A row with too few fields continues in the next line.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from apps.usage.parsers.base import Rejection, excerpt
 from apps.usage.parsers.lines import MOST_LINE_BYTES
 from apps.usage.parsers.sacct_header import Columns, fits
 
-MOST_LINES = 200  # of one row
-_MOST_EXTRA = 300  # fields over the columns
+MOST_LINES = 200  # per row
+_MOST_EXTRA = 300  # additional fields per row
 _MOST_TRIES = 20
 TOO_LONG = f"The line is longer than {MOST_LINE_BYTES // 1024} KB. Leave SubmitLine out of --format, or use --json."
 _REMEDY = "Leave free text (SubmitLine, JobName, Comment) out of --format, or use --json."
 
 Fields = tuple[bytes, ...]
-Texts = dict[str, Sequence[bytes]]  # column → its texts, one a row
+Texts = dict[str, Sequence[bytes]]  # column name → one text per row
 
 
 @dataclass(slots=True)
 class Rows:
-    """The columns that matter, of whole rows; the lines on which these begin; what is left for later."""
+    """The needed columns of whole rows, the numbers of their first lines, and the incomplete rest."""
 
     texts: Texts = field(default_factory=dict)
     lines: list[int] = field(default_factory=list)
     rejections: list[Rejection] = field(default_factory=list)
     notes: dict[str, int] = field(default_factory=dict)
-    rest: bytes = b""  # the beginning of a row that isn't whole yet
+    rest: bytes = b""  # start of an incomplete row
     has_zeros: bool = False
 
     def note(self, name: str) -> None:
@@ -46,9 +46,9 @@ class Rows:
 
 
 def read_rows(data: bytes, first_line: int, columns: Columns, *, at_end: bool, is_first: bool = True) -> Rows:
-    """Whole lines in, whole rows out.
+    """Split whole lines into whole rows.
 
-    at_end: nothing follows, so that incomplete rows stay incomplete. is_first: no row precedes these lines.
+    at_end: no more data follows, so incomplete rows stay incomplete. is_first: no row precedes these lines.
     """
     text = data.replace(b"\r\n", b"\n") if b"\r" in data else data
     text = text.removesuffix(b"\n")
@@ -67,7 +67,7 @@ def read_rows(data: bytes, first_line: int, columns: Columns, *, at_end: bool, i
 
 
 def _all_at_once(text: bytes, first_line: int, columns: Columns) -> Rows | None:
-    """All lines at once where each is one row; None when any isn't."""
+    """Split lines of one row each at once; None if a line isn't one row."""
     letters = np.frombuffer(text, np.uint8)
     ends = np.append(np.flatnonzero(letters == 10), len(letters))
     if np.diff(ends, prepend=-1).max() > MOST_LINE_BYTES:
@@ -107,12 +107,12 @@ class _Reader:
             elif len(fields) == 1 and not fields[0].strip():
                 place += 1
             else:
-                place = self._odd(place)
+                place = self._read_irregular(place)
         if self._taken:
             self.rows.texts = dict(zip(self._columns.read, zip(*self._taken, strict=True), strict=True))
 
     def _is_part(self, place: int) -> bool:
-        """Whether a line with as many fields as columns is the beginning of a row all the same."""
+        """Whether a line with the right number of fields is still only the start of a row."""
         after = place + 1
         goes_on = not self._at_end if after == len(self._split) else len(self._split[after]) != self._columns.n_fields
         return goes_on and bool(self._columns.free) and not fits(self._columns, self._split[place])
@@ -125,13 +125,13 @@ class _Reader:
         line = self._first_line + place
         self.rows.rejections.append(Rejection(line, "line_too_long", TOO_LONG, excerpt(self._lines[place])))
 
-    def _odd(self, place: int) -> int:
-        """A row with too many fields, or too few: where the next one begins."""
+    def _read_irregular(self, place: int) -> int:
+        """Read a row with too many or too few fields; returns the position of the next row."""
         text, n_fields, end, tries = self._lines[place], len(self._split[place]), place + 1, 0
         while True:
             if n_fields >= self._columns.n_fields:
                 tries += 1
-                found = lay_over(text.split(self._columns.delimiter), self._columns)
+                found = align(text.split(self._columns.delimiter), self._columns)
                 if found is not None:
                     self._import_piece(place, found)
                     self.rows.note("lines_joined" if end - place > 1 else "bars_in_text")
@@ -142,37 +142,37 @@ class _Reader:
                 self.rest_lines = end - place
                 return end
             if is_last or is_too_much or self._begins(end):
-                self._give_up(place, end, text.split(self._columns.delimiter))
+                self._assign_or_reject(place, end, text.split(self._columns.delimiter))
                 return end
             text += b"\n" + self._lines[end]
             n_fields += len(self._split[end]) - 1
             end += 1
 
-    def _give_up(self, place: int, end: int, fields: list[bytes]) -> None:
-        """A row of no known shape: assigned field by field where that is unambiguous, else rejected."""
+    def _assign_or_reject(self, place: int, end: int, fields: list[bytes]) -> None:
+        """Assign the fields of an irregular row if that is unambiguous, else reject it."""
         columns, extra = self._columns, len(fields) - self._columns.n_fields
         if extra >= 0 and len(columns.free) == 1 and not columns.is_trailing:
             self._import_piece(place, _around(fields, columns, extra))
         elif extra == 0:
             self._import_piece(place, picker(columns)(fields))
-        elif self._goes_on(place, end, len(fields)):
+        elif self._is_continuation(place, end, len(fields)):
             self.rows.note("lines_joined")
         else:
             self._reject(place, end, len(fields))
 
     def _begins(self, place: int) -> bool:
-        """Whether a row begins on this line: it is whole, or it begins like one."""
+        """Whether a row begins on this line: the line is a whole row, or starts like one."""
         fields, columns = self._split[place], self._columns
         if len(fields) == columns.n_fields:
             return fits(columns, fields)
         if len(fields) > columns.n_fields:
-            return lay_over(fields, columns) is not None
+            return align(fields, columns) is not None
         if not columns.lead or len(fields) <= columns.lead:
             return False
         return fits(columns, fields[: columns.lead])
 
-    def _goes_on(self, place: int, end: int, n_fields: int) -> bool:
-        """Lines behind a whole row whose last column is free text, and had line ends in it. None begins like a row."""
+    def _is_continuation(self, place: int, end: int, n_fields: int) -> bool:
+        """Whether lines continue the free text in the last column of a whole row: none of them starts like a row."""
         columns = self._columns
         is_text = bool(columns.free) and columns.free[-1] == len(columns.names) - 1 and not columns.is_trailing
         begin = (fits(columns, fields[: columns.lead]) for fields in self._split[place:end])
@@ -191,18 +191,18 @@ class _Reader:
 
 
 def picker(columns: Columns) -> Callable[[list[bytes]], Fields]:
-    """The fields that matter, of a list of all."""
+    """A function that selects the needed fields of a row."""
     if len(columns.places) == 1:
         place = columns.places[0]
         return lambda fields: (fields[place],)
     return itemgetter(*columns.places)
 
 
-def lay_over(fields: list[bytes], columns: Columns) -> Fields | None:
-    """The needed fields, when there are more fields than columns; None when it is ambiguous which they are.
+def align(fields: list[bytes], columns: Columns) -> Fields | None:
+    """Select the needed fields of a row with too many fields; None if the assignment is ambiguous.
 
-    Column i may be at field i + e, for e from 0 to the number of extra fields; after a free text, e may have grown. An
-    e counts when all columns before it and all after it find fields of their shape.
+    Column i may be at field i + e, for e from 0 to the number of extra fields; e may grow only behind a free-text
+    column. An e is possible if all columns before it and all after it match fields of their form.
     """
     extra = len(fields) - columns.n_fields
     if columns.is_trailing:
@@ -225,7 +225,7 @@ def lay_over(fields: list[bytes], columns: Columns) -> Fields | None:
 
 
 def _reach(fields: list[bytes], columns: Columns, extra: int, *, is_backward: bool) -> list[set[int]] | None:
-    """For each column the e that are possible at it, seen from the first column (or from the last)."""
+    """For each column the possible e, seen from the first column (or from the last)."""
     n = len(columns.names)
     possible = {extra if is_backward else 0}
     found: list[set[int]] = [set() for _ in range(n)]
@@ -245,6 +245,6 @@ def _reach(fields: list[bytes], columns: Columns, extra: int, *, is_backward: bo
 
 
 def _around(fields: list[bytes], columns: Columns, extra: int) -> Fields:
-    """With one free column there is no choice."""
+    """Select the fields around the only free-text column, where there is no ambiguity."""
     free = columns.free[0]
     return tuple(fields[place if place <= free else place + extra] for place in columns.places)

@@ -1,7 +1,7 @@
-"""Records from Slurm's jobs as columns: one rule for text, JSON and listings.
+"""Convert jobs of Slurm, given as columns, to records; shared by text, JSON and listings.
 
-Usage is the time from start to end × allocated resources, as Slurm's fair share charges it: a suspended job keeps its
-allocation and is charged on, although Elapsed leaves that time out.
+Usage is the time from start to end × allocated resources, as in Slurm's fair share: a suspended job keeps its
+allocation and is charged, although Elapsed excludes that time.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from apps.usage.parsers.base import (
     PENDING,
     RUNNING,
     WITHDRAWN,
+    AccountNames,
     Bytes,
     Flags,
     JobClassKey,
     RecordBatch,
-    Who,
 )
 from apps.usage.parsers.slurm_values import BY_TIMES, ENDED, RUNNING_NOW, WAITING, Problems, Times
 
-CPUS, GPUS, MEM_MB, NODES, BILLING = range(5)  # places in `asked` and `got`
+CPUS, GPUS, MEM_MB, NODES, BILLING = range(5)  # column indices of `requested` and `allocated`
 _MOST = np.array([MOST_RATE, MOST_RATE, MOST_MEM_MB, MOST_RATE, MOST_RATE])
 _RESOURCES = ("processors", "GPUs", "megabytes", "nodes", "billing units")
 
 
 @dataclass(slots=True)
 class Jobs:
-    """Jobs as reported by Slurm, one row each. Missing amounts are NaN, and missing times NO_TIME."""
+    """Jobs as reported by Slurm, one row each. Missing amounts are NaN, missing times NO_TIME."""
 
     line: I8
     job: Bytes
@@ -51,17 +51,17 @@ class Jobs:
     start: Times
     end: Times
     elapsed_us: I8
-    asked: F8  # (n, 5): CPUS, GPUS, MEM_MB, NODES, BILLING
-    got: F8
-    got_nothing: Flags  # reported as without an allocation
+    requested: F8  # (n, 5): CPUS, GPUS, MEM_MB, NODES, BILLING
+    allocated: F8
+    has_no_allocation: Flags  # reported without an allocation
     requested_s: F8
-    n_tasks: I8  # of an array that waits as one
-    people: list[Who]
+    n_tasks: I8  # of a pending array
+    people: list[AccountNames]
     job_classes: list[JobClassKey]
 
 
-def settle(jobs: Jobs, problems: Problems, notes: dict[str, int]) -> RecordBatch:
-    """Records of the rows without problems; to `problems` is added what is wrong with others."""
+def to_records(jobs: Jobs, problems: Problems, notes: dict[str, int]) -> RecordBatch:
+    """Convert rows without problems to records; problems of the others are added to `problems`."""
     start_us, end_us = _passes(jobs, notes)
     state = _states(jobs, start_us, end_us, problems, notes)
     reported_start_us = np.where((state == RUNNING) | (state == FINISHED), start_us, NO_TIME)
@@ -99,7 +99,9 @@ def settle(jobs: Jobs, problems: Problems, notes: dict[str, int]) -> RecordBatch
 
 
 def _passes(jobs: Jobs, notes: dict[str, int]) -> tuple[I8, I8]:
-    """Start and end. In the hour that clocks go through twice: the pass that fits Elapsed, else the first possible."""
+    """Start and end. For an ambiguous local time, the instant that fits Elapsed is used, else the first possible
+    one.
+    """
     start_us, end_us = jobs.start.first_us.copy(), jobs.end.first_us.copy()
     twice = (jobs.start.second_us != start_us) | (jobs.end.second_us != end_us)
     rows = np.flatnonzero(twice & (start_us != NO_TIME) & (end_us != NO_TIME))
@@ -123,13 +125,13 @@ def _misfit(start_us: I8, end_us: I8, elapsed_us: I8) -> F8:
 
 
 def _states(jobs: Jobs, start_us: I8, end_us: I8, problems: Problems, notes: dict[str, int]) -> I8:
-    """Our states. Missing ends are completed from Elapsed, in place, where a job has ended."""
+    """States of records. Missing ends of ended jobs are computed from Elapsed, in place."""
     has_start, has_end, has_elapsed = start_us != NO_TIME, end_us != NO_TIME, jobs.elapsed_us != NO_TIME
     by_times = np.where(has_end, ENDED, np.where(has_start, RUNNING_NOW, WAITING))
     meaning = np.where(jobs.meaning == BY_TIMES, by_times, jobs.meaning)
     ended = meaning == ENDED
     elapsed = np.where(has_elapsed, jobs.elapsed_us, end_us - start_us)
-    never = ended & (~has_start | ((has_end | has_elapsed) & (elapsed == 0) & jobs.got_nothing))
+    never = ended & (~has_start | ((has_end | has_elapsed) & (elapsed == 0) & jobs.has_no_allocation))
     open_end = ended & ~never & ~has_end
     end_us[open_end & has_elapsed] = (start_us + jobs.elapsed_us)[open_end & has_elapsed]
     for row in np.flatnonzero(open_end & ~has_elapsed).tolist():
@@ -159,19 +161,21 @@ def _check_times(submit_us: I8, start_us: I8, end_us: I8, problems: Problems) ->
 
 
 def _note_elapsed(jobs: Jobs, start_us: I8, end_us: I8, notes: dict[str, int]) -> None:
-    """Jobs whose Elapsed is shorter than from start to end were suspended. Longer it can't be: the times count."""
+    """Count suspended jobs, whose Elapsed is shorter than from start to end, and jobs whose Elapsed is longer."""
     over = (start_us != NO_TIME) & (end_us != NO_TIME) & (jobs.elapsed_us != NO_TIME)
     _note(notes, "suspended", over & (jobs.elapsed_us < end_us - start_us))
     _note(notes, "elapsed_too_long", over & (jobs.elapsed_us > end_us - start_us))
 
 
 def _amounts(jobs: Jobs, state: I8, problems: Problems, notes: dict[str, int]) -> F8:
-    """What a job that ran got, and what one that waits asked for: an array that waits, for all its tasks."""
+    """Allocated amounts of jobs that ran, and requested amounts of pending ones (for a pending array, of all its
+    tasks).
+    """
     ran = (state == RUNNING) | (state == FINISHED)
-    cpus_unknown = ran & np.isnan(jobs.got[:, CPUS])
-    asked = np.where(np.isnan(jobs.asked), jobs.got, jobs.asked)
-    amounts = np.where(ran[:, None], jobs.got, asked)
-    amounts[cpus_unknown, CPUS] = jobs.asked[cpus_unknown, CPUS]
+    cpus_unknown = ran & np.isnan(jobs.allocated[:, CPUS])
+    requested = np.where(np.isnan(jobs.requested), jobs.allocated, jobs.requested)
+    amounts = np.where(ran[:, None], jobs.allocated, requested)
+    amounts[cpus_unknown, CPUS] = jobs.requested[cpus_unknown, CPUS]
     _note(notes, "processors_requested", cpus_unknown & ~np.isnan(amounts[:, CPUS]))
     for row in np.flatnonzero(ran & np.isnan(amounts[:, CPUS])).tolist():
         problems.setdefault(
@@ -194,11 +198,11 @@ def _note(notes: dict[str, int], name: str, flags: Flags) -> None:
 
 
 class Attempts:
-    """Numbers the attempts of a job that was requeued within its submit time: same job and submit, another start.
+    """Numbers the attempts of a job that was requeued with the same submit time.
 
-    Slurm gives a requeued job a new submit time, which makes its attempts different records by itself; only attempts
-    with the same submit time need numbers. They are counted by start among the rows read together, and after a
-    cut go on from the last job.
+    Slurm usually gives a requeued job a new submit time, which makes its attempts different records. Attempts with the
+    same submit time are numbered by start, among the rows that are read together and continuing from the last job of
+    the previous piece.
     """
 
     def __init__(self, last: list[object] | None = None) -> None:

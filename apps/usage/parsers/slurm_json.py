@@ -1,8 +1,9 @@
-"""Slurm's JSON documents of jobs, read job by job: what is common to accounting and to what waits or runs now."""
+"""Read Slurm's JSON documents job by job: the common part of accounting and of running and pending jobs."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
@@ -12,49 +13,51 @@ import orjson
 from apps.core.errors import Invalid, Unavailable
 from apps.usage.parsers.base import (
     NO_TIME,
+    AccountNames,
     JobClassKey,
     Parsed,
     RecordBatch,
     Rejection,
-    Who,
     excerpt,
     text_column,
 )
 from apps.usage.parsers.json_items import MOST_ITEM_BYTES, Item, JsonItems
 from apps.usage.parsers.sacct_columns import MOST_JOB, distinct, name_of
-from apps.usage.parsers.slurm_jobs import Attempts, Jobs, settle
+from apps.usage.parsers.slurm_jobs import Attempts, Jobs, to_records
 from apps.usage.parsers.slurm_values import BY_TIMES, Problems, Tres, epochs, number_of
 
 _PIECE_JOBS = 5000
 _PIECE_BYTES = 16 * 1024**2
 _REMEDY = "Export the document again."
+# A document with errors may lack the jobs.
+_JOBS_OR_ERRORS = re.compile(rb'"jobs"\s*:\s*\[|"errors"\s*:\s*\[\s*\{')
 # slurm/slurm_errno.h: ESLURM_REST_EMPTY_RESULT; SLURM_COMMUNICATIONS_* and ESLURM_DB_CONNECTION; SLURM_ERROR, which
-# 22.05 gives without any reason where the controller gave it no jobs.
+# 22.05 returns without a reason if the controller returned no jobs.
 _NOTHING_FOUND = 9003
 _UNREACHABLE = (*range(1800, 1900), 7000)
 _ERROR, _ASKS_CONTROLLER = -1, "slurm_load_"
 
 
-class Told(NamedTuple):
-    """One job of a document. Times are seconds since 1970; None: missing."""
+class JsonJob(NamedTuple):
+    """A job of a document. Times are seconds since 1970, None if missing."""
 
     job: str
     cluster: str
-    who: Who
+    who: AccountNames
     job_class: JobClassKey
     meaning: int | None
     submit_s: float | None
     start_s: float | None
     end_s: float | None
     elapsed_s: float | None
-    got: Tres
-    asked: Tres
-    got_nothing: bool
+    allocated: Tres
+    requested: Tres
+    has_no_allocation: bool
     limit_s: float | None
     n_tasks: int
 
 
-class Unfit(Exception):
+class RejectedJob(Exception):
     """A rejected job, with code and reason."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -63,17 +66,23 @@ class Unfit(Exception):
         self.message = message
 
 
-ReadJob = Callable[[dict[str, Any]], Told]
+def has_job_list(head: bytes) -> bool:
+    """Whether a file starts like a JSON object with a list of jobs or errors of Slurm."""
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    return start.startswith(b"{") and bool(_JOBS_OR_ERRORS.search(head))
+
+
+ReadJob = Callable[[dict[str, Any]], JsonJob]
 
 
 def read_document(
     stream: BinaryIO, read_job: ReadJob, resume: Mapping[str, Any] | None, *, is_listing: bool
 ) -> Iterator[Parsed]:
-    """The jobs of a document in pieces. The line of a rejection is the job's place in it, from 1.
+    """Parse the jobs of a document in pieces. The line of a rejection is the job's number in the document, from 1.
 
     Raises:
-        Invalid: it is no such document, Slurm says in it that something went wrong, or (a listing) it is cut off:
-            jobs that a part of a listing doesn't name have not vanished.
+        Invalid: it is not such a document, contains an error of Slurm, or is an incomplete listing: jobs missing in it
+        have not vanished.
     """
     cursor = dict(resume or {})
     attempts = Attempts(list(cursor.get("last", ())))
@@ -106,7 +115,7 @@ def read_document(
 
 
 def _refuse_errors(others: Mapping[str, Any]) -> None:
-    """That no job was found is no error.
+    """Check the errors of the document; "nothing found" is not an error.
 
     Raises:
         Unavailable: the daemon that knows the jobs is down.
@@ -117,10 +126,10 @@ def _refuse_errors(others: Mapping[str, Any]) -> None:
     first = next((each for each in listed if _number_of(each) != _NOTHING_FOUND), None)
     if first is None:
         return
-    told = (first.get("description") or first.get("error") or first) if isinstance(first, dict) else first
+    message = (first.get("description") or first.get("error") or first) if isinstance(first, dict) else first
     if _is_unreachable(first):
-        raise Unavailable(f"Slurm's daemon can't be reached: {excerpt(str(told))}.", code="slurm_unreachable")
-    raise Invalid(f"Slurm says in it that something went wrong: {excerpt(str(told))}. Ask again.", code="source_error")
+        raise Unavailable(f"Slurm's daemon can't be reached: {excerpt(str(message))}.", code="slurm_unreachable")
+    raise Invalid(f"Slurm reports an error in it: {excerpt(str(message))}. Request it again.", code="source_error")
 
 
 def _is_unreachable(error: Any) -> bool:
@@ -133,23 +142,23 @@ def _number_of(error: Any) -> float | None:
 
 
 def _piece(items: list[Item], read_job: ReadJob, attempts: Attempts, cursor: Mapping[str, Any] | None = None) -> Parsed:
-    told: list[Told] = []
-    places: list[int] = []
+    jobs: list[JsonJob] = []
+    numbers: list[int] = []
     rejections: list[Rejection] = []
     for item in items:
         try:
-            told.append(read_job(_loaded(item)))
-            places.append(item.number)
-        except Unfit as unfit:
-            rejections.append(Rejection(item.number, unfit.code, unfit.message, excerpt(item.data)))
+            jobs.append(read_job(_loaded(item)))
+            numbers.append(item.number)
+        except RejectedJob as rejected:
+            rejections.append(Rejection(item.number, rejected.code, rejected.message, excerpt(item.data)))
     notes: dict[str, int] = {}
     batch = RecordBatch.from_rows([])
-    if told:
+    if jobs:
         problems: Problems = {}
-        batch = settle(_as_jobs(told, places, problems, notes), problems, notes)
+        batch = to_records(_as_jobs(jobs, numbers, problems, notes), problems, notes)
         attempts.number(batch)
         for row, (code, why) in problems.items():
-            rejections.append(Rejection(places[row], code, f"Job {told[row].job}: {why}"))
+            rejections.append(Rejection(numbers[row], code, f"Job {jobs[row].job}: {why}"))
     rejections.sort(key=lambda rejection: rejection.line)
     offset = items[-1].end_offset if items else int((cursor or {}).get("offset", 0))
     number = items[-1].number if items else int((cursor or {}).get("number", 0))
@@ -160,86 +169,92 @@ def _piece(items: list[Item], read_job: ReadJob, attempts: Attempts, cursor: Map
 def _loaded(item: Item) -> dict[str, Any]:
     if not item.is_whole:
         megabytes = MOST_ITEM_BYTES // 1024**2
-        raise Unfit(
+        raise RejectedJob(
             "job_too_long", f"The job's text is longer than {megabytes} MB (its steps?): use sacct -X -P for it."
         )
     try:
         value = orjson.loads(item.data)
     except orjson.JSONDecodeError as error:
-        raise Unfit("bad_json", f"It is no JSON: {error.msg}. {_REMEDY}") from error
+        raise RejectedJob("bad_json", f"It is not JSON: {error.msg}. {_REMEDY}") from error
     if not isinstance(value, dict):
-        raise Unfit("not_an_object", f"A job is a JSON object. {_REMEDY}")
+        raise RejectedJob("not_an_object", f"A job is a JSON object. {_REMEDY}")
     return value
 
 
-def _as_jobs(told: Sequence[Told], places: list[int], problems: Problems, notes: dict[str, int]) -> Jobs:
-    people, who = distinct([job.who for job in told])
-    job_classes, job_class = distinct([job.job_class for job in told])
-    n_unknown = sum(job.meaning is None for job in told)
+def _as_jobs(jobs: Sequence[JsonJob], numbers: list[int], problems: Problems, notes: dict[str, int]) -> Jobs:
+    people, who = distinct([job.who for job in jobs])
+    job_classes, job_class = distinct([job.job_class for job in jobs])
+    n_unknown = sum(job.meaning is None for job in jobs)
     if n_unknown:
         notes["state_unknown"] = n_unknown
-    elapsed = [NO_TIME if job.elapsed_s is None else int(min(job.elapsed_s, 1e11) * 1_000_000) for job in told]
-    limits = [job.limit_s if job.limit_s else math.nan for job in told]
+    elapsed = [NO_TIME if job.elapsed_s is None else int(min(job.elapsed_s, 1e11) * 1_000_000) for job in jobs]
+    limits = [job.limit_s if job.limit_s else math.nan for job in jobs]
     return Jobs(
-        line=np.asarray(places, np.int64),
-        job=text_column([job.job for job in told]),
-        array_task=np.zeros(len(told), "S1"),
-        cluster=text_column([job.cluster for job in told]),
-        meaning=np.asarray([BY_TIMES if job.meaning is None else job.meaning for job in told], np.int64),
+        line=np.asarray(numbers, np.int64),
+        job=text_column([job.job for job in jobs]),
+        array_task=np.zeros(len(jobs), "S1"),
+        cluster=text_column([job.cluster for job in jobs]),
+        meaning=np.asarray([BY_TIMES if job.meaning is None else job.meaning for job in jobs], np.int64),
         who=who,
         job_class=job_class,
-        submit=epochs([job.submit_s for job in told]),
-        start=epochs([job.start_s for job in told]),
-        end=epochs([job.end_s for job in told]),
+        submit=epochs([job.submit_s for job in jobs]),
+        start=epochs([job.start_s for job in jobs]),
+        end=epochs([job.end_s for job in jobs]),
         elapsed_us=np.asarray(elapsed, np.int64),
-        asked=np.array([job.asked for job in told], np.float64).reshape(-1, len(Tres())),
-        got=np.array([job.got for job in told], np.float64).reshape(-1, len(Tres())),
-        got_nothing=np.asarray([job.got_nothing for job in told], np.bool_),
+        requested=np.array([job.requested for job in jobs], np.float64).reshape(-1, len(Tres())),
+        allocated=np.array([job.allocated for job in jobs], np.float64).reshape(-1, len(Tres())),
+        has_no_allocation=np.asarray([job.has_no_allocation for job in jobs], np.bool_),
         requested_s=np.asarray(limits, np.float64),
-        n_tasks=np.asarray([job.n_tasks for job in told], np.int64),
+        n_tasks=np.asarray([job.n_tasks for job in jobs], np.int64),
         people=people,
         job_classes=job_classes,
     )
 
 
 def seconds_of(name: str, value: Any) -> float | None:
-    """A time or a duration of JSON; None where there is none.
+    """A time or duration in seconds; None if missing.
 
     Raises:
-        Unfit: it is another thing than a number.
+        RejectedJob: the value is not a number, or negative.
     """
     number = number_of(value)
     if number is None and value is not None and not isinstance(value, dict):
-        raise Unfit("bad_time", f"{name} is {excerpt(str(value))}: a number of seconds belongs there.")
+        raise RejectedJob("bad_time", f"{name} is {excerpt(str(value))}: it must be a number of seconds.")
     if number is not None and number < 0:
-        raise Unfit("bad_time", f"{name} is {number:.0f}, below zero.")
+        raise RejectedJob("bad_time", f"{name} is {number:.0f}, below zero.")
     return number
 
 
 def job_of(value: Any) -> str:
     number = number_of(value)
     if number is None or number < 1 or number != int(number):
-        raise Unfit("bad_job", f"job_id is {excerpt(str(value))}: a whole number belongs there.")
+        raise RejectedJob("bad_job", f"job_id is {excerpt(str(value))}: it must be a whole number.")
     return str(int(number))
 
 
 def text_of(name: str, value: Any, most: int = MOST_JOB) -> str:
-    """A name; empty for null, and for the 0 that some versions write for none."""
+    """A name; empty for null and for numbers, because some versions write 0 for none."""
     if not isinstance(value, str):
         return ""
     try:
         return name_of(name, value, most)
     except ValueError as error:
-        raise Unfit("bad_text", str(error)) from error
+        raise RejectedJob("bad_text", str(error)) from error
+
+
+def number_or_nan(value: Any) -> float:
+    """A number of JSON; NaN if missing or negative."""
+    number = number_of(value)
+    return math.nan if number is None or number < 0 else number
 
 
 def limit_of(value: Any) -> float | None:
-    """A time limit in minutes as seconds."""
+    """A time limit in minutes, converted to seconds."""
     minutes = number_of(value)
     return None if minutes is None else minutes * 60.0
 
 
 def inner(job: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """An object within a job, empty where there is none."""
+    """A nested object, empty if missing."""
     value = job.get(name)
     return value if isinstance(value, dict) else {}

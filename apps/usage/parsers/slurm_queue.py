@@ -1,7 +1,7 @@
-"""Slurm's jobs that wait or run now: `squeue --json` and the `jobs` documents of slurmrestd's `/slurm`.
+"""Parse Slurm's pending and running jobs: `squeue --json` and `jobs` documents of slurmrestd's `/slurm`.
 
-Jobs that ended a short while ago are listed too; they are imported with their end. The start of a waiting job, and the
-end of a running one, are Slurm's expectations, and are left out.
+Recently ended jobs are listed too, and imported with their end. The start of a pending job and the end of a running one
+are estimates of Slurm, and ignored.
 """
 
 from __future__ import annotations
@@ -11,26 +11,27 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
-from apps.usage.parsers.base import FieldNote, JobClassKey, Parsed, Reading, Who
+from apps.usage.parsers.base import AccountNames, FieldNote, JobClassKey, Parsed, Reading
 from apps.usage.parsers.sacct_columns import MOST_NAME
 from apps.usage.parsers.slurm_json import (
-    Told,
-    Unfit,
+    JsonJob,
+    RejectedJob,
+    has_job_list,
     job_of,
     limit_of,
+    number_or_nan,
     read_document,
     seconds_of,
     text_of,
 )
 from apps.usage.parsers.slurm_values import Tres, count_tasks, meaning_of_states, number_of, read_tres
 
-_JOBS = re.compile(rb'"jobs"\s*:\s*\[|"errors"\s*:\s*\[\s*\{')  # where Slurm refuses, the jobs are missing
 _LISTED = re.compile(rb'"job_state"\s*:|"openapi\\?/v\d|"openapi\\?/slurmctld"|["/]squeue"|"last_backfill"\s*:')
 _ACCOUNTED = re.compile(rb'"submission"\s*:')
 
 
 class SlurmQueue:
-    """`squeue --json`, and slurmrestd's jobs of the controller: a whole listing."""
+    """Output of `squeue --json`, and slurmrestd's jobs of the controller: a complete listing."""
 
     name = "squeue-json"
     label = "Slurm's running and waiting jobs in JSON (squeue --json, slurmrestd slurm)"
@@ -59,28 +60,28 @@ class SlurmQueue:
     is_listing = True
 
     def sniff(self, head: bytes) -> bool:
-        start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-        is_ours = bool(_JOBS.search(head) and _LISTED.search(head))
-        return start.startswith(b"{") and is_ours and not (_ACCOUNTED.search(head) and b'"job_state"' not in head)
+        is_accounting = bool(_ACCOUNTED.search(head)) and b'"job_state"' not in head
+        return has_job_list(head) and bool(_LISTED.search(head)) and not is_accounting
 
     def parse(self, stream: BinaryIO, reading: Reading, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]:
-        """
+        """Parse jobs.
+
         Raises:
-            Invalid: it is no such document, it is cut off, or Slurm says in it that something went wrong.
+            Invalid: it is not such a document, incomplete, or contains an error of Slurm.
         """
-        return read_document(stream, _told, resume, is_listing=True)
+        return read_document(stream, _read_job, resume, is_listing=True)
 
 
-def _told(job: dict[str, Any]) -> Told:
+def _read_job(job: dict[str, Any]) -> JsonJob:
     meaning = meaning_of_states(job.get("job_state"))
     start_s, end_s = seconds_of("start_time", job.get("start_time")), seconds_of("end_time", job.get("end_time"))
-    got, asked = _tres("tres_alloc_str", job), _tres("tres_req_str", job)
-    got_nothing = isinstance(job.get("tres_alloc_str"), str) and not got.nodes > 0
-    cpus, nodes = (_number_or_nan(job.get(name)) for name in ("cpus", "node_count"))
-    return Told(
+    allocated, requested = _tres("tres_alloc_str", job), _tres("tres_req_str", job)
+    has_no_allocation = isinstance(job.get("tres_alloc_str"), str) and not allocated.nodes > 0
+    cpus, nodes = (number_or_nan(job.get(name)) for name in ("cpus", "node_count"))
+    return JsonJob(
         job=job_of(job.get("job_id")),
         cluster=text_of("cluster", job.get("cluster")),
-        who=Who(_user(job), text_of("account", job.get("account"), MOST_NAME)),
+        who=AccountNames(_user(job), text_of("account", job.get("account"), MOST_NAME)),
         job_class=JobClassKey(
             text_of("resv_name", job.get("resv_name")),
             text_of("partition", job.get("partition")),
@@ -91,9 +92,9 @@ def _told(job: dict[str, Any]) -> Told:
         start_s=start_s,
         end_s=end_s,
         elapsed_s=None,
-        got=got._replace(cpus=cpus) if math.isnan(got.cpus) else got,
-        asked=_filled(asked, cpus, nodes),
-        got_nothing=got_nothing,
+        allocated=allocated._replace(cpus=cpus) if math.isnan(allocated.cpus) else allocated,
+        requested=_filled(requested, cpus, nodes),
+        has_no_allocation=has_no_allocation,
         limit_s=limit_of(job.get("time_limit")),
         n_tasks=count_tasks(job.get("array_task_string")),
     )
@@ -105,7 +106,7 @@ def _user(job: dict[str, Any]) -> str:
     if not user and number is not None:
         user = str(int(number))
     if not user:
-        raise Unfit("no_user", "Neither user_name nor user_id is given: query as a user who may see all jobs.")
+        raise RejectedJob("no_user", "Neither user_name nor user_id is given: query as a user who may see all jobs.")
     return user
 
 
@@ -114,15 +115,10 @@ def _tres(name: str, job: dict[str, Any]) -> Tres:
     try:
         return read_tres(text) if isinstance(text, str) else Tres()
     except ValueError as error:
-        raise Unfit("bad_tres", f"{name} is no list like cpu=2,mem=4000M,node=1.") from error
+        raise RejectedJob("bad_tres", f"{name} is not a list like cpu=2,mem=4000M,node=1.") from error
 
 
 def _filled(tres: Tres, cpus: float, nodes: float) -> Tres:
     return tres._replace(
         cpus=cpus if math.isnan(tres.cpus) else tres.cpus, nodes=nodes if math.isnan(tres.nodes) else tres.nodes
     )
-
-
-def _number_or_nan(value: Any) -> float:
-    number = number_of(value)
-    return math.nan if number is None or number < 0 else number

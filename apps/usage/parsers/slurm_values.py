@@ -1,4 +1,4 @@
-"""How Slurm says states, durations, limits and trackable resources (TRES), in text and in JSON."""
+"""Parse Slurm's states, durations, limits and trackable resources (TRES), in text and in JSON."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ import numpy.typing as npt
 from apps.usage.parsers.base import FIRST_US, I8, LAST_US, NO_TIME, Flags, excerpt
 
 NOWHEN = frozenset((b"", b"0", b"None", b"Unknown", b"None assigned", b"N/A", b"NONE"))
-_QUARTER_S = 900  # offsets change at quarters of an hour
+_QUARTER_S = 900  # offsets change at quarter hours
 _DIGITS = [0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15, 17, 18]
 _WEIGHTS = np.array([1000, 100, 10, 1, 10, 1, 10, 1, 10, 1, 10, 1, 10, 1])
 _MARKS = ([4, 7, 10, 13, 16], np.frombuffer(b"--T::", np.uint8))
 _DAY_S = 86400
 
-Problems = dict[int, tuple[str, str]]  # row → code and message of the first thing wrong with it
+Problems = dict[int, tuple[str, str]]  # row → code and message of its first problem
 
 
 class Times(NamedTuple):
-    """Microseconds since 1970, or NO_TIME. `second_us` differs where a local time came twice."""
+    """Microseconds since 1970, or NO_TIME. `second_us` differs for an ambiguous local time."""
 
     first_us: I8
     second_us: I8
@@ -40,14 +40,14 @@ def no_times(n: int) -> Times:
 
 
 def epochs(seconds: Sequence[float | None]) -> Times:
-    """Numbers of JSON: 0 and null are no time. What is beyond any calendar is left for the check of ranges."""
+    """Convert JSON numbers; 0 and null are no time. Too large numbers are left for the range check."""
     us = [NO_TIME if s is None or s == 0 else int(max(min(s, 1e11), -1e11) * 1_000_000) for s in seconds]
     column = np.asarray(us, dtype=np.int64)
     return Times(column, column)
 
 
 def read_times(name: str, texts: Sequence[bytes], zone: ZoneInfo | None, problems: Problems) -> Times:
-    """A column of times; the rows that hold none that can be understood go to `problems`."""
+    """Parse a column of times; rows with invalid times are added to `problems`."""
     n = len(texts)
     column = np.array(texts, dtype=np.bytes_) if n else np.zeros(0, "S1")
     times = no_times(n)
@@ -64,7 +64,7 @@ def read_times(name: str, texts: Sequence[bytes], zone: ZoneInfo | None, problem
 
 
 def _are_epochs(letters: npt.NDArray[np.uint8]) -> Flags:
-    """Rows of 1 to 12 digits, but not a lone 0, which Slurm writes for none."""
+    """Rows of 1 to 12 digits, except a single 0, which Slurm writes for none."""
     is_short = (letters[:, 12:] == 0).all(axis=1)
     head = letters[:, :12]
     is_digit = (head >= 48) & (head <= 57)
@@ -74,7 +74,7 @@ def _are_epochs(letters: npt.NDArray[np.uint8]) -> Flags:
 
 
 def _iso(letters: npt.NDArray[np.uint8]) -> tuple[Flags, I8]:
-    """Which rows are `2026-11-20T06:30:54` of the calendar, and their local seconds since 1970."""
+    """Rows of the form `2026-11-20T06:30:54`, and their local seconds since 1970."""
     n, width = letters.shape
     if width < 19:
         return np.zeros(n, np.bool_), np.zeros(0, np.int64)
@@ -101,7 +101,7 @@ def _place(
     times: Times,
     problems: Problems,
 ) -> None:
-    """Local times as instants. An hour that comes twice has two; one that was skipped has none."""
+    """Convert local times to instants. An ambiguous hour has two; a skipped one has none."""
     if zone is None:
         why = "has no offset, and the source has no time zone: set its zone, or call sacct with SLURM_TIME_FORMAT=%s."
         for row in rows.tolist():
@@ -122,8 +122,8 @@ def _place(
 
 @lru_cache(maxsize=65_536)
 def _offsets(zone: ZoneInfo, quarter: int) -> tuple[int, int, int]:
-    """The offsets (s) of a local quarter of an hour: at its first pass, at its second, and whether it exists."""
-    naive = datetime(1970, 1, 1) + timedelta(seconds=quarter * _QUARTER_S)  # noqa: DTZ001 - local on purpose
+    """Offsets (s) of a local quarter hour: the first, the second if it is ambiguous, and whether it exists."""
+    naive = datetime(1970, 1, 1) + timedelta(seconds=quarter * _QUARTER_S)  # noqa: DTZ001 - a local time
     first, second = naive.replace(tzinfo=zone), naive.replace(tzinfo=zone, fold=1)
     exists = first.astimezone(UTC).astimezone(zone).replace(tzinfo=None) == naive
     return _seconds(first.utcoffset()), _seconds(second.utcoffset()), int(exists)
@@ -134,7 +134,7 @@ def _seconds(offset: timedelta | None) -> int:
 
 
 def _one(name: str, row: int, text: bytes, times: Times, problems: Problems) -> None:
-    """A time with an offset, or an unknown form."""
+    """Parse a time with an offset, or report an unknown form."""
     try:
         at = datetime.fromisoformat(text.decode("ascii"))
         if at.tzinfo is None:
@@ -147,7 +147,7 @@ def _one(name: str, row: int, text: bytes, times: Times, problems: Problems) -> 
     times.first_us[row] = times.second_us[row] = (since.days * _DAY_S + since.seconds) * 1_000_000
 
 
-# What a state says of a job. BY_TIMES: it doesn't, but the job's times do.
+# Meaning of a state. BY_TIMES: the job's times decide.
 ENDED, RUNNING_NOW, WAITING, BY_TIMES = range(4)
 
 _ENDED = (
@@ -156,7 +156,7 @@ _ENDED = (
 )
 _RUNNING = ("RUNNING", "SUSPENDED", "RESIZING", "CONFIGURING", "SIGNALING", "STOPPED", "POWER_UP_NODE")
 _WAITING = ("PENDING", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
-_BY_TIMES = ("COMPLETING", "STAGE_OUT")  # over when it has an end
+_BY_TIMES = ("COMPLETING", "STAGE_OUT")  # ended if the job has an end
 _MEANINGS = {
     **dict.fromkeys(_ENDED, ENDED),
     **dict.fromkeys(_RUNNING, RUNNING_NOW),
@@ -166,12 +166,12 @@ _MEANINGS = {
 
 _DURATION = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,6}):)?(\d{1,6}):(\d{1,2})(?:\.\d{1,6})?")
 _AMOUNT = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)([KMGTPE]?)")
-_SCALE = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}  # powers of 1024
+_SCALE = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}  # exponents of 1024
 _NO_LIMIT = frozenset(("", "UNLIMITED", "Partition_Limit", "INVALID", "Invalid", "None", "Unknown"))
 
 
 class Tres(NamedTuple):
-    """Resources of a job; NaN where the text doesn't name one."""
+    """Resources of a job; NaN if not given."""
 
     cpus: float = math.nan
     gpus: float = math.nan
@@ -181,13 +181,13 @@ class Tres(NamedTuple):
 
 
 def meaning_of(state: str) -> int | None:
-    """What a state like `CANCELLED by 1000` says; None when it is not one of Slurm's."""
+    """Meaning of a state such as `CANCELLED by 1000`; None for unknown states."""
     words = state.split()
     return _MEANINGS.get(words[0].rstrip("+").upper()) if words else None
 
 
 def meaning_of_states(value: Any) -> int | None:
-    """States and flags of JSON, in which newer versions give a list."""
+    """Meaning of JSON states and flags, which newer versions give as a list."""
     states = value if isinstance(value, list) else [value]
     meanings = [meaning_of(state) for state in states if isinstance(state, str)]
     if BY_TIMES in meanings:
@@ -196,10 +196,10 @@ def meaning_of_states(value: Any) -> int | None:
 
 
 def read_duration_s(text: str) -> float:
-    """Seconds of `[days-][hours:]minutes:seconds[.fraction]`, or of a plain number of seconds; whole ones.
+    """Whole seconds of `[days-][hours:]minutes:seconds[.fraction]`, or of a number of seconds.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: other text.
     """
     if text.isascii() and text.isdigit() and len(text) <= 12:
         return float(text)
@@ -214,16 +214,16 @@ def read_limit_s(text: str) -> float:
     """Seconds of a time limit; NaN for none.
 
     Raises:
-        ValueError: it is no limit.
+        ValueError: not a limit.
     """
     return math.nan if text in _NO_LIMIT else read_duration_s(text)
 
 
 def read_tres(text: str) -> Tres:
-    """Of `billing=2,cpu=2,gres/gpu:a100=1,mem=4000M,node=1`. Typed devices count where their sum isn't given.
+    """Parse `billing=2,cpu=2,gres/gpu:a100=1,mem=4000M,node=1`. Typed devices are summed if their total isn't given.
 
     Raises:
-        ValueError: a part is no `name=amount`.
+        ValueError: a part is not `name=amount`.
     """
     given: list[tuple[str, float]] = []
     for part in text.split(",") if text else ():
@@ -236,7 +236,7 @@ def read_tres(text: str) -> Tres:
 
 
 def sum_tres(given: Iterable[tuple[str, float]]) -> Tres:
-    """Names as in text (`gres/gpu`, `gres/gpu:a100`), memory in MB."""
+    """Sum amounts by name as in text (`gres/gpu`, `gres/gpu:a100`); memory in MB."""
     amounts: dict[str, float] = {}
     typed = math.nan
     for name, amount in given:
@@ -249,7 +249,7 @@ def sum_tres(given: Iterable[tuple[str, float]]) -> Tres:
 
 
 def number_of(value: Any) -> float | None:
-    """A number of Slurm's JSON: plain, or as {set, infinite, number}. None: unset, infinite or no number."""
+    """A number of Slurm's JSON, plain or as {set, infinite, number}; None if unset, infinite or not a number."""
     if isinstance(value, dict):
         if value.get("set") is False or value.get("infinite") is True:
             return None
@@ -262,7 +262,7 @@ def number_of(value: Any) -> float | None:
 
 
 def count_tasks(text: Any) -> int:
-    """Tasks in `[0-3,7%2]`, `1-7:2` or, as bits, `0xF`; 1 for anything else."""
+    """Number of tasks in `[0-3,7%2]`, `1-7:2` or, as bits, `0xF`; 1 for other text."""
     if not isinstance(text, str) or not text or len(text) > _MOST_TASK_TEXT:
         return 1
     if _BITS.fullmatch(text):
@@ -275,10 +275,10 @@ def count_tasks(text: Any) -> int:
 
 
 _MOST_TASK_TEXT = 64 * 1024
-_MOST_TASKS = 10_000_000  # Slurm accepts 4 million in an array
+_MOST_TASKS = 10_000_000  # Slurm allows 4 million in an array
 _BITS = re.compile(r"0x[0-9A-Fa-f]{1,65000}")
 _TASKS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?(?::(\d{1,9}))?")
-_NO_VALUES = frozenset((0xFFFFFFFE, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFE, 0xFFFFFFFFFFFFFFFF))  # unset, infinite
+_NO_VALUES = frozenset((0xFFFFFFFE, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFE, 0xFFFFFFFFFFFFFFFF))  # unset and infinite
 _COUNTED = frozenset(("cpu", "mem", "node", "billing", "gres/gpu"))
 _TYPED_GPU = "gres/gpu:"
 
@@ -288,6 +288,6 @@ def _amount(name: str, text: str) -> float:
     if not found:
         raise ValueError(f"{name}={text}")
     number, suffix = float(found[1]), found[2]
-    if name == "mem":  # megabytes where nothing else is said
+    if name == "mem":  # megabytes without a unit
         return number if not suffix else number * 1024.0 ** (_SCALE[suffix] - 2)
     return number * 1024.0 ** _SCALE[suffix]

@@ -1,4 +1,4 @@
-"""Standard Workload Format 2.2 (Parallel Workloads Archive), and dialects that add fields at the end.
+"""Parse the Standard Workload Format 2.2 (Parallel Workloads Archive), and dialects with additional fields at the end.
 
 18 blank-separated numbers a line, −1 for unknown: 1 job, 2 submit, 3 wait, 4 run time, 5 allocated processors,
 6 average CPU time, 7 used memory (KB a processor), 8 requested processors, 9 requested time, 10 requested memory,
@@ -26,6 +26,7 @@ from apps.usage.parsers.base import (
     MOST_JOB_S,
     MOST_MEM_MB,
     MOST_RATE,
+    AccountNames,
     Bytes,
     FieldNote,
     JobClassKey,
@@ -33,7 +34,6 @@ from apps.usage.parsers.base import (
     Reading,
     RecordBatch,
     Rejection,
-    Who,
     excerpt,
 )
 from apps.usage.parsers.lines import MOST_LINE_BYTES, Block, LongLine, read_blocks
@@ -46,8 +46,8 @@ _NAMES = (
     *("used memory", "requested processors", "requested time", "requested memory", "status", "user", "group"),
     *("executable", "queue", "partition", "preceding job", "think time"),
 )
-_PARTIAL = (2, 3, 4)  # bursts of a job that was swapped out; its whole-job line has the sum
-_ABSOLUTE_S = 100_000_000  # a submit time over this, without a header, is Unix time
+_PARTIAL = (2, 3, 4)  # bursts of a job that was swapped out; its whole-job line has their sum
+_ABSOLUTE_S = 100_000_000  # without a header, a larger submit time is Unix time
 _MOST_ID = 2.0**53
 _NUMBER = re.compile(rb"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?")
 _HEADER = re.compile(rb";\s*(\w+)\s*:\s*(.*)")
@@ -55,13 +55,13 @@ _HEADER = re.compile(rb";\s*(\w+)\s*:\s*(.*)")
 
 @dataclass(slots=True)
 class _State:
-    """What later lines need to know of earlier ones; travels in the cursor."""
+    """State carried from earlier lines to later ones; stored in the cursor."""
 
     line: int = 1
     offset: int = 0
     unix_start: float | None = None
     is_decided: bool = False  # whether submit times are relative
-    is_dialect: bool = False  # 19 fields and more: memory is in bytes for the whole job
+    is_dialect: bool = False  # 19 or more fields: memory is in bytes for the whole job
     whole_job: float = -1.0
     part_job: float = -1.0
     part: int = 0
@@ -92,7 +92,9 @@ class Swf:
     is_listing = False
 
     def sniff(self, head: bytes) -> bool:
-        """By its first job, since other logs begin with comments too; by its header where that is all there is."""
+        """Recognise the format by its first job, since other logs begin with comments too; by its header if there
+        is no job.
+        """
         lines = [line for line in head.splitlines() if line.strip()]
         first = next((line for line in lines if not line.startswith(b";")), None)
         if first is None:
@@ -101,9 +103,10 @@ class Swf:
         return len(fields) == N_FIELDS and all(map(_NUMBER.fullmatch, fields))
 
     def parse(self, stream: BinaryIO, reading: Reading, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]:
-        """
+        """Parse lines.
+
         Raises:
-            Invalid: the file doesn't say when its times begin.
+            Invalid: the start of the file's times is unknown.
         """
         state = _State(**(resume or {}))
         stream.seek(state.offset)
@@ -145,7 +148,7 @@ def _parsed(
 
 
 def _leading_comments(data: bytes, state: _State) -> tuple[int, bytes]:
-    """Read the header; return how many lines it had, and what follows it."""
+    """Parse the header; returns its number of lines, and the data behind it."""
     n_lines = 0
     if data.startswith(b"\xef\xbb\xbf"):
         data = data[3:]
@@ -167,7 +170,7 @@ def _read_header(line: bytes, state: _State) -> None:
 
 
 def _fast(data: bytes, n_lines: int, state: _State) -> F8 | None:
-    """All lines at once; None when any of them needs a full check."""
+    """Parse all lines at once; None if one of them needs a full check."""
     if b";" in data or not n_lines or data.isspace() or not data.isascii():
         return None
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10)
@@ -187,7 +190,7 @@ def _fast(data: bytes, n_lines: int, state: _State) -> F8 | None:
 
 
 def _slow(data: bytes, line: int, state: _State, rejections: list[Rejection]) -> tuple[F8, I8]:
-    """Line by line, with a reason for each that can't be read."""
+    """Parse line by line, with a reason for each rejected line."""
     rows, lines = [], []
     for number, text in enumerate(data.split(b"\n"), start=line):
         if text.startswith(b";"):
@@ -225,7 +228,7 @@ def _problem(text: bytes, fields: list[bytes]) -> tuple[str, str] | None:
 
 
 def _decide_times(matrix: F8, lines: I8, state: _State) -> None:
-    """Once, at the first record: do submit times count from the header's instant, or from 1970?"""
+    """Decide once, at the first record, whether submit times count from the header's UnixStartTime or from 1970."""
     if state.is_decided or not len(matrix):
         return
     if state.unix_start is None:
@@ -240,7 +243,7 @@ def _decide_times(matrix: F8, lines: I8, state: _State) -> None:
 
 
 def _bursts(matrix: F8, state: _State, notes: dict[str, int]) -> tuple[np.ndarray[Any, Any], I8, I8]:
-    """Which lines count: a burst (status 2, 3, 4) doesn't when its job has a whole-job line. Bursts alone do.
+    """Decide which lines count: a burst (status 2, 3, 4) doesn't if its job has a whole-job line.
 
     Returns the flags, the submit times (µs since 1970) and the number of the burst (0 for a whole job).
     """
@@ -267,7 +270,7 @@ def _bursts(matrix: F8, state: _State, notes: dict[str, int]) -> tuple[np.ndarra
 
 
 def _follow(matrix: F8, row: int, job: float, submit_us: I8, state: _State) -> None:
-    """Number a burst; all but the first have no submit time and wait from the end of the one before."""
+    """Number a burst. Later bursts have no submit time: they wait from the end of the previous one."""
     is_first = job != state.part_job
     state.part_job, state.part = job, 1 if is_first else state.part + 1
     if not is_first and matrix[row, SUBMIT] < 0:
@@ -295,7 +298,7 @@ def _us(seconds: F8) -> I8:
 def _valid(
     matrix: F8, lines: I8, start_us: I8, end_us: I8, chosen: np.ndarray[Any, Any], rejections: list[Rejection]
 ) -> I8:
-    """Rows without absurd values; the others are rejected with the first reason."""
+    """Remove rows with implausible values; each is rejected with its first problem."""
     job, names = matrix[:, JOB], matrix[:, (USER, GROUP, QUEUE, PARTITION)]
     checks = (
         ("bad_job", (job < 0) | (job != np.floor(job)) | (job > _MOST_ID), "the job number is no whole number ≥ 0"),
@@ -364,12 +367,12 @@ def _mem_mb(matrix: F8, cpus: F8, state: _State, notes: dict[str, int]) -> F8:
     return np.where(too_much, 0.0, mem_mb)
 
 
-def _people(matrix: F8, notes: dict[str, int]) -> tuple[list[Who], I8]:
+def _people(matrix: F8, notes: dict[str, int]) -> tuple[list[AccountNames], I8]:
     pairs, code = np.unique(matrix[:, (USER, GROUP)], axis=0, return_inverse=True)
     people = []
     for user, group in pairs.tolist():
-        who = Who(_name(user), _name(group))
-        people.append(who if any(who) else Who("unknown"))
+        who = AccountNames(_name(user), _name(group))
+        people.append(who if any(who) else AccountNames("unknown"))
     notes["user_unknown"] = int((matrix[:, USER] < 0).sum())
     return people, code.reshape(-1).astype(np.int64)
 
@@ -386,7 +389,7 @@ def _names(numbers: F8) -> Bytes:
 
 
 def _name(number: float) -> str:
-    """Users, groups, queues and partitions are numbers in this format; −1 is unknown."""
+    """The number of a user, group, queue or partition as a name; empty for −1, unknown."""
     if number < 0:
         return ""
     return str(int(number)) if number == int(number) else repr(number)

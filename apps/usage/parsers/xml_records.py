@@ -1,4 +1,4 @@
-"""XML of any length, record by record in bounded memory; document types and entities are refused unread."""
+"""Parse XML of any length record by record in bounded memory; document types and entities are rejected."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from apps.usage.parsers.field_values import BadRecord
 from apps.usage.parsers.lines import Notes
 
 MOST_DEPTH = 32
-MOST_ELEMENTS = 2_000  # of one record
-MOST_TEXT = 64 * 1024  # of one record, and of one piece of markup
+MOST_ELEMENTS = 2_000  # per record
+MOST_TEXT = 64 * 1024  # per record, and per piece of markup
 _READ = 64 * 1024
 _PIECE_RECORDS = 5_000
 
 
 @dataclass(slots=True)
 class Node:
-    """An element without its namespace: attributes and children by local name."""
+    """An element: local name, attributes and children, without namespaces."""
 
     name: str
     attributes: dict[str, str]
@@ -38,7 +38,7 @@ class Node:
         return node
 
     def get(self, *path: str) -> str:
-        """The text of the first such element, stripped; "" where there is none."""
+        """Stripped text of the first element at the path; empty if there is none."""
         found = self.find(*path)
         return found.text.strip() if found else ""
 
@@ -52,16 +52,16 @@ TakeRecord = Callable[[Node, Notes], RecordRow | None]
 def parse_xml(
     stream: BinaryIO, names: frozenset[str], take: TakeRecord, resume: Mapping[str, Any] | None, *, listing: str = ""
 ) -> Iterator[Parsed]:
-    """Pieces of a document whose records are the elements `names`.
+    """Parse a document whose records are the elements `names`, in pieces.
 
-    The number of a record counts as its line, as in any document without lines; messages name the line too. `resume`
-    counts the finished records: they are read again and skipped. A broken document ends the reading, and the records
-    before the break count; but a broken listing, whose outermost element is `listing`, is rejected whole, since its
-    absent jobs have not vanished.
+    The number of a record is used as its line number; messages also name the line. `resume` counts finished records,
+    which are read again and skipped. A document that is not well-formed ends the reading, and the records before the
+    error count. A listing (its outermost element is `listing`) is rejected as a whole, since jobs missing in it have
+    not vanished.
 
     Raises:
-        Invalid: it has a document type or entities, is nested too deep, or holds an endless piece of markup; or it is
-            no such listing, or a broken one.
+        Invalid: a document type or entities, too deep nesting or too long markup; or not the expected listing, or an
+        incomplete one.
     """
     n_done = int((resume or {}).get("records", 0))
     piece = _Piece(n_done)
@@ -84,7 +84,7 @@ def parse_xml(
 class _Piece:
     def __init__(self, n_done: int, number: int = 0, offset: int = 0) -> None:
         self._n_done = n_done
-        self.number = number  # of records so far, from 1
+        self.number = number  # of the last record, from 1
         self.offset = offset
         self.n_records = 0
         self.rejections: list[Rejection] = []
@@ -118,7 +118,7 @@ class _Piece:
 
 
 def _records(stream: BinaryIO, reader: _Reader) -> Iterator[tuple[int, Node | BadRecord]]:
-    """Each record with the bytes read so far."""
+    """Yield each record with the number of bytes read so far."""
     n_read, broken = 0, False
     while not broken:
         data = stream.read(_READ)
@@ -128,13 +128,13 @@ def _records(stream: BinaryIO, reader: _Reader) -> Iterator[tuple[int, Node | Ba
 
 
 class _Reader:
-    """Handlers of one document; `found` fills as it is fed."""
+    """Event handlers for one document; `found` collects its records."""
 
     def __init__(self, names: frozenset[str], root: str = "") -> None:
         self._names = names
-        self._root = root  # what the outermost element must be; any, if empty
+        self._root = root  # required outermost element; any if empty
         self._found: list[Node | BadRecord] = []
-        self._open: list[Node] = []  # from the record inwards
+        self._open: list[Node] = []  # open elements, from the record inwards
         self._depth = self._n_elements = self._n_text = self._n_fed = 0
         self._parser = expat.ParserCreate()
         self._parser.StartDoctypeDeclHandler = self._doctype
@@ -150,7 +150,9 @@ class _Reader:
         return found
 
     def feed(self, data: bytes) -> bool:
-        """Whether the document is broken here: that is a record refused, and the last one."""
+        """Parse data; returns whether the document is not well-formed here, which rejects a record and ends the
+        reading.
+        """
         self._n_fed += len(data)
         try:
             self._parser.Parse(data, not data)
@@ -219,6 +221,6 @@ class _Reader:
         return self._n_elements > MOST_ELEMENTS or self._n_text > MOST_TEXT
 
 
-@lru_cache(maxsize=256)  # names come again and again
+@lru_cache(maxsize=256)  # the same names occur in each record
 def _local(name: str) -> str:
     return name.rpartition(":")[2]

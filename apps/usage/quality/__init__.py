@@ -1,1 +1,1 @@
-"""What is missing or wrong in the data."""
+"""Find missing and wrong usage data."""

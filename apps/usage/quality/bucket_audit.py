@@ -1,4 +1,4 @@
-"""The proof that buckets are the sum of the records, hour by hour: and where they aren't, which."""
+"""Audit buckets: compare the buckets of a source with sums of its records, and repair those that differ."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from apps.usage.authority import require_create
 from apps.usage.buckets import AMOUNTS
 from apps.usage.models import Source
 from apps.usage.records import overlaps
-from apps.usage.records.versions import FINISHED_COLUMNS, finished_rows, lock_source
+from apps.usage.records.record_rows import FINISHED_COLUMNS, finished_from_columns
+from apps.usage.records.versions import lock_source
 
 MOST_NAMED = 10
 _AT_A_TIME = 100_000
@@ -25,10 +26,10 @@ _EVER = (datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC))
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One bucket (or, of sealed times, one hour of a source) that isn't what its records come to."""
+    """A bucket, or a sealed hour of a source, whose stored amount differs from the sum of its records."""
 
     hour_at: datetime
-    account: str  # "" of sealed times, where only sums of hours are known
+    account: str  # empty for sealed hours, for which only sums are stored
     site: str
     amount: str
     stored: float
@@ -36,11 +37,11 @@ class Difference:
 
 
 @dataclass(slots=True)
-class Proof:
-    """What was found about one source.
+class BucketAudit:
+    """Result of the audit of one source.
 
-    n_records: finished ones that are kept. n_sealed: of the buckets, those in hours of which retention removed records:
-    only their sum by hour can be compared, with what the removed records had added.
+    n_records: stored finished records. n_sealed: buckets in hours with removed records; only their sum by hour is
+    compared, including what the removed records had added.
     """
 
     source: str
@@ -52,8 +53,8 @@ class Proof:
     first: list[Difference] = field(default_factory=list)
 
 
-def prove(source: Source) -> Proof:
-    """Add up all records of a source anew, in one view of the database, and compare; nothing is changed."""
+def audit_buckets(source: Source) -> BucketAudit:
+    """Sum all records of a source, in one snapshot of the database, and compare with its buckets; changes nothing."""
     is_outermost = not connection.in_atomic_block
     with transaction.atomic():
         if is_outermost:
@@ -63,23 +64,23 @@ def prove(source: Source) -> Proof:
 
 
 @transaction.atomic
-def repair(source: Source, *, reason: str, at: datetime, actor: Actor) -> Proof:
-    """Compare, and rebuild differing buckets from their records; sealed ones can only be listed.
+def repair_buckets(source: Source, *, reason: str, at: datetime, actor: Actor) -> BucketAudit:
+    """Compare, and rebuild differing buckets from their records; sealed hours can only be listed.
 
     Raises:
-        NotAllowed: only administrators repair.
-        Invalid: without a reason.
+        NotAllowed: the actor is not an administrator.
+        Invalid: the reason is missing.
     """
     require_create(actor, source.slug)
     if not reason.strip():
-        message = "Say why: a repair changes what people are charged."
+        message = "Enter a reason: a repair changes charged usage."
         raise Invalid(message, fields=[FieldProblem("reason", message)])
     lock_source(source.pk)
     found = _compare(source)
     if found.n_different:
         found.n_repaired = buckets.rewrite_wrong_buckets(source.pk)
         Source.all_objects.filter(pk=source.pk).update(watermark=F("watermark") + 1)
-        overlaps.forget_hours(source.pk, from_at=_EVER[0], to_at=_EVER[1])
+        overlaps.remove_presence(source.pk, from_at=_EVER[0], to_at=_EVER[1])
         details = {"reason": reason.strip(), "different": found.n_different, "repaired": found.n_repaired}
         audit.record(actor=actor, verb="usage.repaired", at=at, subject=source.slug, details=details)
     return found
@@ -137,8 +138,8 @@ ORDER BY hour_at, account_id, site, job_class_id, amount LIMIT %s
 """
 
 
-def _compare(source: Source) -> Proof:
-    found = Proof(source.slug)
+def _compare(source: Source) -> BucketAudit:
+    found = BucketAudit(source.slug)
     with connection.cursor() as cursor:
         cursor.execute("DROP TABLE IF EXISTS usage_proof, usage_proof_sum, usage_proof_bad")
         cursor.execute(_TABLES)
@@ -159,7 +160,7 @@ def _compare(source: Source) -> Proof:
 
 
 def _add_piece(source_id: int, after_id: int, last_id: int) -> int:
-    records = finished_rows(pgbinary.fetch_columns(_PIECE, [after_id, last_id, source_id]), sign=1)
+    records = finished_from_columns(pgbinary.fetch_columns(_PIECE, [after_id, last_id, source_id]), sign=1)
     if not len(records):
         return 0
     delta = buckets.compute_delta(records)

@@ -1,6 +1,6 @@
-"""Whether a source's usage is complete: hours with usage, hours that should have some, and whole days without any.
+"""Find hours and days in which a source should have usage and has none.
 
-Charts hatch days without usage, where the source's interval makes some expected, instead of drawing 0.
+Charts hatch such days instead of drawing 0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from apps.usage.timeliness import interval_s
 
 # --- Whole days without usage -----------------------------------------------------------------------------------------
 _DAY_S = 86_400
-# Every hour is probed by exactly what the index holds, and the first hit ends the day.
+# Each hour is one lookup in the index, and the first hit ends the day.
 _USED = """
 SELECT s.id, d.n FROM unnest(%s::bigint[]) AS s(id)
 CROSS JOIN unnest(%s::timestamptz[]) WITH ORDINALITY AS d(starts_at, n)
@@ -39,11 +39,11 @@ SELECT s.id FROM unnest(%s::bigint[]) AS s(id) CROSS JOIN LATERAL
 
 
 def list_gaps(*, from_on: date, to_on: date, at: datetime, zone: ZoneInfo, actor: Actor) -> dict[date, tuple[str, ...]]:
-    """Days, and the names of the sources that are expected to have usage on them and delivered none.
+    """Days without usage, with the names of the sources that should have reported some.
 
-    A machine may be idle, so only stretches of at least the interval at which contact with a source is due count,
-    between its first record and one interval before `at`. A source without such an interval has no gaps, and one that
-    is collected has none before it was last collected with success: that brought all that there was.
+    A machine may be idle. Days are therefore missing only in a stretch at least as long as the source's contact
+    interval, between its first record and one interval before `at`. A source without an interval has no gaps. A
+    collected source has none before its last successful collection, which fetched all records until then.
     """
     if actor.user is not None and not actor.user.is_active:
         raise NotAllowed("Sign in to see sources.")
@@ -67,7 +67,7 @@ def list_gaps(*, from_on: date, to_on: date, at: datetime, zone: ZoneInfo, actor
 
 
 def _complete_until(source: Source) -> datetime | None:
-    """Up to when an hour without usage was idle: a collection asks for everything since the one before it."""
+    """Time until which usage is complete, so that hours without usage were idle: the last successful collection."""
     return source.collected_at if source.is_collected else None
 
 
@@ -81,7 +81,7 @@ def _missing(used: set[int], places: Sequence[int], every_s: int) -> list[int]:
 
 
 def _used_days(source_ids: Sequence[int], days: Sequence[date], zone: ZoneInfo) -> tuple[dict[int, set[int]], set[int]]:
-    """Places of days with usage by source, and which sources had some before the first day."""
+    """Indices of days with usage by source, and the sources with usage before the first day."""
     starts = [datetime.combine(day, time(), zone).astimezone(UTC) for day in days]
     starts = [start.replace(minute=0, second=0, microsecond=0) for start in starts]
     used: dict[int, set[int]] = {source_id: set() for source_id in source_ids}
@@ -98,17 +98,17 @@ HOUR = timedelta(hours=1)
 
 
 class Coverage(StrEnum):
-    """One day of one source."""
+    """Coverage of one day by one source."""
 
     FULL = "full"
     PART = "part"
     HOLE = "hole"
-    OFF = "off"  # nothing there, and nothing missing
+    OFF = "off"  # no usage, and none missing
 
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """`n_hours` had usage; `n_missing` had none and lie in a gap that is longer than the source's interval."""
+    """n_hours: hours with usage. n_missing: hours without, in a gap at least as long as the source's interval."""
 
     on: date
     n_hours: int
@@ -118,7 +118,7 @@ class Day:
 
 @dataclass(frozen=True, slots=True)
 class SourceDays:
-    """days: oldest first."""
+    """Daily coverage of a source, oldest day first."""
 
     slug: str
     name: str
@@ -131,11 +131,11 @@ class SourceDays:
 def list_days(
     *, sources: Sequence[Source], n_days: int, at: datetime, zone: ZoneInfo, actor: Actor
 ) -> dict[int, list[Day]]:
-    """The last `n_days` days up to `at`, by source id. Says nothing about whose usage it was.
+    """Coverage of the last `n_days` days up to `at`, by source id; without accounts.
 
-    A machine may be idle for an hour, so an hour without usage is missing only in a gap that lasts at least as long
-    as the interval at which contact is due. A source without such an interval misses nothing, and one that is collected
-    misses nothing before it was last collected with success.
+    A machine may be idle for an hour. An hour without usage is therefore missing only in a gap at least as long as the
+    contact interval. A source without an interval misses nothing, and a collected one nothing before its last
+    successful collection.
     """
     if actor.user is not None and not actor.user.is_active:
         raise NotAllowed("Sign in to see sources.")
@@ -156,7 +156,7 @@ def list_days(
 
 
 def missing_hours(*, used: Sequence[datetime], first_at: datetime, at: datetime, every_s: int | None) -> list[datetime]:
-    """Hours without usage from `first_at` up to one interval before `at`, of gaps of at least one interval."""
+    """Hours without usage from `first_at` to one interval before `at`, in gaps of at least one interval."""
     if not every_s:
         return []
     known = set(used)
@@ -184,7 +184,7 @@ def _days(days: Sequence[date], used: Sequence[datetime], missing: Sequence[date
 def _hours_with_usage(
     source_ids: Sequence[int], from_at: datetime, to_at: datetime
 ) -> tuple[dict[int, list[datetime]], set[int]]:
-    """One probe an hour and source (LATERAL with LIMIT 1): the cost does not grow with the number of accounts."""
+    """One lookup per hour and source (LATERAL with LIMIT 1): the cost does not grow with the number of accounts."""
     hours: dict[int, list[datetime]] = {}
     with connection.cursor() as cursor:
         cursor.execute(

@@ -1,4 +1,4 @@
-"""Data issues of incoming usage: counted by day, and where it matters listed one by one."""
+"""Count and list data issues of received usage by source."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_LISTED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What came in a while, by what became of it."""
+    """Number of received records by outcome."""
 
     new: int = 0
     duplicate: int = 0
@@ -38,7 +38,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why lines of files were rejected, with one of them."""
+    """A reason for rejected lines of a source, with the newest such line."""
 
     source: str
     code: str
@@ -50,8 +50,10 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A finished job that was reported again with other numbers; amounts in core-seconds, of the newest version 0
-    where it was withdrawn."""
+    """A finished job that was reported again with other numbers.
+
+    Amounts in core-seconds; `after_core_s` is 0 if the job was withdrawn.
+    """
 
     source: str
     source_name: str
@@ -66,11 +68,11 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class DataIssues:
-    """One source over a while: what it sent, which hours are missing, and what else was counted about it.
+    """Data issues of one source in a period.
 
-    changed, too_late: how many, and core-seconds (of changes: the sum of differences); None for who may not read all
-    usage, because they are often one person's. n_unreported: of the vanished jobs, those whose accounting is overdue.
-    n_no_processors: jobs that ran with none.
+    changed, too_late: number, and core-seconds (for changes, the sum of differences). The core-seconds are None unless
+    the actor may read all usage, because they often belong to one person. n_unreported: vanished jobs whose accounting
+    is overdue. n_no_processors: jobs that ran without processors and GPUs.
     """
 
     received: Received
@@ -83,10 +85,12 @@ class DataIssues:
     n_no_processors: int = 0
 
 
-def look_at(
+def list_data_issues(
     *, sources: Sequence[Source], span: timedelta, at: datetime, zone: ZoneInfo, actor: Actor
 ) -> dict[str, DataIssues]:
-    """By slug, over the last `span` up to `at`. For every signed-in person; it names nobody."""
+    """Data issues by source slug over the last `span` before `at`. Visible to every signed-in person; without
+    accounts.
+    """
     since_at = at - span
     received = count_received(from_on=since_at.date(), to_on=at.date(), actor=actor)
     days = list_days(sources=sources, n_days=span.days, at=at, zone=zone, actor=actor)
@@ -111,8 +115,10 @@ def look_at(
 
 
 def count_received(*, from_on: date, to_on: date, actor: Actor) -> dict[int, Received]:
-    """By source id, on these days (UTC); sources that brought nothing are left out. Everybody signed in may know."""
-    _require_sight(actor)
+    """Received records by source id on these days (UTC), without sources that received none. For every signed-in
+    person.
+    """
+    _require_active(actor)
     rows = (
         SourceDay.objects.filter(received_on__range=(from_on, to_on))
         .values("source_id")
@@ -122,7 +128,7 @@ def count_received(*, from_on: date, to_on: date, actor: Actor) -> dict[int, Rec
 
 
 def list_reasons(*, since_at: datetime, actor: Actor) -> list[Reason]:
-    """Reasons for which lines of files were rejected since then, the commonest first; for who may read all usage."""
+    """Reasons for rejected lines since then, most frequent first; empty unless the actor may read all usage."""
     if not may_read_all(actor):
         return []
     grouped = (
@@ -165,7 +171,7 @@ _COUNT_CHANGED = f"{_CHANGED} SELECT slug, count(*), sum(after - before)::float8
 
 
 def list_changed(*, since_at: datetime, after: int = 0, limit: int = 100, actor: Actor) -> list[Changed]:
-    """Jobs that changed after they had ended, the newest change first; for who may read all usage."""
+    """Jobs that changed after they had ended, newest change first; empty unless the actor may read all usage."""
     if not may_read_all(actor):
         return []
     with connection.cursor() as cursor:
@@ -174,25 +180,25 @@ def list_changed(*, since_at: datetime, after: int = 0, limit: int = 100, actor:
 
 
 def count_changed(*, since_at: datetime, actor: Actor) -> dict[str, tuple[int, float | None]]:
-    """By source: how many changes of ended jobs, and by how many core-seconds in all."""
-    _require_sight(actor)
+    """By source slug: number of changes to finished jobs, and their sum in core-seconds."""
+    _require_active(actor)
     with connection.cursor() as cursor:
         cursor.execute(_COUNT_CHANGED, {"since": since_at})
-        tells = may_read_all(actor)
-        return {slug: (n, core_s if tells else None) for slug, n, core_s in cursor.fetchall()}
+        sees_amounts = may_read_all(actor)
+        return {slug: (n, core_s if sees_amounts else None) for slug, n, core_s in cursor.fetchall()}
 
 
 def count_too_late(*, since_at: datetime, actor: Actor) -> dict[str, tuple[int, float | None]]:
-    """By source: records that ended before its seal, and the core-seconds that were therefore not counted."""
-    _require_sight(actor)
+    """By source slug: number of records that ended before its seal, and their core-seconds, which are not counted."""
+    _require_active(actor)
     rows = TooLateRecord.objects.filter(received_at__gte=since_at, source__archived_at=None).values_list("source__slug")
-    tells = may_read_all(actor)
+    sees_amounts = may_read_all(actor)
     counted = rows.annotate(n=Count("id"), core_s=Sum("cpu_s"))
-    return {slug: (n, (core_s or 0.0) if tells else None) for slug, n, core_s in counted}
+    return {slug: (n, (core_s or 0.0) if sees_amounts else None) for slug, n, core_s in counted}
 
 
 def list_too_late(*, since_at: datetime, after: int = 0, limit: int = 100, actor: Actor) -> list[TooLateRecord]:
-    """The newest first; for who may read all usage."""
+    """Records that were too late, newest first; empty unless the actor may read all usage."""
     if not may_read_all(actor):
         return []
     found = (
@@ -204,8 +210,8 @@ def list_too_late(*, since_at: datetime, after: int = 0, limit: int = 100, actor
 
 
 def count_held(*, actor: Actor) -> dict[str, int]:
-    """By source: how many stretches of hours are held, because another source brought them too."""
-    _require_sight(actor)
+    """By source slug: number of ranges of hours that are held because another source covers them."""
+    _require_active(actor)
     held = Overlap.objects.filter(state=Overlap.State.HELD, held__archived_at=None, kept__archived_at=None).values_list(
         "held__slug"
     )
@@ -213,8 +219,8 @@ def count_held(*, actor: Actor) -> dict[str, int]:
 
 
 def count_vanished(*, since_at: datetime, actor: Actor) -> dict[str, int]:
-    """By source: running jobs that were closed because they were no longer listed."""
-    _require_sight(actor)
+    """By source slug: number of running jobs that were closed because they were no longer listed."""
+    _require_active(actor)
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT source.slug, count(*) FROM usage_record AS record JOIN usage_source AS source"
@@ -231,13 +237,13 @@ def _without_processors(since_at: datetime) -> QuerySet[Record]:
 
 
 def count_without_processors(*, since_at: datetime, actor: Actor) -> dict[str, int]:
-    """By source: jobs that ran with 0 processors and GPUs, so that no usage counts."""
-    _require_sight(actor)
+    """By source slug: number of jobs that ran without processors and GPUs, and so have no usage."""
+    _require_active(actor)
     return dict(_without_processors(since_at).values_list("source__slug").annotate(n=Count("id")))
 
 
 def list_without_processors(*, since_at: datetime, limit: int = 100, actor: Actor) -> list[Record]:
-    """The newest first; for who may read all usage."""
+    """Jobs without processors and GPUs, newest first; empty unless the actor may read all usage."""
     if not may_read_all(actor):
         return []
     found = _without_processors(since_at).select_related("source", "account").order_by("-end_at", "-pk")
@@ -245,7 +251,7 @@ def list_without_processors(*, since_at: datetime, limit: int = 100, actor: Acto
 
 
 def _count_unreported(source: Source, since_at: datetime, at: datetime) -> int:
-    """Jobs that left the queue longer ago than their accounting may take: evidence that records are missing."""
+    """Number of vanished jobs whose accounting is overdue: a sign of missing records."""
     every_s = interval_s(source)
     if every_s is None:
         return 0
@@ -254,11 +260,11 @@ def _count_unreported(source: Source, since_at: datetime, at: datetime) -> int:
     return ended.filter(end_at__gte=since_at, end_at__lt=until_at).count()
 
 
-def _require_sight(actor: Actor) -> None:
+def _require_active(actor: Actor) -> None:
     if actor.user is not None and not actor.user.is_active:
         raise NotAllowed("Sign in to see sources.")
 
 
-def together(all_received: Sequence[Received]) -> Received:
-    """The sum of several."""
+def sum_received(all_received: Sequence[Received]) -> Received:
+    """Sum of several counts."""
     return Received(**{name: sum(getattr(one, name) for one in all_received) for name in COUNTED})

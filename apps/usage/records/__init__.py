@@ -1,1 +1,1 @@
-"""Job records: ingested, versioned, undone, kept for a time."""
+"""Ingest, versions, undo and retention of job records."""

@@ -1,4 +1,4 @@
-"""The work of an import: a file into the database, piece by piece, each with its cursor in one transaction."""
+"""Run an import: read a file in pieces, and store each piece with its cursor in one transaction."""
 
 from __future__ import annotations
 
@@ -21,46 +21,57 @@ from apps.usage.models import Import, RejectedLine, Source
 from apps.usage.parsers.base import FINISHED, I8, Parsed, Reading, RecordBatch, Rejection, instant, microseconds
 from apps.usage.parsers.registry import FORMATS
 from apps.usage.records import uploads
-from apps.usage.records.ingest import IMPORT, ingest_batch, with_defaults, without_ahead
+from apps.usage.records.ingest import IMPORT, fill_defaults, ingest_batch, reject_ahead
 from apps.usage.records.retention import is_too_late
-from apps.usage.records.versions import COUNTED, Counts, Stored, comparable_end, earlier, find_stored, judge, key_hash
+from apps.usage.records.versions import (
+    COUNTED,
+    Counts,
+    StoredVersions,
+    classify,
+    comparable_end,
+    earliest_us,
+    find_stored,
+    key_hash,
+)
 
 
 class DryRun:
-    """Judges batch after batch, remembering the versions that earlier ones would have stored."""
+    """Counts what an import would do, batch by batch, remembering the versions that earlier batches would have
+    stored.
+    """
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self._seen: list[tuple[np.ndarray[tuple[int], np.dtype[np.uint64]], I8, I8, I8]] = []
 
-    def judge(self, batch: RecordBatch, at: datetime) -> Counts:
+    def classify(self, batch: RecordBatch, at: datetime) -> Counts:
         if not len(batch):
             return Counts()
-        batch, rejections = without_ahead(batch, self._source, at)
+        batch, rejections = reject_ahead(batch, self._source, at)
         counts = Counts(rejected=len(rejections), rejections=rejections)
         if len(batch):
-            self._judge(with_defaults(batch, self._source), counts)
+            self._classify(fill_defaults(batch, self._source), counts)
         return counts
 
-    def _judge(self, batch: RecordBatch, counts: Counts) -> None:
+    def _classify(self, batch: RecordBatch, counts: Counts) -> None:
         stored = self._stored(batch, key_hash(batch))
         sealed_at = self._source.sealed_before_at
         if sealed_at is not None:
             late = is_too_late(batch, stored, microseconds(sealed_at))
             counts.too_late = int(late.sum())
             batch, stored = batch.take(~late), stored.take(~late)
-        verdict = judge(batch, stored)
-        counts.add(verdict.counts)
-        self._remember(batch, key_hash(batch), verdict.winners)
-        finished = verdict.winners[batch.state[verdict.winners] == FINISHED]
+        classified = classify(batch, stored)
+        counts.add(classified.counts)
+        self._remember(batch, key_hash(batch), classified.winners)
+        finished = classified.winners[batch.state[classified.winners] == FINISHED]
         seconds = (batch.end_us[finished] - batch.start_us[finished]) / 1e6
         core_s = seconds * batch.cpus[finished]
         counts.core_s = float(core_s.sum())
         for who, amount in enumerate(np.bincount(batch.who[finished], core_s, minlength=len(batch.people)).tolist()):
             counts.core_s_of[batch.people[who]] = counts.core_s_of.get(batch.people[who], 0.0) + amount
 
-    def _stored(self, batch: RecordBatch, hashes: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> Stored:
-        """What the table holds, and over that what this run would have stored."""
+    def _stored(self, batch: RecordBatch, hashes: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> StoredVersions:
+        """Versions stored in the table, overridden by those that this dry run would have stored."""
         stored = find_stored(self._source.pk, batch)
         for seen_hash, revision, end_us, state in self._seen:
             place = np.minimum(np.searchsorted(seen_hash, hashes), len(seen_hash) - 1)
@@ -88,7 +99,7 @@ _NUMBERS = (*COUNTED, "lines")
 
 
 def work_import(run: Run, lease: Lease) -> dict[str, Any]:
-    """Handler of `usage_import`: goes on behind the last committed piece; a dry run begins anew."""
+    """Handler of `usage_import`: resumes behind the last committed piece; a dry run restarts from the beginning."""
     usage_import = Import.objects.select_related("source", "owner").get(run=run)
     try:
         result = _work(usage_import, run, lease)
@@ -97,13 +108,13 @@ def work_import(run: Run, lease: Lease) -> dict[str, Any]:
         raise
     if not usage_import.dry_run:
         uploads.remove(usage_import.stored_path)
-    uploads.remove_stray(_waited_for(lease.clock()), at=lease.clock())
+    uploads.remove_unused(_needed_files(lease.clock()), at=lease.clock())
     return result
 
 
 def _work(usage_import: Import, run: Run, lease: Lease) -> dict[str, Any]:
     if not uploads.exists(usage_import.stored_path):
-        raise Invalid("The file of this import is gone: send it again.", code="file_gone")
+        raise Invalid("The file of this import was removed: send it again.", code="file_gone")
     if usage_import.dry_run:
         return _finish(usage_import, lease, _read(usage_import, lease, Tally({}), DryRun(usage_import.source)))
     tally = Tally(run.cursor)
@@ -113,7 +124,7 @@ def _work(usage_import: Import, run: Run, lease: Lease) -> dict[str, Any]:
 
 
 def _read(usage_import: Import, lease: Lease, tally: Tally, dry: DryRun | None) -> Tally:
-    """The file from where the tally has come to, to its end."""
+    """Read the file from the position of the tally to its end."""
     with uploads.open_unpacked(usage_import.stored_path) as stream:
         collector = FORMATS[usage_import.format]
         named = usage_import.time_zone or usage_import.source.time_zone
@@ -128,10 +139,10 @@ def _read(usage_import: Import, lease: Lease, tally: Tally, dry: DryRun | None) 
 
 
 def _check(usage_import: Import, lease: Lease) -> Tally:
-    """All or nothing: the whole file is read before anything of it is stored. A crash begins this anew.
+    """Check the whole file before storing any of it, for all-or-nothing imports. Restarts after a crash.
 
     Raises:
-        Invalid: some lines are bad; they are listed, and nothing is stored.
+        Invalid: some lines were rejected; they are listed, and nothing is stored.
     """
     found = _read(usage_import, lease, Tally({}), DryRun(usage_import.source))
     n_bad = found.numbers["rejected"]
@@ -152,10 +163,10 @@ def _check(usage_import: Import, lease: Lease) -> Tally:
 def _import_piece(
     usage_import: Import, held: Run, parsed: Parsed, tally: Tally, dry: DryRun | None, at: datetime
 ) -> None:
-    """One piece: records, buckets, rejected lines and cursor in one transaction."""
+    """Store one piece: records, buckets, rejected lines and cursor, in the caller's transaction."""
     batch = parsed.batch
     if dry is not None:
-        counts = dry.judge(batch, at)
+        counts = dry.classify(batch, at)
     else:
         n_rejected = len(parsed.rejections)
         counts = ingest_batch(source=usage_import.source, rows=batch, at=at, run=held, n_rejected=n_rejected)
@@ -163,15 +174,15 @@ def _import_piece(
     rejections = sorted([*parsed.rejections, *counts.rejections], key=lambda one: one.line)
     _keep_rejections(usage_import, rejections, tally.numbers["rejected"])
     tally.add(counts, parsed, _accepted(batch, usage_import.source, at))
-    held.cursor = tally.as_cursor() if dry is None else {}  # a dry run, and a check, begin anew after a crash
+    held.cursor = tally.as_cursor() if dry is None else {}  # dry runs and checks restart after a crash
     held.counts = dict(tally.numbers)
     held.progress_done = max(held.progress_done, tally.read_before + parsed.offset)
     held.save(update_fields=["cursor", "counts", "progress_done"])
 
 
 def _accepted(batch: RecordBatch, source: Source, at: datetime) -> RecordBatch:
-    """Without records ahead of our clock, and finished ones from before the source was sealed."""
-    kept, _rejections = without_ahead(batch, source, at)
+    """Records neither in the future nor finished before the source was sealed."""
+    kept, _rejections = reject_ahead(batch, source, at)
     if source.sealed_before_at is None:
         return kept
     return kept.take((kept.state != FINISHED) | (kept.end_us >= microseconds(source.sealed_before_at)))
@@ -205,48 +216,48 @@ def _finish(usage_import: Import, lease: Lease, tally: Tally) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Preview:
-    """What a file would bring to a source that there isn't; rejections: the first of them."""
+    """Effect of importing a file into a source that does not exist yet. rejections: the first 10,000."""
 
     result: dict[str, Any]
     rejections: list[Rejection]
 
 
-def preview(source: Source, stored: uploads.Stored, format_name: str, *, at: datetime) -> Preview:
-    """A dry run for a source that isn't stored, and without an import: nothing is written."""
+def preview(source: Source, stored: uploads.StoredFile, format_name: str, *, at: datetime) -> Preview:
+    """Dry run for an unsaved source, without an import; nothing is stored."""
     tally, dry, rejections = Tally({}), DryRun(source), list[Rejection]()
     reading = Reading(at, ZoneInfo(source.time_zone) if source.time_zone else None)
     with uploads.open_unpacked(stored.name) as stream:
         for parsed in FORMATS[format_name].parse(stream, reading, resume=None):
-            counts = dry.judge(parsed.batch, at)
+            counts = dry.classify(parsed.batch, at)
             found = sorted([*parsed.rejections, *counts.rejections], key=lambda one: one.line)
             rejections += found[: MOST_REJECTED_KEPT - len(rejections)]
             tally.add(counts, parsed, _accepted(parsed.batch, source, at))
     return Preview(tally.result(), rejections)
 
 
-def _waited_for(at: datetime) -> list[str]:
-    """The files of imports that are not over, and of dry runs that may still be confirmed."""
+def _needed_files(at: datetime) -> list[str]:
+    """StoredVersions files of unfinished imports, and of dry runs that can still be confirmed."""
     unfinished = Q(run__state__in=(Run.State.QUEUED, Run.State.RUNNING))
     confirmable = Q(dry_run=True, run__finished_at__gte=at - uploads.KEPT)
     return list(Import.objects.filter(unfinished | confirmable).values_list("stored_path", flat=True))
 
 
-NO_PROCESSORS = "no_processors"  # a note beside those of readers
+NO_PROCESSORS = "no_processors"  # a key of the notes, besides those of parsers
 
 
 class Tally:
-    """What an import has counted so far; travels in the cursor."""
+    """Totals of an import so far; stored in the run's cursor."""
 
     def __init__(self, cursor: dict[str, Any]) -> None:
         self.resume: dict[str, Any] = cursor.get("resume", {})
-        self.is_checked: bool = cursor.get("is_checked", False)  # all or nothing: no line is bad
-        self.read_before: int = cursor.get("read_before", 0)  # bytes, by the check
+        self.is_checked: bool = cursor.get("is_checked", False)  # all or nothing: the check found no invalid line
+        self.read_before: int = cursor.get("read_before", 0)  # bytes read by the check
         self.numbers: dict[str, int] = cursor.get("numbers", dict.fromkeys(_NUMBERS, 0))
         self.notes: dict[str, int] = cursor.get("notes", {})
         self.by_code: dict[str, int] = cursor.get("by_code", {})
         self.core_s: float = cursor.get("core_s", 0.0)
-        self.core_s_of: dict[Any, float] = {}  # of a dry run, by the names of an account
-        self.accounts: set[Any] = set(cursor.get("accounts", []))  # ids; in a dry run, names
+        self.core_s_of: dict[Any, float] = {}  # dry runs only, by account name
+        self.accounts: set[Any] = set(cursor.get("accounts", []))  # account ids; in a dry run, account names
         self.first_us: int | None = cursor.get("first_us")
         self.last_us: int | None = cursor.get("last_us")
         self.changed_from_us: int | None = cursor.get("changed_from_us")
@@ -264,12 +275,12 @@ class Tally:
         self.core_s += counts.core_s
         for who, amount in counts.core_s_of.items():
             self.core_s_of[who] = self.core_s_of.get(who, 0.0) + amount
-        self.changed_from_us = earlier(self.changed_from_us, counts.changed_from_us)
+        self.changed_from_us = earliest_us(self.changed_from_us, counts.changed_from_us)
         self.accounts |= counts.account_ids or {parsed.batch.people[n] for n in np.unique(parsed.batch.who).tolist()}
-        self._see(accepted)
+        self._add_period(accepted)
 
-    def _see(self, batch: RecordBatch) -> None:
-        """The period of accepted records, and those that count nothing because they name no processors."""
+    def _add_period(self, batch: RecordBatch) -> None:
+        """Extend the period by accepted records, and count finished ones without processors, which have no usage."""
         ended = batch.state == FINISHED
         idle = ended & (batch.cpus == 0) & (batch.gpus == 0) & (batch.end_us > batch.start_us) & ~batch.is_charge
         if idle.any():

@@ -1,7 +1,7 @@
-"""Records into the database, each counted exactly once in its latest version, whatever order they come in.
+"""Store records of a source, each counted exactly once in its latest version, in any order of arrival.
 
-Records of the future are rejected: the source's clock runs ahead of ours, and its skew is stored. Records of an import
-that were imported again since are noted: undoing it must not lose them.
+Records in the future are rejected: the source's clock is ahead of ours, and its skew is stored. Records of an import
+that are received again later are recorded, so that undoing the import doesn't lose them.
 """
 
 from __future__ import annotations
@@ -36,50 +36,49 @@ from apps.usage.parsers.base import (
 from apps.usage.pgbinary import Int8Array
 from apps.usage.pgbinary import cursor as binary_cursor
 from apps.usage.records import overlaps, retention
+from apps.usage.records.record_rows import copy_records, finished_rows, remove_versions, undo_records
 from apps.usage.records.versions import (
     COUNTED,
+    Classification,
     Counts,
-    Stored,
-    Verdict,
-    copy_records,
+    StoredVersions,
+    classify,
     find_stored,
-    finished_of,
-    judge,
     lock_source,
-    remove_versions,
-    undo_records,
 )
 
 # --- Clocks of sources ------------------------------------------------------------------------------------------------
 AHEAD = "ahead_of_clock"
-_TELLS_S = 86_400.0  # records older than a day say nothing about how their source's clock goes now
+_SKEW_MAX_AGE_S = 86_400.0  # older records don't show the current skew of their source's clock
 _NAMES = ("submit", "start", "end")
 
 
 def ahead_of_clock(batch: RecordBatch, *, tolerance_s: int, at: datetime) -> Flags:
-    """Which records were submitted, started or ended further ahead of our clock than is tolerated."""
+    """Which records were submitted, started or ended further in the future than the tolerance."""
     return _newest_us(batch) > microseconds(at) + tolerance_s * 1_000_000
 
 
-def refusals(batch: RecordBatch, ahead: Flags, *, at: datetime) -> list[Rejection]:
-    """Why each of them was rejected."""
+def ahead_rejections(batch: RecordBatch, ahead: Flags, *, at: datetime) -> list[Rejection]:
+    """One rejection for each record in the future, naming its latest time."""
     found = []
     for row in np.flatnonzero(ahead).tolist():
         times = zip(_NAMES, (batch.submit_us[row], batch.start_us[row], batch.end_us[row]), strict=True)
         name, us = max(times, key=lambda time: int(time[1]))
         ahead_s = (int(us) - microseconds(at)) / 1e6
         message = (
-            f"{name} ({instant(int(us))}) is {ahead_s:.0f} s ahead of our clock: check the source's clock and zone."
+            f"{name} ({instant(int(us))}) is {ahead_s:.0f} s in the future: check the source's clock and time zone."
         )
         job = batch.job[row].decode("utf-8", "replace")
         found.append(Rejection(int(batch.line[row]), AHEAD, message, f"job {job}"[:120]))
     return found
 
 
-def skew_of(batch: RecordBatch, *, at: datetime) -> float | None:
-    """Seconds by which the newest instant lies ahead of our clock, 0 when it doesn't; None: too old to know."""
+def clock_skew_s(batch: RecordBatch, *, at: datetime) -> float | None:
+    """Seconds by which the newest instant is in the future, at least 0; None if it is too old to show the clock's
+    skew.
+    """
     ahead_s = (int(_newest_us(batch).max(initial=NO_TIME // 2)) - microseconds(at)) / 1e6
-    return max(ahead_s, 0.0) if ahead_s > -_TELLS_S else None
+    return max(ahead_s, 0.0) if ahead_s > -_SKEW_MAX_AGE_S else None
 
 
 def _newest_us(batch: RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -97,7 +96,7 @@ ON CONFLICT (run_id, by_run_id) DO UPDATE SET n_records = usage_repetition.n_rec
 
 
 def note_reimported(stored_run_id: I8, *, run: Run | None, at: datetime) -> None:
-    """Another import repeated these stored records; repetitions within one import don't count."""
+    """Record that stored records were received again, by import; repetitions within one import are ignored."""
     by_import = run.pk if run is not None and run.kind == "usage_import" else None
     found, n = np.unique(stored_run_id, return_counts=True)
     others = (found > 0) & (found != (run.pk if run else 0))
@@ -116,7 +115,7 @@ ON CONFLICT (source_id, received_on) DO UPDATE SET
 
 
 def count_day(source_id: int, counts: Counts, *, n_rejected: int, at: datetime) -> None:
-    """`n_rejected`: lines that the reader refused, besides those of `counts`."""
+    """Add to the source's counts of the day. n_rejected: lines rejected by the parser, besides those in `counts`."""
     numbers = {**counts.as_dict(), "rejected": counts.rejected + n_rejected}
     n_ahead = sum(rejection.code == AHEAD for rejection in counts.rejections)
     values = [*(numbers[name] for name in COUNTED), n_ahead]
@@ -125,26 +124,26 @@ def count_day(source_id: int, counts: Counts, *, n_rejected: int, at: datetime) 
             cursor.execute(_ADD, [source_id, at.astimezone(UTC).date(), *values])
 
 
-IMPORT = "usage_import"  # the kind of run that can be undone
+IMPORT = "usage_import"  # kind of the runs that can be undone
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What holds for a source at the moment, read under its lock."""
+    """State of a source that limits what it accepts, read under its lock."""
 
     sealed_us: int | None
-    undoing: list[int]  # runs of imports that are being undone
-    has_rivals: bool  # other sources that may cover these hours
+    undoing: list[int]  # ids of import runs that are being undone
+    has_rivals: bool  # whether other sources may cover the same hours
 
 
 @dataclass(slots=True)
 class _Incoming:
-    """Records with what is known of them, row by row."""
+    """Accepted records with their ids and stored versions, row by row."""
 
     batch: RecordBatch
     account_id: I8
     job_class_id: I8
-    stored: Stored
+    stored: StoredVersions
 
     def take(self, chosen: I8 | Flags) -> _Incoming:
         rows = (self.account_id[chosen], self.job_class_id[chosen])
@@ -160,12 +159,13 @@ def ingest_batch(
     n_rejected: int = 0,
     is_listing: bool = False,
 ) -> Counts:
-    """Store valid records of one source, in the caller's transaction or one of its own.
+    """Store records of one source, in the caller's transaction or a new one.
 
-    New ones are added; a later revision, else a later end, else a later state replaces what is stored, and the buckets
-    follow in the same transaction; identical and older ones change nothing, and are counted. Records ahead of our clock
-    are rejected (`rejections` of the answer), those that ended before the source was sealed are listed. `n_rejected`:
-    lines that the parser of these rows rejected, for the day's count.
+    New records are added. A record with a later revision, else a later end, else a later state replaces the stored
+    version, and buckets follow in the same transaction. Identical and older versions change nothing and are counted.
+
+    Records in the future are rejected (`Counts.rejections`); those that ended before the source was sealed are listed.
+    n_rejected: lines that the parser rejected, for the day's count.
     """
     require_open(source)
     batch = rows if isinstance(rows, RecordBatch) else RecordBatch.from_rows(rows)
@@ -177,16 +177,16 @@ def ingest_batch(
     return counts
 
 
-def without_ahead(batch: RecordBatch, source: Source, at: datetime) -> tuple[RecordBatch, list[Rejection]]:
-    """The records that our clock allows, and why the others are refused."""
+def reject_ahead(batch: RecordBatch, source: Source, at: datetime) -> tuple[RecordBatch, list[Rejection]]:
+    """Split off records too far in the future; returns the others, and the rejections."""
     ahead = ahead_of_clock(batch, tolerance_s=source.skew_tolerance_s, at=at)
     if not ahead.any():
         return batch, []
-    return batch.take(~ahead), refusals(batch, ahead, at=at)
+    return batch.take(~ahead), ahead_rejections(batch, ahead, at=at)
 
 
-def with_defaults(batch: RecordBatch, source: Source) -> RecordBatch:
-    """Cluster and site of the source, where a record names none."""
+def fill_defaults(batch: RecordBatch, source: Source) -> RecordBatch:
+    """Set cluster and site from the source where a record has none."""
     changed = batch.take(np.arange(len(batch)))
     changed.cluster = _filled(batch.cluster, source.cluster)
     changed.site = _filled(batch.site, source.site)
@@ -194,18 +194,18 @@ def with_defaults(batch: RecordBatch, source: Source) -> RecordBatch:
 
 
 def _import_piece(source: Source, given: RecordBatch, at: datetime, run: Run | None, *, is_listing: bool) -> Counts:
-    skew_s = skew_of(given, at=at)
-    batch, rejections = without_ahead(given, source, at)
+    skew_s = clock_skew_s(given, at=at)
+    batch, rejections = reject_ahead(given, source, at)
     counts = Counts(rejected=len(rejections), rejections=rejections)
     if len(batch):
-        batch = with_defaults(batch, source)
+        batch = fill_defaults(batch, source)
         names = (_account_ids(batch, source.namespace, at), _job_class_ids(batch))
         lock_source(source.pk)
         limits = read_limits(source.pk)
         stored = _find(source.pk, batch, limits, is_listing=is_listing)
-        incoming = _set_aside(source.pk, _Incoming(batch, *names, stored), limits, counts, at, run)
+        incoming = _split_off_too_late(source.pk, _Incoming(batch, *names, stored), limits, counts, at, run)
         fault_point("usage.ingest.after_keys")
-        _count_in(source, incoming, limits, counts, at, run, skew_s)
+        _store(source, incoming, limits, counts, at, run, skew_s)
     elif skew_s is not None:
         Source.all_objects.filter(pk=source.pk).update(skew_s=skew_s)
     return counts
@@ -229,8 +229,8 @@ def read_limits(source_id: int) -> Limits:
     return Limits(microseconds(sealed_before_at) if sealed_before_at else None, undoing, has_rivals)
 
 
-def _find(source_id: int, batch: RecordBatch, limits: Limits, *, is_listing: bool) -> Stored:
-    """What is stored; of an import that is being undone, what was before it."""
+def _find(source_id: int, batch: RecordBatch, limits: Limits, *, is_listing: bool) -> StoredVersions:
+    """Find stored versions, after undoing those of imports whose undo is in progress."""
     stored = find_stored(source_id, batch, is_listing=is_listing)
     if limits.undoing:
         undone = np.isin(stored.run_id, limits.undoing)
@@ -240,23 +240,23 @@ def _find(source_id: int, batch: RecordBatch, limits: Limits, *, is_listing: boo
     return stored
 
 
-def _set_aside(
+def _split_off_too_late(
     source_id: int, incoming: _Incoming, limits: Limits, counts: Counts, at: datetime, run: Run | None
 ) -> _Incoming:
-    """Without what comes too late, which is listed."""
+    """Store records that are too late in their own list; returns the others."""
     if limits.sealed_us is None:
         return incoming
     late = retention.is_too_late(incoming.batch, incoming.stored, limits.sealed_us)
     if not late.any():
         return incoming
     chosen = incoming.take(late)
-    retention.list_too_late(source_id, chosen.batch, chosen.stored, chosen.account_id, run=run, at=at)
+    retention.store_too_late(source_id, chosen.batch, chosen.stored, chosen.account_id, run=run, at=at)
     counts.too_late = len(chosen.batch)
     counts.account_ids |= set(np.unique(chosen.account_id).tolist())
     return incoming.take(~late)
 
 
-def _count_in(
+def _store(
     source: Source,
     incoming: _Incoming,
     limits: Limits,
@@ -265,47 +265,47 @@ def _count_in(
     run: Run | None,
     skew_s: float | None,
 ) -> None:
-    verdict = judge(incoming.batch, incoming.stored)
-    counts.add(verdict.counts)
+    classified = classify(incoming.batch, incoming.stored)
+    counts.add(classified.counts)
     counts.account_ids |= set(np.unique(incoming.account_id).tolist())
     last_end_at = last_submit_at = None
-    if len(verdict.winners):
-        counts.core_s, counts.changed_from_us = _write(source, incoming, verdict, limits, run, at)
-        last_end_at = instant(int(incoming.batch.end_us[verdict.winners].max()))
-        last_submit_at = instant(int(incoming.batch.submit_us[verdict.winners].max()))
+    if len(classified.winners):
+        counts.core_s, counts.changed_from_us = _write(source, incoming, classified, limits, run, at)
+        last_end_at = instant(int(incoming.batch.end_us[classified.winners].max()))
+        last_submit_at = instant(int(incoming.batch.submit_us[classified.winners].max()))
     _advance(source, counts.new, last_end_at, last_submit_at, skew_s, at)
-    if len(verdict.again):
-        _note_seen(incoming, verdict, at)
-        note_reimported(incoming.stored.run_id[verdict.again], run=run, at=at)
+    if len(classified.not_newer):
+        _update_seen_at(incoming, classified, at)
+        note_reimported(incoming.stored.run_id[classified.not_newer], run=run, at=at)
 
 
 def _write(
-    source: Source, incoming: _Incoming, verdict: Verdict, limits: Limits, run: Run | None, at: datetime
+    source: Source, incoming: _Incoming, classified: Classification, limits: Limits, run: Run | None, at: datetime
 ) -> tuple[float, int | None]:
-    """Records and buckets; the core-seconds added, less those subtracted, and the first start among them."""
-    written, run_id = incoming.take(verdict.winners), run.pk if run else None
+    """Store records and buckets; returns the change in core-seconds, and the first start among the changes."""
+    written, run_id = incoming.take(classified.winners), run.pk if run else None
     names = (written.account_id, written.job_class_id)
-    change = finished_of(written.batch, *names)
-    replaced = verdict.replaced[verdict.replaced > 0]
+    change = finished_rows(written.batch, *names)
+    replaced = classified.replaced[classified.replaced > 0]
     if len(replaced):
         is_import = run is not None and run.kind == IMPORT
         change = change.concatenated(remove_versions(replaced, by_run_id=run_id, keep_all=is_import, at=at))
         fault_point("usage.ingest.after_replacing")
     copy_records(source.pk, written.batch, *names, run_id, at)
     fault_point("usage.ingest.after_copy")
-    waited_from = _first_hour_of_waiting(written.batch)
+    waited_from = _first_pending_hour(written.batch)
     if not len(change):
         if waited_from is not None:
             changed_hours.note_hour(source.pk, waited_from)
         return 0.0, None
     delta = buckets.compute_delta(change)
     buckets.apply_delta(source.pk, delta, since_hour=waited_from)
-    overlaps.note_hours(source, delta, written.batch, has_rivals=limits.has_rivals, at=at)
+    overlaps.add_presence(source, delta, written.batch, has_rivals=limits.has_rivals, at=at)
     return float(delta.amounts[:, 0].sum()) / buckets.QUANTA, int(change.start_us.min())
 
 
-def _first_hour_of_waiting(batch: RecordBatch) -> int | None:
-    """Since 1970, of the jobs that wait or waited; None where none did, as far as reported."""
+def _first_pending_hour(batch: RecordBatch) -> int | None:
+    """First hour since 1970 in which one of these jobs was pending; None if none was, as far as reported."""
     waited = (batch.submit_us < batch.start_us) | (batch.state == PENDING)
     return int(batch.submit_us[waited].min()) // buckets.HOUR_US if waited.any() else None
 
@@ -316,9 +316,9 @@ WHERE id = ANY(%s::int8[]) AND NOT (state = 'finished') AND (seen_at IS NULL OR 
 """
 
 
-def _note_seen(incoming: _Incoming, verdict: Verdict, at: datetime) -> None:
-    """An open job that was reported again still exists."""
-    again = verdict.again[incoming.batch.state[verdict.again] <= RUNNING]
+def _update_seen_at(incoming: _Incoming, classified: Classification, at: datetime) -> None:
+    """Set `seen_at` of open jobs that were reported again: they still exist."""
+    again = classified.not_newer[incoming.batch.state[classified.not_newer] <= RUNNING]
     if len(again):
         with binary_cursor() as found:
             found.execute(_SEEN, [at, Int8Array(np.unique(incoming.stored.id[again])), at])
@@ -344,7 +344,7 @@ def _advance(
     skew_s: float | None,
     at: datetime,
 ) -> None:
-    """What the source has come to; without a last submission nothing was written."""
+    """Update totals and times of the source; without a last submission nothing was stored, and only the skew is."""
     with connection.cursor() as cursor:
         if last_submit_at is not None:
             cursor.execute(_ADVANCE, [n_new, skew_s, last_end_at, last_submit_at, at, source.pk])
@@ -353,7 +353,7 @@ def _advance(
 
 
 def _note_contact(source_id: int, at: datetime) -> None:
-    """Also an empty list and records that are known are a contact: an idle cluster has nothing else to send."""
+    """Set the last contact, also for an empty list or known records: an idle cluster has nothing else to send."""
     with connection.cursor() as cursor:
         cursor.execute(_NOTE_CONTACT, [at, source_id, at])
 

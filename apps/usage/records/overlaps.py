@@ -1,11 +1,11 @@
-"""Hours of a site that two sources cover: found during ingest, and held until a manager decides.
+"""Detect hours of a site that two sources cover, and hold them until a manager decides.
 
-Two sources overlap in an hour of a site when both have usage there and either
-- they are of different origin (a peer reports what an upload contains too), and the site has a name; or
-- they are of one origin and share their namespace, and the same job (cluster, id, array task, submission, restart)
-  is in both: up to sixteen jobs of each site and day are checked.
-The hours of the second source are held. Later hours of these two follow the same order, and hours within a day of
-decided ones follow that decision. Hours, not records, are compared: it costs nothing where sources don't overlap.
+Two sources overlap in an hour of a site if both have usage there, and either
+- they have different origins (a peer may report what an upload contains too), and the site has a name; or
+- they have the same origin and namespace, and both contain the same job (cluster, id, array task, submission, restart);
+  up to sixteen jobs of each site and day are checked.
+The hours of the second source are held. Later hours of the same two sources follow this order, and hours within a day
+of decided ones follow that decision. Hours are compared, not records: sources that don't overlap cost nothing.
 """
 
 from __future__ import annotations
@@ -37,23 +37,16 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Presence(NamedTuple):
-    """In which hours of which days something came for which site. hours: bit n is hour n of the day (UTC)."""
+    """Hours with new usage by site and day. Bit n of `hours` is hour n of the day (UTC)."""
 
     sites: list[bytes]
     day: I8
     hours: I8
 
 
-class Pair(NamedTuple):
-    """Two sources at a site; the second one's hours are held."""
-
-    site: str
-    kept_id: int
-    held_id: int
-
-
-def presence_of(delta: Delta) -> Presence:
-    used = delta.amounts[:, : len(RESOURCES)]  # a job that ends with an hour is counted in the next, and uses nothing
+def compute_presence(delta: Delta) -> Presence:
+    # Jobs are ignored: one that ends exactly on the hour is counted in the next hour, and uses nothing there.
+    used = delta.amounts[:, : len(RESOURCES)]
     added = np.flatnonzero(used.max(axis=1, initial=0) > 0)
     day, hour = np.divmod(delta.hour[added], 24)
     n_sites = max(len(delta.sites), 1)
@@ -85,9 +78,11 @@ WHERE other.id <> mine.id AND theirs.hours & given.hours::int <> 0
 """
 
 
-def note_hours(source: Source, delta: Delta, written: RecordBatch, *, has_rivals: bool, at: datetime) -> None:
-    """Remember where this source has usage now, and hold what another one has too; in the caller's transaction."""
-    seen = presence_of(delta)
+def add_presence(source: Source, delta: Delta, written: RecordBatch, *, has_rivals: bool, at: datetime) -> None:
+    """Store in which hours the source has usage now, and hold those that another source covers; in the caller's
+    transaction.
+    """
+    seen = compute_presence(delta)
     if not len(seen.day):
         return
     given = [TextArray(np.array(seen.sites, np.bytes_)), Int8Array(seen.day), Int8Array(seen.hours)]
@@ -111,11 +106,11 @@ def _hold_common(
             mine = hours.setdefault((other_id, site), set())
             mine |= {day * 24 + n for n in range(24) if mask >> n & 1}
     moved = {_hold(other_id, source.pk, site, found, at) for (other_id, site), found in sorted(hours.items())}
-    bump(moved - {0, source.pk})
+    raise_watermarks(moved - {0, source.pk})
 
 
 def _days_of_same_jobs(other_id: int, written: RecordBatch) -> set[int]:
-    """The days on which jobs of these records ran that the other source has too: of a few of each day."""
+    """Days on which the other source has some of these jobs; at most sixteen jobs of each day are checked."""
     day = written.end_us // _DAY_US
     usable = np.flatnonzero(written.end_us > 0)
     order = usable[np.argsort(day[usable], kind="stable")]
@@ -128,7 +123,7 @@ def _days_of_same_jobs(other_id: int, written: RecordBatch) -> set[int]:
 
 
 def _hold(other_id: int, source_id: int, site: str, hours: set[int], at: datetime) -> int:
-    """Rows for hours that have none yet; the source whose usage they change, or 0."""
+    """Hold hours that no overlap covers yet; returns the source whose countable usage this changes, or 0."""
     pair = Overlap.objects.filter(site=site, kept_id__in=(other_id, source_id), held_id__in=(other_id, source_id))
     known = list(pair.select_for_update().order_by("from_at"))
     kept_id, held_id = (known[0].kept_id, known[0].held_id) if known else (other_id, source_id)
@@ -152,8 +147,8 @@ def _hold(other_id: int, source_id: int, site: str, hours: set[int], at: datetim
     return int(held_id)
 
 
-def bump(source_ids: Iterable[int]) -> None:
-    """The countable usage of these sources has changed: the next recompute reads it again."""
+def raise_watermarks(source_ids: Iterable[int]) -> None:
+    """Raise the watermarks of sources whose countable usage changed, so that the next recompute reads it again."""
     with connection.cursor() as plain:
         ids = sorted(source_ids)
         if ids:
@@ -164,12 +159,13 @@ def bump(source_ids: Iterable[int]) -> None:
 def decide_overlap(
     *, site: str, kept_slug: str, held_slug: str, counts: bool, reason: str, at: datetime, actor: Actor
 ) -> int:
-    """Of two sources at a site: both count (they are different jobs), or only the first does. How many rows it was.
+    """Decide an overlap of two sources at a site: both count (different jobs), or only the first. Returns the number of
+    rows.
 
     Raises:
-        NotAllowed: only administrators decide.
-        NotFound: these two don't overlap there.
-        Invalid: without a reason.
+        NotAllowed: the actor is not an administrator.
+        NotFound: these two sources don't overlap there.
+        Invalid: the reason is missing.
     """
     require_create(actor, held_slug)
     if not reason.strip():
@@ -185,13 +181,13 @@ def decide_overlap(
     if not n:
         raise NotFound(f"{held_slug[:64]!r} and {kept_slug[:64]!r} don't overlap at {site[:64]!r}.")
     changed_hours.note_change(held.pk, min(rows.values_list("from_at", flat=True)))
-    bump([held.pk])
+    raise_watermarks([held.pk])
     details = {"site": site, "kept": kept_slug, "counts": counts, "reason": reason.strip()}
     audit.record(actor=actor, verb="usage.overlap_decided", at=at, subject=held_slug, details=details)
     return n
 
 
-_AGAIN = """
+_REBUILD = """
 WITH now AS (
     SELECT site, (hour_at AT TIME ZONE 'UTC')::date AS day,
         bit_or(1 << extract(hour FROM hour_at AT TIME ZONE 'UTC')::int) AS hours
@@ -204,7 +200,7 @@ gone AS (
 UPDATE usage_siteday AS old SET hours = now.hours FROM now
 WHERE old.source_id = %(source)s AND old.site = now.site AND old.day = now.day AND old.hours <> now.hours
 """
-_SETTLED = """
+_DELETE_RESOLVED = """
 DELETE FROM usage_overlap AS overlap
 WHERE (held_id = %(source)s OR kept_id = %(source)s) AND state = 'held' AND NOT EXISTS (
     SELECT FROM usage_siteday AS a JOIN usage_siteday AS b ON b.site = a.site AND b.day = a.day
@@ -214,19 +210,19 @@ RETURNING held_id, from_at
 """
 
 
-def forget_hours(source_id: int, *, from_at: datetime, to_at: datetime) -> None:
-    """After usage was removed: where this source still has some, and which overlaps are over."""
+def remove_presence(source_id: int, *, from_at: datetime, to_at: datetime) -> None:
+    """After a removal of usage: recompute in which hours the source still has usage, and delete resolved overlaps."""
     first, last = (at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) for at in (from_at, to_at))
     given: dict[str, int | datetime] = {"source": source_id, "from_at": first, "to_at": last + timedelta(days=1)}
     with connection.cursor() as plain:
-        plain.execute(_AGAIN, given)
-        plain.execute(_SETTLED, given)
+        plain.execute(_REBUILD, given)
+        plain.execute(_DELETE_RESOLVED, given)
         settled: dict[int, datetime] = {}
         for held_id, since_at in plain.fetchall():
             settled[held_id] = min(settled.get(held_id, since_at), since_at)
     for held_id, since_at in sorted(settled.items()):
         changed_hours.note_change(held_id, since_at)
-    bump(settled.keys() - {source_id})  # which the caller counts up itself
+    raise_watermarks(settled.keys() - {source_id})  # the caller raises that of source_id
 
 
 def _hour(at: datetime) -> int:
@@ -234,7 +230,7 @@ def _hour(at: datetime) -> int:
 
 
 def _runs(hours: list[int]) -> list[tuple[int, int]]:
-    """Consecutive hours as (first, last)."""
+    """Ranges of consecutive hours as (first, last)."""
     found: list[tuple[int, int]] = []
     for n in hours:
         if found and found[-1][1] == n - 1:

@@ -1,7 +1,7 @@
-"""Reported usage of another site, by hour and account: sums and running jobs, no records.
+"""Store the usage that a peer reports: hourly sums by account and running jobs, no records.
 
 Sums are absolute: they replace the stored sums of their hours, so that repetition and order change nothing. Their
-totals are kept as sealed hours, against which `prove` checks the buckets (see proof).
+totals are stored as sealed hours, against which the bucket audit checks the buckets.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from apps.usage.parsers.base import F8, I8, NO_TIME, RUNNING, Flags, RecordBatch
 from apps.usage.pgbinary import Float8Array, Int8Array, TimestamptzArray
 from apps.usage.records import overlaps
 from apps.usage.records.ingest import read_limits
-from apps.usage.records.versions import copy_records, lock_source
+from apps.usage.records.record_rows import copy_records
+from apps.usage.records.versions import lock_source
 
 MOST_ORIGIN = 128
 _SLUG = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -35,7 +36,7 @@ _HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class HourSums:
-    """What accounts used in hours; each account once an hour.
+    """Usage by hour and account, each pair once.
 
     hour: since 1970. amounts: (n, 6), in the order and units of buckets.AMOUNTS, multiples of 2⁻¹⁰.
     """
@@ -46,8 +47,8 @@ class HourSums:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
-    """Jobs that run. start_us: since 1970. billing: units a second. requested_s: NaN where it isn't known."""
+class RunningJobs:
+    """RunningJobs jobs. start_us: since 1970. billing: units per second. requested_s: NaN if unknown."""
 
     account_id: I8
     start_us: I8
@@ -64,11 +65,11 @@ class Running:
 
 @transaction.atomic
 def make_peer_source(*, slug: str, name: str, origin: str, site: str, at: datetime, actor: Actor) -> Source:
-    """The source of another site's feed. Whether the actor may is the caller's to know.
+    """Create the source of a peer's feed. The caller checks permission.
 
     Raises:
-        Conflict: there is a source of that name.
-        Invalid: a name that can't be kept, or no origin: usage without one is this site's own.
+        Conflict: a source with this slug exists.
+        Invalid: an invalid name, or no origin: usage without an origin is local.
     """
     _check_names(slug, name, origin, site)
     try:
@@ -91,18 +92,18 @@ def make_peer_source(*, slug: str, name: str, origin: str, site: str, at: dateti
     return source
 
 
-def replace_sums(source: Source, *, told: I8, rows: HourSums, at: datetime) -> None:
-    """Replace these hours of a peer; identical ones change nothing. In the caller's transaction.
+def replace_sums(source: Source, *, hours: I8, rows: HourSums, at: datetime) -> None:
+    """Replace the sums of these hours of a peer, in the caller's transaction; identical sums change nothing.
 
-    told: hours since 1970, all of them, those without any usage too.
+    hours: all reported hours since 1970, including those without usage.
 
     Raises:
-        ValueError: rows that no checked document contains: of an unreported hour, duplicate, negative, not finite.
+        ValueError: rows of an unreported hour, duplicate, negative or not finite; a validated document has none.
     """
     _refuse_others(source)
-    job_class_id = _no_class()
+    job_class_id = _empty_job_class_id()
     lock_source(source.pk)
-    hours = np.unique(told)
+    hours = np.unique(hours)
     used = _checked(hours, rows)
     facts = buckets.ReportedHours(hours, source.site, job_class_id, used.hour, used.account_id, used.amounts)
     changed = buckets.replace_hours(source.pk, facts)
@@ -115,16 +116,16 @@ def replace_sums(source: Source, *, told: I8, rows: HourSums, at: datetime) -> N
     _advance(source, at, is_changed=bool(len(changed)), last_end_at=_last_end(hours, totals, at))
 
 
-def replace_running(source: Source, running: Running, *, at: datetime) -> None:
-    """Replace the running jobs of a peer; identical ones change nothing. In the caller's transaction.
+def replace_running(source: Source, running: RunningJobs, *, at: datetime) -> None:
+    """Replace the running jobs of a peer, in the caller's transaction; identical jobs change nothing.
 
-    Jobs have no names here: unchanged ones stay, the others are added and removed.
+    Jobs have no names here: unchanged ones stay, others are deleted and inserted.
     """
     _refuse_others(source)
-    job_class_id = _no_class()
+    job_class_id = _empty_job_class_id()
     lock_source(source.pk)
     stored_id, stored = _stored_running(source.pk)
-    kept, known = _paired(stored, running)
+    kept, known = _match(stored, running)
     gone, new = np.flatnonzero(~kept), np.flatnonzero(~known)
     if len(gone):
         with pgbinary.cursor() as found:
@@ -139,18 +140,18 @@ def replace_running(source: Source, running: Running, *, at: datetime) -> None:
 
 
 @transaction.atomic
-def note_contact(source_id: int, *, at: datetime) -> None:
-    """Its last report is still valid: its jobs have run on until now."""
+def record_contact(source_id: int, *, at: datetime) -> None:
+    """Confirm the peer's last report: its jobs have been running until now."""
     Source.all_objects.filter(pk=source_id, kind=Source.Kind.PEER).update(last_received_at=at)
 
 
-def forget_peer(source: Source, *, at: datetime, actor: Actor) -> None:
-    """Remove a peer's source and all its usage. What had been held as a duplicate of it counts again."""
+def delete_peer_source(source: Source, *, at: datetime, actor: Actor) -> None:
+    """Delete a peer's source and all its usage. Hours held as duplicates of it count again."""
     _refuse_others(source)
     lock_source(source.pk)
     for held_id, from_at in _held_by(source):
         changed_hours.note_change(held_id, from_at)
-        overlaps.bump([held_id])
+        overlaps.raise_watermarks([held_id])
     buckets.delete_source_buckets(source.pk)
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM usage_record WHERE source_id = %s", [source.pk])
@@ -161,7 +162,7 @@ def forget_peer(source: Source, *, at: datetime, actor: Actor) -> None:
 
 def _refuse_others(source: Source) -> None:
     if source.kind != Source.Kind.PEER:
-        raise ValueError(f"{source.slug} is no peer's: its usage comes from records.")
+        raise ValueError(f"{source.slug} is not a peer's source: its usage comes from records.")
 
 
 def _check_names(slug: str, name: str, origin: str, site: str) -> None:
@@ -172,36 +173,36 @@ def _check_names(slug: str, name: str, origin: str, site: str) -> None:
         if not text.strip() or len(text) > most or not text.isprintable():
             problems.append(FieldProblem(where, f"Write 1 to {most} printable characters."))
     if problems:
-        raise Invalid("A peer's source can't be kept like this.", code="bad_source", fields=problems)
+        raise Invalid("These names can't be used for a peer's source.", code="bad_source", fields=problems)
 
 
 def _first_watermark(at: datetime) -> int:
-    """Ahead of all that a source of the same name, forgotten since, can have counted up to."""
+    """A watermark higher than any that a deleted source with the same slug can have reached."""
     return int(at.timestamp() * 1000)
 
 
-def _no_class() -> int:
-    """Queues and the like stay at the other site."""
+def _empty_job_class_id() -> int:
+    """The job class without queue, partition and quality of service: peers don't report them."""
     return JobClass.objects.get_or_create(queue="", partition="", qos="")[0].pk
 
 
 def _checked(hours: I8, rows: HourSums) -> HourSums:
-    """Exact multiples of 2⁻¹⁰ in a settled order, without rows that are all 0."""
+    """Check and sort rows, round to multiples of 2⁻¹⁰, and drop rows that are all 0."""
     if not (np.isfinite(rows.amounts).all() and (rows.amounts >= 0).all()):
         raise ValueError("Sums are finite and at least 0.")
     if not np.isin(rows.hour, hours).all():
-        raise ValueError("There are sums of an hour that isn't told.")
+        raise ValueError("There are sums of an hour that is not reported.")
     amounts = np.rint(rows.amounts * QUANTA) / QUANTA
     order = np.lexsort((rows.account_id, rows.hour))
     hour, account_id = rows.hour[order], rows.account_id[order]
     if ((hour[1:] == hour[:-1]) & (account_id[1:] == account_id[:-1])).any():
-        raise ValueError("An account is told twice in one hour.")
+        raise ValueError("An account is reported twice in one hour.")
     order = order[amounts[order].any(axis=1)]
     return HourSums(rows.hour[order], rows.account_id[order], amounts[order])
 
 
 def _totals(hours: I8, used: HourSums) -> F8:
-    """(hours, 6): exact, as sums of multiples of 2⁻¹⁰."""
+    """Totals by hour, shape (hours, 6); exact, as sums of multiples of 2⁻¹⁰."""
     place = np.searchsorted(hours, used.hour)
     columns = [np.bincount(place, weights=column, minlength=len(hours)) for column in used.amounts.T]
     return np.stack(columns, axis=1).astype(np.float64)
@@ -217,7 +218,7 @@ WHERE ({", ".join(f"known.{name}" for name in AMOUNTS)}) <> ({", ".join(f"EXCLUD
 
 
 def _seal(source_id: int, hours: I8, totals: F8) -> None:
-    """The totals of each reported hour; one without usage is removed like one that was never reported."""
+    """Store the totals of each reported hour; an hour without usage is deleted, as if never reported."""
     is_used = totals.any(axis=1)
     with pgbinary.cursor() as cursor:
         empty = TimestamptzArray(hours[~is_used] * buckets.HOUR_US)
@@ -229,9 +230,7 @@ def _seal(source_id: int, hours: I8, totals: F8) -> None:
 
 
 def _note_presence(source: Source, hours: I8, totals: F8, changed: I8, at: datetime) -> None:
-    """The changed hours in which the site has usage now, and those in which it no longer has: other sources may
-    overlap.
-    """
+    """Update in which hours the site has usage, from the changed hours: other sources may overlap."""
     amounts = np.rint(totals * QUANTA).astype(np.int64)
     is_used = amounts[:, : len(RESOURCES)].any(axis=1)
     is_changed = np.isin(hours, changed)
@@ -240,15 +239,15 @@ def _note_presence(source: Source, hours: I8, totals: F8, changed: I8, at: datet
     sites = text_column([source.site])
     delta = buckets.Delta(nobody, sites[nobody], nobody, hours[there], amounts[there], nobody, sites)
     nothing = RecordBatch.from_rows([])
-    overlaps.note_hours(source, delta, nothing, has_rivals=read_limits(source.pk).has_rivals, at=at)
+    overlaps.add_presence(source, delta, nothing, has_rivals=read_limits(source.pk).has_rivals, at=at)
     for day in np.unique(empty // 24).tolist():
         from_at = instant(day * 24 * buckets.HOUR_US)
         if from_at is not None:
-            overlaps.forget_hours(source.pk, from_at=from_at, to_at=from_at)
+            overlaps.remove_presence(source.pk, from_at=from_at, to_at=from_at)
 
 
 def _last_end(hours: I8, totals: F8, at: datetime) -> datetime | None:
-    """Of the last hour with usage; the one that isn't over counts as far as it has gone."""
+    """End of the last hour with usage, or `at` if that hour is not over."""
     used = hours[totals.any(axis=1)]
     end_at = instant((int(used.max()) + 1) * buckets.HOUR_US) if len(used) else None
     return None if end_at is None else min(end_at, at)
@@ -269,7 +268,7 @@ def _advance(
     last_end_at: datetime | None = None,
     last_submit_at: datetime | None = None,
 ) -> None:
-    """Set the last contact, and raise the watermark only where anything changed."""
+    """Set the last contact, and raise the watermark only if something changed."""
     with connection.cursor() as cursor:
         cursor.execute(_ADVANCE, [int(is_changed), last_end_at, last_submit_at, at, source.pk])
 
@@ -281,33 +280,33 @@ FROM usage_record WHERE source_id = %s AND NOT (state = 'finished')
 """
 
 
-def _stored_running(source_id: int) -> tuple[I8, Running]:
+def _stored_running(source_id: int) -> tuple[I8, RunningJobs]:
     found = pgbinary.fetch_columns(_STORED_RUNNING, [source_id])
     if found:
-        return found[0], Running(*found[1:])
+        return found[0], RunningJobs(*found[1:])
     none, nothing = np.zeros(0, np.int64), np.zeros(0)
-    return none, Running(none, none, *[nothing] * 6)
+    return none, RunningJobs(none, none, *[nothing] * 6)
 
 
-def _paired(stored: Running, told: Running) -> tuple[Flags, Flags]:
-    """Match stored jobs to reported ones: each as often as it is in both."""
-    rows = np.concatenate([_words(stored), _words(told)])
+def _match(stored: RunningJobs, reported: RunningJobs) -> tuple[Flags, Flags]:
+    """Which stored and which reported jobs have an equal counterpart, pairing equal jobs one to one."""
+    rows = np.concatenate([_comparable_rows(stored), _comparable_rows(reported)])
     _, kind = np.unique(rows, axis=0, return_inverse=True)
     mine, theirs = kind.ravel()[: len(stored)], kind.ravel()[len(stored) :]
     n_mine, n_theirs = (np.bincount(each, minlength=int(kind.max(initial=0)) + 1) for each in (mine, theirs))
     both = np.minimum(n_mine, n_theirs)
-    return _nth(mine) < both[mine], _nth(theirs) < both[theirs]
+    return _occurrence(mine) < both[mine], _occurrence(theirs) < both[theirs]
 
 
-def _words(running: Running) -> I8:
-    """(n, 8): equal rows are equal jobs; there is one NaN."""
+def _comparable_rows(running: RunningJobs) -> I8:
+    """Shape (n, 8): equal rows are equal jobs. NaN and −0 are normalised."""
     numbers = (running.cpus, running.gpus, running.mem_mb, running.nodes, running.billing, running.requested_s)
     bits = [np.where(np.isnan(one), np.nan, one + 0.0).view(np.int64) for one in numbers]
     return np.stack([running.account_id, running.start_us, *bits], axis=1)
 
 
-def _nth(kind: I8) -> I8:
-    """Of each element, how many of its kind come before it."""
+def _occurrence(kind: I8) -> I8:
+    """For each element, the number of earlier elements of the same kind."""
     order = np.argsort(kind, kind="stable")
     first = np.searchsorted(kind[order], kind[order], side="left")
     place = np.empty(len(kind), np.int64)
@@ -315,8 +314,11 @@ def _nth(kind: I8) -> I8:
     return place
 
 
-def _batch_of(running: Running, chosen: I8, *, site: str, number: int) -> RecordBatch:
-    """number: of the state of the source, so that names of jobs that came at other times are others."""
+def _batch_of(running: RunningJobs, chosen: I8, *, site: str, number: int) -> RecordBatch:
+    """Records of the chosen jobs.
+
+    number: makes their names differ from those of jobs received at other times.
+    """
     n = len(chosen)
     zero, nothing = np.zeros(n, np.int64), np.zeros(n, dtype="S1")
     start_us = running.start_us[chosen]
@@ -347,7 +349,7 @@ def _batch_of(running: Running, chosen: I8, *, site: str, number: int) -> Record
 
 
 def _held_by(source: Source) -> Sequence[tuple[int, datetime]]:
-    """Whose hours don't count because this source has them too, and since when."""
+    """Sources with hours that don't count because this source covers them, and the first such hour."""
     held: dict[int, datetime] = {}
     undecided = Overlap.objects.filter(kept=source).exclude(state=Overlap.State.COUNTED)
     for held_id, from_at in undecided.values_list("held_id", "from_at"):

@@ -1,12 +1,13 @@
-"""How long records are kept. Their hours are sealed first; buckets stay, so no sum of usage changes.
+"""Remove records past their retention. Their hours are sealed first; buckets stay, so no sum of usage changes.
 
-From a source's seal on, a record that ended before it is too late: records before it were removed, so it may have been
-counted already. Late ones are listed with their amount, and never counted. What removed records had added to each
-hour is kept as SealedHour: buckets can still be audited against records and sealed hours.
+A record that ended before its source's seal is too late: it may have been counted and removed already. Late records are
+listed with their usage, and never counted. What removed records had added to each hour is stored as SealedHour, so that
+buckets can still be audited against records and sealed hours.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -25,17 +26,17 @@ from apps.usage import buckets, pgbinary
 from apps.usage.models import Record, Source
 from apps.usage.parsers.base import F8, FINISHED, I8, NO_TIME, STATES, WITHDRAWN, Flags, RecordBatch
 from apps.usage.pgbinary import Float8Array, Int8Array, TextArray, TimestamptzArray, cursor
-from apps.usage.records.versions import Stored, lock_source
+from apps.usage.records.versions import StoredVersions, lock_source
 
 # --- Records of sealed times ------------------------------------------------------------------------------------------
-NOTE = "too_late"  # of an open record whose end came too late
+NOTE = "too_late"  # note of an open record whose end arrived too late
 _STATE_NAMES = np.array([name.encode() for name in STATES])
 
 
-def is_too_late(batch: RecordBatch, stored: Stored, sealed_us: int) -> Flags:
-    """Ended before the seal; or withdraws or corrects what began before it and is no longer stored.
+def is_too_late(batch: RecordBatch, stored: StoredVersions, sealed_us: int) -> Flags:
+    """Which records ended before the seal, or withdraw or correct a job that began before it and is no longer stored.
 
-    A first report (revision 0) of a job that began before the seal and ended behind it is new, and counts.
+    A first report (revision 0) of a job that began before the seal and ended after it is new, and counts.
     """
     ended = (batch.state == FINISHED) & (batch.end_us < sealed_us)
     began = _began_us(batch) < sealed_us
@@ -60,10 +61,10 @@ WHERE id = ANY(%s::int8[]) AND state IN ('pending', 'running')
 """
 
 
-def list_too_late(
-    source_id: int, batch: RecordBatch, stored: Stored, account_id: I8, *, run: Run | None, at: datetime
+def store_too_late(
+    source_id: int, batch: RecordBatch, stored: StoredVersions, account_id: I8, *, run: Run | None, at: datetime
 ) -> None:
-    """Keep them beside, once each; an open record that one of them ends is open no longer."""
+    """List each late record once, and close the open record that it ends."""
     began_us = _began_us(batch)
     end_us = np.where(batch.end_us == NO_TIME, began_us, batch.end_us)
     cpu_s = np.where(batch.state == FINISHED, (end_us - began_us) / 1e6 * batch.cpus, 0.0)
@@ -87,17 +88,17 @@ _IDS_AT_A_TIME = 200_000
 _DAY = timedelta(days=1)
 
 
-def ask_for_retention(*, at: datetime) -> Run | None:
-    """A run that removes records past their retention; None where there are none."""
-    if not any(_due(source, at) for source in _with_records()):
+def enqueue_retention(*, at: datetime) -> Run | None:
+    """Enqueue a run that removes records past their retention; None if there are none."""
+    if not any(_due(source, at) for source in _record_sources()):
         return None
     return enqueue_run(kind=KIND, subject="usage", at=at)
 
 
 def work_retention(run: Run, lease: Lease) -> dict[str, Any]:
-    """Handler of `usage_retention`: seal every source that is due, then let records go in one pass by id."""
+    """Handler of `usage_retention`: seal every source that is due, then remove records in one pass by id."""
     at = lease.clock()
-    sealed = [source.slug for source in _with_records() if _seal(source, lease, at)]
+    sealed = [source.slug for source in _record_sources() if _seal(source, lease, at)]
     gone: dict[str, int] = dict(run.cursor.get("gone", {}))
     ids = Record.objects.aggregate(first=Min("id"), last=Max("id"))
     before_id, last_id = int(ids["first"] or 1) - 1, int(ids["last"] or 0)
@@ -111,7 +112,7 @@ def work_retention(run: Run, lease: Lease) -> dict[str, Any]:
         lease.report(done=first_id, total=last_id)
         lease.between_steps()
     with lease.fenced():
-        n_replaced = _drop_replaced()
+        n_replaced = _delete_replaced()
         result = {"sealed": sealed, "gone": gone, "replaced": n_replaced}
         if gone:
             audit.record(actor=SYSTEM, verb="usage.records_removed", at=at, subject="usage", details=result)
@@ -119,12 +120,12 @@ def work_retention(run: Run, lease: Lease) -> dict[str, Any]:
     return result
 
 
-def _with_records() -> QuerySet[Source]:
+def _record_sources() -> QuerySet[Source]:
     return Source.all_objects.exclude(kind=Source.Kind.PEER).order_by("pk")
 
 
-def kept_from(source: Source, at: datetime) -> datetime | None:
-    """Records that ended earlier may go: the beginning (UTC) of the oldest day that is kept; None keeps all."""
+def retention_start(source: Source, at: datetime) -> datetime | None:
+    """Start (UTC) of the oldest day whose records are retained; None if all are."""
     days = settings.FAIRSHARE_KEEP_RECORDS_DAYS if source.keep_records_days is None else source.keep_records_days
     if not days:
         return None
@@ -132,12 +133,12 @@ def kept_from(source: Source, at: datetime) -> datetime | None:
 
 
 def _due(source: Source, at: datetime) -> bool:
-    wanted = kept_from(source, at)
+    wanted = retention_start(source, at)
     return wanted is not None and (source.sealed_before_at is None or source.sealed_before_at < wanted)
 
 
 def _seal(source: Source, lease: Lease, at: datetime) -> bool:
-    wanted = kept_from(source, at)
+    wanted = retention_start(source, at)
     if wanted is None or not _due(source, at):
         return False
     with lease.fenced():
@@ -169,7 +170,9 @@ WHERE record.id > %s AND record.id <= %s AND record.end_at < source.sealed_befor
 
 @transaction.atomic
 def _remove_expired(after_id: int, last_id: int) -> dict[str, int]:
-    """Remove what was sealed among these ids, under the locks of its sources; how many by source."""
+    """Remove sealed records with ids in (after_id, last_id], under the locks of their sources; returns counts by
+    slug.
+    """
     with connection.cursor() as cursor:
         cursor.execute(_SOURCES_OF, [after_id, last_id])
         ids = [row[0] for row in cursor.fetchall()]
@@ -184,7 +187,7 @@ def _remove_expired(after_id: int, last_id: int) -> dict[str, int]:
     for one in ids:
         chosen = np.flatnonzero(source_id == one)
         if len(chosen):
-            _add_sealed(one, *(column[chosen] for column in columns))
+            _add_sealed(one, _RemovedRecords(*(column[chosen] for column in columns)))
             Source.all_objects.filter(pk=one).update(n_records=F("n_records") - len(chosen))
             numbers[slugs[one]] = len(chosen)
     return numbers
@@ -198,19 +201,33 @@ ON CONFLICT (source_id, hour_at) DO UPDATE SET n_records = usage_sealedhour.n_re
 """  # noqa: S608 - constants only
 
 
-def _add_sealed(
-    source_id: int, start_us: I8, end_us: I8, cpus: F8, gpus: F8, mem_mb: F8, nodes: F8, billing: F8, is_job: I8
-) -> None:
-    nobody = np.zeros(len(end_us), np.int64)  # an hour's sum doesn't ask whose it was
-    sign, anywhere = nobody + 1, np.zeros(len(end_us), "S1")
-    gone = buckets.FinishedRecords(
-        sign, sign, nobody, nobody, anywhere, start_us, end_us, cpus, gpus, mem_mb, nodes, billing
-    )
-    delta = buckets.compute_delta(gone)
+@dataclass(frozen=True, slots=True)
+class _RemovedRecords:
+    """Removed records of one source as columns; rates are 0 for withdrawn ones, is_job is 0 for those and charges."""
+
+    start_us: I8
+    end_us: I8
+    cpus: F8
+    gpus: F8
+    mem_mb: F8
+    nodes: F8
+    billing: F8
+    is_job: I8
+
+
+def _add_sealed(source_id: int, removed: _RemovedRecords) -> None:
+    """Add the usage of removed records to the sealed hours of their source."""
+    # One key for all records: accounts, classes and sites are summed up.
+    zero = np.zeros(len(removed.end_us), np.int64)
+    one, no_site = zero + 1, np.zeros(len(removed.end_us), "S1")
+    rates = (removed.cpus, removed.gpus, removed.mem_mb, removed.nodes, removed.billing)
+    records = buckets.FinishedRecords(one, one, zero, zero, no_site, removed.start_us, removed.end_us, *rates)
+    delta = buckets.compute_delta(records)
     amounts = buckets.delta_amounts(delta)
-    ended = np.searchsorted(delta.hour, end_us // buckets.HOUR_US)
-    n_records = amounts[:, -1].astype(np.int64)  # every record is counted in the hour of its end, jobs or not
-    amounts[:, -1] = np.bincount(ended, weights=is_job, minlength=len(delta.hour))
+    ended = np.searchsorted(delta.hour, removed.end_us // buckets.HOUR_US)
+    # every record counts in the hour of its end, also charges and withdrawals
+    n_records = amounts[:, -1].astype(np.int64)
+    amounts[:, -1] = np.bincount(ended, weights=removed.is_job, minlength=len(delta.hour))
     with pgbinary.cursor() as cursor:
         cursor.execute(
             _ADD_SEALED,
@@ -223,8 +240,8 @@ def _add_sealed(
         )
 
 
-def _drop_replaced() -> int:
-    """Versions that were replaced and whose record is gone: nothing could be put back."""
+def _delete_replaced() -> int:
+    """Delete replaced versions of removed records, which can no longer be restored."""
     with connection.cursor() as cursor:
         cursor.execute(
             "DELETE FROM usage_replacedrecord AS old USING usage_source AS source"

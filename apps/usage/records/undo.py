@@ -1,7 +1,7 @@
-"""Undoing an import: afterwards records and buckets are as if it had never been.
+"""Undo an import: afterwards records and buckets are as if it had never happened.
 
-Its records go, what they had replaced comes back, piece by piece, each in one fenced transaction. What is sent
-meanwhile is judged as if the import were undone already (see ingest).
+Its records are removed and the versions that they replaced are restored, piece by piece, each in one fenced
+transaction. Records received meanwhile are processed as if the import were already undone (see ingest).
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ from apps.usage.authority import require_open, require_write
 from apps.usage.models import Import, Repetition, ReplacedRecord, Source, TooLateRecord
 from apps.usage.parsers.base import instant
 from apps.usage.records.ingest import IMPORT
-from apps.usage.records.overlaps import forget_hours
-from apps.usage.records.versions import lock_source, undo_records
+from apps.usage.records.overlaps import remove_presence
+from apps.usage.records.record_rows import undo_records
+from apps.usage.records.versions import lock_source
 
 KIND = "usage_undo"
-AT_A_TIME = 50_000  # each piece touches most of the same buckets: few large ones are faster
+AT_A_TIME = 50_000  # pieces touch mostly the same buckets: few large ones are faster
 _OVER = (Run.State.SUCCEEDED, Run.State.FAILED, Run.State.CANCELLED)
 
 
 @transaction.atomic
 def undo_import(*, import_id: int, reason: str = "", at: datetime, actor: Actor) -> Import:
-    """Request the undo of an import; while it runs, or when it is done, a repeated request changes nothing.
+    """Request the undo of an import; repeated requests change nothing while it runs or when it is done.
 
     Raises:
-        NotFound: there is no such import, or it is another person's.
-        Conflict: it can't be undone, and why.
+        NotFound: there is no such import, or another person owns it.
+        Conflict: it can't be undone, with the reason.
     """
     imports = Import.objects.select_related("source", "run", "undone_run").select_for_update(of=("self",))
     found = imports.filter(pk=import_id).first()
@@ -49,10 +50,10 @@ def undo_import(*, import_id: int, reason: str = "", at: datetime, actor: Actor)
     require_open(found.source)
     if found.undone_at is not None or (found.undone_run is not None and found.undone_run.state not in _OVER):
         return found
-    refusal = why_not(found)
+    refusal = undo_conflict(found)
     if refusal is not None:
         raise refusal
-    earlier = found.undone_run.cursor if found.undone_run is not None else {}  # stopped half-way: goes on there
+    earlier = found.undone_run.cursor if found.undone_run is not None else {}  # resume an undo that stopped half-way
     found.undone_run = enqueue_run(
         kind=KIND,
         subject=f"source:{found.source.slug}",
@@ -70,18 +71,18 @@ def undo_import(*, import_id: int, reason: str = "", at: datetime, actor: Actor)
     return found
 
 
-def why_not(found: Import) -> Conflict | None:
-    """Why this import can't be undone, in words; None when it can."""
+def undo_conflict(found: Import) -> Conflict | None:
+    """The reason why this import can't be undone, None if it can."""
     if found.dry_run:
         return Conflict("A dry run has stored nothing that could be undone.", code="nothing_to_undo")
     if found.run.kind != IMPORT:
-        return Conflict("It was collected, not imported: the next collection would bring it again.", code="collected")
+        return Conflict("These records were collected: the next collection would import them again.", code="collected")
     if found.run.state not in _OVER:
-        return Conflict("This import is at work: stop it first.", code="still_at_work")
-    return _is_sealed(found) or _is_built_upon(found)
+        return Conflict("This import is running: stop it first.", code="still_at_work")
+    return _sealed_conflict(found) or _dependency_conflict(found)
 
 
-def _is_sealed(found: Import) -> Conflict | None:
+def _sealed_conflict(found: Import) -> Conflict | None:
     source = Source.all_objects.get(pk=found.source_id)
     first_us = found.run.cursor.get("changed_from_us")
     first_at = instant(int(first_us)) if first_us is not None else None
@@ -90,37 +91,37 @@ def _is_sealed(found: Import) -> Conflict | None:
         return None
     return Conflict(
         f"Its records begin on {first_at:%Y-%m-%d}, and the hours of {source.slug} before {sealed_at:%Y-%m-%d} are"
-        " sealed: records of that time are no longer kept one by one.",
+        " sealed: records of that time are no longer stored.",
         code="hours_sealed",
     )
 
 
-def _is_built_upon(found: Import) -> Conflict | None:
-    """A later import, or anything else that came later, replaced or repeated some of its records."""
+def _dependency_conflict(found: Import) -> Conflict | None:
+    """The reason why records received later prevent the undo: they replaced or repeated records of the import."""
     replaced = ReplacedRecord.objects.filter(run=found.run_id).exclude(by_run=found.run_id)
     later = replaced.order_by("id").first()
     if later is not None:
         n = replaced.count()
         return Conflict(
-            f"{n} of its records were corrected since by {_by(later.by_run_id)}: {_undo_first(later.by_run_id)}.",
+            f"{n} of its records were corrected since by {_cause(later.by_run_id)}: {_remedy(later.by_run_id)}.",
             code="replaced_since",
         )
     again = Repetition.objects.filter(run=found.run_id).order_by("id").first()
     if again is not None:
         return Conflict(
-            f"{again.n_records} of its records came again since by {_by(again.by_run_id)}, and would be lost:"
-            f" {_undo_first(again.by_run_id)}.",
+            f"{again.n_records} of its records were received again from {_cause(again.by_run_id)} and would be lost:"
+            f" {_remedy(again.by_run_id)}.",
             code="repeated_since",
         )
     return None
 
 
-def _by(run_id: int | None) -> str:
+def _cause(run_id: int | None) -> str:
     later = Import.objects.filter(run=run_id).first() if run_id is not None else None
-    return f"import {later.pk} ({later.file_name})" if later is not None else "what was pushed or collected"
+    return f"import {later.pk} ({later.file_name})" if later is not None else "pushed or collected records"
 
 
-def _undo_first(run_id: int | None) -> str:
+def _remedy(run_id: int | None) -> str:
     if run_id is not None and Import.objects.filter(run=run_id).exists():
         return "undo that one first"
     return "send corrections or withdrawals of single records instead"
@@ -133,17 +134,17 @@ SELECT array_agg(id) FROM (
 
 
 def work_undo(run: Run, lease: Lease) -> dict[str, Any]:
-    """Handler of `usage_undo`: goes on behind the last committed piece."""
+    """Handler of `usage_undo`: resumes behind the last committed piece."""
     found = Import.objects.select_related("source", "run", "owner").get(pk=run.arguments["import"])
     cursor: dict[str, int] = {"id": 0, "removed": 0, "put_back": 0, **run.cursor}
     is_first = True
     while True:
         with lease.fenced() as held:
             lock_source(found.source_id)
-            refusal = (_is_built_upon(found) if is_first and not run.cursor else None) or _is_sealed(found)
+            refusal = (_dependency_conflict(found) if is_first and not run.cursor else None) or _sealed_conflict(found)
             if refusal is not None:
                 raise refusal
-            n_removed = _piece(found, cursor)
+            n_removed = _undo_piece(found, cursor)
             held.cursor, held.progress_done = cursor, cursor["removed"]
             held.counts = {name: cursor[name] for name in ("removed", "put_back")}
             held.save(update_fields=["cursor", "progress_done", "counts"])
@@ -155,7 +156,7 @@ def work_undo(run: Run, lease: Lease) -> dict[str, Any]:
         lease.between_steps()
 
 
-def _piece(found: Import, cursor: dict[str, int]) -> int:
+def _undo_piece(found: Import, cursor: dict[str, int]) -> int:
     chosen = pgbinary.fetch_columns(_NEXT, [cursor["id"], found.run_id, AT_A_TIME])
     if not chosen:
         return 0
@@ -166,7 +167,7 @@ def _piece(found: Import, cursor: dict[str, int]) -> int:
     return n_removed
 
 
-# Of records that retention removed, the newest hour is known.
+# For records that retention removed, the newest sealed hour is used.
 _LAST_END = """
 UPDATE usage_source SET last_record_end_at = COALESCE(
     (SELECT max(end_at) FROM usage_record WHERE source_id = %(source)s),
@@ -186,7 +187,7 @@ def _finish(found: Import, lease: Lease, cursor: dict[str, int]) -> dict[str, An
         if first_us is not None and last_us is not None:
             from_at, to_at = instant(int(first_us)), instant(int(last_us))
             if from_at is not None and to_at is not None:
-                forget_hours(found.source_id, from_at=from_at, to_at=to_at)
+                remove_presence(found.source_id, from_at=from_at, to_at=to_at)
         with connection.cursor() as plain:
             plain.execute(_LAST_END, {"source": found.source_id})
         Source.all_objects.filter(pk=found.source_id).update(watermark=F("watermark") + 1)

@@ -1,6 +1,6 @@
-"""Files on their way into the database: kept in var/uploads, readable by this service alone, unpacked as they are read.
+"""Store uploaded files in var/uploads, readable by this service only, and unpack them while reading.
 
-gzip and zstd are unpacked within bounds; archives are refused by name.
+gzip and zstd are unpacked within bounds; other archives are rejected by name.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from apps.core.errors import Invalid, TooLarge
 from apps.usage.parsers.lines import FREE_EXPANSION_BYTES, MOST_EXPANSION, GzipCheck, is_gzip
 
 # --- Packed files -----------------------------------------------------------------------------------------------------
-MOST_WINDOW_BYTES = 32 * 1024**2  # what unpacking may hold in memory; zstd's levels up to 20 need at most this
+MOST_WINDOW_BYTES = 32 * 1024**2  # memory limit for unpacking; zstd's levels up to 20 need at most this
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_ZSTD_STEP = 512  # four bytes may unpack to 128 KB: so much goes in that 16 MB come out at most
+_ZSTD_STEP = 512  # bytes per step: four bytes may unpack to 128 KB, so a step yields at most 16 MB
 _PACKED = "Unpack it and send its files one by one: plain, or packed with gzip or zstd."
 _MAGIC: tuple[tuple[int, bytes, str], ...] = (
     (0, b"PK\x03\x04", "a zip archive, or a document of an office program"),
@@ -49,7 +49,7 @@ _OTHER: tuple[tuple[bytes, str], ...] = (
 
 
 class Check(Protocol):
-    """Unpacks a file as it flows by, keeps nothing, and says at which byte it stops being one."""
+    """Unpacks a file in a stream without storing it, and names the byte at which it is damaged."""
 
     n_out: int
 
@@ -58,11 +58,11 @@ class Check(Protocol):
     def finish(self) -> None: ...
 
 
-def check_of(head: bytes) -> Check | None:
-    """The check for a file that begins so; None for one that isn't packed.
+def packing_check(head: bytes) -> Check | None:
+    """The check for a file with these first bytes; None for an unpacked file.
 
     Raises:
-        Invalid: it is packed in a way that is not read, with its name and the remedy.
+        Invalid: an unsupported archive; the message names it and the remedy.
     """
     if is_gzip(head):
         return GzipCheck()
@@ -73,11 +73,12 @@ def check_of(head: bytes) -> Check | None:
 
 
 def refuse_archives(head: bytes, *, inside: bool = False) -> None:
-    """
+    """Reject archives and binary files by their first bytes.
+
     Raises:
-        Invalid: the file, or what is packed in it, is an archive or no text.
+        Invalid: the file, or with `inside` its unpacked content, is an archive or not text.
     """
-    what = "What is packed in the file is" if inside else "The file is"
+    what = "The packed content of the file is" if inside else "The file is"
     for offset, magic, name in _MAGIC:
         if head.startswith(magic, offset) and not (magic == b"BZh" and head[4:10] != b"1AY&SY"):
             raise Invalid(f"{what} {name}. {_PACKED} Nothing was imported.", code="archive")
@@ -95,7 +96,7 @@ def is_zstd(head: bytes) -> bool:
 
 
 def open_packed(path: Path) -> BinaryIO:
-    """The file, unpacked as it is read. It was checked to its end before (`check_of`)."""
+    """Open a file, unpacked while reading. `store` has checked it to its end."""
     with path.open("rb") as packed:
         head = packed.read(len(_ZSTD_MAGIC))
     if is_gzip(head):
@@ -106,7 +107,7 @@ def open_packed(path: Path) -> BinaryIO:
 
 
 class ZstdCheck:
-    """One or more zstd frames, whole, and not a bomb."""
+    """Checks that a file is one or more whole zstd frames that don't expand too much."""
 
     def __init__(self) -> None:
         self._frame = _unpacker().decompressobj()
@@ -115,9 +116,10 @@ class ZstdCheck:
         self._in_frame = False
 
     def feed(self, data: bytes) -> None:
-        """
+        """Check the next bytes.
+
         Raises:
-            Invalid: the bytes are broken, with the position.
+            Invalid: the bytes are damaged; names the position.
             TooLarge: they unpack to far more than any log would.
         """
         for start in range(0, len(data), _ZSTD_STEP):
@@ -126,7 +128,8 @@ class ZstdCheck:
                 rest = self._step(rest)
 
     def finish(self) -> None:
-        """
+        """Check the end of the file.
+
         Raises:
             Invalid: the file ends too early.
         """
@@ -143,7 +146,7 @@ class ZstdCheck:
         self._in_frame = not self._frame.eof
         if self.n_out > max(MOST_EXPANSION * self._n_in, FREE_EXPANSION_BYTES):
             raise TooLarge(
-                f"The file unpacks to over {MOST_EXPANSION} times its size: no log does. Nothing was imported.",
+                f"The file unpacks to over {MOST_EXPANSION} times its size, more than any log. Nothing was imported.",
                 code="expands_too_much",
             )
         if self._frame.eof:
@@ -152,7 +155,7 @@ class ZstdCheck:
 
     def _broken(self, why: str) -> Invalid:
         return Invalid(
-            f"The zstd file is broken near byte {self._n_in} ({why}). Nothing was imported; copy the file again.",
+            f"The zstd file is damaged near byte {self._n_in} ({why}). Nothing was imported; copy the file again.",
             code="corrupt_zstd",
         )
 
@@ -169,13 +172,13 @@ def _why(error: zstandard.ZstdError) -> str:
 
 
 # --- Uploads ----------------------------------------------------------------------------------------------------------
-KEPT = timedelta(hours=24)  # after a dry run, so that it can be confirmed
+KEPT = timedelta(hours=24)  # after a dry run, for its confirmation
 _READ = 256 * 1024
 _HEAD = 64 * 1024
 
 
-class Stored(NamedTuple):
-    """A file that is whole: its name below var/uploads, its sizes, its digest and how it begins, unpacked."""
+class StoredFile(NamedTuple):
+    """A completely stored file: name below var/uploads, sizes, digest, and the unpacked first bytes."""
 
     name: str
     n_bytes: int
@@ -184,12 +187,12 @@ class Stored(NamedTuple):
     head: bytes
 
 
-def store(file: IO[bytes]) -> Stored:
-    """Copy a stream, hash it, and read a packed one to its end before it is used.
+def store(file: IO[bytes]) -> StoredFile:
+    """Copy a stream to var/uploads, hash it, and check a packed file to its end.
 
     Raises:
-        Invalid: it is empty, an archive, or broken, with the byte.
-        TooLarge: over the site's limit, or it unpacks to absurdly much.
+        Invalid: the file is empty, an archive or damaged; names the byte.
+        TooLarge: it is over the site's limit, or expands too much.
     """
     name = f"{uuid4()}.usage"
     path = path_of(name)
@@ -202,7 +205,7 @@ def store(file: IO[bytes]) -> Stored:
     except BaseException:
         remove(name)
         raise
-    return Stored(name, n_bytes, n_unpacked, digest, head)
+    return StoredFile(name, n_bytes, n_unpacked, digest, head)
 
 
 def _copy(file: IO[bytes], path: Path) -> tuple[int, int, str]:
@@ -212,7 +215,7 @@ def _copy(file: IO[bytes], path: Path) -> tuple[int, int, str]:
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as copy:
         while data := file.read(_READ):
             if not n_bytes:
-                check = check_of(data)
+                check = packing_check(data)
             n_bytes += len(data)
             if n_bytes > settings.FAIRSHARE_UPLOAD_BYTES:
                 megabytes = settings.FAIRSHARE_UPLOAD_BYTES // 1024**2
@@ -231,7 +234,7 @@ def _copy(file: IO[bytes], path: Path) -> tuple[int, int, str]:
 
 
 def open_unpacked(name: str) -> BinaryIO:
-    """The stored file, unpacked as it is read."""
+    """Open the stored file, unpacked while reading."""
     return open_packed(path_of(name))
 
 
@@ -245,8 +248,8 @@ def remove(name: str) -> None:
             path_of(name).unlink()
 
 
-def remove_stray(known: Iterable[str], *, at: datetime) -> None:
-    """Unused files: of requests that died, of dry runs that were never confirmed."""
+def remove_unused(known: Iterable[str], *, at: datetime) -> None:
+    """Remove old files that are not in `known`: of failed requests, and of dry runs that were never confirmed."""
     kept = set(known)
     directory = path_of("x").parent
     for path in directory.glob("*.usage") if directory.is_dir() else ():

@@ -1,1 +1,1 @@
-"""Usage sources, and how each is collected."""
+"""Usage sources and their collection."""

@@ -1,7 +1,7 @@
-"""Collection of usage sources: when each is due, and its work, piece by piece, under the run's lease.
+"""Schedule and run the collection of usage sources, piece by piece, under the run's lease.
 
-A source is collected at its interval, later after failures, one at a time. Each piece's records, buckets and cursor are
-one transaction. What a whole listing misses of the jobs that ran or waited has vanished, and is closed.
+A source is collected at its interval, less often after failures, one run at a time. Each piece's records, buckets and
+cursor are stored in one transaction. Open jobs that a complete listing does not contain have vanished, and are closed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from apps.usage.parsers.base import I8, RecordBatch, RecordRow, Rejection, insta
 from apps.usage.pgbinary import Int8Array
 from apps.usage.records import overlaps
 from apps.usage.records.ingest import ingest_batch, read_limits
-from apps.usage.records.versions import FINISHED_COLUMNS, VANISHED, Counts, finished_rows, lock_source
+from apps.usage.records.record_rows import FINISHED_COLUMNS, finished_from_columns
+from apps.usage.records.versions import VANISHED, Counts, lock_source
 from apps.usage.sources import command, directory, slurm_rest
 from apps.usage.sources.pieces import Clock, Piece
 
@@ -39,9 +40,9 @@ __all__ = [
     "FIRST_RETRY_S",
     "KIND",
     "LONGEST_RETRY_S",
-    "ask_for",
-    "ask_for_due",
-    "close_silent",
+    "close_silent_jobs",
+    "enqueue_collection",
+    "enqueue_due_collections",
     "ingest_listing",
     "n_failures",
     "next_due",
@@ -53,7 +54,7 @@ __all__ = [
 # --- Schedule ---------------------------------------------------------------------------------------------------------
 KIND = "usage_collect"
 FIRST_RETRY_S = 60.0
-LONGEST_RETRY_S = 3600.0  # or the source's own interval, where that is longer
+LONGEST_RETRY_S = 3600.0  # or the source's own interval if longer
 _MOST_COUNTED = 20
 
 
@@ -66,7 +67,9 @@ def next_due(source: Source, at: datetime) -> datetime | None:
 
 
 def retry_due(source: Source, at: datetime) -> datetime | None:
-    """A minute after the first failure, twice as long after each further one; none for a source without an interval."""
+    """Time of the next try: a minute after the first failure, doubled with each further one; None without an
+    interval.
+    """
     if not source.collect_every_s:
         return None
     n_before = n_failures(source)
@@ -75,7 +78,7 @@ def retry_due(source: Source, at: datetime) -> datetime | None:
 
 
 def n_failures(source: Source) -> int:
-    """How many of the newest collections failed in a row."""
+    """Number of consecutive failures among the newest collections."""
     ended = Run.objects.filter(kind=KIND, subject=subject_of(source), finished_at__isnull=False).order_by("-id")
     n_failed = 0
     for state in ended.values_list("state", flat=True)[:_MOST_COUNTED]:
@@ -85,8 +88,8 @@ def n_failures(source: Source) -> int:
     return n_failed
 
 
-def ask_for_due(*, at: datetime) -> int:
-    """A run for each source that is due and not being collected; safe to run twice and at once."""
+def enqueue_due_collections(*, at: datetime) -> int:
+    """Enqueue a run for each source that is due and not being collected; safe to run twice and concurrently."""
     due = Source.objects.filter(is_paused=False, collect_due_at__lte=at)
     due = due.exclude(kind__in=(Source.Kind.PUSH, Source.Kind.PEER))
     n_asked = 0
@@ -96,16 +99,17 @@ def ask_for_due(*, at: datetime) -> int:
             continue
         newest = runs.order_by("-id").first()
         if newest is not None and newest.state == Run.State.FAILED and source.collect_due_at is not None:
-            due_at = retry_due(source, newest.finished_at or at)  # a worker that was lost noted nothing at the source
+            # A worker that was lost has stored no new due time.
+            due_at = retry_due(source, newest.finished_at or at)
             if due_at is not None and source.collect_due_at <= (newest.finished_at or at) and due_at > at:
                 continue
-        ask_for(source, at=at)
+        enqueue_collection(source, at=at)
         n_asked += 1
     return n_asked
 
 
-def ask_for(source: Source, *, at: datetime, owner: User | None = None) -> Run:
-    """The requester may follow the run, unless it joins a waiting one."""
+def enqueue_collection(source: Source, *, at: datetime, owner: User | None = None) -> Run:
+    """Enqueue a collection, or return the waiting one; its owner may follow the run."""
     return enqueue_run(kind=KIND, subject=subject_of(source), arguments={"source": source.slug}, owner=owner, at=at)
 
 
@@ -116,24 +120,25 @@ _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 def ingest_listing(
     source: Source, batch: RecordBatch | Sequence[RecordRow], at: datetime, run: Run | None = None
 ) -> Counts:
-    """Store a whole listing of the jobs that run or wait at `at`, in the caller's transaction or one of its own.
+    """Store a complete listing of the running and pending jobs at `at`, in the caller's transaction or a new one.
 
-    An open record that it lacks has vanished: a running one ends when it was last seen, a waiting one is withdrawn,
-    both with the note "vanished". This concerns the clusters in the listing (the source's own where it names none; all,
-    where it is empty and the source has none). Accounting with the real end later replaces it; a listing that names the
-    job again opens it again.
+    An open record that the listing doesn't contain has vanished: a running one ends when it was last seen, a pending
+    one is withdrawn, both with the note "vanished". Only clusters in the listing are concerned; for an empty listing,
+    the source's cluster, or all if it has none. Accounting with the real end replaces the record later; a listing that
+    contains the job again reopens it.
     """
     rows = batch if isinstance(batch, RecordBatch) else RecordBatch.from_rows(batch)
     with transaction.atomic():
         counts = ingest_batch(source=source, rows=rows, at=at, run=run, is_listing=True)
-        lock_source(source.pk)  # after names have their numbers, as everywhere: or two writers wait for each other
-        _close_missed(source, _clusters(rows, source), at, counts, heard_at=at)
+        lock_source(source.pk)  # after ids of names were assigned, as everywhere, to avoid a deadlock
+        _close_missing(source, _clusters(rows, source), at, counts, contact_at=at)
     return counts
 
 
-def close_silent(*, at: datetime) -> int:
-    """Close the open jobs of sources without contact for FAIRSHARE_CLOSE_OPEN_DAYS, as an empty listing would; returns
-    how many. Nobody knows whether they still run, and they would hold a name and an ever-growing usage.
+def close_silent_jobs(*, at: datetime) -> int:
+    """Close open jobs of sources without contact for FAIRSHARE_CLOSE_OPEN_DAYS, as an empty listing would.
+
+    Whether they still run is unknown, and their usage would grow for ever. Returns their number.
     """
     days: int = settings.FAIRSHARE_CLOSE_OPEN_DAYS
     if not days:
@@ -147,8 +152,8 @@ def _close_all(source_id: int, at: datetime, days: int) -> int:
     lock_source(source_id)
     source, counts = Source.all_objects.get(pk=source_id), Counts()
     if source.last_received_at is None or source.last_received_at >= at - timedelta(days=days):
-        return 0  # it was heard of in the meantime
-    _close_missed(source, None, at, counts, heard_at=source.last_received_at)
+        return 0  # contacted in the meantime
+    _close_missing(source, None, at, counts, contact_at=source.last_received_at)
     if counts.vanished:
         details = {"jobs": counts.vanished, "days": days}
         audit.record(actor=SYSTEM, verb="usage.open_jobs_closed", at=at, subject=source.slug, details=details)
@@ -174,8 +179,8 @@ UPDATE usage_source SET watermark = watermark + 1, last_received_at = GREATEST(l
 """
 
 
-def _close_missed(
-    source: Source, clusters: list[str] | None, at: datetime, counts: Counts, *, heard_at: datetime
+def _close_missing(
+    source: Source, clusters: list[str] | None, at: datetime, counts: Counts, *, contact_at: datetime
 ) -> None:
     found = pgbinary.fetch_columns(_MISSED, [source.pk, clusters, clusters, at, at])
     if not found:
@@ -183,21 +188,21 @@ def _close_missed(
     missed: I8 = found[0]
     limits = read_limits(source.pk)
     sealed_at = instant(limits.sealed_us) if limits.sealed_us is not None else _LONG_AGO
-    ended = finished_rows(pgbinary.fetch_columns(_CLOSE, [sealed_at, sealed_at, Int8Array(missed)]), sign=1)
+    ended = finished_from_columns(pgbinary.fetch_columns(_CLOSE, [sealed_at, sealed_at, Int8Array(missed)]), sign=1)
     if len(ended):
         delta = buckets.compute_delta(ended)
         buckets.apply_delta(source.pk, delta)
         nothing = RecordBatch.from_rows([])
-        overlaps.note_hours(source, delta, nothing, has_rivals=limits.has_rivals, at=at)
+        overlaps.add_presence(source, delta, nothing, has_rivals=limits.has_rivals, at=at)
         counts.core_s += float(delta.amounts[:, 0].sum()) / buckets.QUANTA
         counts.account_ids |= set(np.unique(ended.account_id).tolist())
     counts.vanished = len(missed)
     with connection.cursor() as cursor:
-        cursor.execute(_ADVANCE, [heard_at, source.pk])
+        cursor.execute(_ADVANCE, [contact_at, source.pk])
 
 
 def _clusters(rows: RecordBatch, source: Source) -> list[str] | None:
-    """Of which it speaks; None: of all."""
+    """Clusters that the listing covers; None for all."""
     if not len(rows):
         return [source.cluster] if source.cluster else None
     return sorted({name.decode() or source.cluster for name in np.unique(rows.cluster)})
@@ -207,20 +212,20 @@ def _clusters(rows: RecordBatch, source: Source) -> list[str] | None:
 logger = logging.getLogger(__name__)
 
 NUMBERS = ("new", "duplicate", "corrected", "late", "too_late", "vanished", "rejected", "lines")
-MOST_REMEMBERED = 1000  # refused lines that an overlap brings again and again are listed once
+MOST_REMEMBERED = 1000  # lines rejected again because windows overlap are listed once
 _MOST_ERROR = 1000
 PIECES: dict[str, Callable[[Source, datetime, Clock], Iterator[Piece]]] = {
-    Source.Kind.DIRECTORY: directory.pieces_of,
-    Source.Kind.COMMAND: command.pieces_of,
-    Source.Kind.SLURM_REST: slurm_rest.pieces_of,
+    Source.Kind.DIRECTORY: directory.collect_pieces,
+    Source.Kind.COMMAND: command.collect_pieces,
+    Source.Kind.SLURM_REST: slurm_rest.collect_pieces,
 }
 
 
 def work_collect(run: Run, lease: Lease) -> dict[str, Any]:
-    """Handler of `usage_collect`: goes on behind the source's cursor. A failure leaves what is stored as it is."""
+    """Handler of `usage_collect`: resumes behind the source's cursor. A failure leaves stored data unchanged."""
     source = Source.all_objects.filter(slug=run.arguments.get("source", "")).first()
     if source is None or source.kind not in PIECES:
-        raise NotFound("There is no source of this name that is collected.")
+        raise NotFound("There is no collected source with this name.")
     require_open(source)
     began_at = lease.clock()
     try:
@@ -249,13 +254,13 @@ def _collect(source: Source, run: Run, lease: Lease, began_at: datetime) -> dict
 
 def _import_piece(source: Source, held: Run, piece: Piece, numbers: dict[str, int], at: datetime) -> None:
     batch = piece.parsed.batch
-    unread, remembered = _without_contact(piece.parsed.rejections, source.cursor.get("refused", []))
+    unread, remembered = _new_rejections(piece.parsed.rejections, source.cursor.get("refused", []))
     if piece.listed_at is not None:
         counts = ingest_listing(source, batch, piece.listed_at, held)
     else:
         counts = ingest_batch(source=source, rows=batch, at=at, run=held, n_rejected=len(unread))
-    refused, remembered = _without_contact(counts.rejections, remembered)
-    _keep_refused(source, held, piece, [*unread, *refused], numbers["lines"], at)
+    refused, remembered = _new_rejections(counts.rejections, remembered)
+    _list_rejected(source, held, piece, [*unread, *refused], numbers["lines"], at)
     _count(numbers, counts, piece, len(unread) + len(refused))
     _move_cursor(source, {**piece.cursor, "refused": remembered})
     held.cursor, held.counts, held.progress_done = {"numbers": numbers}, dict(numbers), numbers["lines"]
@@ -270,7 +275,9 @@ def _count(numbers: dict[str, int], counts: Counts, piece: Piece, n_refused: int
 
 
 def _move_cursor(source: Source, cursor: dict[str, Any]) -> None:
-    """Only while the source is what it was when this collection began: a cursor fits one place and no other."""
+    """Store the cursor, unless settings changed since this collection began: a cursor is valid for one location
+    only.
+    """
     same = Source.all_objects.filter(
         pk=source.pk, kind=source.kind, collecting=source.collecting, is_paused=False, namespace=source.namespace
     )
@@ -281,22 +288,22 @@ def _move_cursor(source: Source, cursor: dict[str, Any]) -> None:
     source.cursor = cursor
 
 
-def _without_contact(rejections: list[Rejection], remembered: list[str]) -> tuple[list[Rejection], list[str]]:
-    """Those that weren't refused before, word for word."""
-    heard, new = set(remembered), []
+def _new_rejections(rejections: list[Rejection], remembered: list[str]) -> tuple[list[Rejection], list[str]]:
+    """Rejections that were not rejected identically before, and the extended list of remembered ones."""
+    known, new = set(remembered), []
     for one in rejections:
         mark = hashlib.sha256(f"{one.code}\n{one.message}\n{one.excerpt}".encode()).hexdigest()[:16]
-        if mark not in heard:
-            heard.add(mark)
+        if mark not in known:
+            known.add(mark)
             remembered = [*remembered, mark]
             new.append(one)
     return new, remembered[-MOST_REMEMBERED:]
 
 
-def _keep_refused(
+def _list_rejected(
     source: Source, held: Run, piece: Piece, refused: list[Rejection], n_before: int, at: datetime
 ) -> None:
-    """Listed like the lines of an import that was refused them; `place` says of which file or command."""
+    """List rejected lines like those of an import; `piece.place` names the file or command."""
     if not refused:
         return
     made, _ = Import.objects.get_or_create(
@@ -325,20 +332,20 @@ def _keep_refused(
 
 
 def _note_failure(source: Source, lease: Lease, error: Exception) -> None:
-    """What is stored stays; the next try waits longer with every failure."""
+    """Store the error of a failed collection and the time of the next try."""
     at = lease.clock()
-    told = error.message if isinstance(error, DomainError) else f"It failed: {type(error).__name__}."
+    message = error.message if isinstance(error, DomainError) else f"It failed: {type(error).__name__}."
     due_at = retry_due(source, at)
     with lease.fenced():
-        Source.all_objects.filter(pk=source.pk).update(collect_error=told[:_MOST_ERROR], collect_due_at=due_at)
+        Source.all_objects.filter(pk=source.pk).update(collect_error=message[:_MOST_ERROR], collect_due_at=due_at)
 
 
 def _finish(source: Source, lease: Lease, began_at: datetime, numbers: dict[str, int]) -> dict[str, Any]:
     problems = source.cursor.get("problems") or {}
-    told = "; ".join(f"{name}: {why}" for name, why in sorted(problems.items()))
+    message = "; ".join(f"{name}: {why}" for name, why in sorted(problems.items()))
     with lease.fenced():
         Source.all_objects.filter(pk=source.pk).update(
-            collected_at=began_at, collect_error=told[:_MOST_ERROR], collect_due_at=next_due(source, began_at)
+            collected_at=began_at, collect_error=message[:_MOST_ERROR], collect_due_at=next_due(source, began_at)
         )
         result = {**numbers, "problems": problems}
         lease.finish(result, lease.clock())

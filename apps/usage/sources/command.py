@@ -1,6 +1,6 @@
-"""A scheduler's own commands: accounting asked for window by window, or a listing of what runs and waits now.
+"""Collect usage from commands of a scheduler: accounting by time window, or a listing of running and pending jobs.
 
-Programs are run with arguments as a list, never through a shell, in bounded time and output.
+Programs are run with an argument list, never through a shell, with bounded time and output.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from apps.core.errors import Invalid, TooLarge, Unavailable
 from apps.usage.models import Source
 from apps.usage.parsers.base import Reading, excerpt
 from apps.usage.parsers.registry import AUTO, format_of
-from apps.usage.sources.pieces import Clock, Cursor, Piece, Progress, listed, whole_listing
+from apps.usage.sources.pieces import Clock, Cursor, Piece, Progress, listing_piece, parse_listing
 
 # --- Programs ---------------------------------------------------------------------------------------------------------
 MOST_ARGUMENTS = 64
@@ -40,18 +40,16 @@ _PASSED_ON = ("SLURM_CONF", "SGE_ROOT", "SGE_CELL", "SGE_CLUSTER_NAME", "PBS_HOM
 
 
 def allowed_program(name: str) -> str:
-    """The whole path of a program that the operator named, by its path or its last part.
+    """Resolve a program by its path or name among those that the operator allowed.
 
     Raises:
-        Invalid: the operator didn't name it, it is a shell, or it isn't there.
+        Invalid: it is not allowed, a shell, or missing.
     """
     for path in settings.FAIRSHARE_COLLECT_COMMANDS:
         if name not in (path, Path(path).name):
             continue
         if not os.path.isabs(path) or Path(path).name in SHELLS:
-            message = (
-                f"FAIRSHARE_COLLECT_COMMANDS names {path}: whole paths of programs that are no shells belong there."
-            )
+            message = f"FAIRSHARE_COLLECT_COMMANDS contains {path}: write absolute paths of programs other than shells."
             raise Invalid(message, code="command_not_allowed")
         if not (os.path.isfile(path) and os.access(path, os.X_OK)):
             raise Invalid(f"There is no program {path} on the machine of the worker.", code="no_command")
@@ -61,16 +59,16 @@ def allowed_program(name: str) -> str:
     raise Invalid(message, code="command_not_allowed")
 
 
-def output_of(arguments: Sequence[str], *, time_zone: str, timeout_s: float, most_bytes: int) -> BinaryIO:
-    """The program's output, in a file without a name; none of it if the program fails.
+def run_program(arguments: Sequence[str], *, time_zone: str, timeout_s: float, most_bytes: int) -> BinaryIO:
+    """Run a program and return its output as an unnamed temporary file.
 
     Raises:
         Unavailable: it fails, or takes too long.
-        TooLarge: it writes more than that.
+        TooLarge: it writes more than `most_bytes`.
     """
     program = allowed_program(arguments[0])
     name = Path(program).name
-    kept = cast(BinaryIO, tempfile.TemporaryFile(dir=settings.FILE_UPLOAD_TEMP_DIR))  # noqa: SIM115 - the caller's
+    kept = cast(BinaryIO, tempfile.TemporaryFile(dir=settings.FILE_UPLOAD_TEMP_DIR))  # noqa: SIM115 - the caller closes it
     try:
         with subprocess.Popen(
             [program, *arguments[1:]],
@@ -84,10 +82,10 @@ def output_of(arguments: Sequence[str], *, time_zone: str, timeout_s: float, mos
             try:
                 error = _read(process, kept, name, time.monotonic() + timeout_s, most_bytes)
             finally:
-                with suppress(ProcessLookupError, PermissionError):  # whatever it started ends with it
+                with suppress(ProcessLookupError, PermissionError):  # its child processes end with it
                     os.killpg(process.pid, signal.SIGKILL)
         if process.returncode:
-            reason = excerpt(error.strip().splitlines()[-1]) if error.strip() else "it doesn't say why"
+            reason = excerpt(error.strip().splitlines()[-1]) if error.strip() else "no reason was given"
             raise Unavailable(f"{name} ended with status {process.returncode}: {reason}", code="command_failed")
         kept.seek(0)
     except OSError as failure:
@@ -100,9 +98,10 @@ def output_of(arguments: Sequence[str], *, time_zone: str, timeout_s: float, mos
 
 
 def environment(program: str, time_zone: str, ours: Mapping[str, str], *, wants_json: bool = False) -> dict[str, str]:
-    """An empty environment but for the variables that locate the scheduler.
+    """Environment of a program: empty except for variables that locate the scheduler, and time formats.
 
-    Times are seconds since 1970. In JSON they always are; there sacct 22.05 can't read its own -S in that format.
+    Times are printed as seconds since 1970. JSON has them anyway, and with that format sacct 22.05 can't parse its own
+    -S.
     """
     return {
         "PATH": f"{Path(program).parent}:/usr/bin:/bin",
@@ -115,7 +114,7 @@ def environment(program: str, time_zone: str, ours: Mapping[str, str], *, wants_
 
 
 def _read(process: subprocess.Popen[bytes], kept: BinaryIO, name: str, end_s: float, most_bytes: int) -> bytes:
-    """Read until both ends are closed and the program has ended; returns the end of its error output."""
+    """Read until both pipes are closed and the program has ended; returns the end of its error output."""
     n_bytes, error = 0, b""
     assert process.stdout is not None and process.stderr is not None  # noqa: S101, PT018 - both are pipes
     with selectors.DefaultSelector() as waiting:
@@ -144,11 +143,11 @@ def _read(process: subprocess.Popen[bytes], kept: BinaryIO, name: str, end_s: fl
 
 
 def _too_slow(name: str) -> Unavailable:
-    return Unavailable(f"{name} didn't end in its time, and was stopped.", code="command_too_slow")
+    return Unavailable(f"{name} didn't end in time and was stopped.", code="command_too_slow")
 
 
 # --- Collection by command --------------------------------------------------------------------------------------------
-WIDEST = timedelta(days=1)  # of one question: bounds its answer when much has to be caught up with
+WIDEST = timedelta(days=1)  # per call: bounds the output when much is to be collected
 
 
 class Window(NamedTuple):
@@ -157,7 +156,7 @@ class Window(NamedTuple):
 
 
 def windows(cursor: Mapping[str, Any], terms: Mapping[str, Any], at: datetime) -> Iterator[Window]:
-    """From the cursor to now, a day at most each; the first time as far back as the source says."""
+    """Time windows from the cursor to `at`, mostly a day each; the first starts `look_back_s` before `at`."""
     to_s = cursor.get("to_s")
     if to_s is None:
         begin = at - timedelta(seconds=terms["look_back_s"])
@@ -172,34 +171,36 @@ def windows(cursor: Mapping[str, Any], terms: Mapping[str, Any], at: datetime) -
         begin = end
 
 
-FROM, TO = "{from}", "{to}"  # the window, in the zone of the source: 2026-01-31T12:00:00
-FROM_S, TO_S = "{from_s}", "{to_s}"  # those in seconds since 1970
-PLACES = (FROM, TO, FROM_S, TO_S)
+FROM, TO = "{from}", "{to}"  # start and end of the window, in the zone of the source: 2026-01-31T12:00:00
+FROM_S, TO_S = "{from_s}", "{to_s}"  # the same in seconds since 1970
+PLACEHOLDERS = (FROM, TO, FROM_S, TO_S)
 _HEAD = 64 * 1024
 
 
-def asks_for_windows(arguments: Sequence[str]) -> bool:
-    return any(place in argument for argument in arguments for place in PLACES)
+def has_window_arguments(arguments: Sequence[str]) -> bool:
+    return any(one in argument for argument in arguments for one in PLACEHOLDERS)
 
 
-def pieces_of(source: Source, at: datetime, clock: Clock) -> Iterator[Piece]:
-    """Its times are in the zone of the source, else in UTC: the program is started in it.
+def collect_pieces(source: Source, at: datetime, clock: Clock) -> Iterator[Piece]:
+    """Collect a source of kind `command`. Times are in its zone, or UTC: the program runs in that zone.
 
     The cursor moves past a window with its last piece, so that an incomplete answer is requested again.
     """
     terms, zone = source.collecting, ZoneInfo(source.time_zone or "UTC")
     progress, reading = Progress(dict(source.cursor)), Reading(at, zone)
-    if not asks_for_windows(terms["command"]):
-        yield from _answer(terms, terms["command"], terms["format"], reading, progress)
+    if not has_window_arguments(terms["command"]):
+        yield from _run_command(terms, terms["command"], terms["format"], reading, progress)
     else:
         for window in windows(progress.cursor, terms, at):
-            yield from _answer(terms, filled(terms["command"], window, zone), terms["format"], reading, progress)
-            yield progress.mark(to_s=int(window.to_at.timestamp()))
-    yield from listing_of(source, clock, progress.cursor)
+            yield from _run_command(
+                terms, fill_arguments(terms["command"], window, zone), terms["format"], reading, progress
+            )
+            yield progress.step(to_s=int(window.to_at.timestamp()))
+    yield from collect_listing(source, clock, progress.cursor)
 
 
-def filled(arguments: Sequence[str], window: Window, zone: ZoneInfo) -> list[str]:
-    """The arguments with the instants of the window in their places."""
+def fill_arguments(arguments: Sequence[str], window: Window, zone: ZoneInfo) -> list[str]:
+    """Replace placeholders in the arguments by the times of the window."""
     values = {}
     for (place, place_s), instant in zip(((FROM, FROM_S), (TO, TO_S)), window, strict=True):
         values[place] = f"{instant.astimezone(zone):%Y-%m-%dT%H:%M:%S}"
@@ -212,38 +213,38 @@ def filled(arguments: Sequence[str], window: Window, zone: ZoneInfo) -> list[str
     return found
 
 
-def listing_of(source: Source, clock: Clock, cursor: Cursor) -> Iterator[Piece]:
-    """The command that lists open jobs, where a source has one beside its accounting.
+def collect_listing(source: Source, clock: Clock, cursor: Cursor) -> Iterator[Piece]:
+    """Collect the listing of open jobs, if a source has a command for it besides its accounting.
 
-    It is asked last and has the last word, so its instant is later than that of the accounting: a job that
-    accounting believes to be running for ever is closed.
+    It runs last, with its own time, so that it overrides accounting: jobs that accounting reports as running for ever
+    are closed.
     """
     terms, zone = source.collecting, ZoneInfo(source.time_zone or "UTC")
     if terms.get("listing"):
-        yield from _answer(terms, terms["listing"], AUTO, Reading(clock(), zone), Progress(cursor))
+        yield from _run_command(terms, terms["listing"], AUTO, Reading(clock(), zone), Progress(cursor))
 
 
-def _answer(
+def _run_command(
     terms: Cursor, arguments: Sequence[str], format: str, reading: Reading, progress: Progress
 ) -> Iterator[Piece]:
-    """One question. A listing that says nothing at all is no empty one: its frame is missing."""
+    """Run one command and parse its output. An empty output is an error for a listing, which always has a header."""
     place = arguments[0].rpartition("/")[2]
     zone = reading.zone.key if reading.zone else "UTC"
     most_bytes, timeout_s = int(settings.FAIRSHARE_UPLOAD_BYTES), float(terms["timeout_s"])
-    with output_of(arguments, time_zone=zone, timeout_s=timeout_s, most_bytes=most_bytes) as stream:
+    with run_program(arguments, time_zone=zone, timeout_s=timeout_s, most_bytes=most_bytes) as stream:
         head = stream.read(_HEAD)
         stream.seek(0)
         if not head:
-            if asks_for_windows(terms.get("command", [])) and arguments is not terms.get("listing"):
+            if has_window_arguments(terms.get("command", [])) and arguments is not terms.get("listing"):
                 return
-            raise Invalid(f"{place} wrote nothing: a listing without jobs still has its frame.", code="empty_answer")
+            raise Invalid(f"{place} wrote nothing: even a listing without jobs has a header.", code="empty_answer")
         collector = format_of(format, head)
         if collector.is_listing:
-            parsed = whole_listing(collector, stream, reading)
-            yield listed(collector, parsed, reading.at, progress.cursor, place)
+            parsed = parse_listing(collector, stream, reading)
+            yield listing_piece(collector, parsed, reading.at, progress.cursor, place)
         else:
             for parsed in collector.parse(stream, reading):
-                yield progress.after(parsed, place, collector)
+                yield progress.add(parsed, place, collector)
 
 
 # --- System checks ----------------------------------------------------------------------------------------------------
@@ -258,7 +259,7 @@ def check_collecting(app_configs: Sequence[AppConfig] | None, **_more: Any) -> l
 def _targets() -> Iterator[CheckMessage]:
     for entry in sorted(allowed_targets()):
         if not _TARGET.fullmatch(entry):
-            message = f"FAIRSHARE_OUTBOUND_ALLOW holds {entry!r}, which is no single target."
+            message = f"FAIRSHARE_OUTBOUND_ALLOW contains {entry!r}, which is not a single target."
             yield Error(
                 message, hint="Write host:port or [IPv6]:port; networks and * are not allowed.", id="usage.E001"
             )
@@ -270,12 +271,12 @@ def _targets() -> Iterator[CheckMessage]:
 def _programs() -> Iterator[CheckMessage]:
     for path in settings.FAIRSHARE_COLLECT_COMMANDS:
         if not os.path.isabs(path) or Path(path).name in SHELLS:
-            hint = "Write the whole path of a program that is no shell, such as /usr/bin/sacct."
-            yield Error(f"FAIRSHARE_COLLECT_COMMANDS holds {path!r}.", hint=hint, id="usage.E003")
+            hint = "Write the absolute path of a program that is not a shell, such as /usr/bin/sacct."
+            yield Error(f"FAIRSHARE_COLLECT_COMMANDS contains {path!r}.", hint=hint, id="usage.E003")
 
 
 def _folders() -> Iterator[CheckMessage]:
     for path in settings.FAIRSHARE_COLLECT_FOLDERS:
         if not os.path.isabs(path) or Path(path).resolve() == Path("/"):
-            hint = "Write the whole path of a folder that holds accounting and nothing secret."
-            yield Error(f"FAIRSHARE_COLLECT_FOLDERS holds {path!r}.", hint=hint, id="usage.E004")
+            hint = "Write the absolute path of a folder that contains accounting files and nothing secret."
+            yield Error(f"FAIRSHARE_COLLECT_FOLDERS contains {path!r}.", hint=hint, id="usage.E004")

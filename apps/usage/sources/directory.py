@@ -1,8 +1,9 @@
-"""A watched directory: files that appear whole, each read once; or files that grow, each read on from its cursor.
+"""Collect usage from files of a watched directory: complete files, each read once, or growing files, read from a cursor
+on.
 
-Accounting logs are appended to: they are read on from the byte after the last whole line. A file is identified by its
-inode and by the bytes at its beginning and before the cursor, so that it is followed when rotation renames or copies
-it, and begun anew when it was truncated or replaced.
+Accounting logs are appended to: they are read from the byte after the last complete line. A file is identified by its
+inode and by the bytes at its start and before the cursor. It is therefore followed when rotation renames or copies it,
+and read from its start when it was truncated or replaced.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ from apps.usage.parsers.base import Reading
 from apps.usage.parsers.lines import is_gzip
 from apps.usage.parsers.registry import FORMATS, format_of
 from apps.usage.records import uploads
-from apps.usage.sources.command import listing_of
-from apps.usage.sources.pieces import Clock, Piece, Progress, listed, whole_listing, zone_of_source
+from apps.usage.sources.command import collect_listing
+from apps.usage.sources.pieces import Clock, Piece, Progress, listing_piece, parse_listing, zone_of_source
 
 # --- Files that grow --------------------------------------------------------------------------------------------------
 MOST_FILES = 10_000
 _UNFINISHED = (".tmp", ".part", ".partial", ".filepart", ".swp", "~")
 
 
-class Found(NamedTuple):
-    """A regular file of a folder as it lies there."""
+class FolderFile(NamedTuple):
+    """A regular file of a folder with its current inode, size and time of modification."""
 
     path: Path
     inode: int
@@ -47,14 +48,15 @@ class Found(NamedTuple):
 
 
 def allowed_folder(name: str) -> Path:
-    """
+    """Resolve a folder that is below one of FAIRSHARE_COLLECT_FOLDERS.
+
     Raises:
-        Invalid: it isn't below a folder that the operator named, or isn't there.
+        Invalid: it is not below an allowed folder, or does not exist.
     """
     roots = [Path(root).resolve() for root in settings.FAIRSHARE_COLLECT_FOLDERS]
     path = Path(name)
     if not path.is_absolute():
-        raise Invalid("Give the whole path of the folder, beginning with /.", code="folder_not_allowed")
+        raise Invalid("Enter the absolute path of the folder, beginning with /.", code="folder_not_allowed")
     real = path.resolve()
     if not any(real == root or root in real.parents for root in roots):
         where = ", ".join(settings.FAIRSHARE_COLLECT_FOLDERS) or "none so far"
@@ -65,17 +67,21 @@ def allowed_folder(name: str) -> Path:
     return real
 
 
-def files_of(folder: Path, wanted: Callable[[str, int], bool]) -> list[Found]:
-    """Regular files, the oldest first; without hidden ones, and those that are still written under another name."""
+def list_files(folder: Path, wanted: Callable[[str, int], bool]) -> list[FolderFile]:
+    """List matching regular files, oldest first.
+
+    Raises:
+        Invalid: the folder has too many entries.
+    """
     found = []
     with os.scandir(folder) as entries:
         for n, entry in enumerate(entries):
             if n >= MOST_FILES:
-                raise Invalid(f"The folder holds over {MOST_FILES} files: move old ones away.", code="too_many_files")
+                raise Invalid(f"The folder has over {MOST_FILES} files: move old ones away.", code="too_many_files")
             if not entry.is_file(follow_symlinks=False) or not wanted(entry.name, entry.inode()):
                 continue
             status = entry.stat(follow_symlinks=False)
-            found.append(Found(folder / entry.name, status.st_ino, status.st_size, status.st_mtime_ns))
+            found.append(FolderFile(folder / entry.name, status.st_ino, status.st_size, status.st_mtime_ns))
     return sorted(found, key=lambda one: (one.mtime_ns, one.path.name))
 
 
@@ -84,24 +90,25 @@ def matches(name: str, pattern: str) -> bool:
     return not is_hidden and fnmatch.fnmatchcase(name, pattern)
 
 
-def opened(path: Path) -> IO[bytes]:
-    """
+def open_regular(path: Path) -> IO[bytes]:
+    """Open a regular file.
+
     Raises:
-        OSError: it is gone, a link, or no regular file.
+        OSError: it does not exist, or is a link or another special file.
     """
     file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
-        raise OSError(f"{path.name} is no regular file")
+        raise OSError(f"{path.name} is not a regular file")
     return file
 
 
-def found_as(file: IO[bytes], path: Path) -> Found:
+def open_file_state(file: IO[bytes], path: Path) -> FolderFile:
     status = os.fstat(file.fileno())
-    return Found(path, status.st_ino, status.st_size, status.st_mtime_ns)
+    return FolderFile(path, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-MOST_GONE = 50  # of which the end may still turn up, as a copy
+MOST_GONE = 50  # disappeared files whose last lines may still appear in a copy
 _MARK = 4096
 _HEAD = 64 * 1024
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -109,12 +116,16 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 Followed = dict[str, Any]  # name, inode, offset, resume, format, n_head, head, n_tail, tail
 
 
-def grown_pieces(folder: Path, terms: dict[str, Any], cursor: dict[str, Any], reading: Reading) -> Iterator[Piece]:
-    """What was appended since, whole lines only. Packed files are rotated ones, and known already."""
+def collect_grown_files(
+    folder: Path, terms: dict[str, Any], cursor: dict[str, Any], reading: Reading
+) -> Iterator[Piece]:
+    """Collect complete lines that were appended since. Packed files are skipped: they are rotated ones, already
+    read.
+    """
     followed: list[Followed] = list(cursor.get("followed", []))
     inodes = {one["inode"] for one in followed}
-    found = files_of(folder, lambda name, inode: matches(name, terms["pattern"]) or inode in inodes)
-    pairs = _matched(found, followed)
+    found = list_files(folder, lambda name, inode: matches(name, terms["pattern"]) or inode in inodes)
+    pairs = _match_followed(found, followed)
     matched = [known for _one, known in pairs if known is not None]
     gone = [
         old for old in followed if all(old["offset"] != one["offset"] or old["tail"] != one["tail"] for one in matched)
@@ -122,19 +133,19 @@ def grown_pieces(folder: Path, terms: dict[str, Any], cursor: dict[str, Any], re
     progress = Progress({**cursor, "followed": [*gone[-MOST_GONE:], *matched], "problems": {}})
     for one, known in pairs:
         try:
-            with opened(one.path) as file:
-                yield from _grown(file, found_as(file, one.path), known, terms, progress, reading)
+            with open_regular(one.path) as file:
+                yield from _collect_grown_file(file, open_file_state(file, one.path), known, terms, progress, reading)
         except FileNotFoundError:
             continue
         except (DomainError, OSError) as error:
             why = error.message if isinstance(error, DomainError) else f"it can't be opened ({type(error).__name__})"
-            yield progress.mark(problems={**progress.cursor["problems"], one.path.name: why[:300]})
+            yield progress.step(problems={**progress.cursor["problems"], one.path.name: why[:300]})
     if progress.cursor["problems"] != cursor.get("problems", {}):
-        yield progress.mark()
+        yield progress.step()
 
 
-def _matched(found: list[Found], followed: list[Followed]) -> list[tuple[Found, Followed | None]]:
-    """Each file with what is known of it: the same inode first, then copies of files that were cut off or left."""
+def _match_followed(found: list[FolderFile], followed: list[Followed]) -> list[tuple[FolderFile, Followed | None]]:
+    """Pair each file with its cursor entry: by inode first, then copies of truncated or removed files."""
     known: dict[Path, Followed] = {}
     left = list(followed)
     for is_same in (lambda one, old: one.inode == old["inode"], lambda one, old: True):
@@ -149,20 +160,20 @@ def _matched(found: list[Found], followed: list[Followed]) -> list[tuple[Found, 
     return [(one, known.get(one.path)) for one in found]
 
 
-def _continues(one: Found, old: Followed) -> bool:
+def _continues(one: FolderFile, old: Followed) -> bool:
     if one.n_bytes < old["offset"]:
         return False
     try:
-        with opened(one.path) as file:
-            return _marks(file, old["offset"], old["n_head"]) == {key: old[key] for key in _marks_of}
+        with open_regular(one.path) as file:
+            return _fingerprint(file, old["offset"], old["n_head"]) == {key: old[key] for key in _FINGERPRINT}
     except OSError:
         return False
 
 
-_marks_of = ("n_head", "head", "n_tail", "tail")
+_FINGERPRINT = ("n_head", "head", "n_tail", "tail")
 
 
-def _marks(file: IO[bytes], offset: int, n_head: int | None = None) -> dict[str, Any]:
+def _fingerprint(file: IO[bytes], offset: int, n_head: int | None = None) -> dict[str, Any]:
     n_head = min(offset, _MARK) if n_head is None else n_head
     n_tail = min(offset, _MARK)
     file.seek(0)
@@ -176,8 +187,13 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:32]
 
 
-def _grown(
-    file: IO[bytes], one: Found, known: Followed | None, terms: dict[str, Any], progress: Progress, reading: Reading
+def _collect_grown_file(
+    file: IO[bytes],
+    one: FolderFile,
+    known: Followed | None,
+    terms: dict[str, Any],
+    progress: Progress,
+    reading: Reading,
 ) -> Iterator[Piece]:
     begin = known["offset"] if known else 0
     end = _whole_lines_end(file, begin, one.n_bytes)
@@ -189,17 +205,17 @@ def _grown(
         return
     collector = FORMATS.get(known["format"]) if known else None
     collector = collector or format_of(terms["format"], head)
-    stream = cast(BinaryIO, io.BufferedReader(_UpTo(file, end)))
+    stream = cast(BinaryIO, io.BufferedReader(_TruncatedFile(file, end)))
     for parsed in collector.parse(stream, reading, resume=known["resume"] if known else None):
         now: Followed = {"name": one.path.name, "inode": one.inode, "offset": parsed.offset, "resume": parsed.resume}
-        now |= {"format": collector.name, **_marks(file, parsed.offset)}
+        now |= {"format": collector.name, **_fingerprint(file, parsed.offset)}
         others = [old for old in progress.cursor["followed"] if old is not known and old["inode"] != one.inode]
         known = now
-        yield progress.after(parsed, one.path.name, collector, followed=[*others, now])
+        yield progress.add(parsed, one.path.name, collector, followed=[*others, now])
 
 
 def _whole_lines_end(file: IO[bytes], begin: int, size: int) -> int:
-    """The byte behind the last line end in [begin, size): what follows is still being written."""
+    """Position behind the last line end in [begin, size): later bytes are still being written."""
     end = size
     while end > begin:
         start = max(begin, end - _HEAD)
@@ -211,12 +227,12 @@ def _whole_lines_end(file: IO[bytes], begin: int, size: int) -> int:
     return begin
 
 
-class _UpTo(io.RawIOBase):
-    """A file that ends earlier than it does."""
+class _TruncatedFile(io.RawIOBase):
+    """A view of the first `end` bytes of a file."""
 
     def __init__(self, file: IO[bytes], end: int) -> None:
         self._file, self._end = file, end
-        self._place = 0
+        self._position = 0
 
     def readable(self) -> bool:
         return True
@@ -225,110 +241,112 @@ class _UpTo(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        return self._place
+        return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._end}[whence]
-        self._place = max(0, start + offset)
-        return self._place
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._end}[whence]
+        self._position = max(0, start + offset)
+        return self._position
 
     def readinto(self, buffer: Any) -> int:
-        self._file.seek(self._place)
-        data = self._file.read(max(0, min(len(buffer), self._end - self._place)))
+        self._file.seek(self._position)
+        data = self._file.read(max(0, min(len(buffer), self._end - self._position)))
         buffer[: len(data)] = data
-        self._place += len(data)
+        self._position += len(data)
         return len(data)
 
 
 # --- The directory ----------------------------------------------------------------------------------------------------
-MOST_REMEMBERED = 10_000  # digests of files that are gone: the same one under another name is not read again
+MOST_REMEMBERED = 10_000  # digests of removed files, so that they are not read again under another name
 
 
-def pieces_of(source: Source, at: datetime, clock: Clock) -> Iterator[Piece]:
+def collect_pieces(source: Source, at: datetime, clock: Clock) -> Iterator[Piece]:
     folder, terms = allowed_folder(source.collecting["folder"]), source.collecting
     reading, cursor = Reading(at, zone_of_source(source)), dict(source.cursor)
     if terms["files"] == "grow":
-        pieces = grown_pieces(folder, terms, cursor, reading)
+        pieces = collect_grown_files(folder, terms, cursor, reading)
     else:
-        pieces = _whole_files(terms, files_of(folder, _wanted(terms)), cursor, reading)
+        pieces = _collect_whole_files(terms, list_files(folder, _wanted(terms)), cursor, reading)
     for piece in pieces:
         cursor = piece.cursor
         yield piece
-    yield from listing_of(source, clock, cursor)
+    yield from collect_listing(source, clock, cursor)
 
 
 def _wanted(terms: dict[str, Any]) -> Any:
     return lambda name, _inode: matches(name, terms["pattern"])
 
 
-def _whole_files(
-    terms: dict[str, Any], found: list[Found], cursor: dict[str, Any], reading: Reading
+def _collect_whole_files(
+    terms: dict[str, Any], found: list[FolderFile], cursor: dict[str, Any], reading: Reading
 ) -> Iterator[Piece]:
-    """Files whose size and time of writing have stopped changing. A name's former content is remembered."""
-    progress = Progress(_without_gone(cursor, {one.path.name for one in found}))
+    """Collect files that have not changed for `settle_s`, unless their name and state were read before."""
+    progress = Progress(_drop_removed(cursor, {one.path.name for one in found}))
     settled_ns = (reading.at.timestamp() - terms["settle_s"]) * 1e9
     for one in found:
         known = progress.cursor["files"].get(one.path.name)
         if one.mtime_ns > settled_ns or not one.n_bytes or (known and known[:3] == one.state):
             continue
-        yield from _one_file(terms, one, progress, reading)
+        yield from _collect_whole_file(terms, one, progress, reading)
 
 
-def _one_file(terms: dict[str, Any], one: Found, progress: Progress, reading: Reading) -> Iterator[Piece]:
+def _collect_whole_file(
+    terms: dict[str, Any], one: FolderFile, progress: Progress, reading: Reading
+) -> Iterator[Piece]:
     try:
-        with opened(one.path) as file:
+        with open_regular(one.path) as file:
             stored = uploads.store(file)
-            as_read = found_as(file, one.path)
+            as_read = open_file_state(file, one.path)
     except FileNotFoundError:
-        return  # moved away since the last check
+        return  # moved since the folder was listed
     except (DomainError, OSError) as error:
-        yield _refused(progress, one, "", error)
+        yield _failed_file(progress, one, "", error)
         return
     try:
-        if as_read.state == one.state:  # else it was written while it was read: the next check reads it
-            yield from _stored_file(terms, one, stored, progress, reading)
+        if as_read.state == one.state:  # else it changed while being read: the next collection reads it
+            yield from _parse_stored_file(terms, one, stored, progress, reading)
     finally:
         uploads.remove(stored.name)
 
 
-def _stored_file(
-    terms: dict[str, Any], one: Found, stored: uploads.Stored, progress: Progress, reading: Reading
+def _parse_stored_file(
+    terms: dict[str, Any], one: FolderFile, stored: uploads.StoredFile, progress: Progress, reading: Reading
 ) -> Iterator[Piece]:
     name, digest = one.path.name, stored.sha256
     if digest in _digests(progress.cursor):
-        yield progress.mark(**_done(progress, one, digest))
+        yield progress.step(**_done(progress, one, digest))
         return
     try:
         collector = format_of(terms["format"], stored.head)
         with uploads.open_unpacked(stored.name) as stream:
             if collector.is_listing:
                 as_of = datetime.fromtimestamp(one.mtime_ns // 10**9, UTC)
-                parsed = whole_listing(collector, stream, reading)
-                yield listed(collector, parsed, as_of, progress.cursor, name)
+                parsed = parse_listing(collector, stream, reading)
+                yield listing_piece(collector, parsed, as_of, progress.cursor, name)
             else:
                 current = progress.cursor.get("current") or {}
                 resume = current.get("resume") if current.get("sha256") == digest else None
                 for parsed in collector.parse(stream, reading, resume=resume or None):
                     at_work = {"sha256": digest, "resume": parsed.resume}
-                    yield progress.after(parsed, name, collector, current=at_work)
+                    yield progress.add(parsed, name, collector, current=at_work)
     except DomainError as error:
-        yield _refused(progress, one, digest, error)
+        yield _failed_file(progress, one, digest, error)
         return
-    yield progress.mark(**_done(progress, one, digest))
+    yield progress.step(**_done(progress, one, digest))
 
 
-def _done(progress: Progress, one: Found, digest: str) -> dict[str, Any]:
+def _done(progress: Progress, one: FolderFile, digest: str) -> dict[str, Any]:
     problems = {name: why for name, why in progress.cursor["problems"].items() if name != one.path.name}
     files = {**progress.cursor["files"], one.path.name: [*one.state, digest]}
     return {"files": files, "problems": problems, "current": None}
 
 
-def _refused(progress: Progress, one: Found, digest: str, error: Exception) -> Piece:
-    """Not tried again until it is another file; others are not kept waiting."""
+def _failed_file(progress: Progress, one: FolderFile, digest: str, error: Exception) -> Piece:
+    """Record the problem of a file that can't be read; it is retried only after it changes."""
     why = error.message if isinstance(error, DomainError) else f"it can't be opened ({type(error).__name__})"
     changes = _done(progress, one, digest)
     changes["problems"] = {**changes["problems"], one.path.name: why[:300]}
-    return progress.mark(**changes)
+    return progress.step(**changes)
 
 
 def _digests(cursor: dict[str, Any]) -> set[str]:
@@ -336,8 +354,8 @@ def _digests(cursor: dict[str, Any]) -> set[str]:
     return {known[3] for name, known in cursor["files"].items() if name not in refused} | set(cursor["gone"])
 
 
-def _without_gone(cursor: dict[str, Any], names: set[str]) -> dict[str, Any]:
-    """Files that are no longer there leave their digest behind, the newest ten thousand."""
+def _drop_removed(cursor: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    """Drop files that no longer exist from the cursor, keeping the digests of the last ten thousand."""
     files, problems = cursor.get("files", {}), cursor.get("problems", {})
     gone = [known[3] for name, known in files.items() if name not in names | problems.keys()]
     return {

@@ -1,4 +1,4 @@
-"""What every kind of source gives: pieces of records, each with the place in the source behind it."""
+"""Pieces of collected records, each with the source's cursor behind it: the common result of all kinds of sources."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any, BinaryIO
 from zoneinfo import ZoneInfo
 
 from apps.usage.models import Source
-from apps.usage.parsers.base import Collector, Parsed, Reading, RecordBatch, Rejection
-from apps.usage.parsers.base import joined as joined_batches
+from apps.usage.parsers.base import Collector, Parsed, Reading, RecordBatch, Rejection, concatenate_batches
 
 Cursor = dict[str, Any]
 Clock = Callable[[], datetime]
@@ -20,7 +19,7 @@ Clock = Callable[[], datetime]
 class Piece:
     """Records, and the cursor of the source once they are stored.
 
-    place: the file or command that has their lines. listed_at: when a whole listing was true, if it is one.
+    place: the file or command that the lines come from. listed_at: time of a complete listing; None for other records.
     """
 
     parsed: Parsed
@@ -32,40 +31,36 @@ class Piece:
 
 @dataclass(slots=True)
 class Progress:
-    """The cursor as it grows while pieces are given."""
+    """The cursor as it advances with each piece."""
 
     cursor: Cursor = field(default_factory=dict)
 
-    def after(self, parsed: Parsed, place: str, collector: Collector, **changes: Any) -> Piece:
+    def add(self, parsed: Parsed, place: str, collector: Collector, **changes: Any) -> Piece:
         self.cursor = {**self.cursor, **changes}
         return Piece(parsed, self.cursor, place, collector.name)
 
-    def mark(self, **changes: Any) -> Piece:
-        """A step without records: something was read to its end, or could not be read."""
+    def step(self, **changes: Any) -> Piece:
+        """A piece without records that only changes the cursor: a file or window is finished, or could not be read."""
         self.cursor = {**self.cursor, **changes}
-        return Piece(nothing(), self.cursor)
-
-
-def nothing() -> Parsed:
-    return Parsed(RecordBatch.from_rows([]), [])
+        return Piece(Parsed(RecordBatch.from_rows([]), []), self.cursor)
 
 
 def zone_of_source(source: Source) -> ZoneInfo | None:
     return ZoneInfo(source.time_zone) if source.time_zone else None
 
 
-def whole_listing(collector: Collector, stream: BinaryIO, reading: Reading) -> Parsed:
-    """All of a listing at once: only a whole one says who has vanished."""
-    return joined(list(collector.parse(stream, reading)))
+def parse_listing(collector: Collector, stream: BinaryIO, reading: Reading) -> Parsed:
+    """Parse a complete listing as one piece, because only a complete one shows which jobs have vanished."""
+    return join_parsed(list(collector.parse(stream, reading)))
 
 
-def listed(collector: Collector, parsed: Parsed, at: datetime, cursor: Mapping[str, Any], place: str) -> Piece:
-    """A listing with lines that could not be read misses jobs, so it closes none: it counts as mere records."""
+def listing_piece(collector: Collector, parsed: Parsed, at: datetime, cursor: Mapping[str, Any], place: str) -> Piece:
+    """A piece of a listing. With rejected lines it is incomplete, so it must not close jobs: `listed_at` is None."""
     return Piece(parsed, dict(cursor), place, collector.name, None if parsed.rejections else at)
 
 
-def joined(pieces: Sequence[Parsed]) -> Parsed:
-    """Pieces of one file as one."""
+def join_parsed(pieces: Sequence[Parsed]) -> Parsed:
+    """Join the pieces of one file."""
     if len(pieces) == 1:
         return pieces[0]
     rejections: list[Rejection] = [one for piece in pieces for one in piece.rejections]
@@ -73,5 +68,5 @@ def joined(pieces: Sequence[Parsed]) -> Parsed:
     for piece in pieces:
         for name, n in piece.notes.items():
             notes[name] = notes.get(name, 0) + n
-    batch = joined_batches([piece.batch for piece in pieces])
+    batch = concatenate_batches([piece.batch for piece in pieces])
     return Parsed(batch, rejections, notes, n_lines=sum(piece.n_lines for piece in pieces))

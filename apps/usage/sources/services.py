@@ -1,4 +1,4 @@
-"""Usage sources as administrators keep them: set up, changed, paused, resumed, collected now."""
+"""Set up, change, pause, resume and collect usage sources, for administrators."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from apps.runs.models import Run
 from apps.usage.authority import require_create, require_open, require_write
 from apps.usage.changed_hours import note_all_changed
 from apps.usage.models import Overlap, SealedHour, Source
-from apps.usage.records.overlaps import bump
+from apps.usage.records.overlaps import raise_watermarks
 from apps.usage.records.versions import lock_source
 from apps.usage.selectors import get_source
 from apps.usage.services import make_source, zone_of
-from apps.usage.sources.collection import KIND, ask_for, subject_of
-from apps.usage.sources.source_settings import checked_terms
+from apps.usage.sources.collection import KIND, enqueue_collection, subject_of
+from apps.usage.sources.source_settings import validate_terms
 
 
 def newest_collection(*, source: Source, actor: Actor) -> Run | None:
-    """Everybody who may see a source may see whether its collection works."""
+    """The newest collection of a source; visible to all who can see the source."""
     get_source(slug=source.slug, actor=actor)
     return Run.objects.filter(kind=KIND, subject=subject_of(source)).order_by("-id").first()
 
@@ -37,10 +37,10 @@ SETTINGS = (
     *("kind", "collecting", "collect_every_s", "skew_tolerance_s", "keep_records_days"),
 )
 LEAST_INTERVAL_S, MOST_INTERVAL_S = 30, 366 * 86400
-COLLECT_EVERY_S = 300  # unless said otherwise: None is by hand
+COLLECT_EVERY_S = 300  # default when a source becomes collected
 MOST_SKEW_S = 86400
-BY_HAND = tuple(kind for kind in Source.Kind.values if kind != Source.Kind.PEER)  # the kinds that a person can set up
-NEW = "new"  # where a source is made on pages
+BY_HAND = tuple(kind for kind in Source.Kind.values if kind != Source.Kind.PEER)  # kinds that can be set up by hand
+NEW = "new"  # a path of the pages, so no source can have this slug
 MOST_DAYS = 36_600
 _TEXTS = {"name": 128, "namespace": 128, "site": 128, "cluster": 128, "time_zone": 64, "origin": 128}
 _SECONDS = {
@@ -48,7 +48,7 @@ _SECONDS = {
     "collect_every_s": (LEAST_INTERVAL_S, MOST_INTERVAL_S),
     "keep_records_days": (1, MOST_DAYS),
 }
-_PLACE_OF_CURSOR = ("folder", "files", "command", "address")  # another one of these, and the cursor means nothing
+_LOCATION = ("folder", "files", "command", "address")  # if one of these changes, the cursor is discarded
 
 
 def may_set_up(actor: Actor) -> bool:
@@ -56,11 +56,11 @@ def may_set_up(actor: Actor) -> bool:
 
 
 def set_up_source(*, slug: str, given: Mapping[str, Any], at: datetime, actor: Actor) -> Source:
-    """A new source with all its settings; one that is collected is due at once.
+    """Create a source with all its settings; a collected one is due immediately.
 
     Raises:
-        Invalid: what is wrong, each at its place.
-        Conflict: there is one of this name.
+        Invalid: invalid settings, with the problem of each field.
+        Conflict: a source with this slug exists.
     """
     kind = given.get("kind", Source.Kind.PUSH)
     require_create(actor, slug)
@@ -78,23 +78,23 @@ def set_up_source(*, slug: str, given: Mapping[str, Any], at: datetime, actor: A
 
 
 def change_source(*, slug: str, tag: str, given: Mapping[str, Any], at: datetime, actor: Actor) -> Source:
-    """Replace the given settings. `tag` is that of the source the caller saw.
+    """Change the given settings. `tag`: that of the source as the caller loaded it.
 
     Raises:
-        Stale: it changed since.
-        Conflict: names that identify stored records can't change.
+        Stale: the source changed since.
+        Conflict: fields that identify stored records can't change.
     """
     _require_admin(actor, slug)
     with transaction.atomic():
         source = _locked(slug)
         require_open(source)
         if tag != tag_of(source):
-            raise Stale("Another person changed this source: check it again.")
+            raise Stale("Another person changed this source: reload it and try again.")
         before, kept = settings_of(source), source.cursor
         _refuse_renaming(source, given)
         _set(source, given)
         after = settings_of(source)
-        if before["kind"] != after["kind"] or _place(before) != _place(after):
+        if before["kind"] != after["kind"] or _location(before) != _location(after):
             source.cursor, source.collect_error = {}, ""
         changed = sorted(name for name in SETTINGS if before[name] != after[name])
         if not changed:
@@ -103,7 +103,7 @@ def change_source(*, slug: str, tag: str, given: Mapping[str, Any], at: datetime
             source.collect_due_at = _first_due(source, at)
         if before["origin"] != after["origin"]:
             note_all_changed([source.pk])
-            source.watermark += 1  # whose usage counts where has changed: priorities follow
+            source.watermark += 1  # where its usage counts has changed, so priorities must be recomputed
         source.save()
         details = {
             "before": {name: before[name] for name in changed},
@@ -115,20 +115,20 @@ def change_source(*, slug: str, tag: str, given: Mapping[str, Any], at: datetime
 
 
 def pause_source(*, slug: str, at: datetime, actor: Actor) -> Source:
-    """Nothing is collected until it is resumed; pushed records are still accepted. Safe to repeat."""
+    """Stop collecting until the source is resumed; pushed records are still accepted. Safe to repeat."""
     return _switch(slug, True, at, actor)
 
 
 def resume_source(*, slug: str, at: datetime, actor: Actor) -> Source:
-    """It is due at once, from where it was left."""
+    """Resume collecting, immediately and from the cursor."""
     return _switch(slug, False, at, actor)
 
 
 def collect_now(*, slug: str, at: datetime, actor: Actor) -> Run:
-    """Ask for a collection now; while one waits, that is the answer.
+    """Enqueue a collection, or return the one that is waiting.
 
     Raises:
-        Conflict: it is paused, or nothing is collected of this kind.
+        Conflict: the source is paused, or of a kind that is not collected.
     """
     require_write(actor, slug)
     with transaction.atomic():
@@ -138,13 +138,13 @@ def collect_now(*, slug: str, at: datetime, actor: Actor) -> Run:
             raise Conflict("This source isn't collected: its records are sent here.", code="not_collected")
         if source.is_paused:
             raise Conflict("This source is paused: resume it first.", code="paused")
-        run = ask_for(source, at=at, owner=actor.user)
+        run = enqueue_collection(source, at=at, owner=actor.user)
         audit.record(actor=actor, verb="source.collect_asked", at=at, subject=slug, details={"run": run.pk})
     return run
 
 
 def tag_of(source: Source) -> str:
-    """Of the settings alone: new records make no form stale."""
+    """Version tag of the settings, for concurrent changes; new records don't change it."""
     text = json.dumps([settings_of(source), source.is_paused], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -154,7 +154,7 @@ def settings_of(source: Source) -> dict[str, Any]:
 
 
 def _set(source: Source, given: Mapping[str, Any]) -> None:
-    """Check everything, report all problems, and set it on the row in memory."""
+    """Validate all settings, report all problems, and set them on the unsaved row."""
     problems: list[FieldProblem] = []
     for name in sorted(set(given) - set(SETTINGS)):
         problems.append(FieldProblem(name[:60], f"A source has {', '.join(SETTINGS)}."))
@@ -167,13 +167,13 @@ def _set(source: Source, given: Mapping[str, Any]) -> None:
                 setattr(source, name, value.strip() if isinstance(value, str) else value)
         problems += _terms(source, given)
     if problems:
-        raise Invalid("The source can't be kept like this.", code="bad_source", fields=problems)
+        raise Invalid("The settings of the source are invalid.", code="bad_source", fields=problems)
 
 
 def _terms(source: Source, given: Mapping[str, Any]) -> list[FieldProblem]:
     if source.kind == Source.Kind.PUSH:
         if given.get("collect_every_s"):
-            return [FieldProblem("collect_every_s", "Nothing is collected of a source that sends its records.")]
+            return [FieldProblem("collect_every_s", "A push source is not collected.")]
         source.collect_every_s = None
     elif "kind" in given and "collect_every_s" not in given and not source.collect_every_s:
         source.collect_every_s = COLLECT_EVERY_S
@@ -181,7 +181,7 @@ def _terms(source: Source, given: Mapping[str, Any]) -> list[FieldProblem]:
     if not isinstance(terms, Mapping):
         return [FieldProblem("collecting", "Write an object with the settings of this kind of source.")]
     try:
-        source.collecting = checked_terms(source.kind, terms, time_zone=source.time_zone)
+        source.collecting = validate_terms(source.kind, terms, time_zone=source.time_zone)
     except DomainError as refusal:
         return list(refusal.fields)
     return []
@@ -224,17 +224,17 @@ def _refusal(check: Callable[[str], object], value: str) -> str:
 
 
 def _refuse_renaming(source: Source, given: Mapping[str, Any]) -> None:
-    """Accounts and the keys of records are made of these: under other names everything would count twice."""
+    """Reject new names for accounts and record keys: records under other names would be counted twice."""
     if not source.n_records and not SealedHour.objects.filter(source=source).exists():
         return
     for name in ("namespace", "cluster"):
         if name in given and given[name] != getattr(source, name):
-            message = "It can't change once there are records: make another source."
+            message = "It can't change once there are records: create another source."
             raise Conflict(f"{name}: {message}", code="has_records", fields=[FieldProblem(name, message)])
 
 
-def _place(settings: Mapping[str, Any]) -> list[Any]:
-    return [settings["collecting"].get(name) for name in _PLACE_OF_CURSOR]
+def _location(settings: Mapping[str, Any]) -> list[Any]:
+    return [settings["collecting"].get(name) for name in _LOCATION]
 
 
 def _first_due(source: Source, at: datetime) -> datetime | None:
@@ -256,11 +256,11 @@ def _switch(slug: str, is_paused: bool, at: datetime, actor: Actor) -> Source:
 
 
 def set_archived(source_id: int, archived_at: datetime | None) -> Source | None:
-    """Hide a source, or (None) take it back, in the caller's transaction; None where it is so already.
+    """Archive a source, or with None restore it, in the caller's transaction. Returns None if nothing changes.
 
-    Its usage counts nowhere while it is archived, and hours of others that were held because of it do.
+    Usage of an archived source is not counted; hours of other sources that were held because of it are.
     """
-    lock_source(source_id)  # after a batch that is being stored
+    lock_source(source_id)  # waits for a batch that is being stored
     source = Source.all_objects.select_for_update().get(pk=source_id)
     if (source.archived_at is None) == (archived_at is None):
         return None
@@ -268,7 +268,7 @@ def set_archived(source_id: int, archived_at: datetime | None) -> Source | None:
     source.save(update_fields=["archived_at"])
     changed = {source.pk, *Overlap.objects.filter(kept=source).values_list("held_id", flat=True)}
     note_all_changed(changed)
-    bump(changed)
+    raise_watermarks(changed)
     return source
 
 
@@ -280,9 +280,11 @@ def _locked(slug: str) -> Source:
 
 
 def _require_admin(actor: Actor, slug: str) -> None:
-    """Settings name programs, folders and addresses of this machine: a token that may write usage isn't enough."""
+    """Require an administrator: settings name programs, folders and addresses of this machine, so a token is not
+    enough.
+    """
     if actor.is_admin:
         return
     if actor.token is not None and actor.token.source_slug not in ("", slug):
         raise NotFound(f"There is no usage source {slug[:64]!r}.")
-    raise NotAllowed("Settings of usage sources are made by administrators.")
+    raise NotAllowed("Only administrators may change settings of usage sources.")

@@ -1,4 +1,4 @@
-"""The settings of each kind of source, checked at input: every wrong field is named, with the remedy."""
+"""Validate the settings of each kind of source, with a problem and remedy for each invalid field."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ DAY_S = 86400
 Problems = list[FieldProblem]
 
 
-def checked_terms(kind: str, given: Mapping[str, Any], *, time_zone: str) -> dict[str, Any]:
-    """The terms, whole, with defaults filled in.
+def validate_terms(kind: str, given: Mapping[str, Any], *, time_zone: str) -> dict[str, Any]:
+    """The complete settings of a kind of source, with defaults filled in.
 
     Raises:
-        Invalid: what is wrong, each at its place.
+        Invalid: the problem of each invalid field.
     """
     problems: Problems = []
     known = _KNOWN[kind]
@@ -38,19 +38,21 @@ def checked_terms(kind: str, given: Mapping[str, Any], *, time_zone: str) -> dic
     _CHECKS[kind](terms, problems)
     chosen = FORMATS.get(str(terms.get("format")))
     if chosen is not None and chosen.needs_zone and not time_zone and kind == Source.Kind.DIRECTORY:
-        problems.append(FieldProblem("time_zone", "Times of this format name no zone: give the source its own."))
+        problems.append(FieldProblem("time_zone", "Times of this format have no zone: set that of the source."))
     if problems:
-        raise Invalid("The source can't be collected like this.", code="bad_collecting", fields=problems)
+        raise Invalid("The settings of the collection are invalid.", code="bad_collecting", fields=problems)
     return terms
 
 
 def _directory(terms: dict[str, Any], problems: Problems) -> None:
-    _ask(problems, "folder", lambda: allowed_folder(_text(terms, "folder", 1024)))
+    _check(problems, "folder", lambda: allowed_folder(_text(terms, "folder", 1024)))
     pattern = terms["pattern"]
     if not isinstance(pattern, str) or not 0 < len(pattern) <= 128 or "/" in pattern or not pattern.isprintable():
-        _say(problems, "pattern", "Write a pattern of file names without /, such as accounting* or *.log.")
+        _add_problem(problems, "pattern", "Write a pattern of file names without /, such as accounting* or *.log.")
     if terms["files"] not in ("whole", "grow"):
-        _say(problems, "files", "Write whole for files that appear finished, or grow for files that are appended to.")
+        _add_problem(
+            problems, "files", "Write whole for files that appear complete, or grow for files that are appended to."
+        )
     _format(terms, problems)
     _seconds(terms, problems, "settle_s", 0, DAY_S)
     if terms["listing"]:
@@ -69,27 +71,27 @@ def _command(terms: dict[str, Any], problems: Problems) -> None:
 def _arguments(terms: dict[str, Any], problems: Problems, name: str) -> None:
     given = terms[name]
     if not (isinstance(given, list) and given and all(isinstance(one, str) for one in given)):
-        _say(problems, name, "Write the program and its arguments as a list of texts.")
+        _add_problem(problems, name, "Write the program and its arguments as a list of texts.")
     elif len(given) > MOST_ARGUMENTS or any(
         len(one) > MOST_CHARACTERS or not (one.isprintable() or not one) for one in given
     ):
-        _say(problems, name, f"At most {MOST_ARGUMENTS} printable arguments of {MOST_CHARACTERS} characters.")
+        _add_problem(problems, name, f"At most {MOST_ARGUMENTS} printable arguments of {MOST_CHARACTERS} characters.")
     else:
-        _ask(problems, name, lambda: allowed_program(given[0]))
+        _check(problems, name, lambda: allowed_program(given[0]))
 
 
 def _slurm_rest(terms: dict[str, Any], problems: Problems) -> None:
     terms["address"] = str(terms["address"]).rstrip("/")
-    _ask(problems, "address", lambda: _plain_address(terms["address"]))
+    _check(problems, "address", lambda: _plain_address(terms["address"]))
     if not isinstance(terms["version"], str) or not _VERSION.fullmatch(terms["version"]):
-        _say(problems, "version", "Write the version of the daemon's interface, such as v0.0.40.")
+        _add_problem(problems, "version", "Write the version of the daemon's interface, such as v0.0.40.")
     if not isinstance(terms["user"], str) or not _USER.fullmatch(terms["user"]):
-        _say(problems, "user", "The name that the token is for, or nothing.")
+        _add_problem(problems, "user", "The name that the token is for, or nothing.")
     for name in ("accounting", "queue"):
         if not isinstance(terms[name], bool):
-            _say(problems, name, "Write true or false.")
+            _add_problem(problems, name, "Write true or false.")
     if terms["accounting"] is False and terms["queue"] is False:
-        _say(problems, "accounting", "Collect finished jobs, open jobs, or both.")
+        _add_problem(problems, "accounting", "Collect finished jobs, open jobs, or both.")
     _times(terms, problems)
 
 
@@ -107,13 +109,13 @@ def _times(terms: dict[str, Any], problems: Problems) -> None:
 
 def _format(terms: dict[str, Any], problems: Problems) -> None:
     if terms["format"] not in [AUTO, *FORMATS]:
-        _say(problems, "format", f"There is {AUTO}, {', '.join(FORMATS)}.")
+        _add_problem(problems, "format", f"There is {AUTO}, {', '.join(FORMATS)}.")
 
 
 def _seconds(terms: dict[str, Any], problems: Problems, name: str, least: int, most: int) -> None:
     value = terms[name]
     if type(value) is not int or not least <= value <= most:
-        _say(problems, name, f"A whole number of seconds from {least} to {most}.")
+        _add_problem(problems, name, f"A whole number of seconds from {least} to {most}.")
 
 
 def _text(terms: dict[str, Any], name: str, most: int) -> str:
@@ -123,19 +125,19 @@ def _text(terms: dict[str, Any], name: str, most: int) -> str:
     return value
 
 
-def _ask(problems: Problems, name: str, check: Callable[[], object]) -> None:
+def _check(problems: Problems, name: str, check: Callable[[], object]) -> None:
     try:
         check()
     except DomainError as refusal:
-        _say(problems, name, refusal.message)
+        _add_problem(problems, name, refusal.message)
 
 
-def _say(problems: Problems, name: str, message: str) -> None:
+def _add_problem(problems: Problems, name: str, message: str) -> None:
     problems.append(FieldProblem(f"{PREFIX}{name}", message))
 
 
 def _push(_terms: dict[str, Any], _problems: Problems) -> None:
-    """The sender needs no settings."""
+    """A push source has no settings."""
 
 
 _WINDOWS = {"overlap_s": 3600, "look_back_s": 7 * DAY_S, "timeout_s": 300}

@@ -26,7 +26,8 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.quality import bucket_audit
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.overlaps import decide_overlap
-from apps.usage.records.versions import lock_source, undo_records
+from apps.usage.records.record_rows import undo_records
+from apps.usage.records.versions import lock_source
 from apps.usage.selectors import watermarks
 from apps.usage.services import make_source
 from apps.usage.sources.services import change_source, tag_of
@@ -174,7 +175,7 @@ def test_repaired_buckets_rebuild_their_day(built: Site) -> None:
     first = Bucket.objects.filter(hour_at__gte=AS_OF - 9.5 * DAY).order_by("hour_at")[0]
     Bucket.objects.filter(pk=first.pk).update(cpu_s=9.0)
     source = Source.objects.get(pk=built.source.pk)
-    assert bucket_audit.repair(source, reason="A disk.", at=AS_OF, actor=COMMAND).n_repaired == 1
+    assert bucket_audit.repair_buckets(source, reason="A disk.", at=AS_OF, actor=COMMAND).n_repaired == 1
     assert stale(built) == first.hour_at.date()
 
 

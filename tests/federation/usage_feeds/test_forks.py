@@ -19,7 +19,7 @@ from apps.federation.models import FeedMark, HeldHour, Subscription, UsageFeed
 from apps.federation.usage_feeds import feed_content
 from apps.federation.usage_feeds.feeds import drop_feed, make_feed
 from apps.usage.models import Source
-from apps.usage.quality.bucket_audit import prove
+from apps.usage.quality.bucket_audit import audit_buckets
 from tests.examples import examples
 from tests.federation.conftest import AT
 from tests.federation.looks import counted, everything
@@ -102,7 +102,7 @@ def test_a_resync_has_only_data_of_the_new_history(site: RestoredSite) -> None:
     assert site.is_exact(first)
     assert not [hour_at for _uid, hour_at in counted(first.row) if hour_at < AT - 9 * HOUR], "what carl used"
     assert not HeldHour.objects.exists()
-    assert prove(Source.objects.get(pk=first.row.source_id)).n_different == 0
+    assert audit_buckets(Source.objects.get(pk=first.row.source_id)).n_different == 0
     assert site.fetched(first).outcome == "same"
 
 
@@ -308,4 +308,4 @@ def _catch_up(site: RestoredSite, follower: Follower) -> None:
         do(control.begin_anew, follower)
     assert site.follow(follower).outcome in ("landed", "same")
     assert site.is_exact(follower)
-    assert prove(Source.objects.get(pk=follower.row.source_id)).n_different == 0
+    assert audit_buckets(Source.objects.get(pk=follower.row.source_id)).n_different == 0

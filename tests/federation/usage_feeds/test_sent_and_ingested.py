@@ -17,7 +17,7 @@ from apps.federation.publishing import make_publication
 from apps.federation.usage_feeds.feeds import issue_usage
 from apps.federation.usage_feeds.subscriptions import subscribe
 from apps.usage.models import Source
-from apps.usage.quality.bucket_audit import prove
+from apps.usage.quality.bucket_audit import audit_buckets
 from tests.federation.conftest import AT
 from tests.federation.looks import cores_running, counted, look_at
 from tests.federation.other_side import OtherSide, serving
@@ -89,7 +89,7 @@ def test_ingested_usage_equals_sent_usage_after_corrections_and_gaps(both: Both)
     both.teller.job(5, "carl", "P-A2", ago_h=80)
     assert both.fetched(60).outcome == "landed"
     assert counted(both.row) == both.expected()
-    assert prove(Source.objects.get(pk=both.row.source_id)).n_different == 0
+    assert audit_buckets(Source.objects.get(pk=both.row.source_id)).n_different == 0
 
 
 def test_an_unchanged_feed_ingests_nothing(both: Both) -> None:

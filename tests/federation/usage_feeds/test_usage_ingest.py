@@ -27,7 +27,7 @@ from apps.runs.models import Run
 from apps.runs.services import claim_run, work_lease
 from apps.runs.tasks import work_runs
 from apps.usage.models import Source
-from apps.usage.quality.bucket_audit import prove
+from apps.usage.quality.bucket_audit import audit_buckets
 from tests.federation.conftest import AT
 from tests.federation.looks import cores_running, counted, everything, look_at
 from tests.federation.other_side import ANNA, KEY, P1, P2, U2, OtherFeed
@@ -55,7 +55,7 @@ def test_hours_and_running_jobs_are_ingested_by_entry_and_pass_the_bucket_audit(
     assert cores_running(subscription) == 8
     source = Source.objects.get(pk=subscription.source_id)
     assert (source.origin, source.site, source.namespace) == ("site-b.example", "site-b", "@entries")
-    assert prove(source).n_different == 0
+    assert audit_buckets(source).n_different == 0
     assert (subscription.number, subscription.root_uid, subscription.reported_capacity_cores) == (1, U2, 100)
 
 
@@ -245,7 +245,7 @@ def test_usage_reported_before_an_entry_was_claimed_elsewhere_never_counts(
     ask_for_due(at=AT)
     assert counted(subscription) == {(P1, H11): 60, (P1, H10): 30}
     assert cores_running(subscription) == 0
-    assert prove(Source.objects.get(pk=subscription.source_id)).n_different == 0
+    assert audit_buckets(Source.objects.get(pk=subscription.source_id)).n_different == 0
     ask_for_due(at=AT)
     assert AuditEvent.objects.filter(verb="federation.out_of_scope_dropped").count() == 1
     feed.tell({H11: {later: 9_000}})

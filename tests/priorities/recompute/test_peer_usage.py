@@ -39,7 +39,7 @@ from apps.priorities.serving.lookup import AccountQuery
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.records.peer_sums import HourSums, Running, make_peer_source, replace_running, replace_sums
+from apps.usage.records.peer_sums import HourSums, RunningJobs, make_peer_source, replace_running, replace_sums
 from apps.usage.services import make_source, push_records, start_import
 from apps.usage.sources import services as sources
 from tests.dashboard.page import read
@@ -74,7 +74,7 @@ def tell(source: Source, used: Mapping[UUID, float], *, hour: int = HOUR) -> Non
     amounts[:, 0] = [hours * 3600 for hours in used.values()]
     accounts = np.array([ids[entry_account(uid)] for uid in used], np.int64)
     sums = HourSums(np.full(len(used), hour, np.int64), accounts, amounts)
-    replace_sums(source, told=np.array([hour], np.int64), rows=sums, at=AS_OF)
+    replace_sums(source, hours=np.array([hour], np.int64), rows=sums, at=AS_OF)
 
 
 def run_at_peer(source: Source, uid: UUID, *, cpus: float, since_h: float, requested_h: float | None) -> None:
@@ -82,7 +82,7 @@ def run_at_peer(source: Source, uid: UUID, *, cpus: float, since_h: float, reque
     start_us = np.array([int((AS_OF - timedelta(hours=since_h)).timestamp() * 1e6)], np.int64)
     asked = np.array([np.nan if requested_h is None else requested_h * 3600])
     none, accounts = np.zeros(1), np.array([ids[entry_account(uid)]])
-    running = Running(accounts, start_us, np.array([cpus]), none, none, none, none, asked)
+    running = RunningJobs(accounts, start_us, np.array([cpus]), none, none, none, none, asked)
     replace_running(source, running, at=AS_OF)
 
 

@@ -111,14 +111,14 @@ def test_unparsable_rows_are_rejected_quickly() -> None:
     columns = with_free(("JobName", 2), ("Comment", 5))
     bad = sacct({"Start": "never", "JobName": "|" * 290}, columns=columns).split("\n")[1] + "\n"
     tries: list[int] = []
-    lay_over = sacct_rows.lay_over
+    align = sacct_rows.align
 
     def counted(fields: list[bytes], columns: Columns) -> sacct_rows.Fields | None:
         tries.append(len(fields))
-        return lay_over(fields, columns)
+        return align(fields, columns)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sacct_rows, "lay_over", counted)
+        patch.setattr(sacct_rows, "align", counted)
         found = read(sacct(columns=columns) + (bad + "x\n" * 100) * 10)
     assert len(found.batch) == 0
     assert {rejection.code for rejection in found.rejections} <= {"ambiguous_row", "too_few_fields"}

@@ -18,9 +18,9 @@ from apps.core import clock
 from apps.runs.services import work_run_now
 from apps.usage.models import Bucket, Record, SealedHour, Source
 from apps.usage.parsers.base import RecordRow
-from apps.usage.quality.bucket_audit import prove
+from apps.usage.quality.bucket_audit import audit_buckets
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.records.retention import ask_for_retention
+from apps.usage.records.retention import enqueue_retention
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 11, 1, tzinfo=UTC)
@@ -53,7 +53,7 @@ def checked(*arguments: str) -> tuple[int, str]:
 
 
 def test_the_sums_of_every_source_are_audited(filled: Source) -> None:
-    found = prove(filled)
+    found = audit_buckets(filled)
     assert (found.n_records, found.n_different, found.first) == (100, 0, [])
     status, said = checked()
     assert status == 0
@@ -98,18 +98,18 @@ def test_sealed_hours_and_remaining_records_add_up(
 ) -> None:
     monkeypatch.setenv(clock.VARIABLE, AT.isoformat())
     settings.FAIRSHARE_KEEP_RECORDS_DAYS = 18
-    run = ask_for_retention(at=AT)
+    run = enqueue_retention(at=AT)
     assert run is not None
     assert work_run_now(run.pk).state == "succeeded"
     assert 0 < Record.objects.count() < 100
     assert SealedHour.objects.exists()
-    found = prove(filled)
+    found = audit_buckets(filled)
     n_sealed = Bucket.objects.filter(hour_at__in=SealedHour.objects.values("hour_at")).count()
     assert (found.n_different, found.n_sealed) == (0, n_sealed)
     assert f"{found.n_buckets - n_sealed} are the sum of their records; {n_sealed} lie in hours" in checked()[1]
     sealed = SealedHour.objects.order_by("hour_at")[0]
     Bucket.objects.filter(pk=Bucket.objects.filter(hour_at=sealed.hour_at)[0].pk).update(node_s=5)
-    found = prove(filled)
+    found = audit_buckets(filled)
     assert found.n_different == 1
     assert (found.first[0].hour_at, found.first[0].amount, found.first[0].account) == (sealed.hour_at, "node_s", "")
     status, said = checked("--repair", "--reason", "x")
@@ -121,7 +121,7 @@ def test_sealed_hours_and_remaining_records_add_up(
 def test_without_records_no_sum_is_claimed(filled: Source, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(clock.VARIABLE, AT.isoformat())
     settings.FAIRSHARE_KEEP_RECORDS_DAYS = 1
-    run = ask_for_retention(at=AT)
+    run = enqueue_retention(at=AT)
     assert run is not None
     assert work_run_now(run.pk).state == "succeeded"
     assert not Record.objects.exists()

@@ -17,7 +17,7 @@ from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Bucket, Import, Record, Source
 from apps.usage.parsers.base import RecordRow
-from apps.usage.quality.bucket_audit import prove
+from apps.usage.quality.bucket_audit import audit_buckets
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.undo import undo_import
 from apps.usage.sources.collection import ingest_listing
@@ -111,7 +111,7 @@ def test_an_undone_import_leaves_no_trace_in_usage(told: list[tuple[str, list[Re
     assert Record.objects.filter(source=source).count() == len(newest)
     source.refresh_from_db()
     assert source.n_records == len(newest)
-    assert prove(source).n_different == 0
+    assert audit_buckets(source).n_different == 0
 
 
 @HURRIED
@@ -133,4 +133,4 @@ def test_any_order_repetition_and_listings_equal_one_clean_import(told: list[lis
     newest, _ = oracle.newest(whole)
     assert buckets(clean) == oracle.buckets_of(newest.values())
     assert buckets(mixed) == buckets(clean)
-    assert prove(mixed).n_different == 0
+    assert audit_buckets(mixed).n_different == 0

@@ -343,5 +343,5 @@ def test_abandoned_files_are_removed_after_a_day(tmp_path: Path) -> None:
     old = (AT - timedelta(days=2)).timestamp()
     os.utime(stray, (old, old))
     os.utime(fresh, (AT.timestamp(), AT.timestamp()))
-    uploads.remove_stray([], at=AT)
+    uploads.remove_unused([], at=AT)
     assert (stray.exists(), fresh.exists()) == (False, True)

@@ -235,7 +235,7 @@ def test_batches_with_repeats_corrections_and_disorder_equal_the_oracle(
     total, dry_total = Counts(), Counts()
     dry = DryRun(source)
     for batch in batches:
-        dry_total.add(dry.judge(RecordBatch.from_rows(batch), AT))
+        dry_total.add(dry.classify(RecordBatch.from_rows(batch), AT))
     for batch in batches:
         total.add(ingest_batch(source=source, rows=batch, at=AT))
     flat = [one for batch in batches for one in batch]

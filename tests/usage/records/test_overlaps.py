@@ -16,7 +16,7 @@ from apps.usage.held_hours import list_held_hours
 from apps.usage.models import Bucket, Overlap, SiteDay, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.records.overlaps import decide_overlap, forget_hours
+from apps.usage.records.overlaps import decide_overlap, remove_presence
 from apps.usage.selectors import watermarks
 from apps.usage.services import make_source
 
@@ -168,6 +168,6 @@ def test_hours_released_by_a_removal_are_changes_of_their_source(upload: Source,
     bring(peer, 22.5, 25.5)
     known = watermarks()
     Bucket.objects.filter(source=upload).delete()
-    forget_hours(upload.pk, from_at=hour(22), to_at=hour(25))
+    remove_presence(upload.pk, from_at=hour(22), to_at=hour(25))
     assert not Overlap.objects.exists()
     assert earliest_change(known) == hour(22)

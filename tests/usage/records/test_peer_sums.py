@@ -19,14 +19,14 @@ from apps.usage.buckets import HOUR_US
 from apps.usage.changed_hours import earliest_change
 from apps.usage.models import Bucket, Overlap, Record, SealedHour, SiteDay, Source
 from apps.usage.parsers.base import RecordRow
-from apps.usage.quality.bucket_audit import prove
+from apps.usage.quality.bucket_audit import audit_buckets
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.peer_sums import (
     HourSums,
-    Running,
-    forget_peer,
+    RunningJobs,
+    delete_peer_source,
     make_peer_source,
-    note_contact,
+    record_contact,
     replace_running,
     replace_sums,
 )
@@ -57,7 +57,7 @@ def tell(source: Source, hours: Hours, *, at: datetime = AT) -> None:
     sums = HourSums(
         np.array([FIRST + hour for hour, *_ in rows], np.int64), np.array([row[1] for row in rows], np.int64), amounts
     )
-    replace_sums(source, told=np.array([FIRST + hour for hour in hours], np.int64), rows=sums, at=at)
+    replace_sums(source, hours=np.array([FIRST + hour for hour in hours], np.int64), rows=sums, at=at)
 
 
 def stored_hours(source: Source) -> Hours:
@@ -119,7 +119,7 @@ def test_hours_reported_in_any_parts_and_order_equal_one_report(
     assert {(int(at.timestamp()) // 3600 - FIRST, cpu_s, jobs) for at, cpu_s, jobs in sealed} == {
         (hour, sum(used.values()), float(len(used))) for hour, used in final.items() if used
     }
-    assert prove(other).n_different == 0
+    assert audit_buckets(other).n_different == 0
 
 
 @pytest.mark.parametrize("bad", ["negative", "not reported", "twice", "NaN"])
@@ -130,19 +130,19 @@ def test_sums_without_a_verified_document_are_rejected(peer: Source, bad: str) -
     n = 2 if bad == "twice" else 1
     sums = HourSums(np.full(n, FIRST + hour), np.full(n, account), np.full((n, 6), amount))
     with pytest.raises(ValueError, match=r"[Ss]ums|twice"):
-        replace_sums(peer, told=np.array([FIRST]), rows=sums, at=AT)
+        replace_sums(peer, hours=np.array([FIRST]), rows=sums, at=AT)
     assert not Bucket.objects.exists()
 
 
 def test_the_audit_finds_a_changed_bucket_and_a_new_report_repairs_it(peer: Source) -> None:
     told: Hours = {0: {0: 10.0, 1: 20.0}, 1: {2: 30.0}}
     tell(peer, told)
-    assert prove(peer).n_different == 0
+    assert audit_buckets(peer).n_different == 0
     Bucket.objects.filter(source=peer, cpu_s=20.0).update(cpu_s=21.0)
-    found = prove(peer)
+    found = audit_buckets(peer)
     assert [(one.amount, one.stored, one.expected) for one in found.first] == [("cpu_s", 31.0, 30.0)]
     tell(peer, told)
-    assert prove(peer).n_different == 0
+    assert audit_buckets(peer).n_different == 0
     assert stored_hours(peer) == told
 
 
@@ -157,7 +157,7 @@ def test_the_audit_finds_a_bucket_in_an_unreported_hour(peer: Source) -> None:
         hour_at=bucket.hour_at + timedelta(hours=1),
         cpu_s=1.0,
     )
-    assert prove(peer).n_different == 1
+    assert audit_buckets(peer).n_different == 1
 
 
 def test_changed_hours_are_noted_from_the_first_that_changed(peer: Source) -> None:
@@ -176,7 +176,7 @@ def run_jobs(source: Source, *jobs: tuple[int, float, float], at: datetime = AT)
     start_us = np.full(len(jobs), FIRST * HOUR_US, np.int64)
     accounts = np.array([ids[entry_account(UIDS[n])] for n, *_ in jobs], np.int64)
     cpus, asked = (np.array([job[place] for job in jobs], np.float64) for place in (1, 2))
-    replace_running(source, Running(accounts, start_us, cpus, nothing, nothing, nothing, nothing, asked), at=at)
+    replace_running(source, RunningJobs(accounts, start_us, cpus, nothing, nothing, nothing, nothing, asked), at=at)
 
 
 def running(source: Source) -> list[tuple[str, float, float | None]]:
@@ -197,7 +197,7 @@ def test_running_jobs_are_replaced_as_a_whole_and_identical_ones_change_nothing(
     assert len(set(Record.objects.values_list("pk", flat=True)) & before[1]) == 1  # what goes on stays as it is
     run_jobs(peer)
     assert running(peer) == []
-    assert prove(peer).n_different == 0
+    assert audit_buckets(peer).n_different == 0
 
 
 _JOBS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from([1.0, 2.0]), st.sampled_from([60.0, np.nan])), max_size=6)
@@ -219,7 +219,7 @@ def test_the_last_reported_running_jobs_are_current(peer: Source, told: list[lis
 def test_jobs_of_a_peer_run_until_its_last_contact(peer: Source) -> None:
     run_jobs(peer, (0, 1.0, 60.0))
     assert load_open_records(sources=[peer.pk]).known_until_epoch == pytest.approx([AT.timestamp()])
-    note_contact(peer.pk, at=AT + timedelta(hours=2))
+    record_contact(peer.pk, at=AT + timedelta(hours=2))
     assert load_open_records(sources=[peer.pk]).known_until_epoch == pytest.approx([AT.timestamp() + 7_200])
 
 
@@ -258,7 +258,7 @@ def test_an_upload_overlapping_peer_hours_is_held_until_the_peer_is_removed(peer
     bring(upload, 1, 4)
     assert spans() == [("peer", "upload", 1, 3)]
     read = watermarks()
-    forget_peer(peer, at=AT, actor=COMMAND)
+    delete_peer_source(peer, at=AT, actor=COMMAND)
     assert load_usage(sources=[upload.pk], from_at=None, to_at=AT).cpu_s.sum() == 3 * 3600.0
     assert watermarks() == {"upload": read["upload"] + 1}
     assert earliest_change(read) == datetime(1970, 1, 1, tzinfo=UTC)
@@ -268,7 +268,7 @@ def test_a_removed_peer_leaves_only_its_audit_row_and_can_return(peer: Source) -
     tell(peer, {0: {0: 10.0}})
     run_jobs(peer, (0, 1.0, 60.0))
     before = watermark(peer)
-    forget_peer(peer, at=AT, actor=COMMAND)
+    delete_peer_source(peer, at=AT, actor=COMMAND)
     assert not any(model.objects.exists() for model in (Bucket, Record, SealedHour, SiteDay, Source))
     assert AuditEvent.objects.order_by("-id").values_list("verb", "subject").first() == ("source.forgotten", "peer")
     again = make_peer_source(
@@ -291,5 +291,5 @@ def test_peer_sources_accept_only_sums_and_others_only_records(peer: Source) -> 
     row = RecordRow(job="1", user="alice", cpus=1.0, start_at=AT - timedelta(hours=1), end_at=AT)
     with pytest.raises(Conflict, match="peer's feed"):
         ingest_batch(source=peer, rows=[row], at=AT)
-    with pytest.raises(ValueError, match="no peer's"):
+    with pytest.raises(ValueError, match="not a peer's"):
         tell(make_source(slug="own", name="Own", at=AT, actor=COMMAND), {0: {0: 1.0}})

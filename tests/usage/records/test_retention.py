@@ -18,7 +18,7 @@ from apps.usage.models import Bucket, Record, SealedHour, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records import retention
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.records.retention import ask_for_retention, kept_from
+from apps.usage.records.retention import enqueue_retention, retention_start
 from apps.usage.sources.services import change_source, tag_of
 
 AT = datetime(2026, 11, 20, 12, 30, tzinfo=UTC)
@@ -57,7 +57,7 @@ def jobs(n: int, *, days: float = 40) -> list[RecordRow]:
 
 
 def let_go() -> Run | None:
-    run = ask_for_retention(at=AT)
+    run = enqueue_retention(at=AT)
     return None if run is None else work_run_now(run.pk)
 
 
@@ -85,7 +85,7 @@ def make() -> Callable[..., Source]:
 @pytest.mark.django_db
 def test_without_a_limit_everything_is_kept(source: Source) -> None:
     ingest_batch(source=source, rows=jobs(30), at=AT)
-    assert ask_for_retention(at=AT + 3650 * DAY) is None
+    assert enqueue_retention(at=AT + 3650 * DAY) is None
 
 
 @pytest.mark.django_db(transaction=True)
@@ -129,7 +129,7 @@ def test_an_interrupted_pass_resumes(
     ingest_batch(source=source, rows=jobs(200), at=AT)
     before, n_before = stored()["buckets"], Record.objects.count()
     monkeypatch.setenv("FAULT", "usage.retention.before_commit:raise:3")
-    run = ask_for_retention(at=AT)
+    run = enqueue_retention(at=AT)
     assert run is not None
     run = work_run_now(run.pk)  # fails once, is tried again after a pause, and ends
     assert run.state == Run.State.SUCCEEDED, run.error
@@ -146,7 +146,7 @@ def test_a_source_can_have_its_own_retention(make: Callable[..., Source], settin
     for slug, days in (("long", 20), ("short", 5), ("site", None), ("ever", 0)):
         ingest_batch(source=make(slug, days), rows=[row for row in jobs(100) if row.state == "finished"], at=AT)
     let_go()
-    oldest = {source.slug: kept_from(source, AT) for source in Source.objects.all()}
+    oldest = {source.slug: retention_start(source, AT) for source in Source.objects.all()}
     assert oldest == {
         "long": datetime(2026, 10, 31, tzinfo=UTC),
         "short": datetime(2026, 11, 15, tzinfo=UTC),

@@ -18,9 +18,9 @@ from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Import, Record, RejectedLine, Source
 from apps.usage.services import make_source
-from apps.usage.sources.collection import ask_for, ask_for_due
+from apps.usage.sources.collection import enqueue_collection, enqueue_due_collections
 from apps.usage.sources.command import environment, windows
-from apps.usage.sources.source_settings import checked_terms
+from apps.usage.sources.source_settings import validate_terms
 from apps.usage.tasks import collect_due_usage
 
 pytestmark = pytest.mark.django_db
@@ -69,7 +69,7 @@ def command() -> Ask:
         source = make_source(slug="slurm", name="Slurm", cluster="", at=AT, actor=COMMAND)
         source.kind, source.collect_every_s, source.collect_due_at = Source.Kind.COMMAND, 300, AT
         given = {"command": list(arguments), "look_back_s": 86400, "overlap_s": 600, **terms}
-        source.collecting = checked_terms(source.kind, given, time_zone="")
+        source.collecting = validate_terms(source.kind, given, time_zone="")
         source.save()
         return source
 
@@ -81,7 +81,7 @@ def prints(path: Path) -> str:
 
 
 def collect(source: Source, at: datetime = AT) -> Run:
-    return work_run_now(ask_for(source, at=at).pk)
+    return work_run_now(enqueue_collection(source, at=at).pk)
 
 
 def counts(run: Run) -> dict[str, int]:
@@ -200,12 +200,12 @@ def test_a_listing_overrides_accounting_for_running_jobs(
             "sys.stderr.write('sacct: error: slurmdbd: down\\n'); sys.exit(1)\n",
             "status 1: sacct: error: slurmdbd: down",
         ),
-        ("os.kill(os.getpid(), 9)\n", "status -9: it doesn't say why"),
+        ("os.kill(os.getpid(), 9)\n", "status -9: no reason was given"),
         ("sys.stdout.write('what\\nis\\nthis\\n')\n", "format isn't recognised"),
         ("while True: sys.stdout.write('x' * 65536)\n", "over 1 MB"),
-        ("time.sleep(1000)\n", "didn't end in its time"),
-        pytest.param("os.close(1); os.close(2); time.sleep(1000)\n", "didn't end in its time", marks=pytest.mark.deep),
-        pytest.param("while True: sys.stderr.write('x' * 65536)\n", "didn't end in its time", marks=pytest.mark.deep),
+        ("time.sleep(1000)\n", "didn't end in time"),
+        pytest.param("os.close(1); os.close(2); time.sleep(1000)\n", "didn't end in time", marks=pytest.mark.deep),
+        pytest.param("while True: sys.stderr.write('x' * 65536)\n", "didn't end in time", marks=pytest.mark.deep),
     ],
 )
 def test_a_failing_hanging_or_flooding_program_is_stopped_and_stored_records_stay(
@@ -262,23 +262,27 @@ def test_a_rejected_line_in_the_overlap_is_reported_once(program: Program, comma
 def test_the_schedule_starts_due_collections_once_and_backs_off_after_failures(program: Program, command: Ask) -> None:
     program("sacct", "sys.exit(1)\n")
     source = command(*SACCT)
-    assert [ask_for_due(at=AT - timedelta(seconds=1)), collect_due_usage(), collect_due_usage()] == [0, 1, 0]
+    assert [enqueue_due_collections(at=AT - timedelta(seconds=1)), collect_due_usage(), collect_due_usage()] == [
+        0,
+        1,
+        0,
+    ]
     run = work_run_now(Run.objects.get(kind="usage_collect").pk)
     assert run.state == "failed"
-    assert ask_for_due(at=AT + timedelta(seconds=59)) == 0
-    assert ask_for_due(at=AT + timedelta(seconds=61)) == 1
+    assert enqueue_due_collections(at=AT + timedelta(seconds=59)) == 0
+    assert enqueue_due_collections(at=AT + timedelta(seconds=61)) == 1
     Source.objects.filter(pk=source.pk).update(is_paused=True)
     Run.objects.filter(state="queued").delete()
-    assert ask_for_due(at=AT + timedelta(days=1)) == 0
+    assert enqueue_due_collections(at=AT + timedelta(days=1)) == 0
 
 
 def test_repeatedly_lost_workers_cause_a_backoff(program: Program, command: Ask) -> None:
     program("sacct", "")
     source = command(*SACCT)
-    run = ask_for(source, at=AT)
+    run = enqueue_collection(source, at=AT)
     Run.objects.filter(pk=run.pk).update(state="failed", error_code="worker_lost", finished_at=AT)
-    assert ask_for_due(at=AT + timedelta(seconds=90)) == 0
-    assert ask_for_due(at=AT + timedelta(seconds=121)) == 1
+    assert enqueue_due_collections(at=AT + timedelta(seconds=90)) == 0
+    assert enqueue_due_collections(at=AT + timedelta(seconds=121)) == 1
 
 
 def test_settings_that_change_while_it_is_collected_are_not_overwritten_by_the_old_cursor(

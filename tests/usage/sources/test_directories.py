@@ -17,7 +17,7 @@ from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Import, Record, RejectedLine, Source
 from apps.usage.services import make_source
-from apps.usage.sources.collection import ask_for
+from apps.usage.sources.collection import enqueue_collection
 
 pytestmark = pytest.mark.django_db
 
@@ -68,7 +68,7 @@ def collect(source: Source) -> Run:
     from apps.core import clock
 
     source.refresh_from_db()
-    return work_run_now(ask_for(source, at=clock.now()).pk)
+    return work_run_now(enqueue_collection(source, at=clock.now()).pk)
 
 
 def counts(run: Run) -> dict[str, int]:
@@ -226,7 +226,7 @@ def test_compressed_rotations_of_a_growing_file_are_not_read(watch: Watch, tmp_p
     [
         ("/etc", "FAIRSHARE_COLLECT_FOLDERS"),
         ("spool/../../..", "FAIRSHARE_COLLECT_FOLDERS"),
-        ("relative", "whole path"),
+        ("relative", "absolute path"),
     ],
 )
 def test_a_folder_not_permitted_by_the_operator_is_not_read(

@@ -20,7 +20,7 @@ from apps.runs.models import Run
 from apps.runs.services import claim_run, work_due_runs, work_lease, work_run_now
 from apps.runs.tasks import work_runs
 from apps.usage.models import Bucket, Record, Source
-from apps.usage.sources.collection import ask_for, work_collect
+from apps.usage.sources.collection import enqueue_collection, work_collect
 from apps.usage.sources.services import set_up_source
 from tests.killed_process import work_until_killed
 
@@ -92,7 +92,7 @@ def slurm(daemon: Daemon, **terms: Any) -> Source:
 
 
 def collect(source: Source, at: datetime = AT) -> Run:
-    return work_run_now(ask_for(source, at=at).pk)
+    return work_run_now(enqueue_collection(source, at=at).pk)
 
 
 @pytest.mark.django_db
@@ -147,7 +147,7 @@ def test_a_readable_or_invalid_token_file_is_not_used(
 @pytest.mark.parametrize(
     ("path", "status", "body", "told"),
     [
-        ("slurmdb", 401, b"Authentication failure", "newer one into its file"),
+        ("slurmdb", 401, b"Authentication failure", "replace it in its file"),
         ("slurmdb", 500, b'{"errors": [{"error": "Unable to connect to database"}]}', "status 500"),
         ("slurm", 503, b"", "status 503"),
         ("slurm", 200, b"<html>", ""),
@@ -183,7 +183,7 @@ def test_a_worker_without_its_lease_changes_neither_records_nor_cursor(daemon: D
     from apps.runs.leases import LeaseLost
 
     source = slurm(daemon)
-    ask_for(source, at=AT)
+    enqueue_collection(source, at=AT)
     late = claim_run(at=AT)
     assert late is not None
     stale = Run.objects.get(kind="usage_collect")
@@ -209,7 +209,7 @@ def test_a_worker_killed_anywhere_leaves_a_collection_that_ends_exactly(daemon: 
     for place in ("after_fetch", "before_commit", "after_commit", "before_finish"):
         Run.objects.all().delete()
         source = Source.objects.get()
-        ask_for(source, at=AT)
+        enqueue_collection(source, at=AT)
         before = (stored(), source.cursor)
         work_until_killed(work_runs, fault=f"usage.collect.{place}:kill")
         source.refresh_from_db()

@@ -303,7 +303,7 @@ class QualityListView(APIView):
         span = timedelta(days=asked(QualityFilterSerializer, request)["days"])
         sources = selectors.list_sources(actor=actor)
         zone = ZoneInfo(settings.TIME_ZONE)
-        issues = quality.look_at(sources=sources, span=span, at=clock.now(), zone=zone, actor=actor)
+        issues = quality.list_data_issues(sources=sources, span=span, at=clock.now(), zone=zone, actor=actor)
         rows = [{"source": one.slug, "skew_s": one.skew_s, **_counts(issues[one.slug])} for one in sources]
         return listed(QualitySerializer(rows, many=True).data)
 

@@ -13,7 +13,7 @@ from apps.accounts.actor import COMMAND
 from apps.cli.commands import REFUSED, OperatorCommand
 from apps.core.clock import now
 from apps.usage.models import Source
-from apps.usage.quality.bucket_audit import MOST_NAMED, Difference, Proof, prove, repair
+from apps.usage.quality.bucket_audit import MOST_NAMED, BucketAudit, Difference, audit_buckets, repair_buckets
 from apps.usage.selectors import get_source
 
 
@@ -31,17 +31,17 @@ class Command(OperatorCommand):
         sources = [get_source(slug=one, actor=COMMAND)] if one else list(Source.all_objects.order_by("slug"))
         n_left = 0
         for source in sources:
-            found = self._repaired(source, options) if options["repair"] else prove(source)
+            found = self._repaired(source, options) if options["repair"] else audit_buckets(source)
             self._print_result(found, as_json=options["json"])
             n_left += found.n_different - found.n_repaired
         if n_left:
             remedy = "sealed hours can't be repaired: their records are gone" if options["repair"] else "see --repair"
             raise CommandError(f"{n_left} buckets are not the sum of their records; {remedy}.", returncode=REFUSED)
 
-    def _repaired(self, source: Source, options: dict[str, Any]) -> Proof:
-        return repair(source, reason=options["reason"], at=now(), actor=COMMAND)
+    def _repaired(self, source: Source, options: dict[str, Any]) -> BucketAudit:
+        return repair_buckets(source, reason=options["reason"], at=now(), actor=COMMAND)
 
-    def _print_result(self, found: Proof, *, as_json: bool) -> None:
+    def _print_result(self, found: BucketAudit, *, as_json: bool) -> None:
         if as_json:
             self.stdout.write(json.dumps(asdict(found), default=str))
             return
@@ -58,7 +58,7 @@ class Command(OperatorCommand):
             self.stdout.write(f"  {found.n_repaired} of them were written anew from their records")
 
 
-def _agreement(found: Proof) -> str:
+def _agreement(found: BucketAudit) -> str:
     """What was shown where nothing differs: no more than could be compared."""
     if not found.n_buckets:
         return "nothing to compare"
