@@ -37,7 +37,7 @@ def test_there_are_enough_hostile_addresses_and_none_twice() -> None:
 
 @pytest.mark.parametrize("url", URLS, ids=lambda url: ascii(url)[:60])
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_no_socket_ever_connects_to_a_hostile_address(url: str, method: str, connects: list[tuple[str, int]]) -> None:
+def test_no_socket_connects_to_a_forbidden_address(url: str, method: str, connects: list[tuple[str, int]]) -> None:
     with pytest.raises((Refused, Unreachable)) as refusal:
         fetch(url, method=method, body=b"{}" if method == "POST" else None, resolve=names)
     assert refusal.value.code in ("address_refused", "unknown_host")

@@ -48,7 +48,7 @@ def admin(site: Site) -> Caller:
     return Caller(user=site.admin)
 
 
-def test_an_archived_policy_is_in_no_list_and_answers_that_it_is_archived(site: Site, admin: Caller) -> None:
+def test_an_archived_policy_is_unlisted_and_reported_as_archived(site: Site, admin: Caller) -> None:
     scheduler = Caller(token=site.token("priorities:read"))
     assert scheduler.get("policies/grid/priorities", {"account": "alice"}).status_code == 200
     done = admin.post("policies/grid/archive", {"reason": "A test tree"})
@@ -63,7 +63,7 @@ def test_an_archived_policy_is_in_no_list_and_answers_that_it_is_archived(site: 
     assert b'policy="grid"' not in admin.client.get("/metrics").content
 
 
-def test_the_history_of_an_archived_policy_can_be_read(site: Site, admin: Caller) -> None:
+def test_the_history_of_an_archived_policy_is_readable(site: Site, admin: Caller) -> None:
     uid = site.uid("/physics/bob")
     removal.archive_policy(slug="grid", **WHY)
     assert admin.get("policies/grid").json()["archived_at"] == "2026-11-20T12:00:00Z"
@@ -118,7 +118,7 @@ def test_a_scheduled_change_waits_until_the_policy_is_restored(site: Site) -> No
     assert [revision.number for revision in publish_due(at=later)] == [3]
 
 
-def test_a_restored_policy_is_as_it_was(site: Site, admin: Caller) -> None:
+def test_a_restored_policy_is_unchanged(site: Site, admin: Caller) -> None:
     before = admin.get("policies/grid/tree").json()
     for name in ("archive", "restore"):
         assert admin.post(f"policies/grid/{name}", {"reason": "x"}).status_code == 200
@@ -147,7 +147,7 @@ def _sums(site: Site) -> dict[str, float]:
     return {each["name"]: each["usage_core_s"] for each in found["children"]}
 
 
-def test_usage_of_an_archived_source_counts_nowhere_until_it_is_restored(site: Site, admin: Caller) -> None:
+def test_usage_of_an_archived_source_is_excluded_until_restored(site: Site, admin: Caller) -> None:
     before = _sums(site)
     assert before["physics"] > 0
     assert admin.post("usage/sources/cluster-a/archive", {"reason": "x"}).status_code == 200
@@ -159,7 +159,7 @@ def test_usage_of_an_archived_source_counts_nowhere_until_it_is_restored(site: S
     assert _sums(site) == before
 
 
-def test_an_archived_source_is_in_no_list_accepts_nothing_and_answers(site: Site, admin: Caller) -> None:
+def test_an_archived_source_is_unlisted_and_rejects_input(site: Site, admin: Caller) -> None:
     removal.archive_source(slug="cluster-a", **WHY)
     assert admin.get("usage/sources").json()["results"] == []
     assert admin.get("usage/sources/cluster-a").json()["archived_at"] == "2026-11-20T12:00:00Z"
@@ -182,7 +182,7 @@ def test_an_archived_source_is_in_no_list_accepts_nothing_and_answers(site: Site
     assert b'source="cluster-a"' not in admin.client.get("/metrics").content
 
 
-def test_hours_held_because_of_an_archived_source_count(site: Site) -> None:
+def test_hours_held_for_an_archived_source_count(site: Site) -> None:
     other = make_source(slug="again", name="Again", namespace="a", site="s1", at=AT, actor=COMMAND)
     kept = Source.objects.get(slug="cluster-a")
     for bucket in list(Bucket.objects.filter(source=kept)):
@@ -198,7 +198,7 @@ def test_hours_held_because_of_an_archived_source_count(site: Site) -> None:
     assert watermarks()["again"] > mark
 
 
-def test_page_rest_and_command_say_the_same_before(site: Site, admin: Caller) -> None:
+def test_page_rest_and_command_give_the_same_preview(site: Site, admin: Caller) -> None:
     for kind, slug, api, url in (
         ("policy", "grid", "policies/grid", "/policy/grid/remove/"),
         ("source", "cluster-a", "usage/sources/cluster-a", "/usage/sources/cluster-a/remove/"),

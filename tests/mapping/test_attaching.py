@@ -70,12 +70,12 @@ def test_a_lead_attaches_a_free_account_to_an_entry_of_the_group(site: Site, lea
     assert AuditEvent.objects.filter(verb="account.detached").exists()
 
 
-def test_a_look_up_by_name_finds_an_attached_account_where_it_counts_and_not_where_rules_would_lead(site: Site) -> None:
+def test_a_look_up_finds_an_attached_account_at_its_entry_instead_of_by_rules(site: Site) -> None:
     attach(site, "/biology/dan", key(site, "alice", "physics"), COMMAND)
     assert entry_of(site, "alice") == "/biology/dan"
 
 
-def test_what_counts_at_others_entries_stays_and_isnt_told_from_what_isnt_there(site: Site, lead: Actor) -> None:
+def test_accounts_of_others_stay_and_are_answered_like_unknown_ones(site: Site, lead: Actor) -> None:
     texts = set()
     for name, group in (("carol", "biology"), ("unseen", "biology")):
         with pytest.raises(Invalid) as refusal:
@@ -85,12 +85,12 @@ def test_what_counts_at_others_entries_stays_and_isnt_told_from_what_isnt_there(
     assert not Attachment.objects.exists()
 
 
-def test_within_the_own_group_an_account_may_move(site: Site, lead: Actor) -> None:
+def test_an_account_can_move_within_the_own_group(site: Site, lead: Actor) -> None:
     attach(site, "/physics/bob", key(site, "alice", "physics"), lead)
     assert entry_of(site, "alice") == "/physics/bob"
 
 
-def test_who_doesnt_map_accounts_there_is_refused_and_who_doesnt_see_it_finds_nothing(site: Site, lead: Actor) -> None:
+def test_attaching_needs_the_right_and_visibility(site: Site, lead: Actor) -> None:
     site.job("guest7", "visitors", 5)
     with pytest.raises(NotAllowed):
         attach(site, "/biology/dan", key(site, "guest7", "visitors"), lead)
@@ -104,7 +104,7 @@ def test_who_doesnt_map_accounts_there_is_refused_and_who_doesnt_see_it_finds_no
         attach(site, "/physics/bob", key(site, "guest7", "visitors"), lead, reason=" ")
 
 
-def test_attachments_are_listed_where_names_may_be_told(site: Site, lead: Actor) -> None:
+def test_attachments_are_listed_with_the_right_to_see_names(site: Site, lead: Actor) -> None:
     attach(site, "/biology/dan", key(site, "carol", "biology"), COMMAND)
     attach(site, "/physics/bob", key(site, "alice", "physics"), COMMAND)
     stranger = Actor(user=User.objects.create_user("sam"), via="page")
@@ -115,7 +115,7 @@ def test_attachments_are_listed_where_names_may_be_told(site: Site, lead: Actor)
     assert names == {"lena": ["alice"], "sam": [], "system": ["carol", "alice"]}
 
 
-def test_signing_in_settles_accounts_of_sources_whose_names_are_those_of_people(site: Site) -> None:
+def test_sign_in_links_accounts_of_sources_with_login_names(site: Site) -> None:
     alice = User.objects.create_user("alice")
     Client().force_login(alice)
     assert not Account.objects.filter(person=alice).exists(), "the source doesn't say so"
@@ -125,7 +125,7 @@ def test_signing_in_settles_accounts_of_sources_whose_names_are_those_of_people(
     assert AuditEvent.objects.get(verb="account.owned").details["person"] == "alice"
 
 
-def test_a_claim_waits_for_whoever_maps_the_account_and_says_the_same_of_unknown_names(site: Site, lead: Actor) -> None:
+def test_a_claim_waits_for_a_manager_and_answers_alike_for_unknown_names(site: Site, lead: Actor) -> None:
     ann = Actor(user=User.objects.create_user("ann"), via="page")
     for name in ("alice", "never-seen"):
         assert not attachments.claim_account(namespace="c1", user_name=name, at=AS_OF, actor=ann)
@@ -140,7 +140,7 @@ def test_a_claim_waits_for_whoever_maps_the_account_and_says_the_same_of_unknown
     assert [claim.user_name for claim in attachments.list_my_accounts(actor=ann).claims] == ["never-seen"]
 
 
-def test_a_claim_is_refused_with_a_trace_and_decided_by_nobody_else(site: Site, lead: Actor) -> None:
+def test_a_rejected_claim_is_audited_and_final(site: Site, lead: Actor) -> None:
     ann = Actor(user=User.objects.create_user("ann"), via="page")
     attachments.claim_account(namespace="c1", user_name="carol", at=AS_OF, actor=ann)
     claim = Claim.objects.get()
@@ -156,7 +156,7 @@ def test_a_claim_is_refused_with_a_trace_and_decided_by_nobody_else(site: Site, 
     assert Account.objects.get(user_name="carol").person is None
 
 
-def test_nobody_confirms_their_own_claim_and_nobody_takes_what_is_somebodys(site: Site, lead: Actor) -> None:
+def test_users_cannot_confirm_own_claims_or_take_linked_accounts(site: Site, lead: Actor) -> None:
     attachments.claim_account(namespace="c1", user_name="alice", at=AS_OF, actor=lead)
     rights = rights_in(site.slug, at=AS_OF, actor=lead)
     with pytest.raises(NotAllowed):
@@ -165,7 +165,7 @@ def test_nobody_confirms_their_own_claim_and_nobody_takes_what_is_somebodys(site
     assert attachments.list_claims(rights, rights.tree.subtree_mask(0)) == []
 
 
-def test_claims_are_few_and_can_be_taken_back(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_claims_are_limited_and_can_be_withdrawn(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attachments, "MOST_CLAIMS", 2)
     ann = Actor(user=User.objects.create_user("ann"), via="page")
     for name in ("a", "b"):
@@ -182,7 +182,7 @@ def test_claims_are_few_and_can_be_taken_back(site: Site, monkeypatch: pytest.Mo
 
 
 # --- The page of members, and what a rule would do --------------------------------------------------------------------
-def test_a_preview_says_how_many_would_join_and_names_only_who_may_be_named(site: Site, as_eva: Actor) -> None:
+def test_a_preview_counts_new_members_and_names_visible_ones(site: Site, as_eva: Actor) -> None:
     for user in ("zoe", "yan", "carol"):
         site.job(user, "students" if user != "carol" else "biology", 1, ago_h=3)
     rules = [Members(group="students"), Members(group="biolo?y")]
@@ -206,7 +206,7 @@ def test_a_preview_says_how_many_would_join_and_names_only_who_may_be_named(site
     assert (found.n_joined, found.n_taken, list(found.names)) == (2, 0, []), "carol counts at biology, and stays"
 
 
-def test_the_page_tells_what_rules_did_lately(site: Site, as_eva: Actor) -> None:
+def test_the_page_lists_recent_changes_by_rules(site: Site, as_eva: Actor) -> None:
     from apps.mapping.membership_plan import apply_members
 
     set_members(site, "/physics", {"group": "students", "archive_after_days": 30})

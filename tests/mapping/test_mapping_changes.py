@@ -101,9 +101,7 @@ def kinds(site: Site) -> list[tuple[str, str]]:
 
 
 # --- What a change does -----------------------------------------------------------------------------------------------
-def test_a_rule_is_tried_before_it_is_made_and_counts_at_the_next_recompute_without_import(
-    site: Site, mona: Actor
-) -> None:
+def test_a_rule_is_previewed_and_applies_at_the_next_recompute_without_import(site: Site, mona: Actor) -> None:
     site.job("guest7", "visitors", 5)
     site.recompute()
     rule = site.rule("/physics/bob", kind="exact", user_pattern="guest7", suffix="")
@@ -125,7 +123,7 @@ def test_a_rule_is_tried_before_it_is_made_and_counts_at_the_next_recompute_with
     assert Run.objects.filter(kind="recompute", subject=f"policy:{site.slug}").exists()
 
 
-def test_rules_are_changed_moved_and_removed_by_their_place(site: Site) -> None:
+def test_rules_are_changed_moved_and_removed_by_position(site: Site) -> None:
     one = site.rule("/physics", user_pattern="a*", suffix="")
     two = site.rule("/biology", user_pattern="b*", suffix="")
     rest = site.rule("/biology", kind="default", suffix="")
@@ -146,7 +144,7 @@ def test_rules_are_changed_moved_and_removed_by_their_place(site: Site) -> None:
         change(site, RemoveRule(9))
 
 
-def test_a_source_stands_for_its_namespace(site: Site) -> None:
+def test_a_source_selects_its_namespace(site: Site) -> None:
     site.job("guest7", "visitors", 5)
     rule = site.rule("/biology", user_pattern="guest*", suffix="", source=site.source.slug)
     plan = preview(site, AddRule(rule))
@@ -156,7 +154,7 @@ def test_a_source_stands_for_its_namespace(site: Site) -> None:
     assert refused.value.fields[0].where == "rules[1].source"
 
 
-def test_a_change_needs_a_reason_something_to_change_and_the_version_that_was_seen(site: Site) -> None:
+def test_a_change_needs_a_reason_an_effect_and_the_current_version(site: Site) -> None:
     rule = site.rule("/physics", user_pattern="x*", suffix="")
     with pytest.raises(Invalid) as missing:
         change(site, AddRule(rule), reason=" ")
@@ -173,7 +171,7 @@ def test_a_change_needs_a_reason_something_to_change_and_the_version_that_was_se
     assert bad.value.code == "bad_rules"
 
 
-def test_several_accounts_are_assigned_as_one_version(site: Site, mona: Actor) -> None:
+def test_several_accounts_are_mapped_in_one_version(site: Site, mona: Actor) -> None:
     for name in ("guest1", "guest2"):
         site.job(name, "visitors", 2)
     before = version_of(site.policy)
@@ -197,7 +195,7 @@ def test_several_accounts_are_assigned_as_one_version(site: Site, mona: Actor) -
         change(site, Assign({987654: bob}))
 
 
-def test_what_was_mapped_when_is_known_and_can_be_brought_back(site: Site) -> None:
+def test_past_mappings_are_stored_and_can_be_restored(site: Site) -> None:
     site.job("guest7", "visitors", 5)
     first, rules = version_of(site.policy), state_now(site.policy).rules
     bob, dan = UUID(uid_of(site, "/physics/bob")), UUID(uid_of(site, "/biology/dan"))
@@ -245,7 +243,7 @@ def test_the_version_of_an_instant_is_the_last_one_before_it(site: Site) -> None
         version_at(site.policy, AS_OF - timedelta(days=4))
 
 
-def test_a_version_whose_entries_are_archived_is_not_brought_back(site: Site) -> None:
+def test_a_version_with_archived_entries_is_not_restored(site: Site) -> None:
     change(site, AddRule(site.rule("/physics/bob", user_pattern="x*", suffix="")))
     number = change(site, RemoveRule(1))
     site.publish([{"name": "physics", "kind": "group", "shares": 1, "children": []}])
@@ -265,7 +263,7 @@ def refused(site: Site, edit: Edit, actor: Actor) -> str:
     return plan.refusal_key
 
 
-def test_a_lead_pulls_no_account_of_others_and_pushes_none_of_their_own_away(site: Site, lena: Actor) -> None:
+def test_a_lead_moves_no_accounts_into_or_out_of_the_group(site: Site, lena: Actor) -> None:
     site.job("guest7", "visitors", 5)
     pulls = site.rule("/physics/bob", kind="glob", user_pattern="carol", suffix="")
     change(
@@ -284,9 +282,7 @@ def test_a_lead_pulls_no_account_of_others_and_pushes_none_of_their_own_away(sit
     assert refused(site, RemoveRule(0), lena) == "drops"
 
 
-def test_a_lead_writes_rules_only_below_those_of_others_so_that_nobody_unseen_is_pulled(
-    site: Site, lena: Actor
-) -> None:
+def test_rules_of_a_lead_come_after_those_of_others(site: Site, lena: Actor) -> None:
     """No user of group chemistry was seen yet; new ones are biology's by its rule."""
     change(site, ReplaceRules([site.rule("/biology", group_pattern="chem*", suffix="")]))
     future = site.rule("/physics", group_pattern="chemistry", suffix="")
@@ -305,7 +301,7 @@ def test_a_lead_writes_rules_only_below_those_of_others_so_that_nobody_unseen_is
     assert not preview(site, AddRule(each), actor_at(site, "max", "/physics", "manager")).refusal
 
 
-def test_a_lead_doesn_t_shed_usage_by_changing_a_rule(site: Site, lena: Actor) -> None:
+def test_a_lead_cannot_move_usage_away_by_a_rule_change(site: Site, lena: Actor) -> None:
     change(site, ReplaceRules([site.rule("/physics", group_pattern="physics", suffix="/{user}")]))
     narrower = site.rule("/physics", group_pattern="physics", user_pattern="bob", suffix="/{user}")
     assert refused(site, ChangeRule(0, narrower), lena) == "drops"
@@ -316,7 +312,7 @@ def test_a_lead_doesn_t_shed_usage_by_changing_a_rule(site: Site, lena: Actor) -
     change(site, ChangeRule(0, inside), lena)
 
 
-def test_a_lead_assigns_free_accounts_and_own_ones_within_the_group(site: Site, lena: Actor) -> None:
+def test_a_lead_maps_free_and_own_accounts_within_the_group(site: Site, lena: Actor) -> None:
     site.job("guest7", "visitors", 5)
     bob = UUID(uid_of(site, "/physics/bob"))
     change(site, Assign({account("guest7"): bob, account("alice"): bob}), lena)
@@ -331,7 +327,7 @@ def test_a_lead_assigns_free_accounts_and_own_ones_within_the_group(site: Site, 
         change(site, Assign({account("guest7"): UUID(int=7)}), lena)
 
 
-def test_what_others_put_into_a_group_isn_t_let_go_to_shed_it(site: Site, lena: Actor) -> None:
+def test_accounts_attached_by_others_cannot_be_detached_by_a_lead(site: Site, lena: Actor) -> None:
     site.job("guest7", "visitors", 5)
     bob = uid_of(site, "/physics/bob")
     guest = AccountKey("c1", "guest7", "visitors")
@@ -367,7 +363,7 @@ def test_what_others_put_into_a_group_isn_t_let_go_to_shed_it(site: Site, lena: 
     assert (why.key, why.text) == ("pushes", pushed.value.message)
 
 
-def test_a_lead_restores_only_what_is_theirs_to_change(site: Site, lena: Actor) -> None:
+def test_a_lead_restores_only_changes_within_their_rights(site: Site, lena: Actor) -> None:
     site.job("guest7", "visitors", 5)
     before = version_of(site.policy)
     change(site, Assign({account("guest7"): UUID(uid_of(site, "/physics/bob"))}), lena)
@@ -378,7 +374,7 @@ def test_a_lead_restores_only_what_is_theirs_to_change(site: Site, lena: Actor) 
     assert refused(site, Restore(before + 1), lena) == "rules_of_others"
 
 
-def test_without_a_right_to_read_names_nothing_is_told(site: Site) -> None:
+def test_without_the_right_to_read_names_nothing_is_disclosed(site: Site) -> None:
     edit = AddRule(site.rule("/physics", user_pattern="x*", suffix=""))
     stranger = Actor(user=User.objects.create_user("nora"), via="page")
     with pytest.raises(NotAllowed):
@@ -390,14 +386,14 @@ def test_without_a_right_to_read_names_nothing_is_told(site: Site) -> None:
         preview(site, edit, viewer)
 
 
-def test_rules_of_others_aren_t_read_by_their_place(site: Site, lena: Actor) -> None:
+def test_rules_of_others_cannot_be_read_by_position(site: Site, lena: Actor) -> None:
     change(site, ReplaceRules([site.rule("/biology", user_pattern="x*", suffix="")]))
     for edit in (RemoveRule(0), MoveRule(0, 1), ChangeRule(0, site.rule("/physics", suffix=""))):
         with pytest.raises(NotFound):
             preview(site, edit, lena)
 
 
-def test_two_hundred_rules_and_many_accounts_are_previewed_at_once(
+def test_two_hundred_rules_and_many_accounts_are_previewed_quickly(
     site: Site, django_assert_max_num_queries: Any
 ) -> None:
     rules = [site.rule("/physics", user_pattern=f"n{n}-*", suffix="") for n in range(200)]

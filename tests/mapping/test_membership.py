@@ -80,7 +80,7 @@ def place(tree: TreeColumns, stored: list[Rule], key: AccountKey, known: KnownAc
     return "" if entry < 0 else tree.path(entry)
 
 
-def test_attached_accounts_come_first_then_exact_rules_then_members_from_below_then_the_rest() -> None:
+def test_mapping_precedence_is_attachments_exact_rules_members_then_others() -> None:
     tree = grown({"a": (Members(group="g*"),), "b": (Members(group="g1"),)})
     uid = {name: tree.uuid(i) for i, name in enumerate(tree.name)}
     stored = [
@@ -97,13 +97,13 @@ def test_attached_accounts_come_first_then_exact_rules_then_members_from_below_t
     assert place(tree, stored, key, KnownAccounts({key: uid["a"]})) == "/a"
 
 
-def test_a_rule_of_a_source_is_for_its_names_and_one_of_no_source_for_nobodys() -> None:
+def test_a_membership_rule_of_a_source_matches_only_its_names() -> None:
     tree = grown({"a": (Members(source="cluster"),), "b": (Members(source="gone"),)})
     assert place(tree, [], AccountKey("ns", "x")) == "/a"
     assert place(tree, [], AccountKey("other", "x")) == ""
 
 
-def test_patterns_of_members_know_stars_and_question_marks_and_nothing_else() -> None:
+def test_member_patterns_support_only_star_and_question_mark() -> None:
     tree = grown({"a": (Members(group="[ab]*"),), "b": (Members(group="g?"),), "c": (Members(fqan="/vo/x"),)})
     assert place(tree, [], AccountKey("ns", "x", "[ab]c")) == "/a"
     assert place(tree, [], AccountKey("ns", "x", "ac")) == ""
@@ -112,7 +112,7 @@ def test_patterns_of_members_know_stars_and_question_marks_and_nothing_else() ->
     assert place(tree, [], AccountKey("ns", "x", "", "", "/vo/xy")) == ""
 
 
-def test_an_account_of_somebody_in_the_group_leads_to_the_child_named_like_the_person() -> None:
+def test_an_account_of_a_group_member_maps_to_the_child_of_that_name() -> None:
     tree = columns_of(
         [
             Node(UUID(int=1), None, "root"),
@@ -151,7 +151,7 @@ _RULES = st.lists(
     st.sampled_from(["", "/v/x", "/w"]),
     st.sampled_from([None, Person("u", frozenset({"p"})), Person("u", frozenset({"q1"}))]),
 )
-def test_only_asking_rules_that_can_match_finds_what_asking_all_of_them_does(
+def test_indexed_rules_give_the_same_result_as_all_rules(
     rules: list[Rule], user: str, group: str, fqan: str, person: Person | None
 ) -> None:
     tree, key = grown({}), AccountKey("n", user, group, "", fqan)
@@ -173,7 +173,7 @@ def joined(n: int) -> str:
     return Plan(joined=[{} for _ in range(n)]).reason
 
 
-def test_a_student_who_runs_a_job_is_a_member_with_the_rules_shares(students: Site) -> None:
+def test_a_user_who_runs_a_job_becomes_a_member_with_the_shares_of_the_rule(students: Site) -> None:
     students.job("zoe", "students", 3)
     (revision,) = apply_members(at=AS_OF)
     tree = load_tree(students.policy, revision.number)
@@ -185,7 +185,7 @@ def test_a_student_who_runs_a_job_is_a_member_with_the_rules_shares(students: Si
     assert AuditEvent.objects.filter(verb="policy.published", reason=made.reason).exists()
 
 
-def test_before_that_the_account_counts_at_the_entry_and_gets_a_newcomers_factor(students: Site) -> None:
+def test_before_joining_an_account_counts_at_the_entry_with_a_newcomer_factor(students: Site) -> None:
     students.job("zoe", "students", 3)
     students.recompute()
     before = store.newest(students.slug)
@@ -197,7 +197,7 @@ def test_before_that_the_account_counts_at_the_entry_and_gets_a_newcomers_factor
     assert (answer["entry"], answer.get("provisional")) == ("/physics/zoe", None)
 
 
-def test_a_second_run_adds_nobody_twice(students: Site) -> None:
+def test_a_second_run_adds_no_member_twice(students: Site) -> None:
     students.job("zoe", "students", 3)
     students.job("yan", "students", 3)
     assert len(apply_members(at=AS_OF)) == 1
@@ -205,7 +205,7 @@ def test_a_second_run_adds_nobody_twice(students: Site) -> None:
     assert {"/physics/zoe", "/physics/yan"} <= paths(students)
 
 
-def test_whoever_is_idle_rests_and_comes_back_as_the_same_entry(students: Site) -> None:
+def test_an_idle_member_is_archived_and_restored_as_the_same_entry(students: Site) -> None:
     students.job("zoe", "students", 3)
     apply_members(at=AS_OF)
     uid = uid_of(students, "/physics/zoe")
@@ -226,14 +226,14 @@ def test_whoever_is_idle_rests_and_comes_back_as_the_same_entry(students: Site) 
     assert float(tree.shares[tree.index_of_path("/physics/zoe") or 0]) == 7.0
 
 
-def test_a_job_that_waits_keeps_a_member_awake_and_brings_one_back(students: Site) -> None:
+def test_a_waiting_job_keeps_or_restores_a_member(students: Site) -> None:
     students.job("zoe", "students", 3)
     apply_members(at=AS_OF)
     students.running("zoe", "students", cpus=1, since_h=1)
     assert apply_members(at=AS_OF + 90 * DAY) == []
 
 
-def test_members_whom_somebody_added_rest_too_but_not_those_with_dates_locks_or_no_rule(site: Site) -> None:
+def test_manually_added_members_are_archived_too_unless_dated_or_locked(site: Site) -> None:
     for user in ("alice", "bob"):
         site.job(user, "physics", 1, ago_h=24 * 100)
     change(site, {"op": "lock", "entry": "/physics/bob", "locked": True}, at=AS_OF - 90 * DAY)
@@ -244,7 +244,7 @@ def test_members_whom_somebody_added_rest_too_but_not_those_with_dates_locks_or_
     assert {"/physics/bob", "/physics/robot"} <= paths(site)
 
 
-def test_what_happened_long_ago_adds_nobody(students: Site) -> None:
+def test_old_usage_adds_no_member(students: Site) -> None:
     students.job("old", "students", 5, ago_h=24 * 40)
     students.job("new", "students", 5, ago_h=24 * 5)
     apply_members(at=AS_OF)
@@ -252,14 +252,14 @@ def test_what_happened_long_ago_adds_nobody(students: Site) -> None:
     assert "/physics/old" not in paths(students)
 
 
-def test_without_an_end_everybody_ever_seen_is_a_member(site: Site) -> None:
+def test_without_an_idle_limit_every_user_ever_seen_is_a_member(site: Site) -> None:
     set_members(site, "/physics", {"group": "students"})
     site.job("old", "students", 5, ago_h=24 * 400)
     apply_members(at=AS_OF)
     assert "/physics/old" in paths(site)
 
 
-def test_stored_each_rules_are_the_same_mechanism(site: Site) -> None:
+def test_each_rules_use_the_same_mechanism(site: Site) -> None:
     each = site.rule(
         "/physics", kind="each", group_pattern="late", suffix="", member_shares=3.0, archive_after_idle_days=5
     )
@@ -271,7 +271,7 @@ def test_stored_each_rules_are_the_same_mechanism(site: Site) -> None:
     assert "/physics/zoe" not in paths(site), revision.reason
 
 
-def test_a_member_whom_somebody_archived_by_hand_stays_away_until_the_next_job(students: Site) -> None:
+def test_a_manually_archived_member_stays_archived_until_the_next_job(students: Site) -> None:
     students.job("zoe", "students", 3)
     apply_members(at=AS_OF)
     change(students, {"op": "archive", "entry": "/physics/zoe"})
@@ -281,7 +281,7 @@ def test_a_member_whom_somebody_archived_by_hand_stays_away_until_the_next_job(s
     assert "/physics/zoe" in paths(students)
 
 
-def test_people_of_a_group_of_sign_in_become_children_and_their_accounts_follow_them(site: Site) -> None:
+def test_members_of_a_sign_in_group_become_children_with_their_accounts(site: Site) -> None:
     anna = User.objects.create_user("anna")
     anna.groups.add(Group.objects.create(name="oidc:physics"))
     User.objects.create_user("berta")
@@ -302,7 +302,7 @@ def test_people_of_a_group_of_sign_in_become_children_and_their_accounts_follow_
     assert "/physics/anna" not in paths(site), "left the group, and nobody touched the entry for 30 days"
 
 
-def test_joining_or_leaving_a_group_makes_what_is_served_stale(site: Site) -> None:
+def test_joining_or_leaving_a_group_makes_priorities_stale(site: Site) -> None:
     from apps.priorities.recompute.staleness import is_stale
 
     anna, team = User.objects.create_user("anna"), Group.objects.create(name="oidc:physics")
@@ -316,7 +316,7 @@ def test_joining_or_leaving_a_group_makes_what_is_served_stale(site: Site) -> No
     assert is_stale(site.policy, as_of=AS_OF)
 
 
-def test_one_run_does_so_much_and_the_next_one_goes_on(students: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_has_a_limit_and_the_next_one_continues(students: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(membership, "MOST_OPERATIONS", 3)
     for n in range(5):
         students.job(f"u{n}", "students", 1)
@@ -329,7 +329,7 @@ def test_one_run_does_so_much_and_the_next_one_goes_on(students: Site, monkeypat
     assert apply_members(at=AS_OF) == []
 
 
-def test_an_entry_of_that_name_stands_in_the_way_without_a_word(students: Site) -> None:
+def test_an_existing_entry_of_the_same_name_blocks_a_member_silently(students: Site) -> None:
     change(students, {"op": "add", "parent": "/physics", "name": "keep", "kind": "reserve", "shares": 1})
     students.job("keep", "students", 1)
     before = AuditEvent.objects.count()
@@ -338,7 +338,7 @@ def test_an_entry_of_that_name_stands_in_the_way_without_a_word(students: Site) 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_runs_at_the_same_time_add_everybody_once(site: Site) -> None:
+def test_two_concurrent_runs_add_every_member_once(site: Site) -> None:
     set_members(site, "/physics", {"group": "students"})
     for n in range(20):
         site.job(f"u{n}", "students", 1)
@@ -363,7 +363,7 @@ def test_two_runs_at_the_same_time_add_everybody_once(site: Site) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_run_that_dies_before_its_end_has_done_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_dies_changes_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     set_members(site, "/physics", {"group": "students"})
     site.job("zoe", "students", 1)
     publish = publish_automatic
@@ -381,6 +381,6 @@ def test_a_run_that_dies_before_its_end_has_done_nothing(site: Site, monkeypatch
     assert "/physics/zoe" in paths(site)
 
 
-def test_accounts_that_never_ran_anything_wait_for_their_first_job(students: Site) -> None:
+def test_accounts_without_jobs_join_with_their_first_job(students: Site) -> None:
     account_ids([AccountKey(students.source.namespace, "idle", "students")], at=AS_OF)
     assert apply_members(at=AS_OF) == []

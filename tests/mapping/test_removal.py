@@ -42,7 +42,7 @@ def admin(small_site: Site) -> Caller:
     return Caller(user=small_site.admin)
 
 
-def test_a_policy_goes_with_all_that_was_computed_of_it(mistake: Policy, admin: Caller) -> None:
+def test_a_policy_is_removed_with_all_its_results(mistake: Policy, admin: Caller) -> None:
     work_run_now(request_recompute(policy_slug="gird", at=AT, actor=COMMAND).pk)
     store.poll()
     waiting = request_recompute(policy_slug="gird", at=AT, actor=COMMAND)
@@ -60,7 +60,7 @@ def test_a_policy_goes_with_all_that_was_computed_of_it(mistake: Policy, admin: 
     assert again.pk != mistake.pk
 
 
-def test_a_policy_that_has_had_entries_stays_and_says_what_rests_on_it(small_site: Site, admin: Caller) -> None:
+def test_a_policy_with_entries_cannot_be_removed_and_lists_its_dependents(small_site: Site, admin: Caller) -> None:
     answer = admin.client.delete("/api/v1/policies/grid?reason=x", headers=admin.headers)
     status, code, places = refused(answer)
     assert (status, code) == (409, "in_use")
@@ -68,7 +68,7 @@ def test_a_policy_that_has_had_entries_stays_and_says_what_rests_on_it(small_sit
     assert Policy.objects.filter(slug="grid").exists()
 
 
-def test_an_empty_policy_with_rules_or_drafts_stays(mistake: Policy) -> None:
+def test_an_empty_policy_with_rules_or_drafts_cannot_be_removed(mistake: Policy) -> None:
     root = load_tree(mistake).uuid(0)
     set_rules(policy_slug="gird", rules=[Rule(kind="glob", target_uid=root, user_pattern="*")], at=AT, actor=SYSTEM)
     add = {"op": "add", "parent": "/", "name": "a", "kind": "vo", "shares": 1}
@@ -84,7 +84,7 @@ def test_the_database_keeps_the_history_of_policies_with_entries(small_site: Sit
             kind._default_manager.filter(policy=small_site.policy).delete()
 
 
-def test_a_source_without_usage_goes_with_its_tries(small_site: Site, admin: Caller, tmp_path: Path) -> None:
+def test_a_source_without_usage_is_removed_with_its_attempts(small_site: Site, admin: Caller, tmp_path: Path) -> None:
     make_source(slug="clutser", name="Clutser", at=AT, actor=COMMAND)
     log = tmp_path / "log.swf"
     log.write_text("; UnixStartTime: 1132444805\n1 10 -1 3600 2 -1 -1 -1 -1 -1 1 7 3 -1 -1 40 -1 -1\n")
@@ -98,7 +98,7 @@ def test_a_source_without_usage_goes_with_its_tries(small_site: Site, admin: Cal
     assert admin.get("usage/sources/clutser").status_code == 404
 
 
-def test_a_source_with_usage_stays(small_site: Site, admin: Caller) -> None:
+def test_a_source_with_usage_cannot_be_removed(small_site: Site, admin: Caller) -> None:
     answer = admin.client.delete("/api/v1/usage/sources/cluster-a?reason=x", headers=admin.headers)
     status, code, places = refused(answer)
     assert (status, code) == (409, "in_use")
@@ -107,7 +107,7 @@ def test_a_source_with_usage_stays(small_site: Site, admin: Caller) -> None:
 
 
 @pytest.mark.parametrize("remove", [remove_policy, remove_source])
-def test_a_removal_says_why(mistake: Policy, remove: Any) -> None:
+def test_a_removal_needs_a_reason(mistake: Policy, remove: Any) -> None:
     make_source(slug="gird", name="Gird", at=AT, actor=COMMAND)
     with pytest.raises(Exception, match="reason"):
         remove(slug="gird", **{**WHY, "reason": " "})

@@ -43,7 +43,7 @@ def guesses(tree: TreeColumns, *mapped: tuple[AccountKey, str], **names: str) ->
     return [(tree.path(one.entry), one.why, round(one.sure, 2)) for one in suggester.suggest(key)]
 
 
-def test_a_name_in_its_group_is_surer_than_the_same_name_elsewhere(tree: TreeColumns) -> None:
+def test_a_name_in_its_group_is_a_better_suggestion_than_elsewhere(tree: TreeColumns) -> None:
     assert guesses(tree, user_name="alice", group_name="physics") == [
         ("/physics/alice", "same_name", 0.97),
         ("/physics", "group_name", 0.85),
@@ -52,7 +52,7 @@ def test_a_name_in_its_group_is_surer_than_the_same_name_elsewhere(tree: TreeCol
     assert guesses(tree, user_name="carol")[0] == ("/biology/nbis/carol", "same_name", 0.9)
 
 
-def test_a_user_of_an_account_and_of_one_below_it_has_an_entry_in_each() -> None:
+def test_a_user_of_nested_accounts_has_an_entry_in_each() -> None:
     """Captured from a Slurm site: the first guess for (ann, hep) was the entry in hep/atlas."""
     names = ["", "/hep", "/hep/ann", "/hep/atlas", "/hep/atlas/ann"]
     nodes = [Node(UUID(int=1), None, "root")]
@@ -68,29 +68,29 @@ def test_a_user_of_an_account_and_of_one_below_it_has_an_entry_in_each() -> None
         assert all(sure < 0.9 for _path, _why, sure in others)
 
 
-def test_case_and_diacritics_are_passed_over(tree: TreeColumns) -> None:
+def test_case_and_diacritics_are_ignored(tree: TreeColumns) -> None:
     assert guesses(tree, user_name="asa.ek")[0] == ("/physics/Åsa Ek", "same_name_folded", 0.84)
     assert guesses(tree, user_name="x", group_name="LQCD") == [("/lqcd", "group_name_folded", 0.8)]
     assert folded("Øyvind-Łuk") == folded("oyvind.luk") == "oyvindluk"
 
 
-def test_a_realm_is_left_off(tree: TreeColumns) -> None:
+def test_a_realm_is_ignored(tree: TreeColumns) -> None:
     assert guesses(tree, user_name="carol@example.org")[0] == ("/biology/nbis/carol", "without_realm", 0.78)
 
 
-def test_a_certificate_is_known_by_its_common_name(tree: TreeColumns) -> None:
+def test_a_certificate_is_suggested_by_its_common_name(tree: TreeColumns) -> None:
     assert guesses(tree, dn="/O=x/CN=Åsa Ek 12345")[0] == ("/physics/Åsa Ek", "common_name", 0.74)
     assert guesses(tree, dn="/O=x/CN=Kim Svan")[0] == ("/physics/ksvan", "initial_and_surname", 0.6)
     assert guesses(tree, dn="/O=x/CN=host")[:1] == []
 
 
-def test_an_fqan_says_the_group(tree: TreeColumns) -> None:
+def test_an_fqan_suggests_the_group(tree: TreeColumns) -> None:
     told = guesses(tree, dn="/O=x/CN=X", fqan="/biology/nbis/Role=lead")
     assert told == [("/biology/nbis", "fqan_group", 0.94), ("/biology", "fqan_vo", 0.62)]
     assert guesses(tree, user_name="x", project="lqcd") == [("/lqcd", "project_name", 0.7)]
 
 
-def test_neighbours_of_the_same_group_say_where(tree: TreeColumns) -> None:
+def test_accounts_of_the_same_group_suggest_the_entry(tree: TreeColumns) -> None:
     def of(user: str, path: str) -> tuple[AccountKey, str]:
         return AccountKey("c1", user, "b2026"), path
 

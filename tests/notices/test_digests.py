@@ -41,7 +41,7 @@ def to(name: str) -> list[Any]:
     return [each for each in mail.outbox if each.to == [f"{name}@example.org"]]
 
 
-def test_one_message_a_day_and_only_to_who_is_told_something(told: Site) -> None:
+def test_a_digest_is_sent_once_a_day_and_only_with_news(told: Site) -> None:
     assert deliver(AT) == 2
     assert deliver(AT) == 0
     assert deliver(AT + HOUR) == 0
@@ -50,7 +50,7 @@ def test_one_message_a_day_and_only_to_who_is_told_something(told: Site) -> None
     assert "Cluster A" not in to("pia")[0].body
 
 
-def test_the_hour_is_waited_for(told: Site) -> None:
+def test_a_digest_waits_for_its_hour(told: Site) -> None:
     set_preference(interval="daily", hour=15, muted=[], actor=Actor(told.pia, "page"))
     deliver(AT)
     assert to("pia") == []
@@ -58,7 +58,7 @@ def test_the_hour_is_waited_for(told: Site) -> None:
     assert len(to("pia")) == 1
 
 
-def test_what_was_told_once_is_no_news_the_next_day(told: Site) -> None:
+def test_a_reported_notice_is_not_repeated_the_next_day(told: Site) -> None:
     deliver(AT)
     deliver(AT + DAY)
     assert len(to("pia")) == 1
@@ -82,7 +82,7 @@ def test_what_was_told_once_is_no_news_the_next_day(told: Site) -> None:
     assert held.pk
 
 
-def test_read_ones_and_muted_kinds_are_left_out(told: Site) -> None:
+def test_read_notices_and_muted_kinds_are_omitted(told: Site) -> None:
     notice = Notice.objects.get(kind="ending_roles")
     selectors.mark_read(ids=[notice.pk], at=AT, actor=Actor(told.pia, "page"))
     set_preference(interval="daily", hour=8, muted=["late_source", "ending_roles"], actor=Actor(told.admin, "page"))
@@ -101,7 +101,7 @@ def test_weekly_is_once_a_week(told: Site) -> None:
     assert len(to("pia")) == 2
 
 
-def test_at_once_is_one_message_for_what_came_together(told: Site) -> None:
+def test_immediate_mail_combines_simultaneous_notices(told: Site) -> None:
     set_preference(interval="at_once", hour=8, muted=[], actor=Actor(told.admin, "page"))
     deliver(AT)
     deliver(AT + timedelta(seconds=30))
@@ -109,7 +109,7 @@ def test_at_once_is_one_message_for_what_came_together(told: Site) -> None:
     assert "2" in re.findall(r"\d+", to("admin")[0].subject), "how many are new"
 
 
-def test_never_is_never(told: Site) -> None:
+def test_users_who_chose_never_get_no_mail(told: Site) -> None:
     set_preference(interval="off", hour=8, muted=[], actor=Actor(told.pia, "page"))
     deliver(AT)
     assert to("pia") == []
@@ -121,7 +121,7 @@ def test_a_site_that_sends_no_mail_plans_none(told: Site, settings: Any) -> None
     assert not Mail.objects.exists()
 
 
-def test_who_dies_after_sending_sends_the_same_message_again(told: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_dies_after_sending_repeats_the_same_message(told: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the mail server's yes and the database's: at least once, under one Message-ID."""
     monkeypatch.setattr("django.core.signing.TimestampSigner.timestamp", lambda _self: "1xVSsA")  # of its link
     plan_mails(at=AT)
@@ -137,9 +137,7 @@ def test_who_dies_after_sending_sends_the_same_message_again(told: Site, monkeyp
     assert send_mails(at=AT) == 0
 
 
-def test_a_mail_server_that_refuses_is_tried_again_later_and_then_given_up(
-    told: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refusing_mail_server_is_retried_and_then_abandoned(told: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_given: Any) -> int:
         raise ConnectionRefusedError("password=hunter2")
 
@@ -155,7 +153,7 @@ def test_a_mail_server_that_refuses_is_tried_again_later_and_then_given_up(
     assert (found.state, found.attempts, found.error) == ("failed", digests.MOST_ATTEMPTS, "ConnectionRefusedError")
 
 
-def test_rights_of_the_moment_of_sending_decide(told: Site) -> None:
+def test_rights_are_checked_when_sending(told: Site) -> None:
     plan_mails(at=AT)
     Grant.objects.filter(user=told.pia).delete()
     send_mails(at=AT)
@@ -163,7 +161,7 @@ def test_rights_of_the_moment_of_sending_decide(told: Site) -> None:
     assert Mail.objects.get(user=told.pia).state == "empty"
 
 
-def test_nothing_that_somebody_named_begins_a_header_or_a_line(told: Site, settings: Any) -> None:
+def test_user_supplied_names_cannot_inject_headers_or_lines(told: Site, settings: Any) -> None:
     settings.FAIRSHARE_SITE = "abisko\r\nBcc: evil@example.org"
     notice = Notice.objects.get(kind="late_source")
     notice.facts = {**notice.facts, "source": "X\n\nYour password expired: https://evil.example.org\u2028y"}
@@ -177,7 +175,7 @@ def test_nothing_that_somebody_named_begins_a_header_or_a_line(told: Site, setti
 
 
 @pytest.mark.parametrize("address", first(1, ["x@example.org\r\nBcc: evil@example.org", "no address", "a@b\0c"]))
-def test_an_address_that_is_none_is_not_written_to(told: Site, address: str) -> None:
+def test_an_invalid_address_gets_no_mail(told: Site, address: str) -> None:
     if "\0" not in address:
         User.objects.filter(pk=told.pia.pk).update(email=address)
         deliver(AT)
@@ -185,7 +183,7 @@ def test_an_address_that_is_none_is_not_written_to(told: Site, address: str) -> 
     assert all("evil" not in str(each.to) for each in mail.outbox)
 
 
-def test_a_message_says_where_to_stop_it(told: Site) -> None:
+def test_a_message_has_an_unsubscribe_link(told: Site) -> None:
     deliver(AT)
     sent = to("pia")[0]
     assert sent.extra_headers["List-Unsubscribe"].startswith("<https://fairshare.example.org/notices/unsubscribe/")
@@ -199,7 +197,7 @@ def test_a_message_says_where_to_stop_it(told: Site) -> None:
 
 
 @pytest.mark.parametrize("given", first(2, [{"interval": "hourly"}, {"hour": 24}, {"hour": True}, {"muted": ["x"]}]))
-def test_wishes_that_are_none_are_refused(told: Site, given: dict[str, Any]) -> None:
+def test_invalid_preferences_are_refused(told: Site, given: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
         set_preference(**{"interval": "daily", "hour": 8, "muted": [], **given}, actor=Actor(told.pia, "page"))
     assert not Preference.objects.exists()
@@ -248,7 +246,7 @@ def news_in(sent: list[Any]) -> list[str]:
         pytest.param(SMTPServerDisconnected(), "daily", marks=pytest.mark.deep),
     ],
 )
-def test_two_dead_hours_lose_nothing_and_send_nothing_twice(
+def test_a_two_hour_outage_loses_and_repeats_nothing(
     told: Site, server: Server, error: Exception, interval: str
 ) -> None:
     set_preference(interval=interval, hour=8, muted=[], actor=Actor(told.pia, "page"))
@@ -261,7 +259,7 @@ def test_two_dead_hours_lose_nothing_and_send_nothing_twice(
     assert [len(to(name)) for name in ("admin", "pia", "ben")] == [1, 1, 0]
 
 
-def test_news_of_a_failed_digest_are_in_the_next_one_once(told: Site, server: Server) -> None:
+def test_notices_of_a_failed_digest_are_in_the_next_one_once(told: Site, server: Server) -> None:
     server.fails = lambda _message: ConnectionRefusedError()
     run(AT, 4 * HOUR)
     assert set(Mail.objects.values_list("state", flat=True)) == {"failed"} | {"empty"}
@@ -271,14 +269,14 @@ def test_news_of_a_failed_digest_are_in_the_next_one_once(told: Site, server: Se
     assert [len(news_in(to(name))) for name in ("admin", "pia")] == [2, 1]
 
 
-def test_a_refused_recipient_holds_nobody_else_up(told: Site, server: Server) -> None:
+def test_a_refused_recipient_does_not_block_others(told: Site, server: Server) -> None:
     refused = SMTPRecipientsRefused({"admin@example.org": (550, b"no such user")})
     server.fails = lambda message: refused if "admin" in message.to[0] else None
     assert deliver(AT) == 1
     assert [len(to(name)) for name in ("admin", "pia")] == [0, 1]
 
 
-def test_a_server_that_hangs_is_waited_for_once_a_round(told: Site, server: Server) -> None:
+def test_a_hanging_server_is_contacted_once_per_round(told: Site, server: Server) -> None:
     server.fails = lambda _message: TimeoutError()
     deliver(AT)
     assert server.n_asked == 1
@@ -286,7 +284,7 @@ def test_a_server_that_hangs_is_waited_for_once_a_round(told: Site, server: Serv
     assert server.n_asked == 2, "the next round tries the next message"
 
 
-def test_failed_immediate_mail_is_told_with_the_next_news_or_a_day_later(told: Site, server: Server) -> None:
+def test_failed_immediate_mail_is_sent_with_the_next_notice_or_a_day_later(told: Site, server: Server) -> None:
     set_preference(interval="at_once", hour=8, muted=[], actor=Actor(told.pia, "page"))
     server.fails = lambda _message: ConnectionRefusedError()
     run(AT, 3 * HOUR, timedelta(minutes=5))  # a round that fails ends: others wait for the next one
@@ -297,7 +295,7 @@ def test_failed_immediate_mail_is_told_with_the_next_news_or_a_day_later(told: S
     assert len(news_in(to("pia"))) == 1
 
 
-def test_mail_at_once_brings_what_is_new_and_nothing_else(told: Site) -> None:
+def test_immediate_mail_contains_only_new_notices(told: Site) -> None:
     set_preference(interval="at_once", hour=8, muted=[], actor=Actor(told.admin, "page"))
     deliver(AT)
     Notice.objects.filter(kind="late_source").update(news_at=AT + HOUR)
@@ -308,7 +306,7 @@ def test_mail_at_once_brings_what_is_new_and_nothing_else(told: Site) -> None:
     assert re.findall(r"/notices/\d+/", second.body) == [f"/notices/{late.pk}/"]
 
 
-def test_the_subject_says_what_it_is_about_and_lines_lead_there(told: Site, client: Client) -> None:
+def test_the_subject_names_the_notice_and_lines_link_to_it(told: Site, client: Client) -> None:
     deliver(AT)
     sent = to("pia")[0]
     (line,) = selectors.list_open_notices(Actor(told.pia, "page"), AT)

@@ -24,31 +24,31 @@ from tests.worlds import AT
 TOLERANCE = {"relative": 0.1, "points": 1.0}
 
 
-def test_starved_is_under_the_band_while_jobs_wait() -> None:
+def test_starved_means_under_tolerance_with_waiting_jobs() -> None:
     found = drift_of(made_series([0.5, 0.5], [[1, 1, 1], [9, 9, 9]], [[5, 5, 5], [0, 0, 0]]), tolerance=TOLERANCE)
     assert found.starved_days.tolist() == [3, 0]
     assert found.pushing_days.tolist() == [0, 3]
     assert found.deviation.tolist() == pytest.approx([-0.4, 0.4])
 
 
-def test_without_demand_nobody_is_starved_and_nobody_pushes() -> None:
+def test_without_demand_there_is_no_drift() -> None:
     found = drift_of(made_series([0.5, 0.5], [[0, 1, 1], [9, 9, 9]], [[0, 0, 0], [7, 7, 7]]), tolerance=TOLERANCE)
     assert found.starved_days.tolist() == [0, 0]
     assert found.pushing_days.tolist() == [0, 0]
 
 
-def test_one_quiet_day_ends_the_run_of_days() -> None:
+def test_one_day_on_target_resets_the_count_of_days() -> None:
     waited = [[5, 0, 5, 5], [0, 0, 0, 0]]
     found = drift_of(made_series([0.5, 0.5], [[1] * 4, [9] * 4], waited), tolerance=TOLERANCE)
     assert found.starved_days.tolist() == [2, 0]
 
 
-def test_inside_the_band_is_on_target() -> None:
+def test_within_tolerance_is_on_target() -> None:
     found = drift_of(made_series([0.5, 0.5], [[46, 46], [54, 54]], [[5, 5], [0, 0]]), tolerance=TOLERANCE)
     assert found.starved_days.tolist() == [0, 0]
 
 
-def test_where_nobody_tells_of_waiting_jobs_nothing_is_claimed() -> None:
+def test_without_data_on_waiting_jobs_there_is_no_notice() -> None:
     series = made_series([0.5, 0.5], [[1, 1], [9, 9]], [[0, 0], [0, 0]], knows=False)
     assert drift_of(series, tolerance=TOLERANCE).starved_days.tolist() == [0, 0]
 
@@ -59,7 +59,7 @@ def test_days_before_a_gap_do_not_count() -> None:
     assert drift_of(series, tolerance=TOLERANCE).starved_days.tolist() == [2, 0]
 
 
-def test_nothing_built_is_nothing_said() -> None:
+def test_without_built_days_there_is_no_notice() -> None:
     series = made_series([0.5, 0.5], [[], []], [[], []])
     assert drift_of(series, tolerance=TOLERANCE).starved_days.tolist() == [0, 0]
 
@@ -89,7 +89,7 @@ def open_drifts() -> dict[str, str]:
     return {each.facts["path"]: kind_of("drift").describe(each.facts).text for each in found}
 
 
-def test_drift_is_told_in_words_with_days_and_points(starved: Site) -> None:
+def test_drift_is_described_with_days_and_points(starved: Site) -> None:
     evaluate(at=AT)
     assert open_drifts() == {
         "/": "2 groups of grid are off target: biology under by 35.0 points for 9 days, "
@@ -99,14 +99,14 @@ def test_drift_is_told_in_words_with_days_and_points(starved: Site) -> None:
     }
 
 
-def test_the_rule_says_for_how_many_days(starved: Site) -> None:
+def test_the_rule_sets_the_number_of_days(starved: Site) -> None:
     place = Place(policy=starved.policy)
     set_rule(kind="drift", place=place, is_on=True, terms={"days": 10}, version=NEW, at=AT, actor=SYSTEM)
     evaluate(at=AT)
     assert open_drifts() == {}
 
 
-def test_whoever_sees_no_numbers_of_an_entry_is_told_none(starved: Site) -> None:
+def test_users_without_access_to_numbers_get_no_drift_notice(starved: Site) -> None:
     """ben's biology is starved: that physics pushes says something of physics, which isn't his to know."""
     evaluate(at=AT)
     told = {
@@ -118,7 +118,7 @@ def test_whoever_sees_no_numbers_of_an_entry_is_told_none(starved: Site) -> None
     assert told["pia"] == told["alice"] == told["nobody"] == set()
 
 
-def test_groups_beside_each_other_are_one_notice_for_who_decides_above_them(starved: Site) -> None:
+def test_sibling_groups_share_one_notice_for_the_managers_above(starved: Site) -> None:
     evaluate(at=AT)
     lines = selectors.list_open_notices(Actor(starved.admin, "page"), AT)
     (family,) = (line for line in lines if line.notice.kind == "drift")
@@ -132,7 +132,7 @@ def test_groups_beside_each_other_are_one_notice_for_who_decides_above_them(star
     assert (again, len(open_drifts())) == (0, 3), "nothing is opened twice"
 
 
-def test_it_is_not_judged_by_old_days(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_days_are_not_evaluated(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     for through_on, newest in ((date(2026, 11, 1), None), (date(2026, 11, 18), date(2026, 11, 18)), (None, None)):
         state = SeriesState(through_on=through_on)
         monkeypatch.setattr("apps.notices.kinds.drift.series_state", lambda _policy, state=state: state)

@@ -40,7 +40,7 @@ def of_kind(name: str, **more: Any) -> Notice:
     return Notice.objects.get(kind=name, **more)
 
 
-def test_a_cause_opens_one_notice_however_often_it_is_looked_at(site: Site) -> None:
+def test_a_cause_opens_one_notice_in_repeated_evaluations(site: Site) -> None:
     late(6)
     assert evaluate(at=AT) == 1
     assert evaluate(at=AT) == 0
@@ -53,7 +53,7 @@ def test_a_cause_opens_one_notice_however_often_it_is_looked_at(site: Site) -> N
     assert all(part in sentence.text for part in ("Cluster A", "7 hours"))
 
 
-def test_it_closes_by_itself_when_the_cause_is_gone_and_opens_anew_when_it_is_back(site: Site) -> None:
+def test_a_notice_closes_automatically_and_reopens_when_the_cause_returns(site: Site) -> None:
     late()
     evaluate(at=AT)
     late(0)
@@ -65,7 +65,7 @@ def test_it_closes_by_itself_when_the_cause_is_gone_and_opens_anew_when_it_is_ba
     assert of_kind("late_source", closed_at=None).opened_at == AT + 2 * HOUR
 
 
-def test_what_became_worse_is_news_and_what_went_on_is_not(site: Site) -> None:
+def test_a_worsened_notice_is_unread_again_and_a_continuing_one_is_not(site: Site) -> None:
     late(4)
     evaluate(at=AT)
     line = selectors.list_open_notices(page(site.admin), AT)[0]
@@ -77,7 +77,7 @@ def test_what_became_worse_is_news_and_what_went_on_is_not(site: Site) -> None:
     assert selectors.count_unread(at=AT + 20 * HOUR, actor=page(site.admin)) == 1
 
 
-def test_the_database_itself_refuses_a_second_open_notice(site: Site) -> None:
+def test_the_database_rejects_a_second_open_notice(site: Site) -> None:
     late()
     evaluate(at=AT)
     notice = of_kind("late_source")
@@ -86,7 +86,7 @@ def test_the_database_itself_refuses_a_second_open_notice(site: Site) -> None:
         notice.save(force_insert=True)
 
 
-def test_a_kind_that_breaks_holds_up_no_other(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_kind_does_not_block_others(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     late()
     real = evaluation._settle
 
@@ -99,7 +99,7 @@ def test_a_kind_that_breaks_holds_up_no_other(site: Site, monkeypatch: pytest.Mo
     assert evaluate(at=AT) == 1
 
 
-def test_notices_that_closed_long_ago_are_forgotten(site: Site) -> None:
+def test_old_closed_notices_are_deleted(site: Site) -> None:
     late()
     evaluate(at=AT)
     late(0)
@@ -110,11 +110,11 @@ def test_notices_that_closed_long_ago_are_forgotten(site: Site) -> None:
     assert not Notice.objects.filter(closed_at=AT + HOUR).exists()
 
 
-def test_every_kind_has_its_rule_from_the_start(db: None) -> None:
+def test_every_kind_has_a_default_rule(db: None) -> None:
     assert set(Rule.objects.values_list("kind", flat=True)) == set(kinds())
 
 
-def test_turned_off_it_says_nothing_and_closes_what_it_said(site: Site) -> None:
+def test_a_disabled_rule_opens_nothing_and_closes_its_notices(site: Site) -> None:
     source = late()
     evaluate(at=AT)
     set_rule(kind="late_source", place=Place(source=source), is_on=False, terms={}, version=NEW, at=AT, actor=SYSTEM)
@@ -122,7 +122,7 @@ def test_turned_off_it_says_nothing_and_closes_what_it_said(site: Site) -> None:
     assert of_kind("late_source").closed_at == AT + HOUR
 
 
-def test_the_rule_of_a_source_goes_before_that_of_the_site(site: Site) -> None:
+def test_the_rule_of_a_source_precedes_that_of_the_site(site: Site) -> None:
     source = late(4)
     terms = {"grace_h": 5}
     set_rule(kind="late_source", place=Place(source=source), is_on=True, terms=terms, version=NEW, at=AT, actor=SYSTEM)
@@ -131,7 +131,7 @@ def test_the_rule_of_a_source_goes_before_that_of_the_site(site: Site) -> None:
     assert evaluate(at=AT) == 1
 
 
-def test_a_rule_at_an_entry_decides_below_it_and_not_about_it(site: Site) -> None:
+def test_a_rule_at_an_entry_applies_below_it(site: Site) -> None:
     """Managers of physics can't silence those above who watch physics itself."""
     for path in ("/physics", "/physics/bob"):
         grant(site, path, site.nobody, AT + 20 * DAY)
@@ -154,7 +154,7 @@ def grant(site: Site, path: str, user: User, expires_at: Any, role: str = "viewe
     )
 
 
-def test_only_those_who_rule_a_place_set_rules_there(site: Site) -> None:
+def test_setting_rules_needs_rights_at_the_entry(site: Site) -> None:
     physics = Place(policy=site.policy, entry_uid=site.uid("/physics"))
     ask: dict[str, Any] = {"kind": "ending_roles", "is_on": False, "terms": {}, "version": NEW, "at": AT}
     with pytest.raises(NotFound):
@@ -177,7 +177,7 @@ def test_only_those_who_rule_a_place_set_rules_there(site: Site) -> None:
         ("unmapped_usage", {"percent": float("nan")}, {"0", "100"}),
     ],
 )
-def test_limits_that_are_none_are_refused_at_their_place(site: Site, kind: str, terms: Any, named: set[str]) -> None:
+def test_invalid_limits_are_refused_at_their_field(site: Site, kind: str, terms: Any, named: set[str]) -> None:
     with pytest.raises(Invalid) as refusal:
         set_rule(kind=kind, place=Place(policy=site.policy), is_on=True, terms=terms, version=NEW, at=AT, actor=SYSTEM)
     assert [problem.where for problem in refusal.value.fields] == [f"terms.{name}" for name in terms]
@@ -185,7 +185,7 @@ def test_limits_that_are_none_are_refused_at_their_place(site: Site, kind: str, 
     assert not Rule.objects.filter(policy=site.policy).exists()
 
 
-def test_notices_reach_whom_they_concern(site: Site) -> None:
+def test_notices_reach_the_affected_users(site: Site) -> None:
     late()
     held = grant(site, "/physics/bob", site.nobody, AT + 20 * DAY)
     evaluate(at=AT)
@@ -202,7 +202,7 @@ def test_notices_reach_whom_they_concern(site: Site) -> None:
     assert held.pk == hidden.facts["grant"]
 
 
-def test_what_one_reads_and_puts_off_stays_ones_own(site: Site) -> None:
+def test_read_and_snoozed_states_are_private(site: Site) -> None:
     late()
     other = User.objects.create_superuser("other")
     evaluate(at=AT)
@@ -217,14 +217,14 @@ def test_what_one_reads_and_puts_off_stays_ones_own(site: Site) -> None:
 
 
 @pytest.mark.parametrize("until", [AT, AT - DAY, AT + 400 * DAY])
-def test_it_is_put_off_to_a_time_ahead(site: Site, until: Any) -> None:
+def test_a_notice_is_snoozed_to_a_future_time(site: Site, until: Any) -> None:
     late()
     evaluate(at=AT)
     with pytest.raises(Invalid):
         selectors.snooze(id=of_kind("late_source").pk, until=until, at=AT, actor=page(site.admin))
 
 
-def test_all_read_leaves_what_came_since(site: Site) -> None:
+def test_mark_all_as_read_keeps_newer_notices_unread(site: Site) -> None:
     late()
     evaluate(at=AT)
     seen = of_kind("late_source").pk
@@ -234,7 +234,7 @@ def test_all_read_leaves_what_came_since(site: Site) -> None:
     assert selectors.count_unread(at=AT, actor=page(site.admin)) == 1
 
 
-def test_a_policy_nobody_may_see_tells_nothing(site: Site) -> None:
+def test_a_policy_without_readers_sends_no_notices(site: Site) -> None:
     Policy.objects.filter(pk=site.policy.pk).update(visibility="path")
     assert selectors.list_open_notices(page(site.nobody), AT) == []
     with refused(Invalid, field="state"):

@@ -58,7 +58,7 @@ def put_in_force(site: Site, operations: list[dict[str, Any]]) -> None:
     site.policy.refresh_from_db()
 
 
-def test_shares_and_boosts_that_end_are_told_to_who_divides_around_them(computed: Site) -> None:
+def test_expiring_shares_and_boosts_are_reported_to_managers(computed: Site) -> None:
     soon, later = (TODAY + 5 * DAY).isoformat(), (TODAY + 40 * DAY).isoformat()
     put_in_force(
         computed,
@@ -77,7 +77,7 @@ def test_shares_and_boosts_that_end_are_told_to_who_divides_around_them(computed
     assert says(told(computed.ben, "ending_shares", AT + 20 * DAY), ends)
 
 
-def test_shares_that_ended_and_were_kept_stay_told(computed: Site) -> None:
+def test_expired_kept_shares_stay_reported(computed: Site) -> None:
     dates = {"ends_on": (TODAY + DAY).isoformat(), "at_end": "keep"}
     put_in_force(computed, [{"op": "set_dates", "entry": "/physics/bob", "dates": dates}])
     evaluate(at=AT + 60 * DAY)
@@ -85,7 +85,7 @@ def test_shares_that_ended_and_were_kept_stay_told(computed: Site) -> None:
     assert says(told(computed.pia, "ending_shares", AT + 60 * DAY), kept)
 
 
-def test_core_hours_that_end_with_nothing_after_them(computed: Site) -> None:
+def test_expiring_allocations_without_renewal(computed: Site) -> None:
     def give(starts_on: date, ends_on: date) -> None:
         give_allocation(
             policy_slug="grid",
@@ -109,7 +109,7 @@ def test_core_hours_that_end_with_nothing_after_them(computed: Site) -> None:
     assert told(computed.pia, "ending_allocations") == []
 
 
-def test_requests_and_reviews_that_wait_are_told_to_who_decides(computed: Site) -> None:
+def test_pending_requests_and_reviews_are_reported_to_deciders(computed: Site) -> None:
     pia = page(computed.pia)
     ask_upward(policy_slug="grid", entry_uid=computed.uid("/physics"), shares=75, reason="r", at=AT, actor=pia)
     shares = {"op": "set_shares", "entry": "/physics/bob", "shares": 3}
@@ -128,7 +128,7 @@ def test_requests_and_reviews_that_wait_are_told_to_who_decides(computed: Site) 
     assert not Notice.objects.filter(kind="waiting_decisions", closed_at=None).exists()
 
 
-def test_usage_without_an_entry_above_a_part_of_the_whole(site: Site) -> None:
+def test_unmapped_usage_above_the_limit(site: Site) -> None:
     push(site, [record("9", "stranger", "nowhere", 5, at=AT)])
     site.recompute()
     evaluate(at=AT)
@@ -137,7 +137,7 @@ def test_usage_without_an_entry_above_a_part_of_the_whole(site: Site) -> None:
     assert told(site.pia, "unmapped_usage") == told(site.nobody, "unmapped_usage") == []
 
 
-def test_little_usage_without_an_entry_is_left_alone(computed: Site) -> None:
+def test_little_unmapped_usage_is_not_reported(computed: Site) -> None:
     evaluate(at=AT)
     assert told(computed.admin, "unmapped_usage") == []
 
@@ -148,7 +148,7 @@ def run_of(kind: str, subject: str, state: str, at: datetime = AT, **more: Any) 
     )
 
 
-def test_collections_that_fail_again_and_again(computed: Site) -> None:
+def test_repeatedly_failing_collections(computed: Site) -> None:
     Source.objects.update(kind="directory", collect_error="The folder is gone.")
     for _n in range(2):
         run_of("usage_collect", "source:cluster-a", "failed")
@@ -164,7 +164,7 @@ def test_collections_that_fail_again_and_again(computed: Site) -> None:
     assert told(computed.admin, "failing_collection") == []
 
 
-def test_a_damaged_newest_snapshot_until_the_next_one(computed: Site) -> None:
+def test_a_damaged_snapshot_is_reported_until_the_next_one(computed: Site) -> None:
     evaluate(at=AT)
     assert told(computed.admin, "damaged_snapshot") == []
     newest = Snapshot.objects.order_by("-pk")[0]
@@ -178,7 +178,7 @@ def test_a_damaged_newest_snapshot_until_the_next_one(computed: Site) -> None:
     assert told(computed.admin, "damaged_snapshot") == []
 
 
-def test_an_import_that_failed_until_the_same_file_goes_through(computed: Site) -> None:
+def test_a_failed_import_is_reported_until_the_file_succeeds(computed: Site) -> None:
     def handed_in(state: str) -> None:
         Import.objects.create(
             source=Source.objects.get(),
@@ -202,7 +202,7 @@ def test_an_import_that_failed_until_the_same_file_goes_through(computed: Site) 
     assert told(computed.pia, "failed_import") == []
 
 
-def test_a_source_that_never_sent_and_one_that_is_paused(computed: Site) -> None:
+def test_a_source_that_never_sent_is_reported_and_a_paused_one_is_not(computed: Site) -> None:
     Source.objects.update(expected_every_s=3600, last_received_at=None, created_at=AT - 3 * DAY)
     evaluate(at=AT)
     assert says(told(computed.admin, "late_source"), ("late_source.never", "Cluster A", "3 days"))
@@ -211,7 +211,7 @@ def test_a_source_that_never_sent_and_one_that_is_paused(computed: Site) -> None
     assert told(computed.admin, "late_source") == []
 
 
-def test_every_kind_says_what_it_is() -> None:
+def test_every_kind_describes_itself() -> None:
     for name, kind in kinds().items():
         assert kind.name == name
         assert str(kind.title)
@@ -225,7 +225,7 @@ def test_every_kind_says_what_it_is() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_workers_that_look_at_once_open_one_notice() -> None:
+def test_two_concurrent_workers_open_one_notice() -> None:
     build_site(AT)
     Source.objects.update(expected_every_s=3600, last_received_at=AT - timedelta(hours=9))
     both = threading.Barrier(2)
@@ -249,7 +249,7 @@ def test_two_workers_that_look_at_once_open_one_notice() -> None:
     assert Notice.objects.filter(kind="late_source").count() == 1
 
 
-def test_a_resolution_that_misplaces_many_leaves_is_told_to_administrators_until_it_is_finer(computed: Site) -> None:
+def test_a_coarse_resolution_is_reported_until_it_is_finer(computed: Site) -> None:
     def rank_by(resolution: int) -> None:
         settings = {"algorithm": {"name": "aequus", "operator": "absolute", "resolution": resolution}}
         change_settings(policy_slug="grid", settings=settings, reason="r", base_revision=None, at=AT, actor=SYSTEM)
@@ -271,7 +271,7 @@ def test_a_resolution_that_misplaces_many_leaves_is_told_to_administrators_until
     assert told(computed.admin, "coarse_resolution") == []
 
 
-def test_the_end_of_a_token_is_told_14_days_ahead_to_its_owner_and_who_gives_its_scopes(computed: Site) -> None:
+def test_an_expiring_token_is_reported_14_days_ahead(computed: Site) -> None:
     def make(name: str, scope: str, days: int, at: datetime) -> Token:
         return make_token(name=name, scopes=[scope], user=computed.pia, days=days, at=at, actor=page(computed.admin))[0]
 

@@ -79,7 +79,7 @@ def assert_complete(server: MailServer) -> None:
 
 
 @pytest.mark.parametrize("interval", [pytest.param("daily", marks=pytest.mark.deep), "at_once"])
-def test_two_dead_hours(told: Site, server: MailServer, schedule: Schedule, interval: str) -> None:
+def test_a_two_hour_outage(told: Site, server: MailServer, schedule: Schedule, interval: str) -> None:
     set_preference(interval=interval, hour=8, muted=[], actor=Actor(told.pia, "page"))
     server.stop()
     schedule.go_on(2 * HOUR)
@@ -90,9 +90,7 @@ def test_two_dead_hours(told: Site, server: MailServer, schedule: Schedule, inte
 
 
 @pytest.mark.parametrize("code", [451, 550])
-def test_recipients_that_are_refused_hold_nobody_else_up(
-    told: Site, server: MailServer, schedule: Schedule, code: int
-) -> None:
+def test_refused_recipients_do_not_block_others(told: Site, server: MailServer, schedule: Schedule, code: int) -> None:
     server.refused = {"admin@example.org": code}
     assert schedule.round(AT) == 1
     assert [len(server.to(name)) for name in ("admin", "pia")] == [0, 1]
@@ -102,7 +100,7 @@ def test_recipients_that_are_refused_hold_nobody_else_up(
     assert_complete(server)
 
 
-def test_a_server_that_closes_is_asked_once_a_round(told: Site, server: MailServer, schedule: Schedule) -> None:
+def test_a_closing_server_is_contacted_once_per_round(told: Site, server: MailServer, schedule: Schedule) -> None:
     """421 is no refusal of one message: it would be the answer to each."""
     server.refused = {"admin@example.org": 421, "pia@example.org": 421}
     assert schedule.round(AT) == 0
@@ -122,7 +120,7 @@ def test_a_server_that_closes_is_asked_once_a_round(told: Site, server: MailServ
         pytest.param("end", False, marks=pytest.mark.deep),
     ],
 )
-def test_a_server_that_hangs_is_left_in_time(
+def test_a_hanging_server_times_out(
     told: Site, server: MailServer, schedule: Schedule, command: str, trickles: bool
 ) -> None:
     server.hangs_at, server.trickles = command, trickles
@@ -137,7 +135,7 @@ def test_a_server_that_hangs_is_left_in_time(
 
 
 @pytest.mark.parametrize("trickles", [False, pytest.param(True, marks=pytest.mark.deep)], ids=["silent", "trickles"])
-def test_what_was_accepted_is_sent_whatever_follows(
+def test_accepted_messages_count_as_sent_despite_later_errors(
     told: Site, server: MailServer, schedule: Schedule, trickles: bool
 ) -> None:
     server.hangs_at, server.trickles = "QUIT", trickles
@@ -146,7 +144,7 @@ def test_what_was_accepted_is_sent_whatever_follows(
     assert set(Mail.objects.exclude(state="empty").values_list("state", "attempts")) == {("sent", 0)}
 
 
-def test_a_bad_afternoon(told: Site, server: MailServer, schedule: Schedule) -> None:
+def test_an_afternoon_of_mixed_failures(told: Site, server: MailServer, schedule: Schedule) -> None:
     """Dead, then refusing one, then hanging, then dead for two hours: more than a message is tried for."""
     set_preference(interval="at_once", hour=8, muted=[], actor=Actor(told.admin, "page"))
     server.stop()
@@ -164,7 +162,7 @@ def test_a_bad_afternoon(told: Site, server: MailServer, schedule: Schedule) -> 
     assert_complete(server)
 
 
-def test_a_slow_server_gets_a_few_messages_a_round(
+def test_a_slow_server_gets_few_messages_per_round(
     told: Site, server: MailServer, schedule: Schedule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A round holds a worker that also computes priorities."""
@@ -186,7 +184,7 @@ def test_one_worker_at_a_time_talks_to_the_server(told: Site, server: MailServer
     assert schedule.round(AT) == 2
 
 
-def test_links_for_new_passwords_wait_for_a_server_that_hangs_once_a_round(
+def test_password_links_contact_a_hanging_server_once_per_round(
     told: Site, server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("admin", "pia", "ben"):

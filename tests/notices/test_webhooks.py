@@ -93,7 +93,7 @@ def deliver(at: Any) -> int:
     return call_due(at=at, jitter=lambda _low, _high: 1.0)
 
 
-def test_what_opens_and_what_closes_is_told_once_and_signed(computed: Site, receiver: Receiver) -> None:
+def test_opened_and_closed_notices_are_delivered_once_and_signed(computed: Site, receiver: Receiver) -> None:
     _, secret = make(computed, receiver.url)
     late()
     evaluate(at=AT + HOUR)
@@ -119,9 +119,7 @@ def test_what_opens_and_what_closes_is_told_once_and_signed(computed: Site, rece
     assert len({told["id"] for told in (receiver.told(0), receiver.told(1))}) == 2
 
 
-def test_a_failure_is_tried_three_more_times_under_the_same_id_then_given_up(
-    computed: Site, receiver: Receiver
-) -> None:
+def test_a_failed_delivery_is_retried_three_times_with_the_same_id(computed: Site, receiver: Receiver) -> None:
     make(computed, receiver.url)
     late()
     evaluate(at=AT)
@@ -143,7 +141,7 @@ def test_a_failure_is_tried_three_more_times_under_the_same_id_then_given_up(
     assert len({told["Fairshare-Timestamp"] for told, _body in receiver.seen}) == 4
 
 
-def test_jitter_keeps_many_from_coming_back_together(computed: Site, receiver: Receiver) -> None:
+def test_jitter_spreads_retries(computed: Site, receiver: Receiver) -> None:
     make(computed, receiver.url)
     late()
     evaluate(at=AT + HOUR)
@@ -160,7 +158,7 @@ def test_jitter_keeps_many_from_coming_back_together(computed: Site, receiver: R
     assert Delivery.objects.get().due_at == AT + HOUR + timedelta(seconds=45)
 
 
-def test_after_five_given_up_it_is_turned_off_with_a_notice(computed: Site, receiver: Receiver) -> None:
+def test_five_failed_deliveries_turn_the_webhook_off_with_a_notice(computed: Site, receiver: Receiver) -> None:
     webhook, _ = make(computed, receiver.url)
     receiver.status = 500
     for n in range(MOST_FAILED):
@@ -194,7 +192,7 @@ def _notice(n: int) -> Notice:
     )
 
 
-def test_a_success_forgets_the_failures(computed: Site, receiver: Receiver) -> None:
+def test_a_success_resets_the_failures(computed: Site, receiver: Receiver) -> None:
     webhook, _ = make(computed, receiver.url)
     Webhook.objects.update(n_failed=4)
     Delivery.objects.create(webhook=webhook, event="opened", notice=_notice(1), news_at=AT, due_at=AT, created_at=AT)
@@ -202,7 +200,7 @@ def test_a_success_forgets_the_failures(computed: Site, receiver: Receiver) -> N
     assert Webhook.objects.get().n_failed == 0
 
 
-def test_who_dies_after_calling_calls_again_with_the_same_id(
+def test_a_worker_that_dies_after_a_delivery_repeats_it_with_the_same_id(
     computed: Site, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     webhook, _ = make(computed, receiver.url)
@@ -248,7 +246,7 @@ def names(host: str, _port: int) -> list[str]:
     return NAMES[host]
 
 
-def test_no_socket_ever_connects_to_a_hostile_address(computed: Site, connects: list[Any]) -> None:
+def test_no_socket_connects_to_a_forbidden_address(computed: Site, connects: list[Any]) -> None:
     """Neither when it is made, nor when it lay in the database already."""
     webhook, _ = make(computed, "https://hooks.example.org/")
     for url in URLS:
@@ -270,7 +268,7 @@ def test_no_socket_ever_connects_to_a_hostile_address(computed: Site, connects: 
     assert connects == []
 
 
-def test_a_webhook_tells_what_its_owner_may_see_at_its_place_and_no_more(computed: Site, receiver: Receiver) -> None:
+def test_a_webhook_delivers_only_what_its_owner_may_see(computed: Site, receiver: Receiver) -> None:
     place = Place(policy=computed.policy, entry_uid=computed.uid("/physics"))
     make(computed, receiver.url, user=computed.pia, place=place)
     late()
@@ -292,7 +290,7 @@ def test_a_webhook_tells_what_its_owner_may_see_at_its_place_and_no_more(compute
     ]
 
 
-def test_a_webhook_whose_owner_may_not_any_more_is_turned_off(computed: Site, receiver: Receiver) -> None:
+def test_a_webhook_is_turned_off_when_its_owner_loses_the_right(computed: Site, receiver: Receiver) -> None:
     place = Place(policy=computed.policy, entry_uid=computed.uid("/physics"))
     webhook, _ = make(computed, receiver.url, user=computed.pia, place=place)
     Delivery.objects.create(webhook=webhook, event="test", news_at=AT, due_at=AT, created_at=AT)
@@ -303,14 +301,14 @@ def test_a_webhook_whose_owner_may_not_any_more_is_turned_off(computed: Site, re
     assert (turned_off.is_on, bool(turned_off.off_because)) == (False, True)
 
 
-def test_only_kinds_that_are_wanted_are_told(computed: Site, receiver: Receiver) -> None:
+def test_only_selected_kinds_are_delivered(computed: Site, receiver: Receiver) -> None:
     make(computed, receiver.url, kinds=["drift"])
     late()
     evaluate(at=AT + HOUR)
     assert deliver(AT + HOUR) == 0
 
 
-def test_a_test_rings_a_worker_and_has_one_try(computed: Site, receiver: Receiver) -> None:
+def test_a_test_delivery_runs_in_a_worker_with_one_attempt(computed: Site, receiver: Receiver) -> None:
     webhook, _ = make(computed, receiver.url)
     receiver.status = 500
     send_test(id=webhook.pk, at=AT, actor=page(computed.admin))
@@ -322,7 +320,7 @@ def test_a_test_rings_a_worker_and_has_one_try(computed: Site, receiver: Receive
     assert Webhook.objects.get().n_failed == 0
 
 
-def test_places_and_webhooks_of_others_are_closed(computed: Site, receiver: Receiver) -> None:
+def test_entries_and_webhooks_of_others_are_not_accessible(computed: Site, receiver: Receiver) -> None:
     physics = Place(policy=computed.policy, entry_uid=computed.uid("/physics"))
     for user, place in (
         (computed.pia, Place()),
@@ -337,7 +335,7 @@ def test_places_and_webhooks_of_others_are_closed(computed: Site, receiver: Rece
     assert webhooks.get_webhook(id=webhook.pk, at=AT, actor=page(computed.admin)).path == "/physics"
 
 
-def test_the_secret_lies_sealed_and_opens_with_older_keys_too(
+def test_the_secret_is_encrypted_and_readable_with_older_keys(
     computed: Site, receiver: Receiver, settings: Any
 ) -> None:
     webhook, secret = make(computed, receiver.url)

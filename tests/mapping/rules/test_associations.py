@@ -65,7 +65,7 @@ def rules(tree: TreeColumns, request: pytest.FixtureRequest) -> tuple[Rule, ...]
     return default_rules(tree, request.param, by_association=True)
 
 
-def test_one_rule_leads_to_every_association_at_any_depth(tree: TreeColumns, rules: tuple[Rule, ...]) -> None:
+def test_one_rule_maps_every_association_at_any_depth(tree: TreeColumns, rules: tuple[Rule, ...]) -> None:
     assert [rule.kind for rule in rules] == ["association"]
     resolver = Resolver(rules, tree)
     found = {names: tree.path(resolver.resolve(AccountKey("c", *names)).entry) for names in EVERY}
@@ -124,7 +124,7 @@ def test_entries_have_the_names_of_their_associations(tree: TreeColumns, rules: 
     assert "Send group too" in Hints(index, "p").unmapped("new", is_restricted=False)["hint"]
 
 
-def test_a_rule_below_an_entry_knows_the_accounts_there_only(tree: TreeColumns) -> None:
+def test_a_rule_at_an_entry_matches_only_accounts_below_it(tree: TreeColumns) -> None:
     top = tree.index_of_path("/physics/hep")
     assert top is not None
     resolver = Resolver((Rule("association", tree.uuid(top)),), tree)
@@ -140,7 +140,7 @@ def _problems(tree: TreeColumns, *rules: Rule, namespaces: Sequence[str] = ("c",
     return [one.code for number in range(len(rules)) for one in problems_of(resolver, number, namespaces)]
 
 
-def test_a_rule_that_can_match_nothing_says_why(tree: TreeColumns) -> None:
+def test_a_rule_that_can_match_nothing_names_the_reason(tree: TreeColumns) -> None:
     root = tree.uuid(0)
     good = Rule("association", root, namespace="c")
     assert _problems(tree, good, Rule("glob", root, suffix="/{group}/{user}"), Rule("each", root)) == []
@@ -164,7 +164,7 @@ def _user(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.django_db
-def test_an_account_name_of_two_entries_is_named_and_never_guessed(site: Site) -> None:
+def test_an_ambiguous_account_name_is_reported_and_never_guessed(site: Site) -> None:
     site.publish([_group("physics", _group("hep", _user("ada"))), _group("biology", _group("hep", _user("ada")))])
     root = site.rule().target_uid
     site.map(Rule("association", root, namespace=site.source.namespace), Rule("association", root, namespace="typo"))

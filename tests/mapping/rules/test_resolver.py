@@ -76,18 +76,18 @@ def test_an_account_that_matches_no_child_stays_at_the_deepest_entry(tree: TreeC
     assert _place(tree, rules, "zoe", "nothing") == "/physics"
 
 
-def test_at_the_root_nothing_is_compared_so_such_an_account_is_unmapped(tree: TreeColumns) -> None:
+def test_an_account_that_stays_at_the_root_is_unmapped(tree: TreeColumns) -> None:
     assert _place(tree, [_rule(tree, "glob", suffix="/{group}/{user}")], "zoe", "nothing") is None
     assert _place(tree, [_rule(tree, "default")], "zoe", "nothing") is None
 
 
-def test_what_a_rule_leads_no_deeper_than_the_root_is_left_to_the_next_one(tree: TreeColumns) -> None:
+def test_a_rule_that_ends_at_the_root_passes_to_the_next_one(tree: TreeColumns) -> None:
     rules = [_rule(tree, "glob", suffix="/{group}/{user}"), _rule(tree, "default", "/guests")]
     assert _place(tree, rules, "zoe", "nothing") == "/guests"
     assert _place(tree, rules, "zoe", "biology") == "/biology"
 
 
-def test_names_of_certificates_match_however_they_are_spelled(tree: TreeColumns) -> None:
+def test_certificate_names_match_in_every_spelling(tree: TreeColumns) -> None:
     rules = [
         _rule(tree, "exact", "/biology/carol", user_pattern="CN=Carol, DC=org"),
         _rule(tree, "group", "/physics/atlas", fqan_pattern="/atlas/Role=NULL/Capability=NULL"),
@@ -103,7 +103,7 @@ def test_names_of_certificates_match_however_they_are_spelled(tree: TreeColumns)
 
 
 @pytest.mark.deep
-def test_a_hundred_thousand_accounts_and_two_hundred_rules_take_a_few_seconds(tree: TreeColumns) -> None:
+def test_a_hundred_thousand_accounts_and_two_hundred_rules_are_resolved(tree: TreeColumns) -> None:
     import time
 
     targets = [tree.uuid(at) for at in (2, 3, 4)]
@@ -126,7 +126,7 @@ def test_a_reserve_has_no_accounts(tree: TreeColumns) -> None:
     assert _place(tree, [_rule(tree, "default", "/biology/keep")], "keep", "x") is None
 
 
-def test_namespaces_dns_and_fqans_are_told_apart(tree: TreeColumns) -> None:
+def test_namespaces_dns_and_fqans_are_distinguished(tree: TreeColumns) -> None:
     rules = [
         _rule(tree, "glob", "/guests", namespace="c2"),
         _rule(tree, "group", "/physics/atlas", fqan_pattern="/atlas"),
@@ -139,14 +139,14 @@ def test_namespaces_dns_and_fqans_are_told_apart(tree: TreeColumns) -> None:
     assert Resolver(tuple(rules), tree).resolve(AccountKey("c2", "x")).entry == tree.index_of_path("/guests")
 
 
-def test_a_rule_whose_entry_is_gone_is_passed_over(tree: TreeColumns) -> None:
+def test_a_rule_of_a_removed_entry_is_skipped(tree: TreeColumns) -> None:
     from uuid import uuid4
 
     rules = [Rule("default", uuid4()), _rule(tree, "default", "/guests")]
     assert _place(tree, rules, "x", "y") == "/guests"
 
 
-def test_each_leads_to_the_member_or_says_who_would_join(tree: TreeColumns) -> None:
+def test_an_each_rule_maps_to_the_member_or_reports_who_would_join(tree: TreeColumns) -> None:
     resolver = Resolver((_rule(tree, "each", "/physics/atlas", group_pattern="atlas"),), tree)
     atlas, alice = (tree.index_of_path(path) for path in ("/physics/atlas", "/physics/atlas/alice"))
     assert resolver.resolve(AccountKey("c1", "alice", "atlas")) == Match(alice or 0, member=0)
@@ -154,7 +154,7 @@ def test_each_leads_to_the_member_or_says_who_would_join(tree: TreeColumns) -> N
     assert resolver.resolve(AccountKey("c1", "zoe", "cms")).entry == -1
 
 
-def test_each_at_the_root_gives_newcomers_a_place_and_their_usage_none(tree: TreeColumns) -> None:
+def test_an_each_rule_at_the_root_accepts_newcomers_but_not_their_usage(tree: TreeColumns) -> None:
     resolver = Resolver((_rule(tree, "each"),), tree)
     assert resolver.resolve(AccountKey("c1", "zoe")) == Match(0, 0)
     assert resolver.resolve_many([AccountKey("c1", "zoe"), AccountKey("c1", "guests")]).tolist() == [
@@ -184,7 +184,7 @@ def test_a_bare_name_finds_all_its_accounts_and_its_entries_without_accounts(tre
     assert _paths(index, AccountQuery("zoe", "cms")) == ["/physics/cms"], "never seen there: the rules apply"
 
 
-def test_names_are_only_found_where_the_rules_lead(tree: TreeColumns) -> None:
+def test_names_are_found_only_where_rules_map_them(tree: TreeColumns) -> None:
     index = _index(tree, [_rule(tree, "glob", "/physics", group_pattern="cms", suffix="/{group}/{user}")], [])
     assert _paths(index, "alice") == ["/physics/cms/alice"]
     assert _paths(index, "carol") == []
@@ -199,7 +199,7 @@ def test_a_namespace_narrows_the_known_accounts(tree: TreeColumns) -> None:
     assert _paths(index, AccountQuery("carol", namespace="c1")) == ["/biology/carol"]
 
 
-def test_a_known_account_that_would_join_is_still_a_newcomer(tree: TreeColumns) -> None:
+def test_a_known_account_that_would_join_is_a_newcomer(tree: TreeColumns) -> None:
     index = _index(tree, [_rule(tree, "each", "/physics/atlas")], [AccountKey("c1", "zoe", "atlas")])
     found = index.find("zoe")
     assert (found.joins, [index.path(at) for at in found.entries]) == (0, ["/physics/atlas"])
@@ -216,7 +216,7 @@ def test_accounts_with_escaped_names_find_their_entries() -> None:
 
 
 @given(st.text(max_size=60))
-def test_every_name_of_a_source_becomes_a_name_that_entries_may_have(text: str) -> None:
+def test_every_account_name_becomes_a_valid_entry_name(text: str) -> None:
     name = entry_name(text)
     assert clean_name(name) == name
     assert entry_name(text) == name
@@ -224,7 +224,7 @@ def test_every_name_of_a_source_becomes_a_name_that_entries_may_have(text: str) 
         assert text_of(name) == unicodedata.normalize("NFC", text)
 
 
-def test_very_long_names_stay_apart() -> None:
+def test_very_long_names_stay_distinct() -> None:
     names = {entry_name("x" * 200), entry_name("x" * 201)}
     assert len(names) == 2
     assert all(len(clean_name(name)) <= 128 for name in names)
@@ -248,12 +248,12 @@ def test_names_are_found_by_hash() -> None:
         ({"kind": "glob", "user_pattern": "x" * 257}, "r.user_pattern"),
     ],
 )
-def test_a_bad_rule_is_refused_with_its_place(tree: TreeColumns, fields: dict[str, Any], where: str) -> None:
+def test_an_invalid_rule_is_refused_with_its_location(tree: TreeColumns, fields: dict[str, Any], where: str) -> None:
     rule = Rule(**{"target_uid": tree.uuid(0), **fields})
     assert [problem.where for problem in rule_problems(rule, "r")] == [where]
 
 
-def test_hostile_patterns_don_t_take_long(tree: TreeColumns) -> None:
+def test_adversarial_patterns_match_quickly(tree: TreeColumns) -> None:
     import time
 
     rules = [_rule(tree, "glob", "/guests", user_pattern="*a" * 60 + "b")]

@@ -66,7 +66,7 @@ def to(user: User) -> list[Any]:
     return [each for each in mail.outbox if each.to == [user.email]]
 
 
-def test_who_asked_gets_the_newest_closed_month_once(people: dict[str, User], hall: Policy) -> None:
+def test_subscribers_get_the_newest_closed_month_once(people: dict[str, User], hall: Policy) -> None:
     want(people["pia"])
     assert send_notices() == 0, "nothing is closed"
     close_months(at=AT)
@@ -90,7 +90,7 @@ def test_who_asked_gets_the_newest_closed_month_once(people: dict[str, User], ha
     assert to(people["alice"]) == []
 
 
-def test_who_runs_jobs_gets_the_own_entry(people: dict[str, User]) -> None:
+def test_a_user_with_jobs_gets_the_own_entry(people: dict[str, User]) -> None:
     want(people["alice"])
     want(people["ben"])
     close_months(at=AT)
@@ -99,14 +99,16 @@ def test_who_runs_jobs_gets_the_own_entry(people: dict[str, User]) -> None:
     assert to(people["ben"]) == [], "nothing is seen, so nothing is sent"
 
 
-def test_months_that_were_closed_before_are_not_sent(people: dict[str, User], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_months_closed_before_subscribing_are_not_sent(
+    people: dict[str, User], monkeypatch: pytest.MonkeyPatch
+) -> None:
     close_months(at=AT)
     want(people["pia"], at=AT + DAY)
     monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + 2 * DAY).isoformat())
     assert send_notices() == 0
 
 
-def test_the_page_turns_them_on_and_off_and_keeps_when_that_was(people: dict[str, User]) -> None:
+def test_the_page_turns_statements_on_and_off_and_stores_the_time(people: dict[str, User]) -> None:
     client = Client()
     sign_in(client, people["pia"])
     form = {"interval": "weekly", "hour": 8, "kinds": ["drift"]}
@@ -118,7 +120,7 @@ def test_the_page_turns_them_on_and_off_and_keeps_when_that_was(people: dict[str
         )
 
 
-def test_its_link_stops_statements_alone(people: dict[str, User]) -> None:
+def test_the_unsubscribe_link_stops_only_statements(people: dict[str, User]) -> None:
     want(people["pia"])
     close_months(at=AT)
     send_notices()
@@ -133,7 +135,7 @@ def test_its_link_stops_statements_alone(people: dict[str, User]) -> None:
     assert (chosen.statements_since, chosen.interval) == (None, "daily")
 
 
-def test_who_stopped_them_meanwhile_gets_none(people: dict[str, User]) -> None:
+def test_a_user_who_unsubscribed_meanwhile_gets_none(people: dict[str, User]) -> None:
     want(people["pia"])
     close_months(at=AT)
     digests.plan_mails(at=AT)
@@ -142,7 +144,7 @@ def test_who_stopped_them_meanwhile_gets_none(people: dict[str, User]) -> None:
     assert Mail.objects.get(user=people["pia"]).state == "empty"
 
 
-def test_a_server_that_is_dead_for_a_day_loses_none_and_sends_none_twice(
+def test_a_mail_outage_of_a_day_loses_and_repeats_no_statement(
     people: dict[str, User], settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     want(people["pia"])
@@ -159,7 +161,7 @@ def test_a_server_that_is_dead_for_a_day_loses_none_and_sends_none_twice(
         assert [message["Subject"] for message in server.accepted] == ["[abisko] Statement for October 2026: Hall"]
 
 
-def test_an_old_month_is_not_sent_after_its_row_is_gone(
+def test_an_old_month_is_not_sent_after_its_row_was_deleted(
     people: dict[str, User], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     want(people["pia"])

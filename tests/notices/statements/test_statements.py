@@ -36,7 +36,7 @@ amounts = st.one_of(st.just(0.0), st.floats(0.0, 1e9, allow_subnormal=False))
     st.floats(0, 1),
     st.booleans(),
 )
-def test_amounts_agree_with_the_slow_twin_and_add_up(days: Any, target: float, knows: bool) -> None:
+def test_amounts_agree_with_the_oracle_and_add_up(days: Any, target: float, knows: bool) -> None:
     own, other, waited = days
     series = made_series([target, 1 - target], [own, other], [waited, other], knows=knows)
     found = reckon(series, 0, OCTOBER)
@@ -59,7 +59,7 @@ def test_days_outside_the_month_and_days_without_a_share_do_not_count() -> None:
     assert reckon(series, 0, OCTOBER).n_days == 0
 
 
-def test_lent_missed_unclear_and_borrowed_are_told_apart() -> None:
+def test_lent_missed_unclear_and_borrowed_are_distinguished() -> None:
     series = made_series([0.5, 0.5], [[0, 2, 9, 3], [10, 8, 1, 7]], [[0, 6, 0, 0], [0, 0, 0, 0]])
     series.knows_waiting[:, 3] = False
     found = reckon(series, 0, OCTOBER)
@@ -67,7 +67,7 @@ def test_lent_missed_unclear_and_borrowed_are_told_apart() -> None:
     assert (found.entitled, found.used, found.n_unclear) == (20.0, 14.0, 1)
 
 
-def test_corrections_are_what_a_closed_month_would_be_otherwise() -> None:
+def test_corrections_are_the_difference_to_a_recalculated_month() -> None:
     series = made_series([0.5, 0.5], [[1.0], [3.0]], [[0.0], [0.0]])
     kept: dict[str, Any] = reckon(series, 0, OCTOBER).to_json()
     assert corrections_of(kept, reckon(series, 0, OCTOBER)) == {}
@@ -78,13 +78,13 @@ def test_corrections_are_what_a_closed_month_would_be_otherwise() -> None:
 @pytest.mark.parametrize(
     "text", ["2026-13", "2026-1", "october", "2026-12", "0001-01", "2026-10-01", "９999-01", " 2026-1"]
 )
-def test_months_that_are_none_are_refused_with_what_is_possible(text: str) -> None:
+def test_invalid_months_are_refused_with_the_possible_ones(text: str) -> None:
     with pytest.raises(Invalid, match=r"1970-01\D.*2026-11"):
         read_month(text, AT.date())
 
 
 @pytest.mark.parametrize(("month", "before"), [("2026-01", "2025-12"), ("2026-12", "2026-11")])
-def test_months_follow_each_other_over_the_year(month: str, before: str) -> None:
+def test_months_continue_across_years(month: str, before: str) -> None:
     assert Month(date.fromisoformat(f"{month}-01")).before().text == before
 
 
@@ -99,7 +99,7 @@ def of(policy: Policy, path: str, month: str = "2026-10", actor: Actor | None = 
     return get_statements(policy_slug="hall", uid=columns.uuid(i), month=month, actor=actor or eva())
 
 
-def test_a_month_agrees_with_the_records_themselves(hall: Policy) -> None:
+def test_a_month_agrees_with_its_records(hall: Policy) -> None:
     """Day by day from the jobs: physics 2 + n mod 3 and biology 3 + n mod 2 cores for three hours."""
     found = of(hall, "/physics").chosen.figures
     days = [(n, date(2026, 9, 20) + n * DAY) for n in range(61) if (date(2026, 9, 20) + n * DAY).month == 10]
@@ -117,7 +117,7 @@ def test_a_month_agrees_with_the_records_themselves(hall: Policy) -> None:
     assert (found.target_first, found.target_last, found.n_days) == (0.6, 0.5, 31)
 
 
-def test_changes_of_shares_and_adjustments_stand_beside_it(hall: Policy) -> None:
+def test_share_changes_and_adjustments_are_listed(hall: Policy) -> None:
     page = of(hall, "/physics")
     assert [(each.on, each.before, each.after) for each in page.changes] == [(date(2026, 10, 16), 60.0, 50.0)]
     columns = load_tree(hall)
@@ -139,7 +139,7 @@ def test_changes_of_shares_and_adjustments_stand_beside_it(hall: Policy) -> None
     assert [line.adjusted for line in of(hall, "/physics").children] == [-7200.0, 0.0]
 
 
-def test_a_month_is_closed_a_week_after_its_end_and_stays_as_it_was(hall: Policy) -> None:
+def test_a_month_is_closed_a_week_after_its_end_and_unchanged_later(hall: Policy) -> None:
     assert close_months(at=datetime(2026, 11, 6, tzinfo=UTC)) == 2  # September's two groups
     assert not of(hall, "/physics").chosen.is_closed
     assert close_months(at=AT) == 2
@@ -156,14 +156,14 @@ def test_a_month_is_closed_a_week_after_its_end_and_stays_as_it_was(hall: Policy
     assert Statement.objects.filter(policy=hall).count() == 4
 
 
-def test_a_month_whose_days_wait_to_be_made_again_stays_open(hall: Policy) -> None:
+def test_a_month_with_days_to_rebuild_stays_open(hall: Policy) -> None:
     send([row(500, datetime(2026, 10, 5, 12, tzinfo=UTC), "bob", "physics", 4)])
     assert close_months(at=AT) == 2  # September; October waits
     build(hall)
     assert close_months(at=AT) == 2
 
 
-def test_a_crash_while_closing_leaves_nothing_half(hall: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_while_closing_leaves_no_partial_month(hall: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
     def dies(**_given: Any) -> None:
         raise KeyboardInterrupt
 
@@ -175,7 +175,7 @@ def test_a_crash_while_closing_leaves_nothing_half(hall: Policy, monkeypatch: py
     assert close_months(at=AT) == 4
 
 
-def test_of_a_group_seen_by_its_sum_no_statement_tells_what_few_people_used(hall: Policy) -> None:
+def test_statements_of_totals_do_not_disclose_usage_of_few_people(hall: Policy) -> None:
     """vic sees sums: physics has two members, one of whom used everything."""
     from apps.policies.models import Grant
 
@@ -199,7 +199,7 @@ def test_of_a_group_seen_by_its_sum_no_statement_tells_what_few_people_used(hall
         of(hall, "/physics", actor=Actor(user=User.objects.create_user("nobody"), via="page"))
 
 
-def test_days_that_are_not_built_are_counted_as_missing(hall: Policy) -> None:
+def test_unbuilt_days_are_counted_as_missing(hall: Policy) -> None:
     assert of(hall, "/physics", "2026-11").chosen.missing_days == 0
     assert of(hall, "/physics", "2026-08").chosen.figures is None
     assert of(hall, "/physics", "2026-09").chosen.missing_days == 0  # nothing ran before the 20th

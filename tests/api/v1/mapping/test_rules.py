@@ -105,7 +105,7 @@ def test_a_change_names_the_version_it_is_made_to(site: Site, token: str) -> Non
         ({**GUESTS, "shares": -1}, 400, "invalid"),
     ],
 )
-def test_a_bad_rule_is_refused_with_its_place(
+def test_an_invalid_rule_is_refused_with_its_location(
     site: Site, token: str, body: dict[str, Any], status: int, code: str
 ) -> None:
     answer = call("post", RULES, token, {"reason": "r", **body}, seen=version(token))
