@@ -1,4 +1,4 @@
-"""The numbers that event loops read and write: columns as lists or, for machine code, as arrays."""
+"""Records that the event loops read and write: columns are lists or, for machine code, arrays."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ Column = Any  # a list or an array of numbers: a loop only reads and sets single
 Record = TypeVar("Record", bound=tuple[Any, ...])
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-FEWEST_COMPILED = 5_000  # jobs; fewer are through before machine code is read from disk
+FEWEST_COMPILED = 5_000  # jobs; fewer are simulated before machine code is loaded from disk
 
-PENDING, WITHDRAWN = -1.0, -2.0  # in place of the instant at which a job started
+PENDING, WITHDRAWN = -1.0, -2.0  # values of `started_s` for jobs that have not started
 HISTORICAL, ACTIVE, PREDICTIVE = range(3)
-NEXT_ARRIVAL, NEXT_LEAVING, NEXT_REFRESH, N_EVENTS, N_RUNNING, N_TOLD, N_HEARD = range(7)
+NEXT_ARRIVAL, NEXT_DEPARTURE, NEXT_REFRESH, N_EVENTS, N_RUNNING, N_DELAYED, N_DELAYED_BOOKED = range(7)
 N_COUNTERS = 7
 
 
 class Jobs(NamedTuple):
-    """Jobs by place and order. place = site · queues + queue; order: number in order of arrival over all sites.
+    """Jobs by queue, in order of arrival within a queue.
 
-    counted: processors as usage data has them, 0 for a job whose data gets lost.
+    site_queue: site · queues + queue. order: number in order of arrival over all sites. counted: processors as usage
+    data reports them, 0 for a job whose data is lost.
     """
 
-    place: Column
+    site_queue: Column
     order: Column
     run_s: Column
     requested_s: Column
@@ -40,12 +41,12 @@ class Arrivals(NamedTuple):
     """One row a job, in order of arrival."""
 
     at_s: Column
-    place: Column
+    site_queue: Column
     job: Column
 
 
-class Leavings(NamedTuple):
-    """When a stream stops and its pending jobs are withdrawn, in order of time. queue: −1 where it has many."""
+class Departures(NamedTuple):
+    """When a stream stops and its pending jobs are withdrawn, in order of time. queue: −1 if it has several."""
 
     at_s: Column
     stream: Column
@@ -53,25 +54,26 @@ class Leavings(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """Who competes, breadth-first: children of node n are `first[n]` … + `count[n]`.
+    """The competing entries, breadth-first: the children of node n are `count[n]` nodes from `first[n]` on.
 
-    is_shared: the children's components are kept (by refreshes) instead of measured at each start. is_seat: a queue
-    that has no component of its own: its vector is its parent's. queue: −1 for groups.
+    is_shared: the children's components are those of the last refresh, instead of measured at each start. is_padding:
+    nodes for queues without a component: their vector is their parent's. queue: −1 for groups.
     """
 
     first: Column
     count: Column
     target: Column
     is_shared: Column
-    is_seat: Column
+    is_padding: Column
     queue: Column
 
 
 class Paths(NamedTuple):
-    """For each queue q a run `x_first[q]:x_first[q + 1]` of nodes.
+    """For each queue q the nodes `x[x_first[q]:x_first[q + 1]]`.
 
-    climb: all from its node to the root. booked: those (and slots behind the nodes) whose usage at the site it counts
-    in. pooled: those whose usage over all sites it counts in. groups: of no queue, the nodes with `is_shared`.
+    climb: all nodes from its own to the root. booked: the nodes (and slots behind the nodes) whose usage at the site
+    includes the queue. pooled: the nodes whose usage over all sites includes it. groups: the nodes with `is_shared`,
+    not by queue.
     """
 
     climb_first: Column
@@ -84,15 +86,16 @@ class Paths(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """How target and actual become a component. tie: components this near are equal. pad: of a missing level.
+    """How a component is computed from target and actual share.
 
-    coarse: actual shares are known in steps of 1/coarse, 0 for exactly.
+    tie: components at most this far apart are equal. pad: component of a missing level. coarse: actual shares are
+    known in steps of 1/coarse, 0 for exactly.
     """
 
     kind: int
     exponent: float
     mix: float
-    two: float  # 2.0, hidden from a compiler that would replace its power by another function
+    two: float  # 2.0 as a variable: a compiler would replace a constant power by another function
     resolution: float
     coarse: float
     tie: float
@@ -100,7 +103,7 @@ class Rule(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Sizes and switches. width: slots a site has in `base` and `rate`. stride: a site's slots in `component`."""
+    """Sizes and switches. width: slots of a site in `base` and `rate`. stride: slots of a site in `component`."""
 
     sites: int
     queues: int
@@ -114,16 +117,29 @@ class Plan(NamedTuple):
     backfills: bool
 
 
+class Model(NamedTuple):
+    """Everything that is constant during a run."""
+
+    jobs: Jobs
+    nodes: Nodes
+    paths: Paths
+    rule: Rule
+    plan: Plan
+
+
 class Queues(NamedTuple):
-    """head, tail: by place, the job numbers that wait (started ones skipped). alive: by site and node, queues below."""
+    """head, tail: by site_queue, the range of pending job numbers; started jobs are skipped.
+
+    n_waiting: by site and node, the number of queues with pending jobs below the node.
+    """
 
     head: Column
     tail: Column
-    alive: Column
+    n_waiting: Column
 
 
 class Books(NamedTuple):
-    """Usage at time t is `base + rate · t`: at sites by slot, pooled over sites by queue."""
+    """Booked usage: `base + rate · t` at time t, by slot for each site, and by queue over all sites (pooled)."""
 
     base: Column
     rate: Column
@@ -131,8 +147,11 @@ class Books(NamedTuple):
     pooled_rate: Column
 
 
-class Sheet(NamedTuple):
-    """Components: kept ones by node (and site), measured ones by node; the rest is room to work in."""
+class Components(NamedTuple):
+    """Components by node: those of the last refresh (`component`, also by site), and those just measured.
+
+    front, front_value: work space of `next_job`.
+    """
 
     component: Column
     measured: Column
@@ -141,7 +160,10 @@ class Sheet(NamedTuple):
 
 
 class Machines(NamedTuple):
-    """free: processors by site. started_s: by job. The last two hold what runs between two calls of a loop."""
+    """free: idle processors by site. started_s: by job.
+
+    running_end_s, running_job: the running jobs between two calls of a loop.
+    """
 
     free: Column
     started_s: Column
@@ -150,54 +172,59 @@ class Machines(NamedTuple):
 
 
 class Busy(NamedTuple):
-    """Jobs that run, by site, where backfill needs them. seat: where a job is among them. hidden: room to work in."""
+    """Running jobs by site, for backfill: site s has `count[s]` jobs in `job` from `first[s]` on.
+
+    offset: by job, its index among those of its site. hidden: work space.
+    """
 
     first: Column
     count: Column
     job: Column
-    seat: Column
+    offset: Column
     hidden: Column
 
 
-class Told(NamedTuple):
-    """Starts and ends that usage data will hear of with a delay: when, and the job, −1 − job for an end."""
+class DelayedReports(NamedTuple):
+    """Starts and ends that usage data reports with a delay: instant, and job (−1 − job for an end)."""
 
     at_s: Column
     job: Column
 
 
 class State(NamedTuple):
-    """What changes."""
+    """Everything that changes during a run."""
 
     queues: Queues
     books: Books
-    sheet: Sheet
+    components: Components
     machines: Machines
     busy: Busy
-    told: Told
+    delayed: DelayedReports
     counters: Column
 
 
-class Form(NamedTuple):
-    """How a run goes: on arrays by machine code, or on lists, which plain Python indexes faster; decided once a run."""
+class Execution(NamedTuple):
+    """How a run is executed: on arrays by machine code, or on lists, which plain Python indexes faster."""
 
     is_compiled: bool
 
     def columns(self, record: Record) -> Record:
-        return record if self.is_compiled else _listed(record)
+        """The record with its columns as arrays or lists."""
+        return record if self.is_compiled else _with_lists(record)
 
     def loop(self, function: Function) -> Function:
+        """The compiled function, or its plain equivalent."""
         return function if self.is_compiled else fast.interpreted(function)
 
 
-def form_for(n_jobs: int) -> Form:
-    """Machine code where it is installed and worth loading, with identical numbers."""
-    return Form(fast.is_on() and n_jobs >= FEWEST_COMPILED)
+def execution_for(n_jobs: int) -> Execution:
+    """Choose machine code if it is installed and worth loading; the numbers are identical."""
+    return Execution(fast.is_on() and n_jobs >= FEWEST_COMPILED)
 
 
-def _listed(record: Record) -> Record:
+def _with_lists(record: Record) -> Record:
     columns = (
-        _listed(value) if isinstance(value, tuple) else value.tolist() if isinstance(value, np.ndarray) else value
+        _with_lists(value) if isinstance(value, tuple) else value.tolist() if isinstance(value, np.ndarray) else value
         for value in record
     )
     return type(record)(*columns)

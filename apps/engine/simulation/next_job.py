@@ -1,4 +1,4 @@
-"""Which entry a site starts next: components level by level among those with pending jobs.
+"""Choose the queue that a site starts a job from: compare components level by level among entries with pending jobs.
 
 Written over single elements, so that one source runs on lists as plain Python and on arrays as machine code, with
 the same bits. Source: Elmroth, Gardfjäll, *Decentralized System for Grid-wide Fairshare Scheduling*, §4.
@@ -13,17 +13,13 @@ from apps.engine import codecs, operators
 from apps.engine.fast import compiled
 from apps.engine.simulation.columns import (
     PENDING,
-    Books,
     Busy,
     Column,
     Jobs,
     Machines,
-    Nodes,
-    Paths,
-    Plan,
-    Queues,
+    Model,
     Rule,
-    Sheet,
+    State,
 )
 
 GRIDWIDE, ABSOLUTE, RELATIVE, RELATIVE_N, SIGMOID, SIGMOID_N, SLURM, COMBINED = range(8)
@@ -34,7 +30,7 @@ _component_of = compiled(codecs.component_of)
 
 @compiled
 def component(target: float, actual: float, rule: Rule) -> float:
-    """The component of an entry: deviation in points for `gridwide`, else the operator at resolution r."""
+    """The component of an entry: deviation in points for `gridwide`, else the operator's priority at resolution r."""
     if rule.coarse > 0.0:
         actual = math.floor(actual * rule.coarse + 0.5) / rule.coarse
     larger = target if target > actual else actual
@@ -63,9 +59,10 @@ def component(target: float, actual: float, rule: Rule) -> float:
 
 
 @compiled
-def refresh(seen_s: float, nodes: Nodes, paths: Paths, rule: Rule, plan: Plan, books: Books, sheet: Sheet) -> None:
-    """Usage over all sites as of `seen_s`, and the components of all entries compared by it."""
-    total, pooled, pooled_first = sheet.measured, paths.pooled, paths.pooled_first
+def refresh(seen_s: float, model: Model, state: State) -> None:
+    """Recompute the components that are compared by usage over all sites, from usage booked by `seen_s`."""
+    nodes, paths, plan, books, components = model.nodes, model.paths, model.plan, state.books, state.components
+    total, pooled, pooled_first = components.measured, paths.pooled, paths.pooled_first
     for n in range(plan.nodes):
         total[n] = 0.0
     for q in range(plan.queues):
@@ -75,138 +72,111 @@ def refresh(seen_s: float, nodes: Nodes, paths: Paths, rule: Rule, plan: Plan, b
     for g in range(len(paths.groups)):
         begin = nodes.first[paths.groups[g]]
         end = begin + nodes.count[paths.groups[g]]
-        whole = 0.0
+        group_total = 0.0
         for n in range(begin, end):
-            whole += total[n]
+            group_total += total[n]
         for n in range(begin, end):
-            if nodes.is_seat[n]:
-                sheet.component[n] = rule.pad
+            if nodes.is_padding[n]:
+                components.component[n] = model.rule.pad
             else:
-                sheet.component[n] = component(nodes.target[n], total[n] / whole if whole > 0.0 else 0.0, rule)
+                actual = total[n] / group_total if group_total > 0.0 else 0.0
+                components.component[n] = component(nodes.target[n], actual, model.rule)
 
 
 @compiled
-def measure(
-    seen_s: float,
-    site: int,
-    node: int,
-    nodes: Nodes,
-    rule: Rule,
-    plan: Plan,
-    alive: Column,
-    base: Column,
-    rate: Column,
-    measured: Column,
-) -> None:
-    """The components of a group's children by the usage that the site has booked; only of those who wait."""
+def measure(seen_s: float, site: int, node: int, model: Model, state: State) -> None:
+    """Compute the components of a group's children from usage booked at the site; only those with pending jobs."""
+    nodes, plan, measured = model.nodes, model.plan, state.components.measured
+    base, rate, n_waiting = state.books.base, state.books.rate, state.queues.n_waiting
     begin = nodes.first[node]
     end = begin + nodes.count[node]
     slot = site * plan.width
-    whole = 0.0
+    group_usage = 0.0
     for n in range(begin, end):
         usage = max(0.0, base[slot + n] + rate[slot + n] * seen_s)
         measured[n] = usage
-        whole += usage
+        group_usage += usage
     waiting = site * plan.nodes
     for n in range(begin, end):
-        if alive[waiting + n] > 0:
-            if nodes.is_seat[n]:
-                measured[n] = rule.pad
+        if n_waiting[waiting + n] > 0:
+            if nodes.is_padding[n]:
+                measured[n] = model.rule.pad
             else:
-                measured[n] = component(nodes.target[n], measured[n] / whole if whole > 0.0 else 0.0, rule)
+                actual = measured[n] / group_usage if group_usage > 0.0 else 0.0
+                measured[n] = component(nodes.target[n], actual, model.rule)
 
 
 @compiled
-def choose(
-    now_s: float,
-    site: int,
-    order: Column,
-    nodes: Nodes,
-    rule: Rule,
-    plan: Plan,
-    queues: Queues,
-    books: Books,
-    sheet: Sheet,
-) -> int:
+def choose(now_s: float, site: int, model: Model, state: State) -> int:
     """The queue to start from: level by level the child that is furthest ahead among those with pending jobs."""
-    alive, is_shared = queues.alive, nodes.is_shared
+    nodes, plan, n_waiting = model.nodes, model.plan, state.queues.n_waiting
+    is_shared = nodes.is_shared
     waiting = site * plan.nodes
     node = 0
     while True:
-        values, offset = sheet.component, site * plan.stride
+        values, offset = state.components.component, site * plan.stride
         if not is_shared[node]:
-            seen_s = max(0.0, now_s - plan.delay_s)
-            measure(seen_s, site, node, nodes, rule, plan, alive, books.base, books.rate, sheet.measured)
-            values, offset = sheet.measured, 0
+            measure(max(0.0, now_s - plan.delay_s), site, node, model, state)
+            values, offset = state.components.measured, 0
         best, second, ahead = -math.inf, -math.inf, node
         begin = nodes.first[node]
         for n in range(begin, begin + nodes.count[node]):
-            if alive[waiting + n] > 0:
+            if n_waiting[waiting + n] > 0:
                 value = values[offset + n]
                 if value > best:
                     best, second, ahead = value, best, n
                 elif value > second:
                     second = value
-        if best - second <= rule.tie:
-            return choose_among_ties(now_s, site, node, order, nodes, rule, plan, queues, books, sheet)
+        if best - second <= model.rule.tie:
+            return choose_among_ties(now_s, site, node, model, state)
         node = ahead
         if nodes.queue[node] >= 0:
             return nodes.queue[node]  # type: ignore[no-any-return]
 
 
 @compiled
-def choose_among_ties(
-    now_s: float,
-    site: int,
-    node: int,
-    order: Column,
-    nodes: Nodes,
-    rule: Rule,
-    plan: Plan,
-    queues: Queues,
-    books: Books,
-    sheet: Sheet,
-) -> int:
-    """The next level for all whose ancestors tie, shorter vectors padded; finally by the first job."""
-    front, front_value, alive = sheet.front, sheet.front_value, queues.alive
+def choose_among_ties(now_s: float, site: int, node: int, model: Model, state: State) -> int:
+    """Compare the next level of all tied nodes, shorter vectors padded; in a full tie the first arrival is chosen."""
+    nodes, rule, plan = model.nodes, model.rule, model.plan
+    front, front_value = state.components.front, state.components.front_value
+    queues, order = state.queues, model.jobs.order
     waiting = site * plan.nodes
     front[0] = node
     n_front = 1
     is_open = True
     while is_open:
         is_open = False
-        n_found = plan.nodes  # found ones go behind those they come from
+        n_found = plan.nodes  # the next front is written behind the present one
         for i in range(n_front):
-            above = front[i]
-            if nodes.queue[above] >= 0:
-                front[n_found], front_value[n_found] = above, rule.pad
+            parent = front[i]
+            if nodes.queue[parent] >= 0:
+                front[n_found], front_value[n_found] = parent, rule.pad
                 n_found += 1
                 continue
             is_open = True
-            values, offset = sheet.component, site * plan.stride
-            if not nodes.is_shared[above]:
-                seen_s = max(0.0, now_s - plan.delay_s)
-                measure(seen_s, site, above, nodes, rule, plan, alive, books.base, books.rate, sheet.measured)
-                values, offset = sheet.measured, 0
-            begin = nodes.first[above]
-            for n in range(begin, begin + nodes.count[above]):
-                if alive[waiting + n] > 0:
+            values, offset = state.components.component, site * plan.stride
+            if not nodes.is_shared[parent]:
+                measure(max(0.0, now_s - plan.delay_s), site, parent, model, state)
+                values, offset = state.components.measured, 0
+            begin = nodes.first[parent]
+            for n in range(begin, begin + nodes.count[parent]):
+                if queues.n_waiting[waiting + n] > 0:
                     front[n_found], front_value[n_found] = n, values[offset + n]
                     n_found += 1
         if is_open:
             n_front = keep_ahead(n_found, rule.tie, plan.nodes, front, front_value)
-    place = site * plan.queues
+    first_queue = site * plan.queues
     first = nodes.queue[front[0]]
     for i in range(1, n_front):
         queue = nodes.queue[front[i]]
-        if order[queues.head[place + queue]] < order[queues.head[place + first]]:
+        if order[queues.head[first_queue + queue]] < order[queues.head[first_queue + first]]:
             first = queue
     return first  # type: ignore[no-any-return]
 
 
 @compiled
 def keep_ahead(n_found: int, tie: float, begin: int, front: Column, front_value: Column) -> int:
-    """Move the found ones that are ahead, or tie with the next one ahead, to the beginning; return how many."""
+    """Move the found nodes that are ahead, or tie with one that is, to the beginning of `front`; return how many."""
     low = -math.inf
     for i in range(begin, n_found):
         low = max(low, front_value[i])
@@ -227,28 +197,28 @@ def keep_ahead(n_found: int, tie: float, begin: int, front: Column, front_value:
 
 @compiled
 def add_busy(site: int, job: int, busy: Busy) -> None:
-    """The job runs now."""
+    """Add a started job to the running jobs of its site."""
     last = busy.count[site]
     busy.job[busy.first[site] + last] = job
-    busy.seat[job] = last
+    busy.offset[job] = last
     busy.count[site] = last + 1
 
 
 @compiled
 def drop_busy(site: int, job: int, busy: Busy) -> None:
-    """The job runs no longer; the last one takes its seat."""
+    """Remove an ended job from the running jobs of its site; the last one takes its index."""
     first, last = busy.first[site], busy.count[site] - 1
     moved = busy.job[first + last]
-    busy.job[first + busy.seat[job]] = moved
-    busy.seat[moved] = busy.seat[job]
+    busy.job[first + busy.offset[job]] = moved
+    busy.offset[moved] = busy.offset[job]
     busy.count[site] = last
 
 
 @compiled
 def reservation(now_s: float, site: int, needed: int, jobs: Jobs, machines: Machines, busy: Busy) -> tuple[float, int]:
-    """(instant, remaining): by when `needed` processors are free if all jobs run as long as they requested.
+    """(instant, spare processors then): when `needed` processors are free if jobs run as long as requested.
 
-    A job that has run longer than it requested is assumed to end now.
+    A job that has run longer than requested is assumed to end now.
     """
     first = busy.first[site]
     due = [(now_s, 0) for _ in range(0)]
@@ -265,10 +235,8 @@ def reservation(now_s: float, site: int, needed: int, jobs: Jobs, machines: Mach
 
 
 @compiled
-def may_backfill(
-    now_s: float, site: int, job: int, at_s: float, left_over: int, jobs: Jobs, machines: Machines
-) -> bool:
-    """Pending, fits now, and is gone by the reservation or fits beside it."""
+def may_backfill(now_s: float, site: int, job: int, at_s: float, n_spare: int, jobs: Jobs, machines: Machines) -> bool:
+    """Whether the job is pending, fits now, and ends before the reservation or leaves it enough processors."""
     if machines.started_s[job] != PENDING or jobs.cpus[job] > machines.free[site]:
         return False
-    return now_s + jobs.requested_s[job] <= at_s or jobs.cpus[job] <= left_over  # type: ignore[no-any-return]
+    return now_s + jobs.requested_s[job] <= at_s or jobs.cpus[job] <= n_spare  # type: ignore[no-any-return]

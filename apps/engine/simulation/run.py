@@ -1,4 +1,4 @@
-"""A scenario from its text to its result: draw the jobs, run the loop, measure what was delivered."""
+"""Simulate a scenario: draw the jobs, run the event loop, and report the delivered usage."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from apps.engine.arrays import BoolArray, FloatArray, IntArray
 from apps.engine.cases import Policy
 from apps.engine.parameters import Settings
 from apps.engine.simulation import loop
-from apps.engine.simulation.columns import N_EVENTS, Jobs, State, form_for
+from apps.engine.simulation.columns import N_EVENTS, Jobs, Model, State, execution_for
 from apps.engine.simulation.sam_queue import booked_shares, run_sam
 from apps.engine.simulation.scenario import Scenario, read_scenario
 from apps.engine.simulation.sites import (
@@ -35,13 +35,12 @@ FIRST_SAMPLE_H, SAMPLE_STEP_H = 6.0, 0.5
 
 
 def delivered(at_s: FloatArray, jobs: Jobs, started_s: FloatArray, n_queues: int) -> FloatArray:
-    """CPU seconds since the start by instant and queue, (times, queues); at_s ascending.
+    """CPU seconds since the start by instant and queue, (times, queues), including running jobs; at_s ascending.
 
-    `T · (started − ended) − (Σ starts − Σ ends)`, each weighted by processors and up to T: running jobs' elapsed part
-    is included.
+    At instant T: `T · (started − ended) − (Σ start times − Σ end times)` over events before T, weighted by processors.
     """
     ran = started_s >= 0
-    start, cpus, queue = started_s[ran], jobs.cpus[ran].astype(np.float64), jobs.place[ran] % n_queues
+    start, cpus, queue = started_s[ran], jobs.cpus[ran].astype(np.float64), jobs.site_queue[ran] % n_queues
     end = start + jobs.run_s[ran]
     n = len(at_s)
     width = max(n_queues, 1)
@@ -57,14 +56,14 @@ def delivered(at_s: FloatArray, jobs: Jobs, started_s: FloatArray, n_queues: int
 
 
 def shares_of_parent(tree: FairshareTree, usage: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(percentage among siblings, usage of the group it is a part of), each (times, n), from (times, n) own usage."""
+    """(percentage among siblings, total usage of the siblings), each (times, n), from own usage (times, n)."""
     total = usage.copy()
     share, group = np.zeros_like(usage), np.zeros_like(usage)
     for level in reversed(tree.levels):
         here = slice(level.lo, level.hi)
-        whole = np.add.reduceat(total[:, here], level.starts, axis=1)
-        total[:, level.parents] += whole
-        group[:, here] = np.repeat(whole, level.counts, axis=1)
+        sums = np.add.reduceat(total[:, here], level.starts, axis=1)
+        total[:, level.parents] += sums
+        group[:, here] = np.repeat(sums, level.counts, axis=1)
         share[:, here] = 100.0 * total[:, here] / np.where(group[:, here] > 0, group[:, here], 1.0)
     return share, group
 
@@ -82,21 +81,21 @@ def report(scenario: Scenario, entries: IntArray, jobs: Jobs, started_s: FloatAr
     share, group = shares_of_parent(policy.tree, usage)
     n_reports = len(scenario.report_h)
     reports = [
-        {"hour": hour, "share_of_parent": _told(policy, share[i], group[i])}
+        {"hour": hour, "share_of_parent": _shares_by_path(policy, share[i], group[i])}
         for hour, i in zip(scenario.report_h, row[:n_reports].tolist(), strict=True)
     ]
     sampled = row[n_reports:]
     return {"reports": reports, "rms_points": _rms_points(policy, share[sampled], group[sampled])}
 
 
-def _told(policy: Policy, share: FloatArray, group: FloatArray) -> dict[str, float | None]:
+def _shares_by_path(policy: Policy, share: FloatArray, group: FloatArray) -> dict[str, float | None]:
     return {
         path: float(share[entry]) if group[entry] > 0 else None for entry, path in enumerate(policy.paths) if entry > 0
     }
 
 
 def _rms_points(policy: Policy, share: FloatArray, group: FloatArray) -> dict[str, float | None]:
-    """Of each group whose children all have a target of their own: null where it had nothing, or its children haven't.
+    """Root mean square deviation of each group in points; None without usage, or if its targets don't add up.
 
     Children of an entry with *inherit* shares compete one level up, so neither group has targets that add up.
     """
@@ -108,13 +107,13 @@ def _rms_points(policy: Policy, share: FloatArray, group: FloatArray) -> dict[st
         children = slice(int(tree.first_child[entry]), int(tree.first_child[entry] + tree.child_count[entry]))
         used = group[:, children.start] > 0
         gaps = share[used, children] - target[children]
-        is_told = bool(has_targets[entry]) and gaps.size > 0
-        found[policy.paths[entry] or "/"] = float(np.sqrt(np.mean(gaps**2))) if is_told else None
+        is_defined = bool(has_targets[entry]) and gaps.size > 0
+        found[policy.paths[entry] or "/"] = float(np.sqrt(np.mean(gaps**2))) if is_defined else None
     return found
 
 
 def _has_targets(inherits: BoolArray, parent: IntArray) -> BoolArray:
-    """Whether the children of an entry are exactly those who compete there."""
+    """(n,) whether the children of an entry are exactly those that compete in its group."""
     found = ~inherits
     found[parent[inherits]] = False
     return found
@@ -131,10 +130,10 @@ def simulate(
     traces: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """The result of one scenario as the contract has it; deterministic for scenario and seed.
+    """Simulate one scenario and return its result as JSON; deterministic for scenario and seed.
 
-    seed: in place of the scenario's own. traces: text of the logs that the scenario names. progress: is called with
-    the part that is done, 0..1. Raises EngineError with the field that can't be used.
+    seed: replaces the scenario's. traces: text of the logs that the scenario names. progress: called with the
+    completed part, 0..1. Raises EngineError with the invalid field.
     """
     read = read_scenario(scenario, seed=seed, traces={} if traces is None else traces)
     workload = draw(read)
@@ -165,14 +164,14 @@ class Ran(NamedTuple):
 
 
 def run_jobs(scenario: Scenario, workload: Workload, progress: Progress | None = None) -> Ran:
-    """Run drawn jobs through the sites; `started_s` follows `workload.jobs`."""
+    """Run drawn jobs through the sites; `started_s` is in the order of `workload.jobs`."""
     if scenario.sam:
         return _run_sam(scenario, workload, progress)
     return _run(scenario, workload, scenario.algorithm or {}, progress)
 
 
 class _Step:
-    """Something done at 0, and again at regular instants before the end."""
+    """An action at time 0 and at regular intervals before the end."""
 
     def __init__(self, every_s: float, action: Callable[[float], None]) -> None:
         self.every_s, self.action, self.n_done = every_s, action, 0
@@ -188,19 +187,19 @@ class _Step:
 
 
 def _run(scenario: Scenario, workload: Workload, algorithm: Settings, progress: Progress | None) -> Ran:
-    """The loop in one go, or from step to step where something is renewed that it can't renew itself."""
+    """Run the loop in one go, or from step to step if weights or priorities are recomputed outside it."""
     is_flat = scenario.priority_refresh_s > 0
-    keeps_queues = is_flat or ages(scenario.window)
+    books_queues = is_flat or ages(scenario.window)
     n_queues = len(workload.entries)
     if is_flat:
         nodes, paths = flat_nodes(n_queues)
         rule = flat_rule()
     else:
-        nodes, paths = nodes_of(scenario, workload.entries, keeps_queues=keeps_queues)
+        nodes, paths = nodes_of(scenario, workload.entries, books_queues=books_queues)
         rule = rule_of(algorithm, scenario.noise.resolution)
-    plan = plan_of(scenario, n_queues, nodes, paths, is_flat=is_flat, keeps_queues=keeps_queues)
-    form = form_for(len(workload.jobs.place))
-    state = form.columns(empty_state(scenario, workload, plan))
+    plan = plan_of(scenario, n_queues, nodes, paths, is_flat=is_flat, books_queues=books_queues)
+    execution = execution_for(len(workload.jobs.site_queue))
+    state = execution.columns(empty_state(scenario, workload, plan))
     view = (scenario, workload.entries, workload.jobs, paths, plan, state)
     steps: list[_Step] = []
     if ages(scenario.window):
@@ -209,23 +208,22 @@ def _run(scenario: Scenario, workload: Workload, algorithm: Settings, progress: 
         recompute = Recompute(*view)
         steps.append(_Step(scenario.global_refresh_s, recompute.refresh))
         steps.append(_Step(scenario.priority_refresh_s, recompute.step))
-    advance: Callable[..., None] = form.loop(loop.advance)
-    given: tuple[Any, ...] = tuple(
-        map(form.columns, (workload.arrivals, workload.leavings, workload.jobs, nodes, paths))
-    )
+    advance: Callable[..., None] = execution.loop(loop.advance)
+    arrivals, departures = execution.columns(workload.arrivals), execution.columns(workload.departures)
+    model = execution.columns(Model(workload.jobs, nodes, paths, rule, plan))
 
     def run_until(until_s: float) -> None:
-        advance(until_s, *given, rule, plan, state)
+        advance(until_s, arrivals, departures, model, state)
 
     _step_through(scenario.end_s, steps, run_until, progress)
     return _ran(state)
 
 
 def _run_sam(scenario: Scenario, workload: Workload, progress: Progress | None) -> Ran:
-    run_until, state, line = run_sam(scenario, workload)
+    run_until, state, sam = run_sam(scenario, workload)
     _step_through(scenario.end_s, [], run_until, progress)
     ran = _ran(state)
-    return ran._replace(more={"booked_share": booked_shares(scenario, workload.entries, line)})
+    return ran._replace(more={"booked_share": booked_shares(scenario, workload.entries, sam)})
 
 
 def _ran(state: State) -> Ran:
@@ -235,7 +233,7 @@ def _ran(state: State) -> Ran:
 def _step_through(
     end_s: float, steps: list[_Step], run_until: Callable[[float], None], progress: Progress | None
 ) -> None:
-    """Run to the end, stopping at every step (in their order where they meet); how it is cut changes no result."""
+    """Run to the end, stopping at every step; simultaneous steps run in their order. Stops don't change the result."""
     if progress is not None:
         steps = [*steps, _Step(end_s / _PROGRESS_STEPS, lambda now_s: progress(now_s / end_s))]
     now_s = 0.0
@@ -249,8 +247,8 @@ def _step_through(
 
 
 def _traces(scenario: Scenario, workload: Workload) -> dict[str, Any]:
-    """What became of the jobs of logs that were not simulated, by workload line."""
-    told = {
+    """Numbers of simulated and skipped jobs of each log, by location of its stream in the scenario."""
+    counts = {
         stream.place: {
             "jobs": len(stream.trace) - too_wide,
             "unmapped": stream.trace.unmapped,
@@ -260,4 +258,4 @@ def _traces(scenario: Scenario, workload: Workload) -> dict[str, Any]:
         for stream, too_wide in zip(scenario.streams, workload.too_wide, strict=True)
         if stream.trace is not None
     }
-    return {"traces": told} if told else {}
+    return {"traces": counts} if counts else {}

@@ -1,4 +1,4 @@
-"""Sites: the tree of those who compete at each, the state before the first event, and what they see of usage."""
+"""Simulated sites: their competing tree, the state before the first event, and the usage data that they see."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from apps.engine.simulation.columns import (
     Books,
     Busy,
     Column,
+    Components,
+    DelayedReports,
     Jobs,
     Machines,
     Nodes,
@@ -31,15 +33,13 @@ from apps.engine.simulation.columns import (
     Plan,
     Queues,
     Rule,
-    Sheet,
     State,
-    Told,
 )
 from apps.engine.simulation.scenario import Scenario
 from apps.engine.simulation.workload import Workload
 from apps.engine.tree import FairshareTree
 
-# --- Competitors: their tree as the loop walks it, and the rule that compares them ------------------------------------
+# --- Competing tree as the loop walks it, and the rule that compares entries ------------------------------------------
 _KINDS = {
     "absolute": next_job.ABSOLUTE,
     "relative": next_job.RELATIVE,
@@ -51,7 +51,7 @@ _FAMILIES = {"relative": next_job.RELATIVE_N, "sigmoid": next_job.SIGMOID_N}
 
 
 def rule_of(settings: Settings, coarse: int) -> Rule:
-    """How this algorithm makes a component of target and actual."""
+    """The rule by which this algorithm computes a component from target and actual."""
     if settings["name"] == "gridwide":
         return _rule(next_job.GRIDWIDE, coarse=coarse, tie=TIE_POINTS, pad=0.0)
     operator = get_operator(settings["operator"], k=settings.get("k", DEFAULT_K))
@@ -70,7 +70,7 @@ def rule_of(settings: Settings, coarse: int) -> Rule:
 
 
 def flat_rule() -> Rule:
-    """Components are given: the negative ranks of a recompute."""
+    """The rule where components are given: they are negative ranks of a recompute."""
     return _rule(next_job.GRIDWIDE)
 
 
@@ -87,73 +87,73 @@ def _rule(
     return Rule(kind, exponent, mix, 2.0, resolution, float(coarse), tie, pad)
 
 
-def nodes_of(scenario: Scenario, entries: IntArray, *, keeps_queues: bool) -> tuple[Nodes, Paths]:
-    """The competing entries, and below them a seat for each queue that has no component of its own.
+def nodes_of(scenario: Scenario, entries: IntArray, *, books_queues: bool) -> tuple[Nodes, Paths]:
+    """The competing entries, and below them a padding node for each queue that has no component.
 
-    Those are queues of entries whose shares are *inherit*, and of groups that run jobs themselves: their vector is
-    that of the entry they sit with. keeps_queues: usage at a site is also booked by queue, in slots behind the nodes.
+    Such are the queues of entries whose shares are *inherit*, and of groups that run jobs themselves: their vector is
+    that of their seat. books_queues: usage at a site is also booked by queue, in slots behind the nodes.
     """
     prepared = prepare(scenario.policy.tree)
     contest, entry_of, seat = prepared.contest, prepared.entry, prepared.seat
     n = contest.n_entries
     own_node = {int(entry_of[node]): node for node in range(n) if not contest.is_group[node]}
-    sitting = [int(seat[entry]) for entry in entries if int(entry) not in own_node]
-    parent = [*contest.parent.tolist(), *sitting]
+    padding_parents = [int(seat[entry]) for entry in entries if int(entry) not in own_node]
+    parent = [*contest.parent.tolist(), *padding_parents]
     order = _breadth_first(parent)
-    position = {node: place for place, node in enumerate(order)}
-    seats = iter(range(n, len(parent)))
-    queue_nodes = [position[own_node[e] if e in own_node else next(seats)] for e in entries.tolist()]
-    is_seat = np.array(order) >= n
+    position = {node: index for index, node in enumerate(order)}
+    padding_nodes = iter(range(n, len(parent)))
+    queue_nodes = [position[own_node[e] if e in own_node else next(padding_nodes)] for e in entries.tolist()]
+    is_padding = np.array(order) >= n
     inner = np.minimum(order, n - 1)
     tables = _Tables(
         parent=[-1, *(position[parent[node]] for node in order[1:])],
-        is_seat=is_seat,
-        is_shared=~is_seat & scenario.scope_is_global[entry_of[inner]],
-        target=np.where(is_seat, 0.0, prepared.target[inner]),
+        is_padding=is_padding,
+        is_shared=~is_padding & scenario.scope_is_global[entry_of[inner]],
+        target=np.where(is_padding, 0.0, prepared.target[inner]),
     )
-    return _nodes(tables, queue_nodes, keeps_queues=keeps_queues)
+    return _nodes(tables, queue_nodes, books_queues=books_queues)
 
 
 def flat_nodes(n_queues: int) -> tuple[Nodes, Paths]:
-    """All queues below one root, compared by the components they are given."""
+    """All queues below one root, compared by given components."""
     tables = _Tables(
         parent=[-1] + [0] * n_queues,
-        is_seat=np.zeros(n_queues + 1, dtype=np.bool_),
+        is_padding=np.zeros(n_queues + 1, dtype=np.bool_),
         is_shared=np.arange(n_queues + 1) == 0,
         target=np.zeros(n_queues + 1),
     )
-    return _nodes(tables, list(range(1, n_queues + 1)), keeps_queues=True)
+    return _nodes(tables, list(range(1, n_queues + 1)), books_queues=True)
 
 
 class _Tables(NamedTuple):
     """Nodes in breadth-first order."""
 
     parent: list[int]
-    is_seat: BoolArray
+    is_padding: BoolArray
     is_shared: BoolArray
     target: FloatArray
 
 
-def _nodes(tables: _Tables, queue_nodes: list[int], *, keeps_queues: bool) -> tuple[Nodes, Paths]:
+def _nodes(tables: _Tables, queue_nodes: list[int], *, books_queues: bool) -> tuple[Nodes, Paths]:
     parent = np.array(tables.parent, dtype=np.int64)
     n = len(parent)
     count = np.bincount(parent[1:], minlength=n).astype(np.int64)
     queue = np.full(n, -1, dtype=np.int64)
     queue[queue_nodes] = np.arange(len(queue_nodes))
     climbs = [_climb(node, tables.parent) for node in queue_nodes]
-    counted = [[node for node in climb[:-1] if not tables.is_seat[node]] for climb in climbs]
+    counted = [[node for node in climb[:-1] if not tables.is_padding[node]] for climb in climbs]
     booked = [[node for node in path if not tables.is_shared[parent[node]]] for path in counted]
     pooled = [[node for node in path if tables.is_shared[parent[node]]] for path in counted]
-    if keeps_queues:
+    if books_queues:
         booked = [[*path, n + number] for number, path in enumerate(booked)]
     is_group_shared = tables.is_shared & (count > 0)
-    nodes = Nodes(1 + np.cumsum(count) - count, count, tables.target, tables.is_shared, tables.is_seat, queue)
+    nodes = Nodes(1 + np.cumsum(count) - count, count, tables.target, tables.is_shared, tables.is_padding, queue)
     groups = np.flatnonzero(is_group_shared).astype(np.int64)
     return nodes, Paths(*_runs(climbs), *_runs(booked), *_runs(pooled), groups)
 
 
 def _breadth_first(parent: list[int]) -> list[int]:
-    """Nodes level by level, siblings side by side."""
+    """Nodes level by level; siblings are adjacent."""
     children: list[list[int]] = [[] for _ in parent]
     for node in range(1, len(parent)):
         children[parent[node]].append(node)
@@ -172,23 +172,23 @@ def _climb(node: int, parent: list[int]) -> list[int]:
 
 
 def _runs(lists: list[list[int]]) -> tuple[IntArray, IntArray]:
-    """(where each list begins, and the end; all of them one after the other)."""
+    """(first index of each list and the end, concatenated lists)."""
     first = np.cumsum([0, *map(len, lists)]).astype(np.int64)
     return first, np.array([number for each in lists for number in each], dtype=np.int64)
 
 
 # --- Before the first event -------------------------------------------------------------------------------------------
 def plan_of(
-    scenario: Scenario, n_queues: int, nodes: Nodes, paths: Paths, *, is_flat: bool, keeps_queues: bool
+    scenario: Scenario, n_queues: int, nodes: Nodes, paths: Paths, *, is_flat: bool, books_queues: bool
 ) -> Plan:
-    """Sizes and switches. is_flat: priorities come from recomputes; the loop itself then refreshes nothing."""
+    """Sizes and switches. is_flat: priorities come from recomputes, and the loop itself refreshes nothing."""
     n_nodes = len(nodes.first)
     refreshes = not is_flat and len(paths.groups) > 0
     return Plan(
         sites=len(scenario.sites),
         queues=n_queues,
         nodes=n_nodes,
-        width=n_nodes + (n_queues if keeps_queues else 0),
+        width=n_nodes + (n_queues if books_queues else 0),
         stride=n_nodes if is_flat else 0,
         local_approach=scenario.local_approach,
         global_approach=scenario.global_approach,
@@ -199,64 +199,64 @@ def plan_of(
 
 
 def empty_state(scenario: Scenario, workload: Workload, plan: Plan) -> State:
-    """Everything that changes, before anything has happened."""
+    """The state before the first event."""
     cpus = np.array([site.cpus for site in scenario.sites], dtype=np.int64)
-    n_jobs, n_places = len(workload.jobs.place), plan.sites * plan.queues
+    n_jobs, n_site_queues = len(workload.jobs.site_queue), plan.sites * plan.queues
     most_running = min(int(cpus.sum()), n_jobs)
-    sent = np.bincount(workload.jobs.place // max(plan.queues, 1), minlength=plan.sites)
+    sent = np.bincount(workload.jobs.site_queue // max(plan.queues, 1), minlength=plan.sites)
     most_busy = np.minimum(cpus, sent) if plan.backfills else np.zeros_like(cpus)
-    told = 2 * n_jobs if plan.delay_s > 0 else 0
-    head = np.searchsorted(workload.jobs.place, np.arange(n_places)).astype(np.int64)
+    n_reports = 2 * n_jobs if plan.delay_s > 0 else 0
+    head = np.searchsorted(workload.jobs.site_queue, np.arange(n_site_queues)).astype(np.int64)
     return State(
-        queues=Queues(head, head.copy(), _whole(plan.sites * plan.nodes)),
+        queues=Queues(head, head.copy(), _zero_counts(plan.sites * plan.nodes)),
         books=Books(
             np.zeros(plan.sites * plan.width),
             np.zeros(plan.sites * plan.width),
             np.zeros(plan.queues),
             np.zeros(plan.queues),
         ),
-        sheet=Sheet(
+        components=Components(
             np.zeros(max(plan.nodes, plan.sites * plan.stride)),
             np.zeros(plan.nodes),
-            _whole(2 * plan.nodes),
+            _zero_counts(2 * plan.nodes),
             np.zeros(2 * plan.nodes),
         ),
-        machines=Machines(cpus, np.full(n_jobs, PENDING), np.zeros(most_running), _whole(most_running)),
+        machines=Machines(cpus, np.full(n_jobs, PENDING), np.zeros(most_running), _zero_counts(most_running)),
         busy=Busy(
             first=(np.cumsum(most_busy) - most_busy).astype(np.int64),
-            count=_whole(plan.sites),
-            job=_whole(int(most_busy.sum())),
-            seat=_whole(n_jobs if plan.backfills else 0),
-            hidden=_whole(plan.queues),
+            count=_zero_counts(plan.sites),
+            job=_zero_counts(int(most_busy.sum())),
+            offset=_zero_counts(n_jobs if plan.backfills else 0),
+            hidden=_zero_counts(plan.queues),
         ),
-        told=Told(np.zeros(told), _whole(told)),
-        counters=_whole(N_COUNTERS),
+        delayed=DelayedReports(np.zeros(n_reports), _zero_counts(n_reports)),
+        counters=_zero_counts(N_COUNTERS),
     )
 
 
-def _whole(n: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _zero_counts(n: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.zeros(n, dtype=np.int64)
 
 
 # --- Views of usage ---------------------------------------------------------------------------------------------------
-AGING_STEP_S = 300.0  # weights are renewed this often; between, new usage counts in full
+AGING_STEP_S = 300.0  # interval at which weights are recomputed; in between, new usage has weight 1
 MOST_BUCKETS = 20_000_000
 MOST_WEIGHINGS = 20_000_000_000  # buckets × steps
 _LAST = -1e15
 
 
 def ages(window: Window) -> bool:
-    """Whether any usage ever counts less than in full."""
+    """Whether usage loses weight with its age."""
     return window.aging != "none" or window.length_s is not None
 
 
 def put(column: Column, values: FloatArray) -> None:
-    """Set all elements, of a list or an array."""
+    """Overwrite all elements of a list or an array."""
     column[:] = values.tolist() if isinstance(column, list) else values
 
 
 class Views:
-    """Usage by site and queue, read from the state of the loop: rows are the sites, then all of them pooled."""
+    """Usage by site and queue, read from the state of the loop: one row a site, then one for all sites."""
 
     def __init__(self, scenario: Scenario, entries: IntArray, jobs: Jobs, paths: Paths, plan: Plan, state: State):
         self.scenario, self.entries, self.jobs, self.plan, self.state = scenario, entries, jobs, plan, state
@@ -264,7 +264,7 @@ class Views:
         self.booked = _matrix(paths, plan)
 
     def seen_s(self, now_s: float) -> float:
-        """The instant of usage data."""
+        """The instant up to which usage data is known."""
         return max(0.0, now_s - self.scenario.noise.delay_s)
 
     def usage(self, seen_s: float) -> FloatArray:
@@ -282,9 +282,9 @@ class Views:
 
 
 class Aging(Views):
-    """Usage in hourly buckets by when it was booked, weighted anew at every step.
+    """Usage in hourly buckets by the time of booking, reweighted at every step.
 
-    Elapsed time is booked as it passes, completed jobs when they end; what running jobs requested has no age.
+    Elapsed time is booked as it passes, completed jobs when they end. Requested time of running jobs has no age.
     """
 
     def __init__(self, scenario: Scenario, entries: IntArray, jobs: Jobs, paths: Paths, plan: Plan, state: State):
@@ -294,7 +294,7 @@ class Aging(Views):
         weighings = size * scenario.end_s / AGING_STEP_S
         if size > MOST_BUCKETS or weighings > MOST_WEIGHINGS:
             raise BadCase(
-                f"{plan.sites} sites, {plan.queues} entries and {hours} hours are {size:.3g} buckets, weighed "
+                f"{plan.sites} sites, {plan.queues} entries and {hours} hours are {size:.3g} buckets, weighted "
                 f"{weighings / size:.3g} times; fewer hours are simulated with aging",
                 place="usage.window",
             )
@@ -304,7 +304,7 @@ class Aging(Views):
         self.last_s = 0.0
 
     def step(self, now_s: float) -> None:
-        """Put what came since the last step into its hour, and set usage to the weighted sum of all hours."""
+        """Add usage since the last step to its hours, and set usage to the weighted sum of all hours."""
         seen_s = self.seen_s(now_s)
         base, rate = self._lines()
         requested = self._requested(seen_s)
@@ -317,46 +317,46 @@ class Aging(Views):
         put(self.state.books.pooled_base, base[-1])
 
     def _book(self, amount: FloatArray, seen_s: float) -> None:
-        """Into the hours since the last step, by how much of the time they have; steps are shorter than an hour."""
+        """Divide the amount among the hours since the last step in proportion to time; a step is below an hour."""
         first, last = int(self.last_s // BUCKET_S), int(seen_s // BUCKET_S)
         late = (seen_s - last * BUCKET_S) / (seen_s - self.last_s) if last > first else 0.0
         self.buckets[:, :, first] += amount * (1.0 - late)
         self.buckets[:, :, last] += amount * late
 
     def _requested(self, seen_s: float) -> FloatArray:
-        """What running jobs requested, where it counts, (sites + 1, queues)."""
+        """Requested time of running jobs, where the approach is predictive, (sites + 1, queues)."""
         found = np.zeros((self.plan.sites + 1, self.plan.queues))
         if PREDICTIVE not in self.approach:
             return found
         started_s = np.asarray(self.state.machines.started_s)
         runs = np.flatnonzero((started_s >= 0) & (started_s <= seen_s) & (started_s + self.jobs.run_s > seen_s))
         amount = self.jobs.counted[runs] * self.jobs.requested_s[runs]
-        by_place = np.bincount(self.jobs.place[runs], amount, minlength=self.plan.sites * self.plan.queues)
-        found[:-1] = by_place.reshape(self.plan.sites, self.plan.queues)
+        by_site_queue = np.bincount(self.jobs.site_queue[runs], amount, minlength=self.plan.sites * self.plan.queues)
+        found[:-1] = by_site_queue.reshape(self.plan.sites, self.plan.queues)
         found[-1] = found[:-1].sum(axis=0)
         found[np.array(self.approach) != PREDICTIVE] = 0.0
         return found
 
 
 class Recompute(Views):
-    """Priorities of all entries, computed by the engine as a site does it every so often, and kept until the next."""
+    """Priorities of all entries, recomputed by the engine at each step and valid until the next."""
 
     def __init__(self, scenario: Scenario, entries: IntArray, jobs: Jobs, paths: Paths, plan: Plan, state: State):
         super().__init__(scenario, entries, jobs, paths, plan, state)
         tree = scenario.policy.tree
         is_user = tree.is_user.copy()
-        is_user[entries[~tree.is_group[entries]]] = True  # who runs jobs is a user to those that rank users alone
+        is_user[entries[~tree.is_group[entries]]] = True  # for algorithms that rank users alone
         self.tree = replace(tree, is_user=is_user)
         self.scope = scenario.scope_is_global.astype(np.int64)
         self.is_same_everywhere = bool(scenario.scope_is_global[tree.child_count > 0].all())
         self.pooled = np.zeros(plan.queues)
 
     def refresh(self, now_s: float) -> None:
-        """Take over usage of all sites."""
+        """Update the usage over all sites."""
         self.pooled = self.usage(self.seen_s(now_s))[-1]
 
     def step(self, now_s: float) -> None:
-        """Rank all queues at every site; a queue's component is its negative rank, those without one come last."""
+        """Rank all queues at every site; a queue's component is its negative rank, or `_LAST` without a rank."""
         usage = self.usage(self.seen_s(now_s))
         component = np.zeros((self.plan.sites, self.plan.nodes))
         for site in range(1 if self.is_same_everywhere else self.plan.sites):
@@ -364,20 +364,20 @@ class Recompute(Views):
             component[site, 1:] = np.where(rank > 0, -rank.astype(np.float64), _LAST)
         if self.is_same_everywhere:
             component[1:] = component[0]
-        put(self.state.sheet.component, component.reshape(-1))
+        put(self.state.components.component, component.reshape(-1))
 
     def _rank(self, local: FloatArray) -> IntArray:
         usage = np.zeros((2, self.tree.n_entries))
         usage[0, self.entries], usage[1, self.entries] = local, self.pooled
         if self.scenario.noise.resolution:
             usage = np.stack([coarse(self.tree, row, self.scenario.noise.resolution) for row in usage])
-        assert self.scenario.algorithm is not None  # noqa: S101 - SAM's queue doesn't come here
+        assert self.scenario.algorithm is not None  # noqa: S101 - not called for SAM's queue
         result = compute(self.tree, usage, algorithm=self.scenario.algorithm, scope_of_entry=self.scope)
         return result.rank
 
 
 def coarse(tree: FairshareTree, own: FloatArray, resolution: int) -> FloatArray:
-    """Usage whose shares among siblings are whole steps of 1/resolution; usage of groups themselves is left out."""
+    """Usage with shares among siblings rounded to steps of 1/resolution; own usage of groups is omitted."""
     total, child_sum = sweep.sum_up(tree, own)
     share = np.floor(sweep.divide_by_group(tree, total, child_sum) * resolution + 0.5) / resolution
     share[0] = total[0]

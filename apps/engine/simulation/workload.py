@@ -1,4 +1,4 @@
-"""Jobs drawn from the streams of a scenario, each stream and each quantity with random numbers of its own."""
+"""Draw jobs from the streams of a scenario, with independent random numbers for each stream and quantity."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy as np
 
 from apps.engine.arrays import BoolArray, FloatArray, IntArray
 from apps.engine.errors import BadCase
-from apps.engine.simulation.columns import Arrivals, Jobs, Leavings
+from apps.engine.simulation.columns import Arrivals, Departures, Jobs
 from apps.engine.simulation.scenario import Scenario
 from apps.engine.simulation.streams import MOST_JOBS, Site, Span, Stream
 
-# What is drawn for a stream; the place in this list seeds it, so that one doesn't disturb the others.
+# Quantities drawn for a stream. The index in this list is part of the seed, so that quantities are independent.
 _DRAWN = ("arrivals", "run", "factor", "site", "loss")
 
 
 class Workload(NamedTuple):
-    """What arrives, and where it waits. entries: place in the tree of each queue. too_wide: jobs of traces left out."""
+    """Drawn jobs. entries: tree index of each queue. too_wide: for each stream, jobs of its log that fit no site."""
 
     jobs: Jobs
     arrivals: Arrivals
-    leavings: Leavings
+    departures: Departures
     entries: IntArray
     too_wide: tuple[int, ...]
 
@@ -48,24 +48,24 @@ def draw(scenario: Scenario) -> Workload:
     if len(stream) > MOST_JOBS:
         raise BadCase(f"{len(stream):,} jobs; at most {MOST_JOBS:,} are simulated", place="workload")
     entries, queue = _queues(scenario, columns.entry)
-    place = columns.site * len(entries) + queue
+    site_queue = columns.site * len(entries) + queue
     in_time = np.argsort(columns.at_s, kind="stable")
-    in_place = in_time[np.argsort(place[in_time], kind="stable")]
+    by_queue = in_time[np.argsort(site_queue[in_time], kind="stable")]
     order = np.empty(len(stream), dtype=np.int64)
     order[in_time] = np.arange(len(stream))
     job = np.empty(len(stream), dtype=np.int64)
-    job[in_place] = np.arange(len(stream))
+    job[by_queue] = np.arange(len(stream))
     jobs = Jobs(
-        place=place[in_place],
-        order=order[in_place],
-        run_s=columns.run_s[in_place],
-        requested_s=columns.requested_s[in_place],
-        cpus=columns.cpus[in_place],
-        counted=np.where(columns.is_lost, 0.0, columns.cpus)[in_place],
-        stream=stream[in_place],
+        site_queue=site_queue[by_queue],
+        order=order[by_queue],
+        run_s=columns.run_s[by_queue],
+        requested_s=columns.requested_s[by_queue],
+        cpus=columns.cpus[by_queue],
+        counted=np.where(columns.is_lost, 0.0, columns.cpus)[by_queue],
+        stream=stream[by_queue],
     )
-    arrivals = Arrivals(at_s=columns.at_s[in_time], place=place[in_time], job=job[in_time])
-    return Workload(jobs, arrivals, _leavings(scenario, entries), entries, too_wide)
+    arrivals = Arrivals(at_s=columns.at_s[in_time], site_queue=site_queue[in_time], job=job[in_time])
+    return Workload(jobs, arrivals, _departures(scenario, entries), entries, too_wide)
 
 
 _empty: tuple[Any, ...] = (
@@ -76,7 +76,7 @@ _empty: tuple[Any, ...] = (
 
 
 def _generators(seed: int, number: int) -> dict[str, np.random.Generator]:
-    """Independent ones for each quantity of the stream with this number."""
+    """Independent generators for each quantity of the stream with this number."""
     seeds = np.random.SeedSequence(seed, spawn_key=(number,)).spawn(len(_DRAWN))
     return {name: np.random.default_rng(child) for name, child in zip(_DRAWN, seeds, strict=True)}
 
@@ -111,7 +111,7 @@ def _uniform(random: np.random.Generator, span: Span, n: int) -> FloatArray:
 
 
 def _arrivals(stream: Stream, random: np.random.Generator) -> FloatArray:
-    """From `from_s` on, before `until_s`: one each interval after a random phase, or with exponential gaps."""
+    """Arrival times from `from_s` to before `until_s`: one an interval after a random phase, or exponential gaps."""
     length_s = stream.until_s - stream.from_s
     if not length_s > 0 or not np.isfinite(stream.interval_s):
         return np.zeros(0)
@@ -129,7 +129,7 @@ def _arrivals(stream: Stream, random: np.random.Generator) -> FloatArray:
 
 
 def _of_trace(stream: Stream, random: dict[str, np.random.Generator], sites: tuple[Site, ...]) -> _Drawn:
-    """The log's jobs from `from_s` on, each at a random one of the sites that are wide enough."""
+    """The log's jobs from `from_s` on, each at a random site among those with enough processors."""
     trace = stream.trace
     assert trace is not None  # noqa: S101 - the caller has checked
     at_s = stream.from_s + trace.at_s
@@ -162,17 +162,17 @@ def _count_too_wide(stream: Stream, sites: tuple[Site, ...]) -> int:
 
 
 def _queues(scenario: Scenario, entry: IntArray) -> tuple[IntArray, IntArray]:
-    """(entry of each queue, queue of each job): one queue for every entry that a stream may send jobs for."""
+    """(entry of each queue, queue of each job): one queue for each entry that a stream may submit jobs for."""
     named = [stream.entry for stream in scenario.streams if stream.entry >= 0]
     entries = np.unique(np.concatenate([entry, np.array(named, dtype=np.int64)]))
     return entries, np.searchsorted(entries, entry)
 
 
-def _leavings(scenario: Scenario, entries: IntArray) -> Leavings:
+def _departures(scenario: Scenario, entries: IntArray) -> Departures:
     """Streams that stop before the end, in order of time."""
     stops = sorted((stream.until_s, n) for n, stream in enumerate(scenario.streams) if stream.until_s < scenario.end_s)
     queues = [_queue_of(scenario.streams[n], entries) for _, n in stops]
-    return Leavings(
+    return Departures(
         at_s=np.array([at_s for at_s, _ in stops], dtype=np.float64),
         stream=np.array([n for _, n in stops], dtype=np.int64),
         queue=np.array(queues, dtype=np.int64),

@@ -121,7 +121,7 @@ def jobs_of(read: Scenario, workload: Workload) -> list[Job]:
     """The drawn jobs in order of arrival, for the twin."""
     found = []
     for number, row in enumerate(workload.arrivals.job.tolist()):
-        site, queue = divmod(int(workload.jobs.place[row]), len(workload.entries))
+        site, queue = divmod(int(workload.jobs.site_queue[row]), len(workload.entries))
         found.append(
             Job(
                 number=number,
@@ -198,7 +198,7 @@ def test_nothing_is_delivered_twice_or_out_of_nothing(variant: str, small: dict[
     assert delivered_s <= 20 * read.end_s
     assert delivered_s > 0.9 * 20 * read.end_s  # more is asked for than there is
     for site in range(2):
-        here = ran & (workload.jobs.place // len(workload.entries) == site)
+        here = ran & (workload.jobs.site_queue // len(workload.entries) == site)
         edges = sorted([*((s, 1) for s in started_s[here]), *((e, 0) for e in (started_s + workload.jobs.run_s)[here])])
         running = np.cumsum([1 if kind else -1 for _, kind in edges])
         assert running.max() <= 10

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from apps.engine.simulation import run, sam_queue, simulate
-from apps.engine.simulation.columns import Form, Jobs
-from apps.engine.simulation.sam_queue import Line
+from apps.engine.simulation.columns import Execution, Jobs
+from apps.engine.simulation.sam_queue import SamQueues
 from apps.engine.simulation.scenario import read_scenario
 from apps.engine.simulation.workload import draw
 
@@ -72,7 +72,7 @@ def test_decisions_are_those_of_the_rule(vectors: dict[str, Any]) -> None:
         groups = list(example["B"])
         number = groups.index(example["group"])
         jobs = Jobs(
-            place=np.array([number]),
+            site_queue=np.array([number]),
             order=np.array([0]),
             run_s=np.array([float(example["benefit"])]),
             requested_s=np.array([1.0]),
@@ -80,7 +80,7 @@ def test_decisions_are_those_of_the_rule(vectors: dict[str, Any]) -> None:
             counted=np.array([1.0]),
             stream=np.array([0]),
         )
-        line = Line(
+        sam = SamQueues(
             first=np.array([-1, -1]),
             last=np.array([-1, -1]),
             behind=np.array([-1]),
@@ -96,9 +96,9 @@ def test_decisions_are_those_of_the_rule(vectors: dict[str, Any]) -> None:
             is_lifo=True,
             backfills=False,
         )
-        plain = Form(is_compiled=False)
+        plain = Execution(is_compiled=False)
         decide = plain.loop(sam_queue.goes_to_front)
-        assert decide(0, plain.columns(jobs), plain.columns(line)) is (example["queue"] == "front"), example
+        assert decide(0, plain.columns(jobs), plain.columns(sam)) is (example["queue"] == "front"), example
 
 
 def waits_s(scenario: dict[str, Any]) -> dict[str, float]:
@@ -110,7 +110,7 @@ def waits_s(scenario: dict[str, Any]) -> dict[str, float]:
     at_s[workload.arrivals.job] = workload.arrivals.at_s
     found = {}
     for queue, entry in enumerate(workload.entries.tolist()):
-        ran = (workload.jobs.place % len(workload.entries) == queue) & (started_s >= 0)
+        ran = (workload.jobs.site_queue % len(workload.entries) == queue) & (started_s >= 0)
         found[read.policy.paths[entry]] = float(np.mean(started_s[ran] - at_s[ran]))
     return found
 

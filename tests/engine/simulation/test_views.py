@@ -10,7 +10,7 @@ import pytest
 from apps.engine import fast
 from apps.engine.decay import AGINGS, bucket_weights
 from apps.engine.simulation import simulate
-from apps.engine.simulation.columns import form_for
+from apps.engine.simulation.columns import execution_for
 from apps.engine.simulation.scenario import read_scenario
 from apps.engine.simulation.sites import AGING_STEP_S, Aging, coarse, empty_state, nodes_of, plan_of
 from apps.engine.simulation.workload import draw
@@ -55,9 +55,9 @@ def test_aged_usage_is_the_weighted_sum_of_hours(aging: str, delay_s: float, sma
     small |= {"usage": {"window": {"aging": aging} | WINDOWS[aging]}, "noise": {"usage_delay_s": delay_s}}
     scenario = read_scenario(small, seed=None, traces={})
     workload = draw(scenario)
-    nodes, paths = nodes_of(scenario, workload.entries, keeps_queues=True)
-    plan = plan_of(scenario, len(workload.entries), nodes, paths, is_flat=False, keeps_queues=True)
-    state = form_for(0).columns(empty_state(scenario, workload, plan))
+    nodes, paths = nodes_of(scenario, workload.entries, books_queues=True)
+    plan = plan_of(scenario, len(workload.entries), nodes, paths, is_flat=False, books_queues=True)
+    state = execution_for(0).columns(empty_state(scenario, workload, plan))
     view = Aging(scenario, workload.entries, workload.jobs, paths, plan, state)
     books, slots = state.books, [*paths.booked[: paths.booked_first[1]].tolist()]
     from_s, until_s = 4800.0 - delay_s, 17400.0 - delay_s
