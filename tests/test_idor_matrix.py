@@ -1491,7 +1491,7 @@ HIDDEN = [
 
 @pytest.mark.parametrize(("path", "hidden", "missing"), HIDDEN)
 @pytest.mark.parametrize("actor", ["nobody", "ben"])
-def test_what_is_hidden_reads_like_what_does_not_exist(
+def test_hidden_publications_are_answered_like_unknown_ones(
     world: World, actor: str, path: str, hidden: str, missing: str
 ) -> None:
     client = world.client(actor)

@@ -18,7 +18,7 @@ def body(answer: Any) -> bytes:
 
 
 @pytest.mark.timeout(600)
-def test_each_csv_has_a_byte_order_mark_where_it_is_asked_for(world: World, pytestconfig: pytest.Config) -> None:
+def test_each_csv_has_a_byte_order_mark_on_request(world: World, pytestconfig: pytest.Config) -> None:
     """All of them with --deep."""
     n_rest = n_pages = 0
     is_deep = pytestconfig.getoption("deep")
@@ -44,13 +44,13 @@ def test_each_csv_has_a_byte_order_mark_where_it_is_asked_for(world: World, pyte
     assert n_pages >= 8
 
 
-def test_other_answers_have_none_and_other_values_are_not_known(world: World) -> None:
+def test_other_responses_have_no_byte_order_mark_and_other_values_are_refused(world: World) -> None:
     admin = world.client("admin")
     assert not admin.get("/api/v1/policies/grid/tree?bom=1").content.startswith(BOM_UTF8)
     assert admin.get("/api/v1/policies/grid/tree?format=csv&bom=yes").status_code == 400
 
 
-def test_the_schema_names_it_where_an_answer_may_be_csv(world: World) -> None:
+def test_the_schema_describes_it_for_csv_responses(world: World) -> None:
     paths = json.loads(world.client("admin").get("/api/v1/schema", headers={"Accept": "application/json"}).getvalue())[
         "paths"
     ]

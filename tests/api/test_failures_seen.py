@@ -91,7 +91,7 @@ def test_a_failed_recompute(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_workers_that_stop_are_seen_though_nothing_waits(computed: Site, clock_at: Callable[[Any], None]) -> None:
+def test_stopped_workers_are_detected_without_waiting_runs(computed: Site, clock_at: Callable[[Any], None]) -> None:
     """Stopped workers also make no runs: nothing waits, and only their last contact shows it."""
     work_runs()
     assert seen("workers_silent", "fairshare_workers_silent") == FINE
@@ -108,7 +108,7 @@ def test_workers_that_stop_are_seen_though_nothing_waits(computed: Site, clock_a
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_command_that_works_on_a_run_is_no_sign_of_a_worker(
+def test_a_run_of_a_command_is_not_a_sign_of_a_worker(
     computed: Site, monkeypatch: pytest.MonkeyPatch, clock_at: Callable[[Any], None]
 ) -> None:
     recompute_that(monkeypatch, computed, fails=False)
@@ -116,7 +116,7 @@ def test_a_command_that_works_on_a_run_is_no_sign_of_a_worker(
 
 
 @pytest.mark.django_db
-def test_mail_that_the_server_refuses(computed: Site, clock_at: Callable[[Any], None], settings: Any) -> None:
+def test_refused_mail(computed: Site, clock_at: Callable[[Any], None], settings: Any) -> None:
     metric = "fairshare_mail_failing"
     settings.FAIRSHARE_EMAIL = "smtp"
     given = {"user": computed.admin, "period": "2026-11-20", "due_at": AT, "created_at": AT}
@@ -139,7 +139,7 @@ def test_mail_that_the_server_refuses(computed: Site, clock_at: Callable[[Any], 
 
 
 @pytest.mark.django_db
-def test_a_source_that_was_never_collected(computed: Site, clock_at: Callable[[Any], None]) -> None:
+def test_a_source_never_collected(computed: Site, clock_at: Callable[[Any], None]) -> None:
     metric = "fairshare_source_never_collected"
     new = {"kind": "command", "collect_every_s": 300, "last_received_at": None, "created_at": AT}
     Source.objects.update(**new)

@@ -31,19 +31,19 @@ def codes(answer: dict[str, Any]) -> set[tuple[str, str]]:
     return {(found["code"], found["subject"]) for found in answer["degraded"]}
 
 
-def test_alive_needs_nothing(client: Client) -> None:
+def test_liveness_needs_no_database(client: Client) -> None:
     answer = client.get("/healthz")  # no database mark on this test: a query would fail it
     assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
-def test_probes_are_only_read(client: Client, path: str) -> None:
+def test_probes_allow_only_get(client: Client, path: str) -> None:
     answer = client.post(path)
     assert (answer.status_code, answer.headers["Allow"]) == (405, "GET, HEAD")
     assert answer.json()["code"] == "method_not_allowed"
 
 
-def test_a_site_without_snapshots_is_ready_and_says_what_is_missing(site: Site) -> None:
+def test_a_site_without_snapshots_is_ready_and_reports_it(site: Site) -> None:
     status, answer = ready()
     assert (status, answer["status"]) == (200, "degraded")
     assert codes(answer) == {("no_snapshot", "grid"), ("no_snapshot", "other")}
@@ -79,7 +79,7 @@ def test_a_damaged_newest_snapshot_is_named_and_counted(computed: Site) -> None:
     assert gauge() == {"grid": 1.0, "other": 0.0}
 
 
-def test_without_a_database_it_is_alive_and_not_ready(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_database_the_site_is_alive_but_not_ready(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise OperationalError("no server")
 
@@ -110,7 +110,7 @@ def test_metrics_are_prometheus_text_with_the_state_of_the_site(computed: Site) 
     assert {sample.labels["source"] for sample in found["fairshare_usage_records"].samples} == {"cluster-a"}
 
 
-def test_metrics_go_to_the_allow_list_or_to_a_token(site: Site) -> None:
+def test_metrics_need_an_allowed_address_or_a_token(site: Site) -> None:
     stranger = Client(REMOTE_ADDR=ELSEWHERE)
     assert refused(stranger.get("/metrics")) == (401, "unauthenticated", [])
     told = stranger.get("/metrics", headers={"authorization": f"Bearer {site.token('priorities:read')}"})
@@ -120,7 +120,7 @@ def test_metrics_go_to_the_allow_list_or_to_a_token(site: Site) -> None:
     assert refused(stranger.get("/metrics", headers={"authorization": "Bearer x"})) == (401, "invalid_token", [])
 
 
-def test_a_forwarded_address_counts_only_behind_known_proxies(site: Site, settings: Any) -> None:
+def test_a_forwarded_address_is_trusted_only_from_known_proxies(site: Site, settings: Any) -> None:
     told = Client(REMOTE_ADDR=ELSEWHERE).get("/metrics", headers={"x-forwarded-for": "127.0.0.1"})
     assert refused(told) == (401, "unauthenticated", [])
     settings.AXES_IPWARE_PROXY_COUNT = 1

@@ -42,7 +42,7 @@ def pia(site: Site) -> Caller:
     return Caller(user=site.pia)
 
 
-def test_a_repeated_request_gets_the_first_answer_and_makes_nothing(pia: Caller) -> None:
+def test_a_repeated_request_gets_the_first_response_and_creates_nothing(pia: Caller) -> None:
     n_before = ChangeSet.objects.count()
     first = pia.post(PATH, BODY, Idempotency_Key="ci-1")
     again = pia.post(PATH, {**BODY, "operations": list(BODY["operations"])}, Idempotency_Key="ci-1")
@@ -62,7 +62,7 @@ def test_a_key_with_another_body_is_refused(pia: Caller) -> None:
     assert ChangeSet.objects.count() == n_before
 
 
-def test_keys_are_of_one_person_and_one_address(site: Site, pia: Caller) -> None:
+def test_keys_belong_to_one_user_and_one_route(site: Site, pia: Caller) -> None:
     first = pia.post(PATH, BODY, Idempotency_Key="ci-1").json()
     others = Caller(user=site.admin).post(PATH, BODY, Idempotency_Key="ci-1").json()
     assert others["id"] != first["id"]
@@ -71,7 +71,7 @@ def test_keys_are_of_one_person_and_one_address(site: Site, pia: Caller) -> None
     assert pia.post(f"{PATH}/{first['id']}/propose", {}, Idempotency_Key="ci-1").json() == step.json()
 
 
-def test_a_refused_request_may_be_sent_again_with_its_key_and_its_refusal_is_on_record(site: Site, pia: Caller) -> None:
+def test_a_refused_request_is_audited_and_can_be_repeated_with_its_key(site: Site, pia: Caller) -> None:
     bad = {**BODY, "operations": [{"op": "set_shares", "entry": "/physics/nobody", "shares": 18}]}
     assert pia.post(PATH, bad, Idempotency_Key="ci-1").status_code >= 400
     assert pia.post(PATH, BODY, Idempotency_Key="ci-1").status_code == 201
@@ -87,14 +87,14 @@ def test_a_bad_key_is_refused(pia: Caller, key: str) -> None:
     assert refused(pia.post(PATH, BODY, Idempotency_Key=key)) == (400, "invalid", ["Idempotency-Key"])
 
 
-def test_an_answer_is_kept_for_thirty_days(pia: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_is_stored_for_thirty_days(pia: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     first = pia.post(PATH, BODY, Idempotency_Key="ci-1").json()
     IdempotentAnswer.objects.update(created_at=AT - KEPT - timedelta(seconds=1))
     assert pia.post(PATH, BODY, Idempotency_Key="ci-1").json()["id"] != first["id"]
     assert IdempotentAnswer.objects.count() == 1
 
 
-def test_a_secret_is_not_kept_for_repeats(site: Site) -> None:
+def test_a_secret_is_not_stored_for_repeats(site: Site) -> None:
     admin = Caller(user=site.admin)
     body = {"name": "ci", "scopes": ["policies:read"]}
     n_before = Token.objects.count()
@@ -106,7 +106,7 @@ def test_a_secret_is_not_kept_for_repeats(site: Site) -> None:
     assert not IdempotentAnswer.objects.filter(answer__icontains=secret).exists()
 
 
-def test_every_post_that_makes_something_honours_the_key() -> None:
+def test_every_creating_post_honours_the_key() -> None:
     ignoring = set()
     for route in routes():
         view: Any = getattr(route.callback, "view_class", None) or getattr(route.callback, "cls", None)
@@ -124,7 +124,7 @@ def routes() -> list[URLPattern]:
 
 
 @pytest.mark.parametrize("what", ["mounts", "subscriptions"])
-def test_no_transaction_is_held_while_another_site_is_asked(
+def test_no_transaction_is_open_during_requests_to_other_sites(
     site: Site, admin: Caller, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """A slow peer would hold the key's lock and a connection for as long as it pleases."""

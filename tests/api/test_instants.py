@@ -34,7 +34,7 @@ def in_stockholm(settings: Any) -> Iterator[None]:
 @pytest.mark.parametrize(
     "key", [*ZONES[1:3], *(pytest.param(key, marks=pytest.mark.deep) for key in (ZONES[0], *ZONES[3:]))]
 )
-def test_each_local_quarter_of_two_years_is_an_instant_or_skipped(key: str) -> None:
+def test_each_local_quarter_hour_of_two_years_is_an_instant_or_skipped(key: str) -> None:
     """Compared with the way from instants to local times, which has no exceptions."""
     zone, first = ZoneInfo(key), datetime(2016, 1, 1, tzinfo=UTC)
     step = timedelta(minutes=30)
@@ -70,7 +70,7 @@ def drafted(site: Site, effective_at: str) -> Any:
 
 
 @pytest.mark.usefixtures("in_stockholm")
-def test_a_time_that_clocks_skip_is_refused_with_the_instants_around_it(computed: Site) -> None:
+def test_a_skipped_local_time_is_refused_with_the_instants_around_it(computed: Site) -> None:
     answer = drafted(computed, SKIPPED.isoformat())
     assert answer.status_code == 400
     problem = answer.json()
@@ -89,14 +89,14 @@ def test_a_time_that_clocks_skip_is_refused_with_the_instants_around_it(computed
         ("2027-03-28T02:30:00+01:00", "2027-03-28T01:30:00Z"),
     ],
 )
-def test_the_answer_names_the_instant_that_a_time_is(computed: Site, given: str, instant: str) -> None:
+def test_the_response_has_the_instant_of_a_local_time(computed: Site, given: str, instant: str) -> None:
     answer = drafted(computed, given)
     assert answer.status_code == 201, answer.content
     assert answer.json()["effective_at"] == instant
 
 
 @pytest.mark.parametrize("given", ["2020-01-01T00:00:00Z", AS_OF.isoformat()])
-def test_a_draft_takes_no_instant_that_is_over(computed: Site, given: str) -> None:
+def test_a_draft_refuses_past_instants(computed: Site, given: str) -> None:
     refused = drafted(computed, given)
     assert (refused.status_code, refused.json()["fields"][0]["where"]) == (422, "effective_at")
     ahead = drafted(computed, "2027-07-01T10:00:00Z").json()
@@ -128,6 +128,6 @@ def test_instants_of_every_route_are_in_utc(world: World, in_stockholm: None) ->
 
 
 # --- Schedule ---------------------------------------------------------------------------------------------------------
-def test_dates_of_shares_are_looked_at_with_each_tick() -> None:
+def test_dates_of_shares_are_checked_at_each_tick() -> None:
     named = {row["task"]: row["schedule"] for row in settings.CELERY_BEAT_SCHEDULE.values()}
     assert named["apps.policies.tasks.apply_dates_of_shares"] == settings.FAIRSHARE_TICK_S

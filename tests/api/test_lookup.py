@@ -46,7 +46,7 @@ def test_one_account_gets_the_contracted_object(scheduler: Caller) -> None:
     assert found["key"] == "".join(f"{part:0{len(found['key']) // 2}d}" for part in found["vector"])
 
 
-def test_usage_moves_ranks_as_shares_say(scheduler: Caller) -> None:
+def test_usage_changes_ranks_according_to_shares(scheduler: Caller) -> None:
     ranks = {
         found["account"]: found["rank"]
         for found in scheduler.get(ONE, {"account": ["alice", "bob", "carol"]}).json()["results"]
@@ -55,7 +55,7 @@ def test_usage_moves_ranks_as_shares_say(scheduler: Caller) -> None:
     assert ranks == {"carol": 1, "bob": 2, "alice": 3}
 
 
-def test_unmapped_accounts_get_the_fallback_in_a_good_answer(scheduler: Caller) -> None:
+def test_unmapped_accounts_get_the_fallback_factor_with_status_200(scheduler: Caller) -> None:
     found = scheduler.get(ONE, {"account": ["nobody-of-this-name", "alice"]}).json()["results"]
     assert {**found[0], "hint": ""} == {
         "account": "nobody-of-this-name",
@@ -69,7 +69,7 @@ def test_unmapped_accounts_get_the_fallback_in_a_good_answer(scheduler: Caller) 
     assert found[1]["entry"] == "/physics/alice"
 
 
-def test_bulk_takes_names_and_objects_and_gives_the_same_as_single(scheduler: Caller) -> None:
+def test_bulk_accepts_names_and_objects_and_agrees_with_single_look_ups(scheduler: Caller) -> None:
     accounts = ["alice", {"user": "bob", "group": "physics", "namespace": "a"}, {"user": "bob", "group": "biology"}]
     bulk = scheduler.post(BULK, {"accounts": accounts}).json()["results"]
     single = scheduler.get(ONE, {"account": "alice"}).json()["results"]
@@ -78,7 +78,7 @@ def test_bulk_takes_names_and_objects_and_gives_the_same_as_single(scheduler: Ca
     assert bulk[2]["entry"] != "/physics/bob"
 
 
-def test_columns_say_the_same_as_objects(scheduler: Caller) -> None:
+def test_columns_and_objects_agree(scheduler: Caller) -> None:
     accounts = {"accounts": ["alice", "zzz", "carol"]}
     objects = scheduler.post(BULK, accounts).json()["results"]
     columns = scheduler.post(f"{BULK}?columns=1", accounts).json()
@@ -89,7 +89,7 @@ def test_columns_say_the_same_as_objects(scheduler: Caller) -> None:
 
 
 @pytest.mark.parametrize("value", ["maybe", "", "2", "TRUE"])
-def test_columns_are_0_or_1(scheduler: Caller, value: str) -> None:
+def test_the_columns_parameter_is_0_or_1(scheduler: Caller, value: str) -> None:
     answers = [
         scheduler.get(f"{ONE}?account=alice&columns={value}"),
         scheduler.post(f"{BULK}?columns={value}", {"accounts": ["alice"]}),
@@ -113,18 +113,20 @@ def test_columns_are_0_or_1(scheduler: Caller, value: str) -> None:
         (b"[" * 100_000, 400, ["byte 200"]),
     ],
 )
-def test_bad_bodies_are_refused_with_their_place(scheduler: Caller, body: Any, status: int, places: list[str]) -> None:
+def test_invalid_bodies_are_refused_with_the_location(
+    scheduler: Caller, body: Any, status: int, places: list[str]
+) -> None:
     found = refused(scheduler.post(BULK, body))
     assert (found[0], found[2]) == (status, places)
 
 
-def test_ten_thousand_accounts_are_one_answer(scheduler: Caller) -> None:
+def test_ten_thousand_accounts_fit_in_one_response(scheduler: Caller) -> None:
     found = scheduler.post(BULK, {"accounts": [f"user{i}" for i in range(9_999)] + ["alice"]}).json()["results"]
     assert len(found) == 10_000
     assert found[-1]["entry"] == "/physics/alice"
 
 
-def test_look_ups_ask_the_database_nothing(
+def test_look_ups_make_no_queries(
     scheduler: Caller, django_assert_num_queries: DjangoAssertNumQueries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scheduler.get(ONE, {"account": "alice"})
@@ -172,13 +174,13 @@ def test_a_known_snapshot_is_not_sent_again(scheduler: Caller) -> None:
     assert scheduler.get(ONE, {"account": "alice"}, If_None_Match='"0"').status_code == 200
 
 
-def test_before_the_first_snapshot_the_answer_says_when_to_ask_again(site: Site) -> None:
+def test_before_the_first_snapshot_the_response_has_retry_after(site: Site) -> None:
     answer = Caller(token=site.token("priorities:read")).get(ONE, {"account": "alice"})
     assert (answer.status_code, answer.json()["code"]) == (503, "no_snapshot")
     assert int(answer.headers["Retry-After"]) > 0
 
 
-def test_all_streams_every_leaf_and_since_only_what_changed(computed: Site) -> None:
+def test_all_streams_every_leaf_and_since_only_changed_ones(computed: Site) -> None:
     caller = Caller(token=computed.token("priorities:read"))
     everything = caller.get(ALL)
     assert everything.headers["Content-Type"] == "application/x-ndjson"
@@ -195,7 +197,7 @@ def test_all_streams_every_leaf_and_since_only_what_changed(computed: Site) -> N
     assert "/physics/bob" in changed
 
 
-def test_what_left_the_tree_is_named_as_gone(computed: Site, admin: Caller) -> None:
+def test_removed_entries_are_reported_as_gone(computed: Site, admin: Caller) -> None:
     first = admin.get(ONE, {"account": "alice"}).json()["snapshot"]
     operation = {"op": "archive", "entry": "/physics/bob"}
     draft = admin.post("policies/grid/changesets", {"base_revision": 2, "operations": [operation], "reason": "left"})
@@ -208,11 +210,11 @@ def test_what_left_the_tree_is_named_as_gone(computed: Site, admin: Caller) -> N
 
 
 @pytest.mark.parametrize("since", ["x", "-1", "1" * 30])
-def test_what_is_no_number_of_a_snapshot_is_refused(scheduler: Caller, since: str) -> None:
+def test_an_invalid_snapshot_number_is_refused(scheduler: Caller, since: str) -> None:
     assert refused(scheduler.get(ALL, {"since": since})) == (400, "invalid", ["since"])
 
 
-def test_a_snapshot_that_is_not_kept_is_gone(scheduler: Caller) -> None:
+def test_a_deleted_snapshot_is_410(scheduler: Caller) -> None:
     answer = scheduler.get(ALL, {"since": "999999"})
     assert refused(answer) == (410, "snapshot_gone", [])
     assert "ask again without since" in answer.json()["detail"]
@@ -236,7 +238,7 @@ def test_a_token_of_one_policy_finds_no_other(computed: Site) -> None:
     assert {**hidden.json(), "request_id": ""} == {**missing.json(), "request_id": ""}
 
 
-def test_a_revoked_token_ends_within_five_seconds(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_revoked_token_stops_within_five_seconds(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     text = computed.token("priorities:read")
     caller = Caller(token=text)
     assert caller.get(ONE, {"account": "alice"}).status_code == 200
@@ -247,21 +249,21 @@ def test_a_revoked_token_ends_within_five_seconds(computed: Site, monkeypatch: p
 
 
 @pytest.mark.parametrize("header", ["Bearer", "Bearer nonsense", "Bearer fsh_000000000000_" + "0" * 64, "bearer \x7f"])
-def test_a_wrong_token_is_told_apart_from_nothing(scheduler: Caller, header: str) -> None:
+def test_a_wrong_token_and_no_token_have_different_errors(scheduler: Caller, header: str) -> None:
     answer = Client().get(f"/api/v1/{ONE}?account=alice", headers={"authorization": header})
     assert answer.status_code == 401
     assert answer.headers["WWW-Authenticate"].startswith("Bearer")
     assert answer.json()["code"] == "invalid_token"
 
 
-def test_a_member_who_signs_in_sees_their_own_entry_alone(computed: Site) -> None:
+def test_a_signed_in_member_sees_only_their_own_entry(computed: Site) -> None:
     caller = Caller(user=computed.alice)
     alice, bob = caller.get(ONE, {"account": ["alice", "bob"]}).json()["results"]
     assert alice["entry"] == "/physics/alice"
     assert bob["error"] == "unmapped"
 
 
-def test_a_self_read_token_sees_its_owner_alone(computed: Site) -> None:
+def test_a_self_read_token_sees_only_its_owner(computed: Site) -> None:
     caller = Caller(token=computed.token("self:read", user=computed.alice))
     alice, bob = caller.post(BULK, {"accounts": ["alice", "bob"]}).json()["results"]
     assert (alice["entry"], bob["entry"]) == ("/physics/alice", None)
@@ -272,7 +274,7 @@ def test_a_token_without_the_scope_is_refused(computed: Site) -> None:
     assert (answer.status_code, answer.json()["code"]) == (403, "insufficient_scope")
 
 
-def test_the_cache_of_tokens_keeps_no_secret(computed: Site) -> None:
+def test_the_token_cache_stores_no_secret(computed: Site) -> None:
     cache, text = TokenCache(), computed.token("priorities:read")
     cache.verify(text, at=AT)
     assert text.rpartition("_")[2] not in repr(vars(cache))

@@ -59,7 +59,7 @@ def value(found: dict[str, Family], name: str, **labels: str) -> float:
     return matching[0]
 
 
-def test_the_text_is_strictly_what_prometheus_reads(computed: Site) -> None:
+def test_the_text_is_valid_for_prometheus(computed: Site) -> None:
     found = scrape()
     assert {"fairshare_entry_target_ratio", "fairshare_usage_received_records_total"} <= set(found)
     numbers = [v for family in found.values() for of in family.samples.values() for _, v in of]
@@ -79,14 +79,12 @@ def test_the_text_is_strictly_what_prometheus_reads(computed: Site) -> None:
         '# TYPE h histogram\nh_bucket{le="1"} 2\nh_bucket{le="+Inf"} 1\nh_sum 1\nh_count 1\n',
     ],
 )
-def test_the_check_itself_refuses_what_prometheus_refuses(text: str) -> None:
+def test_the_format_check_rejects_what_prometheus_rejects(text: str) -> None:
     with pytest.raises(AssertionError):
         read_exposition(text)
 
 
-def test_sources_tell_age_rhythm_and_what_became_of_their_records(
-    computed: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sources_export_age_interval_and_record_outcomes(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     bad = {"job": "9", "user": "x", "start": "2026-11-20T10:00:00Z", "end": "2026-11-20T09:00:00Z", "cpus": 1}
     push(computed, [record("1", "alice", "physics", 6, at=AT), bad])
     Source.objects.update(
@@ -118,7 +116,7 @@ def test_sources_tell_age_rhythm_and_what_became_of_their_records(
     assert received == {"new": 3, "duplicate": 1, "corrected": 0, "late": 0, "too_late": 0, "rejected": 1}
 
 
-def test_usage_without_an_entry_is_told_by_policy_and_source(site: Site) -> None:
+def test_unmapped_usage_is_exported_by_policy_and_source(site: Site) -> None:
     push(site, [record("7", "stranger", "", 2, at=AT)])
     site.recompute()
     found = scrape()
@@ -128,7 +126,7 @@ def test_usage_without_an_entry_is_told_by_policy_and_source(site: Site) -> None
     assert value(found, "fairshare_source_unmapped_core_seconds", source="cluster-a") == 2 * 3600
 
 
-def test_policies_tell_how_far_they_are_from_their_targets(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_policies_export_their_deviation(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + timedelta(minutes=2)).isoformat())
     found, of = scrape(), {"policy": "grid"}
     assert value(found, "fairshare_snapshot_age_seconds", **of) == 120
@@ -145,7 +143,7 @@ def test_policies_tell_how_far_they_are_from_their_targets(computed: Site, monke
     assert value(found, "fairshare_entries_out_of_band", side="under", **of) == under >= 1
 
 
-def test_a_policy_in_which_nobody_ran_anything_has_no_deviation(site: Site) -> None:
+def test_a_policy_without_usage_has_no_deviation(site: Site) -> None:
     publish_document(
         policy_slug="other",
         document={"root": {"name": "other", "children": [{"name": "quiet", "children": [YOU]}]}},
@@ -163,7 +161,7 @@ def test_a_policy_in_which_nobody_ran_anything_has_no_deviation(site: Site) -> N
     assert found["fairshare_entry_actual_ratio"].samples == {}
 
 
-def test_the_daily_series_tells_how_far_it_is_and_its_build(computed: Site) -> None:
+def test_the_daily_series_exports_its_progress(computed: Site) -> None:
     assert scrape()["fairshare_series_through_timestamp_seconds"].samples == {}
     Series.objects.update_or_create(policy=computed.policy, defaults={"through_on": date(2026, 11, 19)})
     Run.objects.filter(kind=series_runs.KIND).delete()
@@ -186,7 +184,7 @@ def shown_entries(found: dict[str, Family]) -> list[str]:
     return [dict(labels)["entry"] for labels, _ in of]
 
 
-def test_of_groups_only_the_greatest_are_told_and_of_persons_none(computed: Site, settings: Any) -> None:
+def test_only_the_largest_groups_are_exported_and_no_users(computed: Site, settings: Any) -> None:
     found = scrape()
     assert shown_entries(found) == ["/physics", "/biology"]
     assert value(found, "fairshare_entry_target_ratio", policy="grid", entry="/physics") == pytest.approx(0.6)
@@ -199,7 +197,7 @@ def test_of_groups_only_the_greatest_are_told_and_of_persons_none(computed: Site
     assert "alice" not in Client().get("/metrics").content.decode()
 
 
-def test_odd_names_are_escaped(computed: Site) -> None:
+def test_unusual_names_are_escaped(computed: Site) -> None:
     snapshot = store.newest("grid")
     odd = 'a\\b"c'
     names = [odd if name == "physics" else name for name in snapshot.tree.name]
@@ -216,7 +214,7 @@ def test_odd_names_are_escaped(computed: Site) -> None:
     assert shown_entries(found) == [f"/{odd}"]
 
 
-def test_runs_that_wait_or_are_lost_are_told(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_and_lost_runs_are_exported(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     run = nudge(computed.policy, at=AT)
     monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + timedelta(minutes=30)).isoformat())
     found = scrape()
@@ -229,7 +227,7 @@ def test_runs_that_wait_or_are_lost_are_told(computed: Site, monkeypatch: pytest
     assert value(scrape(), "fairshare_runs_lost", kind=run.kind) == 1
 
 
-def test_a_token_for_one_place_is_told_nothing_of_the_site(computed: Site) -> None:
+def test_a_limited_token_cannot_read_metrics(computed: Site) -> None:
     stranger = Client(REMOTE_ADDR=ELSEWHERE)
     for bounds in ({"policy_slug": "grid"}, {"policy_slug": "grid", "subtree_uid": computed.uid("/physics")}):
         headers = {"authorization": f"Bearer {computed.token('priorities:read', **bounds)}"}
@@ -237,7 +235,7 @@ def test_a_token_for_one_place_is_told_nothing_of_the_site(computed: Site) -> No
         assert (answer.status_code, answer.json()["code"]) == (403, "token_bound")
 
 
-def test_signing_in_is_no_way_to_the_metrics(computed: Site) -> None:
+def test_a_session_cannot_read_metrics(computed: Site) -> None:
     client = Client(REMOTE_ADDR=ELSEWHERE)
     client.force_login(computed.admin, backend="django.contrib.auth.backends.ModelBackend")
     assert refused(client.get("/metrics")) == (401, "unauthenticated", [])
@@ -271,7 +269,7 @@ def exported(found: dict[str, Family]) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("read", [in_rules, in_dashboard])
-def test_rules_and_dashboard_name_only_what_is_there(computed: Site, read: Any) -> None:
+def test_rules_and_dashboard_use_only_existing_metrics(computed: Site, read: Any) -> None:
     there = exported(scrape())
     expressions = read()
     assert len(expressions) > 8
@@ -280,7 +278,7 @@ def test_rules_and_dashboard_name_only_what_is_there(computed: Site, read: Any) 
     assert named - set(there) == set()
 
 
-def test_rules_say_what_to_do() -> None:
+def test_alert_rules_name_the_remedy() -> None:
     rules = yaml.safe_load((DOCS / "monitoring/alerts.yml").read_text(encoding="utf-8"))
     for rule in rules["groups"][0]["rules"]:
         assert set(rule) == {"alert", "expr", "for", "labels", "annotations"}, rule
@@ -301,7 +299,7 @@ def test_panels_of_the_dashboard_do_not_overlap() -> None:
     assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
 
 
-def test_every_metric_is_documented_and_no_other(computed: Site) -> None:
+def test_exactly_the_existing_metrics_are_documented(computed: Site) -> None:
     documented = set(re.findall(r"^\| `(fairshare_[a-z_]+)`", (DOCS / "monitoring.md").read_text("utf-8"), re.M))
     there = {name for name in scrape() if name.startswith("fairshare_")}
     assert documented == there

@@ -25,31 +25,31 @@ def assert_problem(answer: Any, status: int, code: str) -> None:
 
 @pytest.mark.parametrize("path", ["/api/", "/api/v1/", "/api/v2/x", "/api/v1/nowhere", "/api/v1/policies/"])
 @pytest.mark.parametrize("method", ["get", "post"])
-def test_what_matches_no_route_is_a_problem_document(db: None, path: str, method: str) -> None:
+def test_an_unknown_route_is_a_problem_document(db: None, path: str, method: str) -> None:
     assert_problem(getattr(Client(enforce_csrf_checks=True), method)(path), 404, "not_found")
 
 
-def test_a_stranger_is_told_how_to_sign_in(site: Site) -> None:
+def test_an_anonymous_request_is_told_how_to_authenticate(site: Site) -> None:
     answer = Caller().get("policies")
     assert_problem(answer, 401, "not_authenticated")
     assert answer.headers["WWW-Authenticate"].startswith("Bearer")
 
 
-def test_another_method_is_refused_with_those_that_work(admin: Caller) -> None:
+def test_an_unsupported_method_is_refused_with_the_allowed_ones(admin: Caller) -> None:
     answer = admin.post("policies/grid/tree", {})
     assert_problem(answer, 405, "method_not_allowed")
     assert "GET" in answer.headers["Allow"]
 
 
 @pytest.mark.parametrize("method", ["POST", "DELETE", "TRACE"])
-def test_a_method_that_nobody_has_is_no_matter_of_scopes(site: Site, method: str) -> None:
+def test_an_unknown_method_is_refused_before_scopes(site: Site, method: str) -> None:
     caller = Caller(token=site.token("policies:read"))
     answer = caller.client.generic(method, "/api/v1/policies/grid/tree", headers=caller.headers)
     assert_problem(answer, 405, "method_not_allowed")
     assert "GET" in answer.headers["Allow"]
 
 
-def test_a_token_may_ask_for_the_options_of_what_it_reaches(site: Site) -> None:
+def test_options_needs_the_scope_of_the_route(site: Site) -> None:
     reader, writer = (Caller(token=site.token(scope)) for scope in ("policies:read", "usage:write"))
     answer = reader.client.options("/api/v1/policies", headers=reader.headers)
     assert (answer.status_code, "GET" in answer.headers["Allow"]) == (200, True)
@@ -64,14 +64,14 @@ def test_another_media_type_is_refused(admin: Caller) -> None:
     assert_problem(answer, 415, "unsupported_encoding")
 
 
-def test_a_session_without_the_form_token_may_not_write(site: Site) -> None:
+def test_a_session_without_csrf_token_cannot_write(site: Site) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(site.admin, backend="django.contrib.auth.backends.ModelBackend")
     answer = client.post("/api/v1/tokens", {"name": "x", "scopes": ["self:read"]}, content_type="application/json")
     assert_problem(answer, 403, "csrf_failed")
 
 
-def test_a_token_needs_no_form_token_and_no_cookie(site: Site) -> None:
+def test_a_token_needs_no_csrf_token_and_no_cookie(site: Site) -> None:
     client = Client(enforce_csrf_checks=True)
     text = site.token("policies:write", user=site.pia)
     operation = {"op": "set_shares", "entry": "/physics/bob", "shares": 3}
@@ -100,7 +100,7 @@ def test_a_token_needs_no_form_token_and_no_cookie(site: Site) -> None:
 @pytest.mark.parametrize(
     "path", ["tokens", "policies/grid/changesets", "policies/grid/recompute", "policies/grid/priorities/lookup"]
 )
-def test_hostile_json_is_refused_on_every_route(computed: Site, path: str, body: bytes, code: str) -> None:
+def test_invalid_json_is_refused_on_every_route(computed: Site, path: str, body: bytes, code: str) -> None:
     answer = Caller(user=computed.admin).post(path, body)
     assert_problem(answer, 400, code)
     assert answer.json()["fields"][0]["where"]
@@ -119,13 +119,13 @@ def test_unknown_fields_and_parameters_are_named(admin: Caller) -> None:
     assert_problem(admin.get("policies/grid/tree", {"dept": "1"}), 400, "unknown_field")
 
 
-def test_wrong_fields_are_named_with_their_place(admin: Caller) -> None:
+def test_invalid_fields_are_reported_with_their_location(admin: Caller) -> None:
     answer = admin.post("policies/grid/changesets", {"base_revision": 0, "operations": [1]})
     assert_problem(answer, 400, "invalid")
     assert {field["where"] for field in answer.json()["fields"]} == {"base_revision", "operations.0"}
 
 
-def test_a_harmless_request_id_comes_back_and_another_is_replaced(db: None) -> None:
+def test_a_valid_request_id_is_returned_and_an_invalid_one_replaced(db: None) -> None:
     assert Client().get("/healthz", headers={"x-request-id": "job-17.a_b"}).headers["X-Request-Id"] == "job-17.a_b"
     made = Client().get("/healthz", headers={"x-request-id": "a b<script>"}).headers["X-Request-Id"]
     assert re.fullmatch("[0-9a-f]{32}", made)
@@ -143,12 +143,12 @@ def test_a_defect_is_a_problem_document_without_details(site: Site, monkeypatch:
     assert b"secret" not in answer.content
 
 
-def test_a_password_is_no_bearer_token(site: Site) -> None:
+def test_a_password_is_not_accepted_as_bearer_token(site: Site) -> None:
     answer = Client().get("/api/v1/policies", headers={"authorization": "Bearer a long pass phrase"})
     assert_problem(answer, 401, "invalid_token")
 
 
-def test_writing_too_often_says_when_to_come_back(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_writes_get_retry_after(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(WriteThrottle, "THROTTLE_RATES", {"writes": "2/min", "usage": "2/min"})
     cache.clear()
     caller = Caller(user=site.ben)

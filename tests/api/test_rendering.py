@@ -81,12 +81,12 @@ trees = st.recursive(
 
 @examples(60)  # on a busy machine, too
 @given(trees)
-def test_every_number_is_told_as_what_it_is(data: Any) -> None:
+def test_every_number_keeps_its_type(data: Any) -> None:
     assert strictly(dumps(data)) == told(data)
     assert strictly(JSONRenderer().render(data)) == told(data)
 
 
-def test_what_is_given_stays_as_it_was() -> None:
+def test_rendering_does_not_modify_its_input() -> None:
     data = {"a": [1.0, inf], "b": {"c": nan}, "d": (1, -inf)}
     before = repr(data)
     assert dumps(data) == b'{"a":[1.0,"Infinity"],"b":{"c":null},"d":[1,"-Infinity"]}'
@@ -94,12 +94,12 @@ def test_what_is_given_stays_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("number", [inf, -inf])
-def test_fields_of_answers_keep_infinities(number: float) -> None:
+def test_answer_fields_keep_infinities(number: float) -> None:
     said = NumberField().to_representation("Infinity" if number > 0 else "-Infinity")  # type: ignore[arg-type]
     assert strictly(dumps({"priority": said})) == {"priority": "Infinity" if number > 0 else "-Infinity"}
 
 
-def test_json_leaves_this_face_through_one_door() -> None:
+def test_all_json_is_rendered_by_one_function() -> None:
     """Another encoder somewhere in this room would not know of all this; cursors are no answers."""
     encoders = []
     for path in sorted(API.rglob("*.py")):
@@ -111,6 +111,6 @@ def test_json_leaves_this_face_through_one_door() -> None:
     assert encoders == ["rendering.py", "shapes.py"]
 
 
-def test_the_framework_renders_with_it() -> None:
+def test_the_framework_uses_this_renderer() -> None:
     assert django_settings.REST_FRAMEWORK["DEFAULT_RENDERER_CLASSES"] == ["apps.api.rendering.JSONRenderer"]
     assert JSONRenderer().render(None, renderer_context={"response": Response(status=204)}) == b""

@@ -163,7 +163,7 @@ def test_every_format_has_the_rows_of_the_others(people: Site, route: str) -> No
     assert len(n_seen) > 1, "somebody sees other rows than somebody else"
 
 
-def test_a_look_up_by_name_finds_who_is_in_the_list_and_nobody_else(people: Site) -> None:
+def test_a_look_up_by_name_finds_exactly_the_listed_users(people: Site) -> None:
     for name, caller in callers(people).items():
         listed = {line["account"] for line in lines_of(body(caller.get(ALL)))}
         found = caller.get(ONE, {"account": ["alice", "bob", "carol"]}).json()["results"]
@@ -177,7 +177,7 @@ def test_a_look_up_by_name_finds_who_is_in_the_list_and_nobody_else(people: Site
     }
 
 
-def test_the_documented_token_s_right_is_a_grant_that_ends_with_it(people: Site) -> None:
+def test_the_right_of_the_documented_token_ends_with_its_grant(people: Site) -> None:
     text = documented_token("--days", "7")
     grant = Grant.objects.get(user__username="slurm")
     assert (grant.verbs, grant.entry_uid) == (["view_members"], people.uid("/"))
@@ -193,9 +193,7 @@ def test_the_documented_token_s_right_is_a_grant_that_ends_with_it(people: Site)
     assert lines_of(body(Caller(token=text).get(ALL))) != []
 
 
-def test_what_the_owner_may_no_longer_see_the_token_no_longer_reads(
-    people: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_token_loses_what_its_owner_can_no_longer_see(people: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """An hour ago the right ended; a verified token is asked for again within seconds."""
     caller = Caller(token=documented_token())
     admin = Caller(token=people.token("priorities:read"))
@@ -212,7 +210,7 @@ def test_what_the_owner_may_no_longer_see_the_token_no_longer_reads(
         assert (found["entry"], found["error"], found["factor"]) == (None, "unmapped", 0.5)
 
 
-def test_while_the_database_is_away_a_token_reads_what_it_read(people: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_database_a_token_keeps_its_visibility(people: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     caller = Caller(token=documented_token())
     before = caller.get(ONE, {"account": ["alice", "carol"]}).json()["results"]
     assert [one["entry"] for one in before] == ["/physics/alice", "/biology/carol"]
@@ -228,7 +226,7 @@ def test_while_the_database_is_away_a_token_reads_what_it_read(people: Site, mon
     assert other.status_code == 503, "never asked before"
 
 
-def test_a_look_up_from_memory_never_asks_the_database_what_its_token_reads(
+def test_a_look_up_never_queries_the_visibility_of_its_token(
     people: Site, monkeypatch: pytest.MonkeyPatch, settings: LazySettings
 ) -> None:
     """The event loop answers it: waiting there would hold up every other request."""

@@ -259,7 +259,7 @@ def is_new(case: Any, answer: Any) -> bool:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("part", range(N_PARTS))
 @pytest.mark.parametrize("who", ["admin", *(pytest.param(who, marks=pytest.mark.deep) for who in ("nobody", "pia"))])
-def test_generated_requests_get_answers_as_described(
+def test_generated_requests_get_the_described_responses(
     computed: Site, change_set: ChangeSet, schema: Any, who: str, part: int
 ) -> None:
     cookies = session_cookies(getattr(computed, who))
@@ -298,7 +298,7 @@ def test_generated_requests_get_answers_as_described(
     assert who != "admin" or {label for label, seen in succeeded.items() if True not in seen} <= NEEDS_SENSE
 
 
-def test_no_two_parts_have_one_name(capsys: pytest.CaptureFixture[str]) -> None:
+def test_schema_components_have_unique_names(capsys: pytest.CaptureFixture[str]) -> None:
     call_command("spectacular", stdout=io.StringIO())
     said = capsys.readouterr().err.splitlines()
     assert [line for line in said if "identical names" in line] == []
@@ -324,7 +324,7 @@ def _braces(route: str) -> str:
     return route.replace(">", "}")
 
 
-def test_the_description_names_its_server_and_describes_its_parts(schema: Any) -> None:
+def test_the_schema_has_its_server_and_component_descriptions(schema: Any) -> None:
     raw = schema.raw_schema
     assert [one["url"] for one in raw["servers"]] == ["/"]
     used = {tag for path in raw["paths"].values() for one in path.values() for tag in one.get("tags", [])}
@@ -332,5 +332,5 @@ def test_the_description_names_its_server_and_describes_its_parts(schema: Any) -
 
 
 @pytest.mark.parametrize("address", ["/api/v1/docs", "/api/v1/docs/"])
-def test_the_page_of_the_description_has_two_addresses(client: Client, address: str) -> None:
+def test_the_schema_page_has_two_addresses(client: Client, address: str) -> None:
     assert client.get(address).status_code == 200

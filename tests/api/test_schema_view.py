@@ -36,7 +36,7 @@ def made(monkeypatch: pytest.MonkeyPatch, settings: LazySettings, tmp_path: Path
     return found
 
 
-def test_each_form_is_made_once_whatever_the_address_says(client: Client, made: list[str]) -> None:
+def test_each_schema_format_is_generated_once(client: Client, made: list[str]) -> None:
     first = client.get("/api/v1/schema")
     content = first.getvalue()
     for query in ("", "?lang=de", "?lang=xx", "?version=1", "?format=json"):
@@ -46,7 +46,7 @@ def test_each_form_is_made_once_whatever_the_address_says(client: Client, made: 
     assert made == ["yaml", "json", "json"]  # the last one by this test
 
 
-def test_who_has_it_gets_304(client: Client) -> None:
+def test_an_up_to_date_schema_is_304(client: Client) -> None:
     first = client.get("/api/v1/schema", headers=JSON)
     again = client.get("/api/v1/schema", headers={**JSON, "if-none-match": first["ETag"]})
     assert (again.status_code, again.content, again["ETag"]) == (304, b"", first["ETag"])
@@ -54,7 +54,7 @@ def test_who_has_it_gets_304(client: Client) -> None:
     assert "public" in first["Cache-Control"]
 
 
-def test_the_start_of_the_stack_leaves_it_for_the_web_processes(client: Client, made: list[str]) -> None:
+def test_the_stack_generates_the_schema_for_the_web_processes(client: Client, made: list[str]) -> None:
     asked = client.get("/api/v1/schema", headers=JSON).getvalue()
     shutil.rmtree(schema_file("json").parent)
     schema_view._tags.clear()
@@ -67,7 +67,7 @@ def test_the_start_of_the_stack_leaves_it_for_the_web_processes(client: Client, 
     assert {suffix: schema_file(suffix).stat().st_mtime_ns for suffix in stamps} == stamps
 
 
-def test_while_one_makes_it_the_others_are_sent_away(monkeypatch: pytest.MonkeyPatch, client: Client) -> None:
+def test_while_one_process_generates_it_others_get_503(monkeypatch: pytest.MonkeyPatch, client: Client) -> None:
     begun, go_on, calls = threading.Event(), threading.Event(), []
 
     def slow(suffix: str) -> bytes:

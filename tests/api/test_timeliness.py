@@ -58,7 +58,7 @@ COMMAND_KIND = {"kind": "command", "collect_every_s": 300}
         ({"kind": "push", "collect_every_s": 300, "collected_at": AT, "last_received_at": AT - DAY}, "late"),
     ],
 )
-def test_the_last_contact_alone_decides(given: dict[str, Any], state: str) -> None:
+def test_only_the_last_contact_decides(given: dict[str, Any], state: str) -> None:
     assert timeliness(source(**given), AT) == state
 
 
@@ -108,9 +108,7 @@ def test_pages_readiness_metrics_notices_and_rest_agree(
 
 
 @pytest.mark.django_db
-def test_an_old_newest_record_is_a_finding_only_with_evidence_that_jobs_ran(
-    computed: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_old_newest_record_is_an_issue_only_if_jobs_ran(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
     Source.objects.update(
         kind="command", expected_every_s=3600, collect_every_s=300, collected_at=AT, last_record_end_at=AT - DAY
@@ -131,7 +129,7 @@ def test_an_old_newest_record_is_a_finding_only_with_evidence_that_jobs_ran(
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("body", [[], [record("1", "alice", "physics", 6, at=AT)]], ids=["empty", "known"])
-def test_what_brings_nothing_new_is_a_contact(
+def test_an_empty_collection_is_a_contact(
     computed: Site, monkeypatch: pytest.MonkeyPatch, body: list[dict[str, Any]]
 ) -> None:
     """An idle cluster has nothing to send."""

@@ -38,7 +38,7 @@ def set_algorithm(client: Client, **algorithm: Any) -> Any:
     return client.post(f"/api/v1/policies/grid/changesets/{draft['id']}/publish", {}, content_type=JSON)
 
 
-def test_the_registry_of_algorithms_is_told_as_it_is(admin: Client) -> None:
+def test_the_algorithm_registry_is_returned(admin: Client) -> None:
     answer = loads(admin.get("/api/v1/algorithms"))
     assert answer["next"] is None
     told = {one["name"]: one for one in answer["results"]}
@@ -65,7 +65,7 @@ def test_the_registry_of_algorithms_is_told_as_it_is(admin: Client) -> None:
     assert told["flux"]["takes_inherit"] is False
 
 
-def test_operators_are_told_with_what_holds_for_them(admin: Client) -> None:
+def test_operators_have_their_properties(admin: Client) -> None:
     told = {one["name"]: one for one in loads(admin.get("/api/v1/operators"))["results"]}
     assert {"absolute", "relative", "relative-2", "sigmoid", "slurm", "combined"} <= set(told)
     assert told["absolute"]["properties"]["proportional_redistribution"] is False
@@ -74,7 +74,7 @@ def test_operators_are_told_with_what_holds_for_them(admin: Client) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(all_algorithms()))
-def test_any_algorithm_is_set_by_a_change_set_and_answers_with_it(admin: Client, computed: Site, name: str) -> None:
+def test_any_algorithm_is_set_by_a_change_set_and_served(admin: Client, computed: Site, name: str) -> None:
     parameters = {"aequus": {"operator": "absolute"}, "slurm-fair-tree": {"ties": "as-documented"}}.get(name, {})
     if name == "aequus":
         parameters["resolution"] = 50  # type: ignore[assignment]
@@ -95,7 +95,7 @@ def test_any_algorithm_is_set_by_a_change_set_and_answers_with_it(admin: Client,
     assert own == {"slurm-fair-tree": {"norm_shares", "norm_usage", "effective_usage", "level_fs"}}.get(name, own)
 
 
-def test_infinity_is_a_word_and_what_does_not_exist_is_null(admin: Client, computed: Site) -> None:
+def test_infinity_is_a_string_and_missing_values_are_null(admin: Client, computed: Site) -> None:
     operations = [
         {"op": "add", "parent": "/biology", "name": "dora", "kind": "user", "shares": 1},
         {"op": "add", "parent": "/biology", "name": "robot", "kind": "service", "shares": 1},
@@ -113,7 +113,7 @@ def test_infinity_is_a_word_and_what_does_not_exist_is_null(admin: Client, compu
     assert (robot["rank"], robot["key"], robot["factor"]) == (None, None, 0.5)
 
 
-def test_settings_that_do_not_fit_are_refused_with_their_place(admin: Client) -> None:
+def test_incompatible_settings_are_refused_with_the_location(admin: Client) -> None:
     wrong = {"op": "set_policy", "settings": {"algorithm": {"name": "slurm-classic", "damping_factor": 0}}}
     answer = admin.post("/api/v1/policies/grid/changesets", body_of([wrong]), content_type=JSON)
     problem = loads(answer, 422)

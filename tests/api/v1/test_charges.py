@@ -15,7 +15,7 @@ def _client(site: Site, *scopes: str) -> dict[str, str]:
     return {"authorization": f"Bearer {site.token(*scopes)}"}
 
 
-def test_a_job_is_told_with_its_arithmetic(computed: Site) -> None:
+def test_a_job_has_its_calculation(computed: Site) -> None:
     answer = Client().get(f"{PATH}?job=1", headers=_client(computed, "policies:read"))
     assert answer.status_code == 200
     (job,) = answer.json()["results"]
@@ -29,20 +29,20 @@ def test_a_job_is_told_with_its_arithmetic(computed: Site) -> None:
     assert all(hour["at"].endswith(":00:00Z") for hour in job["hours"])
 
 
-def test_a_token_of_ones_own_sees_ones_own_jobs(computed: Site) -> None:
+def test_a_self_read_token_sees_own_jobs(computed: Site) -> None:
     token = computed.token("self:read", user=computed.alice)
     answer = Client().get(PATH, headers={"authorization": f"Bearer {token}"})
     assert [job["job"] for job in answer.json()["results"]] == ["1"]
 
 
-def test_the_newest_jobs_of_a_source_are_for_administrators(computed: Site) -> None:
+def test_only_administrators_read_the_newest_jobs_of_a_source(computed: Site) -> None:
     answer = Client().get(f"{PATH}?source=cluster-a", headers=_client(computed, "policies:read"))
     assert [job["job"] for job in answer.json()["results"]] == ["3", "2", "1"]
     missing = Client().get(f"{PATH}?source=nowhere", headers=_client(computed, "policies:read"))
     assert missing.status_code == 404
 
 
-def test_what_is_unknown_is_refused_by_name(computed: Site) -> None:
+def test_unknown_parameters_are_refused_by_name(computed: Site) -> None:
     answer = Client().get(f"{PATH}?jobs=1", headers=_client(computed, "policies:read"))
     assert answer.status_code == 400
     assert "jobs" in answer.content.decode()

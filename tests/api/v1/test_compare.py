@@ -26,7 +26,7 @@ def compared(caller: Caller, **asked: str) -> Any:
     return data
 
 
-def test_the_first_level_that_differs_decides_and_both_entries_are_told(computed: Site, admin: Caller) -> None:
+def test_the_first_differing_level_decides_and_both_entries_are_returned(computed: Site, admin: Caller) -> None:
     data = compared(admin, one="alice", other="carol")
     assert (data["ahead"], data["behind"], data["decided_by"], data["level"]) == (
         "/biology/carol",
@@ -42,7 +42,7 @@ def test_the_first_level_that_differs_decides_and_both_entries_are_told(computed
     assert "turn.behind_sheds" in keys
 
 
-def test_what_would_turn_the_order_does_turn_it(computed: Site, admin: Caller) -> None:
+def test_the_suggested_change_reverses_the_order(computed: Site, admin: Caller) -> None:
     before = compared(admin, one="alice", other="carol")
     more = before["turn"]["ahead_gains_usage_s"]
     assert more > 0
@@ -51,13 +51,13 @@ def test_what_would_turn_the_order_does_turn_it(computed: Site, admin: Caller) -
     assert compared(admin, one="alice", other="carol")["ahead"] == "/physics/alice"
 
 
-def test_paths_and_accounts_with_their_cluster_name_the_same(computed: Site, admin: Caller) -> None:
+def test_paths_and_accounts_select_the_same_entries(computed: Site, admin: Caller) -> None:
     by_path = compared(admin, one="/physics/bob", other="/physics/alice")
     assert by_path == compared(admin, one="a:bob", other="a:alice")
     assert (by_path["ahead"], by_path["level"]) == ("/physics/bob", 2)
 
 
-def test_one_left_out_is_the_best_account_of_who_asks(computed: Site) -> None:
+def test_an_omitted_entry_is_the_best_own_account(computed: Site) -> None:
     Grant.objects.create(
         policy=computed.policy,
         entry_uid=computed.uid("/"),
@@ -72,7 +72,7 @@ def test_one_left_out_is_the_best_account_of_who_asks(computed: Site) -> None:
 
 
 @pytest.mark.parametrize("other", ["bob", "/physics/bob", "/physics", "nobody-at-all", "/no/such/entry"])
-def test_a_colleague_reads_like_somebody_who_does_not_exist(computed: Site, other: str) -> None:
+def test_a_colleague_is_answered_like_an_unknown_user(computed: Site, other: str) -> None:
     for token in (None, computed.token("self:read", user=computed.alice)):
         caller = Caller(token=token) if token else Caller(user=computed.alice)
         answer = caller.get(COMPARE, {"one": "alice", "other": other})
@@ -83,12 +83,12 @@ def test_a_colleague_reads_like_somebody_who_does_not_exist(computed: Site, othe
         assert (answer.status_code, answer.json()["detail"]) == (404, unknown.json()["detail"])
 
 
-def test_a_manager_compares_inside_the_own_group_alone(computed: Site) -> None:
+def test_a_manager_compares_only_inside_the_own_group(computed: Site) -> None:
     assert compared(Caller(user=computed.pia), one="alice", other="bob")["ahead"] == "/physics/bob"
     assert Caller(user=computed.pia).get(COMPARE, {"one": "alice", "other": "carol"}).status_code == 404
 
 
-def test_who_sees_sums_alone_compares_no_members(computed: Site) -> None:
+def test_viewers_of_totals_compare_no_members(computed: Site) -> None:
     vera = User.objects.create_user("vera")
     Grant.objects.create(
         policy=computed.policy,
@@ -106,7 +106,7 @@ def test_who_sees_sums_alone_compares_no_members(computed: Site) -> None:
     assert hidden.json()["detail"] == unknown.json()["detail"]
 
 
-def test_the_same_twice_a_group_and_a_missing_name_are_refused_with_their_place(computed: Site, admin: Caller) -> None:
+def test_duplicate_group_and_missing_names_are_refused_with_the_field(computed: Site, admin: Caller) -> None:
     twice = admin.get(COMPARE, {"one": "alice", "other": "/physics/alice"})
     assert (twice.status_code, twice.json()["fields"][0]["where"]) == (422, "other")
     group = admin.get(COMPARE, {"one": "/physics", "other": "alice"})
@@ -116,7 +116,9 @@ def test_the_same_twice_a_group_and_a_missing_name_are_refused_with_their_place(
     assert admin.get(COMPARE, {"one": "alice", "other": "x" * 5000}).status_code == 400
 
 
-def test_the_past_is_compared_as_it_was(computed: Site, admin: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_past_instant_is_compared_with_its_numbers(
+    computed: Site, admin: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
     then = (AT + timedelta(minutes=1)).isoformat()
     before = compared(admin, one="alice", other="carol")
     later = AT + timedelta(hours=5)
@@ -130,7 +132,7 @@ def test_the_past_is_compared_as_it_was(computed: Site, admin: Caller, monkeypat
     assert back["turn"] == before["turn"]
 
 
-def test_a_moment_without_numbers_says_since_when_there_are_some(computed: Site, admin: Caller) -> None:
+def test_an_instant_without_numbers_names_the_first_one(computed: Site, admin: Caller) -> None:
     answer = admin.get(COMPARE, {"one": "alice", "other": "carol", "at": "1"})
     assert (answer.status_code, answer.json()["code"]) == (422, "nothing_kept")
     assert "the oldest are from 2026-11-20T12:00:00Z" in answer.json()["fields"][0]["message"]

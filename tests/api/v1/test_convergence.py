@@ -22,7 +22,7 @@ def series(computed: Site, monkeypatch: pytest.MonkeyPatch) -> HandMade:
     return put_in_place(made, monkeypatch)
 
 
-def test_children_of_the_root_come_with_days_figures_and_verdict(admin: Caller, series: HandMade) -> None:
+def test_children_of_the_root_have_days_figures_and_verdict(admin: Caller, series: HandMade) -> None:
     answer = admin.get(PATH).json()
     assert answer["days"][0] == "2026-10-31"
     assert answer["days"][-1] == "2026-11-19"
@@ -48,7 +48,7 @@ def test_children_of_the_root_come_with_days_figures_and_verdict(admin: Caller, 
     }
 
 
-def test_a_gap_that_never_halves_is_infinite_by_name(admin: Caller, series: HandMade) -> None:
+def test_a_deviation_that_never_halves_has_an_infinite_half_life(admin: Caller, series: HandMade) -> None:
     series.used = {"/physics/alice": [5.0] * 20, "/biology/carol": [5.0] * 20}
     figures = admin.get(PATH, {"view": "raw"}).json()["figures"]
     assert figures["half_time_days"] == "Infinity"
@@ -62,7 +62,7 @@ def test_weeks_are_every_seventh_day_counted_from_the_last(admin: Caller, series
     assert weekly["figures"] == daily["figures"], "figures are of every day"
 
 
-def test_an_entry_is_named_by_path_or_uid_and_a_leaf_is_told_itself(
+def test_an_entry_is_selected_by_path_or_uid_and_a_leaf_returns_itself(
     admin: Caller, series: HandMade, computed: Site
 ) -> None:
     below = admin.get(PATH, {"entry": "/physics"}).json()
@@ -88,7 +88,7 @@ def test_an_entry_is_named_by_path_or_uid_and_a_leaf_is_told_itself(
         ({"tolerance": "1"}, 400, "unknown_field", "tolerance", "is not known here"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_place(
+def test_impossible_queries_are_refused_with_the_field(
     admin: Caller, series: HandMade, asked: dict[str, str], status: int, code: str, where: str, said: str
 ) -> None:
     answer = admin.get(PATH, asked)
@@ -96,7 +96,7 @@ def test_what_cannot_be_is_refused_with_the_place(
     assert said in answer.json()["detail"]
 
 
-def test_entries_that_are_not_there_and_those_of_others_read_the_same(series: HandMade, computed: Site) -> None:
+def test_unknown_and_invisible_entries_are_answered_alike(series: HandMade, computed: Site) -> None:
     ben = Caller(user=computed.ben)
     hidden = ben.get(PATH, {"entry": str(computed.uid("/physics/bob"))})
     missing = ben.get(PATH, {"entry": "00000000-0000-0000-0000-000000000001"})
@@ -104,20 +104,20 @@ def test_entries_that_are_not_there_and_those_of_others_read_the_same(series: Ha
     assert hidden.json()["detail"] == missing.json()["detail"]
 
 
-def test_nothing_may_be_told_of_the_sibling_and_null_is_not_zero(series: HandMade, computed: Site) -> None:
+def test_hidden_siblings_are_null_and_not_zero(series: HandMade, computed: Site) -> None:
     """Pia leads physics: biology isn't hers to see, and what physics used of the whole is."""
     answer = Caller(user=computed.pia).get(PATH).json()
     assert [one["name"] for one in answer["results"]] == ["physics"]
     assert answer["results"][0]["actual"][-1] is not None
 
 
-def test_a_token_bound_to_a_part_gets_that_part(series: HandMade, computed: Site) -> None:
+def test_a_limited_token_gets_its_subtree(series: HandMade, computed: Site) -> None:
     token = computed.token("policies:read", policy_slug="grid", subtree_uid=computed.uid("/biology"))
     answer = Caller(token=token).get(PATH).json()
     assert answer["name"] == "biology"
 
 
-def test_many_members_come_in_pages(admin: Caller, series: HandMade, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_members_are_paged(admin: Caller, series: HandMade, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apps.api.v1.convergence.PAGE", 1)
     assert PAGE == 24
     first = admin.get(PATH).json()

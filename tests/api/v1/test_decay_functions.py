@@ -11,7 +11,7 @@ from apps.policies.settings import PolicySettings
 
 
 @pytest.mark.django_db
-def test_every_law_is_listed_with_parameters_that_a_policy_takes(client: Client) -> None:
+def test_every_decay_function_is_listed_with_valid_parameters(client: Client) -> None:
     client.force_login(User.objects.create_user("reader"))
     listed = client.get("/api/v1/aging-laws").json()["results"]
     assert [law["name"] for law in listed] == list(DECAY_FUNCTIONS)

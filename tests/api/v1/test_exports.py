@@ -85,14 +85,14 @@ def test_a_tree_as_a_table_has_the_numbers_of_the_nested_answer(computed: Site, 
         assert [name for name in row if not same(text[name], row[name])] == []
 
 
-def test_part_of_a_tree_and_so_many_levels(computed: Site, admin: Caller) -> None:
+def test_subtree_and_depth_limit_the_table(computed: Site, admin: Caller) -> None:
     paths = [row["path"] for row in both(admin, TREE, path="/physics")[1]]
     assert paths == ["/physics", "/physics/alice", "/physics/bob"]
     assert [row["path"] for row in both(admin, TREE, depth=0)[1]] == ["/"]
     assert admin.get(TREE, {"format": CSV, "path": "/nothing"}).status_code == 404
 
 
-def test_the_past_is_a_table_too(computed: Site, admin: Caller) -> None:
+def test_past_instants_are_available_as_a_table(computed: Site, admin: Caller) -> None:
     publish_more(computed, "/physics/bob", 7)
     now = {row["path"]: row["shares"] for row in both(admin, TREE)[1]}
     then = {row["path"]: row["shares"] for row in both(admin, TREE, at=2)[1]}
@@ -107,7 +107,7 @@ def publish_more(site: Site, path: str, shares: float) -> None:
     publish_change_set(id=made.pk, version=1, reason="more", at=AT, actor=actor)
 
 
-def test_a_table_holds_what_the_person_may_see_and_be_told(computed: Site) -> None:
+def test_a_table_contains_only_visible_data(computed: Site) -> None:
     alice = Caller(user=computed.alice)
     texts, values = both(alice, TREE)
     assert [row["path"] for row in values] == ["/", "/physics", "/physics/alice"]
@@ -118,7 +118,7 @@ def test_a_table_holds_what_the_person_may_see_and_be_told(computed: Site) -> No
     assert [row["path"] for row in both(bound, TREE)[1]] == ["/biology", "/biology/carol"]
 
 
-def test_what_is_not_told_is_empty_and_marked(computed: Site) -> None:
+def test_hidden_values_are_empty_and_marked(computed: Site) -> None:
     Grant.objects.create(
         policy=computed.policy,
         entry_uid=computed.uid("/"),
@@ -137,7 +137,7 @@ def test_what_is_not_told_is_empty_and_marked(computed: Site) -> None:
             assert text["usage_core_s"] == "", "never 0"
 
 
-def test_priorities_as_a_table_are_those_of_the_lines(computed: Site, scheduler: Caller) -> None:
+def test_table_and_lines_of_priorities_agree(computed: Site, scheduler: Caller) -> None:
     texts, values = both(scheduler, ALL)
     lines = [json.loads(line) for line in body(scheduler.get(ALL)).splitlines()]
     names = ("account", "entry", "factor", "rank", "of", "key")
@@ -183,13 +183,13 @@ def test_usage_as_a_table_has_every_page(computed: Site, admin: Caller, monkeypa
         ({**PERIOD, "format": "xlsx"}, 400, "format"),
     ],
 )
-def test_periods_without_end_are_refused_with_what_is_possible(
+def test_unbounded_periods_are_refused_with_the_limits(
     site: Site, admin: Caller, query: dict[str, Any], status: int, where: str
 ) -> None:
     assert refused(admin.get(BUCKETS, {"format": CSV, **query})) == (status, "invalid", [where])
 
 
-def test_tables_are_downloads_that_nobody_keeps(computed: Site, admin: Caller) -> None:
+def test_tables_are_downloads_without_caching(computed: Site, admin: Caller) -> None:
     for path, query in ((TREE, {}), (ALL, {}), (BUCKETS, PERIOD)):
         for format, kind in ((CSV, "text/csv; charset=utf-8"), (PARQUET, "application/vnd.apache.parquet")):
             answer = admin.get(path, {**query, "format": format})
@@ -213,7 +213,7 @@ def test_without_the_library_parquet_is_refused_with_the_remedy_and_csv_works(
         assert body(admin.get(path, {**query, "format": CSV}))
 
 
-def test_names_that_look_like_formulas_are_text(site: Site, admin: Caller) -> None:
+def test_names_that_look_like_formulas_are_escaped(site: Site, admin: Caller) -> None:
     push(site, [record("9", "=cmd|'/c calc'!A1", "@physics", 1, at=AT), record("8", "-1", "＝x", 1, at=AT)])
     texts, values = both(admin, BUCKETS, **PERIOD)
     users = {row["user"] for row in values}
@@ -228,7 +228,7 @@ COLUMNS = (Column("t"), Column("n", "number"), Column("w", "whole"), Column("f",
 WHEN = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
-def test_every_kind_of_cell_in_both_formats() -> None:
+def test_every_cell_type_in_both_formats() -> None:
     rows = [
         ("a", 1.5, 2, True, WHEN),
         (None,) * 5,
@@ -251,7 +251,7 @@ def test_every_kind_of_cell_in_both_formats() -> None:
 
 @pytest.mark.parametrize("format", [CSV, PARQUET])
 @pytest.mark.parametrize("n", [0, 1, 999, 1_000, 1_001, 120_000])
-def test_tables_of_any_length_come_in_pieces(format: str, n: int) -> None:
+def test_long_tables_are_streamed(format: str, n: int) -> None:
     drawn = []
 
     def rows() -> Any:

@@ -23,7 +23,7 @@ def _get(site: Site, **asked: str) -> Any:
     return Client().get(GOAL, asked, headers={"authorization": f"Bearer {token}"})
 
 
-def test_an_option_holds_numbers_and_its_operations(computed: Site) -> None:
+def test_an_option_has_numbers_and_operations(computed: Site) -> None:
     by = (clock.now() + timedelta(days=7)).date().isoformat()
     answer = _get(computed, entry="/physics", by=by, most_lost="60")
     assert answer.status_code == 200

@@ -27,7 +27,7 @@ SLURM: dict[str, Any] = {
 BAD = {**SLURM, "jobs": [{"id": "38", "fairshare": 1.5}]}
 
 
-def test_one_case_gets_one_answer_and_a_list_a_list(admin: Caller) -> None:
+def test_one_case_returns_an_object_and_a_list_a_list(admin: Caller) -> None:
     one = admin.post("jobs/explain", SLURM)
     assert one.status_code == 200
     assert one.headers["Cache-Control"] == "private, no-store"
@@ -38,13 +38,13 @@ def test_one_case_gets_one_answer_and_a_list_a_list(admin: Caller) -> None:
     assert admin.post("jobs/explain", []).json() == []
 
 
-def test_any_token_may_ask_and_a_stranger_may_not(site: Site, admin: Caller) -> None:
+def test_any_token_is_sufficient_and_anonymous_requests_are_refused(site: Site, admin: Caller) -> None:
     by_token = Caller(token=site.token("priorities:read")).post("jobs/explain", SAM)
     assert (by_token.status_code, by_token.json()) == (200, admin.post("jobs/explain", SAM).json())
     assert refused(Caller().post("jobs/explain", SAM)) == (401, "not_authenticated", [])
 
 
-def test_a_case_that_cannot_be_meant_is_a_problem_with_its_place(admin: Caller) -> None:
+def test_an_invalid_case_is_a_problem_with_the_location(admin: Caller) -> None:
     answer = admin.post("jobs/explain", [SAM, BAD])
     assert answer.status_code == 422
     assert answer.headers["Content-Type"] == "application/problem+json"
@@ -63,7 +63,7 @@ def test_an_unknown_name_is_a_problem_with_the_nearest_one(admin: Caller) -> Non
     assert answer.json()["fields"][0]["message"].endswith('"weight_tiket"; the nearest allowed name is weight_ticket')
 
 
-def test_jobs_beyond_the_limit_and_sums_of_tickets_are_in_the_answer(admin: Caller) -> None:
+def test_the_response_has_excess_jobs_and_ticket_sums(admin: Caller) -> None:
     config = {"preset": "6.2", "weight_tickets_functional": 100, "auto_user_fshare": 1}
     case = {
         "config": {**config, "max_functional_jobs_to_schedule": 1},
@@ -86,23 +86,23 @@ def test_jobs_beyond_the_limit_and_sums_of_tickets_are_in_the_answer(admin: Call
         ({"algorithm": "sam", "jobs": []}, "algorithm"),
     ],
 )
-def test_what_is_no_case_is_refused(admin: Caller, body: Any, where: str) -> None:
+def test_input_that_is_not_a_case_is_refused(admin: Caller, body: Any, where: str) -> None:
     answer = admin.post("jobs/explain", body)
     assert refused(answer) == (422, "bad_case", [where])
     assert answer.json()["detail"].startswith(f"Case 0: {where}: ")
 
 
-def test_what_is_no_json_is_refused_where_it_stops_being_json(admin: Caller) -> None:
+def test_invalid_json_is_refused_with_the_location(admin: Caller) -> None:
     assert refused(admin.post("jobs/explain", "text")) == (400, "bad_json", ["line 1, column 1"])
 
 
-def test_nan_and_keys_given_twice_are_refused_before_the_engine(admin: Caller) -> None:
+def test_nan_and_duplicate_keys_are_refused(admin: Caller) -> None:
     for text, code in [('{"jobs": [NaN]}', "not_finite"), ('{"jobs": [], "jobs": []}', "duplicate_key")]:
         answer = admin.post("jobs/explain", text)
         assert (answer.status_code, answer.json()["code"]) == (400, code)
 
 
-def test_more_jobs_than_one_call_may_ask_for_are_too_many(admin: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_requested_jobs_are_refused(admin: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "MOST_JOBS", 2)
     three = {**SLURM, "jobs": [{"id": str(i)} for i in range(2)], "hidden_jobs": [{"id": "x", "urg": 1}]}
     answer = admin.post("jobs/explain", three)
@@ -124,7 +124,7 @@ def test_too_many_jobs_are_refused_before_they_are_read_strictly(
     assert refused(answer) == (413, "too_large", [])
 
 
-def test_ten_thousand_jobs_are_answered_in_one_call(admin: Caller) -> None:
+def test_ten_thousand_jobs_fit_in_one_request(admin: Caller) -> None:
     many = [{"id": str(i), "fairshare": (i % 100) / 100, "nice": i} for i in range(jobs.MOST_JOBS)]
     answer = admin.post("jobs/explain", {**SLURM, "jobs": many})
     assert answer.status_code == 200

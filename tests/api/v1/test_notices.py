@@ -28,7 +28,7 @@ def told(computed: Site) -> Site:
     return computed
 
 
-def test_notices_are_listed_newest_first_page_by_page_with_key_values_and_text(told: Site, admin: Caller) -> None:
+def test_notices_are_paged_newest_first_with_key_values_and_text(told: Site, admin: Caller) -> None:
     first = admin.get("notices", {"limit": 1}).json()
     second = admin.get("notices", {"limit": 1, "cursor": first["next"]}).json()
     rows = [*first["results"], *second["results"]]
@@ -42,7 +42,7 @@ def test_notices_are_listed_newest_first_page_by_page_with_key_values_and_text(t
     assert admin.get("notices", {"kind": "nothing"}).status_code == 404
 
 
-def test_marks_are_the_callers_own(told: Site, admin: Caller) -> None:
+def test_read_marks_are_private(told: Site, admin: Caller) -> None:
     id = Notice.objects.get(kind="late_source").pk
     assert admin.patch(f"notices/{id}", {"is_unread": False}).json()["is_unread"] is False
     until = (AT + DAY).isoformat()
@@ -53,14 +53,14 @@ def test_marks_are_the_callers_own(told: Site, admin: Caller) -> None:
     assert Caller(token=told.token("policies:write")).patch(f"notices/{id}", {"is_unread": False}).status_code == 403
 
 
-def test_a_token_for_one_part_is_told_of_that_part_alone(told: Site) -> None:
+def test_a_limited_token_sees_notices_of_its_subtree(told: Site) -> None:
     part = Caller(token=told.token("policies:read", subtree_uid=told.uid("/physics"), policy_slug="grid"))
     assert {row["kind"] for row in part.get("notices").json()["results"]} <= {"ending_roles"}
     aside = Caller(token=told.token("policies:read", subtree_uid=told.uid("/biology"), policy_slug="grid"))
     assert aside.get("notices").json()["results"] == []
 
 
-def test_rules_are_made_changed_with_their_tag_and_removed(told: Site) -> None:
+def test_rules_are_created_changed_with_their_etag_and_removed(told: Site) -> None:
     pia = Caller(user=told.pia)
     given = {"kind": "drift", "policy": "grid", "entry": "/physics", "is_on": True, "terms": {"days": 4}}
     made = pia.post("notices/rules", given)

@@ -19,7 +19,7 @@ def read(computed: Site) -> Client:
     return Client(headers={"authorization": f"Bearer {computed.token('policies:read')}"})
 
 
-def test_the_page_is_what_the_selector_gives(read: Client) -> None:
+def test_the_response_equals_the_selector(read: Client) -> None:
     answer = read.get(f"{PATH}?operator=absolute&resolution=10")
     assert answer.status_code == 200
     query = FigureQuery(operator="absolute", resolution=10)
@@ -42,7 +42,7 @@ def test_each_figure_has_the_numbers_of_the_selector(read: Client, name: str) ->
     ("query", "status", "where"),
     [("?nodes=1e30", 422, "nodes"), ("?target=2", 422, "target"), ("?colour=red", 400, "colour")],
 )
-def test_what_cannot_be_asked_is_refused_by_its_name(read: Client, query: str, status: int, where: str) -> None:
+def test_invalid_parameters_are_refused_by_name(read: Client, query: str, status: int, where: str) -> None:
     answer = read.get(f"{PATH}/figures/profiles{query}")
     assert answer.status_code == status, answer.content
     assert where in answer.content.decode()

@@ -19,7 +19,7 @@ def save(caller: Caller, **given: str) -> int:
     return int(made.json()["id"])
 
 
-def test_a_view_is_saved_listed_made_the_default_renamed_and_deleted(site: Site, client: Client) -> None:
+def test_a_view_is_saved_listed_set_as_default_renamed_and_deleted(site: Site, client: Client) -> None:
     pia = Caller(user=site.pia)
     number = save(pia)
     assert save(pia, query="off=1") == number, "the same name again"
@@ -34,7 +34,7 @@ def test_a_view_is_saved_listed_made_the_default_renamed_and_deleted(site: Site,
     assert refused(pia.client.delete(f"/api/v1/me/views/{number}"))[0] == 404
 
 
-def test_what_makes_no_view_is_refused_at_its_field(site: Site) -> None:
+def test_an_invalid_view_is_refused_by_field(site: Site) -> None:
     pia = Caller(user=site.pia)
     for field, wrong, status in (
         ("name", " ", 400),
@@ -54,7 +54,7 @@ def test_what_makes_no_view_is_refused_at_its_field(site: Site) -> None:
     assert refused(pia.patch(f"me/views/{numbers['View 1']}", {"name": "View 2"}))[:2] == (409, "name_taken")
 
 
-def test_a_token_reads_no_views(site: Site) -> None:
+def test_a_token_cannot_read_views(site: Site) -> None:
     save(Caller(user=site.pia))
     text = Caller(user=site.pia).post("tokens", {"name": "t", "scopes": ["policies:read"]}).json()["token"]
     assert refused(Caller(token=text).get("me/views"))[0] == 403

@@ -30,7 +30,7 @@ def test_rotation_keeps_the_old_secret_for_a_day(site: Site) -> None:
         assert Caller(token=text).get("policies").status_code == 200
 
 
-def test_revocation_ends_it(site: Site) -> None:
+def test_a_revoked_token_is_refused(site: Site) -> None:
     pia = Caller(user=site.pia)
     made = pia.post("tokens", {"name": "laptop", "scopes": ["policies:read"]}).json()
     assert pia.post(f"tokens/{made['id']}/revoke").status_code == 204
@@ -39,13 +39,13 @@ def test_revocation_ends_it(site: Site) -> None:
     assert refused(pia.post(f"tokens/{made['id']}/rotate")) == (409, "token_ended", [])
 
 
-def test_a_token_makes_no_token(site: Site) -> None:
+def test_a_token_cannot_create_tokens(site: Site) -> None:
     for scope in ("admin", "policies:write"):
         answer = Caller(token=site.token(scope)).post("tokens", {"name": "x", "scopes": ["self:read"]})
         assert (answer.status_code, answer.json()["code"]) == (403, "session_only")
 
 
-def test_nobody_gives_themselves_more_than_they_may(site: Site) -> None:
+def test_a_token_cannot_exceed_the_rights_of_its_owner(site: Site) -> None:
     pia = Caller(user=site.pia)
     for scope in ("admin", "priorities:read", "usage:write"):
         answer = pia.post("tokens", {"name": "x", "scopes": [scope]})
@@ -58,7 +58,7 @@ def test_nobody_gives_themselves_more_than_they_may(site: Site) -> None:
     assert not Token.objects.filter(user=site.pia).exists()
 
 
-def test_tokens_of_others_do_not_exist(site: Site) -> None:
+def test_tokens_of_others_are_not_found(site: Site) -> None:
     made = Caller(user=site.pia).post("tokens", {"name": "x", "scopes": ["self:read"]}).json()
     ben = Caller(user=site.ben)
     assert ben.get("tokens").json()["results"] == []

@@ -132,7 +132,7 @@ REFUSED: list[tuple[Change, str]] = [
 
 
 @pytest.mark.parametrize(("change", "place"), REFUSED, ids=[f"{n}-{place}" for n, (_, place) in enumerate(REFUSED)])
-def test_what_is_wrong_is_named(change: Change, place: str, small: dict[str, Any]) -> None:
+def test_invalid_grant_fields_are_named(change: Change, place: str, small: dict[str, Any]) -> None:
     with pytest.raises(EngineError) as refused:
         simulate(small | change)
     assert refused.value.place == place

@@ -25,7 +25,7 @@ def pia(site: Site) -> Caller:
     return Caller(user=site.pia)
 
 
-def test_a_promise_is_given_read_changed_and_withdrawn(site: Site, admin: Caller) -> None:
+def test_an_allocation_is_created_read_changed_and_withdrawn(site: Site, admin: Caller) -> None:
     made = admin.post("policies/grid/allocations", PHYSICS)
     assert made.status_code == 201, made.content
     said = made.json()
@@ -59,7 +59,7 @@ def test_a_promise_is_given_read_changed_and_withdrawn(site: Site, admin: Caller
         ({"colour": "green"}, 400),
     ],
 )
-def test_a_wrong_promise_names_its_field(admin: Caller, more: dict[str, Any], status: int) -> None:
+def test_an_invalid_allocation_names_its_field(admin: Caller, more: dict[str, Any], status: int) -> None:
     answer = admin.post("policies/grid/allocations", {**PHYSICS, **more})
     assert answer.status_code == status, answer.content
     if status != 404:
@@ -67,7 +67,7 @@ def test_a_wrong_promise_names_its_field(admin: Caller, more: dict[str, Any], st
     assert not Allocation.objects.exists()
 
 
-def test_lists_are_narrowed_by_entry_and_days(admin: Caller, pia: Caller) -> None:
+def test_allocations_are_filtered_by_entry_and_days(admin: Caller, pia: Caller) -> None:
     admin.post("policies/grid/allocations", PHYSICS)
     pia.post("policies/grid/allocations", {**PHYSICS, "entry": "/physics/bob", "ends_on": "2026-03-31"})
     admin.post("policies/grid/allocations", {**PHYSICS, "entry": "/biology"})
@@ -84,7 +84,7 @@ def test_lists_are_narrowed_by_entry_and_days(admin: Caller, pia: Caller) -> Non
     assert refused(wrong) == (422, "invalid", ["to"])
 
 
-def test_the_table_says_what_the_page_says(computed: Site, admin: Caller, pia: Caller) -> None:
+def test_table_and_page_agree(computed: Site, admin: Caller, pia: Caller) -> None:
     stated = admin.post("policies/grid/capacities", {"starts_on": "2026-01-01", "cores": 1, "reason": "One box."})
     assert stated.status_code == 201, stated.content
     admin.post("policies/grid/allocations", PHYSICS)
@@ -103,7 +103,7 @@ def test_the_table_says_what_the_page_says(computed: Site, admin: Caller, pia: C
     assert [row["path"] for row in narrow["results"]] == ["/physics/alice", "/physics/bob"]
 
 
-def test_promises_become_a_draft_whose_arithmetic_can_be_read_first(site: Site, admin: Caller) -> None:
+def test_allocations_become_a_draft_after_a_preview(site: Site, admin: Caller) -> None:
     admin.post("policies/grid/capacities", {"starts_on": "2026-01-01", "cores": 1, "reason": "One box."})
     admin.post("policies/grid/allocations", {**PHYSICS, "core_h": 2190})
     asked = {"from": "2026-01-01", "to": "2026-12-31", "rest": "spread"}
@@ -119,7 +119,7 @@ def test_promises_become_a_draft_whose_arithmetic_can_be_read_first(site: Site, 
     assert ChangeSet.objects.get(pk=made.json()["change_set"]).state == "draft"
 
 
-def test_capacities_are_stated_changed_and_removed(site: Site, admin: Caller, pia: Caller) -> None:
+def test_capacities_are_recorded_changed_and_removed(site: Site, admin: Caller, pia: Caller) -> None:
     new = {"site": "s1", "starts_on": "2026-01-01", "cores": 64, "reason": "New."}
     assert pia.post("policies/grid/capacities", new).status_code == 403
     made = admin.post("policies/grid/capacities", new)
@@ -134,7 +134,7 @@ def test_capacities_are_stated_changed_and_removed(site: Site, admin: Caller, pi
     assert admin.get("policies/grid/capacities").json()["results"] == []
 
 
-def test_a_token_of_another_part_gives_nothing_here(site: Site) -> None:
+def test_a_token_of_another_subtree_cannot_allocate(site: Site) -> None:
     aside = Caller(
         token=site.token("policies:read", "policies:write", policy_slug="grid", subtree_uid=site.uid("/biology"))
     )

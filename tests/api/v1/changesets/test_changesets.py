@@ -25,7 +25,7 @@ def pia(site: Site) -> Caller:
     return Caller(user=site.pia)
 
 
-def test_a_draft_answers_with_its_three_layers_and_changes_nothing(computed: Site) -> None:
+def test_a_draft_response_has_three_layers_and_changes_nothing(computed: Site) -> None:
     pia = Caller(user=computed.pia)
     answer = draft(pia, shares("/physics/bob", 18))
     assert answer.status_code == 201, answer.content
@@ -44,7 +44,7 @@ def test_a_draft_answers_with_its_three_layers_and_changes_nothing(computed: Sit
     assert Caller(user=computed.admin).get("policies/grid").json()["head_revision"] == 2
 
 
-def test_the_simulated_layer_is_what_the_next_recompute_says(computed: Site, admin: Caller) -> None:
+def test_the_simulated_layer_equals_the_next_recompute(computed: Site, admin: Caller) -> None:
     answer = draft(
         admin, shares("/physics", 900), {"op": "add", "parent": "/biology", "name": "dan", "kind": "user", "shares": 1}
     )
@@ -57,7 +57,7 @@ def test_the_simulated_layer_is_what_the_next_recompute_says(computed: Site, adm
     assert ranks == {**simulated, "/biology/dan": 3}
 
 
-def test_publishing_makes_a_revision_that_the_tree_shows(pia: Caller) -> None:
+def test_publishing_creates_a_revision_shown_in_the_tree(pia: Caller) -> None:
     number = draft(pia, shares("/physics/bob", 18)).json()["id"]
     answer = pia.post(f"{PATH}/{number}/publish", {"reason": "Bob leads now."})
     assert answer.status_code == 200, answer.content
@@ -71,7 +71,7 @@ def test_publishing_makes_a_revision_that_the_tree_shows(pia: Caller) -> None:
     assert (again.status_code, again.json()["code"]) == (409, "already_published")
 
 
-def test_an_edit_needs_the_version_that_was_read(pia: Caller) -> None:
+def test_an_edit_needs_the_current_version(pia: Caller) -> None:
     number = draft(pia, shares("/physics/bob", 18)).json()["id"]
     without = pia.patch(f"{PATH}/{number}", {"reason": "better"})
     assert (without.status_code, without.json()["code"]) == (428, "precondition_required")
@@ -123,19 +123,19 @@ def test_proposing_and_withdrawing_move_the_state(pia: Caller) -> None:
         ({**shares("/physics/bob", 1), "share": 2}, "operations[0].share", "invalid"),
     ],
 )
-def test_bad_operations_are_refused_with_their_place_and_nothing_is_stored(
+def test_invalid_operations_are_refused_with_location_and_nothing_is_stored(
     pia: Caller, operation: dict[str, Any], where: str, code: str
 ) -> None:
     assert refused(draft(pia, operation)) == (422, code, [where])
     assert pia.get(PATH).json()["results"] == []
 
 
-def test_an_operation_on_an_entry_that_is_not_there_is_not_found(pia: Caller) -> None:
+def test_an_operation_on_an_unknown_entry_is_not_found(pia: Caller) -> None:
     assert refused(draft(pia, shares("/physics/nobody", 1))) == (404, "not_found", [])
     assert pia.get(PATH).json()["results"] == []
 
 
-def test_an_authority_divides_their_own_subtree_and_no_other(pia: Caller) -> None:
+def test_a_manager_changes_only_the_own_subtree(pia: Caller) -> None:
     own_share = draft(pia, shares("/physics", 99)).json()["id"]
     answer = pia.post(f"{PATH}/{own_share}/publish")
     assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed")
@@ -145,7 +145,7 @@ def test_an_authority_divides_their_own_subtree_and_no_other(pia: Caller) -> Non
     assert {**hidden.json(), "request_id": ""} == {**missing.json(), "request_id": ""}
 
 
-def test_a_change_set_of_another_policy_is_not_found_here(admin: Caller) -> None:
+def test_a_change_set_of_another_policy_is_not_found(admin: Caller) -> None:
     number = draft(admin, shares("/physics/bob", 18)).json()["id"]
     assert refused(admin.get(f"policies/other/changesets/{number}")) == (404, "not_found", [])
     assert refused(admin.post(f"policies/other/changesets/{number}/publish")) == (404, "not_found", [])
@@ -159,7 +159,7 @@ def test_every_published_change_set_can_be_read(admin: Caller) -> None:
         assert admin.get(f"{PATH}/{change_set['id']}").status_code == 200
 
 
-def test_what_was_published_is_undone_by_a_new_draft(pia: Caller) -> None:
+def test_a_publication_is_undone_by_a_new_draft(pia: Caller) -> None:
     number = draft(pia, shares("/physics/bob", 18)).json()["id"]
     refused = pia.post(f"{PATH}/{number}/revert")
     assert (refused.status_code, refused.json()["code"]) == (409, "not_published")
@@ -173,7 +173,7 @@ def test_what_was_published_is_undone_by_a_new_draft(pia: Caller) -> None:
     assert pia.get("policies/grid/tree", {"path": "/physics/bob", "depth": 0}).json()["shares"] == 1
 
 
-def test_undoing_what_somebody_changed_since_conflicts(pia: Caller) -> None:
+def test_undoing_a_later_changed_field_conflicts(pia: Caller) -> None:
     for value in (18, 20):
         number = draft(pia, shares("/physics/bob", value), base=2 if value == 18 else 3).json()["id"]
         assert pia.post(f"{PATH}/{number}/publish").status_code == 200

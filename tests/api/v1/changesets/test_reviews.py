@@ -61,7 +61,7 @@ def test_a_large_change_is_published_after_a_second_person_approved_it(pia: Call
     assert pia.post(f"{PATH}/{number}/publish").json()["state"] == "published"
 
 
-def test_a_change_set_made_by_rest_is_measured_like_any_other(pia: Caller) -> None:
+def test_the_size_limit_applies_to_change_sets_by_rest(pia: Caller) -> None:
     guard(points=50)
     small, large = (draft(pia, shares("/physics/bob", value), base=3).json()["id"] for value in (1.1, 900))
     refusal = pia.post(f"{PATH}/{large}/publish")
@@ -69,7 +69,7 @@ def test_a_change_set_made_by_rest_is_measured_like_any_other(pia: Caller) -> No
     assert pia.post(f"{PATH}/{small}/publish").json()["revision"] == 4
 
 
-def test_an_approval_is_of_a_version_and_an_edit_takes_it_away(pia: Caller, paul: Caller) -> None:
+def test_an_approval_applies_to_a_version_and_an_edit_revokes_it(pia: Caller, paul: Caller) -> None:
     number = proposed(pia)
     stale = paul.post(f"{PATH}/{number}/approve", If_Match='"1"')
     assert (stale.status_code, stale.json()["code"]) == (412, "stale")
@@ -80,7 +80,7 @@ def test_an_approval_is_of_a_version_and_an_edit_takes_it_away(pia: Caller, paul
     assert (edited["state"], edited["approvals"]) == ("draft", [])
 
 
-def test_what_is_sent_back_says_why(pia: Caller, paul: Caller) -> None:
+def test_requesting_changes_needs_a_reason(pia: Caller, paul: Caller) -> None:
     number = proposed(pia)
     assert paul.post(f"{PATH}/{number}/request-changes").status_code == 422
     back = paul.post(f"{PATH}/{number}/request-changes", {"reason": "Too much."})
@@ -88,7 +88,7 @@ def test_what_is_sent_back_says_why(pia: Caller, paul: Caller) -> None:
     assert [each["text"] for each in pia.get(f"{PATH}/{number}/comments").json()["results"]] == ["Too much."]
 
 
-def test_publishing_later_is_decided_now_and_can_be_had_at_once(pia: Caller) -> None:
+def test_a_scheduled_publication_can_be_published_now(pia: Caller) -> None:
     number = draft(pia, shares("/physics/bob", 18)).json()["id"]
     later = pia.post(f"{PATH}/{number}/publish", {"effective_at": "2026-12-01T08:00:00+01:00"}).json()
     assert (later["state"], later["effective_at"], later["decided_by"]) == ("approved", "2026-12-01T07:00:00Z", "pia")
@@ -99,14 +99,14 @@ def test_publishing_later_is_decided_now_and_can_be_had_at_once(pia: Caller) -> 
     assert (now["state"], now["revision"], now["effective_at"]) == ("published", 3, None)
 
 
-def test_a_draft_says_when_and_publishing_keeps_to_it(pia: Caller) -> None:
+def test_the_effective_time_of_a_draft_is_respected(pia: Caller) -> None:
     number = draft(pia, shares("/physics/bob", 18)).json()["id"]
     when = {"effective_at": "2026-12-01T07:00:00Z"}
     assert pia.patch(f"{PATH}/{number}", when, If_Match='"1"').json()["state"] == "draft"
     assert pia.post(f"{PATH}/{number}/publish").json()["state"] == "approved"
 
 
-def test_conflicts_are_chosen_and_the_rebased_change_set_is_published(site: Site, pia: Caller) -> None:
+def test_conflicts_are_resolved_and_the_rebased_change_set_is_published(site: Site, pia: Caller) -> None:
     number = draft(pia, shares("/physics/bob", 18), shares("/physics/alice", 4)).json()["id"]
     change_shares(
         policy_slug="grid", entry_uid=site.uid("/physics/bob"), shares=5, reason="Meanwhile.", at=AT, actor=SYSTEM
@@ -122,7 +122,7 @@ def test_conflicts_are_chosen_and_the_rebased_change_set_is_published(site: Site
     assert pia.post(f"{PATH}/{number}/publish").json()["revision"] == 4
 
 
-def test_conflicts_of_settings_have_no_entry(site: Site, admin: Caller) -> None:
+def test_settings_conflicts_have_no_entry(site: Site, admin: Caller) -> None:
     number = draft(admin, {"op": "set_policy", "settings": {"fallback_factor": 0.1}}).json()["id"]
     change_settings(policy_slug="grid", settings={"fallback_factor": 0.9}, reason="Meanwhile.", at=AT, actor=SYSTEM)
     (conflict,) = admin.post(f"{PATH}/{number}/rebase").json()["conflicts"]
@@ -131,7 +131,7 @@ def test_conflicts_of_settings_have_no_entry(site: Site, admin: Caller) -> None:
     assert admin.post(f"{PATH}/{number}/rebase", {"choices": [choice]}).status_code == 200
 
 
-def test_checks_say_what_blocks_and_what_to_do(pia: Caller) -> None:
+def test_checks_name_blockers_and_remedies(pia: Caller) -> None:
     guard(points=5)
     number = draft(pia, shares("/physics/bob", 18), base=3).json()["id"]
     checks = {check["code"]: check for check in pia.get(f"{PATH}/{number}/checks").json()["results"]}
@@ -141,7 +141,7 @@ def test_checks_say_what_blocks_and_what_to_do(pia: Caller) -> None:
     assert checks["delegation"]["state"] == "ok"
 
 
-def test_the_effect_names_ranks_now_and_later(computed: Site) -> None:
+def test_the_effect_has_current_and_future_ranks(computed: Site) -> None:
     pia = Caller(user=computed.pia)
     number = draft(pia, shares("/physics/alice", 1000)).json()["id"]
     effect = pia.get(f"{PATH}/{number}/effect").json()
@@ -153,7 +153,7 @@ def test_the_effect_names_ranks_now_and_later(computed: Site) -> None:
     assert pia.get(f"{PATH}/{number}/effect").json()["state"] == "decided"
 
 
-def test_the_effect_in_a_large_policy_is_asked_for(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_effect_in_a_large_policy_is_computed_on_request(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(change_effect_runs, "MOST_ENTRIES", 2)
     pia = Caller(user=computed.pia)
     number = draft(pia, shares("/physics/bob", 18)).json()["id"]
@@ -165,7 +165,7 @@ def test_the_effect_in_a_large_policy_is_asked_for(computed: Site, monkeypatch: 
     assert pia.get(f"{PATH}/{number}/effect").json()["state"] == "ready"
 
 
-def test_comments_are_plain_text_about_the_whole_or_one_edit(pia: Caller, paul: Caller) -> None:
+def test_comments_are_plain_text_on_the_change_set_or_one_edit(pia: Caller, paul: Caller) -> None:
     number = proposed(pia)
     said = paul.post(f"{PATH}/{number}/comments", {"text": "<b>Why</b>?", "operation": 0})
     assert (said.status_code, said.json()["operation"], said.json()["text"]) == (201, 0, "<b>Why</b>?")
@@ -175,7 +175,7 @@ def test_comments_are_plain_text_about_the_whole_or_one_edit(pia: Caller, paul: 
     assert [each["author"] for each in pia.get(f"{PATH}/{number}/comments").json()["results"]] == ["paul"]
 
 
-def test_who_may_change_and_not_publish_is_told_which_right_is_missing(site: Site) -> None:
+def test_a_missing_right_to_publish_is_named(site: Site) -> None:
     Grant.objects.create(
         policy=site.policy,
         entry_uid=site.uid("/"),
@@ -202,7 +202,7 @@ def test_who_may_change_and_not_publish_is_told_which_right_is_missing(site: Sit
     assert "may not change /biology" in refusal.json()["detail"], "nor edit it: this isn't about publishing"
 
 
-def test_proposing_says_what_it_conflicts_with(site: Site, pia: Caller, admin: Caller) -> None:
+def test_proposing_reports_conflicts(site: Site, pia: Caller, admin: Caller) -> None:
     mine, theirs = (draft(caller, shares("/physics/bob", n)).json() for caller, n in ((pia, 18), (admin, 7)))
     assert mine["conflicts"] == []
     published = admin.post(f"{PATH}/{theirs['id']}/publish", {})

@@ -47,7 +47,7 @@ def test_a_second_request_for_the_same_entry_conflicts(pia: Caller) -> None:
         (70, "/physics/bob", (422, "not_a_request", ["operations[0]"])),
     ],
 )
-def test_what_is_no_request_is_not_proposed(
+def test_a_change_set_without_a_request_is_not_proposed_as_one(
     pia: Caller, value: Any, asks: str, answer: tuple[int, str, list[str]]
 ) -> None:
     number = ask(pia, value, asks=asks).json()["id"]
@@ -58,12 +58,12 @@ def test_what_is_no_request_is_not_proposed(
 @pytest.mark.parametrize(
     ("asks", "answer"), [("/biology", (404, "not_found", [])), ("nonsense", (422, "invalid", ["asks"]))]
 )
-def test_what_asks_for_nothing_that_one_sees_is_not_drafted(
+def test_a_request_for_an_invisible_entry_is_refused(
     pia: Caller, asks: str, answer: tuple[int, str, list[str]]
 ) -> None:
     assert refused(ask(pia, asks=asks)) == answer
     assert pia.get(PATH).json()["results"] == []
 
 
-def test_other_change_sets_ask_for_nothing(pia: Caller) -> None:
+def test_other_change_sets_are_not_requests(pia: Caller) -> None:
     assert draft(pia, shares("/physics/bob", 5)).json()["asks"] is None

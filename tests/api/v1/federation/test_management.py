@@ -99,7 +99,7 @@ def said(answer: Any, status: int = 200) -> Any:
     return answer.json()
 
 
-def test_a_publication_is_made_changed_listed_and_dropped(admin: Caller) -> None:
+def test_a_publication_is_created_changed_listed_and_deleted(admin: Caller) -> None:
     terms = {"policy": "grid", "entry": "/physics", "name": "vo-a"}
     made = said(admin.post("federation/publications", terms), 201)
     assert (made["path"], made["is_open"], made["document"], made["readings"]) == ("/physics", False, None, [])
@@ -122,14 +122,14 @@ def test_a_publication_is_made_changed_listed_and_dropped(admin: Caller) -> None
     ("change", "where"),
     [({"name": "../x"}, "name"), ({"expires_after_s": 1}, "expires_after_s"), ({"entry": "/nowhere"}, None)],
 )
-def test_what_is_wrong_with_a_publication_is_named(admin: Caller, change: dict[str, Any], where: str | None) -> None:
+def test_invalid_publication_fields_are_named(admin: Caller, change: dict[str, Any], where: str | None) -> None:
     answer = admin.post("federation/publications", {"policy": "grid", "entry": "/physics", "name": "vo-a", **change})
     assert answer.status_code == (422 if where else 404)
     assert [problem["where"] for problem in answer.json()["fields"]] == ([where] if where else [])
     assert not Publication.objects.exists()
 
 
-def test_a_feed_is_made_changed_listed_and_dropped(admin: Caller) -> None:
+def test_a_feed_is_created_changed_listed_and_deleted(admin: Caller) -> None:
     terms = {"policy": "grid", "entry": "/physics", "name": "vo-a", "capacity_cores": 100}
     made = said(admin.post("federation/feeds", terms), 201)
     assert (made["path"], made["capacity_cores"], made["sends_running"]) == ("/physics", 100, True)
@@ -143,7 +143,7 @@ def test_a_feed_is_made_changed_listed_and_dropped(admin: Caller) -> None:
     assert admin.client.delete("/api/v1/federation/feeds/vo-a").status_code == 404
 
 
-def test_keys_are_told_and_replaced(admin: Caller, site: Site) -> None:
+def test_keys_are_listed_and_replaced(admin: Caller, site: Site) -> None:
     assert said(admin.get("federation/keys"))["results"] == []
     new = said(admin.post("federation/keys", WHY), 201)
     told = said(Caller(user=site.nobody).get("federation/keys"))["results"]
@@ -152,7 +152,7 @@ def test_keys_are_told_and_replaced(admin: Caller, site: Site) -> None:
     assert Caller(user=site.pia).post("federation/keys", WHY).status_code == 403
 
 
-def test_a_document_is_looked_at_before_anybody_trusts_it(admin: Caller, side: OtherSide, site: Site) -> None:
+def test_a_document_is_previewed_before_it_is_trusted(admin: Caller, side: OtherSide, site: Site) -> None:
     found = said(admin.post("federation/mounts/preview", {"policy": "grid", "url": side.url}))
     assert found["fingerprint"] == KEY.public.fingerprint
     assert (found["issuer"], found["version"], found["n_entries"], found["name"]) == ("vo-a.example", 1, 5, "VO-A")
@@ -166,7 +166,7 @@ def test_a_document_is_looked_at_before_anybody_trusts_it(admin: Caller, side: O
         assert 400 <= answer.status_code < 500, url
 
 
-def test_it_is_mounted_with_limits_and_follows_by_the_run_that_is_asked_for(
+def test_a_mount_has_limits_and_is_refreshed_by_a_requested_run(
     admin: Caller, side: OtherSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place()
@@ -190,7 +190,7 @@ def test_it_is_mounted_with_limits_and_follows_by_the_run_that_is_asked_for(
     assert said(admin.get("federation/mounts"))["results"] == [now]
 
 
-def test_settings_are_changed_each_in_its_range(admin: Caller, mounted: str) -> None:
+def test_settings_are_changed_within_their_ranges(admin: Caller, mounted: str) -> None:
     changed = said(admin.patch(mounted, {"most_points": 1, "stale_action": "local", **WHY}))
     assert (changed["most_points"], changed["stale_action"], changed["most_levels"]) == (1.0, "local", 32)
     answer = admin.patch(mounted, {"every_s": 1, "max_age_s": 1, **WHY})
@@ -203,7 +203,9 @@ def test_settings_are_changed_each_in_its_range(admin: Caller, mounted: str) -> 
 
 
 @pytest.mark.parametrize("what", ["mounted", "subscribed"])
-def test_the_steps_are_the_same_for_both(what: str, request: pytest.FixtureRequest, admin: Caller) -> None:
+def test_actions_are_the_same_for_mounts_and_subscriptions(
+    what: str, request: pytest.FixtureRequest, admin: Caller
+) -> None:
     where = request.getfixturevalue(what)
     for step, state in (
         ("freeze", "frozen"),
@@ -225,7 +227,7 @@ def test_the_steps_are_the_same_for_both(what: str, request: pytest.FixtureReque
     assert (Mount.objects.count(), Subscription.objects.count()) == (0, 0)
 
 
-def test_the_timeline_is_paged_newest_first(admin: Caller, mounted: str) -> None:
+def test_the_fetch_log_is_paged_newest_first(admin: Caller, mounted: str) -> None:
     mount = Mount.objects.get()
     made = [Fetch.objects.create(mount=mount, at=AT, outcome="same", version=n).version for n in range(5)]
     seen: list[int] = []
@@ -239,7 +241,7 @@ def test_the_timeline_is_paged_newest_first(admin: Caller, mounted: str) -> None
     assert seen == made[::-1]
 
 
-def test_usage_of_another_site_is_looked_at_and_taken(admin: Caller, feed: OtherFeed) -> None:
+def test_usage_of_another_site_is_previewed_and_subscribed(admin: Caller, feed: OtherFeed) -> None:
     body = {"policy": "grid", "entry": "/physics", "url": feed.url}
     found = said(admin.post("federation/subscriptions/preview", body))
     assert (found["fingerprint"], found["site"], found["capacity_cores"]) == (KEY.public.fingerprint, "site-b", 100.0)
@@ -248,7 +250,7 @@ def test_usage_of_another_site_is_looked_at_and_taken(admin: Caller, feed: Other
     assert admin.get(f"usage/sources/{made['source']}").json()["kind"] == "peer"
 
 
-def test_held_hours_are_listed_and_a_capacity_agreed_to(admin: Caller, subscribed: str) -> None:
+def test_held_hours_are_listed_and_a_capacity_approved(admin: Caller, subscribed: str) -> None:
     row = Subscription.objects.get()
     HeldHour.objects.create(subscription=row, hour_at=AT, number=3, cpu_s=1e6, most_cpu_s=363_600, found_at=AT)
     (held,) = said(admin.get(f"{subscribed}/held-hours"))["results"]
@@ -259,7 +261,7 @@ def test_held_hours_are_listed_and_a_capacity_agreed_to(admin: Caller, subscribe
     assert admin.post(f"{subscribed}/agree-capacity", {"cores": 0, **WHY}).status_code == 422
 
 
-def test_a_token_that_a_peer_reads_with_manages_nothing(admin: Caller, mounted: str, site: Site) -> None:
+def test_a_reader_token_of_a_peer_manages_nothing(admin: Caller, mounted: str, site: Site) -> None:
     peer = Caller(token=site.token("federation"))
     assert said(peer.get("federation/mounts"), 403)["code"] == "insufficient_scope"
     assert peer.get(mounted).status_code == 403
@@ -273,7 +275,7 @@ def test_a_token_that_a_peer_reads_with_manages_nothing(admin: Caller, mounted: 
     assert said(apart.get("federation/mounts"))["results"] == []
 
 
-def test_a_token_reaches_no_further_than_it_is_bound(admin: Caller, mounted: str, site: Site) -> None:
+def test_a_token_stays_within_its_subtree(admin: Caller, mounted: str, site: Site) -> None:
     scopes = ("federation", "policies:write")
     for bounds in (
         {"policy_slug": "other"},
@@ -287,7 +289,7 @@ def test_a_token_reaches_no_further_than_it_is_bound(admin: Caller, mounted: str
     assert Caller(token=site.token(*scopes, policy_slug="grid")).get(mounted).status_code == 200
 
 
-def test_whoever_may_not_mount_there_finds_nothing(mounted: str, site: Site) -> None:
+def test_without_the_mount_right_nothing_is_found(mounted: str, site: Site) -> None:
     for user in (site.nobody, site.alice, site.ben):
         caller = Caller(user=user)
         assert caller.get(mounted).status_code == 404

@@ -54,7 +54,7 @@ def change(site: Site, shares: float = 7) -> None:
     publish_operations(policy_slug="grid", operations=[operation], reason="More.", at=AT, actor=COMMAND)
 
 
-def test_a_token_of_the_scope_reads_the_signed_document_as_it_was_signed(told: Site) -> None:
+def test_a_token_with_the_scope_reads_the_signed_bytes(told: Site) -> None:
     answer = Caller(token=told.token("federation")).get(WHERE)
     said = document(answer)
     assert (said["issuer"], said["publication"], said["version"]) == ("vo-a.example", "vo-a", 1)
@@ -64,7 +64,7 @@ def test_a_token_of_the_scope_reads_the_signed_document_as_it_was_signed(told: S
     assert set(answer["Vary"].split(", ")) >= {"Accept-Encoding", "Authorization"}
 
 
-def test_who_may_read_it_and_for_whom_there_is_none(told: Site) -> None:
+def test_reading_needs_the_scope_and_visibility(told: Site) -> None:
     physics, biology, alice = (told.uid(path) for path in ("/physics", "/biology", "/physics/alice"))
     tokens: list[tuple[int, dict[str, Any]]] = [
         (200, {}),
@@ -94,7 +94,7 @@ def test_who_may_read_it_and_for_whom_there_is_none(told: Site) -> None:
         assert Caller(user=user).get(WHERE).status_code == status, user
 
 
-def test_a_closed_one_says_so_to_its_owner_alone(told: Site, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_stopped_publication_is_reported_only_to_its_readers(told: Site, caplog: pytest.LogCaptureFixture) -> None:
     owner, stranger = (Caller(user=user).get(WHERE) for user in (told.pia, told.nobody))
     assert refused(owner) == (404, "closed", [])
     assert "scope federation" in owner.json()["detail"]
@@ -106,7 +106,7 @@ def test_a_closed_one_says_so_to_its_owner_alone(told: Site, caplog: pytest.LogC
     assert caplog.text.count("is closed, and was asked for") == 1, "once a minute"
 
 
-def test_a_revoked_token_reads_nothing_and_is_told_so(told: Site) -> None:
+def test_a_revoked_token_is_refused_as_such(told: Site) -> None:
     caller = Caller(token=told.token("federation"))
     assert caller.get(WHERE).status_code == 200
     revoke_token(token_id=Token.objects.latest("id").pk, at=AT, actor=SYSTEM)
@@ -115,7 +115,7 @@ def test_a_revoked_token_reads_nothing_and_is_told_so(told: Site) -> None:
     assert "WWW-Authenticate" in answer
 
 
-def test_what_is_hidden_reads_like_what_does_not_exist(told: Site) -> None:
+def test_hidden_publications_are_answered_like_unknown_ones(told: Site) -> None:
     caller = Caller(user=told.ben)
     hidden, missing = (caller.get(f"publications/{name}", x_request_id="same").content for name in ("vo-a", "vo-b"))
     assert hidden == missing
@@ -123,7 +123,7 @@ def test_what_is_hidden_reads_like_what_does_not_exist(told: Site) -> None:
         assert caller.get(f"publications/{name}").status_code == 404
 
 
-def test_an_open_one_is_for_anybody(site: Site) -> None:
+def test_an_open_publication_needs_no_token(site: Site) -> None:
     make_publication(policy_slug="grid", entry="/physics", name="vo-a", is_open=True, at=AT, actor=COMMAND)
     assert document(Caller().get(WHERE))["version"] == 1
     assert Caller(user=site.nobody).get(WHERE).status_code == 200
@@ -132,7 +132,7 @@ def test_an_open_one_is_for_anybody(site: Site) -> None:
     assert Caller(user=site.admin).get(WHERE).status_code == 404
 
 
-def test_whoever_has_it_already_gets_304_until_something_changes(told: Site) -> None:
+def test_an_up_to_date_reader_gets_304_until_a_change(told: Site) -> None:
     caller = Caller(token=told.token("federation"))
     first = caller.get(WHERE)
     for known in (first["ETag"], first["ETag"].removeprefix("W/"), f'"x", {first["ETag"]}', "*"):
@@ -145,7 +145,7 @@ def test_whoever_has_it_already_gets_304_until_something_changes(told: Site) -> 
     assert second["ETag"] != first["ETag"]
 
 
-def test_a_conditional_request_builds_nothing_and_loads_no_tree_and_no_document(told: Site) -> None:
+def test_a_conditional_request_loads_no_tree_and_no_document(told: Site) -> None:
     caller = Caller(token=told.token("federation"))
     tag = caller.get(WHERE)["ETag"]
     remembered.clear()
@@ -160,7 +160,7 @@ def test_a_conditional_request_builds_nothing_and_loads_no_tree_and_no_document(
     assert len(queries) <= 6, asked
 
 
-def test_a_change_elsewhere_is_looked_at_once(told: Site) -> None:
+def test_a_change_elsewhere_is_checked_once(told: Site) -> None:
     caller = Caller(token=told.token("federation"))
     tag = caller.get(WHERE)["ETag"]
     operation = {"op": "set_shares", "entry": "/biology", "shares": 41}
@@ -172,7 +172,7 @@ def test_a_change_elsewhere_is_looked_at_once(told: Site) -> None:
     assert PublishedDocument.objects.get().revision_number == Policy.objects.get(slug="grid").head_number
 
 
-def test_a_new_key_a_new_name_and_half_of_the_time_each_make_a_new_version(
+def test_a_new_key_a_new_name_and_half_the_lifetime_make_a_new_version(
     told: Site, monkeypatch: pytest.MonkeyPatch, settings: LazySettings
 ) -> None:
     caller = Caller(token=told.token("federation"))
@@ -185,7 +185,7 @@ def test_a_new_key_a_new_name_and_half_of_the_time_each_make_a_new_version(
     assert document(caller.get(WHERE))["version"] == 4
 
 
-def test_what_a_mounted_document_has_mounted_in_turn_is_told_so_that_long_circles_are_found(told: Site) -> None:
+def test_a_document_lists_nested_mounts_to_detect_cycles(told: Site) -> None:
     operation = {"op": "mount", "entry": "/physics", "mount": {"issuer": "vo-b.example", "publication": "x"}}
     publish_operations(policy_slug="grid", operations=[operation], reason="B.", at=AT, actor=COMMAND)
     mount = Mount.objects.create(
@@ -218,7 +218,7 @@ def test_what_a_mounted_document_has_mounted_in_turn_is_told_so_that_long_circle
         ("gzip;q=x", ""),
     ],
 )
-def test_it_is_packed_as_the_caller_asks(told: Site, accepts: str, coding: str) -> None:
+def test_the_document_is_compressed_as_requested(told: Site, accepts: str, coding: str) -> None:
     caller = Caller(token=told.token("federation"))
     plain = caller.get(WHERE).content
     answer = caller.get(WHERE, accept_encoding=accepts)
@@ -228,14 +228,14 @@ def test_it_is_packed_as_the_caller_asks(told: Site, accepts: str, coding: str) 
     assert int(answer["Content-Length"]) == len(answer.content)
 
 
-def test_a_site_without_a_name_says_when_to_come_again(told: Site, settings: LazySettings) -> None:
+def test_a_site_without_an_issuer_name_answers_with_retry_after(told: Site, settings: LazySettings) -> None:
     settings.FAIRSHARE_ISSUER = ""
     answer = Caller(token=told.token("federation")).get(WHERE)
     assert (answer.status_code, answer.json()["code"]) == (503, "no_issuer")
     assert int(answer["Retry-After"]) > 0
 
 
-def test_other_media_types_are_refused_and_this_one_is_not(told: Site) -> None:
+def test_only_the_documented_media_types_are_accepted(told: Site) -> None:
     caller = Caller(token=told.token("federation"))
     for accept in ("application/vnd.fairshare.signed", "*/*"):
         answer = caller.get(WHERE, accept=accept)
@@ -243,7 +243,7 @@ def test_other_media_types_are_refused_and_this_one_is_not(told: Site) -> None:
     assert refused(caller.get(WHERE, accept="text/html")) == (406, "not_acceptable", [])
 
 
-def test_who_read_it_is_noted_once_a_minute_for_each_number(told: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_are_logged_once_a_minute_per_number(told: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     caller = Caller(token=told.token("federation"))
     caller.get(WHERE)
     (first,) = Reading.objects.all()
@@ -265,7 +265,7 @@ def fed(told: Site) -> Site:
     return told
 
 
-def test_a_feed_is_read_since_a_number_and_who_has_it_gets_304(fed: Site) -> None:
+def test_a_feed_is_read_since_a_number_with_304_if_current(fed: Site) -> None:
     caller = Caller(token=fed.token("federation"))
     first = caller.get("feeds/vo-a")
     said = document(first)
@@ -290,7 +290,7 @@ def test_a_feed_is_read_since_a_number_and_who_has_it_gets_304(fed: Site) -> Non
     assert open_document(gzip.decompress(packed.content), trusted=None).document["feed"] == "vo-a"
 
 
-def test_a_feed_has_readers_of_its_own_and_refuses_what_makes_no_sense(fed: Site, settings: LazySettings) -> None:
+def test_a_feed_has_its_own_readers_and_refuses_invalid_parameters(fed: Site, settings: LazySettings) -> None:
     caller = Caller(token=fed.token("federation"))
     for since, status, code in (("-1", 400, "invalid"), ("x", 400, "invalid"), ("999", 409, "since_ahead")):
         answer = caller.get("feeds/vo-a", {"since": since})
@@ -306,7 +306,7 @@ def test_a_feed_has_readers_of_its_own_and_refuses_what_makes_no_sense(fed: Site
     assert caller.get("feeds/vo-a").json()["code"] == "no_issuer"
 
 
-def test_an_open_feed_is_for_anybody(fed: Site) -> None:
+def test_an_open_feed_needs_no_token(fed: Site) -> None:
     assert Caller().get("feeds/vo-a").status_code == 404, "before it is opened"
     whole: dict[str, Any] = {"policy_slug": "grid", "entry": "/physics", "name": "vo-a", "capacity_cores": 100}
     make_feed(is_open=True, **whole, at=AT, actor=COMMAND)

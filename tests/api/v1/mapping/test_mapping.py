@@ -21,7 +21,7 @@ def call(method: str, path: str, token: str, body: Any = None) -> Any:
     return send(f"{BASE}{path}", headers={"Authorization": f"Bearer {token}"}, **more)
 
 
-def test_an_account_is_attached_listed_and_let_go(site: Site) -> None:
+def test_an_account_is_attached_listed_and_detached(site: Site) -> None:
     push(site, [record("9", "guest", "visitors", 2, at=site.at)])
     token = site.token("policies:write", "policies:read", user=site.pia)
     body = {
@@ -61,7 +61,7 @@ def test_an_account_is_attached_listed_and_let_go(site: Site) -> None:
     assert call("get", one, token).status_code == 404
 
 
-def test_what_isnt_free_answers_like_what_isnt_there(site: Site) -> None:
+def test_accounts_of_others_are_answered_like_unknown_ones(site: Site) -> None:
     token = site.token("policies:write", user=site.pia)
     answers = []
     for name in ("carol", "karla"):
@@ -74,7 +74,7 @@ def test_what_isnt_free_answers_like_what_isnt_there(site: Site) -> None:
     assert Account.objects.filter(user_name="karla").count() == 0
 
 
-def test_adjustments_are_listed_with_what_counts_now(site: Site) -> None:
+def test_adjustments_are_listed_with_their_current_effect(site: Site) -> None:
     token = site.token("policies:write", "policies:read")
     before = (site.at - timedelta(hours=2)).isoformat()
     for path, amount in (("/physics/alice", -7200), ("/biology", 3600)):

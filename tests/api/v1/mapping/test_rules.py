@@ -36,7 +36,7 @@ def version(token: str) -> int:
     return int(call("get", RULES, token).json()["version"])
 
 
-def test_rules_are_listed_with_what_they_decide_now(site: Site, token: str) -> None:
+def test_rules_are_listed_with_their_current_matches(site: Site, token: str) -> None:
     answer = call("get", RULES, token)
     told = answer.json()
     assert answer["ETag"] == f'"{told["version"]}"'
@@ -46,7 +46,7 @@ def test_rules_are_listed_with_what_they_decide_now(site: Site, token: str) -> N
     assert rule["core_s"] > 0
 
 
-def test_rules_are_added_changed_moved_and_removed_each_as_a_version(site: Site, token: str) -> None:
+def test_each_rule_change_is_a_version(site: Site, token: str) -> None:
     first = version(token)
     made = call("post", RULES, token, {**GUESTS, "position": 1, "reason": "Guests."}, seen=first)
     assert (made.status_code, made.json(), made["ETag"]) == (201, {"version": first + 1}, f'"{first + 1}"')
@@ -77,7 +77,7 @@ def test_rules_are_added_changed_moved_and_removed_each_as_a_version(site: Site,
     assert [rule["user"] for rule in one["removed"]] == ["guest*"]
 
 
-def test_a_change_names_the_version_it_is_made_to(site: Site, token: str) -> None:
+def test_a_rule_change_needs_the_current_version(site: Site, token: str) -> None:
     body = {**GUESTS, "reason": "r"}
     assert call("post", RULES, token, body).status_code == 428
     assert call("post", RULES, token, body, seen=9999).status_code == 412
@@ -112,7 +112,7 @@ def test_an_invalid_rule_is_refused_with_its_location(
     assert (answer.status_code, answer.json()["code"]) == (status, code), answer.content
 
 
-def test_a_trial_changes_nothing_and_says_what_would_move(site: Site, token: str) -> None:
+def test_a_preview_lists_moved_accounts_and_changes_nothing(site: Site, token: str) -> None:
     before = version(token)
     rules = [{"kind": "glob", "group": "*", "entry": "/", "suffix": "/{group}/{user}"}, GUESTS]
     told = call("post", "/mappings/trial", token, {"rules": rules}).json()
@@ -125,7 +125,7 @@ def test_a_trial_changes_nothing_and_says_what_would_move(site: Site, token: str
     assert call("post", "/mappings/trial", token, {"restore": before}).status_code == 422, "nothing would change"
 
 
-def test_accounts_without_an_entry_come_with_suggestions_and_are_assigned_at_once(site: Site, token: str) -> None:
+def test_unmapped_accounts_have_suggestions_and_are_mapped_together(site: Site, token: str) -> None:
     told = call("get", "/mappings/unmapped", token).json()["results"]
     assert [(one["account"]["user"], one["core_s"]) for one in told] == [("carol@x.org", 10800.0), ("guest", 7200.0)]
     (guess,) = told[0]["suggestions"]
@@ -146,7 +146,7 @@ def test_accounts_without_an_entry_come_with_suggestions_and_are_assigned_at_onc
     assert call("post", "/mappings/assignments", token, unknown, seen=before + 1).status_code == 422
 
 
-def test_a_delegate_pulls_and_pushes_nothing_of_others(site: Site, token: str) -> None:
+def test_a_delegate_moves_no_accounts_of_others(site: Site, token: str) -> None:
     pia = site.token("policies:write", "policies:read", user=site.pia)
     seen = version(token)
     assert call("get", RULES, pia).json()["results"] == [], "the rule of the whole is not hers to read"
@@ -163,7 +163,7 @@ def test_a_delegate_pulls_and_pushes_nothing_of_others(site: Site, token: str) -
     assert call("get", f"/mappings/versions/{seen + 1}", ben).status_code == 404
 
 
-def test_the_version_of_an_instant_is_found(site: Site, token: str) -> None:
+def test_the_mapping_version_of_an_instant_is_found(site: Site, token: str) -> None:
     first = MappingVersion.objects.order_by("number").first()
     assert first is not None
     later = (first.at + timedelta(seconds=1)).isoformat().replace("+00:00", "Z")

@@ -38,7 +38,7 @@ def test_levels_have_numbers_outcomes_and_sentences_by_key(computed: Site) -> No
     assert len(found["curve"]) > 10
 
 
-def test_another_pace_is_taken_from_the_address_and_an_impossible_one_refused(computed: Site) -> None:
+def test_another_pace_is_a_parameter_and_an_impossible_one_is_refused(computed: Site) -> None:
     (found,) = _get(computed, f"{FORECAST}?account=alice&share=0.1").json()["results"]
     assert [level["share"] for level in found["levels"]] == [0.1, 0.1]
     assert found["levels"][0]["share_seen"] == pytest.approx(0.7)
@@ -47,14 +47,14 @@ def test_another_pace_is_taken_from_the_address_and_an_impossible_one_refused(co
         assert refused(answer) == (400, "invalid", ["share"]), share
 
 
-def test_me_tells_own_accounts_and_nobody_elses(computed: Site) -> None:
+def test_me_lists_only_own_accounts(computed: Site) -> None:
     (mine,) = _get(computed, "/api/v1/me/forecast", computed.alice, "self:read").json()["results"]
     assert (mine["account"], mine["entry"]) == ("alice", "/physics/alice")
     assert _get(computed, f"{FORECAST}?account=bob", computed.alice, "self:read").json() == {"results": []}
     assert "bob" not in _get(computed, "/api/v1/me/forecast", computed.alice, "self:read").content.decode()
 
 
-def test_a_supposition_is_told_beside_what_is_and_nothing_is_kept(computed: Site) -> None:
+def test_a_scenario_is_returned_with_the_current_values_and_not_stored(computed: Site) -> None:
     n_snapshots = Snapshot.objects.count()
     told = _get(computed, f"{WHAT_IF}?account=alice&core_h=5000&days=3").json()
     assert told["is_estimate"] is True
@@ -88,14 +88,14 @@ def test_impossible_numbers_are_answered_with_the_possible_range(
     assert "must be" in answer.json()["detail"]
 
 
-def test_an_account_that_nobody_knows_and_a_name_that_is_no_parameter(computed: Site) -> None:
+def test_unknown_accounts_and_parameters_are_refused(computed: Site) -> None:
     assert _get(computed, f"{WHAT_IF}?account=nobody-here").status_code == 404
     assert _get(computed, f"{FORECAST}?account=nobody-here").json() == {"results": []}
     assert _get(computed, f"{FORECAST}?account=alice&shares=1").status_code == 400
     assert _get(computed, FORECAST).status_code == 400
 
 
-def test_too_many_questions_a_minute_wait(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_requests_per_minute_are_refused(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     cache.clear()
     monkeypatch.setattr("apps.analytics.what_if.trial.MOST_A_MINUTE", 1)
     assert _get(computed, f"{WHAT_IF}?account=alice").status_code == 200

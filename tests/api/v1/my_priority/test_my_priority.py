@@ -13,7 +13,7 @@ from tests.api.small_site import Site
 from tests.worlds import AT
 
 
-def test_a_token_that_reads_its_own_alone_is_enough(computed: Site) -> None:
+def test_a_self_read_token_is_sufficient(computed: Site) -> None:
     caller = Caller(token=computed.token("self:read", user=computed.alice))
     me = caller.get("me").json()
     assert (me["username"], me["token"]["scopes"], me["at"]) == ("alice", ["self:read"], None)
@@ -24,14 +24,14 @@ def test_a_token_that_reads_its_own_alone_is_enough(computed: Site) -> None:
     assert caller.get("me/explain").json()["accounts"][0]["entry"] == "/physics/alice"
 
 
-def test_other_scopes_do_not_reach_it(computed: Site) -> None:
+def test_other_scopes_are_refused(computed: Site) -> None:
     for path in ("me", "me/explain"):
         other = Caller(token=computed.token("priorities:read")).get(path)
         assert refused(other) == (403, "insufficient_scope", [])
         assert refused(Caller().get(path)) == (401, "not_authenticated", [])
 
 
-def test_every_sentence_comes_as_key_values_and_text(computed: Site) -> None:
+def test_every_sentence_has_key_values_and_text(computed: Site) -> None:
     (told,) = Caller(user=computed.alice).get("me/explain").json()["accounts"]
     levels = [one for step in told["steps"] for one in step["sentences"]]
     said = [*told["sentences"], *told["when"], *told["changes"], told["number"], *levels]
@@ -53,13 +53,13 @@ def test_one_account_can_be_chosen(computed: Site) -> None:
     assert caller.get("me/explain", {"entry": "/physics/bob"}).json()["accounts"] == []
 
 
-def test_somebody_unknown_is_told_what_to_do(computed: Site) -> None:
+def test_an_unknown_user_gets_a_hint(computed: Site) -> None:
     (told,) = Caller(user=computed.nobody).get("me", {"policy": "grid"}).json()["accounts"]
     assert (told["error"], told["entry"]) == ("unmapped", None)
     assert [one["key"] for one in [*told["when"], *told["changes"]]] == ["when.unmapped", "change.unmapped"]
 
 
-def test_a_past_instant_is_told_from_the_snapshot_of_then(computed: Site) -> None:
+def test_a_past_instant_uses_its_snapshot(computed: Site) -> None:
     caller = Caller(user=computed.alice)
     then = (AT + timedelta(hours=1)).isoformat()
     (told,) = caller.get("me", {"at": then}).json()["accounts"]
@@ -69,7 +69,7 @@ def test_a_past_instant_is_told_from_the_snapshot_of_then(computed: Site) -> Non
     assert (before["error"], before["rank"]) == ("no_snapshot", None)
 
 
-def test_a_revision_without_policy_and_a_time_without_zone_are_refused_with_their_place(computed: Site) -> None:
+def test_a_revision_without_policy_and_a_time_without_zone_are_refused(computed: Site) -> None:
     caller = Caller(user=computed.alice)
     revision = caller.get("me", {"at": "2"})
     assert (revision.status_code, revision.json()["fields"][0]["where"]) == (422, "at")
@@ -89,7 +89,7 @@ def test_a_token_of_a_subtree_sees_no_levels_above(computed: Site) -> None:
     assert [one["error"] for one in caller.get("me").json()["accounts"]] == ["unmapped"]
 
 
-def test_an_administrator_has_no_accounts_of_others(computed: Site) -> None:
+def test_an_administrator_sees_no_accounts_of_others_as_own(computed: Site) -> None:
     User.objects.filter(pk=computed.admin.pk).update(first_name="Ada", last_name="Min")
     me = Caller(user=User.objects.get(pk=computed.admin.pk)).get("me", {"policy": "grid"}).json()
     assert me["name"] == "Ada Min"

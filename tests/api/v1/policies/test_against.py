@@ -23,7 +23,7 @@ PATH = "policies/grid/document/against"
 KIND = "text/x-sacctmgr"
 
 
-def test_the_difference_comes_first_and_the_file_follows(admin: Caller) -> None:
+def test_the_difference_precedes_the_file(admin: Caller) -> None:
     shown = admin.post(f"{PATH}?format=sacctmgr-script&difference=1", DUMP, KIND)
     assert shown.json() == {
         "cluster": "demo",
@@ -60,7 +60,7 @@ def test_the_difference_comes_first_and_the_file_follows(admin: Caller) -> None:
         ("?format=sacctmgr", DUMP.replace("=50", "=2147483648"), 422, "bad_document"),
     ],
 )
-def test_nothing_is_written_from_a_bad_dump(admin: Caller, query: str, body: str, status: int, code: str) -> None:
+def test_an_invalid_dump_gives_no_output(admin: Caller, query: str, body: str, status: int, code: str) -> None:
     assert refused(admin.post(f"{PATH}{query}", body, KIND))[:2] == (status, code)
 
 
@@ -69,12 +69,12 @@ def test_a_dump_over_the_limit_is_refused(admin: Caller, monkeypatch: pytest.Mon
     assert refused(admin.post(f"{PATH}?format=sacctmgr", DUMP, KIND))[:2] == (413, "too_large")
 
 
-def test_reading_is_enough_and_seeing_a_part_is_not(site: Site) -> None:
+def test_comparing_needs_full_visibility_but_no_write_scope(site: Site) -> None:
     assert Caller(token=site.token("policies:read")).post(f"{PATH}?format=sacctmgr", DUMP, KIND).status_code == 200
     assert refused(Caller(user=site.pia).post(f"{PATH}?format=sacctmgr", DUMP, KIND))[:2] == (403, "partial_view")
 
 
-def test_the_remembered_dump_has_a_tag_of_its_own(admin: Caller) -> None:
+def test_the_stored_dump_has_its_own_etag(admin: Caller) -> None:
     first = admin.get("policies/grid/document", {"format": "sacctmgr"})
     named = admin.get("policies/grid/document", {"format": "sacctmgr", "cluster": "demo"})
     assert first.headers["ETag"] != named.headers["ETag"]

@@ -24,7 +24,7 @@ def give(caller: Caller, **more: Any) -> Any:
     return caller.post(PATH, {"entry": "/physics/bob", "person": "alice", "role": "lead", "reason": "try", **more})
 
 
-def test_a_grant_is_given_and_listed_where_it_holds(site: Site, pia: Caller) -> None:
+def test_a_grant_is_created_and_listed_at_its_entry(site: Site, pia: Caller) -> None:
     answer = give(pia)
     assert answer.status_code == 201, answer.content
     made = answer.json()
@@ -39,7 +39,7 @@ def test_a_grant_is_given_and_listed_where_it_holds(site: Site, pia: Caller) -> 
     assert pia.get(f"{PATH}/{made['id']}").json() == made
 
 
-def test_who_holds_nothing_sees_nobody_elses_grants(site: Site, pia: Caller) -> None:
+def test_users_without_grants_see_no_grants_of_others(site: Site, pia: Caller) -> None:
     number = give(pia).json()["id"]
     assert Caller(user=site.ben).get(PATH, {"person": "alice"}).json()["results"] == []
     assert Caller(user=site.ben).get(f"{PATH}/{number}").status_code == 404
@@ -57,7 +57,9 @@ def test_who_holds_nothing_sees_nobody_elses_grants(site: Site, pia: Caller) -> 
         ({"surprise": 1}, 400, "surprise"),
     ],
 )
-def test_what_is_wrong_is_named(site: Site, pia: Caller, wrong: dict[str, Any], status: int, where: str) -> None:
+def test_invalid_grant_fields_are_named(
+    site: Site, pia: Caller, wrong: dict[str, Any], status: int, where: str
+) -> None:
     answer = give(pia, **wrong)
     assert answer.status_code == status, answer.content
     assert where in answer.json()["fields"][0]["where"]
@@ -74,7 +76,7 @@ def test_what_is_wrong_is_named(site: Site, pia: Caller, wrong: dict[str, Any], 
         ({"entry": "/nothing"}, 404, "not_found"),
     ],
 )
-def test_what_one_may_not_give_is_refused_and_on_record(
+def test_a_forbidden_grant_is_refused_and_audited(
     site: Site, pia: Caller, wrong: dict[str, Any], status: int, code: str
 ) -> None:
     answer = give(pia, **wrong)
@@ -82,7 +84,7 @@ def test_what_one_may_not_give_is_refused_and_on_record(
     assert AuditEvent.objects.filter(verb="grant.given", outcome="refused").count() == (status == 403)
 
 
-def test_a_change_says_which_state_it_saw(site: Site, pia: Caller) -> None:
+def test_a_grant_change_needs_the_current_version(site: Site, pia: Caller) -> None:
     made = give(pia).json()
     where = f"{PATH}/{made['id']}"
     assert pia.patch(where, {"role": "viewer"}).status_code == 428
@@ -93,7 +95,7 @@ def test_a_change_says_which_state_it_saw(site: Site, pia: Caller) -> None:
     assert pia.patch(where, {"verbs": ["publish"]}, if_match=answer.headers["ETag"]).json()["verbs"] == ["publish"]
 
 
-def test_a_grant_ends_with_what_rests_on_it(site: Site, pia: Caller) -> None:
+def test_a_grant_ends_with_its_dependents(site: Site, pia: Caller) -> None:
     made = give(pia, role="manager", entry="/physics").json()
     alice = Caller(user=site.alice)
     assert give(alice, person="nobody").status_code == 201
@@ -110,7 +112,7 @@ def delete(caller: Caller, path: str, **headers: str) -> Any:
     return caller.client.delete(f"/api/v1/{path}", headers={**caller.headers, **named})
 
 
-def test_why_somebody_may_do_something(site: Site, pia: Caller) -> None:
+def test_the_origin_of_a_right(site: Site, pia: Caller) -> None:
     give(pia, expires_at=None)
     answer = pia.get("policies/grid/access", {"entry": "/physics/bob", "person": "alice"}).json()
     verbs = {each["verb"]: each for each in answer["verbs"]}
@@ -131,7 +133,7 @@ def test_why_somebody_may_do_something(site: Site, pia: Caller) -> None:
     assert (own["person"], own["may_change_own"]) == ("pia", True)
 
 
-def test_a_member_may_ask_about_oneself_at_the_own_entry(site: Site) -> None:
+def test_a_member_checks_the_own_rights_at_the_own_entry(site: Site) -> None:
     alice = Caller(user=site.alice)
     answer = alice.get("policies/grid/access", {"entry": "/physics/alice"})
     assert answer.status_code == 200, answer.content
@@ -140,7 +142,7 @@ def test_a_member_may_ask_about_oneself_at_the_own_entry(site: Site) -> None:
     assert alice.get("policies/grid/access", {"entry": "/biology"}).status_code == 404
 
 
-def test_a_token_for_reading_gives_nothing(site: Site) -> None:
+def test_a_read_token_cannot_grant(site: Site) -> None:
     reader = Caller(token=site.token("policies:read", user=site.pia))
     assert [line["person"] for line in reader.get(PATH).json()["results"]] == ["pia"]
     assert refused(give(reader)) == (403, "insufficient_scope", [])

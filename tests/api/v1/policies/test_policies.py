@@ -25,7 +25,7 @@ def by_path(entry: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def test_the_tree_says_the_numbers_of_the_snapshot(computed: Site, admin: Caller) -> None:
+def test_the_tree_has_the_numbers_of_the_snapshot(computed: Site, admin: Caller) -> None:
     tree = admin.get("policies/grid/tree", {"depth": 5}).json()
     assert (tree["policy"], tree["revision"], tree["name"], tree["path"]) == ("grid", 2, "grid", "/")
     found = by_path(tree)
@@ -40,7 +40,7 @@ def test_the_tree_says_the_numbers_of_the_snapshot(computed: Site, admin: Caller
     assert set(found["/physics"]) >= {"uid", "name", "kind", "shares", "scope", "mount", "children"}
 
 
-def test_usage_has_a_unit_and_is_no_core_seconds_where_another_resource_counts(computed: Site, admin: Caller) -> None:
+def test_usage_has_the_unit_of_the_metric(computed: Site, admin: Caller) -> None:
     alice = admin.get("policies/grid/tree", {"path": "/physics/alice"}).json()
     assert alice["usage_unit"] == "core_s"
     assert alice["usage"] == alice["usage_core_s"] > 0
@@ -82,7 +82,7 @@ def test_the_past_is_read_by_revision_and_by_time(admin: Caller) -> None:
         assert admin.get("policies/grid/tree", {"at": bad}).status_code == 400
 
 
-def test_people_see_their_own_path_and_what_they_were_given(computed: Site) -> None:
+def test_users_see_their_own_path_and_granted_subtrees(computed: Site) -> None:
     alice = by_path(Caller(user=computed.alice).get("policies/grid/tree", {"depth": 5}).json())
     assert set(alice) == {"/", "/physics", "/physics/alice"}
     assert alice["/physics"]["hidden_children"] == 1
@@ -90,7 +90,7 @@ def test_people_see_their_own_path_and_what_they_were_given(computed: Site) -> N
     assert set(pia) == {"/", "/physics", "/physics/alice", "/physics/bob"}
 
 
-def test_what_is_hidden_answers_like_what_does_not_exist(computed: Site) -> None:
+def test_hidden_entries_are_answered_like_unknown_ones(computed: Site) -> None:
     caller = Caller(user=computed.pia)
     answers = [caller.get("policies/grid/tree", {"path": path}) for path in ("/biology", "/nothing")]
     assert [answer.status_code for answer in answers] == [404, 404]
@@ -127,7 +127,7 @@ def test_the_document_can_be_published_again(site: Site, admin: Caller) -> None:
         ("ge", "text/x-sge-sharetree", "name=Root"),
     ],
 )
-def test_a_document_comes_in_the_formats_of_schedulers_too(admin: Caller, name: str, kind: str, line: str) -> None:
+def test_a_document_is_available_in_scheduler_formats(admin: Caller, name: str, kind: str, line: str) -> None:
     by_name = admin.get("policies/grid/document", {"format": name})
     by_kind = admin.get("policies/grid/document", Accept=kind)
     assert by_name.content == by_kind.content
@@ -151,14 +151,14 @@ def test_a_known_document_is_not_sent_again(admin: Caller) -> None:
     assert other.status_code == 200
 
 
-def test_a_policy_tells_settings_and_head(admin: Caller) -> None:
+def test_a_policy_has_settings_and_head(admin: Caller) -> None:
     data = admin.get("policies/grid").json()
     assert (data["slug"], data["head_revision"], data["n_entries"]) == ("grid", 2, 6)
     assert data["settings"]["algorithm"]["name"] == "aequus"
     assert {found["slug"] for found in admin.get("policies").json()["results"]} == {"grid", "other"}
 
 
-def test_explain_walks_from_the_root_to_the_entry(computed: Site) -> None:
+def test_explain_lists_the_path_from_root_to_entry(computed: Site) -> None:
     data = Caller(user=computed.alice).get("policies/grid/explain", {"account": "alice"}).json()
     (found,) = data["results"]
     assert [step["name"] for step in found["steps"]][-2:] == ["physics", "alice"]

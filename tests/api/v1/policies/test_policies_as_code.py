@@ -30,7 +30,7 @@ def n_drafts() -> int:
 
 
 # --- POST /policies ---------------------------------------------------------------------------------------------------
-def test_a_policy_is_made_with_its_settings(admin: Caller) -> None:
+def test_a_policy_is_created_with_its_settings(admin: Caller) -> None:
     body = {"slug": "lab", "name": "The lab", "visibility": "tree", "settings": {"fallback_factor": 0.25}}
     made = admin.post("policies", body)
     assert made.status_code == 201, made.content
@@ -53,7 +53,7 @@ def test_a_policy_is_made_with_its_settings(admin: Caller) -> None:
         ({"slug": "lab", "settings": {"fallback_factor": 7}}, (422, "bad_settings", ["fallback_factor"])),
     ],
 )
-def test_a_policy_that_can_t_be_is_refused_with_its_place(
+def test_an_invalid_policy_is_refused_with_the_location(
     admin: Caller, body: dict[str, Any], answer: tuple[int, str, list[str]]
 ) -> None:
     n_before = Policy.objects.count()
@@ -62,7 +62,7 @@ def test_a_policy_that_can_t_be_is_refused_with_its_place(
     assert Policy.objects.count() == n_before
 
 
-def test_only_administrators_make_policies(site: Site) -> None:
+def test_only_administrators_create_policies(site: Site) -> None:
     assert refused(Caller(user=site.pia).post("policies", {"slug": "lab"}))[0] == 403
     assert not Policy.objects.filter(slug="lab").exists()
 
@@ -84,7 +84,7 @@ def test_a_dry_run_answers_with_the_difference_and_stores_nothing(admin: Caller)
     assert ChangeSet.objects.count() == n_before
 
 
-def test_a_document_becomes_a_draft_and_the_policy_stays(admin: Caller) -> None:
+def test_a_document_becomes_a_draft_without_changing_the_policy(admin: Caller) -> None:
     head = admin.get("policies/grid").json()["head_revision"]
     answer = admin.put(
         f"{DOCUMENT}?keep_missing=1&reason=Zoe+joins", "path,shares\n/physics/zoe,1\n", content_type="text/csv"
@@ -98,7 +98,7 @@ def test_a_document_becomes_a_draft_and_the_policy_stays(admin: Caller) -> None:
 
 
 @pytest.mark.parametrize("format", ["json", "yaml", "csv"])
-def test_a_document_that_was_read_changes_nothing(admin: Caller, format: str) -> None:
+def test_importing_an_exported_document_changes_nothing(admin: Caller, format: str) -> None:
     read = admin.get(f"{DOCUMENT}?format={format}")
     answer = admin.put(DOCUMENT, read.content, content_type=read.headers["Content-Type"])
     assert answer.status_code == 200, answer.content
@@ -106,7 +106,7 @@ def test_a_document_that_was_read_changes_nothing(admin: Caller, format: str) ->
     assert n_drafts() == 0
 
 
-def test_a_repeat_with_its_key_makes_one_draft(admin: Caller) -> None:
+def test_a_repeated_request_with_its_key_makes_one_draft(admin: Caller) -> None:
     table = "path,shares\n/physics/zoe,1\n"
     asked = {"content_type": "text/csv", "Idempotency_Key": "commit-1"}
     first, again = (admin.put(f"{DOCUMENT}?keep_missing=1", table, **asked) for _ in range(2))
@@ -141,7 +141,7 @@ def test_an_empty_document_archives_nothing(admin: Caller, format: str) -> None:
     assert n_drafts() == 0
 
 
-def test_a_document_of_an_older_revision_is_refused_where_that_was_asked(admin: Caller) -> None:
+def test_a_document_of_an_older_revision_is_refused_on_request(admin: Caller) -> None:
     tag = admin.get(DOCUMENT).headers["ETag"]
     asked = {"content_type": "text/csv", "If_Match": tag}
     assert admin.put(f"{DOCUMENT}?dry_run=1", "path,shares\n/a,1\n", **asked).status_code == 200
@@ -150,13 +150,13 @@ def test_a_document_of_an_older_revision_is_refused_where_that_was_asked(admin: 
     assert refused(admin.put(f"{DOCUMENT}?dry_run=1", "path,shares\n/a,1\n", **asked))[0] == 412
 
 
-def test_who_sees_a_part_proposes_no_document(site: Site) -> None:
+def test_proposing_a_document_needs_full_visibility(site: Site) -> None:
     answer = Caller(user=site.pia).put(f"{DOCUMENT}?dry_run=1", "path,shares\n/a,1\n", content_type="text/csv")
     assert refused(answer)[:2] == (403, "partial_view")
 
 
 # --- docs/policies-as-code.md -----------------------------------------------------------------------------------------
-def test_a_repository_of_two_policies_is_published_and_checked_by_rest_alone(site: Site) -> None:
+def test_a_repository_of_two_policies_is_published_and_checked_by_rest(site: Site) -> None:
     """Ten commits to two files, each proposed by the pipeline, approved by a second person and published once."""
     pipeline, reviewer = (
         Caller(token=site.token("policies:write", "policies:read", user=site.admin)),

@@ -57,7 +57,7 @@ def test_two_revisions_differ_by_entries_effects_and_settings(site: Site, admin:
     assert diff(admin, 3, to=3)["entries"] == []
 
 
-def test_corrections_of_usage_are_part_of_the_difference(site: Site, admin: Caller) -> None:
+def test_adjustments_are_part_of_the_difference(site: Site, admin: Caller) -> None:
     at = site.at.isoformat()
     publish(admin, {"op": "adjust_usage", "entry": "/physics/bob", "amount_s": -3600, "at": at, "note": "Lost jobs"})
     (correction,) = diff(admin, 2)["corrections"]
@@ -66,7 +66,7 @@ def test_corrections_of_usage_are_part_of_the_difference(site: Site, admin: Call
     assert diff(Caller(user=site.ben), 2) | {"corrections": [], "n_outside_view": 1} == diff(Caller(user=site.ben), 2)
 
 
-def test_what_lies_outside_the_view_is_counted(site: Site, admin: Caller, pia: Caller) -> None:
+def test_invisible_changes_are_counted(site: Site, admin: Caller, pia: Caller) -> None:
     publish(
         admin,
         {"op": "set_shares", "entry": "/biology/carol", "shares": 7},
@@ -78,7 +78,7 @@ def test_what_lies_outside_the_view_is_counted(site: Site, admin: Caller, pia: C
     assert "carol" not in str(found)
 
 
-def test_an_entry_moved_out_of_the_view_is_told_at_neither_place(site: Site, admin: Caller, pia: Caller) -> None:
+def test_an_entry_moved_out_of_the_view_is_not_listed(site: Site, admin: Caller, pia: Caller) -> None:
     publish(admin, {"op": "move", "entry": "/physics/bob", "parent": "/biology"})
     for caller in (pia, Caller(user=site.ben)):
         found = diff(caller, 2)
@@ -86,7 +86,7 @@ def test_an_entry_moved_out_of_the_view_is_told_at_neither_place(site: Site, adm
         assert not [row for row in found["entries"] if row["name"] == "bob"]
 
 
-def test_long_differences_come_in_pages(site: Site, admin: Caller) -> None:
+def test_long_differences_are_paged(site: Site, admin: Caller) -> None:
     added = [{"op": "add", "parent": "/physics", "name": f"u{n:03}", "kind": "user"} for n in range(130)]
     publish(admin, *added)
     first = diff(admin, 2)
@@ -105,7 +105,7 @@ def test_long_differences_come_in_pages(site: Site, admin: Caller) -> None:
         ({"from": "1"}, "unknown_field"),
     ],
 )
-def test_a_question_that_makes_no_sense_is_refused(admin: Caller, query: dict[str, str], code: str) -> None:
+def test_invalid_parameters_are_refused(admin: Caller, query: dict[str, str], code: str) -> None:
     assert refused(admin.get("policies/grid/revisions/2/diff", query)) == (400, code, list(query))
 
 
@@ -114,7 +114,7 @@ def test_unknown_revisions_are_not_found(admin: Caller, path: str) -> None:
     assert refused(admin.get(f"policies/grid/{path}")) == (404, "not_found", [])
 
 
-def test_the_history_of_an_entry_tells_who_changed_what_and_why(site: Site, admin: Caller, pia: Caller) -> None:
+def test_the_history_of_an_entry_has_author_change_and_reason(site: Site, admin: Caller, pia: Caller) -> None:
     uid = site.uid("/physics/bob")
     publish(pia, {"op": "set_shares", "entry": "/physics/bob", "shares": 3}, reason="Bob leads.")
     publish(admin, {"op": "move", "entry": "/physics/bob", "parent": "/biology"}, reason="He changed sides.")
@@ -133,7 +133,7 @@ def test_the_history_of_an_entry_tells_who_changed_what_and_why(site: Site, admi
     ]
 
 
-def test_an_archived_entry_has_its_history_for_who_saw_it(site: Site, admin: Caller, pia: Caller) -> None:
+def test_the_history_of_an_archived_entry_needs_former_visibility(site: Site, admin: Caller, pia: Caller) -> None:
     uid = site.uid("/physics/bob")
     publish(admin, {"op": "archive", "entry": "/physics/bob"})
     answer = pia.get(f"policies/grid/entries/{uid}").json()

@@ -60,13 +60,15 @@ def publish(site: Site, *operations: dict[str, Any]) -> None:
     publish_change_set(id=made.pk, version=1, reason="x", at=site.at, actor=actor)
 
 
-def test_nothing_is_other_than_it_was(computed: Site, admin: Caller) -> None:
+def test_unchanged_entries_are_not_listed(computed: Site, admin: Caller) -> None:
     snapshot, _ = whole(admin)
     found = changes(admin, snapshot)
     assert (found["since"], found["snapshot"], found["entries"], found["gone"]) == (snapshot, snapshot, [], [])
 
 
-def test_only_what_usage_changed_is_told(computed: Site, admin: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_entries_changed_by_usage_are_listed(
+    computed: Site, admin: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
     snapshot, old = whole(admin)
     push(computed, [record("20", "bob", "physics", 5, at=AT)])
     go_on(computed, monkeypatch, 1)
@@ -79,7 +81,7 @@ def test_only_what_usage_changed_is_told(computed: Site, admin: Caller, monkeypa
     assert again["entries"] == []
 
 
-def test_a_tree_that_was_changed_is_told_with_what_came_moved_and_left(
+def test_a_changed_tree_lists_added_moved_and_removed_entries(
     computed: Site, admin: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     snapshot, old = whole(admin)
@@ -99,7 +101,7 @@ def test_a_tree_that_was_changed_is_told_with_what_came_moved_and_left(
     assert applied(old, found) == whole(admin)[1]
 
 
-def test_part_of_a_tree(computed: Site, admin: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_of_a_subtree(computed: Site, admin: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot, old = whole(admin, path="/physics")
     publish(computed, {"op": "set_shares", "entry": "/physics/bob", "shares": 9})
     go_on(computed, monkeypatch, 1)
@@ -111,7 +113,7 @@ def test_part_of_a_tree(computed: Site, admin: Caller, monkeypatch: pytest.Monke
     assert [entry["path"] for entry in changes(admin, snapshot, path="/new")["entries"]] == ["/new"]
 
 
-def test_each_is_told_of_what_they_see_alone(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_users_get_only_visible_changes(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     alice = Caller(user=computed.alice)
     snapshot, old = whole(alice)
     publish(
@@ -127,9 +129,7 @@ def test_each_is_told_of_what_they_see_alone(computed: Site, monkeypatch: pytest
     assert applied(old, found) == whole(alice)[1]
 
 
-def test_sums_are_told_from_finished_days_however_they_are_asked_for(
-    computed: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_totals_use_completed_days_for_every_parameter(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two live snapshots a minute apart, asked for by number: nothing of what was used in between."""
     Grant.objects.create(
         policy=computed.policy,
@@ -157,7 +157,7 @@ def test_a_snapshot_that_is_no_longer_kept_is_gone(computed: Site, admin: Caller
 
 
 @pytest.mark.parametrize("query", [{"at": 2}, {"depth": 1}, {"format": "csv"}, {"since": "x"}, {"since": "-1"}])
-def test_what_does_not_go_together_is_said(computed: Site, admin: Caller, query: dict[str, Any]) -> None:
+def test_incompatible_parameters_are_refused(computed: Site, admin: Caller, query: dict[str, Any]) -> None:
     answer = admin.get(TREE, {"since": 1, **query})
     assert (answer.status_code, answer.json()["fields"][0]["where"]) == (400, "since")
 
@@ -178,7 +178,7 @@ def test_an_unchanged_tree_is_not_sent_again(computed: Site, admin: Caller, monk
     assert admin.get(TREE, {"depth": 64}, if_none_match=tag).status_code == 200
 
 
-def test_a_right_that_ends_ends_the_tag_with_it(computed: Site) -> None:
+def test_an_expired_right_changes_the_etag(computed: Site) -> None:
     pia = Caller(user=computed.pia)
     whole = pia.get(TREE, {"depth": 64})
     tag = whole.headers["ETag"]

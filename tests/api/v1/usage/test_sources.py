@@ -30,7 +30,7 @@ def watched(folder: str, **more: Any) -> dict[str, Any]:
     return {"slug": "logs", "name": "Logs", "kind": "directory", "collecting": terms, "collect_every_s": 300, **more}
 
 
-def test_a_source_is_set_up_with_all_it_is_told_and_is_due_at_once(admin: Caller, folder: str) -> None:
+def test_a_source_is_created_with_all_settings_and_due_at_once(admin: Caller, folder: str) -> None:
     answer = admin.post("usage/sources", watched(folder, origin="nsc", time_zone="Europe/Stockholm"))
     assert answer.status_code == 201, answer.json()
     made = answer.json()
@@ -44,7 +44,7 @@ def test_a_source_is_set_up_with_all_it_is_told_and_is_due_at_once(admin: Caller
     assert AuditEvent.objects.filter(verb="source.made", subject="logs").count() == 1
 
 
-def test_everything_that_is_wrong_is_named_with_its_remedy(admin: Caller, folder: str) -> None:
+def test_all_errors_are_reported_with_their_remedy(admin: Caller, folder: str) -> None:
     wrong = watched("/etc", collect_every_s=1, skew_tolerance_s=-1)
     answer = admin.post("usage/sources", wrong)
     assert answer.status_code == 422
@@ -67,9 +67,7 @@ def test_everything_that_is_wrong_is_named_with_its_remedy(admin: Caller, folder
     assert not Source.objects.filter(slug="logs").exists()
 
 
-def test_commands_and_addresses_must_be_those_that_the_operator_opened(
-    admin: Caller, tmp_path: Path, settings: Any
-) -> None:
+def test_commands_and_addresses_must_be_permitted_by_the_operator(admin: Caller, tmp_path: Path, settings: Any) -> None:
     def problem(kind: str, **terms: Any) -> str:
         answer = admin.post("usage/sources", {"slug": "s", "name": "S", "kind": kind, "collecting": terms})
         assert answer.status_code == 422
@@ -89,7 +87,7 @@ def test_commands_and_addresses_must_be_those_that_the_operator_opened(
     assert "both" in problem("slurm-rest", address="https://slurm.example.org", accounting=False, queue=False)
 
 
-def test_a_change_needs_the_state_that_was_read_and_begins_anew_only_for_another_place(
+def test_a_change_needs_the_current_version_and_restarts_only_for_another_location(
     admin: Caller, folder: str, tmp_path: Path
 ) -> None:
     tag = admin.post("usage/sources", watched(folder)).json()["etag"]
@@ -109,7 +107,7 @@ def test_a_change_needs_the_state_that_was_read_and_begins_anew_only_for_another
     assert events[0].details["before"] == {"name": "Logs", "collect_every_s": 300}
 
 
-def test_names_that_records_are_known_by_stay(admin: Caller) -> None:
+def test_names_used_by_records_cannot_change(admin: Caller) -> None:
     source = admin.get("usage/sources/cluster-a")
     tag = source["ETag"]
     assert source.json()["counts"]["records"] > 0
@@ -118,13 +116,13 @@ def test_names_that_records_are_known_by_stay(admin: Caller) -> None:
         assert (refused.status_code, refused.json()["code"]) == (409, "has_records")
 
 
-def test_another_origin_makes_priorities_follow(admin: Caller) -> None:
+def test_another_origin_changes_priorities(admin: Caller) -> None:
     before = admin.get("usage/sources/cluster-a")
     after = admin.patch("usage/sources/cluster-a", {"origin": "nsc"}, if_match=before["ETag"]).json()
     assert after["cursor"] == before.json()["cursor"] + 1
 
 
-def test_collecting_is_asked_for_once_and_not_while_it_is_paused(admin: Caller, folder: str) -> None:
+def test_collection_is_requested_once_and_not_while_paused(admin: Caller, folder: str) -> None:
     admin.post("usage/sources", watched(folder))
     first, second = (admin.post("usage/sources/logs/collect") for _ in range(2))
     assert (first.status_code, first.json()["kind"], first.json()["state"]) == (202, "usage_collect", "queued")
@@ -138,7 +136,7 @@ def test_collecting_is_asked_for_once_and_not_while_it_is_paused(admin: Caller, 
     assert Run.objects.filter(kind="usage_collect").count() == 1
 
 
-def test_a_token_collects_its_own_source_and_sets_nothing_up(site: Site, admin: Caller, folder: str) -> None:
+def test_a_source_token_collects_but_cannot_change_settings(site: Site, admin: Caller, folder: str) -> None:
     tag = admin.post("usage/sources", watched(folder)).json()["etag"]
     own = Caller(token=site.token("usage:write", source_slug="logs"))
     other = Caller(token=site.token("usage:write", source_slug="cluster-a"))
@@ -160,7 +158,7 @@ def test_a_token_collects_its_own_source_and_sets_nothing_up(site: Site, admin: 
     assert everywhere.patch("usage/sources/logs", {"name": "x"}, if_match=tag).json()["name"] == "x"
 
 
-def test_how_a_source_is_collected_is_for_administrators_to_read(site: Site, admin: Caller, folder: str) -> None:
+def test_only_administrators_read_collection_settings(site: Site, admin: Caller, folder: str) -> None:
     admin.post("usage/sources", watched(folder))
     Source.objects.filter(slug="logs").update(collect_error="There is no folder")
     seen = Caller(user=site.pia).get("usage/sources/logs").json()
@@ -168,7 +166,7 @@ def test_how_a_source_is_collected_is_for_administrators_to_read(site: Site, adm
     assert admin.get("usage/sources/logs").json()["collect_error"] == "There is no folder"
 
 
-def test_what_is_collected_is_collected_every_five_minutes_unless_it_says_otherwise(admin: Caller, folder: str) -> None:
+def test_the_default_collection_interval_is_five_minutes(admin: Caller, folder: str) -> None:
     terms = {"name": "Logs", "kind": "directory", "collecting": {"folder": folder}}
     made = admin.post("usage/sources", {"slug": "logs", **terms}).json()
     assert (made["collect_every_s"], made["collect_due_at"]) == (300, "2026-11-20T12:00:00Z")

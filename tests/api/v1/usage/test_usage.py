@@ -31,7 +31,7 @@ def total(caller: Caller, **asked: str) -> float:
             return float(sum(row["cpu_s"] for row in rows))
 
 
-def test_a_record_counts_once_however_often_it_comes(meter: Caller) -> None:
+def test_a_repeated_record_counts_once(meter: Caller) -> None:
     before = total(meter, source="cluster-a")
     first = meter.post(PUSH, [JOB])
     assert first.status_code == 200, first.content
@@ -40,7 +40,7 @@ def test_a_record_counts_once_however_often_it_comes(meter: Caller) -> None:
     assert total(meter, source="cluster-a") == before + 2 * 3600
 
 
-def test_accounts_without_a_place_are_counted_at_once(meter: Caller) -> None:
+def test_unmapped_accounts_are_counted_at_once(meter: Caller) -> None:
     strangers = [record(str(i), name, "chemistry", 1, at=AT) for i, name in enumerate(["zoe", "zoe", "max"], 200)]
     nameless = {**record("300", "ida", "", 1, at=AT), "group": None}
     assert meter.post(PUSH, [*strangers, nameless]).json()["unmapped"] == 3  # zoe once
@@ -49,7 +49,7 @@ def test_accounts_without_a_place_are_counted_at_once(meter: Caller) -> None:
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("content_type", ["application/json", "application/x-ndjson"])
-def test_lists_lines_and_gzip_are_taken(meter: Caller, content_type: str, packed: bool) -> None:
+def test_lists_lines_and_gzip_are_accepted(meter: Caller, content_type: str, packed: bool) -> None:
     lines = [record(str(i), "bob", "physics", 1, at=AT) for i in range(100, 103)]
     text = json.dumps(lines) if content_type == "application/json" else "\n".join(map(json.dumps, lines))
     body = gzip.compress(text.encode()) if packed else text.encode()
@@ -58,7 +58,7 @@ def test_lists_lines_and_gzip_are_taken(meter: Caller, content_type: str, packed
     assert (answer.status_code, answer.json()["new"]) == (200, 3), answer.content
 
 
-def test_a_bad_line_is_named_and_the_others_are_taken(meter: Caller) -> None:
+def test_an_invalid_line_is_reported_and_the_others_are_accepted(meter: Caller) -> None:
     answer = meter.post(PUSH, [JOB, {**JOB, "job": "78", "end": "2026-01-01T00:00:00Z"}, {**JOB, "job": "79", "x": 1}])
     data = answer.json()
     assert (answer.status_code, data["new"]) == (200, 1)
@@ -66,7 +66,7 @@ def test_a_bad_line_is_named_and_the_others_are_taken(meter: Caller) -> None:
     assert data["rejected"][0]["code"] == "end_before_start"
 
 
-def test_atomic_takes_all_or_nothing(meter: Caller) -> None:
+def test_atomic_accepts_all_or_nothing(meter: Caller) -> None:
     before = total(meter, source="cluster-a")
     answer = meter.post(PUSH + "&atomic=1", [JOB, {**JOB, "job": "78", "cpus": -1}])
     assert answer.status_code == 422, answer.content
@@ -74,7 +74,7 @@ def test_atomic_takes_all_or_nothing(meter: Caller) -> None:
     assert total(meter, source="cluster-a") == before
 
 
-def test_a_retry_with_its_key_gets_the_first_answer(meter: Caller) -> None:
+def test_a_retry_with_its_key_gets_the_first_response(meter: Caller) -> None:
     before = total(meter, source="cluster-a")
     first = meter.post(PUSH, [JOB], Idempotency_Key="batch-1")
     again = meter.post(PUSH, [JOB], Idempotency_Key="batch-1")
@@ -99,7 +99,7 @@ def test_a_retry_with_its_key_gets_the_first_answer(meter: Caller) -> None:
         (b"x" * (32 * 1024**2 + 1), {}, (413, "too_large", [])),
     ],
 )
-def test_hostile_bodies_are_refused_whole(
+def test_adversarial_bodies_are_refused(
     meter: Caller, body: bytes, headers: dict[str, str], answer: tuple[int, str, list[str]]
 ) -> None:
     before = total(meter, source="cluster-a")
@@ -107,7 +107,7 @@ def test_hostile_bodies_are_refused_whole(
     assert total(meter, source="cluster-a") == before
 
 
-def test_only_tokens_made_for_it_and_administrators_write(site: Site, meter: Caller) -> None:
+def test_only_usage_tokens_and_administrators_write(site: Site, meter: Caller) -> None:
     before = total(meter, source="cluster-a")
     reader = Caller(token=site.token("priorities:read"))
     assert refused(Caller(user=site.pia).post(PUSH, [JOB])) == (403, "not_allowed", [])
@@ -118,7 +118,7 @@ def test_only_tokens_made_for_it_and_administrators_write(site: Site, meter: Cal
     assert Caller(user=site.admin).post(PUSH, [JOB]).json()["new"] == 1
 
 
-def test_the_first_good_record_makes_the_source_it_names(site: Site) -> None:
+def test_the_first_valid_record_creates_its_source(site: Site) -> None:
     token = Caller(token=site.token("usage:write", source_slug="cluster-b"))
     bad = token.post("usage/records?source=cluster-b", [{**JOB, "cpus": -1}])
     assert (bad.status_code, bad.json()["code"]) == (404, "not_found")
@@ -131,7 +131,7 @@ def test_the_first_good_record_makes_the_source_it_names(site: Site) -> None:
     assert (odd.status_code, odd.json()["fields"][0]["where"]) == (400, "source")
 
 
-def test_sources_tell_how_fresh_they_are(site: Site) -> None:
+def test_sources_have_their_freshness(site: Site) -> None:
     (found,) = Caller(user=site.nobody).get("usage/sources").json()["results"]
     assert (found["slug"], found["counts"]["records"], found["lag_s"]) == ("cluster-a", 3, 3600.0)
     single = Caller(user=site.nobody).get("usage/sources/cluster-a").json()
@@ -149,7 +149,7 @@ def test_buckets_add_up_by_account_and_by_site(admin: Caller) -> None:
     assert total(admin, source="cluster-a", to="2026-11-20T08:00:00Z") < 10 * 3600
 
 
-def test_buckets_page_without_loss(admin: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paged_buckets_lose_no_rows(admin: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apps.api.v1.usage.views._PAGE", 2)
     assert total(admin, source="cluster-a") == 10 * 3600
     assert total(admin, source="cluster-a", by="site", step="day") == 10 * 3600
@@ -165,10 +165,10 @@ def test_buckets_page_without_loss(admin: Caller, monkeypatch: pytest.MonkeyPatc
         ({"frm": "x"}, "unknown_field"),
     ],
 )
-def test_bad_questions_about_buckets_are_refused(admin: Caller, asked: dict[str, Any], code: str) -> None:
+def test_invalid_bucket_queries_are_refused(admin: Caller, asked: dict[str, Any], code: str) -> None:
     assert refused(admin.get("usage/buckets", asked)) == (400, code, list(asked))
 
 
-def test_buckets_of_others_stay_theirs(site: Site) -> None:
+def test_buckets_of_others_are_not_visible(site: Site) -> None:
     assert total(Caller(user=site.pia), source="cluster-a") == 0
     assert total(Caller(user=site.pia), source="cluster-a", account="alice") == 0

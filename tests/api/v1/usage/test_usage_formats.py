@@ -7,7 +7,7 @@ from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
 
 
-def test_every_format_tells_its_fields_and_a_sample(site: Site) -> None:
+def test_every_format_lists_its_fields_and_a_sample(site: Site) -> None:
     answer = Caller(token=site.token("usage:write", source_slug="cluster-a")).get("usage/formats")
     assert answer.status_code == 200
     told = {one["name"]: one for one in answer.json()["results"]}
@@ -18,5 +18,5 @@ def test_every_format_tells_its_fields_and_a_sample(site: Site) -> None:
         assert (told[name]["needs_zone"], told[name]["is_listing"]) == (collector.needs_zone, collector.is_listing)
 
 
-def test_strangers_are_not_told(db: None) -> None:
+def test_anonymous_requests_are_refused(db: None) -> None:
     assert refused(Caller().get("usage/formats")) == (401, "not_authenticated", [])
