@@ -66,7 +66,7 @@ def card_of(found: Forecast, *, share: str = "", problem: str = "") -> ForecastC
         pace=_pace(shown),
         share=share,
         problem=problem,
-        levels=[LevelLine(text_of(list(each.said)), each is deciding) for each in found.levels],
+        levels=[LevelLine(text_of(list(each.messages)), each is deciding) for each in found.levels],
     )
 
 

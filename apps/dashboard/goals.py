@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
 
 from apps.analytics.goals import Goal, GoalMoved, GoalOption, GoalSolution, Lever
-from apps.analytics.goals.selectors import get_solution, read_goal, take_over
+from apps.analytics.goals.selectors import get_solution, open_draft_with_option, read_goal
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, TooOften, status_of
 from apps.dashboard.adjustments import RESOURCES
@@ -166,7 +166,7 @@ def goal(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 
 def _take(request: HttpRequest, policy: str, asked: Goal) -> HttpResponse:
     lever = request.POST.get("lever", "")
-    draft = take_over(policy_slug=policy, goal=asked, lever=lever, actor=actor_of(request), at=clock.now())
+    draft = open_draft_with_option(policy_slug=policy, goal=asked, lever=lever, actor=actor_of(request), at=clock.now())
     messages.success(request, _("Added to the draft."))
     return SeeOther(reverse("dashboard:draft", kwargs={"change_set": draft.pk}))
 

@@ -14,7 +14,7 @@ from django.utils.translation import ngettext
 
 from apps.accounts.actor import Actor
 from apps.analytics.convergence.query import today_of
-from apps.analytics.forecast import forecast_of
+from apps.analytics.forecast import build_forecast
 from apps.core.errors import DomainError, Invalid
 from apps.explain.contrasts import Comparison, compare_leaves
 from apps.policies.models import Policy
@@ -334,7 +334,7 @@ def _when(view: PolicyView, question: WhenOnTarget) -> SearchAnswer:
     if snapshot is None or at < 0 or i == 0:
         return replace(_nothing_known(name), links=links)
     told = off_target.mask_of(len(snapshot.tree), view.place)
-    level = forecast_of(view.policy, snapshot, at, AccountQuery(name), told).levels[-1]
+    level = build_forecast(view.policy, snapshot, at, AccountQuery(name), told).levels[-1]
     foot = ""
     if len(found) > 1:
         given = {"name": name, "n": len(found), "path": view.tree.path(i)}
@@ -344,9 +344,9 @@ def _when(view: PolicyView, question: WhenOnTarget) -> SearchAnswer:
         day = formats.date_format((snapshot.as_of + timedelta(seconds=in_s)).astimezone(), "j M Y")
         foot = " ".join(filter(None, [_("At the pace of the last days: %(day)s.") % {"day": day}, foot]))
     return SearchAnswer(
-        level.said[0].key,
-        level.said[0].text,
-        reason=text_of(level.said[1:]),
+        level.messages[0].key,
+        level.messages[0].text,
+        reason=text_of(level.messages[1:]),
         rows=_rows(view, (i,)),
         foot=foot,
         links=links,

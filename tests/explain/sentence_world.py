@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from apps.accounts.account_ids import AccountKey
-from apps.analytics.forecast.selectors import at_target_said
+from apps.analytics.forecast.selectors import at_target_messages
 from apps.engine.algorithms import compute, get_algorithm, read_algorithm
 from apps.explain.contrasts import Comparison, _compared
 from apps.explain.messages import AccountMessages, messages_of
@@ -134,7 +134,7 @@ class Told:
         )
 
     def at_target(self, leaf: str, level: str) -> Sequence[Any]:
-        return at_target_said(self.snapshot, self.at(leaf), self.at(level))
+        return at_target_messages(self.snapshot, self.at(leaf), self.at(level))
 
 
 @st.composite

@@ -183,7 +183,7 @@ def assemble_convergence(
         slack=shares.slack,
         states=shares.states,
         figures=MeritFigures(),
-        verdict=verdict_of_one(shares) if alone and not n_hidden else verdict(shares, n_not_told=n_hidden),
+        verdict=verdict_of_one(shares) if alone and not n_hidden else verdict(shares, n_hidden=n_hidden),
         published=published_in(view, period, {begins: index for index, begins in enumerate(on)}),
         local_only=_local_only(view, compared, below, state.local_since, on[-1]) if on else [],
     )

@@ -1,4 +1,4 @@
-"""Forecast: when a level returns to its target at the present pace, for readers with the right to it."""
+"""Forecasts of when a level returns to its target, and of an entry's factor, for readers who may see the numbers."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from apps.analytics.forecast.entry_forecast import (
     CurvePoint,
     FactorAhead,
     FactorPoint,
+    LevelState,
     Outlook,
-    Standing,
-    foresee,
+    forecast_level,
 )
 from apps.analytics.forecast.past_usage import PACE_DAYS, LevelPast
 from apps.analytics.forecast.selectors import (
     Forecast,
     ForecastLevel,
-    days_to_draw,
-    forecast_of,
+    build_forecast,
+    curve_days,
     get_forecasts,
     get_my_forecast,
     get_my_forecasts,
@@ -31,11 +31,11 @@ __all__ = [
     "Forecast",
     "ForecastLevel",
     "LevelPast",
+    "LevelState",
     "Outlook",
-    "Standing",
-    "days_to_draw",
-    "forecast_of",
-    "foresee",
+    "build_forecast",
+    "curve_days",
+    "forecast_level",
     "get_forecasts",
     "get_my_forecast",
     "get_my_forecasts",

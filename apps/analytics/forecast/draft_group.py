@@ -11,9 +11,16 @@ from uuid import UUID
 
 from cachetools import LRUCache, cached
 
-from apps.analytics.forecast.entry_forecast import CurvePoint, Outlook, curve_of, foresee, needs_hours, with_target
-from apps.analytics.forecast.past_usage import key_of, read_past
-from apps.analytics.forecast.selectors import standing_of
+from apps.analytics.forecast.entry_forecast import (
+    CurvePoint,
+    Outlook,
+    curve_of,
+    forecast_level,
+    needs_hourly_usage,
+    with_target,
+)
+from apps.analytics.forecast.past_usage import load_past, snapshot_key
+from apps.analytics.forecast.selectors import level_state
 from apps.engine.explain import Recovery
 from apps.policies.changesets.draft_tree import Place
 from apps.policies.models import Policy
@@ -56,19 +63,21 @@ def forecasts_of(policy: Policy, snapshot: ServedSnapshot, uids: Sequence[UUID])
     return _foreseen(policy, snapshot, tuple(sorted(uids)))
 
 
-@cached(LRUCache(_MOST_REMEMBERED), key=lambda policy, snapshot, uids: (*key_of(policy, snapshot), uids), lock=Lock())
+@cached(
+    LRUCache(_MOST_REMEMBERED), key=lambda policy, snapshot, uids: (*snapshot_key(policy, snapshot), uids), lock=Lock()
+)
 def _foreseen(policy: Policy, snapshot: ServedSnapshot, uids: tuple[UUID, ...]) -> dict[UUID, MemberForecast]:
     places = [(uid, i) for uid in uids if (i := snapshot.tree.index_of_uid(uid))]
-    standings = [(uid, i, standing) for uid, i in places if (standing := standing_of(snapshot, i)) is not None]
+    standings = [(uid, i, standing) for uid, i in places if (standing := level_state(snapshot, i)) is not None]
     if not standings:
         return {}
     window = window_of(snapshot.settings.window)
-    pasts = read_past(policy, snapshot, [i for _uid, i, _standing in standings], hourly=needs_hours(window))
+    pasts = load_past(policy, snapshot, [i for _uid, i, _standing in standings], hourly=needs_hourly_usage(window))
     if pasts is None:
         return {}
     as_of_s = snapshot.as_of.timestamp()
     return {
-        uid: MemberForecast(uid, foresee(standing, past, window, as_of_s=as_of_s), past.so_far[-DAYS_BACK:])
+        uid: MemberForecast(uid, forecast_level(standing, past, window, as_of_s=as_of_s), past.past_shares[-DAYS_BACK:])
         for (uid, _i, standing), past in zip(standings, pasts, strict=True)
     }
 
@@ -82,7 +91,7 @@ class DraftGroup:
 
     pool, pool_before: what shares are parts of in the draft and in the revision. It exceeds the sum of the rows where
     more than 200 children exist, where some may not be seen, and where entries elsewhere compete with these.
-    is_closed: the pool is the sum of the children's own shares, so that one of them can give to another.
+    uses_closed_form: the pool is the sum of the children's own shares, so that one of them can give to another.
     """
 
     parent: Node
@@ -90,7 +99,7 @@ class DraftGroup:
     pool: float
     pool_before: float
     n_left_out: int
-    is_closed: bool
+    uses_closed_form: bool
 
     @property
     def rest(self) -> float:
@@ -115,7 +124,7 @@ def get_draft_group(view: DraftView, parent: Node) -> DraftGroup:
         pool=pool,
         pool_before=view.tree.pool_before(parent.uid),
         n_left_out=len(places) - len(chosen),
-        is_closed=not passes_on,
+        uses_closed_form=not passes_on,
     )
 
 

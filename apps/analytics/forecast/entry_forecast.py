@@ -1,7 +1,8 @@
-"""An entry's future if things go on: when its level comes back to target, and its factor on the days to come.
+"""Forecasts of one entry if usage continues as recently: when its level returns to target, and its factor in the coming
+days.
 
-The factor of an entry on the days to come, where one number of the whole path decides: each day as recomputed then.
-All entries continue at the pace of the last 14 days, as in what-if comparisons: both give one number.
+Factors are recomputed for each day, for algorithms where one number of the whole path decides. All entries then
+continue at the pace of the last 14 days, as in what-if comparisons, so that both give the same number.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache, cached
 
-from apps.analytics.forecast.past_usage import DAY_S, LevelPast, inputs_of, key_of
+from apps.analytics.forecast.past_usage import DAY_S, LevelPast, load_snapshot_inputs, snapshot_key
 from apps.core.errors import Invalid
 from apps.engine.algorithms import PriorityResult
 from apps.engine.decay import Window, weights
@@ -46,13 +47,13 @@ from apps.priorities.serving.served_snapshot import ServedSnapshot
 # --- Return to target -------------------------------------------------------------------------------------------------
 F8 = npt.NDArray[np.float64]
 HORIZON_DAYS = 365
-_NEGLIGIBLE = 1e-3  # of what an hour counted, where a window ends: the closed form may leave it out
+_NEGLIGIBLE = 1e-3  # weight at the end of the window below which the closed form ignores the window
 Method = Literal["closed_form", "hour_by_hour"]
 
 
 @dataclass(frozen=True)
-class Standing:
-    """An entry in its group: weighted usage, target 0..1, and half the width of the tolerance."""
+class LevelState:
+    """An entry in its group: decayed usage, target 0..1, and half the width of the tolerance band."""
 
     own_usage: float
     group_usage: float
@@ -65,7 +66,7 @@ class Standing:
 
     @property
     def edge(self) -> float | None:
-        """The nearer end of the tolerance, None within it."""
+        """The nearer edge of the tolerance band, None within it."""
         away = self.actual - self.target
         if abs(away) <= self.slack * (1 + 1e-9) or self.group_usage <= 0:
             return None
@@ -74,14 +75,15 @@ class Standing:
 
 @dataclass(frozen=True, eq=False)
 class Outlook:
-    """Forecast of an entry. share: its assumed part of new usage; share_seen: its part of the last days.
+    """Forecast of one level. share: its assumed fraction of new usage in its group; share_seen: its fraction in recent
+    days.
 
-    daily_group: what the group used on each of them. to_target, to_tolerance: None where they don't apply: without a
-    pace, and within the tolerance. course: from now on, hour by hour. find: when the
-    entry has this part of its group.
+    daily_group: usage of the group on each recent day. to_target, to_tolerance: times of return; to_tolerance is None
+    within the tolerance. course: usage from now on, hour by hour. find: returns when the entry has a given fraction of
+    its group.
     """
 
-    standing: Standing
+    state: LevelState
     share: float
     share_seen: float | None
     daily_group: F8
@@ -90,43 +92,43 @@ class Outlook:
     to_tolerance: RecoveryRange | None
     course: Course
     find: Callable[[float], RecoveryRange]
-    is_scenario: bool = False  # `share` is supposed, not seen
+    is_scenario: bool = False  # `share` is assumed by the reader, not measured
 
     def pace(self, daily_group: float) -> Pace:
         return Pace(self.share * daily_group / DAY_S, daily_group / DAY_S)
 
     @property
     def paces(self) -> tuple[Pace, ...]:
-        """At the least, the quartiles and the most of a day: five, slowest first."""
+        """Rates at the minimum, the quartiles and the maximum of the recent days: five, slowest first."""
         days = self.daily_group if len(self.daily_group) else np.zeros(1)
         return tuple(self.pace(float(rate)) for rate in np.percentile(days, [0, 25, 50, 75, 100]))
 
 
-def foresee(
-    standing: Standing, past: LevelPast, window: Window, *, as_of_s: float, share: float | None = None
+def forecast_level(
+    state: LevelState, past: LevelPast, window: Window, *, as_of_s: float, share: float | None = None
 ) -> Outlook:
-    """If things go on as in the last days. share: instead of the part that the entry had of what its group ran."""
+    """Forecast one level if usage continues as in the recent days. share: instead of the entry's recent fraction."""
     whole = float(past.group_daily.sum())
-    seen = min(float(past.own_daily.sum()) / whole, 1.0) if whole > 0 else None
-    taken = share if share is not None else seen if seen is not None else 0.0
+    measured = min(float(past.own_daily.sum()) / whole, 1.0) if whole > 0 else None
+    assumed = share if share is not None else measured if measured is not None else 0.0
     find: Callable[[float], RecoveryRange]
-    if is_closed(window):
+    if uses_closed_form(window):
         endless = replace(window, length_s=None)
-        course = fading_course(_balance(standing, standing.target), endless, hours=24 * HORIZON_DAYS)
-        find = _Closed(standing, past.group_daily, taken, endless)
+        course = fading_course(_balance(state, state.target), endless, hours=24 * HORIZON_DAYS)
+        find = _ClosedForm(state, past.group_daily, assumed, endless)
         method: Method = "closed_form"
     else:
-        course = _course(standing, past, window, as_of_s)
-        find = _LookedUp(course, past.group_daily, taken)
+        course = _course(state, past, window, as_of_s)
+        find = _OnCourse(course, past.group_daily, assumed)
         method = "hour_by_hour"
-    edge = standing.edge
+    edge = state.edge
     return Outlook(
-        standing,
-        taken,
-        seen,
+        state,
+        assumed,
+        measured,
         past.group_daily,
         method,
-        find(standing.target),
+        find(state.target),
         None if edge is None else find(edge),
         course,
         find,
@@ -135,50 +137,52 @@ def foresee(
 
 
 def with_target(outlook: Outlook, *, target: float, slack: float) -> Outlook:
-    """The forecast with another target, 0..1, and half the width of its tolerance; usage is unchanged.
+    """Return the forecast with another target, 0..1, and half the width of its tolerance; usage is unchanged.
 
-    Equal to `foresee` with that target, and cheap.
+    Equal to `forecast_level` with that target, but cheap.
     """
-    standing = replace(outlook.standing, target=target, slack=slack)
-    edge = standing.edge
+    state = replace(outlook.state, target=target, slack=slack)
+    edge = state.edge
     return replace(
         outlook,
-        standing=standing,
+        state=state,
         to_target=outlook.find(target),
         to_tolerance=None if edge is None else outlook.find(edge),
     )
 
 
-def is_closed(window: Window) -> bool:
-    """Whether the closed form applies: also where usage is negligible when its window ends."""
+def uses_closed_form(window: Window) -> bool:
+    """Whether the closed form applies: no window, or usage is negligible when its window ends."""
     endless = replace(window, length_s=None) if window.aging != "linear" else window
     if not has_closed_form(endless):
         return False
     return window.length_s is None or float(weights(np.array([window.length_s]), endless)[0]) <= _NEGLIGIBLE
 
 
-def needs_hours(window: Window) -> bool:
-    """Whether days and a balance are not enough to foresee with."""
-    return not is_closed(window)
+def needs_hourly_usage(window: Window) -> bool:
+    """Whether the forecast needs past usage by the hour."""
+    return not uses_closed_form(window)
 
 
-class _Closed:
-    """Recovery to any target by the closed form; hours begin to age when they end, which `steady_rate` makes up for."""
+class _ClosedForm:
+    """Time of return to any target by the closed form. `steady_rate` corrects for hours that start to decay when they
+    end.
+    """
 
-    def __init__(self, standing: Standing, days: F8, share: float, window: Window) -> None:
-        self.standing, self.share = standing, share
+    def __init__(self, state: LevelState, days: F8, share: float, window: Window) -> None:
+        self.state, self.share = state, share
         self.rates = quartile_rates((days if len(days) else np.zeros(1)) * steady_rate(window))
         self.half_life_s = half_life_s_of(window)
 
     def __call__(self, target: float) -> RecoveryRange:
         found = recovery_range(
-            _balance(self.standing, target), rates=self.rates, share=self.share, half_life_s=self.half_life_s
+            _balance(self.state, target), rates=self.rates, share=self.share, half_life_s=self.half_life_s
         )
         return RecoveryRange(*(_bounded(one) for one in (found.soonest, found.middle, found.latest)))
 
 
-class _LookedUp:
-    """On a course computed hour by hour."""
+class _OnCourse:
+    """Time of return to any target on a course computed hour by hour."""
 
     def __init__(self, course: Course, days: F8, share: float) -> None:
         rates = quartile_rates(days if len(days) else np.zeros(1))
@@ -195,21 +199,21 @@ def _bounded(one: Recovery) -> Recovery:
     return Recovery("not_within_horizon", None) if too_far else one
 
 
-def _balance(standing: Standing, target: float) -> Balance:
-    return Balance(min(standing.own_usage, standing.group_usage), standing.group_usage, target)
+def _balance(state: LevelState, target: float) -> Balance:
+    return Balance(min(state.own_usage, state.group_usage), state.group_usage, target)
 
 
-def _course(standing: Standing, past: LevelPast, window: Window, as_of_s: float) -> Course:
-    """Hour by hour, brought to what counts now: adjustments and what jobs may still use are not in the hours."""
+def _course(state: LevelState, past: LevelPast, window: Window, as_of_s: float) -> Course:
+    """Compute the course hour by hour, scaled to the present usage, which includes adjustments and running jobs."""
     if past.history is None or not len(past.history.hour_start_s):
-        return fading_course(_balance(standing, standing.target), Window(), hours=24 * HORIZON_DAYS)
+        return fading_course(_balance(state, state.target), Window(), hours=24 * HORIZON_DAYS)
     found = course_in_window(past.history, window, as_of_s=as_of_s, hours=24 * HORIZON_DAYS)
-    own = _brought_to(found.own_usage, standing.own_usage)
-    group = _brought_to(found.group_usage, standing.group_usage)
+    own = _scaled(found.own_usage, state.own_usage)
+    group = _scaled(found.group_usage, state.group_usage)
     return replace(found, own_usage=np.minimum(own, group), group_usage=group)
 
 
-def _brought_to(known: F8, now: float) -> F8:
+def _scaled(known: F8, now: float) -> F8:
     if known[0] > 0:
         return known if math.isclose(known[0], now, rel_tol=1e-9) else known * (now / known[0])
     return known + np.where(np.arange(len(known)) == 0, now, 0.0)
@@ -217,7 +221,7 @@ def _brought_to(known: F8, now: float) -> F8:
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """The entry's part of its group at an instant: most likely, between the quartiles, and between least and most."""
+    """The entry's fraction of its group at an instant: most likely, quartiles, and range."""
 
     at: datetime
     likely: float
@@ -228,7 +232,9 @@ class CurvePoint:
 
 
 def curve_of(outlook: Outlook, as_of: datetime, *, days: float, n_points: int = 41) -> Sequence[CurvePoint]:
-    """From now to some days ahead; a part lies between what it is without new usage and the share of new usage."""
+    """Return the curve over the next days. The fraction lies between that without new usage and the share
+    of new usage.
+    """
     hours = np.linspace(0.0, days * 24, n_points)
     course = outlook.course
     parts = np.stack([np.interp(hours, course.hours, course.part(pace)) for pace in outlook.paces])
@@ -246,15 +252,15 @@ def curve_of(outlook: Outlook, as_of: datetime, *, days: float, n_points: int = 
     ]
 
 
-# --- Factor on the days to come ---------------------------------------------------------------------------------------
+# --- Factor in the coming days ----------------------------------------------------------------------------------------
 DAYS = (1, 2, 3, 5, 7, 10, 14, 21, 28)
-_A_WEEK = 7
-_MOST_REMEMBERED = 2
+_WEEK_DAYS = 7
+_MOST_CACHED = 2
 
 
 @dataclass(frozen=True)
 class FactorPoint:
-    """The factor, 0..1, so many days after the snapshot."""
+    """The factor, 0..1, some days after the snapshot."""
 
     days: Annotated[int, "After as_of"]
     at: datetime
@@ -263,20 +269,20 @@ class FactorPoint:
 
 @dataclass(frozen=True, eq=False)
 class FactorAhead:
-    """points: from now on; none where the hours are too many to read. level: the entry whose effect on the factor
-    changes most, None where none does or the algorithm has no effect by level.
+    """points: from now on; empty if there is too much usage to read. level: the entry on the path whose effect on the
+    factor changes most; None if none does or the algorithm has no effects by level.
     """
 
     points: Sequence[FactorPoint]
     level: int | None
-    said: Sequence[Message]
+    messages: Sequence[Message]
 
 
 def factor_ahead(policy: Policy, snapshot: ServedSnapshot, entry: int) -> FactorAhead | None:
-    """None where levels decide, which have curves of their own, and for an entry without a factor."""
+    """Forecast the factor; None for an entry without one, and where levels decide, which have curves of their own."""
     if snapshot.order.explanation.kind == "levels" or not snapshot.values.has_factor[entry]:
         return None
-    ahead = _work_out(policy, snapshot)
+    ahead = _simulate_days(policy, snapshot)
     if ahead is None:
         return FactorAhead((), None, [say("forecast.factor_too_many_hours")])
     now = FactorPoint(0, snapshot.as_of, float(snapshot.values.factor[entry]))
@@ -285,35 +291,35 @@ def factor_ahead(policy: Policy, snapshot: ServedSnapshot, entry: int) -> Factor
         for days, factors in zip(DAYS, ahead.factors, strict=True)
     ]
     level = _level_of_change(snapshot, ahead.last, entry)
-    return FactorAhead(points, level, _said(snapshot, ahead.last, points, level))
+    return FactorAhead(points, level, _messages(snapshot, ahead.last, points, level))
 
 
-def _said(
+def _messages(
     snapshot: ServedSnapshot, last: PriorityResult, points: Sequence[FactorPoint], level: int | None
 ) -> list[Message]:
     facts = {"factor": points[0].factor, "horizon_s": float(DAYS[-1] * DAY_S)}
     if len({written(point.factor) for point in points}) == 1:
         return [say("forecast.factor_stays", **facts)]
-    week = next(point.factor for point in points if point.days == _A_WEEK)
-    said = [
+    week = next(point.factor for point in points if point.days == _WEEK_DAYS)
+    messages = [
         say(
             "forecast.factor_goes",
             **facts,
             week_factor=week,
-            in_s=float(_A_WEEK * DAY_S),
+            in_s=float(_WEEK_DAYS * DAY_S),
             month_factor=points[-1].factor,
         )
     ]
     if level is None:
-        return said
+        return messages
     tree = snapshot.tree
     names = {"name": tree.name[level], "parent": tree.name[int(tree.parent[level])]}
     actual = {"other_actual": float(snapshot.values.actual[level]), "actual": float(last.actual[level])}
-    return [*said, say("forecast.factor_by_level", **names, **actual, horizon_s=facts["horizon_s"])]
+    return [*messages, say("forecast.factor_by_level", **names, **actual, horizon_s=facts["horizon_s"])]
 
 
 def _level_of_change(snapshot: ServedSnapshot, last: PriorityResult, entry: int) -> int | None:
-    """The entry on the path whose part in log2 F differs most between now and the last day."""
+    """Return the entry on the path whose contribution to log2 F differs most between now and the last day."""
     chain = [*snapshot.tree.ancestors(entry), entry][1:]
     damping = float(snapshot.algorithm.get("damping_factor", 1))
 
@@ -327,21 +333,21 @@ def _level_of_change(snapshot: ServedSnapshot, last: PriorityResult, entry: int)
 
 
 @dataclass(frozen=True, eq=False)
-class _Ahead:
-    """factors: (n,) for each of `DAYS`. last: all numbers of the last of them."""
+class _Simulated:
+    """factors: (n,) for each of `DAYS`. last: all numbers of the last day."""
 
     factors: Sequence[F8]
     last: PriorityResult
 
 
-@cached(LRUCache(_MOST_REMEMBERED), key=key_of, lock=Lock())
-def _work_out(policy: Policy, snapshot: ServedSnapshot) -> _Ahead | None:
-    """Kept: the account beside this one asks for the same days."""
-    inputs = inputs_of(policy, snapshot)
+@cached(LRUCache(_MOST_CACHED), key=snapshot_key, lock=Lock())
+def _simulate_days(policy: Policy, snapshot: ServedSnapshot) -> _Simulated | None:
+    """Simulate all days; cached, because other accounts of the policy need the same."""
+    inputs = load_snapshot_inputs(policy, snapshot)
     if inputs is None:
         return None
     try:
         (found,) = simulate(inputs, [Changes()], DAYS, is_order_independent=False)
-    except Invalid:  # a package failed on the usage of a day to come
+    except Invalid:  # an operator's package failed on simulated usage
         return None
-    return _Ahead([each.result.factor for each in found], found[-1].result)
+    return _Simulated([each.result.factor for each in found], found[-1].result)

@@ -1,7 +1,7 @@
-"""What the entries of one path and those they compete with used so far, and where these numbers come from.
+"""Past usage of the entries on one path and of their competitors, from the daily series or from usage buckets.
 
-What the entries of one path and those they compete with used so far: by day for the pace, by hour where a window
-asks for it, and the part that each had of its group at the end of each day.
+By day for the pace, by hour for windows that need it, and the fraction of its group that each entry had at the end of
+each day.
 """
 
 from __future__ import annotations
@@ -37,27 +37,28 @@ I8 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 PACE_DAYS = 28
 DAY_S = 86_400
-_LEAST_OF_A_DAY = 6  # known hours that a pace needs
+_LEAST_HOURS = 6  # known hours, for a day to be included in the pace
 
 
 @dataclass(frozen=True, eq=False)
 class LevelPast:
-    """One level, in the policy's metric without aging. own_daily, group_daily: (days,), oldest first, at most 28.
+    """Past usage of one level in the policy's metric, without decay. own_daily, group_daily: (days,), oldest first, at
+    most 28.
 
-    history: by hour, where it was asked for. so_far: instants and the part the entry had of its group then.
+    history: by hour, if requested. past_shares: instants, and the entry's fraction of its group then.
     """
 
     own_daily: F8
     group_daily: F8
-    so_far: Sequence[tuple[datetime, float]]
+    past_shares: Sequence[tuple[datetime, float]]
     history: History | None = None
 
 
 def from_series(series: DailySeries, uids: Sequence[Any], *, as_of: datetime, hourly: bool) -> list[LevelPast]:
-    """One level for each of `uids`, from days that are built; none that has ended after `as_of` counts."""
+    """Return one level for each of `uids` from the built days that ended by `as_of`."""
     rows = {uid: row for row, uid in enumerate(series.uids)}
     is_past = series.days.ends_s <= as_of.timestamp()
-    had_usage = np.cumsum(series.days.root_used > 0) > 0  # before that nothing of the policy was recorded
+    had_usage = np.cumsum(series.days.root_used > 0) > 0  # from the first recorded usage on
     chosen = np.flatnonzero(is_past & had_usage)
     found = []
     for uid in uids:
@@ -73,18 +74,18 @@ def from_series(series: DailySeries, uids: Sequence[Any], *, as_of: datetime, ho
             out=np.zeros(len(own)),
             where=series.peers_decayed[row] > 0,
         )
-        so_far = [
+        past_shares = [
             (datetime.fromtimestamp(float(series.days.ends_s[day]), UTC), float(parts[day]))
             for day in last.tolist()
             if series.competes[row][day] and series.peers_decayed[row][day] > 0
         ]
-        history = _spread(series.days.ends_s[is_past], own[is_past], group[is_past]) if hourly else None
-        found.append(LevelPast(own[last], group[last], so_far, history))
+        history = _to_hours(series.days.ends_s[is_past], own[is_past], group[is_past]) if hourly else None
+        found.append(LevelPast(own[last], group[last], past_shares, history))
     return found
 
 
-def _spread(ends_s: F8, own: F8, group: F8) -> History:
-    """Days as hours, evenly."""
+def _to_hours(ends_s: F8, own: F8, group: F8) -> History:
+    """Spread daily usage evenly over hours."""
     starts_s = (ends_s[:, None] - HOUR_S * np.arange(24, 0, -1)).ravel()
     return History(starts_s, np.repeat(own / 24, 24), np.repeat(group / 24, 24))
 
@@ -92,9 +93,11 @@ def _spread(ends_s: F8, own: F8, group: F8) -> History:
 def from_buckets(
     inputs: Inputs, tree: TreeColumns, settings: PolicySettings, chain: Sequence[int], *, hourly: bool
 ) -> list[LevelPast]:
-    """One level for each entry of `chain`, from hours: those of finished jobs, and of running ones where they count."""
+    """Return one level for each entry of `chain` from hourly usage; running jobs are included as the policy's approach
+    says.
+    """
     entry, _joins = place_accounts(tree, inputs.rules, inputs.known, inputs.account_keys)
-    rows = _rows_of(inputs, settings)
+    rows = _usage_rows(inputs, settings)
     if not len(rows.hour_s):
         return [LevelPast(np.zeros(0), np.zeros(0), ()) for _ in chain]
     prepared = prepare(tree.engine_tree())
@@ -104,11 +107,11 @@ def from_buckets(
     found = []
     for i in chain:
         scope, narrowed = scopes[int(code[max(int(prepared.fairshare_parent[i]), 0)])]
-        counts = rows.counted(inputs, scope, narrowed, settings)
+        is_counted = rows.in_scope(inputs, scope, narrowed, settings)
         sums = []
-        for inside in (_below(tree, [i]), _below(tree, competitors(tree, i))):
+        for inside in (_subtrees(tree, [i]), _subtrees(tree, competitors(tree, i))):
             is_in = np.where(entry >= 0, inside[np.maximum(entry, 0)], False)
-            mine = counts & is_in[rows.account]
+            mine = is_counted & is_in[rows.account]
             place = ((rows.hour_s[mine] - first_s) // HOUR_S).astype(np.int64)
             n_hours = int((as_of_s - first_s) // HOUR_S) + 1
             sums.append(np.bincount(place, weights=rows.amount[mine], minlength=n_hours).astype(np.float64))
@@ -118,7 +121,7 @@ def from_buckets(
 
 
 def competitors(tree: TreeColumns, i: int) -> list[int]:
-    """Entries that compete for the same shares, itself included; empty for one that doesn't compete."""
+    """List the entries that compete for the same shares, itself included; empty for one that doesn't compete."""
     contest, entry_of, seat, _ = tree.engine_tree().competition
     at = int(seat[i])
     if int(entry_of[at]) != i or not at:
@@ -131,7 +134,7 @@ def competitors(tree: TreeColumns, i: int) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Hours of usage: where, whose, from which source, how much; and whether a running job's."""
+    """Rows of hourly usage. is_running: usage of a job that is still running."""
 
     hour_s: F8
     account: I8
@@ -139,17 +142,17 @@ class _Rows:
     amount: F8
     is_running: Mask
 
-    def counted(self, inputs: Inputs, scope: str, narrowed: Sequence[str], settings: PolicySettings) -> Mask:
+    def in_scope(self, inputs: Inputs, scope: str, narrowed: Sequence[str], settings: PolicySettings) -> Mask:
         ids = [
             source.id
             for source in inputs.sources
             if (scope == "global" or not source.origin) and (not narrowed or source.slug in narrowed)
         ]
-        counts: Mask = np.isin(self.source_id, ids)
-        return counts if settings.approach[scope] != "historical" else counts & ~self.is_running
+        is_counted: Mask = np.isin(self.source_id, ids)
+        return is_counted if settings.approach[scope] != "historical" else is_counted & ~self.is_running
 
 
-def _rows_of(inputs: Inputs, settings: PolicySettings) -> _Rows:
+def _usage_rows(inputs: Inputs, settings: PolicySettings) -> _Rows:
     usage, opened = inputs.usage, inputs.opened
     amount = amounts(usage, metric=settings.metric, classes=inputs.classes)
     rate = amounts(opened, metric=settings.metric, classes=inputs.classes)
@@ -165,9 +168,9 @@ def _rows_of(inputs: Inputs, settings: PolicySettings) -> _Rows:
 
 
 def _running_hours(opened: OpenRecords, as_of_s: float) -> tuple[I8, F8, F8]:
-    """The hours in which jobs that run have run: which job, the hour's start, and the seconds of it."""
+    """Split running jobs into hours: index of the job, start of the hour, and seconds the job ran in it."""
     start_s = np.where(opened.is_running & (opened.start_epoch < as_of_s), opened.start_epoch, as_of_s)
-    start_s = np.maximum(start_s, as_of_s - 400 * DAY_S)  # no job runs for longer, and rows stay few
+    start_s = np.maximum(start_s, as_of_s - 400 * DAY_S)  # longer than any job runs, to bound the number of rows
     first = np.floor(start_s / HOUR_S)
     n_hours = np.maximum(np.ceil(as_of_s / HOUR_S) - first, 0).astype(np.int64) * (start_s < as_of_s)
     job = np.repeat(np.arange(len(start_s)), n_hours)
@@ -177,8 +180,8 @@ def _running_hours(opened: OpenRecords, as_of_s: float) -> tuple[I8, F8, F8]:
     return job, hour_s, np.maximum(seconds, 0.0)
 
 
-def _below(tree: TreeColumns, entries: Sequence[int]) -> Mask:
-    """These entries and all below them."""
+def _subtrees(tree: TreeColumns, entries: Sequence[int]) -> Mask:
+    """Mask of these entries and everything below them."""
     inside = np.zeros(len(tree), dtype=np.bool_)
     inside[list(entries)] = True
     for level in tree.engine_tree().levels:
@@ -188,18 +191,20 @@ def _below(tree: TreeColumns, entries: Sequence[int]) -> Mask:
 
 def _level_of(hours: History, window: decay.Window, as_of_s: float, *, hourly: bool) -> LevelPast:
     own, group = _daily(hours, as_of_s)
-    so_far = []
+    past_shares = []
     for days_ago in range(PACE_DAYS, 0, -1):
         then_s = as_of_s - days_ago * DAY_S
         weight = decay.bucket_weights(hours.hour_start_s, then_s, window)
         whole = float(weight @ hours.group_usage)
         if whole > 0:
-            so_far.append((datetime.fromtimestamp(then_s, UTC), float(weight @ hours.own_usage) / whole))
-    return LevelPast(own, group, so_far, hours if hourly else None)
+            past_shares.append((datetime.fromtimestamp(then_s, UTC), float(weight @ hours.own_usage) / whole))
+    return LevelPast(own, group, past_shares, hours if hourly else None)
 
 
 def _daily(hours: History, as_of_s: float) -> tuple[F8, F8]:
-    """Sums of the last 28 spans of 24 hours, oldest first; the first one known counts as far as it goes, or not."""
+    """Sum the last 28 periods of 24 hours, oldest first. An incomplete first one is extrapolated, or dropped if too
+    short.
+    """
     start_s = np.asarray(hours.hour_start_s)
     day = (np.maximum(as_of_s - (start_s + HOUR_S), 0.0) // DAY_S).astype(np.int64)
     n_days = int(day.max(initial=0)) + 1
@@ -210,18 +215,18 @@ def _daily(hours: History, as_of_s: float) -> tuple[F8, F8]:
         for amount in (hours.own_usage, hours.group_usage)
     ]
     if n_days <= PACE_DAYS and n_days > 1:
-        of_first = int(covered_h[n_days - 1])
-        if of_first < _LEAST_OF_A_DAY:
+        first_day_h = int(covered_h[n_days - 1])
+        if first_day_h < _LEAST_HOURS:
             sums = [amount[:-1] for amount in sums]
-        elif of_first < 24:
+        elif first_day_h < 24:
             for amount in sums:
-                amount[-1] *= 24 / of_first
+                amount[-1] *= 24 / first_day_h
     own, group = (amount[::-1].astype(np.float64) for amount in sums)
     return own, group
 
 
-def needed_from(settings: PolicySettings, as_of: datetime) -> datetime | None:
-    """Hours before this don't matter for the last 28 days; None: all may."""
+def oldest_needed_at(settings: PolicySettings, as_of: datetime) -> datetime | None:
+    """Return the instant before which usage has no effect on the last 28 days; None if there is no limit."""
     reach_s = window_of(settings.window).reach_s
     try:
         return None if reach_s is None else as_of - timedelta(days=PACE_DAYS, seconds=reach_s + 2 * HOUR_S)
@@ -229,40 +234,44 @@ def needed_from(settings: PolicySettings, as_of: datetime) -> datetime | None:
         return None
 
 
-# --- Source of the numbers --------------------------------------------------------------------------------------------
-MOST_BUCKETS = 200_000  # read within the request
-_MOST_REMEMBERED = 4
+# --- Loading ----------------------------------------------------------------------------------------------------------
+MOST_BUCKETS = 200_000  # that are read during a request
+_MOST_CACHED = 4
 _MOST_DAYS = 3_650
 _LATEST_S = 3 * DAY_S  # a series that ends earlier doesn't cover the last days
-_EVER = datetime(1900, 1, 1, tzinfo=UTC)
+_BEGINNING = datetime(1900, 1, 1, tzinfo=UTC)
 _COUNT = """
 SELECT count(*) FROM (SELECT FROM usage_bucket WHERE hour_at >= %s AND hour_at < %s LIMIT %s) buckets
 """
 
 
-def read_past(
+def load_past(
     policy: Policy, snapshot: ServedSnapshot, chain: Sequence[int], *, hourly: bool
 ) -> list[LevelPast] | None:
-    """One level for each entry of `chain`; None without usage by day. A page asks several times.
+    """Return one level for each entry of `chain`; None without usage by day. Cached for the request.
 
-    Hours are preferred where requested, as long as they are few: days spread usage evenly.
+    Where hours are requested, buckets are preferred as long as they are few, because the series spreads days evenly.
     """
     key = ("past usage", id(snapshot), *chain, hourly)
-    return once_per_request(key, lambda: (snapshot, _read_past(policy, snapshot, chain, hourly)))[1]  # so its id stays
+    # The snapshot is cached with it and so kept alive: its id stays unique.
+    return once_per_request(key, lambda: (snapshot, _load_past(policy, snapshot, chain, hourly)))[1]
 
 
-def _read_past(policy: Policy, snapshot: ServedSnapshot, chain: Sequence[int], hourly: bool) -> list[LevelPast] | None:
-    found = None if hourly and inputs_of(policy, snapshot) is not None else _by_series(policy, snapshot, chain, hourly)
+def _load_past(policy: Policy, snapshot: ServedSnapshot, chain: Sequence[int], hourly: bool) -> list[LevelPast] | None:
+    prefers_hours = hourly and load_snapshot_inputs(policy, snapshot) is not None
+    found = None if prefers_hours else _from_stored_series(policy, snapshot, chain, hourly)
     if found is not None:
         return found
-    inputs = inputs_of(policy, snapshot)
+    inputs = load_snapshot_inputs(policy, snapshot)
     if inputs is None:
         return None
     return from_buckets(inputs, snapshot.tree, snapshot.settings, chain, hourly=hourly)
 
 
-def _by_series(policy: Policy, snapshot: ServedSnapshot, chain: Sequence[int], hourly: bool) -> list[LevelPast] | None:
-    """None where the series isn't built up to the last days."""
+def _from_stored_series(
+    policy: Policy, snapshot: ServedSnapshot, chain: Sequence[int], hourly: bool
+) -> list[LevelPast] | None:
+    """Return None if the series isn't built up to the last days."""
     as_of = snapshot.as_of
     reach_s = window_of(snapshot.settings.window).reach_s if hourly else 0.0
     days = _MOST_DAYS if reach_s is None else min(int(reach_s // DAY_S) + 1, _MOST_DAYS)
@@ -275,18 +284,18 @@ def _by_series(policy: Policy, snapshot: ServedSnapshot, chain: Sequence[int], h
     return from_series(series, uids, as_of=as_of, hourly=hourly)
 
 
-def key_of(policy: Policy, snapshot: ServedSnapshot) -> tuple[str, int, str]:
-    """Names what never changes: one snapshot as it was computed."""
+def snapshot_key(policy: Policy, snapshot: ServedSnapshot) -> tuple[str, int, str]:
+    """Cache key of one computed snapshot, which never changes."""
     return policy.slug, snapshot.snapshot_id, snapshot.computed_at.isoformat()
 
 
-@cached(LRUCache(_MOST_REMEMBERED), key=key_of, lock=Lock())
-def inputs_of(policy: Policy, snapshot: ServedSnapshot) -> Inputs | None:
-    """Hours of a snapshot with those of the 28 days before its window; None where they are too many to wait for."""
-    since = needed_from(snapshot.settings, snapshot.as_of)
+@cached(LRUCache(_MOST_CACHED), key=snapshot_key, lock=Lock())
+def load_snapshot_inputs(policy: Policy, snapshot: ServedSnapshot) -> Inputs | None:
+    """Load the inputs of a snapshot with 28 more days before its window; None if there are too many buckets."""
+    since = oldest_needed_at(snapshot.settings, snapshot.as_of)
     with connection.cursor() as cursor:
-        cursor.execute(_COUNT, [since or _EVER, snapshot.as_of, MOST_BUCKETS + 1])
+        cursor.execute(_COUNT, [since or _BEGINNING, snapshot.as_of, MOST_BUCKETS + 1])
         if int(cursor.fetchone()[0]) > MOST_BUCKETS:
             return None
-    found = load_inputs(policy, as_of=snapshot.as_of, from_at=since or _EVER, metrics=[snapshot.settings.metric])
+    found = load_inputs(policy, as_of=snapshot.as_of, from_at=since or _BEGINNING, metrics=[snapshot.settings.metric])
     return replace(found, tree=snapshot.tree, settings=snapshot.settings)

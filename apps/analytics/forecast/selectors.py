@@ -1,4 +1,4 @@
-"""A forecast for who may have it: level by level from the whole to an account, with the curve of each."""
+"""Forecasts that an actor may see: level by level from the root to an account's entry, with curves and sentences."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from apps.analytics.forecast.entry_forecast import (
     HORIZON_DAYS,
     CurvePoint,
     FactorAhead,
+    LevelState,
     Outlook,
-    Standing,
     curve_of,
     factor_ahead,
-    foresee,
-    needs_hours,
+    forecast_level,
+    needs_hourly_usage,
 )
-from apps.analytics.forecast.past_usage import DAY_S, LevelPast, competitors, read_past
+from apps.analytics.forecast.past_usage import DAY_S, LevelPast, competitors, load_past
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.engine.errors import PackageFailed
 from apps.engine.explain import RecoveryRange
@@ -42,40 +42,40 @@ from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visibility import numbers_visible_in, own_queries
 
 HORIZON_S = HORIZON_DAYS * DAY_S
-_ALIKE_S = 6 * 3600  # times that are closer together than this make no range
+_ALIKE_S = 6 * 3600  # times closer than this are shown as one, not as a range
 
 
 def level_sentences(outlook: Outlook, *, name: str, parent: str, window_s: float | None) -> list[Message]:
-    """The one that answers "when", and what goes with it; of a supposed share it says that it is supposed."""
-    said = _sentences(outlook, name=name, parent=parent, window_s=window_s)
-    if not outlook.is_scenario or outlook.standing.group_usage <= 0:
-        return said
-    if any(SCENARIO + one.key in TEXTS for one in said):
-        return [Message(SCENARIO + one.key, one.values) if SCENARIO + one.key in TEXTS else one for one in said]
-    return [say("forecast.scenario", name=name, parent=parent, share=outlook.share), *said]
+    """Return the messages about a level, the one that answers "when" first. An assumed share is mentioned."""
+    messages = _sentences(outlook, name=name, parent=parent, window_s=window_s)
+    if not outlook.is_scenario or outlook.state.group_usage <= 0:
+        return messages
+    if any(SCENARIO + one.key in TEXTS for one in messages):
+        return [Message(SCENARIO + one.key, one.values) if SCENARIO + one.key in TEXTS else one for one in messages]
+    return [say("forecast.scenario", name=name, parent=parent, share=outlook.share), *messages]
 
 
 def _sentences(outlook: Outlook, *, name: str, parent: str, window_s: float | None) -> list[Message]:
-    standing, found = outlook.standing, outlook.to_target
+    state, found = outlook.state, outlook.to_target
     facts: dict[str, Any] = {
         "name": name,
         "parent": parent,
-        "actual": standing.actual,
-        "target": standing.target,
+        "actual": state.actual,
+        "target": state.target,
         "share": outlook.share,
         "horizon_s": HORIZON_S,
     }
-    if standing.group_usage <= 0:
+    if state.group_usage <= 0:
         return [say("forecast.nothing_used", **facts)]
     if found.middle.outcome == "on_target":
         return [say("forecast.on_target", **facts)]
-    if standing.edge is None:
+    if state.edge is None:
         return [say("forecast.within_tolerance", **facts)]
-    is_over = standing.actual > standing.target
-    said = _over(found, facts, window_s) if is_over else _under(found, facts, window_s)
+    is_over = state.actual > state.target
+    messages = _over(found, facts, window_s) if is_over else _under(found, facts, window_s)
     if is_over and outlook.to_tolerance is not None:
-        said += _tolerance(outlook.to_tolerance)
-    return said
+        messages += _tolerance(outlook.to_tolerance)
+    return messages
 
 
 def _over(found: RecoveryRange, facts: dict[str, Any], window_s: float | None) -> list[Message]:
@@ -86,11 +86,11 @@ def _over(found: RecoveryRange, facts: dict[str, Any], window_s: float | None) -
         key = "forecast.recovers_about" if _is_narrow(found) else "forecast.recovers"
         return [say(key, **facts, **_times(found))]
     if outcome == "never_if_nobody_runs":
-        return _quiet(found, facts, window_s)
+        return _without_jobs(found, facts, window_s)
     if outcome == "not_at_this_pace":
         return [say("forecast.not_at_this_pace", **facts)]
-    said = [say("forecast.not_within_horizon", **facts)]
-    return said + ([say("forecast.recovers_at_best", **facts, **_times(found))] if found.soonest.in_s else [])
+    messages = [say("forecast.not_within_horizon", **facts)]
+    return messages + ([say("forecast.recovers_at_best", **facts, **_times(found))] if found.soonest.in_s else [])
 
 
 def _under(found: RecoveryRange, facts: dict[str, Any], window_s: float | None) -> list[Message]:
@@ -99,12 +99,12 @@ def _under(found: RecoveryRange, facts: dict[str, Any], window_s: float | None) 
         is_range = found.latest.in_s is not None and not _is_narrow(found)
         return [say("forecast.gives_way" if is_range else "forecast.gives_way_about", **facts, **_times(found))]
     if outcome == "never_if_nobody_runs":
-        return _quiet(found, facts, window_s)
+        return _without_jobs(found, facts, window_s)
     return [say("forecast.stays_under", **facts)]
 
 
-def _quiet(found: RecoveryRange, facts: dict[str, Any], window_s: float | None) -> list[Message]:
-    """No job runs on most days, or on any day."""
+def _without_jobs(found: RecoveryRange, facts: dict[str, Any], window_s: float | None) -> list[Message]:
+    """Messages for levels where no job runs on most days, or on any day."""
     if found.soonest.in_s:
         return [say("forecast.quiet_days", **facts), say("forecast.recovers_at_best", **facts, **_times(found))]
     key = "forecast.never_if_nobody_runs" if window_s is None else "forecast.never_within_window"
@@ -129,8 +129,8 @@ def _is_narrow(found: RecoveryRange) -> bool:
     return latest - soonest < max(_ALIKE_S, 0.05 * latest)
 
 
-def at_target_said(snapshot: ServedSnapshot, leaf: int, level: int) -> list[Message]:
-    """Nothing where levels decide, where the level is on target, and where its target can't be met by its own usage."""
+def at_target_messages(snapshot: ServedSnapshot, leaf: int, level: int) -> list[Message]:
+    """Return the message about the factor at target; none if levels decide, or if there is no such factor."""
     if snapshot.order.explanation.kind != "ratio":
         return []
     try:
@@ -144,10 +144,11 @@ def at_target_said(snapshot: ServedSnapshot, leaf: int, level: int) -> list[Mess
 
 
 def factor_at_target(snapshot: ServedSnapshot, leaf: int, level: int) -> float | None:
-    """The factor of `leaf` if the entry `level` on its path used what brings it to its target, its siblings unchanged.
+    """Return the factor of `leaf` if entry `level` on its path had the usage that brings it to target, siblings
+    unchanged.
 
-    With own usage u, of a group that used G: u' = t · (G − u) / (1 − t), all entries below in proportion. Computed by
-    the algorithm on the path and its siblings.
+    With own usage u of group usage G: u' = t · (G − u) / (1 − t), in proportion for all entries below. Computed by the
+    algorithm on the path and its siblings.
     """
     values = snapshot.values
     own, actual, target = (float(column[level]) for column in (values.usage, values.actual, values.target))
@@ -160,7 +161,7 @@ def factor_at_target(snapshot: ServedSnapshot, leaf: int, level: int) -> float |
     elif leaf == level:
         computed = small.with_more_usage(level, wanted - own)
     else:
-        return None  # who below it would use more isn't known
+        return None  # the distribution of additional usage below it is unknown
     return float(computed.factor[small.place(leaf)])
 
 
@@ -169,7 +170,7 @@ _SCOPES = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ, Token.Scope.S
 
 @dataclass(frozen=True, eq=False)
 class ForecastLevel:
-    """One level; `outlook` None where it doesn't compete, or where nothing is known of the last days."""
+    """One level; `outlook` is None if it doesn't compete, or if recent usage is unknown."""
 
     entry: int
     uid: UUID
@@ -179,12 +180,12 @@ class ForecastLevel:
     target: float | None
     actual: float | None
     outlook: Outlook | None
-    so_far: Sequence[tuple[datetime, float]]
-    said: Sequence[Message]
+    past_shares: Sequence[tuple[datetime, float]]
+    messages: Sequence[Message]
 
     @property
     def n_days(self) -> int:
-        """Days that the pace is estimated from."""
+        """Number of days from which the pace is estimated."""
         return 0 if self.outlook is None else len(self.outlook.daily_group)
 
     def curve(self, as_of: datetime, days: float, n_points: int = 41) -> Sequence[CurvePoint]:
@@ -193,9 +194,9 @@ class ForecastLevel:
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """Of one entry of an account. deciding: the level that is the main reason of its rank, None where none is.
+    """Forecast for one entry of an account. deciding: index of the level that decides its rank, None if there is none.
 
-    has_days: False while what ran day by day isn't put together, and nothing can be foreseen.
+    has_days: False if there is no daily usage yet, so that nothing can be forecast.
     """
 
     policy: Policy
@@ -215,14 +216,14 @@ class Forecast:
 
     @property
     def shown(self) -> ForecastLevel | None:
-        """The level that a page draws: the one that decides, else the deepest one that competes."""
+        """The level to draw: the deciding one, else the deepest one that competes."""
         if self.deciding is not None:
             return self.levels[self.deciding]
         competing = [level for level in self.levels if level.outlook is not None]
         return competing[-1] if competing else None
 
     def factor_ahead(self) -> FactorAhead | None:
-        """The factor on the days to come; None where levels decide, and where a level is hidden."""
+        """Forecast the factor; None where levels decide or a level is hidden."""
         tree = self.snapshot.tree
         entry = tree.index_of_uid(self.entry_uid)
         if entry is None or len(self.levels) != len(tree.ancestors(entry)):
@@ -233,20 +234,20 @@ class Forecast:
 def get_forecasts(
     *, policy_slug: str, account: AccountQuery, actor: Actor, at: datetime, share: float | None = None
 ) -> list[Forecast]:
-    """Of each visible entry of an account; empty for an unknown account.
+    """Return a forecast for each visible entry of an account; empty for an unknown account.
 
-    share: the assumed part of the group's usage of each level, 0..1, in place of that of the last days.
+    share: assumed fraction, 0..1, of each level in its group's usage, instead of the recent one.
     """
     _check_share(share)
     scope = next((scope for scope in _SCOPES if actor.has_scope(scope)), Token.Scope.SELF_READ)
     policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
     snapshot = store.newest(policy.slug)
-    told = numbers_visible_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
-    return _forecasts(policy, snapshot, account, told, share)
+    visible = numbers_visible_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
+    return _forecasts(policy, snapshot, account, visible, share)
 
 
 def get_my_forecasts(*, actor: Actor, at: datetime, share: float | None = None) -> list[Forecast]:
-    """Of all accounts of the actor in all policies that have numbers."""
+    """Return forecasts for all accounts of the actor in all policies that have a snapshot."""
     _check_share(share)
     if actor.user is None or not actor.has_scope(Token.Scope.SELF_READ):
         raise NotAllowed("Sign in, or use a token with self:read, to see what your own priority becomes.")
@@ -254,51 +255,51 @@ def get_my_forecasts(*, actor: Actor, at: datetime, share: float | None = None) 
     for policy in list_policies(actor=actor):
         snapshot = newest_or_none(policy.slug)
         if snapshot is not None:
-            told = numbers_visible_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
+            visible = numbers_visible_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
             for query in own_queries(actor):
-                found += _forecasts(policy, snapshot, query, told, share)
+                found += _forecasts(policy, snapshot, query, visible, share)
     return found
 
 
 def get_my_forecast(
     *, policy_slug: str, entry_uid: UUID, actor: Actor, at: datetime, share: float | None = None
 ) -> Forecast | None:
-    """Of the actor's account that has this entry; None where there is none."""
+    """Return the forecast for the actor's account that is mapped to this entry; None if there is none."""
     _check_share(share)
     policy = get_policy(slug=policy_slug, actor=actor, scope=Token.Scope.SELF_READ)
     snapshot = store.newest(policy.slug)
     entry = snapshot.tree.index_of_uid(entry_uid)
-    told = numbers_visible_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
+    visible = numbers_visible_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
     for query in own_queries(actor):
-        if entry and told[entry] and entry in snapshot.index.find_certain(query):
-            return forecast_of(policy, snapshot, entry, query, told, share)
+        if entry and visible[entry] and entry in snapshot.index.find_certain(query):
+            return build_forecast(policy, snapshot, entry, query, visible, share)
     return None
 
 
 def _check_share(share: float | None) -> None:
-    if share is not None and not 0 <= share <= 1:  # NaN is neither
+    if share is not None and not 0 <= share <= 1:  # also rejects NaN
         message = "must be a part from 0 to 1: 0.25 for a quarter of what the group runs"
         raise Invalid(f"share {message}.", fields=[FieldProblem("share", message)])
 
 
 def _forecasts(
-    policy: Policy, snapshot: ServedSnapshot, query: AccountQuery, told: Mask, share: float | None
+    policy: Policy, snapshot: ServedSnapshot, query: AccountQuery, visible: Mask, share: float | None
 ) -> list[Forecast]:
     found = []
-    for result in snapshot.lookup([query], mask=told):
+    for result in snapshot.lookup([query], mask=visible):
         entry = None if result["entry"] is None else snapshot.tree.index_of_path(result["entry"])
         if entry:
-            found.append(forecast_of(policy, snapshot, entry, query, told, share))
+            found.append(build_forecast(policy, snapshot, entry, query, visible, share))
     return found
 
 
-def forecast_of(
-    policy: Policy, snapshot: ServedSnapshot, entry: int, query: AccountQuery, told: Mask, share: float | None = None
+def build_forecast(
+    policy: Policy, snapshot: ServedSnapshot, entry: int, query: AccountQuery, visible: Mask, share: float | None = None
 ) -> Forecast:
-    """Of one entry, without hidden levels. A page asks several times."""
+    """Build the forecast for one entry, without hidden levels. Cached for the request."""
     walk = walk_to(snapshot, entry)
-    chain = [i for i in walk.chain if told[i]]
-    key = ("forecast", id(snapshot), query, *chain, share)  # a snapshot tried for a question has the number of its own
+    chain = [i for i in walk.chain if visible[i]]
+    key = ("forecast", id(snapshot), query, *chain, share)  # simulated snapshots share the number
     return once_per_request(key, lambda: _forecast(policy, snapshot, query, walk, chain, share))
 
 
@@ -307,7 +308,7 @@ def _forecast(
 ) -> Forecast:
     """chain: the visible entries from the first level to the account's."""
     entry, tree = walk.chain[-1], snapshot.tree
-    pasts = read_past(policy, snapshot, chain, hourly=needs_hours(window_of(snapshot.settings.window)))
+    pasts = load_past(policy, snapshot, chain, hourly=needs_hourly_usage(window_of(snapshot.settings.window)))
     levels = [
         _level(policy, snapshot, entry, i, None if pasts is None else pasts[n], share) for n, i in enumerate(chain)
     ]
@@ -326,8 +327,10 @@ def _forecast(
     )
 
 
-def standing_of(snapshot: ServedSnapshot, i: int) -> Standing | None:
-    """As the snapshot has it, with the divisor its algorithm took; None for an entry that doesn't compete."""
+def level_state(snapshot: ServedSnapshot, i: int) -> LevelState | None:
+    """Return the level as in the snapshot, with the divisor that its algorithm used; None if the entry
+    doesn't compete.
+    """
     values = snapshot.values
     group = competitors(snapshot.tree, i)
     if not group or not values.competes[i]:
@@ -335,7 +338,7 @@ def standing_of(snapshot: ServedSnapshot, i: int) -> Standing | None:
     own, actual, target = float(values.usage[i]), float(values.actual[i]), float(values.target[i])
     whole = own / actual if own > 0 and actual > 0 else float(values.usage[group].sum())
     tolerance = tolerance_at(snapshot.settings.tolerance, not snapshot.tree.n_children[i])
-    return Standing(own, max(whole, own), target, max(tolerance["relative"] * target, tolerance["points"] / 100))
+    return LevelState(own, max(whole, own), target, max(tolerance["relative"] * target, tolerance["points"] / 100))
 
 
 def _level(
@@ -344,18 +347,18 @@ def _level(
     """The level of entry `i` on the path to `leaf`."""
     tree = snapshot.tree
     name, parent = tree.name[i], tree.name[max(int(tree.parent[i]), 0)]
-    standing = standing_of(snapshot, i)
+    state = level_state(snapshot, i)
     window = window_of(snapshot.settings.window)
     outlook = None
-    if standing is None:
-        said = [say("forecast.not_compared", name=name)]
+    if state is None:
+        messages = [say("forecast.not_compared", name=name)]
     elif past is None:
-        said = [say("forecast.no_days", policy=policy.name)]
+        messages = [say("forecast.no_days", policy=policy.name)]
     else:
-        outlook = foresee(standing, past, window, as_of_s=snapshot.as_of.timestamp(), share=share)
-        said = [
+        outlook = forecast_level(state, past, window, as_of_s=snapshot.as_of.timestamp(), share=share)
+        messages = [
             *level_sentences(outlook, name=name, parent=parent, window_s=window.reach_s),
-            *at_target_said(snapshot, leaf, i),
+            *at_target_messages(snapshot, leaf, i),
         ]
     return ForecastLevel(
         entry=i,
@@ -363,16 +366,16 @@ def _level(
         name=name,
         parent_name=parent,
         path=snapshot.index.path(i),
-        target=None if standing is None else standing.target,
-        actual=None if standing is None else standing.actual,
+        target=None if state is None else state.target,
+        actual=None if state is None else state.actual,
         outlook=outlook,
-        so_far=() if past is None else past.so_far,
-        said=said,
+        past_shares=() if past is None else past.past_shares,
+        messages=messages,
     )
 
 
-def days_to_draw(level: ForecastLevel) -> float:
-    """The horizon of the curve: past the latest recovery, from a week to a quarter."""
+def curve_days(level: ForecastLevel) -> float:
+    """Return the length of the curve in days: past the latest recovery, between 7 and 90."""
     if level.outlook is None:
         return 0.0
     ranges = [level.outlook.to_target, level.outlook.to_tolerance]

@@ -1,4 +1,4 @@
-"""Goals: which change brings an entry to its target by a date, and who gives for it."""
+"""Goals: changes that bring an entry to its target by a date, and the entries that lose by them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a goal asks for, and the changes that were found for it: numbers and operations, no sentences."""
+"""Records of goals and of their solutions: numbers and operations, without sentences."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Reason = Literal["hidden", "no_half_life"]
 
 @dataclass(frozen=True)
 class Goal:
-    """`entry` at its target, within the policy's tolerance, on the day `by`.
+    """Bring `entry` to its target, within the policy's tolerance, on the day `by`.
 
-    most_lost: by which the deviation (target − actual) of any other entry may fall, a part of 1. least_target,
-    most_target: of the entry, 0..1.
+    most_lost: largest acceptable drop of any other entry's deviation (target − actual), as a fraction of 1.
+    least_target, most_target: accepted range of the entry's target, 0..1.
     """
 
     entry: UUID
@@ -32,7 +32,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class GoalMoved:
-    """An entry whose deviation differs at the date."""
+    """An entry whose deviation is changed at the date."""
 
     entry_uid: UUID
     entry: str
@@ -42,7 +42,7 @@ class GoalMoved:
 
 @dataclass(frozen=True)
 class GoalShares:
-    """The shares of an entry before and after."""
+    """Shares of an entry before and after the change."""
 
     entry_uid: UUID
     name: str
@@ -52,11 +52,11 @@ class GoalShares:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GoalOption:
-    """One change with what the projection makes of it.
+    """One change and its projected effect.
 
-    is_reached: at the date the entry is within its tolerance, and nobody else loses more than the bound. target,
-    actual: of the entry then. most_lost_points: of the one who loses most. moved: those who give or gain, the largest
-    loss first.
+    is_reached: at the date the entry is within its tolerance, and no other entry loses more than the bound. target,
+    actual: of the entry then. most_lost_points: the largest loss of another entry. moved: entries that lose or gain,
+    the largest loss first.
     """
 
     lever: Annotated[
@@ -77,7 +77,7 @@ class GoalOption:
 
 @dataclass(frozen=True)
 class GoalCourse:
-    """The entry at the instant that is judged if nothing changes."""
+    """The entry at the evaluated instant if nothing changes."""
 
     target: float
     actual: float
@@ -87,7 +87,7 @@ class GoalCourse:
 
 @dataclass(frozen=True)
 class GoalAssumes:
-    """What a projection takes for granted."""
+    """Assumptions of the projection."""
 
     demand_days: int = DEMAND_DAYS
     demand: Annotated[str, "as_lately: every account goes on as in the last `demand_days` days"] = "as_lately"
@@ -96,7 +96,7 @@ class GoalAssumes:
 
 @dataclass(frozen=True)
 class GoalLeftOut:
-    """A lever whose effect on entries that the actor may not see would show, or that the policy doesn't have."""
+    """A lever that was not tried: its effect would reveal hidden entries, or the policy doesn't have it."""
 
     lever: Lever
     reason: Reason
@@ -104,7 +104,7 @@ class GoalLeftOut:
 
 @dataclass(frozen=True, eq=False)
 class GoalSolution:
-    """The answer: present course, then the options that reach the goal, in the order of `LEVERS`."""
+    """The solution: the course without changes, then the options that reach the goal, in the order of `LEVERS`."""
 
     policy: str
     entry: str
@@ -128,5 +128,5 @@ class GoalSolution:
         return self.entry.rpartition("/")[2]
 
     def option(self, lever: str) -> GoalOption | None:
-        """The one of this lever, if it reaches the goal."""
+        """Return the option of this lever, None if it doesn't reach the goal."""
         return next((one for one in self.options if one.lever == lever), None)

@@ -1,8 +1,8 @@
-"""Goals for one actor, on the newest snapshot: read, checked, solved and taken over as a draft.
+"""Parses, checks and solves a goal for one actor on the newest snapshot, and opens a draft with the solution.
 
-The engine proposes changes and the projection of the policy decides. Assumptions, as of the projection: every account
-goes on as in the last 14 days whatever its priority, nothing else of the policy changes, and new shares, refunds and
-half-lives hold from now on.
+The engine proposes changes and the policy's projection evaluates them. It assumes that every account continues as in
+the last 14 days, whatever its priority, that nothing else in the policy changes, and that a change is effective from
+now on.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
-from apps.analytics.forecast.past_usage import competitors, inputs_of, key_of
+from apps.analytics.forecast.past_usage import competitors, load_snapshot_inputs, snapshot_key
 from apps.analytics.goals.records import Goal, GoalSolution, Lever, Reason
-from apps.analytics.goals.solver import days_to, solve, uses_anything
+from apps.analytics.goals.solver import has_recent_usage, solve, whole_days_until
 from apps.analytics.series.daily_series import day_of, site_zone
 from apps.analytics.what_if.trial import count_computation
 from apps.core.errors import Conflict, FieldProblem, Invalid, Malformed, NotAllowed
@@ -32,35 +32,37 @@ from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 
 MOST_DAYS = 366
-USUAL_LOSS = 1.0  # points
-_MOST_KEPT = 16
+DEFAULT_LOSS = 1.0  # points
+_MOST_CACHED = 16
 
 
-def read_goal(given: Mapping[str, str], *, entry: UUID, today: date) -> Goal:
-    """From texts: by (a day), most_lost in points, least_target and most_target in percent; all problems at once."""
+def read_goal(parameters: Mapping[str, str], *, entry: UUID, today: date) -> Goal:
+    """Parse a goal: by (a day), most_lost in points, least_target and most_target in percent. Reports all invalid
+    fields at once.
+    """
     problems: list[FieldProblem] = []
 
-    def percent(name: str, usual: float) -> float:
-        text = given.get(name, "").strip().removesuffix("%")
+    def percent(name: str, default: float) -> float:
+        text = parameters.get(name, "").strip().removesuffix("%")
         try:
-            value = read_number(text) if text else usual
+            value = read_number(text) if text else default
         except ValueError:
             value = math.nan
-        if not 0 <= value <= 100:  # NaN is neither
+        if not 0 <= value <= 100:  # also rejects NaN
             problems.append(FieldProblem(name, _("must be a number from 0 to 100")))
-            return usual / 100
+            return default / 100
         return value / 100
 
-    by = _day(given.get("by", ""), today, problems)
-    lost = percent("most_lost", USUAL_LOSS)
+    by = _day(parameters.get("by", ""), today, problems)
+    lost = percent("most_lost", DEFAULT_LOSS)
     least, most = percent("least_target", 0.0), percent("most_target", 100.0)
     if problems:
         first = problems[0]
         raise Malformed(f"{first.where} {first.message}.", code="bad_goal", fields=problems)
     if by < today:
-        raise _refused("by", _("is over: choose today or a later day"), "past")
+        raise _invalid("by", _("is over: choose today or a later day"), "past")
     if least > most:
-        raise _refused("least_target", _("is above the largest target: no target is between them"), "contradiction")
+        raise _invalid("least_target", _("is above the largest target: no target is between them"), "contradiction")
     return Goal(entry, by, lost, least, most)
 
 
@@ -76,10 +78,11 @@ def _day(text: str, today: date, problems: list[FieldProblem]) -> date:
 
 
 def get_solution(*, policy_slug: str, goal: Goal, actor: Actor) -> GoalSolution:
-    """For readers of the numbers of the entry and of all that compete with it; others' levers are left out.
+    """Solve a goal for an actor who may see the entry and all its competitors; levers that reveal other entries are
+    left out.
 
-    Raises Conflict where numbers are missing or older than the published revision, and Invalid for an entry that has
-    no target of its own or used nothing in the last 14 days.
+    Raises Conflict if there are no numbers, or they are older than the published revision. Raises Invalid for an entry
+    without a target of its own, or without usage in the last 14 days.
     """
     view = open_view(policy_slug=policy_slug, actor=actor)
     snapshot, entry = _entry_of(view, goal)
@@ -89,8 +92,8 @@ def get_solution(*, policy_slug: str, goal: Goal, actor: Actor) -> GoalSolution:
         return _solved(view.policy, snapshot, goal, entry, tuple(sorted(left_out.items())))
 
 
-def take_over(*, policy_slug: str, goal: Goal, lever: str, actor: Actor, at: datetime) -> ChangeSet:
-    """The operations of one option, in a new draft with the goal as its reason; all of them, or no draft."""
+def open_draft_with_option(*, policy_slug: str, goal: Goal, lever: str, actor: Actor, at: datetime) -> ChangeSet:
+    """Open a draft with all operations of one option and the goal as its reason."""
     found = get_solution(policy_slug=policy_slug, goal=goal, actor=actor)
     option = found.option(lever)
     if option is None:
@@ -113,44 +116,46 @@ def _entry_of(view: PolicyView, goal: Goal) -> tuple[ServedSnapshot, int]:
         raise Conflict(message, code="not_current")
     if not i or view.tree.inherit[i]:
         message = _("has no target of its own: choose the entry above it, or give it shares first")
-        raise _refused("entry", message, "no_target" if not i else "inherits")
+        raise _invalid("entry", message, "no_target" if not i else "inherits")
     if view.tree.is_reserve[i]:
-        raise _refused("entry", _("is a reserve and has no usage"), "reserve")
+        raise _invalid("entry", _("is a reserve and has no usage"), "reserve")
     return snapshot, there
 
 
 def _left_out(view: PolicyView, snapshot: ServedSnapshot, entry: int) -> dict[Lever, Reason]:
-    """Levers whose effect would show numbers that the actor may not see; NotAllowed where all would."""
-    tree, told = snapshot.tree, view.told  # both are of one revision: `_entry_of` has refused others
-    if not told[[entry, *competitors(tree, entry)]].all():
+    """List levers whose effect would reveal hidden numbers; NotAllowed if all would."""
+    tree, visible = snapshot.tree, view.told  # of the same revision: `_entry_of` has rejected others
+    if not visible[[entry, *competitors(tree, entry)]].all():
         message = _("You may not see the usage of all entries that compete with this one: ask its manager.")
         raise NotAllowed(message, code="suppressed")
     found: dict[Lever, Reason] = {}
     above = [j for i in tree.ancestors(entry)[1:] for j in competitors(tree, i)]
-    if not told[above].all():
+    if not visible[above].all():
         found["refund"] = "hidden"
-    if not told[snapshot.values.competes].all():
+    if not visible[snapshot.values.competes].all():
         found["half_life"] = "hidden"
     return found
 
 
-@cached(LRUCache(_MOST_KEPT), key=lambda policy, snapshot, *rest: (*key_of(policy, snapshot), *rest), lock=Lock())
+@cached(
+    LRUCache(_MOST_CACHED), key=lambda policy, snapshot, *rest: (*snapshot_key(policy, snapshot), *rest), lock=Lock()
+)
 def _solved(
     policy: Policy, snapshot: ServedSnapshot, goal: Goal, entry: int, left_out: tuple[tuple[Lever, Reason], ...]
 ) -> GoalSolution:
-    """Kept for a while: taking an option over solves the same goal again."""
-    inputs = inputs_of(policy, snapshot)
+    """Solve a goal; cached, because opening a draft solves the same goal again."""
+    inputs = load_snapshot_inputs(policy, snapshot)
     if inputs is None:
         message = _("There is too much usage to solve this on request: shorten the policy’s window.")
         raise Conflict(message, code="too_many_hours")
-    if not uses_anything(inputs, entry):
+    if not has_recent_usage(inputs, entry):
         message = _("used nothing in the last 14 days: without demand no share brings it to its target")
-        raise _refused("entry", message, "no_demand")
-    days = days_to(snapshot.as_of, day_of(goal.by, site_zone()).to_at)
+        raise _invalid("entry", message, "no_demand")
+    days = whole_days_until(snapshot.as_of, day_of(goal.by, site_zone()).to_at)
     if days < 0:
-        raise _refused("by", _("is over: choose today or a later day"), "past")
+        raise _invalid("by", _("is over: choose today or a later day"), "past")
     return solve(inputs, goal, entry, days, dict(left_out))
 
 
-def _refused(where: str, message: str, code: str) -> Invalid:
+def _invalid(where: str, message: str, code: str) -> Invalid:
     return Invalid(f"{where} {message}.", code=code, fields=[FieldProblem(where, message)])

@@ -1,4 +1,4 @@
-"""Search of the changes that reach a goal: each that is tried is judged by the projection of the policy."""
+"""Searches the changes that reach a goal; each candidate is evaluated by the policy's projection."""
 
 from __future__ import annotations
 
@@ -38,34 +38,34 @@ F8 = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 _DAYS = (0.25, 0.5, 1, 2, 3, 5, 7, 10, 14, 21, 30, 45, 60, 90, 120, 180, 365)
 HALF_LIVES_S = tuple(int(days * DAY_S) for days in _DAYS)
-_NAMES = UUID("b7a54d3c-2f1b-5a53-9d0c-6f1d31a0c0de")  # of refunds that are only tried
+_NAMESPACE = UUID("b7a54d3c-2f1b-5a53-9d0c-6f1d31a0c0de")  # for uids of simulated refunds
 _MOST_MOVED = 50
 _LEAST_POINTS = 1e-9
 
 
-def days_to(as_of: datetime, end: datetime) -> int:
-    """Whole days from an instant to the last one that is not after `end`; below 0 where it is over."""
+def whole_days_until(as_of: datetime, end: datetime) -> int:
+    """Return whole days from an instant to the last one not after `end`; negative if `end` has passed."""
     return int((end - as_of) // timedelta(days=1))
 
 
-def uses_anything(inputs: Inputs, entry: int) -> bool:
-    """Whether an entry or anything below it used anything in the last 14 days."""
+def has_recent_usage(inputs: Inputs, entry: int) -> bool:
+    """Whether the entry or anything below it had usage in the last 14 days."""
     result = compute_from(apply_changes(inputs, Changes(corrections=())), demand_of(inputs, inputs.settings)).result
     return float(result.usage[entry]) > 0 or float(result.group_usage[entry]) > 0
 
 
 def solve(
-    inputs: Inputs, goal: Goal, entry: int, days: int, allowed: Mapping[Lever, Reason] | None = None
+    inputs: Inputs, goal: Goal, entry: int, days: int, left_out: Mapping[Lever, Reason] | None = None
 ) -> GoalSolution:
-    """All options for the entry with this index in `inputs.tree`, `days` after the inputs.
+    """Return all options for the entry with this index in `inputs.tree`, `days` after the inputs.
 
-    allowed: levers that are left out, with the reason. Raises BadTree and BadParameter as the engine does.
+    left_out: levers not to try, with the reason. Raises BadTree and BadParameter as the engine does.
     """
-    return _Search(inputs, goal, entry, days, dict(allowed or {})).solution()
+    return _Search(inputs, goal, entry, days, dict(left_out or {})).solution()
 
 
 class _Search:
-    """One goal on one policy. Deterministic: nothing in it depends on an order or on chance."""
+    """Search for one goal in one policy. Deterministic: results depend on neither order nor chance."""
 
     def __init__(self, inputs: Inputs, goal: Goal, entry: int, days: int, left_out: dict[Lever, Reason]) -> None:
         self.inputs, self.goal, self.entry, self.days, self.left_out = inputs, goal, entry, days, left_out
@@ -82,16 +82,17 @@ class _Search:
         self.group = np.array(competitors(self.tree, entry), dtype=np.int64)
         self.contest = self._contest(entry)
 
-    # --- Answer -------------------------------------------------------------------------------------------------------
+    # --- Result -------------------------------------------------------------------------------------------------------
     def solution(self) -> GoalSolution:
         as_of, goal = self.inputs.as_of, self.goal
-        actual, target = self._standing(self.before)
+        actual, target = self._actual_and_target(self.before)
         outside = self.rule.distance(actual, target)
         is_reached = outside == 0.0 and goal.least_target <= target <= goal.most_target
         levers = [] if is_reached else [lever for lever in LEVERS if lever not in self.left_out]
         tried = [one for lever in levers for one in self._try(lever)]
         options = [one for one in tried if one.is_reached]
-        if any(one.lever == "shares" for one in options):  # the other is for where these would take too much of one
+        # "equal" is for goals where "shares" would take too much from one entry.
+        if any(one.lever == "shares" for one in options):
             options = [one for one in options if one.lever != "equal"]
         return GoalSolution(
             policy=self.inputs.fingerprint.policy_slug,
@@ -113,10 +114,12 @@ class _Search:
         )
 
     def _closest(self, tried: Sequence[GoalOption]) -> GoalOption | None:
-        """The one that keeps the bound and leaves least; None where none is better than nothing."""
-        kept = [one for one in tried if one.operations and one.most_lost_points <= self.goal.most_lost * 100 + 1e-7]
-        best = min(kept, key=lambda one: (one.outside_points, LEVERS.index(one.lever)), default=None)
-        present = self.rule.distance(*self._standing(self.before)) * 100
+        """Return the option within the bound that comes closest; None if none is better than no change."""
+        within_bound = [
+            one for one in tried if one.operations and one.most_lost_points <= self.goal.most_lost * 100 + 1e-7
+        ]
+        best = min(within_bound, key=lambda one: (one.outside_points, LEVERS.index(one.lever)), default=None)
+        present = self.rule.distance(*self._actual_and_target(self.before)) * 100
         return best if best is not None and best.outside_points < present else None
 
     def _try(self, lever: Lever) -> Iterator[GoalOption]:
@@ -135,14 +138,14 @@ class _Search:
         changed = np.flatnonzero(wanted != self.contest.shares)
         if not len(changed):
             return None
-        places = self.group[changed]
+        indices = self.group[changed]
         shares = self.tree.shares.copy()
-        shares[places] = wanted[changed]
+        shares[indices] = wanted[changed]
         tree = replace(self.tree, shares=shares, digest="")
         after = self._project([Changes(tree=tree)])[0]
         new = [
             GoalShares(self.tree.uuid(i), self.tree.name[i], float(self.tree.shares[i]), float(shares[i]))
-            for i in sorted(places.tolist(), key=lambda i: (i != self.entry, i))
+            for i in sorted(indices.tolist(), key=lambda i: (i != self.entry, i))
         ]
         operations = [{"op": "set_shares", "entry": str(one.entry_uid), "shares": one.after} for one in new]
         return self._option(lever, after, operations, shares=new)
@@ -150,23 +153,25 @@ class _Search:
     def _refund(self) -> GoalOption | None:
         resource = self._resource()
         hour_s = self.inputs.as_of.timestamp() // 3600 * 3600
-        then_s = self.inputs.as_of.timestamp() + self.days * DAY_S
-        left = float(bucket_weights(np.array([hour_s]), then_s, window_of(self.settings.window))[0])
+        goal_s = self.inputs.as_of.timestamp() + self.days * DAY_S
+        left = float(bucket_weights(np.array([hour_s]), goal_s, window_of(self.settings.window))[0])
         weight = float(self.settings.metric["weights"].get(resource, 0.0)) * left
         found = goals.refund(self.contest, self.rule, self._above())
         if found.amount <= 0 or weight <= 0:
             return None
         hours = found.amount / weight / 3600
-        exact = self._refunded(resource, hours, hour_s)
+        exact = self._refund_option(resource, hours, hour_s)
         if not exact.is_reached:
             return exact
-        return self._refunded(
-            resource, goals.tidy(hours, lambda one: self._refunded(resource, one, hour_s).is_reached, up=True), hour_s
+        return self._refund_option(
+            resource,
+            goals.tidy(hours, lambda one: self._refund_option(resource, one, hour_s).is_reached, up=True),
+            hour_s,
         )
 
-    def _refunded(self, resource: str, hours: float, hour_s: float) -> GoalOption:
+    def _refund_option(self, resource: str, hours: float, hour_s: float) -> GoalOption:
         uid, amount_s = self.tree.uuid(self.entry), hours * 3600
-        correction = Correction(uuid5(_NAMES, str(uid)), uid, resource, -amount_s, hour_s)
+        correction = Correction(uuid5(_NAMESPACE, str(uid)), uid, resource, -amount_s, hour_s)
         corrections = (*self.inputs.corrections, correction)
         after = self._project([Changes(corrections=corrections)])[0]
         at = datetime.fromtimestamp(hour_s, self.inputs.as_of.tzinfo).isoformat()
@@ -180,7 +185,7 @@ class _Search:
         return self._option("refund", after, [operation], refund_h=amount_s / 3600, resource=resource)
 
     def _resource(self) -> str:
-        """The resource that counts most; the first of two that count alike."""
+        """Return the resource with the largest weight; the first one if several are equal."""
         weights = self.settings.metric["weights"]
         return str(max(weights, key=lambda name: float(weights[name])))
 
@@ -208,22 +213,22 @@ class _Search:
         return replace(self.settings, window={**self.settings.window, "half_life_s": half_life_s})
 
     def _has_hours_for(self, half_life_s: float) -> bool:
-        """Whether usage was loaded as far back as this half-life counts it."""
+        """Whether the loaded usage reaches as far back as this half-life needs."""
         now = window_of(self.settings.window).reach_s
         then = window_of(self._with_half_life(half_life_s).window).reach_s
         return now is None or (then is not None and then <= now)
 
     # --- Parts --------------------------------------------------------------------------------------------------------
     def _project(self, variants: Sequence[Changes]) -> list[PriorityResult]:
-        """Priorities of each variant on the day of the goal."""
+        """Return the priorities of each variant on the day of the goal."""
         found = simulate(self.inputs, variants, [self.days], is_order_independent=False)
         return [computed.result for (computed,) in found]
 
-    def _standing(self, result: PriorityResult) -> tuple[float, float]:
+    def _actual_and_target(self, result: PriorityResult) -> tuple[float, float]:
         return float(result.actual[self.entry]), float(result.target[self.entry])
 
     def _contest(self, entry: int) -> goals.Contest:
-        """The group of an entry at the date, if nothing changes."""
+        """Return the group of an entry at the date if nothing changes."""
         tree, result = self.tree, self.before
         group = np.array(competitors(tree, entry), dtype=np.int64)
         usage, actual = result.usage[group], result.actual[group]
@@ -245,7 +250,7 @@ class _Search:
         self, lever: Lever, after: PriorityResult, operations: Sequence[Mapping[str, Any]], **more: Any
     ) -> GoalOption:
         gained = self._gained(after)
-        actual, target = self._standing(after)
+        actual, target = self._actual_and_target(after)
         outside = self.rule.distance(actual, target)
         lost = max(float(-gained.min(initial=0.0)), 0.0)
         inside = self.goal.least_target - 1e-9 <= target <= self.goal.most_target + 1e-9
@@ -270,8 +275,9 @@ class _Search:
         )
 
     def _gained(self, after: PriorityResult) -> F8:
-        """By how much each entry's deviation is larger at the date with the change than without, (n,); 0 of the entry
-        itself, of those below it and of those that don't compete.
+        """Return (n,) by how much the change raises each entry's deviation at the date.
+
+        0 for the entry itself, for entries below it and for those that don't compete.
         """
         before = self.before
         others = before.competes & after.competes & ~self.tree.subtree_mask(self.entry)

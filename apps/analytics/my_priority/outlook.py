@@ -15,9 +15,9 @@ from cachetools import LRUCache, cached
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
-from apps.analytics.forecast.entry_forecast import foresee, needs_hours
-from apps.analytics.forecast.past_usage import LevelPast, read_past
-from apps.analytics.forecast.selectors import standing_of
+from apps.analytics.forecast.entry_forecast import forecast_level, needs_hourly_usage
+from apps.analytics.forecast.past_usage import LevelPast, load_past
+from apps.analytics.forecast.selectors import level_state
 from apps.analytics.my_priority.rank_history import get_own_entry
 from apps.analytics.what_if.trial import MOST_CORE_H, Place, count_computation, place_in
 from apps.core.errors import FieldProblem, Invalid
@@ -45,18 +45,18 @@ def outlook_of(mine: MyPriority) -> Outlook | None:
     chain = [i for level in mine.walk if (i := snapshot.tree.index_of_uid(level.uid)) is not None]
     if policy is None or len(chain) != len(mine.walk):
         return None
-    standing = standing_of(snapshot, chain[mine.deciding])
+    standing = level_state(snapshot, chain[mine.deciding])
     window = window_of(snapshot.settings.window)
-    pasts = None if standing is None else read_past(policy, snapshot, chain, hourly=needs_hours(window))
+    pasts = None if standing is None else load_past(policy, snapshot, chain, hourly=needs_hourly_usage(window))
     if standing is None or not pasts:
         return None
     past = pasts[mine.deciding]
     as_of = snapshot.as_of
-    expected = foresee(standing, past, window, as_of_s=as_of.timestamp())
+    expected = forecast_level(standing, past, window, as_of_s=as_of.timestamp())
     quiet = 0.0 if mine.deciding == len(mine.walk) - 1 else quietest_week(past)
     at_quiet = None
     if quiet is not None:
-        at_quiet = foresee(standing, past, window, as_of_s=as_of.timestamp(), share=quiet).to_target.middle
+        at_quiet = forecast_level(standing, past, window, as_of_s=as_of.timestamp(), share=quiet).to_target.middle
     found = expected.to_target
     return Outlook(
         found.middle.outcome,

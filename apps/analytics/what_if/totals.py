@@ -8,7 +8,7 @@ from typing import Literal
 
 from cachetools import LRUCache, cached
 
-from apps.analytics.forecast.past_usage import DAY_S, inputs_of, key_of
+from apps.analytics.forecast.past_usage import DAY_S, load_snapshot_inputs, snapshot_key
 from apps.engine.algorithms import PriorityResult
 from apps.policies.models import Policy
 from apps.priorities.metering import steady_use_s, window_of
@@ -33,10 +33,10 @@ class Ahead:
     goes_on: PriorityResult
 
 
-@cached(LRUCache(_MOST_KEPT), key=key_of, lock=Lock())
+@cached(LRUCache(_MOST_KEPT), key=snapshot_key, lock=Lock())
 def ahead_of(policy: Policy, snapshot: ServedSnapshot) -> Ahead:
     """Kept for the last few snapshots: what is supposed changes little of it."""
-    inputs = inputs_of(policy, snapshot)
+    inputs = load_snapshot_inputs(policy, snapshot)
     known, more = _by_present_usage(snapshot) if inputs is None else _by_hours(inputs)
     goes_on = known.plus(more).compute(snapshot.settings.algorithm)
     return Ahead(known, more, "present_usage" if inputs is None else "last_days", goes_on)

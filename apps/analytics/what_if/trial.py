@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
-from apps.analytics.forecast import Forecast, ForecastLevel, forecast_of
+from apps.analytics.forecast import Forecast, ForecastLevel, build_forecast
 from apps.analytics.forecast.past_usage import DAY_S, competitors
 from apps.analytics.what_if.totals import DAYS_AHEAD, Ahead, Basis, ahead_of
 from apps.core.errors import FieldProblem, Invalid, Malformed, NotFound, TooOften
@@ -174,7 +174,7 @@ def try_out(
     if not chosen:
         raise NotFound("There is no such account in this policy.")
     count_computation(actor)
-    forecast = forecast_of(policy, snapshot, chosen[0], account, told)
+    forecast = build_forecast(policy, snapshot, chosen[0], account, told)
     with conflict_without_algorithm():
         return _tried(policy, snapshot, chosen[0], asked, forecast, is_exact=bool(told.all()))
 

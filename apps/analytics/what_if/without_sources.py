@@ -15,7 +15,7 @@ from django.db import connection
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
-from apps.analytics.forecast.past_usage import key_of
+from apps.analytics.forecast.past_usage import snapshot_key
 from apps.core.errors import NotFound, TooLarge
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Mask, TreeColumns
@@ -187,7 +187,7 @@ def _side(computed: Computed, i: int) -> Side:
 
 @cached(
     LRUCache(_MOST_KEPT),
-    key=lambda view, snapshot, source_ids: (*key_of(view.policy, snapshot), source_ids),
+    key=lambda view, snapshot, source_ids: (*snapshot_key(view.policy, snapshot), source_ids),
     lock=Lock(),
 )
 def _work_out(view: PolicyView, snapshot: ServedSnapshot, source_ids: frozenset[int]) -> BothWays:

@@ -13,7 +13,7 @@ from django.http import QueryDict
 from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 
-from apps.analytics.forecast import CurvePoint, FactorPoint, Forecast, ForecastLevel, days_to_draw
+from apps.analytics.forecast import CurvePoint, FactorPoint, Forecast, ForecastLevel, curve_days
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.explain import Recovery, RecoveryRange
 from apps.figures import axes, traces
@@ -30,7 +30,7 @@ def factor_figure(found: Forecast) -> Figure | None:
     ahead = found.factor_ahead()
     if ahead is None:
         return None
-    title, sentence = _("Factor in the next days"), text_of(list(ahead.said))
+    title, sentence = _("Factor in the next days"), text_of(list(ahead.messages))
     if not ahead.points:
         nothing = {"margin": axes.margin(), "xaxis": {"range": [0, 1]}, "yaxis": {"range": [0, 1]}}
         table = Table(_factor_columns(), (), ())
@@ -146,7 +146,7 @@ def forecast_figure(found: Forecast, asked: ForecastAsked, query: QueryDict) -> 
     shown = level_asked(found, asked)
     title, controls = _("Forecast"), _controls(found, shown, query)
     if shown is None or shown.outlook is None or shown.target is None or shown.actual is None:
-        message = _("No data for this account yet.") if shown is None else text_of(list(shown.said))
+        message = _("No data for this account yet.") if shown is None else text_of(list(shown.messages))
         nothing = {"margin": axes.margin(), "xaxis": {"range": [0, 1]}, "yaxis": {"range": [0, 1]}}
         table = Table(_columns(), (), ())
         return Figure(
@@ -161,7 +161,7 @@ def forecast_figure(found: Forecast, asked: ForecastAsked, query: QueryDict) -> 
         name="forecast",
         title=title,
         note=f"{note} ({_('Main reason')})" if is_deciding else note,
-        sentence=text_of(list(shown.said)),
+        sentence=text_of(list(shown.messages)),
         traces=_traces(found, shown, past, ahead),
         layout={
             "margin": axes.margin(34, 158, 8, 24),
@@ -184,13 +184,13 @@ def forecast_figure(found: Forecast, asked: ForecastAsked, query: QueryDict) -> 
 
 def _past(found: Forecast, shown: ForecastLevel) -> list[tuple[datetime, float]]:
     """Ends of the last days, as many as lie ahead but at least a week, and at most 28."""
-    back = timedelta(days=min(max(days_to_draw(shown), 7.0), 28.0))
-    return [(at, part) for at, part in shown.so_far if found.as_of - back <= at < found.as_of]
+    back = timedelta(days=min(max(curve_days(shown), 7.0), 28.0))
+    return [(at, part) for at, part in shown.past_shares if found.as_of - back <= at < found.as_of]
 
 
 def _ahead(found: Forecast, shown: ForecastLevel) -> Sequence[CurvePoint]:
     """From now on."""
-    days = math.ceil(days_to_draw(shown))
+    days = math.ceil(curve_days(shown))
     n_points = days * (4 if days <= _FEW_DAYS else 1) + 1
     return shown.curve(found.as_of, days, n_points)
 
@@ -204,7 +204,7 @@ def _traces(
 ) -> list[Trace]:
     """Every line that is read has all instants, so that keys go from the past into the forecast."""
     target, now = float(shown.target or 0.0), float(shown.actual or 0.0)
-    slack = 0.0 if shown.outlook is None else shown.outlook.standing.slack
+    slack = 0.0 if shown.outlook is None else shown.outlook.state.slack
     at = [_place(one) for one, _part in past] + [_place(one.at) for one in ahead]
     whole = [at[0], at[-1]]
     x = [_place(one.at) for one in ahead]
@@ -257,19 +257,19 @@ def _instant(found: Forecast, one: Recovery) -> str:
 def marked_of(shown: ForecastLevel) -> tuple[float, RecoveryRange] | None:
     """What of the curve is marked: the end of the tolerance where it is met, else the target."""
     outlook = shown.outlook
-    if outlook is None or outlook.standing.edge is None:
+    if outlook is None or outlook.state.edge is None:
         return None
-    is_over = outlook.standing.actual > outlook.standing.target
+    is_over = outlook.state.actual > outlook.state.target
     if is_over and outlook.to_tolerance is not None and outlook.to_tolerance.middle.in_s:
-        return outlook.standing.edge, outlook.to_tolerance
-    return (outlook.standing.target, outlook.to_target) if outlook.to_target.middle.in_s else None
+        return outlook.state.edge, outlook.to_tolerance
+    return (outlook.state.target, outlook.to_target) if outlook.to_target.middle.in_s else None
 
 
 def state_of(shown: ForecastLevel) -> str:
     """over, under or on its target, now."""
-    if shown.outlook is None or shown.outlook.standing.edge is None:
+    if shown.outlook is None or shown.outlook.state.edge is None:
         return "on"
-    return "over" if shown.outlook.standing.actual > shown.outlook.standing.target else "under"
+    return "over" if shown.outlook.state.actual > shown.outlook.state.target else "under"
 
 
 def _balance(name: str, part: float, target: float) -> str:

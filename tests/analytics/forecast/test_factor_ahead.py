@@ -87,7 +87,7 @@ def test_the_forecast_starts_from_the_served_factor(make_site: Any, algorithm: s
     assert by_day[0].factor == tried.now.factor
     assert by_day[7].factor == pytest.approx(tried.then.factor, rel=1e-12)
     assert by_day[7].at == tried.then_at
-    said = {one.key: one.values for one in found.said}
+    said = {one.key: one.values for one in found.messages}
     assert said["forecast.factor_goes"]["week_factor"] == by_day[7].factor
     assert said["forecast.factor_goes"]["month_factor"] == by_day[28].factor
 
@@ -98,7 +98,7 @@ def test_the_named_level_has_the_stated_usage(make_site: Any, algorithm: str) ->
     found = _ahead(site)
     assert found is not None
     assert found.level is not None
-    (said,) = [one.values for one in found.said if one.key == "forecast.factor_by_level"]
+    (said,) = [one.values for one in found.messages if one.key == "forecast.factor_by_level"]
     _run(site, 0, 28)
     _factor, then = _recomputed(site, 28, "/physics/alice")
     assert said["actual"] == pytest.approx(float(then.actual[found.level]), rel=1e-9)
@@ -109,7 +109,7 @@ def test_a_constant_factor_is_reported_as_constant(make_site: Any) -> None:
     site = _site(make_site, "slurm-classic", {"length_s": None, "aging": "none"})
     found = _ahead(site)
     assert found is not None
-    assert [one.key for one in found.said] == ["forecast.factor_stays"]
+    assert [one.key for one in found.messages] == ["forecast.factor_stays"]
     assert [point.factor for point in found.points] == pytest.approx([found.points[0].factor] * (len(DAYS) + 1))
 
 
@@ -128,7 +128,7 @@ def test_too_many_hours_are_reported(make_site: Any, monkeypatch: pytest.MonkeyP
     found = _ahead(site)
     assert found is not None
     assert found.points == ()
-    assert [one.key for one in found.said] == ["forecast.factor_too_many_hours"]
+    assert [one.key for one in found.messages] == ["forecast.factor_too_many_hours"]
 
 
 def test_json_has_points_with_their_sentence_and_nothing_is_stored(make_site: Any) -> None:

@@ -17,10 +17,10 @@ from apps.accounts.models import User
 from apps.analytics.forecast import (
     Forecast,
     LevelPast,
+    LevelState,
     Outlook,
-    Standing,
-    days_to_draw,
-    foresee,
+    curve_days,
+    forecast_level,
     get_forecasts,
     get_my_forecasts,
 )
@@ -47,8 +47,8 @@ def _past(own: list[float], group: list[float], hours: History | None = None) ->
     return LevelPast(np.array(own, dtype=np.float64), np.array(group, dtype=np.float64), (), hours)
 
 
-def _standing(own: float, group: float, target: float) -> Standing:
-    return Standing(own, group, target, max(0.1 * target, 0.005))
+def _standing(own: float, group: float, target: float) -> LevelState:
+    return LevelState(own, group, target, max(0.1 * target, 0.005))
 
 
 def _said(outlook: Outlook, window_s: float | None = None) -> list[Message]:
@@ -68,7 +68,7 @@ STEADY = [8.0, 10.0, 12.0] * 9
 
 
 def test_an_entry_over_target_has_the_range_of_days_until_it_returns() -> None:
-    found = foresee(OVER, _past([1.0, 1.25, 1.5] * 9, STEADY), WEEK, as_of_s=0.0)
+    found = forecast_level(OVER, _past([1.0, 1.25, 1.5] * 9, STEADY), WEEK, as_of_s=0.0)
     assert found.share == found.share_seen == pytest.approx(0.125)
     assert found.to_target.soonest.in_s is not None
     assert found.to_target.middle.in_s is not None
@@ -83,22 +83,22 @@ def test_an_entry_over_target_has_the_range_of_days_until_it_returns() -> None:
 
 def test_without_usage_in_the_group_nothing_changes() -> None:
     for days in ([0.0] * 28, []):
-        found = foresee(OVER, _past(days, days), WEEK, as_of_s=0.0)
+        found = forecast_level(OVER, _past(days, days), WEEK, as_of_s=0.0)
         assert _keys(found) == ["forecast.never_if_nobody_runs"]
         assert "90" not in _texts(found)
-    windowed = foresee(OVER, _past([0.0], [0.0]), USUAL, as_of_s=0.0)
+    windowed = forecast_level(OVER, _past([0.0], [0.0]), USUAL, as_of_s=0.0)
     assert _keys(windowed, 90 * DAY_S) == ["forecast.never_within_window"]
     assert "90" in _texts(windowed, 90 * DAY_S), "days of the window"
 
 
 def test_a_group_with_few_active_days_is_reported() -> None:
     days = [0.0] * 20 + [30.0] * 8
-    found = foresee(OVER, _past([0.0] * 28, days), WEEK, as_of_s=0.0)
+    found = forecast_level(OVER, _past([0.0] * 28, days), WEEK, as_of_s=0.0)
     assert _keys(found) == ["forecast.quiet_days", "forecast.recovers_at_best"]
 
 
 def test_at_or_above_its_target_pace_an_entry_does_not_return() -> None:
-    found = foresee(OVER, _past([5.0] * 28, [10.0] * 28), WEEK, as_of_s=0.0)
+    found = forecast_level(OVER, _past([5.0] * 28, [10.0] * 28), WEEK, as_of_s=0.0)
     assert _keys(found) == ["forecast.not_at_this_pace"]
     assert re.findall(r"physics|grid|\d+\.\d\u00a0%", _texts(found)) == [
         "physics",
@@ -109,7 +109,7 @@ def test_at_or_above_its_target_pace_an_entry_does_not_return() -> None:
 
 
 def test_a_pace_within_tolerance_still_reaches_tolerance() -> None:
-    found = foresee(OVER, _past([1.0], [10.0]), WEEK, as_of_s=0.0, share=0.41)
+    found = forecast_level(OVER, _past([1.0], [10.0]), WEEK, as_of_s=0.0, share=0.41)
     assert (found.share, found.share_seen) == (0.41, 0.1)
     assert found.to_target.middle.outcome == "not_at_this_pace"
     assert _keys(found) == ["scenario.forecast.not_at_this_pace", "forecast.tolerance_about"]
@@ -117,20 +117,22 @@ def test_a_pace_within_tolerance_still_reaches_tolerance() -> None:
 
 def test_an_entry_under_target_has_the_date_until_which_it_runs_first() -> None:
     under = _standing(20.0, 100.0, 0.4)
-    assert _keys(foresee(under, _past([7.0] * 28, STEADY), WEEK, as_of_s=0.0))[0].startswith("forecast.gives_way")
-    stays = foresee(under, _past([1.0] * 28, STEADY), WEEK, as_of_s=0.0)
+    assert _keys(forecast_level(under, _past([7.0] * 28, STEADY), WEEK, as_of_s=0.0))[0].startswith(
+        "forecast.gives_way"
+    )
+    stays = forecast_level(under, _past([1.0] * 28, STEADY), WEEK, as_of_s=0.0)
     assert _keys(stays) == ["forecast.stays_under"]
 
 
 def test_on_target_or_in_an_unused_group_there_is_no_date() -> None:
     days = _past([4.0] * 28, [10.0] * 28)
-    assert _keys(foresee(_standing(40.0, 100.0, 0.4), days, WEEK, as_of_s=0.0)) == ["forecast.on_target"]
-    assert _keys(foresee(_standing(42.0, 100.0, 0.4), days, WEEK, as_of_s=0.0)) == ["forecast.within_tolerance"]
-    assert _keys(foresee(_standing(0.0, 0.0, 0.4), days, WEEK, as_of_s=0.0)) == ["forecast.nothing_used"]
+    assert _keys(forecast_level(_standing(40.0, 100.0, 0.4), days, WEEK, as_of_s=0.0)) == ["forecast.on_target"]
+    assert _keys(forecast_level(_standing(42.0, 100.0, 0.4), days, WEEK, as_of_s=0.0)) == ["forecast.within_tolerance"]
+    assert _keys(forecast_level(_standing(0.0, 0.0, 0.4), days, WEEK, as_of_s=0.0)) == ["forecast.nothing_used"]
 
 
 def test_beyond_a_year_there_is_no_date() -> None:
-    found = foresee(OVER, _past([0.0] * 28, [1e-6] * 28), Window(), as_of_s=0.0)
+    found = forecast_level(OVER, _past([0.0] * 28, [1e-6] * 28), Window(), as_of_s=0.0)
     assert found.to_target.middle.outcome == "not_within_horizon"
     assert _keys(found)[0] == "forecast.not_within_horizon"
     assert re.search(r"\b365\b", _texts(found)), "days that are looked ahead"
@@ -150,12 +152,12 @@ def test_a_scenario_target_equals_a_forecast_with_that_target(
     own, group = float(past.own_usage.sum()), float(past.group_usage.sum())
     days = _past([own / 30] * 14, [group / 25] * 14, past)
     changed = with_target(
-        foresee(_standing(own, group, first), days, window, as_of_s=as_of_s),
+        forecast_level(_standing(own, group, first), days, window, as_of_s=as_of_s),
         target=then,
         slack=max(0.1 * then, 0.005),
     )
-    wanted = foresee(_standing(own, group, then), days, window, as_of_s=as_of_s)
-    assert (changed.standing, changed.method) == (wanted.standing, wanted.method)
+    wanted = forecast_level(_standing(own, group, then), days, window, as_of_s=as_of_s)
+    assert (changed.state, changed.method) == (wanted.state, wanted.method)
     assert (changed.to_target, changed.to_tolerance) == (wanted.to_target, wanted.to_tolerance)
     at = datetime.fromtimestamp(as_of_s, AS_OF.tzinfo)
     assert curve_of(changed, at, days=30) == curve_of(wanted, at, days=30), "no target changes what is used"
@@ -169,10 +171,10 @@ def test_a_window_with_little_weight_at_its_end_has_an_exact_closed_form(seed: i
     weight = bucket_weights(past.hour_start_s, as_of_s, USUAL)
     standing = _standing(float(weight @ past.own_usage), float(weight @ past.group_usage), 0.4)
     days = _past([share * rate], [rate], past)
-    closed = foresee(standing, days, USUAL, as_of_s=as_of_s)
+    closed = forecast_level(standing, days, USUAL, as_of_s=as_of_s)
     # The window by a decay function without a closed form: one step an hour, equal to the half-life's.
     stepped = Window(length_s=90 * DAY_S, aging="step", granularity_s=3600, factor=2 ** (-1 / 168))
-    hourly = foresee(standing, days, stepped, as_of_s=as_of_s)
+    hourly = forecast_level(standing, days, stepped, as_of_s=as_of_s)
     assert (closed.method, hourly.method) == ("closed_form", "hour_by_hour")
     one, other = closed.to_target.middle, hourly.to_target.middle
     assume(one.in_s is None or one.in_s < 80 * DAY_S)
@@ -187,14 +189,14 @@ def test_a_window_without_a_closed_form_is_simulated_by_hour() -> None:
     past = History(starts, own, own + 1.0)
     window = Window(length_s=10 * DAY_S)
     standing = _standing(float(own.sum()), float((own + 1).sum()), 0.3)
-    found = foresee(standing, _past([0.0], [24.0], past), window, as_of_s=10 * DAY_S)
+    found = forecast_level(standing, _past([0.0], [24.0], past), window, as_of_s=10 * DAY_S)
     assert found.method == "hour_by_hour"
     assert found.to_target.middle.in_s is not None
     assert 2 * DAY_S < found.to_target.middle.in_s < 3 * DAY_S + 7200
 
 
 def test_the_curve_starts_at_the_current_value_and_stays_in_its_range() -> None:
-    found = foresee(OVER, _past([1.0, 2.0, 3.0], [5.0, 10.0, 20.0]), WEEK, as_of_s=0.0)
+    found = forecast_level(OVER, _past([1.0, 2.0, 3.0], [5.0, 10.0, 20.0]), WEEK, as_of_s=0.0)
     points = curve_of(found, AS_OF, days=14)
     first = points[0]
     assert first.likely == first.least == first.most == pytest.approx(0.55)
@@ -274,11 +276,11 @@ def test_the_curve_covers_days_before_to_after_the_recovery(steady: Site) -> Non
     assert level.outlook is not None
     middle_s = level.outlook.to_target.latest.in_s
     assert middle_s is not None
-    assert days_to_draw(level) * DAY_S > middle_s
-    assert [at for at, _ in level.so_far] == sorted(at for at, _ in level.so_far)
-    assert all(at < AS_OF for at, _ in level.so_far)
-    assert level.so_far[0][1] == pytest.approx(0.5)  # three of six, before the big day
-    assert level.so_far[-1][1] > 0.9
+    assert curve_days(level) * DAY_S > middle_s
+    assert [at for at, _ in level.past_shares] == sorted(at for at, _ in level.past_shares)
+    assert all(at < AS_OF for at, _ in level.past_shares)
+    assert level.past_shares[0][1] == pytest.approx(0.5)  # three of six, before the big day
+    assert level.past_shares[-1][1] > 0.9
 
 
 def test_another_pace_changes_the_forecast_and_an_invalid_one_is_refused(steady: Site) -> None:
@@ -348,4 +350,4 @@ def test_too_many_hours_are_reported_and_not_read(steady: Site, monkeypatch: pyt
     forget_process()
     found = _forecast(steady)
     assert not found.has_days
-    assert [one.key for level in found.levels for one in level.said] == ["forecast.no_days"] * 2
+    assert [one.key for level in found.levels for one in level.messages] == ["forecast.no_days"] * 2

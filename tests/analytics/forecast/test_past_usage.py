@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import numpy as np
 import pytest
 
-from apps.analytics.forecast.past_usage import from_series, read_past
+from apps.analytics.forecast.past_usage import from_series, load_past
 from apps.analytics.series.daily_series import DailySeries, SeriesDays
 from apps.analytics.series.runs import enqueue_series_build
 from apps.policies.models import Policy
@@ -55,7 +55,7 @@ def test_days_before_the_first_record_are_not_quiet_days() -> None:
     (level,) = from_series(_series([uid], [0, 0, 2, 0, 4], [0, 0, 8, 0, 8]), [uid], as_of=AS_OF, hourly=False)
     assert level.group_daily.tolist() == [8, 0, 8]
     assert level.own_daily.tolist() == [2, 0, 4]
-    assert [part for _, part in level.so_far] == [0.25, 0.5]
+    assert [part for _, part in level.past_shares] == [0.25, 0.5]
 
 
 def test_daily_usage_spread_over_hours_keeps_its_sum() -> None:
@@ -75,7 +75,7 @@ def test_an_entry_missing_in_the_series_has_no_days() -> None:
 def test_the_pace_uses_the_last_28_days() -> None:
     uid = uuid4()
     (level,) = from_series(_series([uid], [1] * 40, [2] * 40), [uid], as_of=AS_OF, hourly=False)
-    assert len(level.group_daily) == len(level.so_far) == 28
+    assert len(level.group_daily) == len(level.past_shares) == 28
 
 
 @pytest.fixture
@@ -95,10 +95,10 @@ def days(make_site: Any) -> Site:
 def test_series_and_hours_give_the_same_pace(days: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot = store.newest(days.slug)
     chain = [i for i in range(1, len(snapshot.tree)) if snapshot.tree.path(i) in ("/physics", "/physics/alice")]
-    by_hours = read_past(days.policy, snapshot, chain, hourly=False)
+    by_hours = load_past(days.policy, snapshot, chain, hourly=False)
     assert work_run_now(enqueue_series_build(Policy.objects.get(pk=days.policy.pk), at=AS_OF).pk).state == "succeeded"
-    monkeypatch.setattr("apps.analytics.forecast.past_usage.inputs_of", lambda *_: None)
-    by_days = read_past(days.policy, snapshot, chain, hourly=False)
+    monkeypatch.setattr("apps.analytics.forecast.past_usage.load_snapshot_inputs", lambda *_: None)
+    by_days = load_past(days.policy, snapshot, chain, hourly=False)
     assert by_hours is not None
     assert by_days is not None
     for one, other in zip(by_hours, by_days, strict=True):
@@ -106,4 +106,4 @@ def test_series_and_hours_give_the_same_pace(days: Site, monkeypatch: pytest.Mon
         assert other.own_daily.sum() / other.group_daily.sum() == pytest.approx(
             one.own_daily.sum() / one.group_daily.sum()
         )
-        assert other.so_far[-1][1] == pytest.approx(one.so_far[-1][1], rel=1e-6)
+        assert other.past_shares[-1][1] == pytest.approx(one.past_shares[-1][1], rel=1e-6)

@@ -121,7 +121,7 @@ def test_another_target_agrees_with_a_recompute_of_that_tree(steady: Site) -> No
 def test_with_too_many_hours_all_entries_keep_their_weighted_pace(
     steady: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apps.analytics.what_if.totals.inputs_of", lambda *_: None)
+    monkeypatch.setattr("apps.analytics.what_if.totals.load_snapshot_inputs", lambda *_: None)
     forget_process()
     said = _try(steady, core_h=5000.0, days=7.0)
     assert said.basis == "present_usage"

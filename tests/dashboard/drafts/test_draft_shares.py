@@ -87,7 +87,7 @@ def test_the_prediction_is_the_forecast_of_each_level(weeks: Grid, client: Clien
         assert row["in_s"] == (0.0 if wanted is None else wanted.middle.in_s), path
         assert row["outcome"] == ("on_target" if wanted is None else wanted.middle.outcome)
         assert row["ahead"] == [round(point.likely, 6) for point in level.curve(as_of, 30, 31)]
-        assert [part for _day, part in row["so_far"]] == [round(part, 6) for _at, part in level.so_far[-14:]]
+        assert [part for _day, part in row["so_far"]] == [round(part, 6) for _at, part in level.past_shares[-14:]]
     assert len({row["in_s"] for row in rows.values()}) > 1
 
 

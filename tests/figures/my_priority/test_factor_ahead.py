@@ -47,7 +47,7 @@ def test_page_and_rest_draw_what_the_forecast_says(ratio_grid: Grid, client: Cli
     named = _named(ratio_grid)
     rest = client.get("/api/v1/me/figures/factor", named).json()
     assert rest["data"][0]["y"] == pytest.approx([point.factor for point in ahead.points], abs=1e-6)
-    assert rest["sentence"] == " ".join(str(one) for one in ahead.said)
+    assert rest["sentence"] == " ".join(str(one) for one in ahead.messages)
     assert client.get("/me/priority/figures/factor", named).json()["data"] == rest["data"]
     answer: Any = client.get("/me/priority/figures/factor.csv", named)
     rows = list(csv.DictReader(b"".join(answer.streaming_content).decode().splitlines()))

@@ -16,7 +16,7 @@ from apps.analytics.forecast import (
     FactorPoint,
     Forecast,
     ForecastLevel,
-    days_to_draw,
+    curve_days,
     get_forecasts,
     get_my_forecasts,
 )
@@ -229,7 +229,7 @@ _QUARTILES = ("soonest", "middle", "latest")
 def forecast_json(found: Forecast) -> dict[str, Any]:
     """One account's entry, level by level, and the curve of the level that decides."""
     shown = found.shown
-    said = [] if shown is None else list(shown.said)
+    said = [] if shown is None else list(shown.messages)
     return {
         "account": found.account,
         "namespace": found.namespace or None,
@@ -246,8 +246,8 @@ def forecast_json(found: Forecast) -> dict[str, Any]:
         "levels": [_level(each, found.as_of) for each in found.levels],
         "curve": []
         if shown is None
-        else serializer_of(CurvePoint)(shown.curve(found.as_of, days_to_draw(shown)), many=True).data,
-        "so_far": [] if shown is None else [{"at": instant(at), "actual": part} for at, part in shown.so_far],
+        else serializer_of(CurvePoint)(shown.curve(found.as_of, curve_days(shown)), many=True).data,
+        "so_far": [] if shown is None else [{"at": instant(at), "actual": part} for at, part in shown.past_shares],
         "factor_ahead": _factor_ahead(found, found.factor_ahead()),
     }
 
@@ -256,8 +256,8 @@ def _factor_ahead(found: Forecast, ahead: FactorAhead | None) -> dict[str, Any] 
     if ahead is None:
         return None
     return {
-        "sentence": text_of(list(ahead.said)),
-        "sentences": [one.json() for one in ahead.said],
+        "sentence": text_of(list(ahead.messages)),
+        "sentences": [one.json() for one in ahead.messages],
         "level": None if ahead.level is None else found.snapshot.index.path(ahead.level),
         "points": serializer_of(FactorPoint)(ahead.points, many=True).data,
     }
@@ -284,8 +284,8 @@ def _level(level: ForecastLevel, as_of: datetime) -> dict[str, Any]:
         "method": None,
         "to_target": None,
         "to_tolerance": None,
-        "sentence": text_of(list(level.said)),
-        "sentences": [one.json() for one in level.said],
+        "sentence": text_of(list(level.messages)),
+        "sentences": [one.json() for one in level.messages],
     }
     if outlook is None:
         return told
@@ -293,7 +293,7 @@ def _level(level: ForecastLevel, as_of: datetime) -> dict[str, Any]:
         zip(("least", "p25", "p50", "p75", "most"), (p.group_rate * 86_400 for p in outlook.paces), strict=True)
     )
     return told | {
-        "tolerance": outlook.standing.slack,
+        "tolerance": outlook.state.slack,
         "share": outlook.share,
         "share_seen": outlook.share_seen,
         "daily_usage": daily,

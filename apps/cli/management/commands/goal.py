@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from apps.accounts.actor import COMMAND
 from apps.analytics.goals.records import GoalOption, GoalSolution
-from apps.analytics.goals.selectors import get_solution, read_goal, take_over
+from apps.analytics.goals.selectors import get_solution, open_draft_with_option, read_goal
 from apps.cli.commands import OperatorCommand
 from apps.core import clock
 from apps.core.errors import NotFound
@@ -49,7 +49,9 @@ class Command(OperatorCommand):
         else:
             self._print(found)
         if options["draft"]:
-            draft = take_over(policy_slug=slug, goal=goal, lever=options["draft"], actor=COMMAND, at=clock.now())
+            draft = open_draft_with_option(
+                policy_slug=slug, goal=goal, lever=options["draft"], actor=COMMAND, at=clock.now()
+            )
             self.stderr.write(f"Draft {draft.pk}: review and publish it at /changes/{draft.pk}/")
 
     def _print(self, found: GoalSolution) -> None:
