@@ -38,7 +38,7 @@ def differences(case: dict[str, Any], nodes: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("case", GOLDEN_CASES, ids=lambda case: case["id"])
-def test_golden_cases_come_out(case: dict[str, Any]) -> None:
+def test_golden_cases(case: dict[str, Any]) -> None:
     assert differences(case, solve(case)["nodes"]) == []
 
 
@@ -91,7 +91,7 @@ def close(got: float | None, exact: Any) -> bool:
 
 @examples(200)
 @given(case=cases(aequus))
-def test_aequus_equals_its_slow_twin(case: dict[str, Any]) -> None:
+def test_aequus_equals_its_oracle(case: dict[str, Any]) -> None:
     result = solve(case)
     root, nodes, operator = oracles.read(case), result["nodes"], case["algorithm"]["operator"]
     entries = list(root.walk())
@@ -117,7 +117,7 @@ def test_aequus_equals_its_slow_twin(case: dict[str, Any]) -> None:
 
 @examples(200)
 @given(case=cases(gridwide))
-def test_gridwide_equals_its_slow_twin(case: dict[str, Any]) -> None:
+def test_gridwide_equals_its_oracle(case: dict[str, Any]) -> None:
     nodes = solve(case)["nodes"]
     entries = list(oracles.read(case).walk())
     for entry in entries:
@@ -179,7 +179,7 @@ def test_multiplying_all_usage_changes_nothing(case: dict[str, Any], factor: flo
     assert solve({**case, "usage": scaled})["nodes"] == solve(case)["nodes"]
 
 
-def test_a_group_elsewhere_changes_nothing_in_this_group() -> None:
+def test_other_groups_change_nothing_in_this_group() -> None:
     def case(moved: int) -> dict[str, Any]:
         group = [{"name": "x", "shares": 2}, {"name": "y", "shares": 1}]
         policy = {
@@ -195,7 +195,7 @@ def test_a_group_elsewhere_changes_nothing_in_this_group() -> None:
 
 
 @pytest.mark.parametrize("amount", [1e308, 5e-324, 1e-300])
-def test_absurd_but_valid_usage_overflows_nothing(amount: float) -> None:
+def test_extreme_valid_usage_does_not_overflow(amount: float) -> None:
     policy = {"children": [{"name": name, "shares": 1e308} for name in "abc"]}
     nodes = solve({"algorithm": {"name": "aequus"}, "policy": policy, "usage": {"/a": amount, "/b": amount}})["nodes"]
     assert nodes["/a"]["actual"] == pytest.approx(0.5)
@@ -285,7 +285,7 @@ def tree_of(**entry: Any) -> dict[str, Any]:
         ({**GOOD, "id": [1]}, "id", "text"),
     ],
 )
-def test_a_bad_case_is_refused_with_its_place_and_what_is_allowed(case: object, place: str, allowed: str) -> None:
+def test_an_invalid_case_is_rejected_with_location_and_allowed_values(case: object, place: str, allowed: str) -> None:
     with pytest.raises(EngineError) as refused:
         solve(case)
     assert place in refused.value.place
@@ -301,7 +301,7 @@ def test_the_65th_level_is_refused_by_its_path() -> None:
     assert refused.value.place == "/e" * 65
 
 
-def test_keys_given_twice_are_refused() -> None:
+def test_duplicate_keys_are_rejected() -> None:
     texts = {
         '{"algorithm": {"name": "aequus"}, "policy": {"children": [{"name": "a", "shares": 1, "shares": 2}]}}': "/a",
         '{"algorithm": {"name": "aequus"}, "policy": {"children": [{"name": "a", "shares": 1}]}, '
@@ -316,7 +316,7 @@ def test_keys_given_twice_are_refused() -> None:
         assert refused.value.place == place
 
 
-def test_one_case_that_is_nested_too_deeply_spoils_no_other() -> None:
+def test_a_too_deeply_nested_case_affects_no_other() -> None:
     deep = "[" * 100_000 + "]" * 100_000
     good = json.dumps({**GOOD, "id": "good"})
     found = read_cases(f'[{good}, {deep}, {{"x": "}},]", "id": "de\\"ep", "policy": {deep}}}, {good}]')
@@ -337,7 +337,7 @@ def test_broken_json_is_refused(text: str) -> None:
     assert all(isinstance(case, BadCase) for case in found)
 
 
-def test_numbers_that_json_cannot_carry_reach_the_case_that_has_them() -> None:
+def test_numbers_beyond_json_are_reported_at_their_case() -> None:
     text = '[{"id": "x", "algorithm": {"name": "aequus"}, "policy": {"children": [{"name": "a", "shares": %s}]}}]'
     for number in ("NaN", "Infinity", "1e999", "9" * 5000, "-1"):
         (case,) = read_cases(text % number)

@@ -47,7 +47,7 @@ def tables(draw: st.DrawFn) -> dict[str, Any]:
 
 @examples(200)
 @given(tables())
-def test_every_figure_is_the_slow_twins(case: dict[str, Any]) -> None:
+def test_every_figure_equals_the_oracle(case: dict[str, Any]) -> None:
     actual, target, used = (np.array(case[name], float) for name in ("actual", "target", "used"))
     counts, peers = np.array(case["counts"], bool), used + np.array(case["more"], float)
     tolerance = convergence.tolerance_of(target, relative=case["relative"], points=case["points"])
@@ -71,7 +71,7 @@ def test_every_figure_is_the_slow_twins(case: dict[str, Any]) -> None:
 
 @examples(200)
 @given(tables())
-def test_states_of_days_and_demand_are_the_slow_twins(case: dict[str, Any]) -> None:
+def test_states_of_days_and_demand_equal_the_oracle(case: dict[str, Any]) -> None:
     actual, target = np.array(case["actual"], float), np.array(case["target"], float)
     counts = np.array(case["counts"], bool)
     tolerance = convergence.tolerance_of(target, relative=case["relative"], points=case["points"])
@@ -115,14 +115,14 @@ def _same(found: Any, there: Any, wanted: list[float | None]) -> None:
     assert found == pytest.approx([each or 0.0 for each in wanted], abs=1e-12)
 
 
-def test_a_gap_that_halves_opens_again_and_halves_for_good_counts_from_then_on() -> None:
+def test_the_half_life_counts_from_the_final_halving() -> None:
     target = np.array([0.2, 0.6, 0.6, 0.6, 0.6, 0.6])
     actual = np.array([0.2, 0.3, 0.5, 0.35, 0.45, 0.55])
     found = convergence.half_times(actual, target, np.full(6, 0.01))
     assert found == [HalfTime(1, 0.6 - 0.2, Outcome.REACHED, 4)]
 
 
-def test_a_gap_that_doesnt_halve_is_told_by_what_came_first() -> None:
+def test_a_deviation_that_does_not_halve_has_a_reason() -> None:
     target = np.array([0.2, 0.6, 0.6, 0.1, 0.1, 0.1005])
     actual = np.array([0.2, 0.25, 0.3, 0.3, 0.3, 0.3])
     found = convergence.half_times(actual, target, np.array([0.01, 0.01, 0.01, 0.01, 0.01, 0.5]))
@@ -130,7 +130,7 @@ def test_a_gap_that_doesnt_halve_is_told_by_what_came_first() -> None:
     assert convergence.half_times(actual[:3], target[:3], np.zeros(3))[0].outcome is Outcome.NOT_YET
 
 
-def test_who_asks_for_nothing_misses_nothing_and_who_is_over_harms_only_the_starved() -> None:
+def test_idle_entries_miss_nothing_and_excess_harms_only_starved_entries() -> None:
     states = np.array([[DayState.STARVED, DayState.NO_DEMAND], [DayState.OVER, DayState.OVER]], np.int8)
     actual, target = np.array([[0.2, 0.0], [0.8, 1.0]]), np.array([[0.5, 0.5], [0.5, 0.5]])
     assert convergence.demand_aware_gap(actual, target, states).tolist() == [[0.3, 0.0], pytest.approx([0.3, 0.0])]
@@ -139,7 +139,7 @@ def test_who_asks_for_nothing_misses_nothing_and_who_is_over_harms_only_the_star
     assert there.all()
 
 
-def test_days_without_anybody_to_compare_have_no_mean() -> None:
+def test_days_without_comparable_entries_have_no_mean() -> None:
     mean, there = convergence.mean_deviation(np.zeros((1, 2)), np.ones((1, 2)), np.array([[False, True]]))
     assert (mean.tolist(), there.tolist()) == ([0.0, 1.0], [False, True])
     assert convergence.mean_of_days(mean, there) == 1.0

@@ -45,7 +45,7 @@ def test_decayed_sums_equal_one_bucket_at_a_time(
     assert float((bucket_weights(starts, as_of_s, window) * amounts).sum()) == pytest.approx(expected, rel=1e-12)
 
 
-def test_the_bucket_in_progress_counts_whole_and_what_follows_does_not() -> None:
+def test_the_current_bucket_counts_completely_and_later_ones_do_not() -> None:
     window = Window(aging="exponential", half_life_s=HOUR)
     starts = [-2 * HOUR, -HOUR, -HOUR + 1, 0, HOUR]
     assert bucket_weights(starts, 0, window).tolist() == [0.5, 1.0, 1.0, 0.0, 0.0]
@@ -55,7 +55,7 @@ def test_a_window_ends_before_its_length() -> None:
     assert weights([0, DAY - 1, DAY, DAY + 1], Window(length_s=DAY)).tolist() == [1, 1, 0, 0]
 
 
-def test_uniform_aging_changes_no_share() -> None:
+def test_uniform_decay_changes_no_share() -> None:
     window = Window(aging="exponential", half_life_s=DAY)
     starts = np.arange(-100, 0) * HOUR
     now, later = bucket_weights(starts, 0, window), bucket_weights(starts, 9 * DAY, window)
@@ -76,7 +76,7 @@ def test_uniform_aging_changes_no_share() -> None:
         ({"granularity_s": float("inf")}, "granularity_s"),
     ],
 )
-def test_a_window_that_makes_no_sense_is_refused(settings: dict[str, Any], place: str) -> None:
+def test_an_invalid_window_is_rejected(settings: dict[str, Any], place: str) -> None:
     with pytest.raises(BadParameter) as refused:
         Window(**settings)
     assert refused.value.place == place

@@ -61,7 +61,7 @@ def test_slurm_ages_usage_from_the_start_of_its_period(period_s: int) -> None:
     assert HOUR * float(whole_hours.sum()) > 1.014 * usage
 
 
-def test_a_period_that_doesnt_divide_an_hour_lies_between_its_neighbours() -> None:
+def test_a_period_that_does_not_divide_an_hour_is_between_its_neighbours() -> None:
     starts = np.zeros(1)
 
     def weight(period_s: float) -> float:
@@ -85,7 +85,7 @@ def test_a_period_that_doesnt_divide_an_hour_lies_between_its_neighbours() -> No
         (Window(aging="flux"), WEEK, 0.5, 1e-15),
     ],
 )
-def test_after_its_own_span_a_law_leaves_what_it_says(
+def test_decay_after_its_nominal_span_equals_the_definition(
     window: Window, age_s: float, left: float, tolerance: float
 ) -> None:
     assert one_weight(age_s, window, as_of_s=1000) == pytest.approx(left, abs=tolerance)
@@ -100,7 +100,7 @@ def test_grid_engine_leaves_a_little_less_than_half() -> None:
 
 
 @given(st.floats(0, 1e6), st.floats(0, 1e6), st.sampled_from(["exponential", "slurm", "gridengine", "lsf"]))
-def test_smooth_laws_may_be_applied_in_two_steps(first: float, second: float, name: str) -> None:
+def test_smooth_decay_functions_can_be_applied_in_two_steps(first: float, second: float, name: str) -> None:
     window = Window(aging=name, **WITH_ALL_PARAMETERS.get(name, {}))
     at_once = one_weight(first + second, window)
     assert at_once == pytest.approx(one_weight(first, window) * one_weight(second, window), rel=1e-9, abs=1e-300)
@@ -111,7 +111,7 @@ def test_zero_hours_mean_no_decay(window: Window) -> None:
     assert weights([0, DAY, 1e9], window).tolist() == [1, 1, 1]
 
 
-def test_half_lives_too_short_for_their_formula_leave_nothing_but_the_present() -> None:
+def test_too_short_half_lives_keep_only_current_usage() -> None:
     assert weights([0, 1, 2], Window(aging="gridengine", halftime_h=0.01)).tolist() == [1, 0, 0]
 
 
@@ -121,7 +121,7 @@ def test_half_lives_too_short_for_their_formula_leave_nothing_but_the_present() 
     period_h=st.integers(1, 60),
     phase_h=st.integers(0, 60),
 )
-def test_laws_with_instants_equal_a_clock_that_ticks_hour_by_hour(
+def test_decay_at_fixed_instants_equals_an_hourly_simulation(
     hours: list[int], as_of_s: int, period_h: int, phase_h: int
 ) -> None:
     """Usage grows bucket by bucket; at each instant PBS multiplies all of it, and flux shifts its bins by one."""
@@ -154,7 +154,7 @@ def test_usage_right_before_an_instant_is_decayed_at_it_and_usage_after_it_is_no
     assert bucket_weights(starts, 2 * HOUR, window).tolist() == [0.5, 0.5, 1, 1]
 
 
-def test_flux_forgets_what_is_older_than_its_periods() -> None:
+def test_flux_ignores_usage_older_than_its_periods() -> None:
     window = Window(aging="flux")
     assert window.reach_s == 4 * WEEK
     starts = [-HOUR - n * WEEK for n in range(6)]
@@ -170,7 +170,7 @@ def test_a_weight_never_grows_with_age(ages: list[float], as_of_s: float) -> Non
         assert (np.diff(found) <= 0).all(), window
 
 
-def test_nothing_counts_beyond_the_reach_of_a_window() -> None:
+def test_usage_outside_the_window_does_not_count() -> None:
     for window in [*windows(), Window(length_s=DAY, aging="flux")]:
         if window.reach_s is not None:
             assert weights([window.reach_s, 2 * window.reach_s], window, 5.0).tolist() == [0, 0], window
@@ -178,7 +178,7 @@ def test_nothing_counts_beyond_the_reach_of_a_window() -> None:
     assert Window(aging="slurm").reach_s is None
 
 
-def test_every_law_tells_about_itself() -> None:
+def test_every_decay_function_describes_itself() -> None:
     assert tuple(DECAY_FUNCTIONS) == AGINGS
     for name, law in DECAY_FUNCTIONS.items():
         assert law.name == name

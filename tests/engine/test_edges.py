@@ -67,7 +67,7 @@ def test_equal_quotients_tie_at_every_resolution(name: str) -> None:
             assert (found >= resolution // 2).all()
 
 
-def test_edges_of_components_are_met_exactly() -> None:
+def test_component_edges_are_exact() -> None:
     assert codecs.scalar(np.array([-0.8, 0.2, 0.8]), 10_000).tolist() == [1000, 6000, 9000]
     for resolution in range(2, 10_001):
         edges = np.arange(0, resolution, max(1, resolution // 50))
@@ -84,7 +84,7 @@ def test_usage_exactly_on_target_is_the_balance_at_every_resolution() -> None:
 
 @pytest.mark.parametrize("name", OPERATORS)
 @pytest.mark.parametrize("over", [1e-9, 1e-6, 0.015, 0.5])
-def test_who_is_over_target_never_ties_with_who_is_on_it(name: str, over: float) -> None:
+def test_over_target_never_ties_with_on_target(name: str, over: float) -> None:
     """At an odd resolution the balance is the middle of a component, which the formula gives to both."""
     target = np.array([0.1, 0.25])
     priority = get_operator(name)(target, target * (1 + over))
@@ -93,13 +93,13 @@ def test_who_is_over_target_never_ties_with_who_is_on_it(name: str, over: float)
         assert (codecs.scalar(priority, resolution) < resolution // 2).all()
 
 
-def test_an_exponent_that_doubles_cannot_tell_is_refused_by_name() -> None:
+def test_an_exponent_beyond_double_precision_is_rejected_by_name() -> None:
     for name in (f"relative-{MOST_N + 1}", "sigmoid-999999999"):
         with pytest.raises(BadParameter, match=f"{name}.*integer from 2 to {MOST_N}"):
             get_operator(name)
 
 
-def test_half_points_round_to_even_though_doubles_miss_the_half() -> None:
+def test_half_points_round_to_even_despite_double_errors() -> None:
     given = case(user("a", 12), user("b", 88), usage={"/a": 1, "/b": 7}, name="gridwide")
     assert solve(given)["nodes"]["/a"]["priority"] != -0.5
     assert told(given, "value") == ["100", "100"]
@@ -143,7 +143,7 @@ def test_an_idle_entry_without_shares_is_on_target_unless_zero_shares_are_last()
 
 @pytest.mark.parametrize("name", OPERATORS)
 @pytest.mark.parametrize("resolution", [4, 5, 100, 10_000])
-def test_zero_shares_last_puts_them_behind_every_sibling_with_shares(name: str, resolution: int) -> None:
+def test_zero_shares_last_ranks_them_after_every_sibling_with_shares(name: str, resolution: int) -> None:
     given = zero_case(operator=name, resolution=resolution, zero_shares="last")
     ranks = told(given, "rank")
     assert ranks[0] == 4
@@ -152,7 +152,7 @@ def test_zero_shares_last_puts_them_behind_every_sibling_with_shares(name: str, 
     assert over < resolution // 2 or resolution % 2
 
 
-def test_zero_shares_are_left_out_of_settings_at_their_default() -> None:
+def test_default_zero_shares_is_omitted_from_settings() -> None:
     assert "zero_shares" not in solve(zero_case(zero_shares="operator"))["algorithm"]
     assert solve(zero_case(zero_shares="last"))["algorithm"]["zero_shares"] == "last"
     assert "zero_shares" not in solve(zero_case(resolution=3, zero_shares="operator"))["algorithm"]
@@ -160,7 +160,7 @@ def test_zero_shares_are_left_out_of_settings_at_their_default() -> None:
         solve(zero_case(resolution=3, zero_shares="last"))
 
 
-def test_the_loop_of_the_simulator_leaves_zero_shares_last_to_the_recompute() -> None:
+def test_the_simulator_applies_zero_shares_last_at_recomputes() -> None:
     assert is_incremental({"name": "aequus", "operator": "relative", "resolution": 100})
     assert not is_incremental({"name": "aequus", "operator": "relative", "resolution": 100, "zero_shares": "last"})
 
@@ -174,7 +174,7 @@ def outcomes(*cases: dict[str, Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_shares_too_far_apart_are_named_and_the_others_answered(name: str) -> None:
+def test_shares_too_far_apart_are_reported_and_others_computed(name: str) -> None:
     good = case(user("x", 1), user("y", 2), usage={"/x": 1}, name=name)
     siblings = case(user("x", 1e-300), user("y", 1e300), usage={"/x": 1}, name=name)
     nested = case(FAR, user("v", 1e-30), usage={"/a/u": 87451, "/v": 1}, name=name)
@@ -186,7 +186,7 @@ def test_shares_too_far_apart_are_named_and_the_others_answered(name: str) -> No
 
 
 @pytest.mark.parametrize("name", ["slurm-classic", "slurm-depth-oblivious"])
-def test_shares_too_far_apart_over_several_levels_are_named(name: str) -> None:
+def test_shares_too_far_apart_over_several_levels_are_reported(name: str) -> None:
     deep = group("a", 1e-200, group("b", 1e-200, user("u", 1)), user("w", 1))
     (found,) = outcomes(case(deep, user("v", 1), usage={"/a/b/u": 1}, name=name))
     assert found == (
@@ -198,7 +198,7 @@ def test_shares_too_far_apart_over_several_levels_are_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_a_tree_that_underflows_is_computed_as_if_next_to_nothing(name: str) -> None:
+def test_an_underflowing_tree_is_computed_with_tiny_values(name: str) -> None:
     """The service has no case to refuse: entries with shares keep a target, and nothing is infinite."""
     tree, _ = FairshareTree.from_columns(
         [-1, 0, 0, 1, 1], [1, 1e-200, 1, 1e-300, 1e300], is_user=[False, False, True, True, True]
@@ -212,7 +212,7 @@ def test_a_tree_that_underflows_is_computed_as_if_next_to_nothing(name: str) -> 
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_extreme_numbers_are_answered_or_named(name: str) -> None:
+def test_extreme_numbers_are_computed_or_reported(name: str) -> None:
     for seed in range(60):
         given, draw = random_case(name, seed), Random(seed)
         entries = [given["policy"]]
@@ -252,7 +252,7 @@ JOB_CASES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("given", JOB_CASES, ids=lambda given: given["algorithm"]["name"])
-def test_extreme_numbers_of_jobs_are_answered_or_named(given: dict[str, Any]) -> None:
+def test_extreme_job_numbers_are_computed_or_reported(given: dict[str, Any]) -> None:
     numbers, n_answered = (1e300, 1.7e308, 5e-324, 1e-300, 10**400, -1e308, 1e15), 0
     for seed in range(150):
         draw = Random(seed)

@@ -24,7 +24,7 @@ def state() -> str:
     return found
 
 
-def test_machine_code_is_made_anew_when_a_file_it_only_calls_changes(sources: Path) -> None:
+def test_compiled_code_is_rebuilt_when_a_called_file_changes(sources: Path) -> None:
     before = state()
     assert state() == before
     (sources / "callee.py").write_text("def step(x): return x + 2\n")
@@ -33,7 +33,7 @@ def test_machine_code_is_made_anew_when_a_file_it_only_calls_changes(sources: Pa
     assert state() == before
 
 
-def test_kernels_are_kept_in_a_folder_named_after_the_sources() -> None:
+def test_kernels_are_cached_in_a_folder_named_by_source_hash() -> None:
     numba = pytest.importorskip("numba", reason="no machine code: numba is not installed; make setup")
     before = numba.config.CACHE_DIR
     kept = [path.name for path in (fast._ENGINE / "__pycache__").glob("machine-code-*")]
@@ -51,7 +51,7 @@ def test_kernels_are_kept_in_a_folder_named_after_the_sources() -> None:
         assert set(kept) <= set(after)
 
 
-def test_switching_off_is_for_the_block_only() -> None:
+def test_disabling_compiled_code_is_limited_to_the_block() -> None:
     before = fast.is_on()
     with fast.switched(False):
         assert not fast.is_on()

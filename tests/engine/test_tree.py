@@ -60,7 +60,7 @@ def test_rows_in_any_order_give_the_same_tree(parent: list[int], data: st.DataOb
 
 
 @given(parent=parents())
-def test_rows_that_are_breadth_first_already_stay_where_they_are(parent: list[int]) -> None:
+def test_breadth_first_rows_keep_their_order(parent: list[int]) -> None:
     tree, _ = FairshareTree.from_columns(parent, np.ones(len(parent)))
     again, order = FairshareTree.from_columns(tree.parent, tree.shares)
     assert order.tolist() == list(range(len(parent)))
@@ -94,20 +94,20 @@ def test_a_chain_of_64_levels_is_allowed_and_the_65th_refused() -> None:
         ([-1, 7], "isn't among the rows", 1),
     ],
 )
-def test_rows_that_are_no_tree_are_refused_by_row(parent: list[int], message: str, row: int | None) -> None:
+def test_rows_that_form_no_tree_are_rejected_by_row(parent: list[int], message: str, row: int | None) -> None:
     with pytest.raises(BadTree, match=message) as refused:
         FairshareTree.from_columns(parent, np.ones(len(parent)))
     assert refused.value.row == row
 
 
 @pytest.mark.parametrize("shares", [-1.0, float("inf"), float("-inf")])
-def test_shares_that_are_no_weight_are_refused_by_row(shares: float) -> None:
+def test_invalid_shares_are_rejected_by_row(shares: float) -> None:
     with pytest.raises(BadTree, match="≥ 0") as refused:
         FairshareTree.from_columns([1, -1, 1], [2.0, 1.0, shares])
     assert refused.value.row == 2
 
 
-def test_nan_is_refused_where_a_mask_says_who_inherits() -> None:
+def test_nan_shares_are_rejected_with_an_inherit_mask() -> None:
     with pytest.raises(BadTree, match="≥ 0"):
         FairshareTree.from_columns([-1, 0], [1.0, float("nan")], inherits=[False, False])
     tree, _ = FairshareTree.from_columns([-1, 0], [1.0, -5.0], inherits=[False, True])
@@ -115,7 +115,7 @@ def test_nan_is_refused_where_a_mask_says_who_inherits() -> None:
     assert tree.shares.tolist() == [1.0, 0.0]
 
 
-def test_a_reserve_has_no_children_and_is_no_root() -> None:
+def test_a_reserve_has_no_children_and_is_not_the_root() -> None:
     with pytest.raises(BadTree, match="a reserve has no children") as refused:
         FairshareTree.from_columns([-1, 0, 1], np.ones(3), is_reserve=[False, True, False])
     assert refused.value.row == 1
@@ -123,18 +123,18 @@ def test_a_reserve_has_no_children_and_is_no_root() -> None:
         FairshareTree.from_columns([-1], [1.0], is_reserve=[True])
 
 
-def test_arrays_of_a_tree_cannot_be_written() -> None:
+def test_arrays_of_a_tree_are_read_only() -> None:
     tree, _ = FairshareTree.from_columns([-1, 0], [1.0, 2.0])
     with pytest.raises(ValueError, match="read-only"):
         tree.shares[1] = 3.0
 
 
-def test_paths_are_told_by_name() -> None:
+def test_paths_consist_of_names() -> None:
     tree, _ = FairshareTree.from_columns([-1, 0, 1], np.ones(3), names=["root", "physics", "alice"])
     assert [tree.path(entry) for entry in range(3)] == ["/", "/physics", "/physics/alice"]
 
 
-def test_a_tree_that_nobody_holds_any_more_is_forgotten() -> None:
+def test_an_unreferenced_tree_is_released() -> None:
     """What was worked out of a tree must not keep it: a service sees a new one with every revision."""
     tree, _ = FairshareTree.from_columns([-1, 0, 0], [1.0, 1.0, 2.0], is_user=[False, True, True])
     for name in ("aequus", "slurm-fair-tree"):

@@ -38,7 +38,7 @@ def value(name: str, t: float, s: float, k: float = 0.5) -> float:
     return float(operators.get_operator(name, k=k)(np.array([t]), np.array([s]))[0])
 
 
-def test_operators_give_the_values_of_the_grid(paper: dict[str, Any]) -> None:
+def test_operators_equal_the_grid_of_the_paper(paper: dict[str, Any]) -> None:
     assert len(paper["grid"]["operators"]) == 13
     for listed in paper["grid"]["operators"]:
         apply = operators.get_operator(listed["operator"], k=listed.get("k", 0.5))
@@ -46,7 +46,7 @@ def test_operators_give_the_values_of_the_grid(paper: dict[str, Any]) -> None:
         np.testing.assert_allclose(apply(t, s), expected, rtol=0, atol=TOLERANCE, err_msg=listed["operator"])
 
 
-def test_declared_properties_are_those_of_the_paper(paper: dict[str, Any]) -> None:
+def test_declared_properties_equal_the_paper(paper: dict[str, Any]) -> None:
     for listed in paper["conditions"]:
         declared = operators.get_operator(listed["operator"]).properties
         assert declared.proportional_redistribution == listed["proportional_unused_share"]
@@ -73,7 +73,7 @@ def test_definition_checks_hold_on_a_fine_grid(paper: dict[str, Any]) -> None:
         assert bool((table[1:, 0] == 1).all()) == listed["boundary_s=0_is_1"]
 
 
-def test_boundaries_are_those_of_table_1(paper: dict[str, Any]) -> None:
+def test_boundaries_equal_table_1(paper: dict[str, Any]) -> None:
     formulas: dict[str, Callable[[float], float]] = {
         "-s": lambda x: -x,
         "t": lambda x: x,
@@ -89,7 +89,7 @@ def test_boundaries_are_those_of_table_1(paper: dict[str, Any]) -> None:
             assert value(name, x, 0.0) == pytest.approx(formulas[row["s=0"]](x), abs=TOLERANCE)
 
 
-def test_scalars_and_effective_priorities_are_those_of_the_examples(paper: dict[str, Any]) -> None:
+def test_scalars_and_effective_priorities_equal_the_examples(paper: dict[str, Any]) -> None:
     for example in paper["serialization"]["examples"]:
         got = codecs.scalar(np.array([example["priority"]]), example["resolution"])
         assert got.tolist() == [example["scalar"]], example
@@ -98,7 +98,7 @@ def test_scalars_and_effective_priorities_are_those_of_the_examples(paper: dict[
     assert codecs.effective_priority(np.arange(4), 4).tolist() == paper["serialization"]["P_4"]
 
 
-def test_plain_floors_change_effective_priorities_as_the_vectors_say(paper: dict[str, Any]) -> None:
+def test_plain_floors_change_effective_priorities_as_in_the_vectors(paper: dict[str, Any]) -> None:
     changed = 0
     for r in (100, 1000, 10000):
         scalars = np.arange(r)
@@ -146,7 +146,7 @@ def test_vectors_compare_as_if_padded_with_the_balance(paper: dict[str, Any]) ->
         for name in (operator.name for operator in operators.all_operators())
     ],
 )
-def test_unused_share_settles_where_the_operator_declares(paper: dict[str, Any], name: str) -> None:
+def test_unused_share_converges_as_declared_by_the_operator(paper: dict[str, Any], name: str) -> None:
     """Serve the entry ahead, one job at a time; usage settles at the virtual targets, or splits equally."""
     apply = operators.get_operator(name)
     sections = [("proportional", "virtual_targets")] if apply.properties.proportional_redistribution else []

@@ -36,7 +36,7 @@ def trees(draw: st.DrawFn) -> tuple[FairshareTree, FloatArray]:
 
 @examples(250)
 @given(drawn=trees(), algorithm=st.sampled_from(ALGORITHMS))
-def test_no_input_gives_nan_or_leaves_the_declared_ranges(
+def test_no_input_gives_nan_or_exceeds_the_declared_ranges(
     drawn: tuple[FairshareTree, FloatArray], algorithm: dict[str, str]
 ) -> None:
     tree, usage = drawn
@@ -61,7 +61,7 @@ def test_no_input_gives_nan_or_leaves_the_declared_ranges(
 
 @examples(150)
 @given(drawn=trees())
-def test_targets_and_actuals_add_up_to_one_or_nothing_in_every_group(drawn: tuple[FairshareTree, FloatArray]) -> None:
+def test_targets_and_actuals_sum_to_one_or_zero_in_every_group(drawn: tuple[FairshareTree, FloatArray]) -> None:
     tree, usage = drawn
     result = compute(tree, usage)
     contest, entry, _, _ = tree.competition
@@ -82,7 +82,7 @@ def test_rank_is_one_plus_the_leaves_strictly_ahead(drawn: tuple[FairshareTree, 
 
 @pytest.mark.parametrize("resolution", [3, 10000, 2**31])
 @pytest.mark.parametrize(("n_groups", "is_grid"), [(300, True), (20, False)])
-def test_ranks_of_a_large_tree_are_those_of_its_sorted_vectors(n_groups: int, is_grid: bool, resolution: int) -> None:
+def test_ranks_of_a_large_tree_follow_its_sorted_vectors(n_groups: int, is_grid: bool, resolution: int) -> None:
     rng = np.random.default_rng(3)
     n_users = 20_000
     parent = np.concatenate(([-1], np.zeros(n_groups, dtype=np.int64), 1 + rng.integers(0, n_groups, n_users)))
@@ -101,7 +101,7 @@ def test_ranks_of_a_large_tree_are_those_of_its_sorted_vectors(n_groups: int, is
         before = vector
 
 
-def test_keys_too_wide_to_be_packed_are_sorted_all_the_same() -> None:
+def test_keys_too_wide_to_be_packed_are_sorted_correctly() -> None:
     limit = 2**62
     keys = np.random.default_rng(3).integers(0, limit, 500)
     order, sorted_keys = vector_ranks.sort_keys(keys.copy(), limit)
@@ -128,7 +128,7 @@ def test_declared_scale_invariance_and_isolation_hold(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_the_inverse_gives_the_state_back(name: str) -> None:
+def test_the_inverse_recovers_the_state(name: str) -> None:
     apply = operators.get_operator(name)
     assert apply.inverse is not None
     grid = (np.arange(1, 40) / 40).astype(np.float64)
@@ -148,7 +148,7 @@ def test_almost_on_target_counts_as_on_target(name: str) -> None:
         assert beyond[0] < 0
 
 
-def test_every_registered_algorithm_and_operator_tells_about_itself() -> None:
+def test_every_registered_algorithm_and_operator_describes_itself() -> None:
     for operator in operators.all_operators():
         assert operator.label
         assert operator.formula
@@ -224,7 +224,7 @@ def test_one_scope_for_all_is_the_same_as_no_scopes(
         np.testing.assert_allclose(getattr(scoped, name), getattr(plain, name), rtol=1e-12, atol=1e-300)
 
 
-def test_scopes_are_those_of_the_parent_after_dissolving() -> None:
+def test_scopes_come_from_the_parent_after_dissolving() -> None:
     nan = float("nan")
     tree, _ = FairshareTree.from_columns([-1, 0, 0, 1, 1], [1, nan, 1, 1, 2])
     # The children of entry 1 compete below the root, so the root's scope (1) decides, not that of entry 1 (0).
@@ -243,7 +243,7 @@ def test_a_factor_is_never_zero_for_a_leaf_and_best_is_one() -> None:
         assert factor.tolist() == [1 - ahead / n for ahead in range(n)]
 
 
-def test_padded_vectors_of_many_entries_are_those_of_each() -> None:
+def test_padded_vectors_of_many_entries_equal_single_ones() -> None:
     tree, _ = FairshareTree.from_columns([-1, 0, 0, 1, 3], [1, 2, 1, 1, 1])
     result = compute(tree, [0, 0, 3, 1, 4])
     entries = np.arange(5)
@@ -251,7 +251,7 @@ def test_padded_vectors_of_many_entries_are_those_of_each() -> None:
     assert rows.tolist() == [codecs.pad(result.vector(entry), 3, 10000) for entry in entries.tolist()]
 
 
-def test_combined_without_any_part_of_absolute_is_relative_2_and_has_its_properties() -> None:
+def test_combined_with_k_zero_is_relative_2() -> None:
     combined, relative_2 = operators.get_operator("combined", k=0), operators.get_operator("relative-2")
     steps = np.linspace(0.0, 1.0, 41)
     t, s = np.repeat(steps, 41), np.tile(steps, 41)

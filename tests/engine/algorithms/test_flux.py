@@ -18,7 +18,7 @@ from tests.examples import examples
 from tests.oracles import slurm_fair_tree as oracles_fair_tree
 
 
-def test_it_gives_the_ranks_and_factors_of_upstream(golden_dir: Path) -> None:
+def test_ranks_and_factors_equal_upstream(golden_dir: Path) -> None:
     cases = json.loads((golden_dir / "flux/cases.json").read_text())
     truncated = [case["id"] for case in cases if not case["exact_sums_agree"]]  # named in tests/golden/README.md
     assert len(cases) - len(truncated) == 89
@@ -60,7 +60,7 @@ def assert_as_the_twin(case: dict[str, Any]) -> None:
 
 @examples(250)
 @given(share_cases("flux", weights=st.integers(0, 3), amounts=st.integers(0, 3), most_entries=18))
-def test_the_slow_twin_agrees_where_much_ties(case: dict[str, Any]) -> None:
+def test_the_oracle_agrees_with_many_ties(case: dict[str, Any]) -> None:
     assert_as_the_twin(case)
 
 
@@ -69,7 +69,7 @@ AMOUNTS = st.one_of(st.integers(0, 10**6), st.sampled_from((1e-300, 1e-10, 1e-9,
 
 @examples(150)
 @given(share_cases("flux", weights=st.one_of(st.integers(0, 10**6), st.sampled_from((1e-150, 1e150))), amounts=AMOUNTS))
-def test_the_slow_twin_agrees_on_any_amounts(case: dict[str, Any]) -> None:
+def test_the_oracle_agrees_on_any_amounts(case: dict[str, Any]) -> None:
     assert_as_the_twin(case)
 
 
@@ -90,7 +90,7 @@ def test_exact_weights_decide_where_usage_is_in_proportion_to_decimal_shares(
     assert_as_the_twin(case_of(banks, usage))
 
 
-def test_a_gap_of_just_the_tolerance_is_none_that_ties() -> None:
+def test_a_gap_equal_to_the_tolerance_does_not_tie() -> None:
     """Weights 2a/(a + b) and 2b/(a + b) tie where (a − b)/a < 2⁻⁵², and (a − b)/a is exactly 2⁻⁵² in the second."""
     assert ranks(case_of([user("ann", 2**52 + 1), user("bob", 2**52)], {"/ann": 1, "/bob": 1})) == {"ann": 1, "bob": 1}
     assert ranks(case_of([user("ann", 2**52), user("bob", 2**52 - 1)], {"/ann": 1, "/bob": 1})) == {"ann": 1, "bob": 2}
@@ -98,7 +98,7 @@ def test_a_gap_of_just_the_tolerance_is_none_that_ties() -> None:
 
 @examples(30)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 2)), min_size=62, max_size=62))
-def test_the_slow_twin_agrees_to_a_depth_of_64(levels: list[tuple[int, int, int]]) -> None:
+def test_the_oracle_agrees_to_a_depth_of_64(levels: list[tuple[int, int, int]]) -> None:
     below, usage, path = [user("u"), user("v")], {}, ""
     for number, (shares, other, _) in enumerate(levels):
         below = [user(f"w{number}", other), bank("a", shares, *below), bank("b", other, user("x"))]
@@ -109,7 +109,7 @@ def test_the_slow_twin_agrees_to_a_depth_of_64(levels: list[tuple[int, int, int]
     assert_as_the_twin(case_of(below, usage))
 
 
-def test_chains_of_tied_banks_are_walked_as_one_and_cousins_tie() -> None:
+def test_chains_of_tied_banks_are_merged_and_cousins_tie() -> None:
     """b, c and d tie and become one list; in it b/x ties with c/x, and so do the banks below."""
     deep = [bank(f"deep{name}", 1, user(f"low{name}")) for name in "bcd"]
     banks = [bank(name, 1, user(f"x{name}"), deep[number]) for number, name in enumerate("bcd")]
@@ -118,18 +118,18 @@ def test_chains_of_tied_banks_are_walked_as_one_and_cousins_tie() -> None:
     assert found == {"xb": 1, "xc": 1, "xd": 1, "lowb": 4, "lowc": 4, "lowd": 4}
 
 
-def test_merged_children_keep_the_weight_they_have_among_their_own_siblings() -> None:
+def test_merged_children_keep_their_weight_among_siblings() -> None:
     banks = [bank("a", 1, user("ann", 9), user("bob", 1)), bank("b", 1, user("cat", 1), user("dan", 1))]
     found = ranks(case_of(banks, {"/a/ann": 5, "/a/bob": 5, "/b/cat": 4, "/b/dan": 6}))
     assert found == {"ann": 1, "cat": 2, "dan": 3, "bob": 4}  # weights 1.8, 1.25, 0.83, 0.2
 
 
-def test_a_user_goes_before_a_bank_of_equal_weight_and_does_not_tie() -> None:
+def test_a_user_precedes_a_bank_of_equal_weight() -> None:
     found = ranks(case_of([bank("b", 1, user("ann")), user("bob", 1)], {"/b/ann": 7, "/bob": 7}))
     assert found == {"bob": 1, "ann": 2}
 
 
-def test_no_shares_weigh_nothing_even_when_idle_and_idle_ones_tie_at_the_top() -> None:
+def test_zero_shares_have_zero_weight_and_idle_entries_tie_at_the_top() -> None:
     children = [user("ann", 0), user("bob", 5), user("cat", 1), user("dan", 1)]
     case = case_of(children, {"/dan": 3, "/cat": 0.9e-9})
     assert ranks(case) == {"bob": 1, "cat": 1, "dan": 3, "ann": 4}

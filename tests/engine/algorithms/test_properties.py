@@ -171,7 +171,9 @@ def test_permuting_siblings_changes_nothing(variants: list[Settings], data: st.D
 @those(lambda declared: declared.order_in_groups)
 @FEW
 @given(data=st.data())
-def test_usage_of_cousins_never_turns_the_order_inside_a_group(variants: list[Settings], data: st.DataObject) -> None:
+def test_usage_of_cousins_never_reverses_the_order_inside_a_group(
+    variants: list[Settings], data: st.DataObject
+) -> None:
     drawn = data.draw(trees(inherits=takes(variants)))
     parent, group = data.draw(st.sampled_from(groups_in(drawn)))
     rows = range(len(drawn.parent))
@@ -262,9 +264,7 @@ def test_priorities_are_above_0_below_target_and_below_0_above_it(
 @those(lambda declared: declared.boundaries)
 @FEW
 @given(data=st.data())
-def test_nothing_used_is_the_highest_and_nothing_promised_the_lowest(
-    variants: list[Settings], data: st.DataObject
-) -> None:
+def test_zero_usage_is_highest_and_zero_shares_lowest(variants: list[Settings], data: st.DataObject) -> None:
     drawn = data.draw(trees(only_leaves=True))
     for chosen in variants:
         result, most = solve(drawn, chosen).result, RANGES.get(chosen["name"], 1.0)
@@ -313,7 +313,7 @@ EXTREME = st.sampled_from([0.0, 5e-324, 1e-300, 1e-12, 1.0, 3.0, 1e12, 1e300])
 @those(lambda declared: True)
 @FEW
 @given(data=st.data())
-def test_up_to_64_levels_and_any_usage_give_numbers(variants: list[Settings], data: st.DataObject) -> None:
+def test_up_to_64_levels_and_any_usage_give_finite_numbers(variants: list[Settings], data: st.DataObject) -> None:
     """A chain with a sibling or two on every level; infinity only where a level may be infinite."""
     depth = data.draw(st.one_of(st.integers(1, MAX_DEPTH), st.just(MAX_DEPTH)))
     parent, chain = [-1], 0

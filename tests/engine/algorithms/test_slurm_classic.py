@@ -29,7 +29,7 @@ def captured(golden_dir: Path) -> list[dict[str, Any]]:
     return [case for case in cases if case["algorithm"]["name"] == NAME]
 
 
-def test_it_gives_the_numbers_that_sshare_printed(captured: list[dict[str, Any]]) -> None:
+def test_numbers_equal_sshare(captured: list[dict[str, Any]]) -> None:
     assert len(captured) == 20
     for case in captured:
         nodes = solve(case)["nodes"]
@@ -52,7 +52,7 @@ def user(name: str, shares: Any = 1) -> dict[str, Any]:
 
 
 @given(share_cases(NAME), st.integers(1, 4))
-def test_the_slow_twin_agrees(case: dict[str, Any], damping: int) -> None:
+def test_the_oracle_agrees(case: dict[str, Any], damping: int) -> None:
     case["algorithm"]["damping_factor"] = damping
     nodes, twin = solve(case)["nodes"], oracles_classic.solve(case)
     assert nodes.keys() == twin.keys()
@@ -76,13 +76,13 @@ def test_without_shares_the_factor_is_0_and_without_usage_it_is_1() -> None:
     assert [nodes[path]["rank"] for path in ("/idle", "/busy", "/none")] == [1, 2, 3]
 
 
-def test_a_huge_ratio_ends_at_0_and_ties() -> None:
+def test_huge_ratios_give_0_and_tie() -> None:
     nodes = solve(case_of([user("all", 10**9), user("ann", 1), user("bob", 1)], {"/ann": 5, "/bob": 4}))["nodes"]
     assert nodes["/ann"]["factor"] == nodes["/bob"]["factor"] == 0.0
     assert nodes["/ann"]["rank"] == nodes["/bob"]["rank"] == 2
 
 
-def test_only_users_without_children_are_ranked_and_every_entry_but_a_reserve_has_a_factor() -> None:
+def test_only_leaf_users_are_ranked_and_all_but_reserves_have_a_factor() -> None:
     children: list[dict[str, Any]] = [
         {"name": "alpha", "kind": "account", "shares": 3, "children": [user("ann")]},
         {"name": "empty", "kind": "account", "shares": 1, "children": []},
@@ -102,7 +102,7 @@ def test_shares_of_parent_directly_below_the_root_count_as_all_shares_and_their_
     assert (ann["norm_shares"], ann["effective_usage"], ann["factor"]) == (1.0, 0.25, 2**-0.25)
 
 
-def test_a_level_without_shares_has_what_its_account_used() -> None:
+def test_a_level_without_shares_has_the_usage_of_its_account() -> None:
     account = {"name": "a", "kind": "account", "shares": 1, "children": [user("x", 0), user("y", 0)]}
     nodes = solve(case_of([account, user("z", 1)], {"/a/x": 1, "/z": 3}))["nodes"]
     assert nodes["/a/x"]["effective_usage"] == nodes["/a/y"]["effective_usage"] == 0.25
@@ -110,13 +110,13 @@ def test_a_level_without_shares_has_what_its_account_used() -> None:
 
 
 @pytest.mark.parametrize("damping", [0, -1, 1.5, True, "2", float("inf"), None])
-def test_a_damping_factor_is_an_integer_from_1_on(damping: object) -> None:
+def test_the_damping_factor_is_an_integer_of_at_least_1(damping: object) -> None:
     with pytest.raises(BadParameter) as refused:
         solve(case_of([user("ann")], {}) | {"algorithm": {"name": NAME, "damping_factor": damping}})
     assert refused.value.place == "algorithm.damping_factor"
 
 
-def test_a_group_compared_in_another_scope_divides_its_own_part_by_that_scope() -> None:
+def test_a_group_in_another_scope_is_divided_by_usage_of_that_scope() -> None:
     tree, _ = FairshareTree.from_columns([-1, 0, 0, 1, 1], [1, 1, 1, 1, 1], is_user=[False, False, True, True, True])
     usage = np.array([[0, 0, 2.0, 1.0, 1.0], [0, 0, 8.0, 6.0, 2.0]])
     mixed = compute(tree, usage, algorithm=NAME, scope_of_entry=[0, 1, 0, 0, 0])

@@ -32,7 +32,7 @@ def published(golden_dir: Path) -> list[dict[str, Any]]:
     return found
 
 
-def test_it_gives_the_numbers_that_sshare_printed(captured: list[dict[str, Any]]) -> None:
+def test_numbers_equal_sshare(captured: list[dict[str, Any]]) -> None:
     assert len(captured) == 20
     for case in captured:
         nodes = solve(case)["nodes"]
@@ -44,7 +44,7 @@ def test_it_gives_the_numbers_that_sshare_printed(captured: list[dict[str, Any]]
             assert nodes[path]["rank"] == expected.get("position"), (case["id"], path)
 
 
-def test_it_gives_the_numbers_of_the_formula(published: list[dict[str, Any]]) -> None:
+def test_numbers_equal_the_formula(published: list[dict[str, Any]]) -> None:
     assert len(published) == 9
     for case in published:
         nodes = solve(case)["nodes"]
@@ -69,7 +69,7 @@ def own_ratio(node: dict[str, Any]) -> float:
 
 
 @given(share_cases(NAME), st.integers(1, 4))
-def test_the_slow_twin_agrees(case: dict[str, Any], damping: int) -> None:
+def test_the_oracle_agrees(case: dict[str, Any], damping: int) -> None:
     case["algorithm"]["damping_factor"] = damping
     nodes, twin = solve(case)["nodes"], oracles_classic.solve(case)
     for path, expected in twin.items():
@@ -107,7 +107,7 @@ def test_in_a_flat_tree_the_factor_is_the_original_formula(drawn: list[tuple[int
 
 
 @given(users, POSITIVE)
-def test_below_a_parent_on_target_a_ratio_is_its_own(drawn: list[tuple[int, int]], shares: int) -> None:
+def test_below_a_parent_on_target_the_ratio_is_the_local_one(drawn: list[tuple[int, int]], shares: int) -> None:
     """parent-on-target: two accounts of equal shares and equal usage."""
     used = sum(amount for _, amount in drawn)
     case = two_levels([drawn, [(1, used)]], [shares, shares])
@@ -118,7 +118,7 @@ def test_below_a_parent_on_target_a_ratio_is_its_own(drawn: list[tuple[int, int]
 
 
 @given(trees)
-def test_ratios_in_the_same_direction_are_ones_own_and_opposite_ones_lie_between(case: dict[str, Any]) -> None:
+def test_same_direction_ratios_are_local_and_opposite_ones_lie_between(case: dict[str, Any]) -> None:
     """same-direction and bounds."""
     nodes = solve(case)["nodes"]
     for path, node in nodes.items():
@@ -134,7 +134,7 @@ def test_ratios_in_the_same_direction_are_ones_own_and_opposite_ones_lie_between
 
 
 @given(trees, POSITIVE)
-def test_siblings_that_are_equal_have_their_parents_factor_at_any_depth(case: dict[str, Any], used: int) -> None:
+def test_equal_siblings_have_the_factor_of_their_parent(case: dict[str, Any], used: int) -> None:
     """siblings-equal, and an only child."""
     depth, path = 6, "/g0/u0"
     entry = case["policy"]["children"][0]["children"][0]
@@ -166,7 +166,7 @@ def test_multiplying_all_usage_or_a_groups_shares_changes_nothing(
         assert node["factor"] == pytest.approx(before[path]["factor"], rel=1e-9, abs=1e-300), path
 
 
-def test_the_six_published_properties_are_those_tested_here(golden_dir: Path) -> None:
+def test_all_six_published_properties_are_tested(golden_dir: Path) -> None:
     listed = json.loads((golden_dir / "depth_oblivious/properties.json").read_text())
     here = Path(__file__).read_text()
     assert len(listed) == 6
@@ -181,7 +181,7 @@ def test_an_idle_member_of_a_busy_account_has_the_best_factor() -> None:
 
 
 @given(case=share_cases(NAME))
-def test_the_columns_of_the_formula_give_the_ratio_and_the_factor(case: dict[str, Any]) -> None:
+def test_the_intermediate_columns_give_ratio_and_factor(case: dict[str, Any]) -> None:
     """R = R_parent · r_l^k and F = 2^−R, each number as it is shown; what doesn't exist is null."""
     nodes = solve(case)["nodes"]
     for path, node in nodes.items():

@@ -31,7 +31,7 @@ def captured(golden_dir: Path) -> list[dict[str, Any]]:
     return [case for case in cases if case["algorithm"]["name"] == NAME]
 
 
-def test_it_gives_the_numbers_and_ranks_that_sshare_printed(captured: list[dict[str, Any]]) -> None:
+def test_numbers_and_ranks_equal_sshare(captured: list[dict[str, Any]]) -> None:
     assert len(captured) == 16
     for case in captured:
         nodes = solve(case)["nodes"]
@@ -48,7 +48,7 @@ def test_it_gives_the_numbers_and_ranks_that_sshare_printed(captured: list[dict[
             assert nodes[path]["rank"] == expected.get("position"), (case["id"], path)
 
 
-def test_as_documented_it_gives_the_ranks_of_merged_accounts(captured: list[dict[str, Any]]) -> None:
+def test_the_documented_variant_gives_ranks_of_merged_accounts(captured: list[dict[str, Any]]) -> None:
     documented = [case for case in captured if "documented_rank" in case]
     assert len(documented) == 4
     for case in documented:
@@ -93,14 +93,14 @@ def assert_as_the_twin(case: dict[str, Any]) -> None:
 
 @examples(250)
 @given(share_cases(NAME, weights=FEW, amounts=st.integers(0, 3), most_entries=18), TIES)
-def test_the_slow_twin_agrees_where_much_ties(case: dict[str, Any], ties: str) -> None:
+def test_the_oracle_agrees_with_many_ties(case: dict[str, Any], ties: str) -> None:
     case["algorithm"]["ties"] = ties
     assert_as_the_twin(case)
 
 
 @examples(150)
 @given(share_cases(NAME, amounts=st.one_of(st.integers(0, 100), st.sampled_from((1e-300, 1e-9, 1e300)))), TIES)
-def test_the_slow_twin_agrees_on_any_amounts(case: dict[str, Any], ties: str) -> None:
+def test_the_oracle_agrees_on_any_amounts(case: dict[str, Any], ties: str) -> None:
     case["algorithm"]["ties"] = ties
     assert_as_the_twin(case)
 
@@ -112,7 +112,7 @@ def test_the_slow_twin_agrees_on_any_amounts(case: dict[str, Any], ties: str) ->
     st.booleans(),
     TIES,
 )
-def test_levels_a_few_last_bits_apart_are_in_the_order_of_long_doubles(
+def test_levels_a_few_bits_apart_are_ordered_by_long_doubles(
     members: list[tuple[int, int]], least: float, has_account: bool, ties: str
 ) -> None:
     """Doubles decide between most of these, and must not decide between those that long doubles may tie."""
@@ -125,7 +125,7 @@ def test_levels_a_few_last_bits_apart_are_in_the_order_of_long_doubles(
 
 
 @pytest.mark.parametrize("ties", ["as-slurm", "as-documented"])
-def test_long_sums_of_a_large_list_are_made_only_where_doubles_leave_a_tie_open(ties: str) -> None:
+def test_long_double_sums_are_computed_only_for_possible_ties(ties: str) -> None:
     numbers = np.random.default_rng(3)
     tree, _ = FairshareTree.from_columns(
         [-1, *[0] * 2_000], [1.0, *numbers.integers(1, 99, 2_000)], is_user=[False, *[True] * 2_000]
@@ -147,7 +147,7 @@ def test_long_sums_of_a_large_list_are_made_only_where_doubles_leave_a_tie_open(
 
 @examples(30)
 @given(st.lists(st.tuples(FEW, FEW, st.integers(0, 2)), min_size=62, max_size=62), TIES)
-def test_the_slow_twin_agrees_to_a_depth_of_64(levels: list[tuple[Any, Any, int]], ties: str) -> None:
+def test_the_oracle_agrees_to_a_depth_of_64(levels: list[tuple[Any, Any, int]], ties: str) -> None:
     below, usage, path = [user("u"), user("v")], {}, ""
     for number, (shares, other, _) in enumerate(levels):
         below = [user(f"w{number}", other), account("a", shares, *below), account("b", other, user("x"))]
@@ -158,7 +158,7 @@ def test_the_slow_twin_agrees_to_a_depth_of_64(levels: list[tuple[Any, Any, int]
     assert_as_the_twin(case_of(below, usage, ties))
 
 
-def test_an_account_that_hands_its_children_up_stays_in_the_list_and_takes_the_tie_away() -> None:
+def test_an_account_with_promoted_children_stays_in_the_list_and_breaks_the_tie() -> None:
     """Of two tied accounts the second starts tied; its first entry has the level of no value, so none ties."""
     handed = [account("handed", "parent"), user("cat", 2)]
     plain = [user("cat", 2)]
@@ -168,7 +168,7 @@ def test_an_account_that_hands_its_children_up_stays_in_the_list_and_takes_the_t
     assert ranks(case_of([account("a", 1, *other), account("b", 1, *handed)], usage)) == {"ann": 1, "bob": 2, "cat": 3}
 
 
-def test_children_of_an_account_without_shares_of_its_own_are_listed_in_its_place() -> None:
+def test_children_of_an_inheriting_account_replace_it_in_the_list() -> None:
     """Depth-first: `ann` comes before the later sibling `b`, so the account that is tied and walked second is b."""
     first, second = account("a", 1, user("ann")), account("b", 1, user("bob", 1), user("cat", 2))
     usage = {"/p/a/ann": 3, "/b/bob": 2, "/b/cat": 1}
@@ -177,14 +177,14 @@ def test_children_of_an_account_without_shares_of_its_own_are_listed_in_its_plac
     assert ranks(case_of([second, account("p", "parent", first)], usage)) == {"cat": 1, "bob": 2, "ann": 2}
 
 
-def test_levels_that_are_equal_on_paper_tie_only_where_long_doubles_do() -> None:
+def test_mathematically_equal_levels_tie_only_if_long_doubles_do() -> None:
     """Shares 1 : 3 : 6 with usage 100 : 300 : 600: the first is a bit above the others, which tie."""
     children = [user("ann", 1), user("bob", 3), user("cat", 6), user("dan", 90)]
     found = ranks(case_of(children, {"/ann": 100, "/bob": 300, "/cat": 600, "/dan": 360}))
     assert found == {"dan": 1, "ann": 2, "bob": 3, "cat": 3}
 
 
-def test_users_alone_are_ranked_and_a_reserve_takes_part_in_shares() -> None:
+def test_only_users_are_ranked_and_reserves_take_part_in_normalisation() -> None:
     children = [user("ann", 1), {"name": "desk", "shares": 1}, {"name": "kept", "kind": "reserve", "shares": 2}]
     nodes = solve(case_of(children, {"/ann": 1, "/desk": 1}))["nodes"]
     assert nodes["/ann"]["norm_shares"] == 0.25
@@ -193,14 +193,14 @@ def test_users_alone_are_ranked_and_a_reserve_takes_part_in_shares() -> None:
         assert (nodes[path]["rank"], nodes[path]["factor"]) == (None, None)
 
 
-def test_own_usage_of_an_account_counts_in_what_its_members_are_divided_by() -> None:
+def test_own_usage_of_an_account_is_part_of_the_denominator_of_its_members() -> None:
     nodes = solve(case_of([account("a", 1, user("ann"), user("bob"))], {"/a": 60, "/a/ann": 30, "/a/bob": 10}))["nodes"]
     assert nodes["/a/ann"]["effective_usage"] == pytest.approx(0.3)
     assert nodes["/a/bob"]["level_fs"] == pytest.approx(5.0)
 
 
 @pytest.mark.parametrize("ties", ["as-slurm", "as-documented"])
-def test_levels_beyond_doubles_are_still_put_in_order(ties: str) -> None:
+def test_levels_beyond_double_range_are_ordered(ties: str) -> None:
     usage = {"/ann": 1e-300, "/bob": 1e300, "/cat": 1e-290, "/dan": 0.0, "/eve": 2e-300}
     children = [user("ann"), user("bob"), user("cat"), user("dan"), user("eve", 2)]
     nodes = solve(case_of(children, usage, ties))["nodes"]

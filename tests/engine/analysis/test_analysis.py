@@ -60,12 +60,12 @@ def test_the_definition_holds_where_the_paper_says(paper: dict[str, Any]) -> Non
         assert found.has_boundaries == operators.get_operator(listed["operator"]).properties.boundaries
 
 
-def test_all_but_slurm_are_odd_so_combined_is_symmetric_against_the_text_of_figure_8() -> None:
+def test_all_but_slurm_are_odd_functions_so_combined_is_symmetric_unlike_the_text_of_figure_8() -> None:
     odd = {name for name in ALL if properties.check_definition(operators.get_operator(name)).is_odd}
     assert odd == set(ALL) - {"slurm"}
 
 
-def test_the_check_finds_what_is_no_operator() -> None:
+def test_the_check_rejects_invalid_operators() -> None:
     broken = operators.Operator(
         name="broken",
         label="",
@@ -79,7 +79,7 @@ def test_the_check_finds_what_is_no_operator() -> None:
     assert not found.is_operator
 
 
-def test_boundary_values_are_those_of_table_1() -> None:
+def test_boundary_values_equal_table_1() -> None:
     s = np.array([0.25, 1.0])
     assert properties.without_target(operators.get_operator("combined"), s).tolist() == [-0.625, -1.0]
     assert properties.without_usage(operators.get_operator("combined"), s).tolist() == [0.625, 1.0]
@@ -87,7 +87,7 @@ def test_boundary_values_are_those_of_table_1() -> None:
     assert properties.without_usage(operators.get_operator("slurm"), s).tolist() == [1.0, 1.0]
 
 
-def test_operators_order_like_relative_where_the_paper_says(paper: dict[str, Any]) -> None:
+def test_operators_order_like_relative_as_in_the_paper(paper: dict[str, Any]) -> None:
     relative = operators.get_operator("relative")
     for listed in paper["conditions"]:
         found = properties.compare_orders(operators.get_operator(listed["operator"]), relative)
@@ -98,7 +98,7 @@ def test_operators_order_like_relative_where_the_paper_says(paper: dict[str, Any
         assert again.is_full == listed["proportional_unused_share"], listed["operator"]
 
 
-def test_a_reversed_pair_is_one_indeed() -> None:
+def test_reported_reversed_pairs_are_reversed() -> None:
     absolute, relative = operators.get_operator("absolute"), operators.get_operator("relative")
     found = properties.compare_orders(absolute, relative)
     assert found.example is not None
@@ -140,7 +140,9 @@ def test_equivalent_operators_order_alike_before_quantisation(users: list[tuple[
 @examples(300)
 @example(t=0.3, s=1 - 2**-53, other=0.3, name="relative")
 @given(t=SHARE, s=SHARE, other=SHARE, name=st.sampled_from(ALL))
-def test_more_target_never_lowers_and_more_usage_never_raises(t: float, s: float, other: float, name: str) -> None:
+def test_more_target_never_lowers_and_more_usage_never_raises_priority(
+    t: float, s: float, other: float, name: str
+) -> None:
     value = one_value(operators.get_operator(name))
     low, high = sorted((t, other))
     assert value(low, s) <= value(high, s) + 1e-12
@@ -154,7 +156,7 @@ def test_more_target_never_lowers_and_more_usage_never_raises(t: float, s: float
 
 @examples(200)
 @given(t=SHARE, s=SHARE, name=st.sampled_from(ALL), scale=st.floats(min_value=1e-3, max_value=1.0))
-def test_the_relative_family_knows_the_ratio_alone(t: float, s: float, name: str, scale: float) -> None:
+def test_the_relative_family_depends_only_on_the_ratio(t: float, s: float, name: str, scale: float) -> None:
     apply = operators.get_operator(name)
     value = one_value(apply)
     if apply.properties.proportional_redistribution:
@@ -164,7 +166,7 @@ def test_the_relative_family_knows_the_ratio_alone(t: float, s: float, name: str
         assert abs(value(t * scale, s * scale)) <= abs(value(t, s)) + 1e-12  # less of a group, less of a distance
 
 
-def test_state_of_same_priority_is_equation_16_for_the_equivalent_ones() -> None:
+def test_the_state_of_equal_priority_is_equation_16() -> None:
     t, s, other = np.array([0.4, 0.3, 0.2]), np.array([0.1, 0.45, 0.2]), np.array([0.2, 0.15, 0.5])
     for name in ALL:
         found = properties.state_of_same_priority(operators.get_operator(name), t, s, other)
@@ -174,7 +176,7 @@ def test_state_of_same_priority_is_equation_16_for_the_equivalent_ones() -> None
     np.testing.assert_allclose(absolute, other - t + s, atol=1e-15)
 
 
-def test_virtual_targets_are_those_of_the_paper(paper: dict[str, Any]) -> None:
+def test_virtual_targets_equal_the_paper(paper: dict[str, Any]) -> None:
     for section, key, settle in (
         ("proportional", "virtual_targets", properties.virtual_targets),
         ("equal", "shares", properties.equal_split_targets),
@@ -189,7 +191,7 @@ def test_virtual_targets_are_those_of_the_paper(paper: dict[str, Any]) -> None:
     assert properties.equal_split_targets([0.5, 0.5], [False, False]).tolist() == [0.0, 0.0]
 
 
-def test_input_densities_are_those_of_the_paper(paper: dict[str, Any]) -> None:
+def test_input_densities_equal_the_paper(paper: dict[str, Any]) -> None:
     listed = paper["input_density_r8"]
     assert properties.effective_priorities(8).tolist() == listed["columns"]
     for name, expected in listed["values"].items():
@@ -198,7 +200,7 @@ def test_input_densities_are_those_of_the_paper(paper: dict[str, Any]) -> None:
         np.testing.assert_allclose(properties.input_density(operators.get_operator(name), 8), expected, atol=1e-12)
 
 
-def test_input_densities_of_the_relative_family_are_their_closed_form() -> None:
+def test_input_densities_of_the_relative_family_equal_the_closed_form() -> None:
     """F depends on q = s/t alone, and the area with s ≤ q·t is q/2 up to q = 1 and 1 − 1/(2q) above."""
     for r in (2, 7, 64):
         edges = properties.effective_priorities(r)[1:]
@@ -224,7 +226,7 @@ def test_densities_count_the_inputs_of_each_component(name: str) -> None:
 
 @examples(60)
 @given(name=st.sampled_from(ALL), r=st.integers(2, 40), t=st.floats(0, 1))
-def test_densities_add_up_to_everything(name: str, r: int, t: float) -> None:
+def test_densities_sum_to_one(name: str, r: int, t: float) -> None:
     apply = operators.get_operator(name)
     for found in (properties.input_density(apply, r), properties.local_density(apply, t, r)):
         assert len(found) == r
@@ -232,14 +234,14 @@ def test_densities_add_up_to_everything(name: str, r: int, t: float) -> None:
         assert (found >= -1e-12).all()
 
 
-def test_local_densities_are_those_of_the_paper(paper: dict[str, Any]) -> None:
+def test_local_densities_equal_the_paper(paper: dict[str, Any]) -> None:
     for t, listed in paper["local_density_r8"]["targets"].items():
         for name, expected in listed.items():
             found = properties.local_density(operators.get_operator(name), float(t), 8)
             np.testing.assert_allclose(found, expected, atol=1e-9, err_msg=f"{name} at {t}")
 
 
-def test_what_the_text_says_about_densities_holds() -> None:
+def test_statements_of_the_text_about_densities_hold() -> None:
     found = {name: properties.input_density(operators.get_operator(name), 8) for name in ALL}
     seven = ("absolute", "relative", "relative-2", "sigmoid", "sigmoid-2", "slurm", "combined")
     assert min(seven, key=lambda name: found[name][0]) == "absolute"
@@ -248,7 +250,7 @@ def test_what_the_text_says_about_densities_holds() -> None:
     np.testing.assert_allclose(found["relative"], 0.125, atol=1e-12)
 
 
-def test_an_operator_without_inverse_is_measured_all_the_same(without_inverse: operators.Operator) -> None:
+def test_an_operator_without_inverse_is_measured(without_inverse: operators.Operator) -> None:
     absolute = operators.get_operator("absolute")
     np.testing.assert_allclose(
         properties.input_density(without_inverse, 4), properties.input_density(absolute, 4), atol=1e-9
@@ -261,7 +263,7 @@ def test_an_operator_without_inverse_is_measured_all_the_same(without_inverse: o
 
 
 @pytest.mark.parametrize("k", [0.0, 0.2, 1.0])
-def test_the_inverse_of_combined_holds_at_every_part_of_absolute(k: float) -> None:
+def test_the_inverse_of_combined_holds_for_every_k(k: float) -> None:
     apply = operators.get_operator("combined", k=k)
     assert apply.inverse is not None
     grid = np.arange(1, 30) / 30

@@ -88,13 +88,13 @@ def test_the_page_shows_what_the_engine_computes() -> None:
         assert shown[name].splitlines() == lines, name
 
 
-def test_each_reading_of_the_figure_says_on_the_page_what_it_reads() -> None:
+def test_each_reading_of_the_figure_is_described_on_the_page() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert [reading.name for reading in job_size.READINGS if reading.text not in text] == []
     assert [reading.name for reading in job_size.READINGS if reading.is_comparable] == ["typical"]
 
 
-def test_the_published_cells_are_those_of_the_paper(golden_dir: Path) -> None:
+def test_the_published_cells_equal_the_paper(golden_dir: Path) -> None:
     figure = json.loads((golden_dir / "operators/fig17.json").read_text())
     assert {name: list(row) for name, row in job_size.PUBLISHED.items()} == figure["paper"]
     assert list(job_size.COLUMNS) == figure["columns"]

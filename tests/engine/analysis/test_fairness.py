@@ -20,7 +20,7 @@ ROWS = st.lists(st.tuples(AMOUNT, AMOUNT, AMOUNT), min_size=1, max_size=8)
 
 @examples(200)
 @given(rows=ROWS)
-def test_indices_are_their_definitions(rows: list[tuple[int, int, int]]) -> None:
+def test_indices_equal_their_definitions(rows: list[tuple[int, int, int]]) -> None:
     x, w, _ = (list(map(Fraction, column)) for column in zip(*rows, strict=True))
     assert convergence.jain_index([float(v) for v in x]) == pytest.approx(float(oracles_analysis.jain(x)))
     found = convergence.gini_index([float(v) for v in x], [float(v) for v in w])
@@ -29,7 +29,7 @@ def test_indices_are_their_definitions(rows: list[tuple[int, int, int]]) -> None
 
 @examples(200)
 @given(rows=ROWS, capacity=st.integers(0, 200))
-def test_water_fills_as_if_poured(rows: list[tuple[int, int, int]], capacity: int) -> None:
+def test_water_filling_equals_its_definition(rows: list[tuple[int, int, int]], capacity: int) -> None:
     t, demand, _ = zip(*rows, strict=True)
     found = convergence.water_fill(t, demand, capacity)
     expected = oracles_analysis.poured(list(map(Fraction, t)), list(map(Fraction, demand)), Fraction(capacity))
@@ -38,7 +38,7 @@ def test_water_fills_as_if_poured(rows: list[tuple[int, int, int]], capacity: in
 
 @examples(200)
 @given(rows=ROWS)
-def test_indices_stay_in_range_and_know_no_unit(rows: list[tuple[int, int, int]]) -> None:
+def test_indices_stay_in_range_and_are_independent_of_units(rows: list[tuple[int, int, int]]) -> None:
     t, used, demand = (np.array(column, dtype=np.float64) for column in zip(*rows, strict=True))
     found, scaled = convergence.fairness(t, used, demand), convergence.fairness(t * 3, used * 7, demand * 7)
     n = int((t > 0).sum())
@@ -60,7 +60,7 @@ def test_usage_on_target_is_perfectly_fair(t: list[int]) -> None:
 
 
 @given(rows=st.lists(st.tuples(st.integers(1, 50), AMOUNT), min_size=1, max_size=6))
-def test_cutting_an_entry_in_two_alike_halves_changes_no_share_weighted_index(rows: list[tuple[int, int]]) -> None:
+def test_splitting_an_entry_in_halves_changes_no_share_weighted_index(rows: list[tuple[int, int]]) -> None:
     t, used = (np.array(column, dtype=np.float64) for column in zip(*rows, strict=True))
     whole = convergence.fairness(t, used)
     halves = convergence.fairness(np.repeat(t / 2, 2), np.repeat(used / 2, 2))
@@ -68,7 +68,7 @@ def test_cutting_an_entry_in_two_alike_halves_changes_no_share_weighted_index(ro
     assert halves.misplaced_points == pytest.approx(whole.misplaced_points, abs=1e-9)
 
 
-def test_an_idle_entry_is_no_error_of_the_scheduler() -> None:
+def test_an_idle_entry_is_not_misplaced_usage() -> None:
     found = convergence.fairness([50, 30, 20], [0, 60, 40], demand=[0, 100, 100])
     assert found.misplaced_points == pytest.approx(50)
     assert found.demand_error_points == pytest.approx(0)
@@ -86,7 +86,7 @@ def test_the_weighted_deviation_counts_large_entries_by_their_size() -> None:
     assert convergence.fairness([1, 1, 1], [3, 0, 0]).gini == pytest.approx(2 / 3)
 
 
-def test_nothing_used_and_nothing_promised_are_numbers_too() -> None:
+def test_zero_usage_and_zero_targets_give_numbers() -> None:
     nothing = convergence.fairness([1, 1], [0, 0], [0, 0])
     assert (nothing.jain, nothing.gini, nothing.demand_error_points) == (1.0, 0.0, 0.0)
     unpromised = convergence.fairness([0, 0], [1, 2])
@@ -94,7 +94,7 @@ def test_nothing_used_and_nothing_promised_are_numbers_too() -> None:
 
 
 @pytest.mark.parametrize("bad", [[-1.0, 2.0], [float("nan"), 1.0], [float("inf"), 1.0], [[1.0, 2.0]]])
-def test_what_is_no_amount_is_refused(bad: list[float]) -> None:
+def test_invalid_amounts_are_rejected(bad: list[float]) -> None:
     with pytest.raises(BadParameter, match="≥ 0"):
         convergence.fairness(bad, [1.0, 1.0])
     with pytest.raises(BadParameter, match="targets"):

@@ -55,7 +55,7 @@ def _exists(contest: Contest, rule: Rule) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_shares_are_found_where_exhaustive_search_finds_some(seed: int) -> None:
+def test_the_solver_finds_shares_if_exhaustive_search_does(seed: int) -> None:
     contest, rule = _case(seed)
     found = [search(contest, rule) for search in (by_dilution, by_unused, by_equal_parts)]
     for one in found:
@@ -67,8 +67,8 @@ def test_shares_are_found_where_exhaustive_search_finds_some(seed: int) -> None:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("seed", range(12, 120))
-def test_shares_are_found_where_exhaustive_search_finds_some_deep(seed: int) -> None:
-    test_shares_are_found_where_exhaustive_search_finds_some(seed)
+def test_the_solver_finds_shares_if_exhaustive_search_does_deep(seed: int) -> None:
+    test_the_solver_finds_shares_if_exhaustive_search_does(seed)
 
 
 def _refund_fits(contest: Contest, rule: Rule, amount: float) -> bool:
@@ -81,7 +81,7 @@ def _refund_fits(contest: Contest, rule: Rule, amount: float) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_a_refund_is_found_where_exhaustive_search_finds_one(seed: int) -> None:
+def test_the_solver_finds_a_credit_if_exhaustive_search_does(seed: int) -> None:
     contest, rule = _case(seed)
     found, used = refund(contest, rule), float(contest.usage[contest.entry])
     assert 0 <= found.amount <= used
@@ -91,7 +91,7 @@ def test_a_refund_is_found_where_exhaustive_search_finds_one(seed: int) -> None:
         assert not any(_refund_fits(contest, rule, used * n / 2_000) for n in range(1, 2_000))
 
 
-def test_a_refund_stops_where_somebody_above_would_lose_too_much() -> None:
+def test_a_credit_is_limited_by_the_loss_of_other_entries() -> None:
     shares, used = np.array([10.0, *[1.0] * 10]), np.array([30.0, *[1.0] * 10])
     group = Contest(shares, used, 40.0, 0, np.ones(11, dtype=np.bool_))
     above = Contest(np.array([1.0, 1.0]), np.array([40.0, 60.0]), 100.0, 0, np.ones(2, dtype=np.bool_))
@@ -106,7 +106,7 @@ def test_a_refund_stops_where_somebody_above_would_lose_too_much() -> None:
     assert 60 / (100 - close.amount) == pytest.approx(0.7)
 
 
-def test_unused_shares_are_given_by_those_who_leave_them() -> None:
+def test_unused_shares_come_from_entries_that_do_not_use_them() -> None:
     contest = Contest(np.array([20.0, 50.0, 30.0]), np.array([30.0, 30.0, 40.0]), 100.0, 0, np.ones(3, dtype=np.bool_))
     found = by_unused(contest, Rule(0.0, 0.005, 0.2))
     assert found.is_reached
@@ -115,7 +115,7 @@ def test_unused_shares_are_given_by_those_who_leave_them() -> None:
     assert targets_of(found.shares)[0] == pytest.approx(0.295, abs=0.0051)
 
 
-def test_shares_that_may_not_be_written_stay() -> None:
+def test_shares_outside_the_rights_stay() -> None:
     contest = Contest(
         np.array([20.0, 50.0, 30.0]), np.array([30.0, 30.0, 40.0]), 100.0, 0, np.array([True, False, True])
     )
@@ -123,7 +123,7 @@ def test_shares_that_may_not_be_written_stay() -> None:
         assert search(contest, Rule(0.0, 0.005, 0.2)).shares[1] == 50.0
 
 
-def test_a_bound_of_the_target_that_excludes_the_goal_is_kept() -> None:
+def test_a_bound_of_the_target_is_respected_even_if_it_excludes_the_goal() -> None:
     contest = Contest(np.array([20.0, 80.0]), np.array([60.0, 40.0]), 100.0, 0, np.ones(2, dtype=np.bool_))
     found = by_dilution(contest, Rule(0.0, 0.01, 1.0, most_target=0.3))
     assert not found.is_reached
@@ -140,7 +140,7 @@ def test_contradictory_bounds_are_refused(arguments: tuple[float, ...], place: s
     assert refused.value.place == place
 
 
-def test_numbers_are_as_short_as_they_may_be() -> None:
+def test_solutions_have_as_few_digits_as_possible() -> None:
     assert tidy(29.384726, lambda one: one <= 29.5, up=True) == 29.4
     assert tidy(29.384726, lambda one: one >= 29, up=False) == 29
     assert tidy(29.384726, lambda one: False, up=True) == 29.384726

@@ -36,7 +36,7 @@ def by_region(table: dict[str, dict[str, int | None]]) -> dict[str, list[int | N
     return {name: [row[column] for column in ("balance", "over", "under", "overall")] for name, row in table.items()}
 
 
-def test_jobs_of_the_examples_have_their_sizes(figure: dict[str, Any]) -> None:
+def test_job_sizes_equal_the_examples(figure: dict[str, Any]) -> None:
     for listed in figure["job_hours_examples"]:
         apply = operators.get_operator(listed["operator"])
         assert apply.inverse is not None
@@ -53,7 +53,7 @@ def test_jobs_of_the_examples_have_their_sizes(figure: dict[str, Any]) -> None:
 
 @examples(200)
 @given(own=st.integers(0, 10**6), others=st.integers(1, 10**6), job=st.integers(1, 10**6))
-def test_the_corrected_equation_gives_the_job_back(own: int, others: int, job: int) -> None:
+def test_the_corrected_equation_recovers_the_job(own: int, others: int, job: int) -> None:
     before = Fraction(own, own + others)
     after = oracles_analysis.state_after(Fraction(own), Fraction(others), Fraction(job))
     step, actual = np.array([float(after - before)]), np.array([float(before)])
@@ -62,7 +62,7 @@ def test_the_corrected_equation_gives_the_job_back(own: int, others: int, job: i
     assert job_size.fraction_printed(step, actual)[0] <= exact * (1 + 1e-6)  # it understates the job
 
 
-def test_no_job_takes_an_actual_to_one() -> None:
+def test_no_job_raises_an_actual_share_to_one() -> None:
     assert job_size.fraction_corrected(np.array([0.3]), np.array([0.7])).tolist() == [np.inf]
     assert np.isfinite(job_size.fraction_printed(np.array([0.3]), np.array([0.7]))).all()
 
@@ -86,7 +86,7 @@ def test_every_reading_of_figure_17_gives_its_bits_and_orders(
         assert job_size.best_first(OPERATORS, region, reading) == expected
 
 
-def test_the_typical_reading_is_within_a_bit_of_the_paper_and_the_plain_ones_are_not(figure: dict[str, Any]) -> None:
+def test_only_the_typical_reading_is_within_one_bit_of_the_paper(figure: dict[str, Any]) -> None:
     typical = by_region(job_size.bits_table(OPERATORS, job_size.TYPICAL))
     for name, expected in figure["paper"].items():
         assert all(abs((bits or 99) - said) <= 1 for bits, said in zip(typical[name], expected, strict=True))
@@ -96,7 +96,7 @@ def test_the_typical_reading_is_within_a_bit_of_the_paper_and_the_plain_ones_are
         assert sum(same) == equal
 
 
-def test_of_the_published_orders_the_one_under_target_holds_and_the_other_two_do_not(figure: dict[str, Any]) -> None:
+def test_only_the_published_order_under_target_holds(figure: dict[str, Any]) -> None:
     published = figure["paper_orderings_best_first"]
     found = {region: job_size.best_first(OPERATORS, region, job_size.TYPICAL) for region in published}
     assert [name for name in found["under"] if name != "absolute"] == published["under"]
@@ -114,9 +114,7 @@ def test_of_the_published_orders_the_one_under_target_holds_and_the_other_two_do
 @given(
     name=st.sampled_from(SEVEN), t=st.floats(0.02, 0.98), s=st.floats(0.0, 0.95), r=st.sampled_from([8, 100, 1 << 14])
 )
-def test_a_little_more_than_the_significant_job_shows_and_a_little_less_does_not(
-    name: str, t: float, s: float, r: int
-) -> None:
+def test_the_significant_job_is_the_smallest_visible_one(name: str, t: float, s: float, r: int) -> None:
     apply, pool = operators.get_operator(name), 1000.0
 
     def component(actual: float) -> int:
@@ -158,7 +156,7 @@ def office(seed: int, resolution: int = 10000, operator: str = "relative") -> Pr
 
 
 @pytest.mark.parametrize("name", SEVEN)
-def test_bits_now_are_the_fewest_at_which_a_recompute_sees_the_job(name: str) -> None:
+def test_current_bits_are_the_fewest_at_which_a_recompute_shows_the_job(name: str) -> None:
     result, job = office(4, operator=name), 30.0
     found = bits.bits_now(result, operators.get_operator(name), job)
     tree = result.tree
@@ -185,7 +183,7 @@ def test_bits_now_are_the_fewest_at_which_a_recompute_sees_the_job(name: str) ->
     assert found.total_bits == 3 * found.bits >= found.fewest_total_bits
 
 
-def test_bits_planned_grow_with_the_pool_and_shrink_with_the_job() -> None:
+def test_planned_bits_grow_with_the_pool_and_shrink_with_the_job() -> None:
     tree, apply = office(1).tree, operators.get_operator("sigmoid")
     reading = job_size.TYPICAL
     few = bits.bits_planned(tree, apply, pool_usage=1e5, job_usage=2000, reading=reading)
@@ -198,7 +196,7 @@ def test_bits_planned_grow_with_the_pool_and_shrink_with_the_job() -> None:
     assert deeper[-1] < deeper[0]  # the same job is a larger part of a smaller group
 
 
-def test_bits_planned_for_one_group_are_those_of_the_table() -> None:
+def test_planned_bits_of_one_group_equal_the_table() -> None:
     tree, _ = FairshareTree.from_columns([-1] + [0] * 2, [1, 1, 1])
     for apply in OPERATORS:
         planned = bits.bits_planned(
@@ -210,7 +208,7 @@ def test_bits_planned_for_one_group_are_those_of_the_table() -> None:
         assert planned.bits == expected
 
 
-def test_vectors_take_depth_times_the_bits_of_a_component() -> None:
+def test_vectors_need_depth_times_the_bits_of_a_component() -> None:
     assert bits.vector_bits(3, 10000) == 42
     assert bits.vector_bits(64, 2**31) == 64 * 31
     assert bits.vector_bits(2, 2) == 2
@@ -234,7 +232,7 @@ def test_collisions_count_leaves_that_share_a_vector(seed: int, r: int) -> None:
 
 @examples(40)
 @given(seed=st.integers(0, 10**6))
-def test_the_least_resolution_loses_nothing_and_every_smaller_one_does(seed: int) -> None:
+def test_the_least_lossless_resolution_is_minimal(seed: int) -> None:
     result = office(seed)
     least = tree_resolution.least_resolution(result)
     assert least.bits is not None
@@ -246,13 +244,13 @@ def test_the_least_resolution_loses_nothing_and_every_smaller_one_does(seed: int
         assert tree_resolution.collisions(result, r).n_lost > 0
 
 
-def test_true_ties_are_no_loss() -> None:
+def test_true_ties_are_not_counted_as_loss() -> None:
     tree, _ = FairshareTree.from_columns([-1, 0, 0, 0], [1, 1, 1, 2])
     found = tree_resolution.collisions(compute(tree, [0, 3, 3, 1]), 10000)
     assert (found.n_sharing, found.n_lost, found.largest, found.n_distinct) == (2, 0, 2, 2)
 
 
-def test_a_lost_distinction_high_up_misplaces_leaves_with_distinct_vectors() -> None:
+def test_a_tie_at_a_high_level_misplaces_leaves_with_distinct_vectors() -> None:
     """Figure 5: the first components fall together, and the second ones, the other way round, decide."""
     tree, _ = FairshareTree.from_columns([-1, 0, 0, 0, 1, 1, 2, 2], [1, 40, 40, 20, 1, 1, 1, 1])
     usage = [0, 0, 0, 399, 240, 60, 60, 241]

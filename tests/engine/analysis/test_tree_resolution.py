@@ -37,21 +37,21 @@ def twin(result: PriorityResult, resolution: int, operator: str) -> dict[str, in
 
 @examples(40)
 @given(seed=st.integers(0, 10**6), name=st.sampled_from(sorted(oracles_analysis.EXACT)), r=st.sampled_from(RESOLUTIONS))
-def test_leaves_and_pairs_are_counted_as_in_exact_fractions(seed: int, name: str, r: int) -> None:
+def test_counts_of_leaves_and_pairs_equal_exact_fractions(seed: int, name: str, r: int) -> None:
     result = office(seed, operator=name)
     found = collisions(result, r)
     assert {each: getattr(found, each) for each in COUNTED} == twin(result, r, name)
     assert found.n_pairs == found.n_tied_pairs + found.n_turned_pairs
 
 
-def test_several_resolutions_are_counted_as_one_by_one() -> None:
+def test_several_resolutions_equal_single_ones() -> None:
     result = office(3)
     assert collisions_at(result, RESOLUTIONS) == [collisions(result, r) for r in RESOLUTIONS]
 
 
 @examples(60)
 @given(ranks=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), max_size=40))
-def test_pairs_that_tie_or_turn_are_those_that_one_finds_by_looking_at_each(ranks: list[tuple[int, int]]) -> None:
+def test_tied_and_reversed_pairs_equal_a_pairwise_count(ranks: list[tuple[int, int]]) -> None:
     before, after = (np.array([pair[side] for pair in ranks], dtype=np.int64) for side in (0, 1))
     pairs = [(i, j) for i in range(len(ranks)) for j in range(i)]
     tied = sum(before[i] != before[j] and after[i] == after[j] for i, j in pairs)
@@ -59,7 +59,7 @@ def test_pairs_that_tie_or_turn_are_those_that_one_finds_by_looking_at_each(rank
     assert changed_pairs(before, after) == (tied, turned)
 
 
-def test_leaves_that_are_left_out_are_not_counted() -> None:
+def test_excluded_leaves_are_not_counted() -> None:
     result = office(7)
     leaves = np.flatnonzero(result.is_ranked)
     some = np.zeros(result.tree.n_entries, dtype=np.bool_)
@@ -74,7 +74,7 @@ def test_leaves_that_are_left_out_are_not_counted() -> None:
     assert few.resolution <= all_of_them.resolution
 
 
-def test_zero_shares_that_come_last_keep_the_lowest_component_to_themselves() -> None:
+def test_zero_shares_last_reserves_the_lowest_component() -> None:
     tree, _ = FairshareTree.from_columns([-1, 0, 0, 0], [1, 0, 1, 1000])
     algorithm = {"name": "aequus", "operator": "absolute", "resolution": 4, "zero_shares": "last"}
     result = compute(tree, [0, 0, 1000, 1], algorithm=algorithm)
@@ -85,7 +85,7 @@ def test_zero_shares_that_come_last_keep_the_lowest_component_to_themselves() ->
 
 @pytest.mark.parametrize("resolution", [8, 100, 10_000])
 @pytest.mark.parametrize("name", ["absolute", "relative", "relative-2", "sigmoid", "sigmoid-2", "slurm", "combined"])
-def test_a_job_beyond_the_smallest_changes_the_component_and_one_below_does_not(name: str, resolution: int) -> None:
+def test_the_smallest_visible_job_changes_the_component(name: str, resolution: int) -> None:
     result = office(4, resolution=resolution, operator=name)
     found, tree = smallest_jobs(result), result.tree
     own = result.usage - sweep.sibling_sum(tree, result.usage)
@@ -111,7 +111,7 @@ def changes(
     return bool(compute(result.tree, more, algorithm=result.settings).scalar[at] != result.scalar[at])
 
 
-def test_in_a_group_without_usage_any_job_shows() -> None:
+def test_in_a_group_without_usage_any_job_is_visible() -> None:
     tree, _ = FairshareTree.from_columns([-1, 0, 0], [1, 1, 3])
     found = smallest_jobs(compute(tree, [0, 0, 0]))
     assert found.everywhere[1:].tolist() == [0.0, 0.0]
@@ -121,7 +121,7 @@ def test_in_a_group_without_usage_any_job_shows() -> None:
 
 @examples(30)
 @given(seed=st.integers(0, 10**6))
-def test_safe_bits_are_the_fewest_from_which_on_nothing_is_lost_or_misplaced(seed: int) -> None:
+def test_safe_bits_are_the_fewest_without_loss_or_misplacement(seed: int) -> None:
     result = office(seed)
     found = safe_bits(result)
     by_bits = dict(zip(range(1, 32), collisions_at(result, [2**bits for bits in range(1, 32)]), strict=True))

@@ -73,7 +73,7 @@ def pick(
 
 @examples(250)
 @given(drawn=sites(), algorithm=st.sampled_from(ALGORITHMS), seed=st.integers(0, 99))
-def test_the_skeleton_compares_two_leaves_as_the_whole_tree_does(
+def test_the_reduced_tree_compares_two_leaves_like_the_whole_tree(
     drawn: tuple[FairshareTree, FloatArray], algorithm: dict[str, Any], seed: int
 ) -> None:
     result, one, other = pick(drawn, algorithm, seed)
@@ -86,7 +86,7 @@ def test_the_skeleton_compares_two_leaves_as_the_whole_tree_does(
 
 @examples(60, suppress=[HealthCheck.filter_too_much])
 @given(drawn=sites(), algorithm=st.sampled_from(ALGORITHMS), seed=st.integers(0, 99))
-def test_what_is_said_to_turn_the_order_turns_it_and_a_little_less_does_not(
+def test_the_suggested_change_is_the_least_that_reverses_the_order(
     drawn: tuple[FairshareTree, FloatArray], algorithm: dict[str, Any], seed: int
 ) -> None:
     result, one, other = pick(drawn, algorithm, seed)
@@ -145,7 +145,7 @@ def check(holds: Any, amount: float, most: float = float("inf")) -> None:
     assert not holds(amount * (1 - 1e-6))
 
 
-def test_the_first_level_that_differs_decides_and_its_numbers_can_be_checked_by_hand() -> None:
+def test_the_first_differing_level_decides_with_verifiable_numbers() -> None:
     #        root, A, B, a1, a2, b1
     tree, _ = FairshareTree.from_columns([-1, 0, 0, 1, 1, 2], [1, 1, 1, 1, 1, 1])
     usage = np.array([0, 0, 0, 10.0, 20.0, 50.0])
@@ -172,7 +172,7 @@ def test_below_a_common_group_the_level_inside_it_decides() -> None:
     assert found.turn.ahead_gains_usage == pytest.approx(10, rel=1e-3)  # to the next component
 
 
-def test_what_no_change_can_turn_is_told_as_none() -> None:
+def test_an_irreversible_order_has_no_suggestion() -> None:
     tree, _ = FairshareTree.from_columns([-1, 0, 0], [1, 1, 0])
     found = contrast(compute(tree, [0, 5, 5]), 1, 2)
     assert found.ahead == 1
@@ -181,7 +181,7 @@ def test_what_no_change_can_turn_is_told_as_none() -> None:
     assert found.turn.behind_shares_at_least is not None
 
 
-def test_an_idle_entry_behind_has_nothing_to_shed() -> None:
+def test_an_idle_entry_cannot_reduce_usage() -> None:
     tree, _ = FairshareTree.from_columns([-1, 0, 0, 0], [1, 1, 0, 2])
     found = contrast(compute(tree, [0, 5, 0, 9], algorithm="gridwide"), 3, 2)
     assert found.turn is not None
@@ -189,7 +189,7 @@ def test_an_idle_entry_behind_has_nothing_to_shed() -> None:
         assert found.turn.behind_sheds_usage is None
 
 
-def test_a_vector_that_has_ended_goes_on_as_balance() -> None:
+def test_a_shorter_vector_is_padded_with_the_balance() -> None:
     tree, _ = FairshareTree.from_columns([-1, 0, 0, 2, 2], [1, 1, 1, 1, 1])
     result = compute(tree, [0, 50, 0, 10, 40], algorithm="gridwide")
     found = contrast(result, 1, 3)
@@ -201,7 +201,7 @@ def test_a_vector_that_has_ended_goes_on_as_balance() -> None:
     assert found.turn.ahead_gains_usage < 1e-6  # any usage at all: its group, level with the other entry, falls behind
 
 
-def test_ties_and_the_same_vector_have_nothing_to_turn() -> None:
+def test_ties_and_equal_vectors_have_no_suggestion() -> None:
     tree, _ = FairshareTree.from_columns([-1, 0, 0], [1, 1, 1])
     tie = contrast(compute(tree, [0, 3, 3]), 1, 2)
     assert (tie.decided_by, tie.ahead, tie.level, tie.turn) == ("tie", None, 1, None)
@@ -220,7 +220,7 @@ def test_groups_are_contrasted_by_their_own_levels() -> None:
 
 @examples(25)
 @given(seed=st.integers(0, 10**6))
-def test_usage_compared_by_two_scopes_is_contrasted_by_the_one_of_each_group(seed: int) -> None:
+def test_each_group_is_contrasted_in_its_own_scope(seed: int) -> None:
     rng = np.random.default_rng(seed)
     tree, _ = FairshareTree.from_columns([-1, 0, 0, 1, 1, 2, 2], rng.integers(1, 9, 7).astype(np.float64))
     usage = np.zeros((2, 7))
@@ -240,7 +240,7 @@ def test_usage_compared_by_two_scopes_is_contrasted_by_the_one_of_each_group(see
         assert (compare(again, found.behind, found.ahead) > 0) == turns
 
 
-def test_a_large_group_is_contrasted_in_a_moment() -> None:
+def test_a_large_group_is_contrasted_quickly() -> None:
     n = 20_000
     parent = np.concatenate(([-1, 0, 0], np.full(n, 1)))
     rng = np.random.default_rng(2)
@@ -271,7 +271,7 @@ def test_the_least_amount_is_found_to_a_trillionth() -> None:
     assert least(lambda amount: True, 0.0, None) is None
 
 
-def test_algorithms_that_mix_levels_say_so() -> None:
+def test_algorithms_that_mix_levels_are_reported() -> None:
     tree, _ = FairshareTree.from_columns([-1, 0, 0, 1, 2], [1, 1, 1, 1, 1], is_user=[False] * 3 + [True] * 2)
     for name, algorithm in all_algorithms().items():
         result = compute(tree, [0, 0, 0, 1, 5], algorithm=name)

@@ -86,7 +86,7 @@ def test_the_closed_form_agrees_with_hourly_recomputes_of_its_own_assumptions_to
         assert closed.in_s / HOUR_S == pytest.approx(simulated_h, rel=0.01, abs=0.01)
 
 
-def test_a_pace_that_keeps_the_target_away_never_turns_the_engine_either() -> None:
+def test_a_pace_that_never_reaches_the_target_agrees_with_the_engine() -> None:
     past, window = history(7), Window(aging="exponential", half_life_s=DAY_S)
     as_of_s = float(past.hour_start_s[-1] + HOUR_S)
     assert _simulated_h(past, as_of_s, window, Pace(0.6, 1.0), 24 * 30) is None
@@ -95,7 +95,7 @@ def test_a_pace_that_keeps_the_target_away_never_turns_the_engine_either() -> No
 
 @pytest.mark.parametrize("window", WINDOWS, ids=lambda window: window.aging + str(window.length_s))
 @pytest.mark.parametrize(("share", "rate"), [(0.0, 0.2), (0.2, 0.05), (0.9, 0.1), (0.0, 0.0)])
-def test_a_course_turns_in_the_hour_in_which_looking_at_every_hour_turns(
+def test_a_course_reaches_the_target_in_the_same_hour_as_an_hourly_simulation(
     window: Window, share: float, rate: float
 ) -> None:
     past = history(3)
@@ -124,7 +124,7 @@ def test_the_balance_alone_gives_the_course_of_its_hours() -> None:
         assert np.allclose(one, other, rtol=1e-9)
 
 
-def test_a_spell_counts_until_it_ends_and_the_pace_from_then_on() -> None:
+def test_a_limited_period_applies_until_its_end_and_the_pace_afterwards() -> None:
     course = fading_course(Balance(50.0, 100.0, 0.4), Window(), hours=24 * 4)
     own, group = course.at(Pace(1.0, 2.0), Spell(Pace(3.0, 5.0), 24))
     assert own[12] == pytest.approx(50 + 3 * 12 * HOUR_S)
@@ -132,7 +132,7 @@ def test_a_spell_counts_until_it_ends_and_the_pace_from_then_on() -> None:
     assert group[48] == pytest.approx(100 + (5 * 24 + 2 * 24) * HOUR_S)
 
 
-def test_without_aging_a_course_is_a_straight_line() -> None:
+def test_without_decay_a_course_is_linear() -> None:
     course = fading_course(Balance(60.0, 100.0, 0.5), Window(), hours=240)
     assert meeting(course, 0.5, Pace(0.0005, 0.002)).in_s == pytest.approx(20_000.0)
     assert steady_rate(Window()) == 1.0

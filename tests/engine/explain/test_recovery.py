@@ -28,7 +28,7 @@ PART = st.floats(0.02, 0.98)
 
 @examples(60)
 @given(part=PART, target=PART, share=PART, rate=st.floats(0.05, 20.0), half_life_d=st.floats(1.0, 30.0))
-def test_the_closed_form_is_what_stepping_through_time_gives(
+def test_the_closed_form_equals_stepping_through_time(
     part: float, target: float, share: float, rate: float, half_life_d: float
 ) -> None:
     assume(abs(part - target) > 0.01)
@@ -53,14 +53,14 @@ def test_the_formula_in_numbers() -> None:
     assert found.in_s == pytest.approx(expected)
 
 
-def test_nobody_running_never_brings_it_back() -> None:
+def test_without_any_usage_an_entry_never_returns() -> None:
     for balance in (Balance(55, 100, 0.4), Balance(5, 100, 0.4)):
         for half_life_s in (DAY_S, None):
             found = recovery(balance, group_rate=0.0, share=0.0, half_life_s=half_life_s)
             assert (found.outcome, found.in_s) == ("never_if_nobody_runs", None)
 
 
-def test_at_its_own_target_an_entry_approaches_and_does_not_arrive() -> None:
+def test_a_pace_equal_to_the_target_approaches_without_arriving() -> None:
     found = recovery(Balance(55, 100, 0.4), group_rate=1.0, share=0.4, half_life_s=DAY_S)
     assert found.outcome == "not_at_this_pace"
 
@@ -70,12 +70,12 @@ def test_on_target_is_now() -> None:
         assert recovery(balance, group_rate=0.0, share=0.0, half_life_s=DAY_S).outcome == "on_target"
 
 
-def test_without_aging_new_usage_alone_dilutes_the_old() -> None:
+def test_without_decay_only_new_usage_dilutes_the_old() -> None:
     found = recovery(Balance(60, 100, 0.5), group_rate=2.0, share=0.25, half_life_s=None)
     assert found.in_s == pytest.approx(20.0)  # 60 + 0.5·x = 0.5·(100 + 2·x)
 
 
-def test_the_range_runs_from_the_faster_to_the_slower_pace() -> None:
+def test_the_range_covers_faster_to_slower_pace() -> None:
     days = [0.0, 10.0, 20.0, 30.0, 40.0]
     found = recovery_range(Balance(55, 100, 0.4), rates=quartile_rates(days), share=0.1, half_life_s=7 * DAY_S)
     assert found.soonest.in_s is not None
@@ -88,7 +88,7 @@ def test_the_range_runs_from_the_faster_to_the_slower_pace() -> None:
     assert (idle.soonest.outcome, idle.latest.outcome) == ("recovers", "never_if_nobody_runs")
 
 
-def test_more_of_the_pace_is_slower_and_a_longer_half_life_too() -> None:
+def test_a_higher_pace_and_a_longer_half_life_are_slower() -> None:
     def days(share: float, half_life_d: float) -> float:
         found = recovery(Balance(70, 100, 0.5), group_rate=1e-4, share=share, half_life_s=half_life_d * DAY_S)
         assert found.in_s is not None
@@ -107,7 +107,7 @@ def history(seed: int, hours: int = 240) -> History:
 
 @examples(25)
 @given(seed=st.integers(0, 10**6), share=st.floats(0.0, 0.3))
-def test_hour_by_hour_agrees_with_the_closed_form(seed: int, share: float) -> None:
+def test_the_hourly_simulation_agrees_with_the_closed_form(seed: int, share: float) -> None:
     past, half_life_s = history(seed), 2 * DAY_S
     as_of_s = float(past.hour_start_s[-1] + 3600)
     weight = 2.0 ** (-(as_of_s - past.hour_start_s - 3600) / half_life_s)
@@ -127,7 +127,7 @@ def test_hour_by_hour_agrees_with_the_closed_form(seed: int, share: float) -> No
         assert hourly.in_s == pytest.approx(closed.in_s, abs=2 * 3600)
 
 
-def test_a_window_forgets_so_that_rest_alone_brings_it_back() -> None:
+def test_a_finite_window_alone_brings_an_entry_back() -> None:
     past = history(3)
     as_of_s = float(past.hour_start_s[-1] + 3600)
     window = Window(length_s=5 * DAY_S)
@@ -174,7 +174,7 @@ def test_every_window_has_its_outcomes(window: Window, group_rate: float, share:
     assert (found.in_s is None) == (outcome != "recovers")
 
 
-def test_what_is_no_pace_or_balance_is_refused() -> None:
+def test_invalid_pace_and_balance_are_rejected() -> None:
     for own, group, target in ((2.0, 1.0, 0.5), (-1.0, 1.0, 0.5), (0.0, float("inf"), 0.5), (0.0, 1.0, 1.5)):
         with pytest.raises(BadParameter):
             Balance(own, group, target)
@@ -207,13 +207,13 @@ def test_what_is_no_pace_or_balance_is_refused() -> None:
         (Window(aging="slurm", half_life_s=7 * DAY_S), 7 * DAY_S * np.log(2) / 0.693),
     ],
 )
-def test_laws_that_fade_all_usage_alike_have_a_closed_form(window: Window, half_life_s: float | None) -> None:
+def test_exponential_decay_functions_have_a_closed_form(window: Window, half_life_s: float | None) -> None:
     assert has_closed_form(window)
     found = half_life_s_of(window)
     assert found == (None if half_life_s is None else pytest.approx(half_life_s, rel=1e-5))
 
 
-def test_the_closed_form_of_a_scheduler_law_agrees_with_its_hours() -> None:
+def test_the_closed_form_of_scheduler_decay_agrees_with_its_hours() -> None:
     past = history(5)
     as_of_s = float(past.hour_start_s[-1] + 3600)
     window = Window(aging="gridengine", halftime_h=72.0)
@@ -238,7 +238,7 @@ def test_the_closed_form_of_a_scheduler_law_agrees_with_its_hours() -> None:
         Window(aging="exponential", half_life_s=DAY_S, length_s=DAY_S),
     ],
 )
-def test_other_windows_have_none_and_say_so(window: Window) -> None:
+def test_other_windows_have_no_closed_form(window: Window) -> None:
     assert not has_closed_form(window)
     with pytest.raises(BadParameter, match="closed form"):
         half_life_s_of(window)

@@ -28,7 +28,7 @@ def test_each_step_shows_the_division_behind_target_and_actual() -> None:
     assert step.deviation == pytest.approx(100 * (step.target - step.actual))
 
 
-def test_an_entry_that_inherits_is_a_step_without_numbers() -> None:
+def test_an_inheriting_entry_is_a_step_without_numbers() -> None:
     tree, _ = FairshareTree.from_columns(PARENT, SHARES, names=NAMES)
     result = compute(tree, [0, 1, 5, 2, 7, 3, 4])
     dept, bob = walk(result, 5)
@@ -60,7 +60,7 @@ def test_each_step_names_the_sibling_directly_ahead_and_by_how_much() -> None:
     assert last.ahead_by_points == pytest.approx(result.deviation[2] - result.deviation[1])
 
 
-def test_siblings_within_one_component_are_level() -> None:
+def test_siblings_with_equal_components_are_tied() -> None:
     tree, _ = FairshareTree.from_columns([-1, 0, 0, 0], [1, 1, 1, 1])
     fine = compute(tree, [0, 1000, 1001, 5000])
     coarse = compute(tree, [0, 1000, 1001, 5000], algorithm={"name": "aequus", "resolution": 10})
@@ -70,7 +70,7 @@ def test_siblings_within_one_component_are_level() -> None:
     assert (walk(deviations, 2)[0].n_ahead, walk(deviations, 2)[0].n_tied) == (0, 1)
 
 
-def test_operators_may_put_first_who_is_less_far_below_in_points() -> None:
+def test_operators_can_rank_a_smaller_deviation_in_points_first() -> None:
     tree, _ = FairshareTree.from_columns([-1, 0, 0, 0], [1, 60, 10, 30])
     step = walk(compute(tree, [0, 40, 2, 58]), 1)[0]
     assert step.next_ahead == 2

@@ -26,7 +26,7 @@ def is_looked_at(job: dict[str, Any]) -> bool:
     return job["state"] in ("pending", "running")
 
 
-def test_every_real_set_of_jobs_has_the_numbers_that_qstat_printed(golden_dir: Path) -> None:
+def test_every_real_job_set_equals_qstat(golden_dir: Path) -> None:
     cases = vectors(golden_dir, "cases.json")
     assert len(cases) == 42
     for case in cases:
@@ -41,19 +41,19 @@ def test_every_real_set_of_jobs_has_the_numbers_that_qstat_printed(golden_dir: P
         assert rows.keys() == case["expected"].keys()
 
 
-def test_pending_jobs_stand_in_the_order_of_qstat(golden_dir: Path) -> None:
+def test_pending_jobs_have_the_order_of_qstat(golden_dir: Path) -> None:
     for case in vectors(golden_dir, "cases.json"):
         assert solve(case)["pending_order"] == case["pending_order"], case["id"]
 
 
-def test_only_held_and_suspended_jobs_are_left_out_of_the_comparison(golden_dir: Path) -> None:
+def test_only_held_and_suspended_jobs_are_excluded_from_the_comparison(golden_dir: Path) -> None:
     left_out = {
         case["id"] for case in vectors(golden_dir, "cases.json") if not all(is_looked_at(job) for job in case["jobs"])
     }
     assert left_out == {"ge34_held", "ge35_suspended"}
 
 
-def test_usage_of_share_tree_nodes_is_what_the_share_monitor_shows(golden_dir: Path) -> None:
+def test_usage_of_share_tree_nodes_equals_the_share_monitor(golden_dir: Path) -> None:
     compared = 0
     for case in vectors(golden_dir, "cases.json"):
         read = read_case(case)
@@ -69,7 +69,7 @@ def test_usage_of_share_tree_nodes_is_what_the_share_monitor_shows(golden_dir: P
     assert compared > 60
 
 
-def test_job_sets_of_the_blog_come_out_to_its_digits(golden_dir: Path) -> None:
+def test_job_sets_of_the_blog_have_its_digits(golden_dir: Path) -> None:
     sets = [case for case in vectors(golden_dir, "blog_cases.json") if "jobs" in case]
     assert [case["id"][:6] for case in sets] == ["blog01", "blog02", "blog03", "blog04", "blog07"]
     for case in sets:
@@ -79,7 +79,7 @@ def test_job_sets_of_the_blog_come_out_to_its_digits(golden_dir: Path) -> None:
             assert not differences(expected, rows[job_id], tolerance), (case["id"], job_id)
 
 
-def test_totals_of_the_blogs_worked_example_are_its_totals(golden_dir: Path) -> None:
+def test_totals_of_the_worked_example_equal_the_blog(golden_dir: Path) -> None:
     (case,) = (case for case in vectors(golden_dir, "blog_cases.json") if case["id"].startswith("blog07"))
     rows = solve(case)["jobs"]
     for state, total in case["totals"].items():
@@ -87,7 +87,7 @@ def test_totals_of_the_blogs_worked_example_are_its_totals(golden_dir: Path) -> 
         assert dealt == total
 
 
-def test_each_category_of_the_blog_has_a_quarter_and_each_user_a_third_of_it(golden_dir: Path) -> None:
+def test_each_category_has_a_quarter_and_each_user_a_third_of_it(golden_dir: Path) -> None:
     split, portion = (case for case in vectors(golden_dir, "blog_cases.json") if case["id"][:6] in ("blog05", "blog06"))
     config = split["config"]
     weights = {kind: config[f"weight_{kind}"] for kind in ("user", "project", "department", "job")}
@@ -100,7 +100,7 @@ def test_each_category_of_the_blog_has_a_quarter_and_each_user_a_third_of_it(gol
     assert each == portion["expected"]
 
 
-def test_many_pending_jobs_of_one_user_get_more_than_there_is(golden_dir: Path) -> None:
+def test_many_pending_jobs_of_one_user_exceed_the_total(golden_dir: Path) -> None:
     (case,) = (case for case in vectors(golden_dir, "blog_cases.json") if case["kind"] == "harmonic_sum")
     users = [{"name": name, "fshare": 100} for name in "ABC"]
     running = [{"id": f"r{name}", "user": name, "state": "running"} for name in "ABC"]

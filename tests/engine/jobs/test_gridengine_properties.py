@@ -104,7 +104,7 @@ def without_projects(case: dict[str, Any]) -> dict[str, Any]:
 
 
 @given(cases())
-def test_functional_and_override_tickets_are_those_of_the_twin(case: dict[str, Any]) -> None:
+def test_functional_and_override_tickets_equal_the_oracle(case: dict[str, Any]) -> None:
     case = {**case, "config": {**case["config"], "weight_tickets_share": 0}}
     rows, expected = solve(case)["jobs"], tickets(case)
     for job_id, parts in expected.items():
@@ -113,7 +113,7 @@ def test_functional_and_override_tickets_are_those_of_the_twin(case: dict[str, A
 
 
 @given(cases().map(without_projects))
-def test_share_tree_tickets_are_those_of_the_twin_under_every_hierarchy(case: dict[str, Any]) -> None:
+def test_share_tree_tickets_equal_the_oracle_under_every_hierarchy(case: dict[str, Any]) -> None:
     rows, expected = solve(case)["jobs"], tickets(case)
     for job_id, parts in expected.items():
         for name, value in parts.items():
@@ -121,7 +121,7 @@ def test_share_tree_tickets_are_those_of_the_twin_under_every_hierarchy(case: di
 
 
 @given(cases(variants=VARIANTS), st.randoms(use_true_random=False))
-def test_the_order_of_the_text_changes_nothing(case: dict[str, Any], shuffler: random.Random) -> None:
+def test_the_order_of_the_input_changes_nothing(case: dict[str, Any], shuffler: random.Random) -> None:
     mixed = {**case, **{name: list(case[name]) for name in ("jobs", "users", "projects", "departments")}}
     for name in ("jobs", "users", "projects", "departments"):
         shuffler.shuffle(mixed[name])
@@ -133,7 +133,7 @@ def test_the_order_of_the_text_changes_nothing(case: dict[str, Any], shuffler: r
 
 
 @given(cases(variants=VARIANTS))
-def test_parts_sum_up_and_normalised_values_stay_in_range(case: dict[str, Any]) -> None:
+def test_parts_add_up_and_normalised_values_stay_in_range(case: dict[str, Any]) -> None:
     config = case["config"]
     rows = solve(case)["jobs"]
     linear = "linear_urgency" in config["variant"]
@@ -152,14 +152,14 @@ def test_parts_sum_up_and_normalised_values_stay_in_range(case: dict[str, Any]) 
 
 
 @given(cases())
-def test_running_jobs_share_out_all_functional_tickets_or_none(case: dict[str, Any]) -> None:
+def test_running_jobs_get_all_functional_tickets_or_none(case: dict[str, Any]) -> None:
     rows = solve(case)["jobs"]
     dealt = sum(rows[job["id"]]["ftckt"] for job in case["jobs"] if job["state"] == "running")
     assert dealt == 0 or dealt == pytest.approx(case["config"]["weight_tickets_functional"])
 
 
 @given(cases(variants=st.just("even_split")))
-def test_an_even_split_deals_no_more_than_there_is_and_owners_jobs_alike(case: dict[str, Any]) -> None:
+def test_an_even_split_never_exceeds_the_total_and_treats_jobs_of_an_owner_alike(case: dict[str, Any]) -> None:
     rows = solve(case)["jobs"]
     pending = [job for job in case["jobs"] if job["state"] == "pending"]
     assert sum(rows[job["id"]]["ftckt"] for job in pending) <= case["config"]["weight_tickets_functional"] * (1 + 1e-9)
@@ -195,7 +195,7 @@ LABELS = {
 
 
 @given(cases(variants=VARIANTS))
-def test_every_line_of_an_explanation_adds_up_to_the_number_it_tells(case: dict[str, Any]) -> None:
+def test_every_line_of_an_explanation_adds_up(case: dict[str, Any]) -> None:
     case["jobs"].append({"id": "99", "deadline_in_s": 60, "requests": {"lic": 2, "site": "north"}, "state": "pending"})
     for row in solve(case)["jobs"].values():
         told = {}
@@ -211,7 +211,7 @@ HUGE = st.sampled_from([0, 5e-324, 1e-300, 1e-9, 1, 1e9, 1e15])
 
 
 @given(cases(variants=VARIANTS), st.data())
-def test_whatever_the_magnitudes_every_number_is_finite(case: dict[str, Any], data: st.DataObject) -> None:
+def test_every_number_is_finite_for_any_magnitudes(case: dict[str, Any], data: st.DataObject) -> None:
     for plural in ("users", "projects", "departments"):
         for owner in case[plural]:
             owner["fshare"], owner["oticket"] = data.draw(HUGE), data.draw(HUGE)

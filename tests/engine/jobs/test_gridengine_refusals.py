@@ -58,7 +58,7 @@ def refusal(case: dict[str, Any]) -> BadCase:
     return caught.value
 
 
-def test_the_case_that_the_others_are_made_of_is_good() -> None:
+def test_the_base_case_is_valid() -> None:
     assert list(solve(GOOD)["jobs"]) == ["1", "2"]
 
 
@@ -90,7 +90,7 @@ NEVER_A_NUMBER: list[object] = [-1, math.nan, math.inf, "7", True, [1], {"a": 1}
         ("jobs.0.wait_time_s", "jobs.1.wait_time_s"),
     ],
 )
-def test_what_is_no_number_from_zero_is_refused_with_its_place(path: str, place: str, value: object) -> None:
+def test_invalid_numbers_are_rejected_with_their_location(path: str, place: str, value: object) -> None:
     assert refusal(changed(path, value)).place == place
 
 
@@ -155,25 +155,25 @@ def test_what_is_no_number_from_zero_is_refused_with_its_place(path: str, place:
         ("jobs.0.requests.mem", "9" * 40 + "G", "jobs.1.requests.mem"),
     ],
 )
-def test_what_cant_be_meant_is_refused_with_its_place(path: str, value: object, place: str) -> None:
+def test_invalid_input_is_rejected_with_its_location(path: str, value: object, place: str) -> None:
     assert refusal(changed(path, value)).place == place
 
 
-def test_an_unknown_project_is_refused_only_where_projects_are_listed() -> None:
+def test_an_unknown_project_is_rejected_only_if_projects_are_listed() -> None:
     assert "px" in refusal(changed("jobs.1.project", "pq")).message
     case = changed("jobs.1.project", "pq")
     del case["projects"]
     assert solve(case)["pending_order"]
 
 
-def test_a_parameter_that_grid_engine_does_not_take_is_refused() -> None:
+def test_an_unknown_grid_engine_parameter_is_rejected() -> None:
     case = {**GOOD, "algorithm": {"name": "gridengine", "variant": "even_split"}}
     with pytest.raises(BadCase, match="variant") as caught:
         solve_job_case(case)
     assert caught.value.place == "algorithm"
 
 
-def test_a_tree_without_end_is_refused() -> None:
+def test_an_unbounded_tree_is_rejected() -> None:
     at: dict[str, Any] = {"name": "leaf", "shares": 1}
     for depth in range(200):
         at = {"name": f"n{depth}", "shares": 1, "children": [at]}
@@ -197,7 +197,7 @@ def test_a_tree_without_end_is_refused() -> None:
         ),
     ],
 )
-def test_what_is_given_twice_has_no_one_meaning(text: str, place: str) -> None:
+def test_duplicate_input_is_rejected(text: str, place: str) -> None:
     (case,) = read_cases(text)
     with pytest.raises(BadCase, match="given twice") as caught:
         solve_job_case(case)
@@ -229,7 +229,7 @@ PATHS = st.sampled_from(
 
 @examples(300)
 @given(PATHS, ANYTHING)
-def test_whatever_stands_in_a_field_the_answer_is_a_result_or_a_refusal(path: str, value: object) -> None:
+def test_any_field_value_gives_a_result_or_an_error(path: str, value: object) -> None:
     try:
         answer = solve(changed(path, value))
     except EngineError:

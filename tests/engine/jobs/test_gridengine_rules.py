@@ -36,7 +36,7 @@ def node(name: str, shares: float = 1, *children: dict[str, Any], **more: Any) -
 # Urgency
 
 
-def test_numbers_memory_times_and_truths_count_in_every_slot_and_text_once() -> None:
+def test_numbers_memory_times_and_booleans_count_per_slot_and_text_once() -> None:
     requests = {"lic": 3, "mem": "2K", "disk": "2k", "h_rt": "1:01:01", "exclusive": "TRUE", "site": "north", "free": 9}
     urgency = {"lic": 1, "mem": 1, "disk": 1, "h_rt": 1, "exclusive": 1, "site": 1, "slots": 1}
     rows = solved(job(1, slots=2, requests=requests, soft_requests={"lic": 50}), config={"urgency": urgency})
@@ -46,7 +46,7 @@ def test_numbers_memory_times_and_truths_count_in_every_slot_and_text_once() -> 
 @pytest.mark.parametrize(
     ("text", "value"), [("512", 1), ("3G", 3 * 1024**3), ("1.5g", 1.5e9), ("FALSE", 0), ("1:0", 1)]
 )
-def test_a_request_is_read_as_its_writing_says(text: str, value: float) -> None:
+def test_a_request_value_is_parsed_by_its_form(text: str, value: float) -> None:
     assert solved(job(1, requests={"r": text}), config={"urgency": {"r": 1}})["1"]["rrcontr"] == value
 
 
@@ -55,7 +55,7 @@ def test_a_deadline_has_at_least_a_second_left() -> None:
     assert column(rows, "dlcontr") == [1000, 10, 0]
 
 
-def test_what_is_left_out_has_the_installed_defaults() -> None:
+def test_omitted_settings_have_the_installed_defaults() -> None:
     row = solve({"jobs": [job(1, submitted_s_ago=None, wait_time_s=100)]})["jobs"]["1"]
     assert row["wtcontr"] == pytest.approx(27.8)
     assert row["prior"] == 0.5 * 0.5 + 0.5 * 0.5
@@ -111,7 +111,7 @@ def test_running_jobs_divide_override_tickets_evenly_and_pending_ones_come_after
     assert column(solved(*jobs, users=users("ann", oticket=600)), "otckt") == [300, 300, 200]
 
 
-def test_equal_override_tickets_go_by_earlier_tickets_where_the_hierarchy_links_them() -> None:
+def test_equal_override_tickets_are_ordered_by_earlier_tickets_in_the_hierarchy() -> None:
     jobs = [job(1, user="ann", department="d"), job(2, user="bob", department="d")]
     owners: dict[str, Any] = {
         "users": [{"name": "ann", "fshare": 1}, {"name": "bob", "fshare": 9}],
@@ -153,13 +153,13 @@ def test_category_weights_are_rescaled_for_running_jobs_and_not_for_pending_ones
     assert column(rows, "ftckt") == pytest.approx([1000, 0.25 * 1000 * 5 / 10])
 
 
-def test_the_oldest_of_equals_goes_first_whatever_its_number() -> None:
+def test_the_oldest_of_equal_jobs_is_first() -> None:
     jobs = [job(1, user="a", submitted_s_ago=5), job(2, user="b", submitted_s_ago=50)]
     rows = solved(*jobs, users=users("a", "b", fshare=1), config=FUNCTIONAL)
     assert column(rows, "ftckt") == pytest.approx([500, 1000])
 
 
-def test_jobs_without_any_share_get_nothing_and_drop_to_the_bottom() -> None:
+def test_jobs_without_shares_get_no_tickets_and_come_last() -> None:
     rows = solved(job(1, user="a"), job(2, user="b"), job(3), users=users("a", fshare=1), config=FUNCTIONAL)
     assert column(rows, "ntckts") == [1, 0, 0]
 
@@ -178,7 +178,7 @@ def test_shares_of_idle_nodes_go_to_the_others_and_their_usage_still_counts_abov
     assert column(rows, "stckt") == pytest.approx([1000 * busy / (busy + free), 1000 * free / (busy + free)])
 
 
-def test_who_has_no_node_gets_a_copy_of_default_with_their_own_usage() -> None:
+def test_a_user_without_a_node_gets_a_copy_of_default_with_own_usage() -> None:
     case: dict[str, Any] = {
         "config": SHARE_TREE,
         "users": [{"name": "a", "usage": {"cpu": 4}}, {"name": "b", "usage": {"cpu": 1}}],
@@ -189,7 +189,7 @@ def test_who_has_no_node_gets_a_copy_of_default_with_their_own_usage() -> None:
     assert column(none, "stckt") == [0, 1000]
 
 
-def test_a_job_with_a_project_uses_the_projects_subtree_alone() -> None:
+def test_a_job_with_a_project_uses_only_the_subtree_of_the_project() -> None:
     shares = tree(node("px", 10, node("ann", 1), type="project"), node("py", 10, type="project"), node("bob", 10))
     jobs = [job(1, user="ann", project="px"), job(2, user="ann", project="py"), job(3, user="ann")]
     jobs += [job(4, user="bob", project="px"), job(5, user="bob", project="pz"), job(6, user="bob")]
@@ -198,7 +198,7 @@ def test_a_job_with_a_project_uses_the_projects_subtree_alone() -> None:
     assert [value > 0 for value in column(rows, "stckt")] == [True, True, False, False, False, True]
 
 
-def test_below_a_project_only_the_usage_in_that_project_counts() -> None:
+def test_below_a_project_only_its_usage_counts() -> None:
     shares = tree(node("px", 1, node("ann", 1), node("default", 1), type="project"))
     people = [
         {"name": "ann", "usage": {"cpu": 999}, "project_usage": {"px": {"cpu": 1}, "py": {"cpu": 999}}},
@@ -216,7 +216,7 @@ def test_a_single_populated_branch_is_cut_down_level_by_level() -> None:
     assert column(rows, "stckt") == pytest.approx([1000 * weight / sum(weights) for weight in weights])
 
 
-def test_wide_jobs_and_running_ones_push_the_later_ones_back() -> None:
+def test_wide_and_running_jobs_lower_later_ones() -> None:
     shares = tree(node("a", 1), node("b", 1))
     jobs = [job(1, user="a", slots=4, state="running"), job(2, user="a", slots=2), job(3, user="a"), job(4, user="b")]
     rows = solved(*jobs, users=users("a", "b"), sharetree=shares, config=SHARE_TREE)
@@ -235,7 +235,7 @@ def test_running_jobs_are_measured_by_the_nodes_with_running_jobs_and_divide_by_
     assert rows["1"]["ntckts"] == 1
 
 
-def test_compensation_holds_back_whoever_would_get_too_much() -> None:
+def test_compensation_limits_owners_above_their_share() -> None:
     case: dict[str, Any] = {
         "users": [{"name": "a"}, {"name": "b", "usage": {"cpu": 1000}}],
         "sharetree": tree(node("a", 1), node("b", 1)),
@@ -248,7 +248,7 @@ def test_compensation_holds_back_whoever_would_get_too_much() -> None:
     assert held["1"]["stckt"] == pytest.approx(1000 * weight / (weight + 0.001))
 
 
-def test_usage_is_weighed_by_resource_and_decays_by_its_own_half_life() -> None:
+def test_usage_is_weighted_by_resource_and_decays_by_its_half_life() -> None:
     people = [{"name": "a", "usage": {"cpu": 100, "mem": 100}}, {"name": "b", "usage": {"cpu": 100}}]
     config = {**SHARE_TREE, "usage_weight_list": "cpu=0.5,mem=0.5", "halflife_decay_list": "mem=1440"}
     case: dict[str, Any] = {"users": people, "sharetree": tree(node("a", 1), node("b", 1)), "usage_age_s": 86400}
@@ -261,7 +261,7 @@ def test_usage_is_weighed_by_resource_and_decays_by_its_own_half_life() -> None:
 # Amendments
 
 
-def test_without_running_jobs_in_the_range_theirs_are_clamped() -> None:
+def test_values_of_running_jobs_outside_the_range_are_clamped() -> None:
     jobs = [job(1, slots=1), job(2, slots=3), job(3, slots=9, state="running", override_tickets=50)]
     jobs += [job(4, slots=2, override_tickets=10)]
     as_shipped = solved(*jobs, config={"urgency": {"slots": 1}})
@@ -271,14 +271,14 @@ def test_without_running_jobs_in_the_range_theirs_are_clamped() -> None:
     assert (column(as_shipped, "ntckts"), column(amended, "ntckts")) == ([0, 0, 1, 0.2], [0, 0, 1, 1])
 
 
-def test_defaults_of_zero_leave_an_empty_policy_without_a_say() -> None:
+def test_zero_defaults_disable_an_empty_policy() -> None:
     jobs = [job(1, posix_priority=0), job(2, posix_priority=-1023), job(3, posix_priority=1024)]
     rows = solved(*jobs, config={"variant": "default_zero"})
     assert column(rows, "nurg") == column(rows, "ntckts") == [0, 0, 0]
     assert column(rows, "npprior") == [0, -1023 / 1024, 1]
 
 
-def test_linear_urgency_is_a_part_of_the_largest() -> None:
+def test_linear_urgency_is_a_fraction_of_the_largest() -> None:
     config = {"urgency": {"slots": 10}, "variant": "linear_urgency"}
     assert column(solved(job(1, slots=1), job(2, slots=4), config=config), "nurg") == [0.25, 1]
     assert column(solved(job(1), job(2), config=config), "nurg") == [1, 1]
@@ -293,7 +293,7 @@ def test_an_even_split_divides_an_owners_part_by_all_the_owners_jobs() -> None:
     assert column(rows, "ftckt") == pytest.approx([1200, 200, 200, 600, 0])
 
 
-def test_amendments_go_together() -> None:
+def test_amendments_can_be_combined() -> None:
     jobs = [job(1, slots=2), job(2, slots=4), job(3, slots=40, state="running")]
     variant = "exclude_running+linear_urgency+default_zero"
     rows = solved(*jobs, config={"urgency": {"slots": 1}, "variant": variant})
@@ -319,7 +319,7 @@ def test_a_case_with_grid_engines_weights_needs_no_algorithm() -> None:
         }
 
 
-def test_the_queue_stands_by_priority_then_age_then_number_with_held_jobs_last() -> None:
+def test_the_queue_is_ordered_by_priority_age_and_number_with_held_jobs_last() -> None:
     jobs = [job(1, posix_priority=-5), job(2, submitted_s_ago=7), job(10, submitted_s_ago=7), job(9, submitted_s_ago=8)]
     jobs += [job(3, state="held", submitted_s_ago=9999), job(4, state="running"), job(5, state="suspended")]
     answer = solve({"config": {"weight_priority": 1, "weight_waiting_time": 0}, "jobs": jobs})

@@ -54,7 +54,7 @@ def test_automatic_users_have_no_shares_unless_they_are_configured() -> None:
     assert functional(job(1, user="ann"), users=[]) == [0]
 
 
-def test_shares_that_an_entry_gives_are_kept_zero_included() -> None:
+def test_configured_shares_are_kept_including_zero() -> None:
     users = [{"name": "ann", "fshare": 0}, {"name": "bob", "fshare": 300}]
     jobs = [job(n, user=name, state="running") for n, name in enumerate(("ann", "bob", "cyd"), 1)]
     assert functional(*jobs, users=users, auto_user_fshare=100) == [0, 750, 250]

@@ -40,7 +40,7 @@ def test_sums_of_tickets_are_those_of_the_worked_example(golden_dir: Path) -> No
     assert totals["pending"]["stckt"] == totals["pending"]["otckt"] == 0
 
 
-def test_the_answer_says_which_jobs_the_limit_cut() -> None:
+def test_the_result_lists_jobs_beyond_the_limit() -> None:
     answer = solve(many(1000))
     assert answer["beyond_limit"] == {
         "setting": "max_functional_jobs_to_schedule",
@@ -65,18 +65,18 @@ def test_the_answer_says_which_jobs_the_limit_cut() -> None:
         {"limit": 5, "variant": "even_split"},
     ],
 )
-def test_without_a_cut_nothing_is_said(settings: dict[str, Any]) -> None:
+def test_without_excess_jobs_none_are_listed(settings: dict[str, Any]) -> None:
     answer = solve(many(1000, **settings))
     assert not {"beyond_limit", "notes"} & answer.keys()
 
 
-def test_jobs_without_functional_shares_are_not_among_those_cut() -> None:
+def test_jobs_without_functional_shares_are_not_counted_as_excess() -> None:
     case = many(3, 1)
     case["jobs"].append({"id": "stranger", "user": "nobody"})
     assert solve(case)["beyond_limit"]["jobs"] == ["p1", "p2"]
 
 
-def test_a_limit_of_zero_cuts_all_and_each_job_says_why() -> None:
+def test_a_limit_of_zero_excludes_all_jobs_with_a_reason() -> None:
     answer = solve(many(2, 0))
     assert answer["beyond_limit"]["jobs"] == ["p0", "p1"]
     for name in ("p0", "p1"):
@@ -86,7 +86,7 @@ def test_a_limit_of_zero_cuts_all_and_each_job_says_why() -> None:
 
 @examples(120)
 @given(cases())
-def test_the_limit_cuts_all_jobs_with_shares_but_as_many_as_it_says(case: dict[str, Any]) -> None:
+def test_the_limit_counts_only_jobs_with_shares(case: dict[str, Any]) -> None:
     """And those that it doesn't cut have the tickets that they have without it."""
     limit = case["config"]["max_functional_jobs_to_schedule"]
     answer = solve(case)
@@ -124,12 +124,12 @@ def _with_shares(case: dict[str, Any], pending: list[str]) -> list[str]:
 # Presets
 
 
-def test_with_all_policies_off_the_defaults_of_6_2_give_0_555() -> None:
+def test_without_policies_the_defaults_of_6_2_give_0_555() -> None:
     rows = solve({"config": {"preset": "6.2"}, "jobs": [job(1), job(2)]})["jobs"]
     assert column(rows, "prior") == pytest.approx([0.555, 0.555], abs=1e-15)
 
 
-def test_the_table_of_posix_priorities_follows_from_the_preset_alone(golden_dir: Path) -> None:
+def test_the_preset_gives_the_table_of_posix_priorities(golden_dir: Path) -> None:
     cases = json.loads((golden_dir / "gridengine/blog_cases.json").read_text())
     (case,) = (case for case in cases if case["id"].startswith("blog04"))
     named = {**case, "config": {**{k: v for k, v in case["config"].items() if k == "urgency"}, "preset": "6.2"}}
@@ -148,7 +148,7 @@ def test_urgency_of_slots_is_1000_in_6_2_and_waiting_counts_nothing() -> None:
     assert installed["jobs"]["1"]["rrcontr"] == 0
 
 
-def test_what_a_case_gives_wins_over_its_preset() -> None:
+def test_case_values_override_the_preset() -> None:
     config = {"preset": "6.2", "weight_priority": 0, "urgency": {"slots": 1}}
     row = solve({"config": config, "jobs": [job(1)]})["jobs"]["1"]
     assert row["prior"] == pytest.approx(0.055)
@@ -156,14 +156,14 @@ def test_what_a_case_gives_wins_over_its_preset() -> None:
 
 
 @pytest.mark.parametrize("value", ["6.1", "", 6.2, [], True])
-def test_a_preset_that_does_not_exist_is_refused_with_those_that_do(value: object) -> None:
+def test_an_unknown_preset_is_rejected_with_the_available_ones(value: object) -> None:
     with pytest.raises(BadCase) as refused:
         solve({"config": {"preset": value}, "jobs": []})
     assert refused.value.place == "config.preset"
     assert all(name in refused.value.message for name in PRESETS)
 
 
-def test_a_case_that_names_a_preset_is_grid_engines() -> None:
+def test_a_case_with_a_preset_is_a_grid_engine_case() -> None:
     assert solve_job_case({"config": {"preset": "6.2"}, "jobs": []})["pending_order"] == []
 
 
@@ -211,7 +211,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_known_one(
 
 
 @pytest.mark.parametrize("case", [GRID, SLURM, SAM])
-def test_remarks_about_a_case_are_not_inputs(case: dict[str, Any]) -> None:
+def test_notes_of_a_case_are_ignored(case: dict[str, Any]) -> None:
     remarks = {
         "description": "x",
         "note": "y",
@@ -224,7 +224,7 @@ def test_remarks_about_a_case_are_not_inputs(case: dict[str, Any]) -> None:
     assert solve_job_case({**case, **remarks, "jobs": jobs}) == solve_job_case(case)
 
 
-def test_settings_of_the_scheduler_that_move_no_priority_may_stay() -> None:
+def test_scheduler_settings_without_effect_on_priority_are_accepted() -> None:
     pasted = {"schedule_interval": "0:0:15", "load_formula": "np_load_avg", "report_pjob_tickets": True}
     assert solve({**GRID, "config": pasted}) == solve(GRID)
 

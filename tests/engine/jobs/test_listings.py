@@ -29,7 +29,7 @@ def samples(golden_dir: Path) -> Path:
     return golden_dir
 
 
-def test_each_cell_of_qstat_lands_under_its_name(samples: Path) -> None:
+def test_each_qstat_column_is_read_by_name(samples: Path) -> None:
     jobs = {
         job.job: job for job in read_printed((samples / "gridengine/samples/qstat-ext-urg-pri.txt").read_text()).jobs
     }
@@ -60,7 +60,7 @@ def test_each_cell_of_qstat_lands_under_its_name(samples: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["qstat-ext.txt", "qstat-pri.txt", "qstat-urg.txt"])
-def test_each_switch_alone_is_read_with_what_it_prints(samples: Path, name: str) -> None:
+def test_each_qstat_option_is_read(samples: Path, name: str) -> None:
     whole = {
         job.job: job for job in read_printed((samples / "gridengine/samples/qstat-ext-urg-pri.txt").read_text()).jobs
     }
@@ -79,13 +79,13 @@ URG_OF_2011 = """job-ID prior nurg urg rrcontr wtcontr dlcontr name user state s
 """
 
 
-def test_what_urg_does_not_list_is_left_of_each_priority() -> None:
+def test_terms_missing_in_urg_are_the_unexplained_part() -> None:
     rows = follow_grid_engine(read_printed(URG_OF_2011).jobs, INSTALLED_WEIGHTS)
     assert [(row.left, row.not_listed, row.doubts) for row in rows] == [(0.25, ("ntckts",), ())] * 3
     assert rows[2].lines[0] == ("priority 0.75000 as printed = 0.5 × 1 (urgency) + 0.25 (tickets: not in this listing)")
 
 
-def test_more_than_the_terms_that_are_not_listed_can_give_is_doubted() -> None:
+def test_an_unexplained_part_beyond_the_possible_range_is_marked() -> None:
     weights = {"weight_urgency": 0.5, "weight_ticket": 0.2, "weight_priority": 0.0}
     rows = follow_grid_engine(read_printed(URG_OF_2011).jobs, weights)
     assert [len(row.doubts) for row in rows] == [1, 1, 1]
@@ -96,13 +96,13 @@ def test_more_than_the_terms_that_are_not_listed_can_give_is_doubted() -> None:
     assert [bool(row.doubts) for row in too_heavy] == [False, False, True]  # 0.9 × 1 is more than 0.75
 
 
-def test_terms_without_a_weight_leave_nothing_open(samples: Path) -> None:
+def test_terms_without_weight_leave_no_unexplained_part(samples: Path) -> None:
     jobs = read_printed((samples / "gridengine/samples/qstat-ext.txt").read_text()).jobs
     rows = follow_grid_engine(jobs, {"weight_urgency": 0.0, "weight_ticket": 1.0, "weight_priority": 0.0})
     assert {row.not_listed for row in rows} == {()}
 
 
-def test_text_and_xml_say_the_same(samples: Path) -> None:
+def test_text_and_xml_agree(samples: Path) -> None:
     text, xml = (
         read_printed((samples / f"gridengine/samples/qstat-ext-urg-pri.{kind}").read_text()).jobs
         for kind in ("txt", "xml")
@@ -114,7 +114,7 @@ def test_text_and_xml_say_the_same(samples: Path) -> None:
         assert one.numbers["urg"] == pytest.approx(other.numbers["urg"], abs=1)  # a sum of rounded parts
 
 
-def test_weights_are_found_from_rows_that_tell_and_from_no_others(samples: Path) -> None:
+def test_weights_are_inferred_only_from_informative_rows(samples: Path) -> None:
     jobs = read_printed((samples / "gridengine/samples/qstat-ext-urg-pri.txt").read_text()).jobs
     assert fitting_weights(jobs) == WEIGHTS
     assert fitting_weights(jobs[:2]) is None
@@ -122,14 +122,14 @@ def test_weights_are_found_from_rows_that_tell_and_from_no_others(samples: Path)
     assert fitting_weights([PrintedJob(job.job, 1, {**job.numbers, "nurg": 0.5}) for job in alike]) is None
 
 
-def test_priorities_of_the_scheduler_come_out_of_urgency_tickets_and_posix_alone(samples: Path) -> None:
+def test_priorities_follow_from_urgency_tickets_and_posix_priority(samples: Path) -> None:
     jobs = read_printed((samples / "gridengine/samples/qstat-ext-urg-pri.txt").read_text()).jobs
     found = priorities(jobs, WEIGHTS, [])
     for job in jobs:
         assert found[job.job] == pytest.approx(job.numbers["prior"], abs=1e-4)
 
 
-def test_the_amendments_change_ranges_as_they_say() -> None:
+def test_amendments_change_ranges_as_documented() -> None:
     jobs = [
         PrintedJob("1", 1, {"urg": 100.0, "tckts": 10.0, "ppri": 0.0}, role=RUNNING),
         PrintedJob("2", 2, {"urg": 50.0, "tckts": 5.0, "ppri": 512.0}, role=PENDING),
@@ -150,20 +150,20 @@ def test_the_amendments_change_ranges_as_they_say() -> None:
     assert [each["npprior"] for each in values("default_zero")] == [0.0, 0.5, -0.5]
 
 
-def test_a_priority_that_was_set_by_hand_is_told_as_such() -> None:
+def test_a_manually_set_priority_is_reported() -> None:
     text = "JOBID PARTITION USER PRIORITY SITE AGE FAIRSHARE NICE\n 18 debug carol 5555 0 0 0 0\n"
     (row,) = follow_slurm(read_printed(text))
     assert row.doubts == ()
     assert "set to 5555 by hand" in row.lines[-1]
 
 
-def test_a_sum_that_the_terms_do_not_give_is_doubted() -> None:
+def test_a_sum_that_differs_from_its_terms_is_marked() -> None:
     text = "JOBID PARTITION USER PRIORITY SITE AGE FAIRSHARE NICE\n 18 debug carol 5555 0 100 2000 0\n"
     (row,) = follow_slurm(read_printed(text))
     assert row.doubts == ("PRIORITY is printed as 5555, and the terms give 2100",)
 
 
-def test_newer_columns_and_resources_of_sprio_are_read() -> None:
+def test_newer_sprio_columns_and_resources_are_read() -> None:
     rows = " 7 debug ann hep 2635 10 100 0 2000 500 20 normal 0 5 cpu=8,mem=2\n"
     rows += " 8 debug bob hep 100 0 0 0 100 0 0 normal 0 0\n"
     weights = "JOBID PARTITION PRIORITY SITE AGE FAIRSHARE TRES\n Weights 1 1000 4000 cpu=10,mem=20\n"
@@ -173,7 +173,7 @@ def test_newer_columns_and_resources_of_sprio_are_read() -> None:
     assert [row.doubts for row in follow_slurm(printed)] == [(), ()]
 
 
-def test_windows_line_ends_and_blank_lines_do_no_harm() -> None:
+def test_windows_line_ends_and_blank_lines_are_accepted() -> None:
     text = "\r\n\r\nJOBID PARTITION USER PRIORITY SITE NICE\r\n\r\n 1 p u 7 7 0\r\n"
     assert read_printed(text).jobs[0].line == 5
 
@@ -229,7 +229,7 @@ HEADS = st.sampled_from(
 @example("JOBID PARTITION USER PRIORITY SITE NICE\n 1 p u 7 7 0\n")
 @example("job-ID prior nurg name user state submit/start at slots\n---\n 7 0.5 0.5 a ann qw 11/20/2026 06:45:20 1\n")
 @given(st.builds("".join, st.tuples(HEADS, st.lists(PIECES, max_size=60).map(" ".join))) | st.text(max_size=200))
-def test_any_text_is_a_listing_or_refused_with_its_place(text: str) -> None:
+def test_any_text_is_parsed_or_rejected_with_its_location(text: str) -> None:
     printed, place = None, ""
     try:
         printed = read_printed(text)

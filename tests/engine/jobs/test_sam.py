@@ -38,7 +38,7 @@ def solved(**changed: Any) -> dict[str, Any]:
     return jobs
 
 
-def test_every_decision_of_the_table_comes_out(golden_dir: Path) -> None:
+def test_every_decision_equals_the_table(golden_dir: Path) -> None:
     examples = json.loads((golden_dir / "sam/sam.json").read_text())["decisions"]["examples"]
     assert len(examples) == 10
     for example in examples:
@@ -55,7 +55,7 @@ def test_a_job_is_booked_before_the_next_is_decided() -> None:
     assert jobs["j2"]["fraction_after"] == pytest.approx(26.5 / 52.5, rel=1e-12)
 
 
-def test_booked_later_decides_each_job_by_the_same_books() -> None:
+def test_deferred_booking_decides_each_job_by_the_same_ledger() -> None:
     jobs = solved(booked="later", jobs=[{"id": i, "group": "g1", "benefit": 1} for i in "abc"])
     assert [job["fraction_after"] for job in jobs.values()] == [0.48, 0.48, 0.48]
 
@@ -101,13 +101,13 @@ def test_huge_and_tiny_benefits_stay_finite() -> None:
     assert (jobs["a"]["queue"], jobs["a"]["fraction_after"]) == ("front", 0.25)
 
 
-def test_the_lines_say_the_numbers_that_decided() -> None:
+def test_the_explanation_has_the_deciding_numbers() -> None:
     first, second = solved()["j1"]["explain"]
     assert first == "fraction after 0.48 = (23 + 1) / (49 + 1)"
     assert second == "priority 1 (front: below the share of g1, 0.5)"
 
 
-def test_a_benefit_function_is_named_by_the_case_and_reads_the_jobs_fields() -> None:
+def test_the_case_names_a_benefit_function_of_job_fields() -> None:
     jobs = solved(
         algorithm={"name": "sam", "benefit": "cpu_s"},
         jobs=[{"id": "a", "group": "g1", "cpus": 2, "run_s": 0.5}, {"id": "b", "group": "g1", "benefit": 1}],
@@ -116,7 +116,7 @@ def test_a_benefit_function_is_named_by_the_case_and_reads_the_jobs_fields() -> 
     assert jobs["b"]["fraction_after"] == pytest.approx(25 / 51)
 
 
-def test_every_benefit_function_says_what_it_is_and_grows_with_what_it_needs() -> None:
+def test_every_benefit_function_is_described_and_monotonic() -> None:
     for benefit in all_benefits().values():
         assert isinstance(benefit, Benefit)
         assert benefit.label and benefit.formula and benefit.unit  # noqa: PT018 - all three or the page has a gap
@@ -142,7 +142,7 @@ def tape_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 
 
 @pytest.mark.usefixtures("tape_package")
-def test_an_installed_package_brings_a_benefit_function() -> None:
+def test_an_installed_package_adds_a_benefit_function() -> None:
     assert all_benefits()["tapes"].label == "Tapes mounted"
     assert "cpu_s" in all_benefits()
     jobs = solved(
@@ -179,7 +179,7 @@ def test_an_installed_package_brings_a_benefit_function() -> None:
         ({"jobs": [{"id": "a", "group": "g1", "benefit": 1}, {"id": "a", "group": "g1", "benefit": 1}]}, "jobs[1].id"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_its_place(changed: dict[str, Any], place: str) -> None:
+def test_invalid_sam_input_is_rejected_with_its_location(changed: dict[str, Any], place: str) -> None:
     with pytest.raises(EngineError) as refused:
         solved(**changed)
     assert refused.value.place == place
@@ -194,7 +194,7 @@ AMOUNTS = st.integers(min_value=0, max_value=1000)
     jobs=st.lists(st.tuples(st.sampled_from("abcdep"), AMOUNTS), max_size=12),
     is_booked=st.booleans(),
 )
-def test_the_slow_twin_in_fractions_decides_alike(
+def test_the_oracle_in_fractions_agrees(
     shares: dict[str, int], benefit: dict[str, int], jobs: list[tuple[str, int]], is_booked: bool
 ) -> None:
     arrivals = [{"id": str(i), "group": group, "benefit": amount} for i, (group, amount) in enumerate(jobs)]

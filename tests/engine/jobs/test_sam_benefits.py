@@ -54,7 +54,7 @@ def test_a_sum_of_one_benefit_with_weight_one_is_that_benefit() -> None:
     assert [each["fraction_after"] for each in named.values()] == [each["fraction_after"] for each in summed.values()]
 
 
-def test_fields_of_a_benefit_without_weight_are_not_asked_for() -> None:
+def test_fields_of_a_benefit_without_weight_are_not_required() -> None:
     assert solved({"jobs": 1, "gpu_s": 0}, job())["jobs"]["j"]["queue"] == "back"
     assert refused_at({"jobs": 1, "gpu_s": 1}, job()) == "jobs.j.gpus"
 
@@ -75,7 +75,7 @@ def test_fields_of_a_benefit_without_weight_are_not_asked_for() -> None:
         (7, "algorithm.benefit"),
     ],
 )
-def test_weights_that_cannot_be_meant_are_refused_with_their_place(benefit: object, place: str) -> None:
+def test_invalid_weights_are_rejected_with_their_location(benefit: object, place: str) -> None:
     assert refused_at(benefit, job(cpus=1, run_s=1, processes=1)) == place
 
 
@@ -89,7 +89,7 @@ def test_a_sum_beyond_the_largest_number_is_refused() -> None:
     arrivals=st.lists(st.tuples(st.sampled_from("ab"), AMOUNTS, AMOUNTS), max_size=8),
     shares=st.tuples(AMOUNTS, AMOUNTS),
 )
-def test_the_slow_twin_in_fractions_decides_alike(
+def test_the_oracle_in_fractions_agrees(
     weights: tuple[int, int], arrivals: list[tuple[str, int, int]], shares: tuple[int, int]
 ) -> None:
     jobs = [job(str(n), group, run_s=run_s, data_gb=data_gb) for n, (group, run_s, data_gb) in enumerate(arrivals)]
@@ -114,14 +114,14 @@ def test_processes_are_compared_with_those_that_run_now() -> None:
     assert found["c"]["fraction_after"] == 12 / 22
 
 
-def test_processes_that_ended_count_no_more_and_what_was_used_does() -> None:
+def test_ended_processes_no_longer_count_but_their_usage_does() -> None:
     """One history, once as running jobs and once as all jobs."""
     cumulative = solved("jobs", job(), benefit={"g1": 1000, "g2": 10})["jobs"]["j"]
     at_once = solved("processes", job(processes=1), running={"g1": 0, "g2": 10})["jobs"]["j"]
     assert (cumulative["queue"], at_once["queue"]) == ("back", "front")
 
 
-def test_what_is_cumulative_and_what_runs_are_not_mixed_up() -> None:
+def test_cumulative_and_running_benefits_are_separate() -> None:
     assert refused_at("processes", job(processes=1), benefit={"g1": 1}) == "benefit"
     assert refused_at("jobs", job(), running={"g1": 1}) == "running"
     assert refused_at(None, job(benefit=1), running={"g1": 1}) == "running"
@@ -158,7 +158,7 @@ def test_a_benefit_function_gets_the_group_of_the_job(monkeypatch: pytest.Monkey
     assert [each["fraction_after"] for each in weighted.values()] == [50 / 80, 90 / 120]
 
 
-def test_a_function_of_the_job_alone_still_works_and_keeps_its_own_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_of_the_job_only_works_with_its_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     def of(job: Mapping[str, float], factor: float = 2.0) -> float:
         return factor * job["run_s"]
 
@@ -188,7 +188,7 @@ def test_each_installed_function_can_be_weighted() -> None:
 # The queue
 
 
-def test_the_answer_says_that_the_queue_must_not_age_jobs() -> None:
+def test_the_result_requires_a_queue_without_job_aging() -> None:
     (note,) = solve_job_case({**CASE, "algorithm": {"name": "sam"}})["notes"]
     assert note == get_job_algorithm("sam").condition
     assert "ages" in note

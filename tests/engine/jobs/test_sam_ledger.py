@@ -34,7 +34,7 @@ def solved(jobs: list[tuple[str, int]], **more: Any) -> dict[str, Any]:
 
 @examples(100)
 @given(RECEIVED, JOBS, st.booleans())
-def test_books_are_what_fractions_make_of_them(
+def test_the_ledger_equals_exact_fractions(
     received: dict[str, int], jobs: list[tuple[str, int]], is_later: bool
 ) -> None:
     ledger = solved(jobs, benefit=received, booked="later" if is_later else "at_once")["ledger"]
@@ -54,9 +54,7 @@ def test_books_are_what_fractions_make_of_them(
 
 @examples(60)
 @given(RECEIVED, JOBS)
-def test_a_call_a_job_that_goes_on_from_the_last_decides_as_one_call_of_all(
-    received: dict[str, int], jobs: list[tuple[str, int]]
-) -> None:
+def test_one_call_per_job_decides_like_one_call_for_all(received: dict[str, int], jobs: list[tuple[str, int]]) -> None:
     whole = solved(jobs, benefit=received)
     books: dict[str, Any] = {"benefit": received}
     for n, job in enumerate(jobs):
@@ -67,7 +65,7 @@ def test_a_call_a_job_that_goes_on_from_the_last_decides_as_one_call_of_all(
         assert books == whole["ledger"]["next"]
 
 
-def test_each_job_says_for_which_group_it_is_booked_and_what_each_function_adds() -> None:
+def test_each_job_lists_its_group_and_the_benefit_of_each_function() -> None:
     jobs = [
         {"id": "j1", "group": "a", "cpus": 2, "run_s": 3, "data_gb": 5},
         {"id": "j2", "group": "data-taking"},
@@ -88,14 +86,14 @@ def test_each_job_says_for_which_group_it_is_booked_and_what_each_function_adds(
     assert [each["booked"] for each in later["jobs"].values()] == [False, False, False]
 
 
-def test_where_what_runs_counts_the_books_go_on_as_running() -> None:
+def test_a_ledger_of_running_benefits_continues_as_running() -> None:
     case = {**CASE, "algorithm": {"name": "sam", "benefit": "processes"}, "running": {"a": 4, "b": 4, "c": 2}}
     answer = solve_job_case({**case, "jobs": [{"id": "j", "group": "c", "processes": 3}]})
     assert answer["ledger"]["next"] == {"running": {"a": 4, "b": 4, "c": 5}}
     assert answer["ledger"]["unit"] == "processes"
 
 
-def test_huge_benefits_leave_finite_books() -> None:
+def test_huge_benefits_keep_the_ledger_finite() -> None:
     huge = 1.7e308
     jobs = [{"id": str(n), "group": "a", "benefit": huge} for n in range(3)]
     answer = solve_job_case({**CASE, "benefit": {"b": huge}, "jobs": jobs})
@@ -106,7 +104,7 @@ def test_huge_benefits_leave_finite_books() -> None:
     assert not any("inf" in line for job in answer["jobs"].values() for line in job["explain"])
 
 
-def test_the_worked_example_of_the_documentation_is_what_is_computed() -> None:
+def test_the_worked_example_of_the_documentation_is_correct() -> None:
     folder = Path(__file__).parents[3]
     case = json.loads((folder / "apps/dashboard/jobs/examples/sam-weighted.json").read_text())
     answer = solve_job_case(case)

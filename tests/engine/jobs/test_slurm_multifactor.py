@@ -32,7 +32,7 @@ def columns(path: Path) -> list[dict[str, str]]:
     return [dict(zip(header.split(), row.split(), strict=False)) for row in rows]
 
 
-def test_weights_and_factors_of_sprio_give_the_rows_it_prints(golden_dir: Path) -> None:
+def test_weights_and_factors_of_sprio_give_its_rows(golden_dir: Path) -> None:
     samples = golden_dir / "slurm/samples"
     (printed,) = columns(samples / "sprio-w.txt")
     assert printed["JOBID"] == "Weights"
@@ -56,7 +56,7 @@ def test_weights_and_factors_of_sprio_give_the_rows_it_prints(golden_dir: Path) 
         assert [answer[name.lower()] for name in names] == [int(row[name]) for name in names]
 
 
-def test_the_example_of_the_contract_comes_out() -> None:
+def test_the_example_of_the_contract() -> None:
     answer = solved({"site": 4321, "fairshare": 0.6, "jobsize": 0.875, "partition": 1})["0"]
     lines = answer.pop("explain")
     assert answer == {
@@ -100,14 +100,14 @@ def test_site_and_nice_move_the_priority_as_measured(site: int, nice: int, prior
 
 
 @pytest.mark.parametrize(("cpus", "factor"), [(6, 0.875), (3, 0.6875), (8, 1.0)])
-def test_the_size_of_a_job_is_the_mean_of_its_parts_of_nodes_and_cpus(cpus: int, factor: float) -> None:
+def test_job_size_is_the_mean_of_its_node_and_cpu_fractions(cpus: int, factor: float) -> None:
     cluster = {"cpus": 8, "nodes": 1}
     answer = solved({"cpus": cpus, "nodes": 1}, weights={"jobsize": 10**9}, cluster=cluster)["0"]
     assert answer["jobsize"] == factor * 10**9
     assert f"job size factor {factor:g} = (1/1 + {cpus}/8) / 2" in answer["explain"]
 
 
-def test_small_jobs_are_favoured_by_what_they_leave() -> None:
+def test_favouring_small_jobs_inverts_the_size_factor() -> None:
     jobs = solved(
         {"cpus": 2, "nodes": 1},
         {"nodes": 3},
@@ -119,20 +119,20 @@ def test_small_jobs_are_favoured_by_what_they_leave() -> None:
     assert [job["jobsize"] for job in jobs.values()] == [750, 250, 0]
 
 
-def test_a_job_is_of_one_node_unless_it_says_more() -> None:
+def test_a_job_has_one_node_by_default() -> None:
     assert job_size_factor(Cluster(8, 4), cpus=8, nodes=1, favors_small=False) == 0.625
     answer = solved({"cpus": 8}, weights={"jobsize": 1000}, cluster={"cpus": 8, "nodes": 4})["0"]
     assert answer["jobsize"] == 625
 
 
-def test_age_counts_up_to_the_longest_age() -> None:
+def test_age_is_limited_to_the_maximum() -> None:
     jobs = solved({"age_s": 124}, {"age_s": 604800}, {"age_s": 10**9}, weights={"age": 10**6})
     assert [job["age"] for job in jobs.values()] == [205, 10**6, 10**6]
     assert age_factor(0.0, 0.0) == 1.0
     assert solved({"age_s": 30}, weights={"age": 100}, max_age_s=60)["0"]["age"] == 50
 
 
-def test_a_factor_that_is_given_counts_before_what_it_could_be_worked_out_from() -> None:
+def test_a_given_factor_overrides_a_computed_one() -> None:
     answer = solved({"jobsize": 0.5, "cpus": 8, "nodes": 1, "age": 0.25, "age_s": 604800})["0"]
     assert (answer["jobsize"], answer["age"]) == (50, 250)
 
@@ -171,7 +171,7 @@ def test_terms_are_rounded_half_to_even_as_sprio_prints() -> None:
         ({}, {"nice": 10**400}, "jobs.0.nice"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_its_place(case: dict[str, Any], job: dict[str, Any], place: str) -> None:
+def test_invalid_sam_input_is_rejected_with_its_location(case: dict[str, Any], job: dict[str, Any], place: str) -> None:
     with pytest.raises(EngineError) as refused:
         solved(job, **case)
     assert refused.value.place == place
@@ -186,7 +186,7 @@ SIXTEENTHS = st.integers(min_value=0, max_value=16).map(lambda n: Fraction(n, 16
     site=st.integers(min_value=-2147483645, max_value=2147483645),
     nice=st.integers(min_value=-2147483645, max_value=2147483645),
 )
-def test_the_slow_twin_in_fractions_agrees_and_the_lines_add_up(
+def test_the_oracle_in_fractions_agrees_and_the_lines_add_up(
     weights: dict[str, int], factors: dict[str, Fraction], site: int, nice: int
 ) -> None:
     job = {name: float(factor) for name, factor in factors.items()} | {"site": site, "nice": nice}

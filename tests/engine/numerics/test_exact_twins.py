@@ -16,7 +16,7 @@ DEEP_FROM = 10_000_000  # numbers that the ordinary run doesn't have
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_random_cases_agree_with_an_exact_twin(algorithm: str) -> None:
+def test_random_cases_agree_with_exact_arithmetic(algorithm: str) -> None:
     assert list(differences(algorithm, first=0, n=70)) == []
 
 
@@ -29,7 +29,7 @@ def test_random_cases_agree_with_an_exact_twin(algorithm: str) -> None:
         ("flux", 32_012_937),
     ],
 )
-def test_cases_that_random_runs_found_agree(algorithm: str, number: int) -> None:
+def test_cases_found_by_random_runs_agree(algorithm: str, number: int) -> None:
     """31,006,860: deviations a hair less than 1e-9 points apart, which rounding made a hair more.
 
     33,001,867: deviations just above and just below 0, which the root's own empty tuple made tie.
@@ -41,7 +41,7 @@ def test_cases_that_random_runs_found_agree(algorithm: str, number: int) -> None
 
 @pytest.mark.deep
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_thousands_of_random_cases_agree_with_an_exact_twin(algorithm: str) -> None:
+def test_thousands_of_random_cases_agree_with_exact_arithmetic(algorithm: str) -> None:
     assert list(differences(algorithm, first=DEEP_FROM, n=3000)) == []
 
 

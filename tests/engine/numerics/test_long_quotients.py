@@ -32,14 +32,14 @@ def columns(triples: list[tuple[float, float, float]]) -> tuple[FloatArray, Floa
 
 @examples(150)
 @given(TRIPLES)
-def test_levels_are_the_exact_quotients_rounded_twice(triples: list[tuple[float, float, float]]) -> None:
+def test_levels_are_exact_quotients_rounded_twice(triples: list[tuple[float, float, float]]) -> None:
     found = long_quotients.level_fairshare(*columns(triples))
     for (s, u, p), exponent, mantissa in zip(triples, found.exponent.tolist(), found.mantissa.tolist(), strict=True):
         assert mantissa >= 2**63
         assert Fraction(mantissa) * Fraction(2) ** exponent == exact(s, u, p)
 
 
-def test_shares_and_usage_that_are_equal_on_paper_come_out_as_exact_fractions_have_them() -> None:
+def test_mathematically_equal_shares_and_usage_agree_with_exact_fractions() -> None:
     triples = [(s / 36, 10.0 * s, 360.0) for s in range(1, 36)]
     found = long_quotients.level_fairshare(*columns(triples))
     expected = [exact(*triple) for triple in triples]
@@ -50,7 +50,7 @@ def test_shares_and_usage_that_are_equal_on_paper_come_out_as_exact_fractions_ha
     assert 1 < len(set(same)) < 35
 
 
-def test_no_shares_are_below_everything_and_no_usage_above() -> None:
+def test_zero_shares_are_below_and_zero_usage_above_all_levels() -> None:
     found = long_quotients.level_fairshare(
         np.array([0.0, 0.0, 1.0, 5e-324]), np.array([0.0, 5.0, 0.0, 9e307]), np.full(4, 9e307)
     )
@@ -78,7 +78,7 @@ def test_machine_code_gives_the_same_bits() -> None:
 
 @examples(50)
 @given(TRIPLES)
-def test_the_compiled_way_agrees_on_drawn_numbers(triples: list[tuple[float, float, float]]) -> None:
+def test_the_compiled_version_agrees_on_random_numbers(triples: list[tuple[float, float, float]]) -> None:
     s, u, p = columns(triples)
     exponent, mantissa = np.empty(len(s), dtype=np.int64), np.empty(len(s), dtype=np.uint64)
     if fast.IS_INSTALLED:

@@ -64,7 +64,7 @@ AMOUNTS: dict[str, list[float]] = {
 @pytest.mark.parametrize("kind", AMOUNTS)
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("ties", ["as-slurm", "as-documented"])
-def test_slurm_ranks_are_those_of_the_slow_twin(kind: str, seed: int, ties: str) -> None:
+def test_slurm_ranks_equal_the_oracle(kind: str, seed: int, ties: str) -> None:
     case = grown(seed, AMOUNTS[kind], [1, 2, 3, 0, "parent"] if seed % 2 else [1, 1, 2])
     case["algorithm"] = {"name": "slurm-fair-tree", "ties": ties}
     nodes, twin = solve(case)["nodes"], oracles_fair_tree.slurm(case)
@@ -73,7 +73,7 @@ def test_slurm_ranks_are_those_of_the_slow_twin(kind: str, seed: int, ties: str)
 
 @pytest.mark.parametrize("kind", AMOUNTS)
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.deep)])
-def test_flux_ranks_are_those_of_the_slow_twin(kind: str, seed: int) -> None:
+def test_flux_ranks_equal_the_oracle(kind: str, seed: int) -> None:
     case = grown(seed, AMOUNTS[kind], [1, 2, 3, 0] if seed % 2 else [1, 1, 2])
     nodes, twin = solve(case)["nodes"], oracles_fair_tree.flux(case)
     assert {path: node["rank"] for path, node in nodes.items()} == {path: row["rank"] for path, row in twin.items()}

@@ -77,9 +77,7 @@ LINES = st.lists(
 
 @examples(60)
 @given(LINES, st.integers(0, 99), st.sampled_from([{}, {"dispatch": "sam", "front": "fifo"}]))
-def test_backfill_never_delays_the_head_of_the_line(
-    lines: list[dict[str, Any]], seed: int, more: dict[str, Any]
-) -> None:
+def test_backfill_never_delays_the_first_job(lines: list[dict[str, Any]], seed: int, more: dict[str, Any]) -> None:
     """Whatever starts before an earlier job leaves it the instant that it could count on just before."""
     jobs, _ = ran(scenario_of(lines, backfill=True, seed=seed, **more))
     for number, job in enumerate(jobs):
@@ -113,13 +111,13 @@ def test_without_backfill_one_entry_is_served_strictly_in_order(lines: list[dict
 
 
 @pytest.mark.parametrize("dispatch", [{}, {"dispatch": "sam"}])
-def test_backfill_fills_what_waiting_leaves_empty(dispatch: dict[str, Any]) -> None:
+def test_backfill_uses_idle_processors(dispatch: dict[str, Any]) -> None:
     lines = [{"cpus": 7, "every_s": 2400}, {"cpus": 1, "every_s": 300}]
     starts = [simulate(scenario_of(lines, backfill=on, **dispatch))["jobs"]["started"] for on in (False, True)]
     assert starts[1] > starts[0]
 
 
-def test_processors_are_never_given_twice() -> None:
+def test_processors_are_never_allocated_twice() -> None:
     lines = [{"cpus": 5, "every_s": 600}, {"cpus": 3, "every_s": 500}, {"cpus": 1, "every_s": 200}]
     jobs, _ = ran(scenario_of(lines, backfill=True))
     edges = sorted(

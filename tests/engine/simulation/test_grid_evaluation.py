@@ -83,11 +83,11 @@ def test_every_scenario_is_within_its_tolerance(name: str, results: Results, vec
             assert_shares(result, at["hour"], at["share"], at["tolerance_points"])
 
 
-def test_no_scenario_of_the_expectations_is_left_out(vectors: dict[str, Any]) -> None:
+def test_every_expected_scenario_is_tested(vectors: dict[str, Any]) -> None:
     assert {scenario["id"] for scenario in vectors["scenarios"]} == set(IDS)
 
 
-def test_the_shipped_grid_is_that_of_the_evaluation(
+def test_the_shipped_grid_equals_the_evaluation(
     vectors: dict[str, Any], shipped: Callable[..., dict[str, Any]]
 ) -> None:
     setup, scenario = vectors["setup"], shipped("converge-predictive")
@@ -127,7 +127,7 @@ def test_early_jobs_start_first_come_first_served(name: str, results: Results) -
         assert_shares(result, 0.5, {"P-A1": 33.3, "P-A2": 33.3, "P-A3": 33.3}, 6)
 
 
-def test_the_first_level_is_the_same_whatever_is_known_globally(results: Results) -> None:
+def test_the_first_level_is_independent_of_global_usage(results: Results) -> None:
     runs = (results("converge-historical"), results("converge-active"), results("converge-predictive"))
     for same_seed in zip(*runs, strict=False):  # the seeds that all were simulated on
         shares = [shares_at(result, 72)["VO-A"] for result in same_seed]
@@ -135,32 +135,32 @@ def test_the_first_level_is_the_same_whatever_is_known_globally(results: Results
 
 
 @pytest.mark.parametrize("name", ["idle-U-B12", "idle-U-B12-absolute"])
-def test_an_idle_users_share_goes_to_its_siblings_in_equal_points_under_deviations(name: str, results: Results) -> None:
+def test_deviations_redistribute_idle_share_in_equal_points(name: str, results: Results) -> None:
     for result in results(name):
         assert_shares(result, 72, {"U-B11": 50 + 15, "U-B13": 20 + 15}, 1.0)
         assert_shares(result, 72, {"P-B1": 60, "P-B2": 40, "VO-A": 30, "VO-B": 70}, 0.4)
 
 
-def test_an_idle_users_share_goes_to_its_siblings_in_proportion_under_the_relative_operator(results: Results) -> None:
+def test_the_relative_operator_redistributes_idle_share_proportionally(results: Results) -> None:
     for result in results("idle-U-B12-relative"):
         assert_shares(result, 72, {"U-B11": 50 + 21.4, "U-B13": 20 + 8.6}, 1.0)
         assert_shares(result, 72, {"P-B1": 60, "P-B2": 40, "VO-A": 30, "VO-B": 70}, 0.4)
 
 
-def test_unused_share_on_disjoint_halves_is_split_between_whoever_is_there(results: Results) -> None:
+def test_unused_share_on_disjoint_halves_is_split_among_active_users(results: Results) -> None:
     for result in results("imbalanced-local-disjoint"):
         assert_shares(result, 24, {"P-A1": 62.5, "P-A2": 20, "P-A3": 17.5}, 3)
         assert_shares(result, 72, {"P-A1": 62.5, "P-A2": 20, "P-A3": 17.5}, 1.5)
 
 
-def test_predictive_holds_with_data_five_minutes_old(results: Results) -> None:
+def test_predictive_is_accurate_with_data_five_minutes_old(results: Results) -> None:
     for result in results("refresh-5min"):
         assert_shares(result, 24, TARGETS, 1.0)
         assert_shares(result, 72, TARGETS, 0.6)
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_every_operator_brings_everybody_to_target(operator: str, shipped: Callable[..., dict[str, Any]]) -> None:
+def test_every_operator_converges_to_the_targets(operator: str, shipped: Callable[..., dict[str, Any]]) -> None:
     result = simulate(shipped(f"operator-{operator}"))
     assert_shares(result, 72, TARGETS, 0.5)
 

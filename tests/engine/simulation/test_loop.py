@@ -140,7 +140,7 @@ def jobs_of(read: Scenario, workload: Workload) -> list[Job]:
 @examples(60)
 @example(scenario=HALF_AND_QUARTER)
 @given(scenario=scenarios())
-def test_jobs_start_when_the_slow_twin_starts_them(scenario: dict[str, Any]) -> None:
+def test_job_starts_equal_the_oracle(scenario: dict[str, Any]) -> None:
     read, workload = read_and_draw(scenario)
     with fast.switched(False):
         started_s = run.run_jobs(read, workload).started_s
@@ -186,7 +186,7 @@ def test_the_same_scenario_and_seed_give_the_same_bytes_with_and_without_machine
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_nothing_is_delivered_twice_or_out_of_nothing(variant: str, small: dict[str, Any]) -> None:
+def test_delivered_usage_is_conserved(variant: str, small: dict[str, Any]) -> None:
     scenario = small | VARIANTS[variant]
     read, workload = read_and_draw(scenario)
     started_s = run.run_jobs(read, workload).started_s
@@ -205,7 +205,7 @@ def test_nothing_is_delivered_twice_or_out_of_nothing(variant: str, small: dict[
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_counts_and_shares_add_up(variant: str, small: dict[str, Any]) -> None:
+def test_simulated_counts_and_shares_add_up(variant: str, small: dict[str, Any]) -> None:
     result = simulate(small | VARIANTS[variant])
     jobs = result["jobs"]
     assert jobs["submitted"] >= jobs["started"] >= jobs["finished"] > 0
@@ -253,7 +253,7 @@ def test_every_tree_algorithm_can_dispatch(name: str, small: dict[str, Any]) -> 
         assert shares[path] == pytest.approx(share, abs=4), f"{name}: {path}"
 
 
-def test_global_scope_makes_up_for_an_uneven_use_of_the_sites(small: dict[str, Any]) -> None:
+def test_global_scope_compensates_uneven_usage_of_sites(small: dict[str, Any]) -> None:
     small["workload"][0]["sites"] = ["R1"]  # /a/x, with three quarters of /a
     small["policy"]["children"][0]["children"][0]["shares"] = 1
     everywhere = simulate(small)["reports"][-1]["share_of_parent"]["/a/x"]
@@ -263,7 +263,7 @@ def test_global_scope_makes_up_for_an_uneven_use_of_the_sites(small: dict[str, A
     assert alone == pytest.approx(25, abs=3)
 
 
-def test_a_short_memory_forgives_what_a_long_one_holds_against_a_user(small: dict[str, Any]) -> None:
+def test_a_short_half_life_forgets_usage_sooner(small: dict[str, Any]) -> None:
     """/a/y alone uses its account's half for twelve hours; then /a/x comes."""
     for line in small["workload"]:
         line["every_s"] = 120
@@ -274,7 +274,7 @@ def test_a_short_memory_forgives_what_a_long_one_holds_against_a_user(small: dic
     assert ever > lately + 5
 
 
-def test_jobs_of_inheriting_entries_and_of_groups_wait_with_their_parents_vector(
+def test_jobs_of_inheriting_entries_and_groups_use_the_vector_of_the_parent(
     shipped: Callable[..., dict[str, Any]],
 ) -> None:
     scenario = {

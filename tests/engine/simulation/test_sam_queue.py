@@ -52,7 +52,7 @@ def test_all_scenarios_are_within_tolerance_on_five_seeds(
         assert off == {}, f"{expected['id']}, seed {seed}"
 
 
-def test_shipped_scenarios_offer_what_the_expectations_say(
+def test_shipped_scenarios_have_the_expected_load(
     vectors: dict[str, Any], shipped: Callable[..., dict[str, Any]]
 ) -> None:
     for expected in vectors["scenarios"]:
@@ -67,7 +67,7 @@ def test_shipped_scenarios_offer_what_the_expectations_say(
         assert scenario["hours"] == expected["hours"]
 
 
-def test_decisions_are_those_of_the_rule(vectors: dict[str, Any]) -> None:
+def test_decisions_equal_the_rule(vectors: dict[str, Any]) -> None:
     for example in vectors["decisions"]["examples"]:
         groups = list(example["B"])
         number = groups.index(example["group"])
@@ -121,7 +121,7 @@ def test_a_priority_group_waits_for_a_free_processor_only(shipped: Callable[...,
     assert min(waits[f"/{group}"] for group in ("g1", "g2", "g3")) > 20 * waits["/daq"]
 
 
-def test_a_front_served_in_order_of_arrival_does_not_settle(
+def test_a_front_served_by_arrival_does_not_converge(
     vectors: dict[str, Any], shipped: Callable[..., dict[str, Any]]
 ) -> None:
     least, _, most = vectors["fifo_front_class"]["largest_deviation_min_mean_max"]
@@ -158,7 +158,7 @@ def test_priority_groups_are_served_in_their_own_order() -> None:
     assert set(result["booked_share"]) == {"/fair"}
 
 
-def test_sites_keep_books_of_their_own_unless_the_root_is_global() -> None:
+def test_sites_have_separate_ledgers_unless_the_root_is_global() -> None:
     scenario: dict[str, Any] = {
         "hours": 200,
         "sites": [{"name": "s", "cpus": 10}, {"name": "t", "cpus": 10}],

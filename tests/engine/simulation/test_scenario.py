@@ -140,7 +140,7 @@ def test_invalid_grant_fields_are_named(change: Change, place: str, small: dict[
 
 
 @pytest.mark.parametrize("scenario", [None, 5, "text", [], True])
-def test_what_is_no_object_is_no_scenario(scenario: object) -> None:
+def test_a_scenario_must_be_an_object(scenario: object) -> None:
     with pytest.raises(EngineError, match="a scenario is an object"):
         simulate(scenario)
 
@@ -165,14 +165,14 @@ RULES: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("rules", "place"), RULES)
-def test_rules_that_lead_nowhere_are_refused(rules: Any, place: str, small: dict[str, Any]) -> None:
+def test_rules_of_unknown_entries_are_rejected(rules: Any, place: str, small: dict[str, Any]) -> None:
     small["workload"] = [{"trace": "log", "map": rules}]
     with pytest.raises(EngineError) as refused:
         simulate(small, traces={"log": ""})
     assert refused.value.place == place
 
 
-def test_an_empty_log_and_no_streams_are_quiet_runs(small: dict[str, Any]) -> None:
+def test_an_empty_log_or_no_streams_give_an_empty_run(small: dict[str, Any]) -> None:
     for workload, traces in (([], {}), ([{"trace": "log", "entry": "/a/x"}], {"log": "; empty\n\n"})):
         result = simulate(small | {"workload": workload}, traces=traces)
         assert result["jobs"] == {"submitted": 0, "started": 0, "finished": 0}
@@ -180,18 +180,18 @@ def test_an_empty_log_and_no_streams_are_quiet_runs(small: dict[str, Any]) -> No
         assert set(result["rms_points"].values()) == {None}
 
 
-def test_a_group_without_usage_says_so_while_others_have_shares(small: dict[str, Any]) -> None:
+def test_a_group_without_usage_is_reported(small: dict[str, Any]) -> None:
     small["workload"] = small["workload"][:2]
     shares = simulate(small)["reports"][-1]["share_of_parent"]
     assert (shares["/a"], shares["/b"], shares["/b/x"]) == (pytest.approx(100), 0.0, None)
 
 
-def test_a_number_for_a_span_and_a_load_of_nothing_are_allowed(small: dict[str, Any]) -> None:
+def test_a_number_as_span_and_a_zero_load_are_allowed(small: dict[str, Any]) -> None:
     small["workload"] = [line(run_h=1, requested_factor=2), without("every_s", load=0)]
     assert simulate(small)["jobs"]["submitted"] == 24 * 12
 
 
-def test_load_is_the_part_of_the_processors_that_is_asked_for(small: dict[str, Any]) -> None:
+def test_load_is_the_requested_fraction_of_processors(small: dict[str, Any]) -> None:
     small["workload"] = [without("every_s", load=0.5, sites=["R1"])]
     result = simulate(small | {"hours": 1000, "report_h": [1000]})
     assert result["jobs"]["submitted"] == pytest.approx(0.5 * 10 * 1000, rel=0.05)
@@ -206,7 +206,7 @@ JSON = st.recursive(
 
 @examples(100, suppress=HealthCheck, fixed=37)
 @given(data=st.data())
-def test_no_value_anywhere_makes_more_than_a_refusal(small: dict[str, Any], data: st.DataObject) -> None:
+def test_no_value_causes_more_than_an_error(small: dict[str, Any], data: st.DataObject) -> None:
     """Any JSON in any one place: a result or an EngineError, at once."""
     scenario = copy.deepcopy(small) | {
         "hours": 1,

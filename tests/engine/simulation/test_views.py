@@ -28,7 +28,7 @@ WINDOWS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_every_law_has_an_example() -> None:
+def test_every_decay_function_has_an_example() -> None:
     assert set(WINDOWS) == set(AGINGS)
 
 
@@ -38,7 +38,7 @@ def test_every_law_has_an_example() -> None:
     "approach",
     [pytest.param("historical", marks=pytest.mark.deep), pytest.param("active", marks=pytest.mark.deep), "predictive"],
 )
-def test_every_law_can_age_every_view(aging: str, approach: str, small: dict[str, Any]) -> None:
+def test_every_decay_function_applies_to_every_view(aging: str, approach: str, small: dict[str, Any]) -> None:
     small["usage"] = {"local": approach, "global": approach, "window": {"aging": aging} | WINDOWS[aging]}
     result = simulate(small)
     shares = result["reports"][-1]["share_of_parent"]
@@ -77,7 +77,7 @@ def test_aged_usage_is_the_weighted_sum_of_hours(aging: str, delay_s: float, sma
     assert view.usage(seen_s)[1:].sum() == pytest.approx(0.0, abs=1e-6)
 
 
-def test_coarse_usage_has_shares_in_whole_steps(small: dict[str, Any]) -> None:
+def test_coarse_usage_has_quantised_shares(small: dict[str, Any]) -> None:
     tree = read_scenario(small, seed=None, traces={}).policy.tree
     own = np.array([0.0, 0, 0, 311, 97, 53, 39])
     known = coarse(tree, own, 10)
@@ -87,14 +87,14 @@ def test_coarse_usage_has_shares_in_whole_steps(small: dict[str, Any]) -> None:
     assert known[5] / (known[5] + known[6]) == pytest.approx(0.6)  # 53 of 92
 
 
-def test_recomputes_know_usage_as_of_the_last_one(small: dict[str, Any]) -> None:
+def test_recomputes_use_usage_as_of_the_last_one(small: dict[str, Any]) -> None:
     """Six hours between recomputes: who is ahead gets everything until the next one, and shares swing."""
     small |= {"algorithm": {"name": "aequus"}, "report_h": [24]}
     rare, often = (simulate(small | {"priority_refresh_s": each})["rms_points"]["/b"] for each in (6 * 3600, 60))
     assert rare > 3 * often
 
 
-def test_noise_reaches_recomputes_too(small: dict[str, Any]) -> None:
+def test_noise_affects_recomputes(small: dict[str, Any]) -> None:
     small |= {"algorithm": {"name": "slurm-fair-tree"}, "priority_refresh_s": 300}
     clean = simulate(small)
     assert simulate(small | {"noise": {"resolution": 10}}) != clean
