@@ -40,7 +40,7 @@ def test_a_figure_is_printed_as_text_json_and_csv(open_grid: Grid, name: str) ->
     assert len(list(csv.reader(io.StringIO(analyse(name, "--csv"))))) == len(found.rows) + 1
 
 
-def test_bad_input_ends_with_status_2_and_the_field(open_grid: Grid) -> None:
+def test_bad_input_exits_with_2_and_names_the_field(open_grid: Grid) -> None:
     with pytest.raises(CommandError, match="nodes") as refused:
         analyse("--nodes", "0")
     assert refused.value.returncode == 2

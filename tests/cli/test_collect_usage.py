@@ -42,7 +42,7 @@ def spool(tmp_path: Path, settings: Any) -> Path:
     return tmp_path
 
 
-def test_what_is_new_is_fetched_and_counted_on_standard_output(spool: Path, snapshot: SnapshotAssertion) -> None:
+def test_new_records_are_fetched_and_counted_on_standard_output(spool: Path, snapshot: SnapshotAssertion) -> None:
     (spool / "a.swf").write_text(LOG)
     (spool / "b.txt").write_text("what is this?\n")
     os.utime(spool / "a.swf", (1, 1))
@@ -55,7 +55,7 @@ def test_what_is_new_is_fetched_and_counted_on_standard_output(spool: Path, snap
     assert Record.objects.count() == 1
 
 
-def test_what_can_not_be_collected_is_told_with_the_exit_status_of_a_refusal(spool: Path, settings: Any) -> None:
+def test_a_failed_collection_is_reported_with_its_exit_status(spool: Path, settings: Any) -> None:
     settings.FAIRSHARE_COLLECT_FOLDERS = []
     with pytest.raises(CommandError, match="FAIRSHARE_COLLECT_FOLDERS") as refused:
         run("--source", "logs")
@@ -70,7 +70,7 @@ def test_what_can_not_be_collected_is_told_with_the_exit_status_of_a_refusal(spo
 
 
 @pytest.mark.django_db(transaction=True)
-def test_workers_collect_with_what_they_have(spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_collect_with_their_own_settings(spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker is alive: the command asks, and executes nothing itself."""
     (spool / "a.swf").write_text(LOG)
     os.utime(spool / "a.swf", (1, 1))
@@ -97,7 +97,7 @@ def _work(run_id: int) -> None:
     connections.close_all()
 
 
-def test_without_workers_the_command_collects_and_says_with_what(spool: Path) -> None:
+def test_without_workers_the_command_collects_and_says_so(spool: Path) -> None:
     _, err = run("--source", "logs")
     assert "No worker" in err
     note_contact(clock.now() - timedelta(hours=1))

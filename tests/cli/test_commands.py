@@ -31,7 +31,7 @@ def refusing(error: DomainError) -> OperatorCommand:
     return Refusing()
 
 
-def test_the_place_of_a_refusal_is_printed_once() -> None:
+def test_the_location_of_an_error_is_printed_once() -> None:
     where, said = "operations[1].entry", "is maintained elsewhere"
     for between in (": ", " "):
         error = Invalid(f"{where}{between}{said}.", fields=[FieldProblem(where, said)])
@@ -40,7 +40,7 @@ def test_the_place_of_a_refusal_is_printed_once() -> None:
         assert str(caught.value).count(where) == 1
 
 
-def test_of_several_places_each_is_printed_once() -> None:
+def test_each_of_several_locations_is_printed_once() -> None:
     problems = [FieldProblem("rules[0].source", "is unknown"), FieldProblem("rules[1].source", "is empty")]
     error = Invalid(f"{problems[0].where} {problems[0].message}.", fields=problems)
     with pytest.raises(CommandError) as caught:
@@ -57,7 +57,7 @@ def test_of_several_places_each_is_printed_once() -> None:
         pytest.param("priorities --help", marks=pytest.mark.deep),
     ],
 )
-def test_a_reader_that_has_read_enough_ends_any_command_without_a_traceback(command: str) -> None:
+def test_a_closed_pipe_ends_any_command_without_a_traceback(command: str) -> None:
     """As in `manage.py … | head`; the reader has gone before the first line."""
     read_end, write_end = os.pipe()
     os.close(read_end)
@@ -74,7 +74,7 @@ def test_a_reader_that_has_read_enough_ends_any_command_without_a_traceback(comm
 @pytest.mark.parametrize(
     ("error", "status"), [(Conflict("Somebody was first."), 1), (Invalid("No number."), 2), (TooLarge("Over."), 2)]
 )
-def test_a_refusal_is_one_line_and_a_status(error: DomainError, status: int) -> None:
+def test_an_error_is_one_line_and_an_exit_status(error: DomainError, status: int) -> None:
     with pytest.raises(CommandError, match=error.message) as caught:
         call_command(refusing(error))
     assert caught.value.returncode == status
@@ -91,13 +91,13 @@ def test_a_refusal_is_one_line_and_a_status(error: DomainError, status: int) -> 
         ("Nothing was stored.", "is missing", "Nothing was stored. (x: is missing)"),
     ],
 )
-def test_one_wrong_place_is_one_line(message: str, place: str, line: str) -> None:
+def test_one_error_location_is_one_line(message: str, place: str, line: str) -> None:
     with pytest.raises(CommandError) as caught:
         call_command(refusing(Invalid(message, fields=[FieldProblem("x", place)])))
     assert str(caught.value) == line
 
 
-def test_wrong_places_are_listed_up_to_a_limit() -> None:
+def test_error_locations_are_listed_up_to_a_limit() -> None:
     places = [FieldProblem(f"line {n}", "no number") for n in range(25)]
     with pytest.raises(CommandError) as caught:
         call_command(refusing(Invalid("Nothing was stored.", fields=places)))
@@ -107,7 +107,7 @@ def test_wrong_places_are_listed_up_to_a_limit() -> None:
     assert len(lines) == 22
 
 
-def test_a_database_that_does_not_run_is_told_with_the_remedy(
+def test_an_unavailable_database_is_reported_with_the_remedy(
     environment_without: Callable[..., dict[str, str]],
 ) -> None:
     with tempfile.TemporaryDirectory(prefix="fs-") as empty:
@@ -125,16 +125,14 @@ def test_a_database_that_does_not_run_is_told_with_the_remedy(
 
 
 @pytest.mark.parametrize(("is_ours", "named"), [(True, "make run"), (False, "DATABASE_URL")])
-def test_numbers_that_nobody_has_in_memory_are_refused_with_the_remedy(
-    settings: Any, is_ours: bool, named: str
-) -> None:
+def test_priorities_not_in_memory_are_refused_with_the_remedy(settings: Any, is_ours: bool, named: str) -> None:
     settings.FAIRSHARE_EMBEDDED_DATABASE = is_ours
     with pytest.raises(CommandError, match=named):
         call_command(refusing(Unavailable("The database is away.", code="no_database")))
 
 
 @pytest.mark.django_db
-def test_an_administrator_is_made_with_a_password_that_is_shown_once() -> None:
+def test_an_administrator_is_created_with_a_password_shown_once() -> None:
     out = io.StringIO()
     call_command("create_user", "alice", "--admin", "--email", "alice@example.org", stdout=out)
     first, second = out.getvalue().splitlines()
@@ -193,7 +191,7 @@ def test_the_entry_point_is_executable_by_hand() -> None:
         ],
     ),
 )
-def test_a_wrong_setting_is_one_line_that_names_it(
+def test_an_invalid_setting_is_one_line_with_its_name(
     environment_without: Callable[..., dict[str, str]], variable: str, value: str, named: list[str]
 ) -> None:
     done = subprocess.run(

@@ -56,7 +56,7 @@ def write(path: Path, content: object) -> str:
     return str(path)
 
 
-def test_the_example_of_the_contract_comes_out_to_the_digit(tmp_path: Path) -> None:
+def test_the_example_of_the_contract_is_exact(tmp_path: Path) -> None:
     status, results, errors = run(write(tmp_path / "case.json", CASE))
     assert (status, errors) == (0, [])
     assert results == [
@@ -163,7 +163,7 @@ def test_a_missing_file_is_an_error_line(tmp_path: Path) -> None:
     assert error.endswith(os.strerror(errno.ENOENT))
 
 
-def test_names_of_any_letters_survive_and_errors_stay_on_one_line(tmp_path: Path) -> None:
+def test_unicode_names_are_kept_and_errors_stay_on_one_line(tmp_path: Path) -> None:
     policy = {"children": [{"name": "фи\u202e\n\ud800", "shares": 1}]}
     good = {"id": "good", "algorithm": {"name": "gridwide"}, "policy": policy, "usage": {}}
     bad = {**good, "id": "b\na\ud800d", "usage": {"/x\n\ud800": 1}}

@@ -34,7 +34,7 @@ def _token(*arguments: str) -> str:
     return out.getvalue()
 
 
-def test_the_token_stands_alone_on_standard_output_and_works() -> None:
+def test_only_the_token_is_on_standard_output_and_it_works() -> None:
     printed = _token("--user", "alice", "--scope", "priorities:read", "--days", "7")
     assert printed.count("\n") == 1
     user, bounds = verify_token(printed.strip(), at=now())
@@ -43,7 +43,7 @@ def test_the_token_stands_alone_on_standard_output_and_works() -> None:
     assert token.expires_at - token.created_at == timedelta(days=7)
 
 
-def test_it_is_bound_to_what_the_options_name() -> None:
+def test_the_token_is_limited_by_the_options() -> None:
     printed = _token(
         "--user",
         "alice",
@@ -77,7 +77,7 @@ def test_it_is_bound_to_what_the_options_name() -> None:
         (("--user", "alice", "--scope", "self:read", "--policy", "grid", "--subtree", "/x"), 2),
     ],
 )
-def test_what_it_cant_do_makes_no_token(arguments: tuple[str, ...], status: int) -> None:
+def test_invalid_options_create_no_token(arguments: tuple[str, ...], status: int) -> None:
     with pytest.raises(CommandError) as refused:
         _token(*arguments)
     assert refused.value.returncode == status

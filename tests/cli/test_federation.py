@@ -63,7 +63,7 @@ def mount_words(side: OtherSide, *more: str) -> tuple[str, ...]:
     return ("mount", side.url, "--policy", "grid", "--entry", "/here", *more)
 
 
-def test_nothing_is_trusted_that_nobody_compared(
+def test_an_unconfirmed_key_is_not_trusted(
     policy: Policy, side: OtherSide, said: Said, snapshot: SnapshotAssertion
 ) -> None:
     reasons = []
@@ -75,7 +75,7 @@ def test_nothing_is_trusted_that_nobody_compared(
     assert not Mount.objects.exists()
 
 
-def test_it_is_mounted_fetched_and_told_of(
+def test_a_policy_is_mounted_fetched_and_listed(
     policy: Policy, side: OtherSide, said: Said, tmp_path: Path, snapshot: SnapshotAssertion
 ) -> None:
     outputs = [said("status")]
@@ -105,12 +105,12 @@ def test_it_is_mounted_fetched_and_told_of(
     assert json.loads(said("status", "--json"))["mounts"][0]["error"]["code"] == "bad_status"
 
 
-def test_yes_trusts_what_is_found(policy: Policy, side: OtherSide, said: Said) -> None:
+def test_yes_trusts_the_found_key(policy: Policy, side: OtherSide, said: Said) -> None:
     said(*mount_words(side, "--yes"))
     assert Mount.objects.get().fingerprint == KEY.public.fingerprint
 
 
-def test_usage_of_another_site_is_taken_and_held_hours_are_told(
+def test_usage_of_another_site_is_ingested_and_held_hours_are_listed(
     policy: Policy, settings: LazySettings, said: Said, tmp_path: Path, snapshot: SnapshotAssertion
 ) -> None:
     with serving(OtherFeed(at=AT)) as feed:
@@ -134,7 +134,7 @@ def test_usage_of_another_site_is_taken_and_held_hours_are_told(
         assert (found["held_hours"], found["feed"], found["capacity_cores"]) == (1, "vo-a", 100.0)
 
 
-def test_feeds_are_made_listed_and_never_written_as_files(
+def test_feeds_are_created_listed_and_never_written_as_files(
     policy: Policy, said: Said, tmp_path: Path, snapshot: SnapshotAssertion
 ) -> None:
     outputs = [said("feeds")]
@@ -148,7 +148,7 @@ def test_feeds_are_made_listed_and_never_written_as_files(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_not_there_is_no_traceback(policy: Policy, said: Said) -> None:
+def test_unknown_objects_give_no_traceback(policy: Policy, said: Said) -> None:
     for words in (("fetch", "--mount", "7"), ("fetch", "--usage", "7"), ("fetch",)):
         with pytest.raises(CommandError, match="federation status"):
             said(*words)
@@ -168,7 +168,7 @@ root:
 """
 
 
-def test_a_vo_is_a_static_file_in_the_commands_that_the_page_names(
+def test_the_documented_commands_publish_a_vo_as_a_static_file(
     db: None,
     settings: LazySettings,
     monkeypatch: pytest.MonkeyPatch,

@@ -16,7 +16,7 @@ def test_the_task_queue_uses_the_broker_with_whole_messages() -> None:
             assert isinstance(connection.transport, Transport)
 
 
-def test_nobody_reads_half_a_message(tmp_path: Path) -> None:
+def test_messages_are_read_completely(tmp_path: Path) -> None:
     """A reader that takes whatever is there never fails, and gets every message once."""
     options = {**broker_dirs(tmp_path), "polling_interval": 0.001}
     queue, total = Queue("celery", routing_key="celery"), 300

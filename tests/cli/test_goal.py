@@ -34,7 +34,7 @@ def by(computed_site: Site) -> str:
     return (clock.now() + timedelta(days=7)).date().isoformat()
 
 
-def test_json_is_the_object_that_rest_gives_and_a_change_becomes_a_draft(by: str) -> None:
+def test_json_equals_rest_and_a_change_becomes_a_draft(by: str) -> None:
     tree = open_view(policy_slug="grid", actor=COMMAND).tree
     i = tree.index_of_path("/physics")
     assert i is not None
@@ -60,9 +60,7 @@ def test_json_is_the_object_that_rest_gives_and_a_change_becomes_a_draft(by: str
         (("/physics", "--by", "2001-01-01"), "past"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_its_code(
-    computed_site: Site, arguments: tuple[str, ...], code: str
-) -> None:
+def test_invalid_goals_are_refused_by_code(computed_site: Site, arguments: tuple[str, ...], code: str) -> None:
     with pytest.raises(CommandError) as refused:
         goal(*arguments)
     assert code_of(refused.value) == code

@@ -95,7 +95,7 @@ def paths(policy: Policy) -> dict[str, float | None]:
     return {tree.path(i): tree.node(i).shares for i in range(1, len(tree))}
 
 
-def test_a_file_becomes_a_draft_that_affects_nobody(grid: Policy, file: Write, snapshot: SnapshotAssertion) -> None:
+def test_a_file_becomes_a_draft_without_effect(grid: Policy, file: Write, snapshot: SnapshotAssertion) -> None:
     before = paths(grid)
     out, err = run("import_policy", "--policy", "grid", "--format", "csv", file(CSV))
     draft = ChangeSet.objects.get(state="draft")
@@ -116,7 +116,7 @@ def test_a_file_becomes_a_draft_that_affects_nobody(grid: Policy, file: Write, s
     assert paths(grid) == before
 
 
-def test_as_many_additions_are_listed_as_counted(grid: Policy, file: Write) -> None:
+def test_listed_additions_equal_their_count(grid: Policy, file: Write) -> None:
     """Also those without a target of their own: with inherited shares, without shares, and beside the former."""
     added = [("/physics/zero", "0"), ("/new", "9"), ("/new/a", "parent"), ("/new/b", "2"), ("/new/c", "0")]
     content = "path,shares\n" + "".join(f"{path},{shares}\n" for path, shares in added)
@@ -127,14 +127,14 @@ def test_as_many_additions_are_listed_as_counted(grid: Policy, file: Write) -> N
     assert first.split(": ")[1].split(", ")[0] == f"{len(added)} added"
 
 
-def test_published_it_is_the_tree_of_the_file(grid: Policy, file: Write) -> None:
+def test_a_published_import_equals_the_tree_of_the_file(grid: Policy, file: Write) -> None:
     out, _ = run("import_policy", "--policy", "grid", "--format", "csv", "--publish", "--reason", "New year", file(CSV))
     assert re.findall(r"\d+", out.splitlines()[-1]) == ["3"]
     assert paths(grid) == {"/physics": 40, "/reserve": 20, "/physics/alice": 2, "/physics/carl": 1}
     assert Revision.objects.get(number=3).reason == "New year"
 
 
-def test_what_the_file_leaves_out_stays_when_asked(grid: Policy, file: Write) -> None:
+def test_entries_missing_in_the_file_are_kept_on_request(grid: Policy, file: Write) -> None:
     content = "path,shares\n/physics/alice,7\n"
     out, _ = run("import_policy", "--policy", "grid", "--format", "csv", "--keep-missing", "--dry-run", file(content))
     assert re.findall(r"\d+", out.splitlines()[0]) == ["2", "1", "1"]
@@ -165,12 +165,12 @@ def test_importing_an_export_changes_nothing(grid: Policy, file: Write, name: st
     assert bool(dropped) == (name not in ("yaml", "json"))
 
 
-def test_an_export_lists_what_it_leaves_out(grid: Policy, snapshot: SnapshotAssertion) -> None:
+def test_an_export_lists_what_it_omits(grid: Policy, snapshot: SnapshotAssertion) -> None:
     _, err = run("export_policy", "--policy", "grid", "--format", "ge")
     assert err == snapshot
 
 
-def test_a_past_revision_is_exported_and_brought_back_with_its_entries(grid: Policy, file: Write) -> None:
+def test_a_past_revision_is_exported_and_restored_with_its_entries(grid: Policy, file: Write) -> None:
     before = load_tree(grid)
     between = now()
     run("import_policy", "--policy", "grid", "--format", "csv", *IN_FORCE, file(CSV))
@@ -184,7 +184,7 @@ def test_a_past_revision_is_exported_and_brought_back_with_its_entries(grid: Pol
     assert "add" not in kinds
 
 
-def test_a_moved_and_renamed_entry_is_the_same_by_its_uid(grid: Policy, file: Write) -> None:
+def test_a_moved_and_renamed_entry_is_matched_by_uid(grid: Policy, file: Write) -> None:
     data = json.loads(run("export_policy", "--policy", "grid", "--format", "json")[0])
     children = {child["name"]: child for child in data["root"]["children"]}
     biology, physics = children["biology"], children["physics"]
@@ -206,7 +206,7 @@ def test_settings_come_with_a_document(grid: Policy, file: Write) -> None:
     assert Revision.objects.get(number=3).settings["fallback_factor"] == 0.25
 
 
-def test_a_site_s_own_accounts_are_taken_in_from_its_script(grid: Policy, traces_dir: Path, tmp_path: Path) -> None:
+def test_accounts_of_a_site_are_imported_from_its_script(grid: Policy, traces_dir: Path, tmp_path: Path) -> None:
     script = tmp_path / "accounts.gz"
     shutil.copy(traces_dir / "ubhpc-accounts.sacctmgr-script.gz", script)
     out, err = run("import_policy", "--policy", "grid", "--format", "sacctmgr", *IN_FORCE, script)
@@ -220,7 +220,7 @@ def test_a_site_s_own_accounts_are_taken_in_from_its_script(grid: Policy, traces
     assert text.count("Fairshare=parent") == 94
 
 
-def test_slurm_s_dump_and_grid_engine_s_tree_are_taken_in(grid: Policy, golden_dir: Path) -> None:
+def test_slurm_dumps_and_grid_engine_trees_are_imported(grid: Policy, golden_dir: Path) -> None:
     samples = golden_dir
     dump = samples / "slurm" / "samples" / "sacctmgr-dump-demo.cfg"
     run("import_policy", "--policy", "grid", "--format", "sacctmgr", *IN_FORCE, dump)
@@ -246,7 +246,7 @@ def test_slurm_s_dump_and_grid_engine_s_tree_are_taken_in(grid: Policy, golden_d
     }
 
 
-def test_more_than_a_change_set_holds_is_a_draft_of_the_whole_tree(
+def test_a_large_import_is_a_draft_of_the_whole_tree(
     grid: Policy, file: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("apps.policies.files.import_export.MOST_OPERATIONS", 3)
@@ -261,7 +261,7 @@ def test_more_than_a_change_set_holds_is_a_draft_of_the_whole_tree(
     assert not ProposedTree.objects.exists()
 
 
-def test_a_whole_tree_is_not_put_over_what_others_changed_since(
+def test_a_whole_tree_does_not_overwrite_concurrent_changes(
     grid: Policy, file: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("apps.policies.files.import_export.MOST_OPERATIONS", 0)
@@ -285,7 +285,7 @@ def test_a_whole_tree_is_not_put_over_what_others_changed_since(
     assert ProposedTree.objects.count() == 1
 
 
-def test_all_bad_rows_are_named_at_once_with_status_2_and_nothing_is_changed(grid: Policy, file: Write) -> None:
+def test_all_invalid_rows_are_reported_with_status_2_and_nothing_changes(grid: Policy, file: Write) -> None:
     before = paths(grid)
     bad = "path,kind,shares\n/a,vo,x\n/a/b,user,-1\n/a,vo,2\n/c\u202e,vo,1\n/d,=1+1,3\n/<b>,vo,120%\n"
     error = refused("import_policy", "--policy", "grid", "--format", "csv", *IN_FORCE, file(bad))
@@ -322,18 +322,20 @@ def test_a_new_name_with_markup_is_refused_with_its_line(grid: Policy, file: Wri
         ),
     ],
 )
-def test_wrong_calls_say_what_to_do(grid: Policy, file: Write, arguments: Any, status: int, named: list[str]) -> None:
+def test_wrong_import_calls_name_the_remedy(
+    grid: Policy, file: Write, arguments: Any, status: int, named: list[str]
+) -> None:
     error = refused("import_policy", *arguments, file(CSV))
     assert (error.returncode, [each for each in named if each not in str(error)]) == (status, []), error
 
 
-def test_wrong_exports_say_what_to_do(grid: Policy, tmp_path: Path) -> None:
+def test_wrong_export_calls_name_the_remedy(grid: Policy, tmp_path: Path) -> None:
     for arguments, status in ((("--at", "9"), 1), (("--at", "yesterday"), 2), (("--at", "2026-01-01"), 2)):
         assert refused("export_policy", "--policy", "grid", "--format", "yaml", *arguments).returncode == status
     assert refused("import_policy", "--policy", "grid", "--format", "csv", tmp_path / "none").returncode == 2
 
 
-def test_the_output_says_how_many_accounts_map_and_map_makes_the_rules(grid: Policy, file: Write) -> None:
+def test_the_output_counts_mapped_accounts_and_map_creates_the_rules(grid: Policy, file: Write) -> None:
     for slug, namespace in (("linux", "linux"), ("linux-2", "linux")):
         make_source(slug=slug, name=slug, namespace=namespace, at=now(), actor=COMMAND)
     accounts = [AccountKey("linux", "alice", "physics"), AccountKey("linux", "zed", "elsewhere")]
@@ -354,7 +356,7 @@ def test_the_output_says_how_many_accounts_map_and_map_makes_the_rules(grid: Pol
     assert (never["entry"], never["rank"]) == ("/physics/never", 1), "the next look-up finds who never ran"
 
 
-def test_map_names_a_namespace_where_there_are_several(grid: Policy, file: Write) -> None:
+def test_map_needs_a_namespace_if_there_are_several(grid: Policy, file: Write) -> None:
     for slug in ("linux", "grid-users"):
         make_source(slug=slug, name=slug, at=now(), actor=COMMAND)
     arguments = ("import_policy", "--policy", "grid", "--format", "csv", "--map")
@@ -384,7 +386,7 @@ def test_a_refused_namespace_leaves_no_policy_behind(db: None, file: Write) -> N
     assert not Policy.objects.exists()
 
 
-def test_making_is_tried_without_storing_anything(db: None, file: Write) -> None:
+def test_a_dry_run_stores_nothing(db: None, file: Write) -> None:
     arguments = ("import_policy", "--policy", "fresh", "--make", "--format", "csv", file(CSV))
     out, _ = run(*arguments, "--dry-run")
     assert out.startswith("dry run on revision 1 of fresh: 4 added")
@@ -414,7 +416,7 @@ def test_the_difference_is_json_and_an_exit_status(grid: Policy, file: Write) ->
     assert (same["is_same"], same["n_entries"], same["entries"]) == (True, 0, [])
 
 
-def test_a_changed_setting_alone_is_a_difference(grid: Policy, file: Write) -> None:
+def test_a_changed_setting_is_a_difference(grid: Policy, file: Write) -> None:
     document = json.loads(run("export_policy", "--policy", "grid", "--format", "json")[0])
     document["settings"]["fallback_factor"] = 0.25
     arguments = ("import_policy", "--policy", "grid", "--format", "json", "--json", "--dry-run")
@@ -428,14 +430,14 @@ def test_a_changed_setting_alone_is_a_difference(grid: Policy, file: Write) -> N
     )
 
 
-def test_an_exit_status_for_what_is_stored_is_refused(grid: Policy, file: Write) -> None:
+def test_the_exit_status_option_needs_a_dry_run(grid: Policy, file: Write) -> None:
     assert "--dry-run" in str(refused("import_policy", "--policy", "grid", "--format", "csv", "--exit-code", file(CSV)))
 
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_the_tree_of_the_docs_is_taken_as_it_stands_and_its_leaves_are_leaves(db: None, file: Write) -> None:
+def test_the_tree_of_the_docs_is_imported_literally(db: None, file: Write) -> None:
     (text,) = re.findall(r"```yaml\n(# vo-a\.yaml\n.*?)```", (DOCS / "federation.md").read_text(), re.DOTALL)
     run("import_policy", "--policy", "vo-a", "--format", "yaml", "--make", *IN_FORCE, file(text))
     tree = load_tree(Policy.objects.get(slug="vo-a"))
@@ -451,7 +453,7 @@ def test_the_docs_name_every_field_of_an_entry() -> None:
 
 
 @pytest.mark.django_db
-def test_a_dump_is_written_again_with_one_share_changed(tmp_path: Path, golden_dir: Path) -> None:
+def test_a_dump_is_rewritten_with_one_changed_share(tmp_path: Path, golden_dir: Path) -> None:
     dump = golden_dir / "slurm/samples/sacctmgr-dump-demo.cfg"
     given = ["--policy", "demo", "--format", "sacctmgr", str(dump), "--make", "--publish", "--reason", "r"]
     call_command("import_policy", *given, stdout=io.StringIO(), stderr=io.StringIO())
@@ -491,7 +493,7 @@ def test_a_slurm_tree_is_mapped_by_associations(golden_dir: Path) -> None:
 
 
 @pytest.mark.django_db
-def test_one_command_takes_tree_algorithm_decay_and_mapping_of_a_slurm_site(golden_dir: Path, file: Write) -> None:
+def test_one_command_imports_tree_algorithm_decay_and_mapping_of_a_slurm_site(golden_dir: Path, file: Write) -> None:
     make_source(slug="demo", name="demo", namespace="slurm", at=now(), actor=COMMAND)
     dump, config = golden_dir / "slurm/samples/sacctmgr-dump-demo.cfg", golden_dir / "slurm/config/classic.txt"
     given = ("--policy", "demo", "--format", "sacctmgr", str(dump), "--slurm-config", str(config))
@@ -511,7 +513,7 @@ def test_one_command_takes_tree_algorithm_decay_and_mapping_of_a_slurm_site(gold
     assert (error.returncode, "line 2" in str(error) or "PriorityDecayHalfLife" in str(error)) == (2, True)
 
 
-def test_a_class_factor_that_matches_no_job_is_named(grid: Policy, file: Write) -> None:
+def test_a_class_factor_without_matching_jobs_is_reported(grid: Policy, file: Write) -> None:
     JobClass.objects.create(queue="", partition="cpu", qos="")
     factors = [{"partition": name, "queue": "", "qos": "", "factor": 2.0} for name in ("cpu", "gpu")]
     document = {"settings": {"metric": {"class_factors": factors}}, "root": TREE}

@@ -38,7 +38,7 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_source_is_made_on_first_use_and_counts_go_to_standard_output(log: Path, snapshot: SnapshotAssertion) -> None:
+def test_a_source_is_created_on_first_use_and_counts_are_printed(log: Path, snapshot: SnapshotAssertion) -> None:
     out, err = run("--source", "grid", str(log))
     assert re.findall(r"\d+", out) == ["2", "0", "0", "0", "0"]
     assert "'grid'" in err
@@ -49,7 +49,7 @@ def test_a_source_is_made_on_first_use_and_counts_go_to_standard_output(log: Pat
     assert [*told, out] == snapshot
 
 
-def test_rejected_lines_are_named_on_standard_error(log: Path) -> None:
+def test_rejected_lines_are_printed_on_standard_error(log: Path) -> None:
     log.write_text(LOG + "oops\n" * 30)
     out, err = run("--source", "grid", str(log))
     assert re.findall(r"\d+", out) == ["2", "0", "0", "0", "30"]
@@ -58,7 +58,7 @@ def test_rejected_lines_are_named_on_standard_error(log: Path) -> None:
     assert re.findall(r"\d+", err.splitlines()[-1])[0] == "10"
 
 
-def test_json_tells_everything(log: Path) -> None:
+def test_json_contains_all_results(log: Path) -> None:
     log.write_text(LOG + "oops\n")
     answer = json.loads(run("--source", "grid", "--json", str(log))[0])
     assert (answer["new"], answer["rejected"], answer["cpu_s"]) == (2, 1, 9000)
@@ -72,7 +72,7 @@ def test_a_dry_run_stores_no_usage(log: Path) -> None:
     assert not Bucket.objects.exists()
 
 
-def test_a_dry_run_makes_no_source_and_counts_the_same(log: Path) -> None:
+def test_a_dry_run_creates_no_source_and_counts_the_same(log: Path) -> None:
     log.write_text(LOG + "oops\n" + LOG.splitlines()[1] + "\n")
     dry, real = (json.loads(run("--source", "grid", "--json", *more, str(log))[0]) for more in (["--dry-run"], []))
     assert (dry.pop("import"), dry.pop("dry_run")) == (None, True)
@@ -95,14 +95,14 @@ def test_a_dry_run_for_a_new_source_stores_nothing_at_all(log: Path, settings: A
     assert caught.value.returncode == 2
 
 
-def test_standard_input_is_read_packed_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_is_read_plain_or_compressed(monkeypatch: pytest.MonkeyPatch) -> None:
     for data, expected in ((LOG.encode(), ["2", "0"]), (gzip.compress(LOG.encode()), ["0", "2"])):
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
         assert re.findall(r"\d+", run("--source", "grid", "-")[0])[:2] == expected
 
 
 @pytest.mark.parametrize("data", [b"", b"\x1f\x8b\x08broken", b"JobID|User\n", b"; Version: 2.2\n" + LOG[28:].encode()])
-def test_input_that_is_no_log_ends_with_status_two_and_leaves_nothing(data: bytes, tmp_path: Path) -> None:
+def test_input_that_is_not_a_log_exits_with_2_and_stores_nothing(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(data)
     with pytest.raises(CommandError) as caught:
@@ -111,7 +111,7 @@ def test_input_that_is_no_log_ends_with_status_two_and_leaves_nothing(data: byte
     assert not Record.objects.exists()
 
 
-def test_a_file_without_one_good_line_ends_with_status_two(tmp_path: Path) -> None:
+def test_a_file_without_a_valid_line_exits_with_2(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text("; UnixStartTime: 0\nnot a job\n")
     with pytest.raises(CommandError) as caught:
@@ -121,7 +121,7 @@ def test_a_file_without_one_good_line_ends_with_status_two(tmp_path: Path) -> No
     assert (made.run.state, made.run.counts["rejected"]) == ("succeeded", 1)
 
 
-def test_wrong_words_end_with_status_two(log: Path, tmp_path: Path) -> None:
+def test_wrong_arguments_exit_with_2(log: Path, tmp_path: Path) -> None:
     for arguments in (
         ("--source", "a b", str(log)),
         ("--source", "grid", "--time-zone", "Mars/Olympus", str(log)),

@@ -150,7 +150,7 @@ OF_NO_GROUP = (
 )
 
 
-def test_the_system_check_names_each_entry_point_that_is_refused_or_not_read(installed: Path, tmp_path: Path) -> None:
+def test_the_system_check_names_each_rejected_entry_point(installed: Path, tmp_path: Path) -> None:
     code = "from fairshare_example import *\nNUMBER = 7\n"
     announced = (
         "[fairshare.algorithms]\naequus = taken:LEAST_USED\nleast-used = taken:LEAST_USED\nother = taken:LEAST_USED\n"

@@ -47,7 +47,7 @@ def write(path: Path, content: object) -> str:
     return str(path)
 
 
-def test_one_case_or_a_list_from_several_files_comes_out_in_order(tmp_path: Path) -> None:
+def test_cases_of_several_files_are_printed_in_order(tmp_path: Path) -> None:
     status, results, errors = run(write(tmp_path / "a.json", [SLURM, SAM]), write(tmp_path / "b.json", SAM))
     assert (status, errors) == (0, [])
     assert [result["id"] for result in results] == ["slurm", "sam", "sam"]
@@ -55,9 +55,7 @@ def test_one_case_or_a_list_from_several_files_comes_out_in_order(tmp_path: Path
     assert results[1]["jobs"]["j1"]["queue"] == "front"
 
 
-def test_a_bad_case_is_one_line_that_names_it_and_the_rest_is_printed(
-    tmp_path: Path, snapshot: SnapshotAssertion
-) -> None:
+def test_an_invalid_case_is_one_error_line_and_the_rest_is_printed(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     bad = {**SAM, "id": "negative", "shares": {"g1": -1}}
     nameless = {**SLURM, "id": None, "weights": {"fairshare": 1}, "jobs": [{"id": "x", "nice": 1e30}]}
     status, results, errors = run(write(tmp_path / "cases.json", [bad, SAM, nameless]))
@@ -69,7 +67,7 @@ def test_a_bad_case_is_one_line_that_names_it_and_the_rest_is_printed(
     assert errors == snapshot
 
 
-def test_an_algorithm_that_is_missing_or_of_trees_is_refused(tmp_path: Path) -> None:
+def test_a_missing_or_tree_algorithm_is_refused(tmp_path: Path) -> None:
     tree = {**SAM, "id": "tree", "algorithm": {"name": "aequus"}}
     missing = {"id": "none", "jobs": []}
     status, results, errors = run(write(tmp_path / "cases.json", [tree, missing, 7]))
@@ -80,7 +78,7 @@ def test_an_algorithm_that_is_missing_or_of_trees_is_refused(tmp_path: Path) -> 
     assert errors[2].startswith("error: 2: ")
 
 
-def test_numbers_that_json_cannot_carry_and_keys_given_twice_are_named(tmp_path: Path) -> None:
+def test_numbers_beyond_json_and_duplicate_keys_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "odd.json"
     path.write_text(
         '[{"id": "inf", "algorithm": {"name": "sam"}, "shares": {"g": 1e999}, "jobs": []},'
@@ -112,7 +110,7 @@ def test_standard_input_is_read_without_a_database_or_an_instance(tmp_path: Path
     assert not (tmp_path / "absent").exists()
 
 
-def test_every_real_set_of_grid_engine_jobs_is_taken_without_naming_an_algorithm(golden_dir: Path) -> None:
+def test_every_real_grid_engine_job_set_needs_no_algorithm_name(golden_dir: Path) -> None:
     path = golden_dir / "gridengine/cases.json"
     cases = json.loads(path.read_text())
     assert not any("algorithm" in case for case in cases)

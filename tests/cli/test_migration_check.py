@@ -19,7 +19,7 @@ def test_a_database_of_this_version_passes(db: None) -> None:
     assert check_migrations(databases=["default"]) == []
 
 
-def test_migrations_of_libraries_may_be_unknown(db: None) -> None:
+def test_unknown_migrations_of_libraries_are_accepted(db: None) -> None:
     MigrationRecorder(connection).record_applied("axes", "0000_squashed_since")
     assert check_migrations(databases=["default"]) == []
 
@@ -30,7 +30,7 @@ def test_migrate_refuses_a_database_of_another_version(db: None) -> None:
         call_command("migrate", interactive=False, verbosity=0, skip_checks=False)
 
 
-def test_a_start_with_a_database_of_another_version_says_what_to_do(
+def test_a_start_with_a_database_of_another_version_names_the_remedy(
     db: None, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     for migration in (FORMER, ("runs", "0001_first_models")):

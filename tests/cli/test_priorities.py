@@ -32,7 +32,7 @@ def _priorities(*arguments: str) -> str:
 
 
 @pytest.mark.usefixtures("_computed")
-def test_json_is_the_object_that_rest_gives() -> None:
+def test_json_equals_rest() -> None:
     answer = json.loads(_priorities("grid", "--account", "nobody", "--json"))
     snapshot = store.newest("grid")
     expected = snapshot.head(now())
@@ -49,7 +49,7 @@ def test_without_names_it_lists_every_leaf() -> None:
     assert len(json.loads(_priorities("grid", "--json"))["results"]) == 2
 
 
-def test_before_the_first_snapshot_it_says_so() -> None:
+def test_before_the_first_snapshot_the_command_reports_it() -> None:
     make_policy(slug="grid", name="grid", at=now(), actor=COMMAND)
     with pytest.raises(CommandError) as refused:
         _priorities("grid")

@@ -34,7 +34,7 @@ def _run(*arguments: object) -> str:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_groups_of_the_nasa_log_come_out_to_the_printed_digits(traces_dir: Path) -> None:
+def test_groups_of_the_nasa_log_have_the_printed_digits(traces_dir: Path) -> None:
     log = traces_dir / "NASA-iPSC-1993-3.1-cln.swf.gz"
     _run("import_usage", "--source", "nasa", "--format", "swf", log)
     proposed = _run(
@@ -88,7 +88,7 @@ def test_without_publish_it_is_a_draft_that_can_be_published(usage_of_three: Non
 
 
 @pytest.mark.django_db
-def test_a_draft_on_an_existing_policy_tells_only_what_differs(usage_of_three: None) -> None:
+def test_a_draft_on_an_existing_policy_contains_only_differences(usage_of_three: None) -> None:
     _run("propose_policy", "--policy", "p", "--from-source", "c1", "--publish", "--reason", "x")
     _run("propose_policy", "--policy", "p", "--from-source", "c1", "--proportional")
     operations = ChangeSet.objects.get(state="draft").operations
@@ -97,14 +97,14 @@ def test_a_draft_on_an_existing_policy_tells_only_what_differs(usage_of_three: N
 
 
 @pytest.mark.django_db
-def test_a_proposed_policy_counts_the_whole_log_without_aging(usage_of_three: None) -> None:
+def test_a_proposed_policy_counts_the_whole_log_without_decay(usage_of_three: None) -> None:
     _run("propose_policy", "--policy", "p", "--from-source", "c1", "--publish", "--reason", "x")
     window = Revision.objects.get(policy__slug="p", number=1).settings["window"]
     assert (window["length_s"], window["aging"]) == (None, "none")
 
 
 @pytest.mark.django_db
-def test_names_with_a_slash_find_their_entries_again(usage_of_three: None) -> None:
+def test_names_with_a_slash_match_their_entries_again(usage_of_three: None) -> None:
     _run("propose_policy", "--policy", "p", "--from-source", "c1", "--publish", "--reason", "x")
     _run("recompute", "p", "--wait")
     answer = json.loads(_run("priorities", "p", "--account", "carol", "--json"))
@@ -129,7 +129,7 @@ def test_proposing_the_same_again_changes_nothing(usage_of_three: None) -> None:
         (("--from-source", "c1", "--window-days", "some"), 2),
     ],
 )
-def test_what_it_cant_do_is_one_line_and_a_status(
+def test_failures_are_one_line_and_an_exit_status(
     usage_of_three: None, arguments: tuple[str, ...], status: int
 ) -> None:
     with pytest.raises(CommandError) as refused:

@@ -29,7 +29,7 @@ def _recompute(*arguments: str) -> str:
     return out.getvalue()
 
 
-def test_it_names_the_snapshot_when_it_is_ready() -> None:
+def test_the_command_prints_the_snapshot_when_ready() -> None:
     printed = _recompute("grid", "--wait")
     snapshot = Snapshot.objects.get()
     told, instant, ranked = printed.partition(snapshot.as_of.isoformat())
@@ -39,18 +39,18 @@ def test_it_names_the_snapshot_when_it_is_ready() -> None:
     assert snapshot.is_live
 
 
-def test_without_wait_it_names_the_run_that_will_make_it() -> None:
+def test_without_wait_the_command_prints_the_run() -> None:
     printed = _recompute("grid")
     assert re.findall(r"\d+", printed) == [str(Run.objects.get().pk)]
     assert not Snapshot.objects.exists()
 
 
-def test_an_instant_of_the_past_is_taken_with_its_zone() -> None:
+def test_a_past_instant_is_accepted_with_its_zone() -> None:
     assert " 2005-12-01T11:00:00+00:00" in _recompute("grid", "--wait", "--as-of", "2005-12-01T12:00:00+01:00")
     assert not Snapshot.objects.get().is_live
 
 
-def test_it_says_what_a_reconstruction_lacks() -> None:
+def test_limits_of_a_reconstruction_are_printed() -> None:
     printed = _recompute("grid", "--wait", "--as-of", "2005-12-01T12:00:00Z")
     assert printed.splitlines()[1:] == [
         "No usage is known at that time.",
@@ -80,7 +80,7 @@ def test_a_failed_run_is_one_line_and_status_one() -> None:
         (("grid", "--as-of", "0001-01-01T00:00:00Z"), 2),
     ],
 )
-def test_bad_input_has_its_own_status(arguments: tuple[str, ...], status: int) -> None:
+def test_bad_input_has_its_own_exit_status(arguments: tuple[str, ...], status: int) -> None:
     with pytest.raises(CommandError) as refused:
         _recompute(*arguments)
     assert refused.value.returncode == status

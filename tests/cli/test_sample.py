@@ -40,11 +40,11 @@ def sample() -> list[SampleJob]:
     return list(jobs(Grid(), end_at=END_AT))
 
 
-def test_the_sample_is_the_same_at_every_call(sample: list[SampleJob]) -> None:
+def test_the_sample_is_deterministic(sample: list[SampleJob]) -> None:
     assert list(jobs(Grid(), end_at=END_AT)) == sample
 
 
-def test_jobs_begin_in_the_window_and_never_end_before_they_start(sample: list[SampleJob]) -> None:
+def test_sample_jobs_start_in_the_window_and_end_after_their_start(sample: list[SampleJob]) -> None:
     assert {job.end_at is None for job in sample} == {True, False}
     for job in sample:
         assert END_AT - timedelta(days=DAYS) <= job.submit_at <= job.start_at < END_AT
@@ -60,7 +60,7 @@ def test_the_grid_has_28_organisations_with_unique_users_in_each_project() -> No
 
 
 @pytest.mark.django_db
-def test_loading_it_shows_one_over_one_idle_one_newcomer_and_one_late_source(sample_grid: None) -> None:
+def test_the_sample_has_one_over_one_idle_one_newcomer_and_one_late_source(sample_grid: None) -> None:
     store.poll()
     assert Revision.objects.filter(policy__slug=POLICY_SLUG).count() == 11
     newest = Snapshot.objects.filter(policy__slug=POLICY_SLUG).latest("pk")
@@ -100,7 +100,7 @@ def _check_resolution_in_exact_fractions() -> None:
 
 
 @pytest.mark.django_db
-def test_it_goes_into_an_empty_installation_only() -> None:
+def test_the_sample_needs_an_empty_installation() -> None:
     Policy.objects.create(slug="mine", name="Mine", created_at=END_AT)
     with pytest.raises(Conflict):
         load_sample(at=END_AT)

@@ -42,7 +42,7 @@ def usage_since(number: int, at: datetime) -> UsageDocument:
     return read_usage(open_document(answered(f"{peers.usage_url(BEGINS)}?since={number}", at), trusted={key}).document)
 
 
-def test_documents_are_signed_and_the_same_at_every_call() -> None:
+def test_sample_documents_are_signed_and_deterministic() -> None:
     for url, issuer in ((peers.policy_url(BEGINS), peers.VO_ISSUER), (peers.usage_url(BEGINS), peers.SITE_ISSUER)):
         data = answered(url, AT)
         assert answered(url, AT) == data
@@ -51,7 +51,7 @@ def test_documents_are_signed_and_the_same_at_every_call() -> None:
             open_document(data, trusted={peers.key_of("another.example").public.fingerprint})
 
 
-def test_the_policy_has_the_members_of_the_grid_and_each_version_names_the_one_before() -> None:
+def test_the_sample_policy_has_grid_members_and_linked_versions() -> None:
     key = peers.key_of(peers.VO_ISSUER).public.fingerprint
     digest = None
     for day in range(0, 100, 3):
@@ -73,7 +73,7 @@ def test_later_hours_change_no_earlier_one() -> None:
     assert 0 < cores.max() <= peers.SITE_CORES, "never more than the site has"
 
 
-def test_only_names_that_nobody_has_are_answered_here() -> None:
+def test_only_reserved_host_names_are_answered() -> None:
     assert fetch_requests.own_answer("https://vo.example.org/neutrinos.fairshare", at=AT) is None
     assert fetch_requests.own_answer("https://[::1", at=AT) is None
     with pytest.raises(ValueError, match="example"):
@@ -84,12 +84,12 @@ def test_only_names_that_nobody_has_are_answered_here() -> None:
 
 
 @pytest.mark.django_db
-def test_an_installation_without_a_name_has_that_of_the_sample(sample_grid: None) -> None:
+def test_an_installation_without_an_issuer_name_gets_that_of_the_sample(sample_grid: None) -> None:
     assert own_name() == SAMPLE_NAME
 
 
 @pytest.mark.django_db
-def test_what_is_followed_is_active_and_its_usage_counts(sample_grid: None) -> None:
+def test_sample_mounts_and_subscriptions_are_active(sample_grid: None) -> None:
     mount, row = Mount.objects.get(), Subscription.objects.select_related("source").get()
     tree = load_tree(Policy.objects.get())
     at = tree.index_of_uid(mount.entry_uid)
@@ -104,7 +104,7 @@ def test_what_is_followed_is_active_and_its_usage_counts(sample_grid: None) -> N
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("days", [1, 45])
-def test_what_is_followed_stays_fresh_without_a_network(
+def test_sample_peers_stay_fresh_without_a_network(
     sample_grid: None, days: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Documents are renewed; nothing fails, nothing waits, and no notice is opened about either."""
@@ -121,5 +121,5 @@ def test_what_is_followed_stays_fresh_without_a_network(
     assert {peer.condition for peer in list_peers(at=later, actor=COMMAND)} == {Condition.FRESH}
 
 
-def test_instants_of_addresses_are_read_as_they_are_written() -> None:
+def test_instants_in_addresses_are_parsed() -> None:
     assert peers.policy_url(datetime(2026, 8, 20, 12, tzinfo=UTC)).endswith("/2026-08-20T12:00:00Z/neutrinos.fairshare")

@@ -78,7 +78,7 @@ def test_bad_scenarios_are_named_and_the_others_results_printed(tmp_path: Path) 
     assert errors[1].startswith("error: 3: hours: ")
 
 
-def test_text_that_is_no_json_and_files_that_are_not_there_are_told(tmp_path: Path) -> None:
+def test_invalid_json_and_missing_files_are_reported(tmp_path: Path) -> None:
     broken = tmp_path / "broken.json"
     broken.write_text('{"id": ')
     status, out, errors = run(str(broken), str(tmp_path / "none.json"))
@@ -88,26 +88,26 @@ def test_text_that_is_no_json_and_files_that_are_not_there_are_told(tmp_path: Pa
     assert "none.json" in errors[1]
 
 
-def test_a_scenario_that_comes_with_the_project_runs_by_its_name() -> None:
+def test_a_shipped_scenario_runs_by_name() -> None:
     status, out, _ = run("vo-level-any-mode", "--seed", "3")
     (result,) = json.loads(out)
     assert (status, result["id"], result["seed"]) == (0, "vo-level-any-mode", 3)
     assert result["reports"][-1]["share_of_parent"]["/VO-A"] == pytest.approx(30, abs=0.4)
 
 
-def test_the_list_names_every_shipped_scenario_with_what_it_shows() -> None:
+def test_the_list_describes_every_shipped_scenario() -> None:
     status, out, _ = run("--list")
     assert status == 0
     assert {line.split()[0] for line in out.splitlines()} == set(shipped_scenarios())
     assert all(notes for notes in shipped_scenarios().values())
 
 
-def test_shipped_files_are_called_as_their_scenarios() -> None:
+def test_shipped_files_are_named_like_their_scenarios() -> None:
     for path in SHIPPED.glob("*.json"):
         assert json.loads(path.read_text())["id"] == path.stem
 
 
-def test_a_curve_is_a_line_for_each_step_and_entry_with_the_numbers_of_the_reports(tmp_path: Path) -> None:
+def test_a_curve_has_a_line_per_step_and_entry(tmp_path: Path) -> None:
     path = write(tmp_path / "two.json", scenario(report_h=[2.5, 5, 7.5, 10]))
     (result,) = json.loads(run(path)[1])
     status, out, errors = run(path, "--every", "2.5", "--csv")
@@ -170,7 +170,7 @@ def test_a_trace_beside_the_scenario_is_read_and_mapped(packed: bool, tmp_path: 
     assert result["reports"][0]["share_of_parent"]["/a"] == pytest.approx(75, abs=10)
 
 
-def test_a_trace_that_is_not_there_or_no_trace_is_refused_with_the_field(tmp_path: Path) -> None:
+def test_a_missing_or_invalid_trace_is_rejected_with_the_field(tmp_path: Path) -> None:
     (tmp_path / "bad.swf").write_text("1 2 3\n")
     for name, named in (("none.swf", r"\bnone\.swf\b"), ("bad.swf", r"\b1\b")):
         line = {"trace": name, "entry": "/a"}
@@ -207,7 +207,7 @@ def test_a_real_log_can_drive_the_sites(traces_dir: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.deep
-def test_it_needs_no_instance_and_opens_no_database(tmp_path: Path) -> None:
+def test_the_command_needs_no_instance_and_no_database(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRSHARE", "DJANGO"))}
     environment["DATABASE_URL"] = "postgres://nobody@127.0.0.1:1/none"
     done = subprocess.run(

@@ -78,7 +78,7 @@ def servers(var: Path) -> list[int]:
 
 @pytest.mark.deep
 @pytest.mark.timeout(180)
-def test_a_command_in_an_empty_directory_finds_tables(var: Path) -> None:
+def test_a_command_in_an_empty_directory_creates_the_database(var: Path) -> None:
     process = with_stack_in(var)("--", sys.executable, "manage.py", "clearsessions")
     _out, errors = process.communicate()
     assert process.returncode == 0, errors
@@ -86,7 +86,7 @@ def test_a_command_in_an_empty_directory_finds_tables(var: Path) -> None:
 
 
 @pytest.mark.timeout(180)
-def test_the_status_of_a_command_comes_back(var: Path, with_stack: WithStack) -> None:
+def test_the_exit_status_of_a_command_is_returned(var: Path, with_stack: WithStack) -> None:
     odd = with_stack("--", "sh", "-c", "exit 41")
     assert (odd.communicate(), odd.returncode) == (("", ""), 41)
     assert servers(var) == []
@@ -102,7 +102,7 @@ def test_a_command_that_is_missing_or_unknown_is_refused_with_a_status(settings:
 
 @pytest.mark.deep
 @pytest.mark.timeout(180)
-def test_the_status_of_a_refusing_and_of_an_unknown_command_comes_back(var: Path, with_stack: WithStack) -> None:
+def test_exit_statuses_of_failing_and_unknown_commands_are_returned(var: Path, with_stack: WithStack) -> None:
     again = with_stack("--", sys.executable, "manage.py", "create_user", "admin")
     assert (again.wait(), "admin" in again.communicate()[1]) == (1, True)
     unknown = with_stack("--", "no-such-program")
@@ -116,7 +116,7 @@ def test_the_status_of_a_refusing_and_of_an_unknown_command_comes_back(var: Path
 
 @pytest.mark.deep
 @pytest.mark.timeout(180)
-def test_who_started_the_database_waits_for_those_who_borrow_it(var: Path, with_stack: WithStack) -> None:
+def test_the_process_that_started_the_database_waits_for_its_users(var: Path, with_stack: WithStack) -> None:
     hold = ("--", "sh", "-c", "echo up; read line")
     owner, borrower = with_stack(*hold), None
     try:
@@ -144,7 +144,7 @@ def test_who_started_the_database_waits_for_those_who_borrow_it(var: Path, with_
 
 
 @pytest.mark.timeout(180)
-def test_a_request_to_end_reaches_the_command_and_the_database_stops(var: Path, with_stack: WithStack) -> None:
+def test_a_signal_reaches_the_command_and_stops_the_database(var: Path, with_stack: WithStack) -> None:
     process = with_stack("--", "sh", "-c", "echo up; exec sleep 600")
     assert process.stdout is not None
     assert process.stdout.readline() == "up\n"
@@ -156,7 +156,7 @@ def test_a_request_to_end_reaches_the_command_and_the_database_stops(var: Path, 
 # --- What a first start makes -----------------------------------------------------------------------------------------
 
 
-def test_a_password_is_made_once_and_only_its_owner_may_read_it(var: Path) -> None:
+def test_a_password_is_generated_once_with_mode_0600(var: Path) -> None:
     made = password_for("anna", var=var)
     assert password_for("anna", var=var) == made
     assert password_for("berit", var=var) != made
@@ -165,7 +165,7 @@ def test_a_password_is_made_once_and_only_its_owner_may_read_it(var: Path) -> No
     assert len(made.replace("-", "")) == 20
 
 
-def test_all_who_ask_at_once_get_the_same_secret(var: Path) -> None:
+def test_concurrent_requests_get_the_same_secret(var: Path) -> None:
     seen: list[str] = []
     threads = [
         threading.Thread(target=lambda: seen.append(read_or_make_secret("secret_key", var=var))) for _ in range(8)
@@ -179,20 +179,20 @@ def test_all_who_ask_at_once_get_the_same_secret(var: Path) -> None:
     assert sorted(path.name for path in var.iterdir()) == ["secret_key"]
 
 
-def test_a_file_that_is_there_is_never_written_over(var: Path) -> None:
+def test_an_existing_file_is_never_overwritten(var: Path) -> None:
     write_once(var / "kept", "first\n")
     write_once(var / "kept", "second\n")
     assert (var / "kept").read_text() == "first\n"
 
 
-def test_a_directory_somebody_planted_is_refused(var: Path) -> None:
+def test_a_foreign_directory_is_refused(var: Path) -> None:
     (var / "elsewhere").mkdir()
     (var / "planted").symlink_to(var / "elsewhere")
     with pytest.raises(InsecureDirectory):
         private_dir(var / "planted")
 
 
-def test_sockets_lie_in_var_unless_the_path_is_too_long_for_the_system() -> None:
+def test_sockets_are_in_var_unless_the_path_is_too_long() -> None:
     assert socket_dir(Path("/srv/fairshare")) == Path("/srv/fairshare/socket")
     long = Path("/srv") / ("x" * 100)
     assert socket_dir(long) == socket_dir(long)
@@ -200,7 +200,7 @@ def test_sockets_lie_in_var_unless_the_path_is_too_long_for_the_system() -> None
     assert len(str(socket_dir(long) / ".s.PGSQL.5432.lock")) < 100
 
 
-def test_every_process_sees_every_message_of_the_file_broker(var: Path) -> None:
+def test_every_process_receives_every_message_of_the_file_broker(var: Path) -> None:
     folders = broker_dirs(var)
     assert folders["data_folder_in"] == folders["data_folder_out"]
     assert all(Path(folder).is_dir() for folder in folders.values())
@@ -209,7 +209,7 @@ def test_every_process_sees_every_message_of_the_file_broker(var: Path) -> None:
 # --- Parts of the supervisor ------------------------------------------------------------------------------------------
 
 
-def test_a_lock_is_held_once_and_shared_by_those_who_only_borrow(var: Path) -> None:
+def test_a_lock_is_exclusive_for_its_owner_and_shared_for_users(var: Path) -> None:
     owner, other = VarLock(var, "x.lock"), VarLock(var, "x.lock")
     assert owner.take()
     assert not other.take()
@@ -221,7 +221,7 @@ def test_a_lock_is_held_once_and_shared_by_those_who_only_borrow(var: Path) -> N
     assert not owner.take()
 
 
-def test_new_lines_are_repeated_with_the_name_and_old_ones_are_not(var: Path) -> None:
+def test_only_new_log_lines_are_printed_with_the_process_name(var: Path) -> None:
     log, said = var / "web.log", list[str]()
     log.write_text("of yesterday\n")
     echo = LogEcho(log, "web", said.append)
@@ -234,7 +234,7 @@ def test_new_lines_are_repeated_with_the_name_and_old_ones_are_not(var: Path) ->
     assert said == ["web      | one", "web      | half"]
 
 
-def test_a_large_log_is_put_aside_and_goes_on_empty(var: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_log_is_rotated(var: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apps.cli.stack.processes._LARGEST", 100)
     log, said = var / "web.log", list[str]()
     echo = LogEcho(log, "web", said.append)
@@ -270,7 +270,7 @@ class Failing:
         pass
 
 
-def test_what_ends_at_once_is_started_again_after_growing_pauses() -> None:
+def test_a_crashing_process_is_restarted_with_backoff() -> None:
     program, reports = Failing(), list[str]()
     child = Child(program, reports.append)
     deadline = time.monotonic() + 60

@@ -74,7 +74,7 @@ def test_a_new_server_answers_on_a_private_socket(var: Path) -> None:
 
 
 @pytest.mark.deep
-def test_data_survive_a_stop_and_a_start(server: PostgresServer, var: Path) -> None:
+def test_data_survives_a_restart(server: PostgresServer, var: Path) -> None:
     with server.connect() as session:
         session.execute("CREATE TABLE kept AS SELECT 42 AS number")
     server.stop()
@@ -112,9 +112,7 @@ def test_a_killed_postmaster_is_replaced_although_a_backend_is_still_busy(server
     assert not thread.is_alive()
 
 
-def test_a_lock_file_that_names_somebody_elses_process_does_not_stop_the_start(
-    server: PostgresServer, var: Path
-) -> None:
+def test_a_lock_file_of_a_foreign_process_does_not_prevent_the_start(server: PostgresServer, var: Path) -> None:
     assert server.process is not None
     text = (server.data / "postmaster.pid").read_text()
     server.process.kill()
@@ -133,7 +131,7 @@ def test_a_lock_file_that_names_somebody_elses_process_does_not_stop_the_start(
         foreign.wait()
 
 
-def test_half_a_cluster_left_by_a_kill_is_made_anew(var: Path) -> None:
+def test_a_partial_cluster_left_by_a_kill_is_recreated(var: Path) -> None:
     draft = var / "pg.new"
     draft.mkdir()
     (draft / "PG_VERSION").write_text("18\n")
@@ -144,7 +142,7 @@ def test_half_a_cluster_left_by_a_kill_is_made_anew(var: Path) -> None:
     assert not draft.exists()
 
 
-def test_data_of_another_major_version_are_refused_and_left_alone(var: Path) -> None:
+def test_data_of_another_major_version_is_refused_and_unchanged(var: Path) -> None:
     (var / "pg").mkdir()
     (var / "pg" / "PG_VERSION").write_text("9\n")
     with pytest.raises(CannotStart, match=r"PostgreSQL 9\b"):
@@ -166,13 +164,13 @@ def test_a_long_path_gets_a_short_private_socket_directory(var: Path) -> None:
         shutil.rmtree(server.sockets)
 
 
-def test_a_wrong_pg_bin_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_invalid_pg_bin_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PG_BIN", str(tmp_path))
     with pytest.raises(CannotStart, match=f"PG_BIN={tmp_path}"):
         find_binaries()
 
 
-def test_programs_that_are_too_old_are_named_with_what_to_do(
+def test_too_old_programs_are_reported_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch, var: Path, tmp_path: Path
 ) -> None:
     old = tmp_path / "postgres"
@@ -184,7 +182,7 @@ def test_programs_that_are_too_old_are_named_with_what_to_do(
     assert not (var / "pg").exists()
 
 
-def test_without_the_wheel_the_newest_binaries_of_the_system_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_wheel_the_newest_system_binaries_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PG_BIN", raising=False)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     installed = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/postgres")]
@@ -201,14 +199,14 @@ def binaries_elsewhere() -> Path:
     return found[-1] if found else find_binaries() / ".." / "bin"
 
 
-def test_the_binaries_that_are_named_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_configured_binaries_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere = binaries_elsewhere()
     monkeypatch.setenv("PG_BIN", str(elsewhere))
     assert find_binaries() == elsewhere
 
 
 @pytest.mark.deep
-def test_the_binaries_that_are_named_start(monkeypatch: pytest.MonkeyPatch, var: Path) -> None:
+def test_the_configured_binaries_start(monkeypatch: pytest.MonkeyPatch, var: Path) -> None:
     monkeypatch.setenv("PG_BIN", str(binaries_elsewhere()))
     server = PostgresServer(var, options=NOT_DURABLE)
     server.start()
@@ -217,7 +215,7 @@ def test_the_binaries_that_are_named_start(monkeypatch: pytest.MonkeyPatch, var:
 
 
 @pytest.mark.deep
-def test_the_server_ends_with_a_launcher_that_is_killed(var: Path, cluster: Path) -> None:
+def test_the_server_stops_with_a_killed_launcher(var: Path, cluster: Path) -> None:
     subprocess.run(["cp", "-a", cluster, var], check=True)
     program = (
         "import sys, time; from pathlib import Path; from apps.cli.stack.postgres import PostgresServer\n"
@@ -236,7 +234,7 @@ def test_the_server_ends_with_a_launcher_that_is_killed(var: Path, cluster: Path
 
 @pytest.mark.deep
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has to become somebody else; run as root")
-def test_root_without_user_namespaces_becomes_nobody_or_says_what_to_do(
+def test_root_without_user_namespaces_becomes_nobody_or_names_the_remedy(
     monkeypatch: pytest.MonkeyPatch, var: Path, tmp_path: Path
 ) -> None:
     refusing = tmp_path / "unshare"
@@ -260,7 +258,7 @@ def test_root_without_user_namespaces_becomes_nobody_or_says_what_to_do(
     assert alive(server) == []
 
 
-def test_root_becomes_somebody_else_and_an_ordinary_user_stays(monkeypatch: pytest.MonkeyPatch, var: Path) -> None:
+def test_root_changes_to_another_user_and_an_ordinary_user_stays(monkeypatch: pytest.MonkeyPatch, var: Path) -> None:
     works: list[str] = []
     monkeypatch.setattr("apps.cli.stack.postgres._works", lambda command: command[0] in works)
     monkeypatch.setattr("os.geteuid", lambda: 1000)
@@ -275,7 +273,7 @@ def test_root_becomes_somebody_else_and_an_ordinary_user_stays(monkeypatch: pyte
 
 @pytest.mark.deep
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else; run as root")
-def test_an_ordinary_user_needs_no_tricks(var: Path) -> None:
+def test_an_ordinary_user_starts_the_server_directly(var: Path) -> None:
     """In a namespace of its own the launcher finds itself an ordinary user, with this checkout still readable."""
     mapped = ["unshare", "--user", "--map-user=65534", "--map-group=65534"]
     if subprocess.run([*mapped, "true"], capture_output=True).returncode != 0:
@@ -291,7 +289,7 @@ def test_an_ordinary_user_needs_no_tricks(var: Path) -> None:
     assert done.stdout == "[] True\n", done.stderr
 
 
-def test_ending_a_server_that_was_never_started_is_harmless(var: Path) -> None:
+def test_stopping_a_server_that_never_started_is_harmless(var: Path) -> None:
     server = PostgresServer(var)
     before = sorted(var.rglob("*"))
     server.stop()
@@ -299,7 +297,7 @@ def test_ending_a_server_that_was_never_started_is_harmless(var: Path) -> None:
     assert sorted(var.rglob("*")) == before
 
 
-def test_strays_are_only_what_works_in_the_data_directory(server: PostgresServer) -> None:
+def test_only_processes_of_the_data_directory_are_strays(server: PostgresServer) -> None:
     bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], cwd=server.data)
     try:
         assert bystander.pid not in alive(server)

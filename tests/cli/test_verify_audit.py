@@ -63,7 +63,7 @@ def refused(key: str, row: int) -> str:
     return str(error.value)
 
 
-def test_an_unbroken_log_says_how_long_it_is_and_its_head() -> None:
+def test_an_unbroken_log_reports_its_length_and_head() -> None:
     write()
     head = bytes(AuditEvent.objects.get(pk=10).hash).hex()
     assert verify().split()[0] == "10"
@@ -97,13 +97,13 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("column", CHANGES)
-def test_a_changed_row_is_named(tamper: Tamper, column: str) -> None:
+def test_a_changed_row_is_reported(tamper: Tamper, column: str) -> None:
     write()
     tamper(f"UPDATE accounts_auditevent SET {column} WHERE id = 4")  # noqa: S608 - a test's own words
     refused("changed", 4)
 
 
-def test_a_row_whose_hash_was_made_to_fit_breaks_the_next(tamper: Tamper) -> None:
+def test_a_row_with_a_forged_hash_breaks_the_next(tamper: Tamper) -> None:
     write()
     event = AuditEvent.objects.get(pk=4)
     event.reason = "forged"
@@ -112,13 +112,13 @@ def test_a_row_whose_hash_was_made_to_fit_breaks_the_next(tamper: Tamper) -> Non
     assert re.findall(r"\d+", refused("unlinked", 5)) == ["5", "4"], "four before it hold"
 
 
-def test_a_deleted_row_is_named(tamper: Tamper) -> None:
+def test_a_deleted_row_is_reported(tamper: Tamper) -> None:
     write()
     tamper("DELETE FROM accounts_auditevent WHERE id = 4")
     assert re.findall(r"\d+", refused("missing", 4)) == ["4", "5", "3"], "row 5 comes in its place"
 
 
-def test_two_rows_that_change_places_are_found_at_the_first(tamper: Tamper) -> None:
+def test_two_swapped_rows_are_found_at_the_first(tamper: Tamper) -> None:
     write()
     tamper(
         "UPDATE accounts_auditevent SET id = -1 WHERE id = 4",
@@ -128,14 +128,14 @@ def test_two_rows_that_change_places_are_found_at_the_first(tamper: Tamper) -> N
     refused("unlinked", 4)
 
 
-def test_rows_cut_off_at_the_end_are_missed_by_the_next_look(tamper: Tamper) -> None:
+def test_truncated_rows_are_detected_at_the_next_check(tamper: Tamper) -> None:
     write()
     verify()
     tamper("DELETE FROM accounts_auditevent WHERE id > 7")
     assert re.findall(r"\d+", refused("cut_off", 8))[:3] == ["8", "10", "2026"], "there were 10 rows on that day"
 
 
-def test_a_log_written_anew_from_some_row_on_isn_t_the_one_that_was_looked_at(tamper: Tamper) -> None:
+def test_a_rewritten_log_differs_from_the_checked_one(tamper: Tamper) -> None:
     write()
     verify()
     tamper("DELETE FROM accounts_auditevent WHERE id > 7")
@@ -143,7 +143,7 @@ def test_a_log_written_anew_from_some_row_on_isn_t_the_one_that_was_looked_at(ta
     assert re.findall(r"\d+", refused("rewritten", 10))[:2] == ["10", "2026"]
 
 
-def test_what_was_found_is_kept_for_the_page(tamper: Tamper) -> None:
+def test_the_result_is_stored_for_the_page(tamper: Tamper) -> None:
     write()
     assert verify_by_the_clock() == 10
     tamper("UPDATE accounts_auditevent SET verb = 'x' WHERE id = 1")
@@ -168,7 +168,7 @@ ADDRESSES = ["192.0.2.7", "2001:DB8:0:0::1", "::ffff:192.0.2.7", "::1", "fe80::0
 
 @examples(40, suppress=HealthCheck)
 @given(st.dictionaries(st.text("abc", min_size=1, max_size=3), json_values, max_size=3), st.sampled_from(ADDRESSES))
-def test_whatever_is_written_reads_back_with_the_hash_it_got(details: dict[str, object], address: str | None) -> None:
+def test_every_written_row_has_a_reproducible_hash(details: dict[str, object], address: str | None) -> None:
     actor = Actor(user=None, via="api", address=address)
     audit.record(actor=actor, verb="x", at=AT, details=details)
     found = check_chain(at=AT)
