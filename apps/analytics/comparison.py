@@ -187,7 +187,7 @@ def _leaves(view: PolicyView, results: Sequence[PriorityResult | None]) -> tuple
     for result in results:
         if result is not None:
             ranked |= result.is_ranked
-    leaves = np.flatnonzero(ranked & view.visibility.mask if view.snapshot is None else ranked & view.told)
+    leaves = np.flatnonzero(ranked & view.visibility.mask if view.snapshot is None else ranked & view.shows_numbers)
     if not len(leaves):
         return leaves, np.zeros(0, dtype=np.int64)
     ranks = np.ma.masked_equal(_ranks(results, leaves, missing=0), 0)

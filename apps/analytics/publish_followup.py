@@ -169,7 +169,7 @@ class Followup:
         """By the reader's rights of now."""
         view = open_view(policy_slug=self.revision.policy.slug, actor=self.page.actor, is_live=True)
         at = matching_indexes(tree, view.tree)
-        return np.asarray(np.where(at >= 0, view.told[at], False), dtype=np.bool_)
+        return np.asarray(np.where(at >= 0, view.shows_numbers[at], False), dtype=np.bool_)
 
     def _move(self, tree: TreeColumns, i: int, ranks: tuple[int, int], after_at: int, before_at: int) -> RankMove:
         then, now = ranks
@@ -227,8 +227,8 @@ def followup_of(page: ReviewPage) -> Followup:
         revision=revision,
         run=_run(policy, revision.published_at),
         served=served,
-        before=None if last is None else store.load_kept(policy.slug, last),
-        after=store.load_kept(policy.slug, first) if is_served and first is not None else None,
+        before=None if last is None else store.load_stored(policy.slug, last),
+        after=store.load_stored(policy.slug, first) if is_served and first is not None else None,
     )
 
 

@@ -141,7 +141,7 @@ def snapshot_since(request: HttpRequest, policy_slug: str) -> ServedSnapshot | N
     if not text.isascii() or not text.isdigit() or len(text) > 18:
         raise _wrong("since", "must be the number of a snapshot")
     try:
-        return store.load_kept(policy_slug, int(text))
+        return store.load_stored(policy_slug, int(text))
     except NotFound as error:
         message = f"Snapshot {int(text)} is no longer kept: ask again without since."
         raise Refusal(message, code="snapshot_gone", status=410) from error

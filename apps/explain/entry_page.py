@@ -100,7 +100,7 @@ def _archived_in(view: PolicyView, uid: UUID) -> int | None:
 
 
 def _why_unranked(view: PolicyView, i: int) -> str:
-    at = int(view.place[i]) if view.snapshot is not None else -1
+    at = int(view.snapshot_index[i]) if view.snapshot is not None else -1
     return text_of(why_unranked(view.snapshot, at)) if view.snapshot is not None and at > 0 else ""
 
 

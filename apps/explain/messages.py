@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from apps.explain.levels import effect_said
 from apps.explain.my_priority import MyPriority
-from apps.explain.walk import WalkStep, ahead_said, equal_said, fallen_said, level_said
+from apps.explain.walk import WalkStep, ahead_said, equal_said, level_said, local_only_message
 from apps.priorities.sentences import Message, say, text_of
 
 # --- When, and what changes it ----------------------------------------------------------------------------------------
@@ -193,14 +193,14 @@ class LevelMessages:
     ahead: Message
     decides: bool
     is_you: bool
-    fallen: Message | None = None  # that others' usage doesn't count here
+    local_only: Message | None = None  # that others' usage doesn't count here
     effects: Sequence[Message] = ()  # on the number of the whole path
     equal: Sequence[Message] = ()  # who beside it is equal, and whether rounding makes it so
 
     @property
     def said(self) -> list[Message]:
         """All of it."""
-        return [self.standing, *self.effects, self.ahead, *self.equal, *([self.fallen] if self.fallen else [])]
+        return [self.standing, *self.effects, self.ahead, *self.equal, *([self.local_only] if self.local_only else [])]
 
 
 @dataclass(frozen=True)
@@ -330,8 +330,8 @@ def _level(mine: MyPriority, step: WalkStep, at: int) -> LevelMessages:
     is_you, decides = at == len(mine.walk) - 1, at == mine.deciding
     standing = level_said(step, is_you=is_you, decides=decides)[0]
     ahead = ahead_said(step, is_you=is_you, is_yours=not is_you)
-    fallen = fallen_said(step.fallen) if step.fallen else None
-    return LevelMessages(step, standing, ahead, decides, is_you, fallen, effect_said(step.effect), equal_said(step))
+    local_only = local_only_message(step.local_only) if step.local_only else None
+    return LevelMessages(step, standing, ahead, decides, is_you, local_only, effect_said(step.effect), equal_said(step))
 
 
 _BY_ALGORITHM = {

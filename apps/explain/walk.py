@@ -67,7 +67,7 @@ class WalkStep:
     adjustments: tuple[CountedAdjustment, ...] = ()
     is_group: bool = False
     is_suppressed: bool = False  # the usage here is hidden from the reader
-    fallen: LocalOnlyEntry | None = None  # compared by this site's usage alone, for now
+    local_only: LocalOnlyEntry | None = None  # compared by this site's usage alone, for now
     compares: Literal["level", "factor", "priority"] = "level"
     n_equal: int = 0
     n_rounded: int = 0
@@ -133,22 +133,22 @@ def level_said(step: WalkStep, *, is_you: bool = False, decides: bool = False) -
         ahead_said(step, is_you=is_you),
         *equal_said(step),
     ]
-    return said if step.fallen is None else [*said, fallen_said(step.fallen)]
+    return said if step.local_only is None else [*said, local_only_message(step.local_only)]
 
 
-def fallen_said(fallen: LocalOnlyEntry) -> Message:
+def local_only_message(local_only: LocalOnlyEntry) -> Message:
     """The local-only fallback at this level: since when and, where visible, why."""
-    if not fallen.reason:
-        return say("walk.local_only_above", at=fallen.since)
-    return say("walk.local_only", at=fallen.since, reason=fallen.reason)
+    if not local_only.reason:
+        return say("walk.local_only_above", at=local_only.since)
+    return say("walk.local_only", at=local_only.since, reason=local_only.reason)
 
 
 def without_reason(snapshot: ServedSnapshot, step: WalkStep, told: Mask) -> WalkStep:
     """For readers who don't see the entry in fallback: its reason names what is there."""
-    i = None if step.fallen is None else snapshot.tree.index_of_uid(step.fallen.uid)
-    if step.fallen is None or (i is not None and told[i]):
+    i = None if step.local_only is None else snapshot.tree.index_of_uid(step.local_only.uid)
+    if step.local_only is None or (i is not None and told[i]):
         return step
-    return replace(step, fallen=replace(step.fallen, reason=""))
+    return replace(step, local_only=replace(step.local_only, reason=""))
 
 
 def ahead_said(step: WalkStep, *, is_you: bool = False, is_yours: bool = False) -> Message:
@@ -281,7 +281,7 @@ def step_at(snapshot: ServedSnapshot, i: int) -> WalkStep:
         columns=own_numbers(values, i),
         adjustments=adjustments_of(snapshot, i),
         is_group=is_group,
-        fallen=snapshot.fallen.get(parent),
+        local_only=snapshot.local_only_entries.get(parent),
         compared_by=_compared_by(snapshot, parent),
     )
 
@@ -289,7 +289,7 @@ def step_at(snapshot: ServedSnapshot, i: int) -> WalkStep:
 def _compared_by(snapshot: ServedSnapshot, parent: int) -> tuple[str, tuple[str, ...]]:
     """Whose usage the children of an entry were compared by: the policy's scope, or local usage during a fallback."""
     scope, sources = snapshot.tree.effective_scope(parent)
-    return ("local", ()) if scope == "global" and parent in snapshot.fallen else (scope, sources)
+    return ("local", ()) if scope == "global" and parent in snapshot.local_only_entries else (scope, sources)
 
 
 def untold(step: WalkStep) -> WalkStep:

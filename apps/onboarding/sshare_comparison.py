@@ -25,6 +25,7 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.priorities.metering import (
     JobClassRow,
+    RecordedUsage,
     SourceRow,
     site_names,
     unit_of_usage,
@@ -138,11 +139,7 @@ def _used(beginning: Beginning, source: Source, tree: TreeColumns, settings: Pol
     opened = load_open_records(sources=[source.pk], sites=sites)
     sources = [SourceRow(source.pk, source.slug, source.origin)]
     counted = usage_of_accounts(
-        usage=usage,
-        opened=opened,
-        account_ids=accounts.ids,
-        sources=sources,
-        classes={row.id: row for row in classes},
+        RecordedUsage(usage, opened, accounts.ids, sources, {row.id: row for row in classes}),
         metric=settings.metric,
         window=window_of(settings.window),
         as_of_s=as_of.timestamp(),

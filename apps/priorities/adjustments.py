@@ -19,7 +19,7 @@ from apps.policies.models import Adjustment
 from apps.policies.operations.tree_edits import read_adjustment
 from apps.policies.settings import tolerance_at
 from apps.priorities.metering import window_of
-from apps.priorities.recompute.inputs import Correction, counted_now
+from apps.priorities.recompute.inputs import Correction, correction_amounts
 from apps.priorities.recompute.totals import conflict_without_algorithm
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.serving.served_snapshot import ServedSnapshot
@@ -118,7 +118,7 @@ def preview_adjustment(
     wanted = read_adjustment({"resource": resource, "amount_s": amount_s, "at": used_at})
     view = open_view(policy_slug=policy_slug, actor=actor)
     i, snapshot = view.require(entry_uid), view.snapshot
-    at = int(view.place[i])
+    at = int(view.snapshot_index[i])
     if view.is_suppressed(i):
         raise NotAllowed("You may not see the usage of this entry: ask its manager.", code="suppressed")
     if snapshot is None or at < 0:
@@ -179,7 +179,7 @@ def _correction(row: Adjustment) -> Correction:
 def _counted(view: PolicyView, corrections: Iterable[Correction]) -> list[float]:
     """What they come to at the instant of the newest snapshot."""
     as_of = view.as_of or view.now
-    found: list[float] = counted_now(
+    found: list[float] = correction_amounts(
         list(corrections),
         metric=view.settings.metric,
         window=window_of(view.settings.window),

@@ -36,7 +36,7 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities.models import ChangeSetEffect
 from apps.priorities.recompute.comparison import ComputedTree, compare
 from apps.priorities.recompute.inputs import Correction
-from apps.priorities.recompute.pipeline import Inputs, load_inputs, oldest
+from apps.priorities.recompute.pipeline import Inputs, load_inputs, oldest_counted_at
 from apps.priorities.recompute.simulation import DEMAND_DAYS, HORIZONS_DAYS, Changes, Projection, project
 from apps.priorities.recompute.totals import simulate_totals, simulate_totals_or_none
 from apps.priorities.selectors.rows import newest_or_none
@@ -247,7 +247,7 @@ def _changes_of(policy: Policy, proposed: Proposed, inputs: Inputs) -> Changes:
 
 def _from_at(settings: PolicySettings, as_of: datetime) -> datetime:
     """All usage in the window, and the time from which demand is estimated."""
-    first = oldest(settings, as_of)
+    first = oldest_counted_at(settings, as_of)
     since = as_of - timedelta(days=DEMAND_DAYS, hours=2)
     return _EVER if first is None else min(first, since)
 

@@ -98,7 +98,7 @@ def _row(
         target_after=None if dissolved else float(prepared.spread(prepared.target)[i]),
         actual=before.actual,
         rank_before=before.rank,
-        rank_after=int(result.rank[i]) if result is not None and result.has_rank[i] and view.told[i] else None,
+        rank_after=int(result.rank[i]) if result is not None and result.has_rank[i] and view.shows_numbers[i] else None,
     )
 
 
@@ -146,7 +146,7 @@ def _moves(
     compared = compare(ComputedTree(snapshot.tree, snapshot.values), ComputedTree(after, result))
     before, then = compared.before, compared.after
     in_view = matching_indexes(after, view.tree)
-    is_visible = np.where(in_view >= 0, view.told[in_view], False)
+    is_visible = np.where(in_view >= 0, view.shows_numbers[in_view], False)
     moved = np.flatnonzero(is_visible & (compared.is_leaf & ~compared.is_same)[: len(after)])
     furthest = moved[np.argsort(-np.abs(then.rank[moved] - before.rank[moved]), kind="stable")][:_MOST]
     return [
@@ -287,7 +287,7 @@ def _now(view: PolicyView, row: EntryRow | None) -> Week | None:
 def _state(view: PolicyView, i: int | None, row: EntryRow | None, target: float | None) -> State:
     if i is None or row is None or view.snapshot is None or row.suppressed:
         return "unknown"
-    at = int(view.place[i])
+    at = int(view.snapshot_index[i])
     return state_of(
         target=target,
         actual=row.actual,

@@ -36,8 +36,8 @@ from apps.mapping.rules.resolver import UNMAPPED, place_accounts
 from apps.mapping.rules.rule_set import Rulebook, load_rulebook
 from apps.policies.models import Policy
 from apps.policies.tree.stored import TreeColumns
-from apps.priorities.metering import places_among
-from apps.priorities.recompute.pipeline import one_view
+from apps.priorities.metering import indexes_in
+from apps.priorities.recompute.pipeline import consistent_read
 from apps.usage import account_sums
 from apps.usage.account_sums import Piece, earliest_hour, first_full_hour
 from apps.usage.held_hours import NOT_HELD, OF_CURRENT
@@ -198,7 +198,7 @@ def load_by_site(
     The caller has checked which entries the reader may see.
     """
     sums = account_sums.cached_sums
-    with sums.lock, one_view() as is_settled:
+    with sums.lock, consistent_read() as is_settled:
         edges = _edges(from_at, to_at, cuts)
         stretches = sums.load_pieces(edges, use_cache=is_settled)
         origin_of = dict(Source.objects.values_list("pk", "origin"))
@@ -251,7 +251,7 @@ class _Asked:
         for piece in pieces:
             sources = piece.first_sources
             row = np.array([origins.index(self.origin_of.get(one, "")) for one in sources.tolist()], np.int64)
-            at = entry[places_among(self.roll.ids, piece.account_id)]
+            at = entry[indexes_in(self.roll.ids, piece.account_id)]
             counts = np.flatnonzero(at != UNMAPPED)
             cells.append(row[np.searchsorted(sources, piece.source_id[counts])] * shape[1] + at[counts])
             amounts.append(piece.cpu_s[counts])

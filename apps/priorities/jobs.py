@@ -25,7 +25,7 @@ from apps.engine.errors import EngineError
 from apps.engine.jobs import solve_job_case
 from apps.engine.jobs.benefits import all_benefits
 from apps.policies.selectors import get_policy
-from apps.priorities.metering import weighed
+from apps.priorities.metering import weighted_resources
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
@@ -247,7 +247,7 @@ def groups_below(snapshot: ServedSnapshot, entry: int) -> dict[int, str]:
 def _benefit(snapshot: ServedSnapshot) -> dict[str, Any]:
     """The metric's weights as a benefit function; nothing where a resource has none: then jobs give their benefit."""
     metric = snapshot.settings.metric
-    names = weighed(metric)
+    names = weighted_resources(metric)
     if not set(names) <= set(all_benefits()):
         return {}
     return {"benefit": {name: metric["weights"][name] for name in names}}

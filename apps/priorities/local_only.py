@@ -39,8 +39,8 @@ def list_local_only_entries(policy: Policy) -> tuple[LocalOnlyEntry, ...]:
     return tuple(LocalOnlyEntry(*row) for row in rows)
 
 
-def uids_of(fallen: Collection[LocalOnlyEntry]) -> tuple[UUID, ...]:
-    return tuple(one.uid for one in fallen)
+def uids_of(entries: Collection[LocalOnlyEntry]) -> tuple[UUID, ...]:
+    return tuple(one.uid for one in entries)
 
 
 def load_fallbacks(policy: Policy) -> tuple[UUID, ...]:

@@ -35,12 +35,14 @@ class JobClassRow(NamedTuple):
     qos: str
 
 
-def amounts(rows: UsageArrays | OpenRecords, *, metric: Mapping[str, Any], classes: Mapping[int, JobClassRow]) -> F8:
+def weighted_amounts(
+    rows: UsageArrays | OpenRecords, *, metric: Mapping[str, Any], classes: Mapping[int, JobClassRow]
+) -> F8:
     """What each row comes to in the policy's metric, before aging: of buckets in all, of open records a second.
 
     Raises ValueError where usage was loaded without a resource that counts.
     """
-    missing = set(weighed(metric)) - set(rows.resources if isinstance(rows, UsageArrays) else RATES)
+    missing = set(weighted_resources(metric)) - set(rows.resources if isinstance(rows, UsageArrays) else RATES)
     if missing:
         raise ValueError(f"Usage was loaded without {', '.join(sorted(missing))}.")
     total = np.zeros(len(rows.account_id))
@@ -54,7 +56,7 @@ def amounts(rows: UsageArrays | OpenRecords, *, metric: Mapping[str, Any], class
     return total
 
 
-def weighed(metric: Mapping[str, Any]) -> list[str]:
+def weighted_resources(metric: Mapping[str, Any]) -> list[str]:
     """The resources that count."""
     return [resource for resource in RATES if metric["weights"].get(resource, 0.0)]
 
@@ -157,13 +159,23 @@ class AccountUsage:
     demand_core_s: F8
 
 
+@dataclass(frozen=True, eq=False)
+class RecordedUsage:
+    """Hourly usage and open jobs, with the rows that their ids refer to. account_ids: ascending.
+
+    Rows of other accounts or sources are not allowed.
+    """
+
+    usage: UsageArrays
+    opened: OpenRecords
+    account_ids: I8
+    sources: Sequence[SourceRow]
+    classes: Mapping[int, JobClassRow]
+
+
 def usage_of_accounts(
+    recorded: RecordedUsage,
     *,
-    usage: UsageArrays,
-    opened: OpenRecords,
-    account_ids: I8,
-    sources: Sequence[SourceRow],
-    classes: Mapping[int, JobClassRow],
     metric: Mapping[str, Any],
     window: decay.Window,
     as_of_s: float,
@@ -179,22 +191,25 @@ def usage_of_accounts(
     historical: buckets, weighted by age. active: and the elapsed part of running jobs, hour by hour alike.
     predictive: and what they may still use of what they requested, at full weight.
     """
-    source_ids = np.array(sorted(source.id for source in sources), dtype=np.int64)
+    usage, opened, account_ids = recorded.usage, recorded.opened, recorded.account_ids
+    source_ids = np.array(sorted(source.id for source in recorded.sources), dtype=np.int64)
     shape = (len(account_ids), len(source_ids))
 
     def cells(accounts: I8, of_sources: I8) -> I8:
-        return places_among(account_ids, accounts) * shape[1] + places_among(source_ids, of_sources)
+        return indexes_in(account_ids, accounts) * shape[1] + indexes_in(source_ids, of_sources)
 
     def gather(cell: I8, amount: F8) -> F8:
         return np.bincount(cell, weights=amount, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
 
     cell = cells(usage.account_id, usage.source_id)
-    amount = amounts(usage, metric=metric, classes=classes) * decay.bucket_weights(usage.hour_epoch, as_of_s, window)
+    amount = weighted_amounts(usage, metric=metric, classes=recorded.classes) * decay.bucket_weights(
+        usage.hour_epoch, as_of_s, window
+    )
     order = _settled_order(cell, amount) if is_order_independent else slice(None)
     historical = gather(cell[order], amount[order])
 
     open_cell = cells(opened.account_id, opened.source_id)
-    rate = amounts(opened, metric=metric, classes=classes)
+    rate = weighted_amounts(opened, metric=metric, classes=recorded.classes)
     now_s = as_of_s if known_until_s is None else known_until_s
     known_s = (
         np.full(len(opened.cpus), now_s)
@@ -232,7 +247,7 @@ def usage_of_scope(
     return total
 
 
-def places_among(ids: I8, wanted: I8) -> I8:
+def indexes_in(ids: I8, wanted: I8) -> I8:
     """Where each of `wanted` is in the ascending `ids`; by a table, which beats a search where numbers lie close."""
     if not len(ids) or ids[-1] > 8 * len(ids) + 10_000:
         return np.searchsorted(ids, wanted)

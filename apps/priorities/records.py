@@ -68,7 +68,7 @@ class Moment:
     as_of: datetime | None
     snapshot_revision: int | None
     is_reconstructed: bool
-    known_later: Mapping[str, Any] | None = None  # of a reconstruction, see past_inputs.known_later
+    known_later: Mapping[str, Any] | None = None  # of a reconstruction, see recompute.inputs.find_later_changes
 
     @property
     def is_now(self) -> bool:
@@ -88,7 +88,7 @@ class Moment:
 
 
 def notes_of(later: Mapping[str, Any] | None) -> Iterator[Message]:
-    """What `recompute.inputs.known_later` found. None: of snapshots that were stored without it."""
+    """What `recompute.inputs.find_later_changes` found. None: of snapshots that were stored without it."""
     if later is None:
         return
     reported_after, usage_from, first_at, mapping_at = (

@@ -100,7 +100,7 @@ class Amounts:
 def members_below(tree: TreeColumns) -> Mask:
     """Entries that are, or have below them, a leaf that isn't a reserve."""
     found: Mask = ~tree.is_reserve & (tree.n_children == 0) & (np.arange(len(tree)) > 0)
-    return with_the_way(tree.engine_tree().levels, found)
+    return with_ancestors(tree.engine_tree().levels, found)
 
 
 def shown_entries(
@@ -111,7 +111,7 @@ def shown_entries(
     Deterministic; linear in the entries.
     """
     levels = tree.engine_tree().levels
-    outright, wanted = with_the_way(levels, outright), with_the_way(levels, seen)
+    outright, wanted = with_ancestors(levels, outright), with_ancestors(levels, seen)
     safe = is_large_enough(amounts.n_active, amounts.used, amounts.largest, smallest=smallest).all(axis=0)
     wanted &= safe & ~outright
     told = outright.copy()
@@ -121,7 +121,7 @@ def shown_entries(
     return told
 
 
-def with_the_way(levels: Sequence[Level], mask: Mask) -> Mask:
+def with_ancestors(levels: Sequence[Level], mask: Mask) -> Mask:
     """And all that is above."""
     found = mask.copy()
     for level in reversed(levels):
@@ -224,7 +224,7 @@ def _amounts(policy: Policy, snapshot: ServedSnapshot) -> Amounts:
         pk = settled_before(policy, day + _UNTIL_KEPT)
         if pk is None:
             break
-        before = store.load_kept(policy.slug, pk)
+        before = store.load_stored(policy.slug, pk)
         if _counts_alike(snapshot.settings, before.settings):
             rows.append(_added(snapshot, before))
         elif nth == 0:
@@ -294,7 +294,7 @@ def own_queries(actor: Actor) -> list[AccountQuery]:
     ]
 
 
-def served_to(*, policy_slug: str, at: datetime, actor: Actor) -> tuple[ServedSnapshot, Mask | None]:
+def newest_for(*, policy_slug: str, at: datetime, actor: Actor) -> tuple[ServedSnapshot, Mask | None]:
     """The newest snapshot, and which of its entries the actor may see as of now; None for all of them."""
     scope = next((scope for scope in _READS if actor.has_scope(scope)), Token.Scope.PRIORITIES_READ)
     policy = get_policy(slug=policy_slug, actor=actor, scope=scope)

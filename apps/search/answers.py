@@ -146,7 +146,7 @@ def _two_ranked(view: PolicyView) -> tuple[str, str] | None:
     """Two names whose order can be explained, beside each other; the own one first."""
     if view.snapshot is None:
         return None
-    tree, place, is_ranked = view.tree, view.place, view.snapshot.values.is_ranked
+    tree, place, is_ranked = view.tree, view.snapshot_index, view.snapshot.values.is_ranked
     leaves = [*view.own_entries, *(i for level in tree.subtree(0)[-1:] for i in level[:50])]
     for i in leaves:
         beside = [k for k in tree.children(max(int(tree.parent[i]), 0))[:50] if k != i]
@@ -196,7 +196,7 @@ def _closest(view: PolicyView, ones: Sequence[int], others: Sequence[int]) -> tu
     """The ranked pair with the longest common path; of equal ones the first."""
 
     def rank_first(found: Sequence[int]) -> list[int]:
-        snapshot, place = view.snapshot, view.place
+        snapshot, place = view.snapshot, view.snapshot_index
         ranked = [i for i in found if snapshot is not None and place[i] >= 0 and snapshot.values.is_ranked[place[i]]]
         return ranked or list(found)
 
@@ -330,10 +330,10 @@ def _when(view: PolicyView, question: WhenOnTarget) -> SearchAnswer:
         Link("convergence", view.policy.slug, name, uid if i else None),
         *([Link("entry", view.policy.slug, name, uid)] if i else []),
     ]
-    snapshot, at = view.snapshot, int(view.place[i])
+    snapshot, at = view.snapshot, int(view.snapshot_index[i])
     if snapshot is None or at < 0 or i == 0:
         return replace(_nothing_known(name), links=links)
-    told = off_target.mask_of(len(snapshot.tree), view.place)
+    told = off_target.mask_of(len(snapshot.tree), view.snapshot_index)
     level = build_forecast(view.policy, snapshot, at, AccountQuery(name), told).levels[-1]
     foot = ""
     if len(found) > 1:

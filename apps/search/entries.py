@@ -135,7 +135,7 @@ def account_name(key: AccountKey) -> str:
 
 def _named(view: PolicyView, snapshot: ServedSnapshot) -> Mask:
     """Entries of the snapshot at which the actor reads names of accounts: by right, and the own ones."""
-    tree, place = view.tree, view.place
+    tree, place = view.tree, view.snapshot_index
     shown = np.zeros(len(tree), dtype=np.bool_)
     if rules_all(view.actor, "policies:read"):
         shown[:] = True
@@ -168,8 +168,8 @@ def _digest(mask: Mask) -> bytes:
 def _here(view: PolicyView, snapshot: ServedSnapshot) -> npt.NDArray[np.int64]:
     """Where each entry of the snapshot is in the view's tree; −1 where it isn't, or its numbers are hidden."""
     here = np.full(len(snapshot.tree), -1, dtype=np.int64)
-    known = np.flatnonzero(view.place >= 0)
-    here[view.place[known]] = known
+    known = np.flatnonzero(view.snapshot_index >= 0)
+    here[view.snapshot_index[known]] = known
     return here
 
 
@@ -232,7 +232,7 @@ def _hit(view: PolicyView, kind: EntryKind, place: int, match: Match) -> EntryHi
 
 def rank_of(view: PolicyView, i: int) -> int | None:
     """None where it has no rank, or its numbers are hidden."""
-    at = -1 if view.snapshot is None else int(view.place[i])
+    at = -1 if view.snapshot is None else int(view.snapshot_index[i])
     if view.snapshot is None or at < 0 or not view.snapshot.values.has_rank[at]:
         return None
     return int(view.snapshot.values.rank[at])

@@ -39,7 +39,7 @@ def test_the_slider_goes_to_a_day_without_snapshot_whose_numbers_are_those_of_a_
 
     assert not Snapshot.objects.filter(as_of=at).exists()
     call_command("recompute", SLUG, "--as-of", at, "--wait", stdout=io.StringIO())
-    kept = store.load_kept(SLUG, Snapshot.objects.get(as_of=at).pk)
+    kept = store.load_stored(SLUG, Snapshot.objects.get(as_of=at).pk)
     for path in PATHS:
         i = kept.tree.index_of_path(path)
         assert i is not None

@@ -17,6 +17,7 @@ from apps.priorities.metering import (
     APPROACHES,
     AccountUsage,
     JobClassRow,
+    RecordedUsage,
     SourceRow,
     usage_of_accounts,
     usage_of_scope,
@@ -168,12 +169,9 @@ def _accounts(jobs: list[oracle.Job], policy: PolicySettings) -> AccountUsage:
     account, source, job_class, hour_s, site = columns
     used: dict[str, Any] = {name: np.array(column, dtype=np.float64) for name, column in names.items()}
     usage = UsageArrays(account, source, job_class, hour_s, **used, site_code=site, sites=SITES)
+    known = usage.selected(np.isin(np.arange(len(keys)), chosen))
     return usage_of_accounts(
-        usage=usage.selected(np.isin(np.arange(len(keys)), chosen)),
-        opened=_opened(jobs, ids),
-        account_ids=np.array([1, 2]),
-        sources=SOURCES,
-        classes=CLASSES,
+        RecordedUsage(known, _opened(jobs, ids), np.array([1, 2]), SOURCES, CLASSES),
         metric=_known(policy),
         window=window_of(policy.window),
         as_of_s=AS_OF,

@@ -65,7 +65,7 @@ def marks(name: str) -> set[str]:
     before = Snapshot.objects.filter(is_live=True).order_by("id").first()
     assert before is not None
     assert before.pk != newest.snapshot_id
-    for snapshot in (newest, store.load_kept("grid", before.pk)):
+    for snapshot in (newest, store.load_stored("grid", before.pk)):
         i, values = snapshot.tree.index_of_path(PATHS.get(name, f"/{JOBS.get(name, ('',))[0]}/{name}")), snapshot.values
         assert i is not None, name
         found |= {_digits(values.usage[i]), presentation.core_hours(float(values.usage[i]))}

@@ -44,7 +44,7 @@ def by(user: User) -> Actor:
 def told(site: Site, user: User) -> dict[str, bool]:  # noqa: F811
     """Paths that somebody sees, and whether their numbers are told."""
     view = open_view(policy_slug="grid", actor=by(user))
-    return {view.tree.path(i): bool(view.told[i]) for i in range(len(view.tree)) if view.visibility.may_see(i)}
+    return {view.tree.path(i): bool(view.shows_numbers[i]) for i in range(len(view.tree)) if view.visibility.may_see(i)}
 
 
 def test_a_part_of_a_policy_is_opened_to_everybody_until_its_end(site: Site) -> None:  # noqa: F811

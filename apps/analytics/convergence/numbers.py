@@ -136,7 +136,7 @@ def _shares_of(
     indices = [view.tree.index_of_uid(uid) for uid in uids]
     rows = np.array([-1 if i is None else i for i in indices], np.int64)
     competes = np.array([i is not None and bool(view.competes[i]) for i in indices], np.bool_)
-    snapshot_rows = np.where(rows >= 0, view.place[np.maximum(rows, 0)], -1)
+    snapshot_rows = np.where(rows >= 0, view.snapshot_index[np.maximum(rows, 0)], -1)
     known = competes & (snapshot_rows >= 0)
     known &= np.asarray(values.competes)[np.maximum(snapshot_rows, 0)]
     targets = view.target[1] if method.of == TOTAL else view.target[0]

@@ -27,7 +27,7 @@ from apps.mapping.rules.resolver import place_accounts
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns
-from apps.priorities.metering import HOUR_S, amounts, window_of
+from apps.priorities.metering import HOUR_S, weighted_amounts, window_of
 from apps.priorities.recompute.pipeline import Inputs, load_inputs
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.usage.arrays import OpenRecords
@@ -154,8 +154,8 @@ class _Rows:
 
 def _usage_rows(inputs: Inputs, settings: PolicySettings) -> _Rows:
     usage, opened = inputs.usage, inputs.opened
-    amount = amounts(usage, metric=settings.metric, classes=inputs.classes)
-    rate = amounts(opened, metric=settings.metric, classes=inputs.classes)
+    amount = weighted_amounts(usage, metric=settings.metric, classes=inputs.classes)
+    rate = weighted_amounts(opened, metric=settings.metric, classes=inputs.classes)
     job, hour_s, seconds = _running_hours(opened, inputs.as_of.timestamp())
     accounts = np.concatenate([usage.account_id, opened.account_id[job]])
     return _Rows(

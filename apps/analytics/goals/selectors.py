@@ -124,7 +124,7 @@ def _entry_of(view: PolicyView, goal: Goal) -> tuple[ServedSnapshot, int]:
 
 def _left_out(view: PolicyView, snapshot: ServedSnapshot, entry: int) -> dict[Lever, Reason]:
     """List levers whose effect would reveal hidden numbers; NotAllowed if all would."""
-    tree, visible = snapshot.tree, view.told  # of the same revision: `_entry_of` has rejected others
+    tree, visible = snapshot.tree, view.shows_numbers  # of the same revision: `_entry_of` has rejected others
     if not visible[[entry, *competitors(tree, entry)]].all():
         message = _("You may not see the usage of all entries that compete with this one: ask its manager.")
         raise NotAllowed(message, code="suppressed")

@@ -230,14 +230,14 @@ class OperatorQuery:
         numbers: if the leaf has usage (usage / actual), or the groups' own numbers are visible.
         """
         view, tree = self.view, self.view.tree
-        leaves = view.told & tree.engine_tree().is_ranked
+        leaves = view.shows_numbers & tree.engine_tree().is_ranked
         visible_above = np.ones(len(tree), dtype=np.bool_)
         for lo, hi in zip(tree.level_starts[1:-1], tree.level_starts[2:], strict=True):
             parent = tree.parent[lo:hi]
-            visible_above[lo:hi] = visible_above[parent] & view.told[parent]
+            visible_above[lo:hi] = visible_above[parent] & view.shows_numbers[parent]
         used = np.zeros(len(tree), dtype=np.bool_)
         if view.snapshot is not None:
-            place = view.place
+            place = view.snapshot_index
             used = (place >= 0) & (view.snapshot.values.usage[np.maximum(place, 0)] > 0)
         return leaves, leaves & (visible_above | used)
 
@@ -368,7 +368,7 @@ def _entry_points(query: OperatorQuery) -> Iterator[ExponentPoint]:
     local, k, effective = (result.columns[name] for name in ("local_ratio", "k", "effective_ratio"))
     parent = result.tree.parent
     has_parent = parent > 0
-    exists = view.told & has_parent & view.told[np.maximum(parent, 0)]
+    exists = view.shows_numbers & has_parent & view.shows_numbers[np.maximum(parent, 0)]
     for column in (local, k, effective):
         exists = exists if column.exists is None else exists & column.exists
     chosen = np.flatnonzero(exists)

@@ -31,8 +31,8 @@ from apps.mapping.rules.rule_set import load_rules
 from apps.policies.models import Policy, Revision
 from apps.policies.settings import PolicySettings
 from apps.priorities.local_only import LocalOnlyEntry, list_local_only_entries
-from apps.priorities.metering import JobClassRow, SourceRow, amounts, site_names, weighed
-from apps.priorities.recompute.pipeline import one_view
+from apps.priorities.metering import JobClassRow, SourceRow, site_names, weighted_amounts, weighted_resources
+from apps.priorities.recompute.pipeline import consistent_read
 from apps.usage import pgbinary
 from apps.usage.arrays import UsageArrays, load_usage
 from apps.usage.models import JobClass, Source
@@ -180,7 +180,7 @@ class Builder:
         """Yield the values of consecutive days, read in one database snapshot. They must follow the days of the
         previous call.
         """
-        with one_view() as is_settled:
+        with consistent_read() as is_settled:
             inputs = self._read(is_settled)
             submit_sources = SubmitTimeSources(inputs.sources)
             revisions = [self._revision_on(inputs, day) for day in days]
@@ -261,7 +261,7 @@ class Builder:
             from_at=datetime.fromtimestamp(from_s, UTC),
             to_at=datetime.fromtimestamp(to_s, UTC),
             sites=sorted({name for metric in metrics for name in site_names(metric)}),
-            resources={name for metric in metrics for name in weighed(metric)},
+            resources={name for metric in metrics for name in weighted_resources(metric)},
             classes=any(metric["class_factors"] for metric in metrics),
         )
         return found.selected(np.argsort(found.hour_epoch, kind="stable"))
@@ -324,7 +324,7 @@ def _day_rows(inputs: _Inputs, context: RevisionContext, day: Day, usage: UsageA
     """Return the usage of one day in the metric, without rows whose amount is zero."""
     begin, end = np.searchsorted(usage.hour_epoch, [day.from_s, day.to_s])
     found = usage.selected(np.arange(begin, end))
-    amount = amounts(found, metric=context.metric, classes=inputs.classes)
+    amount = weighted_amounts(found, metric=context.metric, classes=inputs.classes)
     cell = np.searchsorted(inputs.roll.ids, found.account_id) * max(len(inputs.sources), 1)
     cell += np.searchsorted(inputs.source_ids, found.source_id)
     nonzero = amount != 0

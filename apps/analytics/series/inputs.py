@@ -39,7 +39,7 @@ from apps.policies.tree.document_merge import indexes_of
 from apps.policies.tree.stored import TreeColumns, load_tree
 from apps.priorities.local_only import list_local_only_entries
 from apps.priorities.metering import AccountUsage, SourceRow, usage_of_scope, window_of
-from apps.priorities.recompute.inputs import Correction, corrected, counted_now, load_corrections
+from apps.priorities.recompute.inputs import Correction, apply_corrections, correction_amounts, load_corrections
 from apps.usage.changed_hours import earliest_change
 from apps.usage.selectors import watermarks
 
@@ -174,8 +174,8 @@ class RevisionContext:
         """
         tree = self.tree.engine_tree()
         own_used = self._own_usage(used)
-        counted = counted_now(self.corrections, metric=self.metric, window=self.window, as_of_s=float(end_s))
-        own_decayed = [corrected(self.tree, own, self.corrections, counted) for own in self._own_usage(decayed)]
+        counted = correction_amounts(self.corrections, metric=self.metric, window=self.window, as_of_s=float(end_s))
+        own_decayed = [apply_corrections(self.tree, own, self.corrections, counted) for own in self._own_usage(decayed)]
         total, whole, peers = self._compare(own_used)
         total_decayed, whole_decayed, peers_decayed = self._compare(own_decayed)
         n_active, largest = self._active_members(own_used)

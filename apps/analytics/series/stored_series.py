@@ -44,7 +44,7 @@ from apps.core.errors import TooLarge
 from apps.policies.models import Entry, Policy
 from apps.policies.tree.document_merge import indexes_of
 from apps.policies.tree.stored import load_tree
-from apps.priorities.recompute.pipeline import one_view
+from apps.priorities.recompute.pipeline import consistent_read
 from apps.runs.models import Run
 from apps.usage import pgbinary
 
@@ -196,7 +196,7 @@ def build_series(uids: Sequence[UUID], days: SeriesDays, found: Month) -> DailyS
 
 def load_hours(policy: Policy, uids: Sequence[UUID]) -> DailySeries:
     """Load all built hours of entries in the given order; `days.on` holds the instants at which the hours start."""
-    with one_view():
+    with consistent_read():
         rows = list(SeriesHour.objects.filter(policy=policy).order_by("begins_at"))
         slots = find_slots(policy, uids)
         on = sorted({row.begins_at.astimezone(UTC).date() for row in rows})

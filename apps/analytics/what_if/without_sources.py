@@ -20,7 +20,7 @@ from apps.core.errors import NotFound, TooLarge
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.priorities.recompute.comparison import ComputedTree, compare
-from apps.priorities.recompute.pipeline import Computed, Inputs, load_inputs, oldest
+from apps.priorities.recompute.pipeline import Computed, Inputs, load_inputs, oldest_counted_at
 from apps.priorities.recompute.simulation import Changes, simulate
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.serving.served_snapshot import ServedSnapshot
@@ -140,9 +140,9 @@ def _scope(actor: Actor) -> str:
 def _told_there(view: PolicyView, tree: TreeColumns) -> Mask:
     """Visible entries of the computed tree; a revision may have been published in between."""
     if tree is view.tree or tree.digest == view.tree.digest != "":
-        return view.told
+        return view.shows_numbers
     places = [view.tree.index_of_uid(tree.uuid(i)) for i in range(len(tree))]
-    return np.array([place is not None and bool(view.told[place]) for place in places], dtype=np.bool_)
+    return np.array([place is not None and bool(view.shows_numbers[place]) for place in places], dtype=np.bool_)
 
 
 def _differences(both: BothWays, told: Mask) -> tuple[npt.NDArray[np.int64], int]:
@@ -198,7 +198,9 @@ def _work_out(view: PolicyView, snapshot: ServedSnapshot, source_ids: frozenset[
 
 def _refuse_too_many(settings: PolicySettings, as_of: datetime) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(_COUNT, {"from_at": oldest(settings, as_of), "to_at": as_of, "most": MOST_BUCKETS + 1})
+        cursor.execute(
+            _COUNT, {"from_at": oldest_counted_at(settings, as_of), "to_at": as_of, "most": MOST_BUCKETS + 1}
+        )
         n = int(cursor.fetchone()[0])
     if n > MOST_BUCKETS:
         message = _("More than %(n)s hours of usage count in this policy: the calculation would take too long.")

@@ -34,7 +34,7 @@ from apps.core import clock
 from apps.priorities import selectors
 from apps.priorities.recompute import staleness as recompute
 from apps.priorities.selectors.tree_changes import PRIORITY_COLUMNS, priority_rows
-from apps.priorities.visibility import served_to
+from apps.priorities.visibility import newest_for
 
 LOOK_UP: Scopes = {
     "GET": frozenset({PRIORITIES_READ, SELF_READ}),
@@ -160,7 +160,7 @@ class SinglePriorityView(APIView):
     )
     def get(self, request: Request, policy: str) -> HttpResponseBase:
         """Factor, rank and vector of one account or a few."""
-        snapshot, mask = served_to(policy_slug=policy, at=clock.now(), actor=actor_of(request))
+        snapshot, mask = newest_for(policy_slug=policy, at=clock.now(), actor=actor_of(request))
         queries = answers.queries_of_address(request._request)
         return answers.answer_accounts(request._request, snapshot, queries, mask, clock.now())
 
@@ -179,7 +179,7 @@ class BulkPriorityView(APIView):
     )
     def post(self, request: Request, policy: str) -> HttpResponseBase:
         """Up to 10,000 accounts in one answer, from one snapshot."""
-        snapshot, mask = served_to(policy_slug=policy, at=clock.now(), actor=actor_of(request))
+        snapshot, mask = newest_for(policy_slug=policy, at=clock.now(), actor=actor_of(request))
         queries = answers.queries_of_body(request._request)
         return answers.answer_accounts(request._request, snapshot, queries, mask, clock.now())
 
@@ -202,7 +202,7 @@ class AllPrioritiesView(APIView):
     def get(self, request: Request, policy: str) -> HttpResponseBase:
         """Every leaf as a line; with `since` only what changed, and what is gone; with `format` all as a table."""
         at = clock.now()
-        snapshot, mask = served_to(policy_slug=policy, at=at, actor=actor_of(request))
+        snapshot, mask = newest_for(policy_slug=policy, at=at, actor=actor_of(request))
         if "format" in request.query_params:
             format = asked(_PriorityTableSerializer, request)["format"]
             rows = priority_rows(snapshot, mask)

@@ -89,7 +89,7 @@ def _report(
 def _factors(members: Sequence[Member]) -> dict[tuple[str, str], float]:
     """Of each (user, group) with an entry, by the newest snapshot."""
     newest = Snapshot.objects.filter(policy__slug=POLICY_SLUG).latest("pk")
-    snapshot = store.load_kept(POLICY_SLUG, newest.pk)
+    snapshot = store.load_stored(POLICY_SLUG, newest.pk)
     names = sorted({(one.user, one.vo) for one in members})
     found = {}
     for user, group in names:

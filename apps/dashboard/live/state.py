@@ -135,6 +135,6 @@ def _changed_since_start(request: HttpRequest, slug: str) -> bool:
     began = getattr(request, "served_at_start", None)
     if began is None or settings.FAIRSHARE_SNAPSHOT_POLL_S <= 0:
         return False
-    now = store.last_state()
+    now = store.cached_state()
     has_same_snapshot = began.snapshots.get(slug) is now.snapshots.get(slug)
     return not (has_same_snapshot and began.policies.get(slug) == now.policies.get(slug))

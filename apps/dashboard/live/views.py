@@ -77,7 +77,7 @@ class LiveMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         match = _ROUTE.fullmatch(request.path_info) if request.method in ("GET", "HEAD") else None
-        request.served_at_start = store.last_state()  # type: ignore[attr-defined]
+        request.served_at_start = store.cached_state()  # type: ignore[attr-defined]
         if match is None or settings.FAIRSHARE_TRUSTED_HEADER:  # there each request says who it is from
             return self.get_response(request)
         answer = self._unchanged(request, match[1])

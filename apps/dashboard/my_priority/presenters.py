@@ -54,7 +54,7 @@ class Level:
     label: str
     decides: bool
     ahead: str
-    fallen: str  # that others' usage doesn't count here, since when and why
+    local_only: str  # why usage of other sites doesn't count here, and since when
     step: WalkStep
     vector: str
     own: Sequence[OwnNumber | None]
@@ -113,7 +113,7 @@ def _level(mine: MyPriority, level: LevelMessages, index: int, moment: str) -> L
         label=lines.bar_label(known, step.target, USUAL_TOLERANCE),
         decides=level.decides,
         ahead=text_of([level.ahead, *level.equal]),
-        fallen=level.fallen.text if level.fallen else "",
+        local_only=level.local_only.text if level.local_only else "",
         step=step,
         vector=str(mine.vector[index]) if index < len(mine.vector) else presentation.UNKNOWN,
         own=_own_numbers(mine, step),

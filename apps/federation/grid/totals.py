@@ -257,7 +257,7 @@ def _described(view: PolicyView, found: BySite | None) -> Mask:
         outright=view.visibility.outright,
         smallest=int(site_settings.FAIRSHARE_SMALLEST_GROUP),
     )
-    mask: Mask = told & view.visibility.mask & (view.told | (view.visibility.outright & view.visibility.mask))
+    mask: Mask = told & view.visibility.mask & (view.shows_numbers | (view.visibility.outright & view.visibility.mask))
     return mask
 
 

@@ -49,7 +49,7 @@ from apps.federation.usage_feeds.feed_content import (
 )
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.recompute.pipeline import one_view
+from apps.priorities.recompute.pipeline import consistent_read
 
 _LEAST_S, _MOST_S = 3_600, 366 * 86_400
 _MOST_DAYS = 3_660
@@ -179,7 +179,7 @@ def issue_usage(
     key = SiteKey.objects.order_by("-number").values_list("fingerprint", flat=True).first()
     asked = _Asked(since, seen, known_etag, key or load_keys(at=at).key.public.fingerprint, at)
     for _ in range(_MOST_TRIES):
-        with one_view() as is_outermost:
+        with consistent_read() as is_outermost:
             view = read_view(feed.pk, at=at, remembers=is_outermost)
             if view.is_current(since):
                 found = _answer(view, asked)

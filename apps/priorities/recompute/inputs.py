@@ -63,7 +63,7 @@ def load_corrections(policy: Policy, revision: int) -> tuple[Correction, ...]:
     )
 
 
-def counted_now(
+def correction_amounts(
     corrections: Sequence[Correction], *, metric: Mapping[str, Any], window: decay.Window, as_of_s: float
 ) -> F8:
     """What each correction comes to at `as_of_s`, in the metric's unit: amount × weight of its resource × aging.
@@ -79,7 +79,7 @@ def counted_now(
     return counted
 
 
-def counting(tree: TreeColumns, corrections: Sequence[Correction], counted: F8) -> list[dict[str, Any]]:
+def corrections_json(tree: TreeColumns, corrections: Sequence[Correction], counted: F8) -> list[dict[str, Any]]:
     """What a snapshot remembers of the corrections that count in it, as JSON; `counted` is in the metric's unit."""
     return [
         {
@@ -96,7 +96,7 @@ def counting(tree: TreeColumns, corrections: Sequence[Correction], counted: F8) 
     ]
 
 
-def corrected(tree: TreeColumns, own: F8, corrections: Sequence[Correction], counted: F8) -> F8:
+def apply_corrections(tree: TreeColumns, own: F8, corrections: Sequence[Correction], counted: F8) -> F8:
     """Own usage (n,) of every entry after the corrections; never below 0.
 
     Added usage counts at the entry itself, as usage of a group's own. A refund reduces the entry and all below it
@@ -139,7 +139,7 @@ class PolicyState:
         return Rulebook(book.rules, KnownAccounts(_places(self.mapping), book.known.persons))
 
 
-def state_of_now(policy: Policy) -> PolicyState:
+def current_state(policy: Policy) -> PolicyState:
     """The head revision and the newest mapping."""
     revision = Revision.objects.filter(policy=policy).order_by("-number").values("number", "settings").first()
     if revision is None:
@@ -163,16 +163,16 @@ def refuse_before_first(policy: Policy, instant: datetime) -> None:
         message = _(
             "Policy %(policy)s had no revision then: the first was published at %(at)s. Choose a later instant."
         )
-        said = {"policy": policy.slug, "at": "-" if first_at is None else written(first_at)}
+        said = {"policy": policy.slug, "at": "-" if first_at is None else instant_text(first_at)}
         problem = FieldProblem("as_of", _("is before the first revision"))
         raise Invalid(message % said, code="before_first_revision", fields=[problem])
 
 
-def known_later(policy: Policy, state: PolicyState, book: Rulebook, instant: datetime) -> dict[str, Any]:
+def find_later_changes(policy: Policy, state: PolicyState, book: Rulebook, instant: datetime) -> dict[str, Any]:
     """What a reconstruction has to say about itself, as JSON; `moments.notes_of` makes sentences of it.
 
     reported_after: when the last live snapshot up to the instant was computed; null where none is kept. usage_from: the
-    first hour before the instant of which usage was reported or corrected since; it is included. corrections: how many
+    first hour before the instant of which usage was reported or apply_corrections since; it is included. corrections: how many
     adjustments dated up to the instant were published later; they are left out. first_usage_at: of the first usage,
     where that is later than the instant. has_mapping: by stored rules, attached accounts or rules for members.
     mapping_at: of the oldest kept mapping, where that of then is not kept.
@@ -187,8 +187,8 @@ def known_later(policy: Policy, state: PolicyState, book: Rulebook, instant: dat
     versions = MappingVersion.objects.filter(policy=policy, number=state.mapping_version, at__gt=instant)
     mapping_at = versions.values_list("at", flat=True).first()
     return {
-        "reported_after": None if before is None else written(before.computed_at),
-        "usage_from": None if changed_at is None or changed_at >= instant else written(changed_at),
+        "reported_after": None if before is None else instant_text(before.computed_at),
+        "usage_from": None if changed_at is None or changed_at >= instant else instant_text(changed_at),
         "corrections": later.count(),
         "first_usage_at": None if first_at is not None and first_at < instant else _or_null(first_at),
         "has_usage": first_at is not None and first_at < instant,
@@ -197,12 +197,12 @@ def known_later(policy: Policy, state: PolicyState, book: Rulebook, instant: dat
     }
 
 
-def written(at: datetime) -> str:
+def instant_text(at: datetime) -> str:
     return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def _or_null(at: datetime | None) -> str | None:
-    return None if at is None else written(at)
+    return None if at is None else instant_text(at)
 
 
 def first_usage_at() -> datetime | None:
@@ -233,12 +233,12 @@ class Fingerprint:
     engine_version: str
     as_of: datetime
     people: str = ""  # who is in the groups that rules for members name
-    fallen: tuple[LocalOnlyEntry, ...] = ()  # where this site's usage alone counts for now
+    local_only: tuple[LocalOnlyEntry, ...] = ()  # where this site's usage alone counts for now
 
     def to_json(self) -> dict[str, Any]:
         return {
             **({"people": self.people} if self.people else {}),
-            **({"fallbacks": [one.to_json() for one in self.fallen]} if self.fallen else {}),
+            **({"fallbacks": [one.to_json() for one in self.local_only]} if self.local_only else {}),
             "policy": self.policy_slug,
             "revision": self.revision,
             "mapping_version": self.mapping_version,
@@ -256,7 +256,7 @@ class Fingerprint:
 
 def read_fingerprint(policy: Policy, *, as_of: datetime, state: PolicyState | None = None) -> Fingerprint:
     """As the database is now. state: what was current at a past instant; the head and today's mapping by default."""
-    state = state or state_of_now(policy)
+    state = state or current_state(policy)
     return Fingerprint(
         policy_slug=policy.slug,
         revision=state.revision,
@@ -266,7 +266,7 @@ def read_fingerprint(policy: Policy, *, as_of: datetime, state: PolicyState | No
         engine_version=engine.VERSION,
         as_of=as_of,
         people=people_digest(load_tree(policy, state.revision)),
-        fallen=tuple(one for one in list_local_only_entries(policy) if tick_of(one.since) <= as_of),
+        local_only=tuple(one for one in list_local_only_entries(policy) if tick_of(one.since) <= as_of),
     )
 
 

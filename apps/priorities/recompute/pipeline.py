@@ -29,25 +29,26 @@ from apps.priorities.metering import (
     HOUR_S,
     AccountUsage,
     JobClassRow,
+    RecordedUsage,
     SourceRow,
     site_names,
     usage_of_accounts,
     usage_of_scope,
-    weighed,
+    weighted_resources,
     window_of,
 )
 from apps.priorities.models import Snapshot, UnmappedUsage
 from apps.priorities.recompute.inputs import (
     Correction,
     Fingerprint,
-    corrected,
-    counted_now,
-    counting,
-    known_later,
+    apply_corrections,
+    correction_amounts,
+    corrections_json,
+    current_state,
+    find_later_changes,
     load_corrections,
     read_fingerprint,
     state_at,
-    state_of_now,
 )
 from apps.priorities.snapshots import pack_snapshot, values_of, write_data
 from apps.runs.models import Run
@@ -81,9 +82,13 @@ class Inputs:
         return self.fingerprint.as_of
 
     @property
+    def recorded(self) -> RecordedUsage:
+        return RecordedUsage(self.usage, self.opened, self.account_ids, self.sources, self.classes)
+
+    @property
     def local_only(self) -> tuple[UUID, ...]:
         """Entries below which this site's usage alone counts, whatever their scope is."""
-        return uids_of(self.fingerprint.fallen)
+        return uids_of(self.fingerprint.local_only)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +121,8 @@ def load_inputs(
     usage from then on is wanted too, though it doesn't count by the policy's window. metrics: by which it is to be
     counted as well as by the policy's own.
     """
-    with one_view() as is_settled:
-        state = state_at(policy, as_of) if is_past else state_of_now(policy)
+    with consistent_read() as is_settled:
+        state = state_at(policy, as_of) if is_past else current_state(policy)
         fingerprint = read_fingerprint(policy, as_of=as_of, state=state)
         settings = PolicySettings.from_stored(fingerprint.settings)
         rows = Source.objects.order_by("id").values_list("id", "slug", "origin")
@@ -125,8 +130,8 @@ def load_inputs(
         source_ids = [source.id for source in sources]
         sites = sorted({name for metric in (settings.metric, *metrics) for name in site_names(metric)})
         classes_count = any(metric["class_factors"] for metric in (settings.metric, *metrics))
-        resources = {name for metric in (settings.metric, *metrics) for name in weighed(metric)}
-        since = _earlier(oldest(settings, as_of), from_at)
+        resources = {name for metric in (settings.metric, *metrics) for name in weighted_resources(metric)}
+        since = _earlier(oldest_counted_at(settings, as_of), from_at)
         classes = [JobClassRow(*row) for row in JobClass.objects.values_list("id", "queue", "partition", "qos")]
         accounts = load_roll(remembers=is_settled)
         tree = load_tree(policy, fingerprint.revision)
@@ -147,7 +152,7 @@ def load_inputs(
             ),
             opened=load_open_records(sources=source_ids, sites=sites, submitted_by=as_of if is_past else None),
             corrections=load_corrections(policy, fingerprint.revision),
-            known_later=known_later(policy, state, book, as_of) if is_past else None,
+            known_later=find_later_changes(policy, state, book, as_of) if is_past else None,
         )
 
 
@@ -163,11 +168,7 @@ def used_by_accounts(inputs: Inputs) -> AccountUsage:
     """
     with refusing_failed_packages():
         return usage_of_accounts(
-            usage=inputs.usage,
-            opened=inputs.opened,
-            account_ids=inputs.account_ids,
-            sources=inputs.sources,
-            classes=inputs.classes,
+            inputs.recorded,
             metric=inputs.settings.metric,
             window=window_of(inputs.settings.window),
             as_of_s=inputs.as_of.timestamp(),
@@ -183,7 +184,7 @@ def compute_from(inputs: Inputs, accounts: AccountUsage) -> Computed:
     entry, joins = place_accounts(inputs.tree, inputs.rules, inputs.known, inputs.account_keys)
     code, scopes = tree.effective_scopes(local=inputs.local_only)
     with refusing_failed_packages():
-        counted = counted_now(
+        counted = correction_amounts(
             inputs.corrections,
             metric=settings.metric,
             window=window_of(settings.window),
@@ -191,7 +192,7 @@ def compute_from(inputs: Inputs, accounts: AccountUsage) -> Computed:
         )
     own = np.stack(
         [
-            corrected(tree, _usage_of_entries(inputs, accounts, entry, *scope), inputs.corrections, counted)
+            apply_corrections(tree, _usage_of_entries(inputs, accounts, entry, *scope), inputs.corrections, counted)
             for scope in scopes
         ]
     )
@@ -215,7 +216,7 @@ def compute_from(inputs: Inputs, accounts: AccountUsage) -> Computed:
         usage_of_account=usage_of_scope(
             accounts, scope="global", narrowed=(), sources=inputs.sources, approach=settings.approach["global"]
         ),
-        corrections=counting(tree, inputs.corrections, counted),
+        corrections=corrections_json(tree, inputs.corrections, counted),
     )
 
 
@@ -273,7 +274,7 @@ def pack_result(inputs: Inputs, computed: Computed) -> tuple[bytes, str]:
 
 
 @contextmanager
-def one_view() -> Iterator[bool]:
+def consistent_read() -> Iterator[bool]:
     """A transaction that sees one state of the database from its first query to its last; false within another one,
     which may have changed something itself.
     """
@@ -285,7 +286,7 @@ def one_view() -> Iterator[bool]:
         yield is_outermost
 
 
-def oldest(settings: PolicySettings, as_of: datetime) -> datetime | None:
+def oldest_counted_at(settings: PolicySettings, as_of: datetime) -> datetime | None:
     """Before this no bucket counts; None when all do."""
     reach_s = window_of(settings.window).reach_s
     try:

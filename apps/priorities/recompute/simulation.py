@@ -153,17 +153,12 @@ def demand_of(inputs: Inputs, settings: PolicySettings) -> AccountUsage:
     as_of_s = inputs.as_of.timestamp()
     since_s = as_of_s - DEMAND_DAYS * DAY_S
     usage, opened = inputs.usage, inputs.opened
-    recent = usage.hour_epoch >= since_s
-    used = usage_of_accounts(
-        usage=usage.selected(recent),
+    recent = replace(
+        inputs.recorded,
+        usage=usage.selected(usage.hour_epoch >= since_s),
         opened=replace(opened, start_epoch=np.maximum(opened.start_epoch, since_s)),
-        account_ids=inputs.account_ids,
-        sources=inputs.sources,
-        classes=inputs.classes,
-        metric=settings.metric,
-        window=_NO_DECAY,
-        as_of_s=as_of_s,
     )
+    used = usage_of_accounts(recent, metric=settings.metric, window=_NO_DECAY, as_of_s=as_of_s)
     rates = {name: used.by_approach[name] / (DEMAND_DAYS * DAY_S) for name in APPROACHES}
     return AccountUsage({**rates, "predictive": rates["active"]}, used.has_demand, used.demand_core_s)
 
@@ -185,11 +180,7 @@ def usage_ahead(
     then_s = as_of_s + days * DAY_S
     window = window_of(settings.window)
     known = usage_of_accounts(
-        usage=inputs.usage,
-        opened=inputs.opened,
-        account_ids=inputs.account_ids,
-        sources=inputs.sources,
-        classes=inputs.classes,
+        inputs.recorded,
         metric=settings.metric,
         window=window,
         as_of_s=then_s,

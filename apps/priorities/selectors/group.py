@@ -178,7 +178,7 @@ def _targets(tree: TreeColumns) -> npt.NDArray[np.float64]:
 
 def _state(view: PolicyView, row: EntryRow, target: float | None) -> State:
     at = view.tree.index_of_uid(row.uid)
-    place = int(view.place[at]) if at is not None and view.snapshot is not None else -1
+    place = int(view.snapshot_index[at]) if at is not None and view.snapshot is not None else -1
     has_demand = view.snapshot is not None and place >= 0 and bool(view.snapshot.values.has_demand[place])
     return state_of(
         target=target,
@@ -195,7 +195,7 @@ def _places(view: PolicyView, members: Sequence[int]) -> dict[int, int]:
     if view.snapshot is not None:
         values = view.snapshot.values
         for j in members:
-            at = int(view.place[j])
+            at = int(view.snapshot_index[j])
             if at >= 0 and values.has_rank[at] and values.is_ranked[at]:
                 ranks[j] = int(values.rank[at])
     ordered = sorted(ranks.values())

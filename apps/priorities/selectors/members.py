@@ -218,7 +218,7 @@ def _accounts_at(view: PolicyView, entries: Sequence[int]) -> dict[int, list[Mem
         return {}
     keys: dict[int, list[AccountKey]] = {}
     for i in entries:
-        at = int(view.place[i])
+        at = int(view.snapshot_index[i])
         if at >= 0:
             keys[i] = view.snapshot.index.accounts_of(at)
     persons = _persons({key for found in keys.values() for key in found[:_MOST_ROWS]})

@@ -75,7 +75,7 @@ def overview_of(view: PolicyView) -> Overview:
         n_out_of_tolerance=view.count_out_of_tolerance(),
         n_unmapped=int(snapshot.meta["n_unmapped"]) if snapshot else 0,
         unmapped_core_s=_unmapped(view),
-        usage=float(snapshot.values.usage[0]) if snapshot and view.told[0] else None if snapshot else 0.0,
+        usage=float(snapshot.values.usage[0]) if snapshot and view.shows_numbers[0] else None if snapshot else 0.0,
         computed_at=snapshot.computed_at if snapshot else None,
         duration_s=_duration(snapshot.snapshot_id) if snapshot else None,
         settings=view.settings,
@@ -90,7 +90,7 @@ def _asked(view: PolicyView, entries: Sequence[int]) -> dict[UUID, float]:
     """Of entries with visible numbers and demand."""
     if view.snapshot is None:
         return {}
-    demand, place = view.snapshot.values.demand_core_s, view.place
+    demand, place = view.snapshot.values.demand_core_s, view.snapshot_index
     told = [(i, int(place[i])) for i in entries if place[i] >= 0]
     return {view.tree.uuid(i): float(demand[at]) for i, at in told if demand[at] > 0}
 

@@ -72,7 +72,7 @@ class PolicyView:
         return unit_of_usage((self.snapshot.settings if self.snapshot else self.settings).metric)
 
     @cached_property
-    def told(self) -> npt.NDArray[np.bool_]:
+    def shows_numbers(self) -> npt.NDArray[np.bool_]:
         """Entries whose numbers the actor may see: usage, actual, deviation, priority, rank, factor and demand.
 
         Targets and shares of every visible entry are shown. False for entries without numbers.
@@ -90,7 +90,7 @@ class PolicyView:
 
     def is_suppressed(self, i: int) -> bool:
         """Whether it has numbers hidden from the actor."""
-        return self.snapshot is not None and bool(self._there[i] >= 0) and not self.told[i]
+        return self.snapshot is not None and bool(self._there[i] >= 0) and not self.shows_numbers[i]
 
     @property
     def shows_sums(self) -> bool:
@@ -107,9 +107,9 @@ class PolicyView:
         return [at for at in map(self._here, sorted(found)) if at is not None]
 
     @cached_property
-    def place(self) -> npt.NDArray[np.int64]:
+    def snapshot_index(self) -> npt.NDArray[np.int64]:
         """Where each entry of this tree is in the snapshot's; −1 where missing, or its numbers are hidden."""
-        return self._there if self.snapshot is None else np.where(self.told, self._there, -1)
+        return self._there if self.snapshot is None else np.where(self.shows_numbers, self._there, -1)
 
     @cached_property
     def _there(self) -> npt.NDArray[np.int64]:
@@ -183,7 +183,7 @@ class PolicyView:
         found = np.zeros(len(self.tree), dtype=np.bool_)
         if self.snapshot is None:
             return found
-        values, place = self.snapshot.values, self.place
+        values, place = self.snapshot.values, self.snapshot_index
         here = np.flatnonzero(self.visibility.mask & self.competes & (place >= 0))
         there = place[here]
         target, actual = self.target[0][here], values.actual[there]
@@ -211,7 +211,7 @@ class PolicyView:
             "has_usage": False,
             "columns": {},
         }
-        at = int(self.place[i]) if self.snapshot is not None else -1
+        at = int(self.snapshot_index[i]) if self.snapshot is not None else -1
         if self.snapshot is None or at < 0:
             if self.is_suppressed(i):
                 found["usage"], found["suppressed"] = None, True
@@ -296,7 +296,7 @@ def _settled(policy: Policy, number: int, at: int | datetime | None, now: dateti
         after = Revision.objects.filter(policy=policy, number=number + 1).values_list("published_at", flat=True)
         at = after.first()
     found = settled_before(policy, now if at is None else min(at, now))
-    return None if found is None else store.load_kept(policy.slug, found)
+    return None if found is None else store.load_stored(policy.slug, found)
 
 
 def newest_or_none(slug: str) -> ServedSnapshot | None:
@@ -323,4 +323,4 @@ def _of_then(policy: Policy, number: int, at: int | datetime) -> ServedSnapshot 
         computed = reconstruct(policy, at)
         if computed is not None:
             return computed
-    return None if found is None else store.load_kept(policy.slug, found[0])
+    return None if found is None else store.load_stored(policy.slug, found[0])

@@ -302,10 +302,10 @@ class _Picture:
 
     def _actual(self) -> F8:
         """Of the whole; 0 where it isn't known, or may not be shown."""
-        place, snapshot = self.view.place, self.view.snapshot
+        place, snapshot = self.view.snapshot_index, self.view.snapshot
         if snapshot is None:
             return np.zeros(len(self.view.tree))
-        known = (place >= 0) & self.view.competes & self.view.told
+        known = (place >= 0) & self.view.competes & self.view.shows_numbers
         found: F8 = np.where(known, snapshot.actual_global[place], 0.0)
         found[0] = 1.0
         return found

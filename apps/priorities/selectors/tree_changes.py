@@ -118,7 +118,7 @@ def view_at(view: PolicyView, snapshot_id: int) -> PolicyView:
     Raises:
         NotFound: it is no longer kept, or isn't of this policy.
     """
-    older = store.load_kept(view.policy.slug, snapshot_id)
+    older = store.load_stored(view.policy.slug, snapshot_id)
     return PolicyView(
         policy=view.policy,
         revision=older.revision,
@@ -152,7 +152,7 @@ def tag_of_view(view: PolicyView, *asked: object) -> str:
 
     Readers who see other entries get another tag.
     """
-    told = hashlib.sha256(view.visibility.mask.tobytes() + view.told.tobytes())
+    told = hashlib.sha256(view.visibility.mask.tobytes() + view.shows_numbers.tobytes())
     snapshot = view.snapshot.snapshot_id if view.snapshot else 0
     told.update(repr((view.policy.pk, view.revision, snapshot, view.tree.digest, asked)).encode())
     return f'"{told.hexdigest()[:32]}"'
@@ -175,7 +175,7 @@ def _differing(view: PolicyView, then: PolicyView) -> Mask | None:
         return None
     if not view.tree.digest == then.tree.digest == view.snapshot.tree.digest or view.settings != then.settings:
         return None
-    differs: Mask = (view.told != then.told) | (view.visibility.mask != then.visibility.mask)
+    differs: Mask = (view.shows_numbers != then.shows_numbers) | (view.visibility.mask != then.visibility.mask)
     now, before = view.snapshot.values, then.snapshot.values
     for name in (*_TOLD, *_SAID):
         differs |= ~_equal(getattr(now, name), getattr(before, name))

@@ -120,8 +120,8 @@ def parts_of_children(view: PolicyView, parents: Iterable[int], *, of_total: boo
     target, actual = view.target[int(of_total)], np.zeros(len(view.tree))
     if view.snapshot is not None:
         numbers = view.snapshot.actual_global if of_total else view.snapshot.values.actual
-        known = (view.place >= 0) & view.competes
-        actual = np.where(known, numbers[np.maximum(view.place, 0)], 0.0)
+        known = (view.snapshot_index >= 0) & view.competes
+        actual = np.where(known, numbers[np.maximum(view.snapshot_index, 0)], 0.0)
     found = {}
     for parent in parents:
         children = view.tree.children(parent)
@@ -257,7 +257,7 @@ def _values(view: PolicyView, name: str) -> F8:
         return np.where(view.competes, view.target[0], np.nan)
     if view.snapshot is None:
         return np.full(len(view.tree), np.nan)
-    values, place = view.snapshot.values, view.place
+    values, place = view.snapshot.values, view.snapshot_index
     at = np.maximum(place, 0)
     known = place >= 0
     is_leaf = known & (view.tree.n_children == 0)  # groups have neither

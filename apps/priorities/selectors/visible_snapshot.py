@@ -61,30 +61,30 @@ def moment_of(view: PolicyView) -> Moment | None:
 # --- Local-only fallbacks ---------------------------------------------------------------------------------------------
 def list_local_only(view: PolicyView) -> list[LocalOnly]:
     """All entries that the actor sees below which it is so in the numbers of the view, by path."""
-    tops = view.snapshot.fallen_tops if view.snapshot is not None else ()
+    tops = view.snapshot.local_only_tops if view.snapshot is not None else ()
     return sorted((one for one in (_told(view, top) for top in tops) if one.path), key=lambda one: one.path)
 
 
 def local_only_among(view: PolicyView, uids: Iterable[UUID]) -> list[LocalOnly]:
     """What decides by whose usage these entries are compared, and those right below them; each once, by path."""
     snapshot = view.snapshot
-    if snapshot is None or not snapshot.fallen:
+    if snapshot is None or not snapshot.local_only_entries:
         return []
     found: dict[UUID, LocalOnlyEntry] = {}
     for uid in uids:
         i = snapshot.tree.index_of_uid(uid)
         for place in () if i is None else (i, int(snapshot.tree.parent[i])):
-            if place in snapshot.fallen:
-                found[snapshot.fallen[place].uid] = snapshot.fallen[place]
+            if place in snapshot.local_only_entries:
+                found[snapshot.local_only_entries[place].uid] = snapshot.local_only_entries[place]
     return sorted((_told(view, each) for each in found.values()), key=lambda one: (one.path, one.since))
 
 
-def _told(view: PolicyView, fallen: LocalOnlyEntry) -> LocalOnly:
-    i = view.tree.index_of_uid(fallen.uid)
+def _told(view: PolicyView, entry: LocalOnlyEntry) -> LocalOnly:
+    i = view.tree.index_of_uid(entry.uid)
     was_then = view.asked is not None
     if i is None or not view.visibility.may_see(i):
-        return LocalOnly(fallen.uid, "", fallen.since, "", was_then)
-    return LocalOnly(fallen.uid, view.tree.path(i), fallen.since, fallen.reason, was_then)
+        return LocalOnly(entry.uid, "", entry.since, "", was_then)
+    return LocalOnly(entry.uid, view.tree.path(i), entry.since, entry.reason, was_then)
 
 
 # --- Snapshot ---------------------------------------------------------------------------------------------------------
@@ -125,8 +125,8 @@ def open_past_snapshot(view: PolicyView) -> VisibleSnapshot:
     if snapshot is None:
         raise _nothing_kept(view)
     told = np.zeros(len(snapshot.tree), dtype=np.bool_)
-    place = view.place
-    told[place[np.flatnonzero(view.told & (place >= 0))]] = True
+    place = view.snapshot_index
+    told[place[np.flatnonzero(view.shows_numbers & (place >= 0))]] = True
     return VisibleSnapshot(view.policy, snapshot, told, moment_of(view))
 
 

@@ -81,7 +81,7 @@ class ServedSnapshot:
         return found
 
     @cached_property
-    def fallen(self) -> dict[int, LocalOnlyEntry]:
+    def local_only_entries(self) -> dict[int, LocalOnlyEntry]:
         """Why the children of these entries are compared by this site's usage alone, though others' would count."""
         found: dict[int, LocalOnlyEntry] = {}
         told = [LocalOnlyEntry.from_json(each) for each in self.meta.get("fallbacks", ())]
@@ -95,9 +95,9 @@ class ServedSnapshot:
         return found
 
     @cached_property
-    def fallen_tops(self) -> tuple[LocalOnlyEntry, ...]:
+    def local_only_tops(self) -> tuple[LocalOnlyEntry, ...]:
         """Those of them that decide about any entry, each once."""
-        return tuple({one.uid: one for one in self.fallen.values()}.values())
+        return tuple({one.uid: one for one in self.local_only_entries.values()}.values())
 
     @property
     def totals(self) -> Totals:

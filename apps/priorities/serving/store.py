@@ -35,7 +35,7 @@ from apps.priorities.serving.served_snapshot import AccountQuery, Query, ServedS
 from apps.priorities.snapshots import read_data, unpack_snapshot
 from apps.usage.models import Source, is_collected
 
-__all__ = ["AccountQuery", "PolicyRow", "Query", "ServedSnapshot", "last_state", "load_kept", "newest", "state"]
+__all__ = ["AccountQuery", "PolicyRow", "Query", "ServedSnapshot", "cached_state", "load_stored", "newest", "state"]
 
 logger = logging.getLogger(__name__)
 
@@ -154,7 +154,7 @@ class _Served:
             self.poll()
         return self.state
 
-    def load_kept(self, slug: str, snapshot_id: int) -> ServedSnapshot:
+    def load_stored(self, slug: str, snapshot_id: int) -> ServedSnapshot:
         known = self._kept.get(snapshot_id)
         if known is None or known.policy_slug != slug:
             row = Snapshot.objects.select_related("policy").filter(pk=snapshot_id, policy__slug=slug).first()
@@ -331,7 +331,7 @@ def _from_copy(row: dict[str, Any], data: bytes, tree: TreeColumns) -> ServedSna
 _process = _Served()
 
 
-def last_state() -> State:
+def cached_state() -> State:
     """As this process last polled it: starts and asks nothing."""
     return _process.state
 
@@ -373,9 +373,9 @@ def is_in_memory(slug: str) -> bool:
     return slug in _process.state.snapshots and settings.FAIRSHARE_SNAPSHOT_POLL_S > 0
 
 
-def load_kept(slug: str, snapshot_id: int) -> ServedSnapshot:
+def load_stored(slug: str, snapshot_id: int) -> ServedSnapshot:
     """An older snapshot from the database; NotFound when it is no longer kept."""
-    return _process.load_kept(slug, snapshot_id)
+    return _process.load_stored(slug, snapshot_id)
 
 
 def poll() -> None:

@@ -102,7 +102,7 @@ def test_a_past_instant_shows_the_fallback_of_that_time(alone: Site, monkeypatch
 def fallen_of(answer: Any) -> list[str]:
     """What each level of one's own way says of it."""
     page = read(answer)
-    found = [level.fallen for level in answer.context["story"].levels]
+    found = [level.local_only for level in answer.context["story"].levels]
     for level, shown in zip(found, page.texts("ol.walk > li"), strict=False):
         assert not level or (REASON in level and SINCE in level.replace("\N{NO-BREAK SPACE}", " ") and REASON in shown)
     return found

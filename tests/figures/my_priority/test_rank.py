@@ -67,7 +67,7 @@ def test_each_day_is_that_of_its_last_snapshot(grid: Grid) -> None:
     rows = Snapshot.objects.filter(is_live=True).order_by("pk")
     wanted = []
     for row in rows:
-        snapshot = store.load_kept(SLUG, row.pk)
+        snapshot = store.load_stored(SLUG, row.pk)
         (answer,) = [one for one in snapshot.lookup(["alice"]) if one["entry"] == "/atlas/alice"]
         wanted.append((row.as_of, answer["rank"], answer["of"], answer["factor"], row.revision_number))
     assert [(then.as_of, then.rank, then.of, then.factor, then.revision) for then in found.days] == wanted

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from apps.engine import decay
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.working_tree import columns_of
-from apps.priorities.recompute.inputs import Correction, corrected, counted_now
+from apps.priorities.recompute.inputs import Correction, apply_corrections, correction_amounts
 from tests.examples import new_uid
 
 HOUR_S = 3600.0
@@ -41,8 +41,8 @@ def correction(entry: UUID, amount_s: float, *, hours_ago: float = 1.0, resource
 
 
 def own_after(tree: TreeColumns, own: list[float], *corrections: Correction) -> list[float]:
-    counted = counted_now(corrections, metric=METRIC, window=decay.Window(), as_of_s=AS_OF_S)
-    result: list[float] = corrected(tree, np.array(own, dtype=np.float64), corrections, counted).tolist()
+    counted = correction_amounts(corrections, metric=METRIC, window=decay.Window(), as_of_s=AS_OF_S)
+    result: list[float] = apply_corrections(tree, np.array(own, dtype=np.float64), corrections, counted).tolist()
     return result
 
 
@@ -78,7 +78,7 @@ def test_an_adjustment_decays_and_is_weighted_like_usage() -> None:
         correction(A, 8, hours_ago=1, resource="gpu_s"),
         correction(A, 8, hours_ago=1, resource="node_s"),
     ]
-    counted = counted_now(some, metric=METRIC, window=window, as_of_s=AS_OF_S)
+    counted = correction_amounts(some, metric=METRIC, window=window, as_of_s=AS_OF_S)
     assert counted.tolist() == [8.0, 4.0, 0.0, 0.0, 400.0, 0.0]
 
 
@@ -104,6 +104,6 @@ def test_adjusted_usage_is_finite_and_non_negative_and_others_unchanged(
 def test_adjustments_apply_by_instant_and_not_by_row_order() -> None:
     some = [correction(A, 1.0, hours_ago=hours) for hours in (1, 5, 9)]
     window = decay.Window(length_s=6 * HOUR_S)
-    counted = counted_now(some, metric=METRIC, window=window, as_of_s=AS_OF_S)
-    turned = counted_now(some[::-1], metric=METRIC, window=window, as_of_s=AS_OF_S)
+    counted = correction_amounts(some, metric=METRIC, window=window, as_of_s=AS_OF_S)
+    turned = correction_amounts(some[::-1], metric=METRIC, window=window, as_of_s=AS_OF_S)
     assert counted.tolist() == turned.tolist()[::-1] == [1.0, 1.0, 0.0]

@@ -46,7 +46,7 @@ def old_site(make_site: Callable[..., Site]) -> Site:
 
 
 def at_path(snapshot: Snapshot, path: str) -> dict[str, float]:
-    kept = store.load_kept("grid", snapshot.pk)
+    kept = store.load_stored("grid", snapshot.pk)
     i = kept.tree.index_of_path(path)
     assert i is not None, path
     return {"target": float(kept.values.target[i]), "actual": float(kept.values.actual[i])}
@@ -69,7 +69,7 @@ def test_a_past_instant_without_a_snapshot_equals_a_recompute(old_site: Site, da
     at = AS_OF - days_ago * DAY
     seen = snapshot_at(at)
     stored_before = Snapshot.objects.count()
-    made = store.load_kept("grid", old_site.recompute(as_of=at).pk)
+    made = store.load_stored("grid", old_site.recompute(as_of=at).pk)
     assert (stored_before, seen.snapshot_id < 0) == (0, True), "nothing is stored by looking"
     assert (seen.revision, seen.as_of, seen.algorithm) == (made.revision, at, made.algorithm)
     for name in ("target", "actual", "usage", "rank", "factor", "priority"):

@@ -160,9 +160,9 @@ def test_a_snapshot_of_the_past_is_stored_and_never_served_as_the_newest(old_sit
     assert not past.is_live
     assert past.as_of == AS_OF - timedelta(hours=1)
     assert store.newest("grid").snapshot_id == live.pk
-    assert store.load_kept("grid", past.pk).as_of == past.as_of
+    assert store.load_stored("grid", past.pk).as_of == past.as_of
     with pytest.raises(NotFound):
-        store.load_kept("other", past.pk)
+        store.load_stored("other", past.pk)
 
 
 def test_requests_for_different_instants_are_separate_runs(old_site: Site, as_eva: Actor) -> None:

@@ -194,7 +194,7 @@ def test_without_a_change_both_projections_are_equal(site: Site) -> None:
 
 def test_the_projection_starts_from_the_newest_recompute(site: Site) -> None:
     snapshot = site.recompute(AS_OF)
-    values = store.load_kept(site.slug, snapshot.pk).values
+    values = store.load_stored(site.slug, snapshot.pk).values
     said = _projection(site.policy)
     tree = load_tree(site.policy)
     for path, n in _by_path(site.policy, said).items():

@@ -376,7 +376,7 @@ def test_a_damaged_stored_snapshot_is_not_found(site: Site) -> None:
     kept = site.recompute()
     damage(kept)
     with pytest.raises(NotFound):
-        store.load_kept("grid", kept.pk)
+        store.load_stored("grid", kept.pk)
 
 
 def test_a_new_snapshot_reuses_the_index_and_is_warmed_before_serving(site: Site) -> None:
