@@ -172,7 +172,7 @@ def find_later_changes(policy: Policy, state: PolicyState, book: Rulebook, insta
     """What a reconstruction has to say about itself, as JSON; `moments.notes_of` makes sentences of it.
 
     reported_after: when the last live snapshot up to the instant was computed; null where none is kept. usage_from: the
-    first hour before the instant of which usage was reported or apply_corrections since; it is included. corrections: how many
+    first hour before the instant of which usage was reported or corrected since; it is included. corrections: how many
     adjustments dated up to the instant were published later; they are left out. first_usage_at: of the first usage,
     where that is later than the instant. has_mapping: by stored rules, attached accounts or rules for members.
     mapping_at: of the oldest kept mapping, where that of then is not kept.

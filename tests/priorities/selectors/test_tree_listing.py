@@ -102,7 +102,7 @@ def draw(rng: random.Random) -> Drawn:
         off_target=np.array(off),
         competes=everyone,
         target=(np.zeros(names), np.zeros(names)),
-        place=np.arange(names),
+        snapshot_index=np.arange(names),
         snapshot=SimpleNamespace(values=values),
     )
     return Drawn(cast(PolicyView, view), visible, off, deviation)
