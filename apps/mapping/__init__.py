@@ -1,1 +1,1 @@
-"""Which account counts at which entry: rules, attachments, claims, membership, versions."""
+"""Account mapping: rules, attachments and claims that decide to which entry an account's usage belongs."""

@@ -1,4 +1,4 @@
-"""Break-glass view of mapping rules, read-only: a service changes them and raises their version."""
+"""Read-only admin of mapping rules: only services may change them, because changes need a new version."""
 
 from __future__ import annotations
 

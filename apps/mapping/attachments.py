@@ -1,4 +1,4 @@
-"""Accounts attached to entries by hand, and their owners, as sources report them or mappers confirm them."""
+"""Attach accounts to entries by hand, and record their owners, as sources report them or mappers confirm them."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def attach_account(
     at: datetime,
     actor: Actor,
 ) -> Attachment:
-    """From the next recompute on the account counts at this entry, whatever rules say.
+    """Attach an account to an entry; from the next recompute on, this takes precedence over rules.
 
-    One that counts at an entry of others stays there: a move needs rights at both ends. version: of the mapping that
-    the caller has seen.
+    An account mapped to an entry outside the actor's rights is refused, because a move needs rights at both entries.
+    version: of the mapping that the caller loaded.
     """
     require_scope(actor, WRITE)
     said = require_reason(reason)
@@ -83,9 +83,9 @@ def no_place_for_accounts(rights: MapRights, i: int) -> None:
 def detach_account(
     *, policy_slug: str, attachment_id: int, reason: str, version: int | None = None, at: datetime, actor: Actor
 ) -> None:
-    """Detach an account: the rules map it again; not to entries of others, unless their managers agree.
+    """Detach an account, so that rules map it again; refused if they map it to an entry outside the actor's rights.
 
-    An account that no rule maps is detached by the one who attached it, or by a mapper of the whole policy.
+    An account that no rule maps can be detached only by the user who attached it, or by mappers of the whole policy.
     """
     require_scope(actor, WRITE)
     said = require_reason(reason)
@@ -123,7 +123,7 @@ def get_attachment(rights: MapRights, attachment_id: int) -> Attachment:
 def list_attachments(
     rights: MapRights, *, entry_uid: UUID | None = None, after: int = 0, limit: int = 100
 ) -> list[Attachment]:
-    """At an entry and below it (None: anywhere) where the actor may read names; by their number."""
+    """List attachments where the actor may read names, by id. entry_uid: only at and below it."""
     tree = rights.tree
     within = None if entry_uid is None else tree.subtree_mask(rights.sees.require(tree.index_of_uid(entry_uid)))
     found: list[Attachment] = []
@@ -144,7 +144,7 @@ def key_of(account: Account) -> AccountKey:
 
 
 def _is_free(rights: MapRights, account: AccountKey) -> bool:
-    """It counts nowhere, at the entry of a default rule, or where the actor maps accounts too."""
+    """Return whether the account is unmapped, mapped by a default rule, or mapped where the actor maps accounts."""
     resolver = load_rulebook(rights.policy, rights.tree).on(rights.tree)
     decided = resolver.decide(account)
     return resolver.is_free(decided) or rights.may_map(decided[0].entry)
@@ -181,9 +181,9 @@ def _changed(
 
 
 def _not_free(account: AccountKey) -> Invalid:
-    """One message for missing accounts and accounts of others: the actor may learn neither."""
+    """Return the same error for missing accounts and accounts of others, so that it reveals neither."""
     name = account.user_name or account.dn or account.group_name
-    message = _("%(name)s is not a free account here: it has no usage yet, or counts elsewhere")
+    message = _("%(name)s is not a free account here: it has no usage yet, or is mapped to another entry")
     return _invalid("account", message % {"name": name[:80]})
 
 
@@ -198,7 +198,7 @@ _TOO_LONG = {"namespace": 128, "user_name": 256}
 
 @dataclass(frozen=True)
 class MyAccounts:
-    """A user's confirmed accounts, accounts of the same name, and claims that wait for confirmation."""
+    """A user's confirmed accounts, unconfirmed accounts with their user name, and their pending claims."""
 
     mine: Sequence[Account]
     named_like_me: Sequence[Account]
@@ -207,7 +207,7 @@ class MyAccounts:
 
 @dataclass(frozen=True)
 class OpenClaim:
-    """A claim with the accounts it is about that count where the actor decides."""
+    """A claim, with its accounts at entries where the actor maps accounts."""
 
     claim: Claim
     accounts: Sequence[Account]
@@ -230,7 +230,7 @@ def list_my_accounts(*, actor: Actor) -> MyAccounts:
 
 
 def take_own_accounts(*, user: User, at: datetime) -> int:
-    """After a sign-in: accounts of this very name, from sources whose names are those of people, are this person's."""
+    """Assign unowned accounts with this user name to the user, from sources whose account names are login names."""
     trusted = Source.objects.filter(names_people=True).values("namespace")
     with transaction.atomic():
         free = Account.objects.select_for_update().filter(person=None, user_name=user.username, namespace__in=trusted)
@@ -241,9 +241,9 @@ def take_own_accounts(*, user: User, at: datetime) -> int:
 
 
 def claim_account(*, namespace: str, user_name: str, at: datetime, actor: Actor) -> bool:
-    """Claim an account; True when it is confirmed at once, False when a mapper has to confirm it.
+    """Claim an account. Returns True if it is confirmed at once, False if a mapper has to confirm it.
 
-    An unknown name and a waiting claim get one answer.
+    Unknown names and pending claims give the same result.
     """
     user = _person(actor)
     namespace, user_name = namespace.strip(), user_name.strip()
@@ -253,7 +253,7 @@ def claim_account(*, namespace: str, user_name: str, at: datetime, actor: Actor)
             raise Invalid(f"{where} {problem.message}.", fields=[problem])
     refuse_reserved(namespace)
     with transaction.atomic():
-        User.objects.select_for_update().get(pk=user.pk)  # bounds the claims also of concurrent requests
+        User.objects.select_for_update().get(pk=user.pk)  # enforces MOST_CLAIMS for concurrent requests
         if user_name == user.username:
             take_own_accounts(user=user, at=at)
         if Account.objects.filter(person=user, namespace=namespace, user_name=user_name).exists():
@@ -281,7 +281,7 @@ def take_back_claim(*, claim_id: int, at: datetime, actor: Actor) -> None:
 
 
 def list_claims(rights: MapRights, within: Mask) -> list[OpenClaim]:
-    """Claims to accounts that count in this part of the tree where the actor maps accounts; oldest first."""
+    """List claims to accounts in this part of the tree where the actor maps accounts, oldest first."""
     claims = list(Claim.objects.select_related("user").order_by("pk")[:1_000])
     if not claims:
         return []
@@ -303,7 +303,7 @@ def list_claims(rights: MapRights, within: Mask) -> list[OpenClaim]:
 def decide_claim(
     rights: MapRights, *, claim_id: int, confirm: bool, reason: str = "", at: datetime, actor: Actor
 ) -> None:
-    """Confirm or reject a claim, by a mapper of the account's entry; never one's own."""
+    """Confirm or reject a claim as a mapper of the account's entry; never one's own claim."""
     said = clean_reason(reason)
     with transaction.atomic():
         claim = Claim.objects.select_for_update(of=("self",)).select_related("user").filter(pk=claim_id).first()

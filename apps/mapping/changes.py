@@ -1,4 +1,4 @@
-"""The mapping is changed: tried first, then made, as one version that can be undone. See moves for who may."""
+"""Preview and make changes of the mapping; each becomes a version that can be undone. `moves` decides who may."""
 
 from __future__ import annotations
 
@@ -50,16 +50,17 @@ MOST_ASSIGNED = 10_000
 
 
 class Edit(Protocol):
-    """An edit of the current mapping."""
+    """A change of the current mapping."""
 
-    verb: ClassVar[str]  # of the log
+    # Verb of the audit event.
+    verb: ClassVar[str]
 
     def wanted(self, rights: MapRights, state: MappingState) -> Wanted: ...
 
 
 @dataclass(frozen=True)
 class AddRule:
-    """Before the rule at this position; None: after all others of its precedence."""
+    """Insert a rule before the one at index `to`; None: after all others of its tier."""
 
     rule: Rule
     to: int | None = None
@@ -71,7 +72,7 @@ class AddRule:
 
 @dataclass(frozen=True)
 class ChangeRule:
-    """In its place, or in another one."""
+    """Replace the rule at an index, optionally moving it to another index."""
 
     at: int
     rule: Rule
@@ -119,7 +120,7 @@ class ReplaceRules:
 
 @dataclass(frozen=True)
 class Assign:
-    """Accounts, by id, each to an entry: whatever rules say."""
+    """Attach accounts, by id, to entries; attachments take precedence over rules."""
 
     places: Mapping[int, UUID]
     verb: ClassVar[str] = "mapping.assigned"
@@ -134,7 +135,7 @@ class Assign:
 
 @dataclass(frozen=True)
 class Detach:
-    """Attached accounts, by id: rules decide about them again."""
+    """Detach accounts, by id, so that rules map them again."""
 
     accounts: Sequence[int]
     verb: ClassVar[str] = "mapping.let_go"
@@ -152,7 +153,7 @@ class Detach:
 
 @dataclass(frozen=True)
 class Restore:
-    """Rules and attached accounts as they were after a version."""
+    """Restore the rules and attachments of a version."""
 
     number: int
     verb: ClassVar[str] = "mapping.restored"
@@ -179,7 +180,7 @@ class Restore:
 class Plan:
     """The effect of an edit. `refusal`: why the actor may not make it, with its key.
 
-    `moves`: all, for the decision; `readable`: those that the actor may see.
+    `moves`: all moved accounts, for the decision; `readable`: those that the actor may see.
     """
 
     rights: MapRights
@@ -196,25 +197,25 @@ class Plan:
 
     @property
     def n_of_others(self) -> int | None:
-        """How many moves the actor doesn't read; None for fewer than the rule of five lets them know."""
+        """Number of moves hidden from the actor; None if it is below the rule of five."""
         n = len(self.moves) - len(self.readable)
         return n if not n or n >= settings.FAIRSHARE_SMALLEST_GROUP else None
 
     @property
     def core_s(self) -> float:
-        """The recent usage that the visible moves affect."""
+        """Recent usage of the readable moves, in core-seconds."""
         return sum(move.stake.core_s for move in self.readable)
 
 
 def preview_change(*, policy_slug: str, edit: Edit, at: datetime, actor: Actor) -> Plan:
-    """What would move, before anything is written. Raises what making it would raise for a wrong edit."""
+    """Return the effect of an edit without saving; an invalid edit raises the same errors as making it."""
     rights = rights_in(policy_slug, at=at, actor=actor)
     rights.require_anywhere()
     return _plan(rights, edit, at)
 
 
 def make_change(*, policy_slug: str, edit: Edit, reason: str, version: int | None, at: datetime, actor: Actor) -> int:
-    """Make it the next version; return its number. version: what the caller has seen, None to take what there is."""
+    """Make a change as the next version; return its number. version: as loaded by the caller; None skips the check."""
     require_scope(actor, WRITE)
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     with refusals_on_record(edit.verb, actor, at, policy_slug=policy.slug), transaction.atomic():
@@ -229,7 +230,7 @@ def make_change(*, policy_slug: str, edit: Edit, reason: str, version: int | Non
 
 
 def chosen(rights: MapRights, rules: Sequence[Rule], at: int) -> Rule:
-    """The rule at a place; NotFound where there is none, or one that the actor may not read."""
+    """Return the rule at an index; raise NotFound if there is none that the actor may read."""
     rule = rules[at] if 0 <= at < len(rules) else None
     if rule is None or not may_read_rule(rights, rule):
         raise NotFound(_("Not found, or not visible to you."))
@@ -237,12 +238,13 @@ def chosen(rights: MapRights, rules: Sequence[Rule], at: int) -> Rule:
 
 
 def may_read_rule(rights: MapRights, rule: Rule) -> bool:
-    """Rules name people: readers of names at the entry see them; of an archived entry, readers at the root."""
+    """Return whether the actor may see names at the rule's entry, because rules contain names; if archived, at the
+    root."""
     return rights.may_name(rights.tree.index_of_uid(rule.target_uid) or 0)
 
 
 def refuse_bad_rules(rights: MapRights, rules: Sequence[Rule], known: Sequence[Rule] = ()) -> None:
-    """known: stored rules; their entry may have been archived since, and their source removed."""
+    """Raise Invalid for invalid rules. known: stored rules, which stay valid if their entry or source was removed."""
     if len(rules) > MOST_RULES:
         raise Invalid(_("A policy has at most %(most)d mapping rules.") % {"most": MOST_RULES})
     tree, standing = rights.tree, {rule.stated for rule in known}
@@ -263,7 +265,7 @@ def refuse_bad_rules(rights: MapRights, rules: Sequence[Rule], known: Sequence[R
 
 
 def with_reach(rights: MapRights, wanted: Sequence[Rule], before: Sequence[Rule], *, at: datetime) -> tuple[Rule, ...]:
-    """Rules as they are stored: those that were there keep their reach, new ones have that of the actor's rights."""
+    """Return rules to be stored: unchanged ones keep their reach, new ones get that of the actor's rights."""
     known: dict[Rule, list[Rule]] = {}
     for rule in reversed(before):
         known.setdefault(rule.stated, []).append(rule)
@@ -276,7 +278,7 @@ def with_reach(rights: MapRights, wanted: Sequence[Rule], before: Sequence[Rule]
 
 def _recorded(rights: MapRights, rule: Rule, at: datetime) -> Rule:
     written_at = at.astimezone(UTC).isoformat()
-    if rights.may_map(0):  # an earlier rule that is restored keeps what it had
+    if rights.may_map(0):  # a restored rule keeps its time
         return replace(rule, written_at=rule.written_at or written_at)
     target = rights.tree.index_of_uid(rule.target_uid)
     reach = rule.target_uid if target is None else rights.reach_of(target)
@@ -301,7 +303,7 @@ def _plan(rights: MapRights, edit: Edit, at: datetime) -> Plan:
 
 
 def _attached_by(rights: MapRights, accounts: Sequence[int]) -> set[int]:
-    """Accounts that the actor attached while they were unmapped."""
+    """Return which of the accounts the actor attached while they were unmapped."""
     user = rights.actor.user
     return {account for account in accounts if user is not None and who_took(rights.policy, account) == user.pk}
 
@@ -313,13 +315,13 @@ def _says_something(wanted: Wanted, state: MappingState) -> bool:
 
 
 def _refuse_taken(rights: MapRights, edit: Assign, moves: Sequence[Move]) -> None:
-    """One answer for missing accounts and accounts of others: the actor may learn neither."""
+    """Refuse missing accounts and accounts of others with the same error, so that it reveals neither."""
     there = Account.objects.filter(pk__in=list(edit.places)).exclude(namespace__startswith=RESERVED)
     unfit = set(edit.places) - set(there.values_list("pk", flat=True))
     if not rights.may_map(0):
         unfit |= {move.account for move in moves if not move.was_free and not rights.may_map(move.before)}
     if unfit:
-        message = _("must be free accounts: %(n)s of them don’t exist, or count elsewhere")
+        message = _("must be unmapped accounts: %(n)s of them don’t exist, or are mapped to other entries")
         raise _invalid("accounts", message % {"n": len(unfit)})
 
 
@@ -382,7 +384,7 @@ def _write_places(policy: Policy, plan: Plan, reason: str, *, at: datetime, acto
 
 
 def _put(rules: Sequence[Rule], rule: Rule, to: int | None) -> tuple[Rule, ...]:
-    """At a place, as far as the order of kinds allows; None: the last of its kind of rules."""
+    """Insert a rule at an index, limited to the range of its tier; None: at the end of its tier."""
     first = sum(tier_of(one) < tier_of(rule) for one in rules)
     last = sum(tier_of(one) <= tier_of(rule) for one in rules)
     at = last if to is None else min(max(to, first), last)

@@ -1,4 +1,4 @@
-"""What the rules for members ask the database: who there is, who did anything lately, who was here before."""
+"""Database queries of the membership rules: users in sign-in groups, recent activity, archived entries."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SELECT account_id, max(submit_at) FROM usage_record
 WHERE NOT (state = 'finished') AND state IN ('running', 'pending') AND account_id = ANY(%s::int8[])
     {OF_CURRENT} GROUP BY account_id
 """  # noqa: S608 - constants only
-# An entry that was archived below the parent it would join again: its last version, closed by nothing that follows it.
+# Last version of an entry that was archived below the parent it would rejoin, if it wasn't moved or changed instead.
 _GONE = """
 SELECT DISTINCT ON (old.parent_uid, old.name) old.parent_uid, old.name, old.uid, gone.published_at
 FROM policies_entry AS old
@@ -54,17 +54,17 @@ JOIN policies_changeset AS made ON made.id = began.change_set_id AND made.origin
 
 @dataclass(frozen=True)
 class Activity:
-    """The start of the last hour with usage, and the last submission of a job that runs or waits, by account."""
+    """By account: the start of the last hour with usage, and the submission of its last running or pending job."""
 
     used_at: dict[int, datetime]
     open_at: dict[int, datetime]
 
     def is_idle(self, accounts: Iterable[int], since: datetime) -> bool:
-        """No usage since then, and nothing runs or waits."""
+        """Return whether there was no usage since then, and no job is running or pending."""
         return not any(one in self.open_at or self._used_after(one, since - HOUR) for one in accounts)
 
     def came_back(self, accounts: Iterable[int], after: datetime) -> bool:
-        """Usage of an hour that began, or a job that was submitted, after that instant."""
+        """Return whether an hour with usage started, or an unfinished job was submitted, after that instant."""
         return any(self._used_after(one, after) or self._submitted_after(one, after) for one in accounts)
 
     def _used_after(self, account: int, after: datetime) -> bool:
@@ -77,14 +77,14 @@ class Activity:
 
 
 class Gone(NamedTuple):
-    """An archived entry, and when it went."""
+    """An archived entry and the instant of its archiving."""
 
     uid: UUID
     at: datetime
 
 
 class Someone(NamedTuple):
-    """A person in groups of sign-in, when they were last seen, and their accounts."""
+    """A user in sign-in groups, the last sign-in, and their accounts."""
 
     person: Person
     seen_at: datetime
@@ -102,7 +102,7 @@ def load_activity(accounts: Sequence[int], *, since: datetime) -> Activity:
 
 
 def load_gone(policy: Policy, wanted: Iterable[tuple[UUID, str]]) -> dict[tuple[UUID, str], Gone]:
-    """Archived leaves by the parent and the name that they had."""
+    """Return archived leaves by their former parent and name."""
     asked = set(wanted)
     if not asked:
         return {}
@@ -114,7 +114,7 @@ def load_gone(policy: Policy, wanted: Iterable[tuple[UUID, str]]) -> dict[tuple[
 
 
 def load_since(policy: Policy, uids: Sequence[UUID]) -> dict[UUID, datetime]:
-    """When each entry was last changed."""
+    """Return when each entry was last changed."""
     if not uids:
         return {}
     with connection.cursor() as cursor:
@@ -123,7 +123,7 @@ def load_since(policy: Policy, uids: Sequence[UUID]) -> dict[UUID, datetime]:
 
 
 def made_by_rule(policy: Policy, uids: Sequence[UUID]) -> set[UUID]:
-    """Of these entries, those that a rule for members added."""
+    """Return which of these entries a membership rule added."""
     if not uids:
         return set()
     with connection.cursor() as cursor:
@@ -132,7 +132,7 @@ def made_by_rule(policy: Policy, uids: Sequence[UUID]) -> set[UUID]:
 
 
 def load_people(names: Sequence[str]) -> list[Someone]:
-    """The people who are in one of these groups of sign-in."""
+    """Return the active users who are in one of these sign-in groups."""
     if not names:
         return []
     rows = User.objects.filter(is_active=True, groups__name__in=names).order_by("username")

@@ -1,7 +1,7 @@
-"""Members by rule: who becomes a child of which entry, who rests after idle days, who comes back. No one asks for it.
+"""Apply membership rules: add users as children of entries, archive them when idle, restore them when active again.
 
-Rules for members of entries and stored *each* rules are one mechanism: both are *each* rules of the rulebook. What they
-bring about is a change set of the origin `rule` like any other, at most one for a policy and run.
+Membership rules of entries and stored *each* rules are handled alike: both are *each* rules of the rule set. Changes
+are published as a change set of origin `rule`, at most one per policy and run.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import MAX_DEPTH, MOST_CHILDREN
 from apps.policies.tree.stored import load_tree
 
-MOST_OPERATIONS = 1_000  # of one run; the next one goes on
+MOST_OPERATIONS = 1_000  # per run; the next run continues
 Operation = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What the rules ask for now: archived members who are back, people seen first, members who have been idle."""
+    """Changes that the rules require now: members to restore, users to add, idle members to archive."""
 
     back: list[Operation] = field(default_factory=list)
     joined: list[Operation] = field(default_factory=list)
@@ -52,12 +52,12 @@ class Plan:
 
     @property
     def operations(self) -> list[Operation]:
-        """As many as one run does."""
+        """Operations of this run, at most MOST_OPERATIONS."""
         return [*self.back, *self.joined, *self.idle][:MOST_OPERATIONS]
 
     @property
     def reason(self) -> str:
-        """In words, of those operations."""
+        """Reason of the change set, with the number of operations of each kind."""
         left, counts = MOST_OPERATIONS, []
         for group in (self.back, self.joined, self.idle):
             counts.append(min(len(group), left))
@@ -75,18 +75,18 @@ class Plan:
 
 @dataclass
 class Joining:
-    """A person who isn't yet a child of a rule's entry, with all their accounts."""
+    """A user who isn't yet a child of the rule's entry, with all their accounts."""
 
     entry: int
     name: str
     rule: int
     accounts: list[int] = field(default_factory=list)
-    seen_at: datetime | None = None  # of a person without accounts
+    seen_at: datetime | None = None  # last sign-in of a user without accounts
 
 
 @dataclass(frozen=True, eq=False)
 class Census:
-    """All accounts, and the people whom rules name, beside where the rules lead them. `ids` runs beside `keys`."""
+    """All accounts and the users that rules name, matched to entries by the rules. `ids` is parallel to `keys`."""
 
     tree: TreeColumns
     book: Rulebook
@@ -99,7 +99,7 @@ class Census:
         return match_accounts(self.tree, self.book.rules, self.book.known, self.keys)
 
     def joining(self) -> dict[tuple[int, str], Joining]:
-        """Who would be added, by entry and name."""
+        """Return the users to be added, by entry and name."""
         found: dict[tuple[int, str], Joining] = {}
         for account, key, match in zip(self.ids, self.keys, self.matches, strict=True):
             if match.joins is None:
@@ -118,7 +118,7 @@ class Census:
         return {place: one for place, one in found.items() if self._fits(one)}
 
     def members(self) -> dict[int, tuple[int, list[int]]]:
-        """Members who rest after some days without usage: how many, and all accounts that count there."""
+        """Return members that can be archived when idle: by entry, the days, and the accounts mapped to it."""
         days: dict[int, int | None] = {}
         for entry, rule in self._by_rule():
             if entry in days and days[entry] is None:
@@ -132,9 +132,9 @@ class Census:
         return {entry: (days[entry] or 0, mine) for entry, mine in accounts.items()}
 
     def deserted(self) -> dict[int, int]:
-        """Children to which no account or person leads any more, and after how many days they are archived."""
+        """Return children that no account or user matches any more, with the days until they are archived."""
         led = zip(self.keys, self.matches, strict=True)
-        here = {match.entry for key, match in led if not is_reserved(key.namespace)}  # of peers
+        here = {match.entry for key, match in led if not is_reserved(key.namespace)}  # except those of peers
         here |= {entry for entry, _rule in self._by_rule()}
         found: dict[int, int] = {}
         for rule in self.book.rules:
@@ -147,7 +147,7 @@ class Census:
         return found
 
     def seen_at(self) -> dict[int, datetime]:
-        """When people were last seen who are members by name."""
+        """Return the last sign-in of users who are members by name, by entry."""
         found = {}
         for someone in self.people:
             entry = self._member_entry(someone)
@@ -156,7 +156,7 @@ class Census:
         return found
 
     def _by_rule(self) -> Iterator[tuple[int, Rule]]:
-        """Entries that are members, with the rule that says so."""
+        """Yield entries that are members, with their rule."""
         for match in self.matches:
             if match.member is not None:
                 yield match.entry, self.book.rules[match.member]
@@ -171,9 +171,9 @@ class Census:
         return None if parent is None else self.tree.child_named(parent, entry_name(someone.person.name))
 
     def _rule_for(self, someone: Someone) -> int | None:
-        """The first rule for this person alone, whichever accounts they have.
+        """Return the first rule that matches this user by sign-in group alone, whatever accounts they have.
 
-        One whose reach is a part of the policy names their group exactly, and excludes people with accounts elsewhere.
+        A rule limited to a part of the policy must name the group exactly, and excludes users with accounts elsewhere.
         """
         for number, rule in self._for_people:
             if not rule.takes_person(someone.person) or self.tree.index_of_uid(rule.target_uid) is None:
@@ -183,7 +183,7 @@ class Census:
         return None
 
     def _counts_below(self, someone: Someone, number: int) -> bool:
-        """Whether all accounts of a person are free, or count below the reach of a rule."""
+        """Return whether all accounts of the user are unmapped, or mapped below the rule's reach."""
         decided = (self._resolver.decide(key) for key in someone.accounts)
         return all(self._resolver.may_take(number, each) for each in decided)
 
@@ -204,7 +204,7 @@ class Census:
         return found.setdefault((entry, named), Joining(entry, named, rule))
 
     def _fits(self, one: Joining) -> bool:
-        """A reserve or an entry of that name may exist, or the tree be too deep."""
+        """Return whether the child can be added: the name is unused, and the tree's limits allow it."""
         tree, entry = self.tree, one.entry
         return (
             tree.child_named(entry, one.name) is None
@@ -214,7 +214,7 @@ class Census:
         )
 
     def _may_rest(self, entry: int) -> bool:
-        """An unlocked leaf without dates of its own."""
+        """Return whether the entry may be archived as idle: an unlocked leaf without dates."""
         tree = self.tree
         free = entry > 0 and not tree.is_group[entry] and not tree.n_children[entry]
         return bool(free and not tree.locked[entry] and not tree.is_reserve[entry] and entry not in tree.dates)
@@ -230,7 +230,7 @@ def take_census(policy: Policy, tree: TreeColumns, book: Rulebook) -> Census:
 
 
 def plan_members(policy: Policy, tree: TreeColumns, book: Rulebook, *, at: datetime) -> Plan:
-    """The membership changes due in a policy at an instant; unchanged until one of them is made."""
+    """Return the membership changes that are due in a policy at an instant."""
     if not book.has_members:
         return Plan()
     census = take_census(policy, tree, book)
@@ -244,14 +244,17 @@ def plan_members(policy: Policy, tree: TreeColumns, book: Rulebook, *, at: datet
     return Plan(back, joined, idle)
 
 
-# All members were active in this hour: new usage makes none idle, so not every run checks them.
+# By policy: state in which no member was idle. Usage can't make members idle, so the check is skipped within the hour.
 _found_awake: dict[int, tuple[object, ...]] = {}
 
 
 def plan_joining(
     policy: Policy, census: Census, joining: dict[tuple[int, str], Joining], *, at: datetime
 ) -> tuple[list[Operation], list[Operation]]:
-    """Archived members who are back, and new ones: those who did something in the days after which they would rest."""
+    """Return operations that restore archived members, and that add users who were active recently.
+
+    Recently means within the days after which they would be archived as idle.
+    """
     tree, rules = census.tree, census.book.rules
     uid = {entry: tree.uuid(entry) for entry in {one.entry for one in joining.values()}}
     gone = load_gone(policy, ((uid[one.entry], one.name) for one in joining.values()))
@@ -277,10 +280,10 @@ def plan_joining(
 
 
 def apply_members(*, at: datetime) -> list[Revision]:
-    """Make the changes due by membership rules, one change set a policy. A second run changes nothing.
+    """Publish the due membership changes, one change set per policy. A second run changes nothing.
 
-    Policies are locked one by one, and only those with changes due. What is due is computed again under the
-    lock, so that one of two concurrent runs makes it.
+    Policies with due changes are locked one by one, and their changes are computed again under the lock, so that only
+    one of two concurrent runs makes them.
     """
     published = []
     for policy in Policy.objects.filter(head_number__gt=0).order_by("pk"):

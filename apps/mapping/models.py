@@ -1,4 +1,4 @@
-"""Which account counts at which entry: rules, versions of them, attached accounts, claims."""
+"""Models of the account mapping: rules, their versions, attached accounts, and claims."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.db.models import Q
 
 
 class Mapping(models.Model):
-    """The version of a policy's rules: part of the fingerprint of what is computed from them."""
+    """The version number of a policy's mapping; it is part of the fingerprint of recomputes."""
 
     policy = models.OneToOneField("policies.Policy", on_delete=models.CASCADE, related_name="mapping")
     version = models.PositiveIntegerField(default=0)
@@ -18,10 +18,10 @@ class Mapping(models.Model):
 
 
 class MappingRule(models.Model):
-    """One rule from accounts to an entry. Rules are tried in order; all matches of the first matching rule count.
+    """A rule that maps accounts to an entry. Rules are tried in order; the first match decides.
 
-    `target_uid` names an entry; `suffix` goes on below it by name, with {user}, {group}, {project} filled in,
-    as deep as such entries exist.
+    `target_uid` is an entry. `suffix` continues from there by names of children, with {user}, {group} and {project}
+    filled in, as far as such entries exist.
     """
 
     class Kind(models.TextChoices):
@@ -35,16 +35,18 @@ class MappingRule(models.Model):
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="mapping_rules")
     position = models.PositiveIntegerField()
     kind = models.CharField(max_length=16, choices=Kind.choices)
-    namespace = models.CharField(max_length=128, blank=True, default="")  # "" is any
-    source = models.CharField(max_length=64, blank=True, default="")  # its slug, in place of its namespace
-    user_pattern = models.CharField(max_length=256, blank=True, default="")  # "" is any; glob, or literal for exact
+    namespace = models.CharField(max_length=128, blank=True, default="")  # "" matches any
+    source = models.CharField(max_length=64, blank=True, default="")  # slug; used instead of a namespace
+    # "" matches any; a glob, or literal text in an exact rule.
+    user_pattern = models.CharField(max_length=256, blank=True, default="")
     group_pattern = models.CharField(max_length=256, blank=True, default="")
     fqan_pattern = models.CharField(max_length=512, blank=True, default="")
     target_uid = models.UUIDField()
     suffix = models.CharField(max_length=256, blank=True, default="")
-    member_shares = models.FloatField(default=1)  # for `each`
-    archive_after_idle_days = models.PositiveIntegerField(null=True, blank=True)  # for `each`
-    reach_uid = models.UUIDField(null=True, blank=True)  # below which its author maps accounts; null: everywhere
+    member_shares = models.FloatField(default=1)  # only for `each`
+    archive_after_idle_days = models.PositiveIntegerField(null=True, blank=True)  # only for `each`
+    # The entry below which the rule's author maps accounts; null: the whole policy.
+    reach_uid = models.UUIDField(null=True, blank=True)
     written_at = models.CharField(max_length=40, blank=True, default="", db_default="")  # an instant in UTC
 
     class Meta:
@@ -63,10 +65,10 @@ class MappingRule(models.Model):
 
 
 class MappingVersion(models.Model):
-    """One version of the mapping: author, reason, and the state before and after, so that it can be undone.
+    """A version of the mapping: author, reason, and its changes, so that it can be undone.
 
-    `rules`: all of them, as Rule.to_json has them, after a version that changed them, else null. `attached`: each
-    account that was attached, moved or detached, with its names and the entry before and after (null: none).
+    `rules`: the complete list after a version that changed it (see Rule.to_json), otherwise null. `attached`: each
+    account that was attached, moved or detached, with its entry before and after (null: none).
     """
 
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="mapping_versions")
@@ -87,7 +89,7 @@ class MappingVersion(models.Model):
 
 
 class Attachment(models.Model):
-    """An account attached to an entry by hand; it precedes every rule."""
+    """An account attached to an entry by hand; it takes precedence over rules."""
 
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="attachments")
     account = models.ForeignKey("accounts.Account", on_delete=models.CASCADE, related_name="attachments")
@@ -106,7 +108,7 @@ class Attachment(models.Model):
 
 
 class Claim(models.Model):
-    """A user's claim to an account; a mapper of its entry decides."""
+    """A user's claim to own an account; mappers of the account's entry decide."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="claims")
     namespace = models.CharField(max_length=128)

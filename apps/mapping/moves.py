@@ -1,17 +1,18 @@
-"""Which accounts a change of the mapping moves, from which entry to which, with the usage affected; and who may.
+"""Compute which accounts a change moves, from and to which entry, with their recent usage; and check the actor's
+rights.
 
-Moving an account needs the right to map at both ends: its present entry and its new one. An account that
-is unmapped, or only at the entry of a default rule, needs the right at its new entry alone. Leaving an
-account unmapped needs the right for the whole policy: usage would vanish from a group's sum. The
-one exception is detaching an account that the actor attached.
+Moving an account needs the right to map accounts at both its current and its new entry. An account that is unmapped, or
+mapped by a default rule to that rule's entry, needs the right only at its new entry. Leaving an account unmapped needs
+the right for the whole policy, because its usage would disappear from a group's sum; users may always detach accounts
+that they attached while unmapped.
 
-Rules also map accounts that don't exist yet. So mappers of a part alone
-- change only rules that lead into their part;
-- put new and changed ones below all rules that lead elsewhere, where they match only what would be unmapped;
-- write neither exact rules (they attach existing accounts) nor default rules;
-- let every user become a child (*each*) only where they may change the structure.
+Rules also match accounts that don't exist yet. So users with rights in a part of the policy
+- may only change rules that lead to entries in that part;
+- must put new and changed rules below all rules that lead elsewhere, where they match only unmapped accounts;
+- may write neither exact rules (they should attach accounts instead) nor default rules;
+- may write *each* rules, which add children, only where they may change the structure.
 
-Changes of a tree and confirmed claims move accounts as well: `refusal_of` decides about all of them.
+Changes of the tree and confirmed claims also move accounts: `refusal_of` checks all of them.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ GROUP BY bucket.account_id
 
 
 class AffectedUsage(NamedTuple):
-    """Core-seconds and ended jobs of the last days, and the last hour with usage."""
+    """Core-seconds and ended jobs of the last DAYS days, and the last hour with usage."""
 
     core_s: float = 0.0
     jobs: float = 0.0
@@ -64,7 +65,7 @@ NOTHING = AffectedUsage()
 
 
 def load_affected_usage(accounts: Sequence[int] | None = None, *, at: datetime) -> dict[int, AffectedUsage]:
-    """By account, of those (None: all) that used something in the last DAYS days."""
+    """Return recent usage by account, of the given accounts (None: all) that used something in the last DAYS days."""
     asked: dict[str, Any] = {
         "since": at - timedelta(days=DAYS),
         "until": at,
@@ -78,16 +79,16 @@ def load_affected_usage(accounts: Sequence[int] | None = None, *, at: datetime) 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The new state: rules (None: unchanged), and accounts by id with their entry, or detached (None)."""
+    """The wanted mapping: rules (None: unchanged), and by account id the entry to attach to, or None to detach."""
 
     rules: tuple[Rule, ...] | None = None
     places: Mapping[int, UUID | None] | None = None
 
 
 class Move(NamedTuple):
-    """One account that counts elsewhere after a change. Entries are places in the tree, UNMAPPED for none.
+    """An account whose entry changes. before, after: indices in the tree, UNMAPPED for none.
 
-    was_free, is_free: it counted, or will count, nowhere or only at the entry of a default rule.
+    was_free, is_free: whether it was, or will be, unmapped or mapped by a default rule to that rule's entry.
     """
 
     account: int
@@ -100,7 +101,7 @@ class Move(NamedTuple):
 
 
 def find_moves(rights: MapRights, wanted: Wanted, *, at: datetime) -> list[Move]:
-    """The most usage first."""
+    """Return the moves that a wanted mapping causes, most usage first."""
     book = load_rulebook(rights.policy, rights.tree)
     then = book if wanted.rules is None else rulebook_of(rights.policy, rights.tree, wanted.rules)
     places = dict(wanted.places or {})
@@ -119,7 +120,7 @@ def find_moves(rights: MapRights, wanted: Wanted, *, at: datetime) -> list[Move]
 
 
 def may_read(rights: MapRights, move: Move) -> bool:
-    """Whether the actor may know of a move: of their own accounts, and of free ones that come to them."""
+    """Return whether the actor may know of a move: of accounts in their part, and of free ones that move there."""
     if rights.may_name(0):
         return True
     if not move.was_free:
@@ -128,7 +129,7 @@ def may_read(rights: MapRights, move: Move) -> bool:
 
 
 def moves_of_tree(policy: Policy, before: TreeColumns, after: TreeColumns) -> list[Move]:
-    """What a changed tree moves, with the rules for members that it has. `after` is a place in the tree after it."""
+    """Return the moves that a changed tree causes by its membership rules; `after` is an index in the changed tree."""
     rows = list(Account.objects.order_by("id").values_list("id", *AccountKey._fields).iterator(chunk_size=20_000))
     ids, keys = [row[0] for row in rows], [AccountKey(*row[1:]) for row in rows]
     was, now = load_rulebook(policy, before).on(before), load_rulebook(policy, after).on(after)
@@ -136,7 +137,7 @@ def moves_of_tree(policy: Policy, before: TreeColumns, after: TreeColumns) -> li
 
 
 def moves_of_people(rights: MapRights, owners: Mapping[int, User]) -> list[Move]:
-    """What moves when accounts, by id, get an owner: rules may be for people of a group."""
+    """Return the moves caused by new owners of accounts, by id, because rules may match owners' sign-in groups."""
     book = load_rulebook(rights.policy, rights.tree)
     rows = Account.objects.filter(pk__in=list(owners)).order_by("id").values_list("id", *AccountKey._fields)
     keys = {row[0]: AccountKey(*row[1:]) for row in rows}
@@ -149,7 +150,7 @@ def moves_of_people(rights: MapRights, owners: Mapping[int, User]) -> list[Move]
 
 
 def _between(before: Resolver, after: Resolver, ids: Sequence[int], keys: Sequence[AccountKey]) -> list[Move]:
-    """Accounts that count at another entry, by its uid: an entry that moves takes its accounts along."""
+    """Return accounts whose entry, by uid, differs; an entry that moves in the tree keeps its accounts."""
     was = decide_accounts(before.tree, before.rules, before.known, keys)
     now = decide_accounts(after.tree, after.rules, after.known, keys)
     return [
@@ -166,14 +167,14 @@ def _is_same(tree: TreeColumns, i: int, other: TreeColumns, j: int) -> bool:
 
 
 class Refusal(NamedTuple):
-    """Why the actor may not: a key that stays, and the sentence."""
+    """Why the actor may not make a change: a stable key, and the text."""
 
     key: str
     text: str
 
 
 def refusal_of(rights: MapRights, moves: Sequence[Move], *, attached: Collection[int] = ()) -> Refusal | None:
-    """Why the actor may not make these moves, without names hidden from the actor; None when allowed.
+    """Return why the actor may not make these moves, without hidden names; None if allowed.
 
     attached: accounts that the actor attached while unmapped, and may detach.
     """
@@ -184,9 +185,10 @@ def refusal_of(rights: MapRights, moves: Sequence[Move], *, attached: Collection
 
 
 def refusal_of_tree(before: MapRights, after: MapRights, moves: Sequence[Move]) -> Refusal | None:
-    """Why the actor may not make the moves of a changed tree: each end is checked in its own tree.
+    """Return why the actor may not make the moves of a changed tree; None if allowed. Each end is checked in its own
+    tree.
 
-    The right to change an entry's structure includes its accounts.
+    Here the right to change an entry's structure includes its accounts.
     """
     if before.may_place(0):
         return None
@@ -196,7 +198,7 @@ def refusal_of_tree(before: MapRights, after: MapRights, moves: Sequence[Move]) 
 def _refusal(
     moves: Sequence[Move], may_take: Mapping[int, bool], may_put: Mapping[int, bool], attached: Collection[int]
 ) -> Refusal | None:
-    """Moving an account needs the right at its present entry and at its new one."""
+    """Check the right at the current and the new entry of each moved account."""
     pulled = sum(not move.was_free and not may_take[move.before] for move in moves)
     if pulled:
         text = _("%(accounts)s outside your rights would move: ask a person who maps accounts there.")
@@ -216,7 +218,7 @@ def _refusal(
 
 
 def _accounts_of_others(n: int) -> str:
-    """By the rule of five: a count of others reveals them."""
+    """Describe a number of accounts of others, without revealing numbers below the rule of five."""
     smallest = settings.FAIRSHARE_SMALLEST_GROUP
     if n < smallest:
         return _("Fewer than %(n)s accounts") % {"n": smallest}
@@ -228,7 +230,7 @@ def _accounts(n: int) -> str:
 
 
 def refusal_of_rules(rights: MapRights, before: Sequence[Rule], after: Sequence[Rule]) -> Refusal | None:
-    """Why this isn't the actor's list of rules to write, whatever accounts there are; None when it is."""
+    """Return why the actor may not write this list of rules, independently of existing accounts; None if allowed."""
     if rights.may_map(0):
         return None
     if [rule for rule in before if not is_own(rights, rule)] != [rule for rule in after if not is_own(rights, rule)]:
@@ -258,13 +260,13 @@ def refusal_of_rules(rights: MapRights, before: Sequence[Rule], after: Sequence[
 
 
 def is_own(rights: MapRights, rule: Rule) -> bool:
-    """Whether a rule leads into the part where the actor maps accounts."""
+    """Return whether the rule leads to an entry where the actor maps accounts."""
     entry = rights.tree.index_of_uid(rule.target_uid)
     return entry is not None and rights.may_map(entry)
 
 
 def _below(rights: MapRights, rules: Sequence[Rule]) -> list[tuple[Rule, int]]:
-    """The actor's rules, each with the number of others' rules above it."""
+    """Return the actor's rules, each with the number of others' rules above it."""
     found, n_others = [], 0
     for rule in rules:
         if is_own(rights, rule):
@@ -280,7 +282,7 @@ def _may_add(rights: MapRights, rule: Rule) -> bool:
 
 
 class Remembered(dict[int, bool]):
-    """Whether the actor has a right at an entry, checked once an entry; False without an entry."""
+    """Cache of a right by entry; False for UNMAPPED."""
 
     def __init__(self, holds: Callable[[int], bool]) -> None:
         super().__init__({UNMAPPED: False})
@@ -316,7 +318,7 @@ def account_moves_of_tree(
 
 
 def _staying(policy: Policy, before: TreeColumns, after: TreeColumns) -> tuple[bool, int]:
-    """Whether there are new rules whose reach is a part, and how many accounts these match and leave outside it."""
+    """Return whether there are new rules with a limited reach, and how many matching accounts stay outside it."""
     standing = set(load_rulebook(policy, before).rules)
     resolver = load_rulebook(policy, after).on(after)
     new = [n for n, rule in enumerate(resolver.rules) if rule.reach_uid is not None and rule not in standing]
@@ -327,14 +329,14 @@ def _staying(policy: Policy, before: TreeColumns, after: TreeColumns) -> tuple[b
 
 
 # --- Accounts that a changed tree leaves unmapped ---------------------------------------------------------------------
-_NO_ENTRY = (UNMAPPED, 0)  # the root is no place for an account
+_NO_ENTRY = (UNMAPPED, 0)  # accounts at the root count as unmapped
 
 
 @dataclass(frozen=True)
 class UnmappedUsage:
-    """Usage that would count nowhere. accounts: by id, those that become unmapped; core_s: theirs of the last 30 days.
+    """Usage that would become unmapped. accounts: ids of those accounts; core_s: their usage of the last DAYS days.
 
-    n_peer_entries: removed entries for which other sites report usage. It goes with the entry: no account has it.
+    n_peer_entries: number of removed entries for which other sites report usage, which belongs to no account.
     """
 
     accounts: Sequence[int] = ()
@@ -350,13 +352,13 @@ class UnmappedUsage:
 
 
 def moves_to_nowhere(policy: Policy, before: TreeColumns, after: TreeColumns) -> list[Move]:
-    """Accounts that count at an entry of the tree before, and nowhere in the tree after."""
+    """Return the moves of accounts that are mapped in the tree before and unmapped in the tree after."""
     moves = moves_of_tree(policy, before, after)
     return [move for move in moves if move.before not in _NO_ENTRY and move.after in _NO_ENTRY]
 
 
 def usage_of_unmapped(moves: Sequence[Move], *, at: datetime) -> UnmappedUsage:
-    """Usage of these accounts in the last 30 days."""
+    """Return the usage of these accounts in the last DAYS days."""
     accounts = [move.account for move in moves if not is_reserved(move.key.namespace)]
     used = load_affected_usage(accounts, at=at) if accounts else {}
     core_s = sum(usage.core_s for usage in used.values())

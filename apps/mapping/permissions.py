@@ -1,4 +1,4 @@
-"""Who says which accounts count where, who reads whose they are, and what of a tree an actor may see."""
+"""Rights on the account mapping, and visibility of trees including users' own entries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from apps.policies.tree.stored import load_tree
 
 
 def own_keys(actor: Actor) -> list[AccountKey]:
-    """The actor's accounts; without any, the user name alone."""
+    """Return the keys of the actor's accounts; without accounts, a key with only the user name."""
     if actor.user is None:
         return []
     accounts = list_accounts_of(actor.user)
@@ -34,9 +34,9 @@ def own_keys(actor: Actor) -> list[AccountKey]:
 
 
 def see(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor, rights: Rights | None = None) -> Visibility:
-    """What of any of its trees the actor may see, computed or not: own accounts are placed by the rules of now.
+    """Return what the actor may see of any tree of the policy; own accounts are mapped by the current rules.
 
-    rights: the actor's, if they are known already.
+    rights: the actor's rights, if already loaded.
     """
     resolver = load_rulebook(policy, tree, of=actor.user).on(tree) if actor.user is not None else None
     own = {resolver.resolve(key).entry for key in own_keys(actor)} - {UNMAPPED} if resolver is not None else set()
@@ -44,8 +44,9 @@ def see(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor, rights
 
 
 def see_then(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> Visibility:
-    """What of a past tree the actor may see, by current grants: what was theirs to see then; of entries that
-    still exist, only what is theirs now. Read-only.
+    """Return what the actor may see of a past tree by current grants, read-only.
+
+    Entries must have been visible then, and if they still exist, also now.
     """
     then = see(policy=policy, tree=tree, at=at, actor=actor)
     mask = then.mask
@@ -56,10 +57,11 @@ def see_then(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -
 
 
 def load_whole_tree(*, policy: Policy, number: int, at: datetime, actor: Actor) -> TreeColumns:
-    """For readers of the whole mapping: a document with gaps could be published by mistake."""
+    """Load a past tree for actors who may see all of it: publishing a partial document by mistake would archive the
+    rest."""
     tree = load_tree(policy, number)
     if not see_then(policy=policy, tree=tree, at=at, actor=actor).all_visible:
-        raise NotAllowed("You see a part of this policy only: ask for the tree of that part.", code="partial_view")
+        raise NotAllowed("You see only a part of this policy: request the tree of that part.", code="partial_view")
     return tree
 
 
@@ -68,7 +70,7 @@ WRITE = "policies:write"
 
 @dataclass(frozen=True)
 class MapRights:
-    """At which entries of a tree an actor may say whose accounts are there, and at which they read who that is."""
+    """Where in a tree an actor may map accounts, and where they may read names of accounts and users."""
 
     policy: Policy
     tree: TreeColumns
@@ -87,28 +89,28 @@ class MapRights:
         return self.actor.has_scope(WRITE) and self.holds(i, Verb.MAP_ACCOUNTS)
 
     def may_place(self, i: int) -> bool:
-        """Whether a change of the tree may take accounts from an entry, or lead them there."""
+        """Return whether the actor's change of the tree may move accounts from or to this entry."""
         return self.actor.has_scope(WRITE) and self.holds(i, Verb.MAP_ACCOUNTS, Verb.EDIT_STRUCTURE)
 
     def reach_of(self, i: int) -> UUID | None:
-        """How far a rule of the actor's reaches that leads to this entry; None: in the whole policy."""
+        """Return the entry that limits an actor's rule which leads here; None: the whole policy."""
         lineage = [*self.tree.ancestors(i), i]
         top = next((step for step in lineage if self.may_map(step)), i)
         return self.tree.uuid(top) if top else None
 
     def may_name(self, i: int) -> bool:
-        """Whether the actor may read names of accounts and people."""
+        """Return whether the actor may read names of accounts and users at the entry."""
         return self.holds(i, Verb.MAP_ACCOUNTS, Verb.VIEW_MEMBERS)
 
     @property
     def maps_anywhere(self) -> bool:
-        """Whether there is an entry at which the actor says whose accounts are there."""
+        """Whether the actor may map accounts anywhere in the tree."""
         if not self.actor.has_scope(WRITE):
             return False
         return rules_all(self.actor) or bool(self._rights.at(Verb.MAP_ACCOUNTS))
 
     def entries_mapped(self, limit: int) -> list[int]:
-        """Entries at which the actor may place accounts, the highest first, at most so many."""
+        """Return entries where the actor may map accounts, highest first, at most `limit`."""
         tree = self.tree
         granted = (tree.index_of_uid(uid) for uid in self._rights.at(Verb.MAP_ACCOUNTS))
         tops = [0] if self.may_map(0) else sorted(i for i in granted if i is not None and self.may_map(i))
@@ -117,14 +119,14 @@ class MapRights:
         return list(dict.fromkeys(islice(fit, limit)))
 
     def require_anywhere(self) -> None:
-        """Whether there is an entry at which the actor reads names; NotFound for those who see nothing at all."""
+        """Require an entry where the actor reads names; raise NotFound for actors who see nothing of the tree."""
         if not self.sees.mask.any():
             raise NotFound(_("Not found, or not visible to you."))
         if not (rules_all(self.actor, "policies:read") or self._rights.at(Verb.MAP_ACCOUNTS, Verb.VIEW_MEMBERS)):
             raise NotAllowed(_("The account mapping is visible to managers of a part of this policy."))
 
     def require(self, uid: UUID) -> int:
-        """An entry at which the actor maps accounts; NotFound for what they may not see."""
+        """Return the index of an entry where the actor maps accounts; raise NotFound if it is hidden."""
         i = self.sees.require(self.tree.index_of_uid(uid))
         if not self.may_map(i):
             raise NotAllowed(
@@ -133,7 +135,7 @@ class MapRights:
         return i
 
     def holds(self, i: int, *verbs: str) -> bool:
-        """Whether one of these verbs is held at an entry or above it."""
+        """Return whether one of these verbs is granted at the entry or above it."""
         lineage = {self.tree.uuid(at) for at in (*self.tree.ancestors(i), i)}
         bound = self.actor.token.subtree_uid if self.actor.token else None
         if bound is not None and bound not in lineage:

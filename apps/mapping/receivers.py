@@ -1,4 +1,4 @@
-"""What signing in brings about at once."""
+"""Signal receivers of the mapping."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from apps.mapping.attachments import take_own_accounts
 
 
 def own_accounts_after_sign_in(sender: object, *, user: User, **_more: Any) -> None:
-    """Whose names are those of people, their accounts are theirs."""
+    """Assign accounts with the user's name, from sources whose account names are login names."""
     take_own_accounts(user=user, at=clock.now())

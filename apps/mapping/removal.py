@@ -1,4 +1,4 @@
-"""Remove a policy or a usage source while nothing rests on it; else archive it, and restore it."""
+"""Remove policies and usage sources that nothing depends on; archive and restore others."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from apps.usage.sources.services import set_archived
 Kind = Literal["policy", "source"]
 Action = Literal["remove", "archive", "restore"]
 
-# What the service itself computes, or keeps about the row alone, and makes again where it is needed. Whatever else
-# refers to a policy or a source was made by somebody, also where a later release adds it.
+# Models whose rows are computed, or only describe the policy or source itself. Rows of all other models that refer to
+# it are user data and prevent removal; so are those of models that later releases add.
 _COMPUTED = {
-    *("policies.entry", "policies.revision", "policies.changeset", "policies.pin"),  # counted below, or nobody's work
+    *("policies.entry", "policies.revision", "policies.changeset", "policies.pin"),  # counted separately, or not needed
     *("priorities.snapshot", "priorities.unmappedusage", "notices.notice", "notices.statement"),
     *("mapping.mapping", "mapping.mappingversion"),
     *("usage.import", "usage.sourceday", "usage.siteday", "usage.overlap", "usage.changedhour", "usage.repetition"),
@@ -43,10 +43,10 @@ _COMPUTED = {
 }
 
 
-# --- What would happen ------------------------------------------------------------------------------------------------
+# --- Preview ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Something that rests on a policy or source: what, and how many."""
+    """Dependent rows: their kind and number."""
 
     what: str
     n: int
@@ -54,21 +54,22 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """The effects of removing, archiving or restoring: pages, REST and commands show them before anything is done."""
+    """The effects of removing, archiving or restoring, shown before it is done."""
 
     kind: Kind
     slug: str
     name: str
     archived_at: Annotated[datetime | None, "null: it is current"]
-    action: Annotated[Action, "`remove` while nothing rests on it; `restore` where it is archived"]
-    rests: Annotated[list[Rest], "What rests on it"]
+    action: Annotated[Action, "`remove` if nothing depends on it; `restore` if it is archived"]
+    rests: Annotated[list[Rest], "Dependent rows"]
     effects: Annotated[list[str], "Effects of the action"]
 
 
 def preview_removal(*, kind: Kind, slug: str, actor: Actor) -> Removal:
-    """
+    """Return the action that is possible, and its effects.
+
     Raises:
-        NotAllowed: only administrators remove.
+        NotAllowed: the actor isn't an administrator.
         Conflict: it is a peer's feed (`peer_source`).
     """
     row = _open(kind, slug, actor)
@@ -106,7 +107,7 @@ _EFFECTS = {
 
 
 def _open(kind: str, slug: str, actor: Actor) -> Policy | Source:
-    """The row as an administrator may remove it."""
+    """Return the policy or source; raise NotAllowed unless the actor is an administrator."""
     if kind == "policy":
         require_admin(actor, slug)
         return get_policy(slug=slug, actor=actor, scope="policies:write", is_past=True)
@@ -119,10 +120,10 @@ def _open(kind: str, slug: str, actor: Actor) -> Policy | Source:
 
 # --- Removing ---------------------------------------------------------------------------------------------------------
 def remove_policy(*, slug: str, reason: str, at: datetime, actor: Actor) -> None:
-    """Remove a policy that has never had an entry below its root, and to which nothing else refers.
+    """Remove a policy that never had an entry below its root, and that nothing else refers to.
 
     Raises:
-        Conflict: something rests on it (`in_use`); `fields` name what.
+        Conflict: something depends on it (`in_use`); `fields` list what.
     """
     row, said = _open("policy", slug, actor), require_reason(reason)
     with transaction.atomic():
@@ -136,10 +137,10 @@ def remove_policy(*, slug: str, reason: str, at: datetime, actor: Actor) -> None
 
 
 def remove_source(*, slug: str, reason: str, at: datetime, actor: Actor) -> None:
-    """Remove a source that has neither records nor sums, and to which nothing else refers.
+    """Remove a source that has neither records nor hourly sums, and that nothing else refers to.
 
     Raises:
-        Conflict: something rests on it (`in_use`), or it is a peer's feed (`peer_source`).
+        Conflict: something depends on it (`in_use`), or it is a peer's feed (`peer_source`).
     """
     row, said = _open("source", slug, actor), require_reason(reason)
     with transaction.atomic():
@@ -155,12 +156,12 @@ def remove_source(*, slug: str, reason: str, at: datetime, actor: Actor) -> None
 
 # --- Archiving --------------------------------------------------------------------------------------------------------
 def archive_policy(*, slug: str, reason: str, at: datetime, actor: Actor) -> Policy:
-    """Hide a policy and everything that works for it; its history stays readable. Doing it twice changes nothing."""
+    """Archive a policy: stop computing and serving it; its history stays readable. Archiving twice changes nothing."""
     return _switch_policy(slug, at, "policy.archived", reason, at, actor)
 
 
 def restore_policy(*, slug: str, reason: str, at: datetime, actor: Actor) -> Policy:
-    """Take an archived policy back into lists and ask for its priorities."""
+    """Restore an archived policy and queue its recompute."""
     return _switch_policy(slug, None, "policy.restored", reason, at, actor)
 
 
@@ -183,7 +184,7 @@ def _switch_policy(
 
 
 def archive_source(*, slug: str, reason: str, at: datetime, actor: Actor) -> Source:
-    """Hide a source; its usage counts nowhere, its records and sums are kept. Doing it twice changes nothing.
+    """Archive a source: its usage is ignored, its records and sums are retained. Archiving twice changes nothing.
 
     Raises:
         Conflict: it is a peer's feed (`peer_source`).
@@ -192,7 +193,7 @@ def archive_source(*, slug: str, reason: str, at: datetime, actor: Actor) -> Sou
 
 
 def restore_source(*, slug: str, reason: str, at: datetime, actor: Actor) -> Source:
-    """Count its usage again, and go on collecting where it was left."""
+    """Restore an archived source: count its usage again, and resume collecting."""
     return _switch_source(slug, None, "source.restored", reason, at, actor)
 
 
@@ -217,7 +218,7 @@ def _cancel_waiting(policy: Policy, at: datetime) -> None:
     )
 
 
-# --- What rests on it -------------------------------------------------------------------------------------------------
+# --- Dependent rows ---------------------------------------------------------------------------------------------------
 def _rests_on(row: Policy | Source) -> list[Rest]:
     own = _of_policy(row) if isinstance(row, Policy) else _of_source(row)
     return [Rest(what, n) for what, n in (*own, *_referring(row)) if n]
@@ -251,7 +252,7 @@ def _at_work(subject: str) -> int:
 
 
 def _referring(row: models.Model) -> Iterator[tuple[str, int]]:
-    """Rows of any room that refer to this one, but for what is computed."""
+    """Yield the numbers of rows of any model that refer to this one, without computed ones."""
     for relation in row._meta.get_fields(include_hidden=True):
         if not isinstance(relation, models.ForeignObjectRel):
             continue
@@ -266,7 +267,7 @@ def _refuse_used(what: str, rests: list[Rest]) -> None:
     if rests:
         listed = ", ".join(each.what for each in rests)
         raise Conflict(
-            f"The {what} isn't removed, because something rests on it: {listed}. Remove these first, or archive it.",
+            f"The {what} can't be removed, because these depend on it: {listed}. Remove them first, or archive it.",
             code="in_use",
             fields=[FieldProblem(each.what, f"refer to it: {each.n:,}") for each in rests],
         )

@@ -1,4 +1,4 @@
-"""The mapping as one actor may read it: rules with present matches, unmapped accounts and suggested entries."""
+"""The mapping as one actor may read it: rules with their current matches, unmapped accounts, and suggested entries."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from apps.usage.models import Source
 # --- Suggestions ------------------------------------------------------------------------------------------------------
 MOST = 3
 _FEWEST_NEIGHBOURS = 2
-_SURE_ENOUGH = 0.5  # of the neighbours have to be at the place
+_SURE_ENOUGH = 0.5  # minimum fraction of the neighbours at the suggested entry
 
-# How sure a guess is that rests on one thing alone.
+# Confidence of a suggestion by its only reason.
 SURE = {
     "same_name": 0.90,
     "same_name_folded": 0.84,
@@ -42,13 +42,13 @@ SURE = {
     "fqan_vo": 0.62,
     "project_name": 0.70,
 }
-_IN_ITS_GROUP = 0.7  # of the doubt goes when the entry lies below one that is named like the account's group
-_AMONG_SEVERAL = 0.5  # of the sureness is left when several entries have the name
+_IN_ITS_GROUP = 0.7  # reduction of the doubt if an ancestor has the name of the account's group
+_AMONG_SEVERAL = 0.5  # factor of the confidence if several entries have the name
 
 
 @dataclass(frozen=True)
 class Suggestion:
-    """An entry, why, and how sure: 0 to 1. n of n_of: neighbours that are there."""
+    """A suggested entry, the reason, and the confidence from 0 to 1. n of n_of: neighbours mapped there."""
 
     entry: int
     why: str
@@ -59,13 +59,13 @@ class Suggestion:
 
 @dataclass(frozen=True, eq=False)
 class Suggester:
-    """Of one tree. neighbours: by group, the entries at which its mapped accounts are."""
+    """Suggests entries of one tree. neighbours: by group, the entries of its mapped accounts."""
 
     tree: TreeColumns
     neighbours: Mapping[tuple[str, ...], Counter[int]]
 
     def suggest(self, key: AccountKey) -> list[Suggestion]:
-        """The surest first, one an entry."""
+        """Return suggestions with the highest confidence first, at most one per entry."""
         best: dict[int, Suggestion] = {}
         for one in (*self._by_person(key), *self._by_group(key), *self._by_neighbours(key)):
             if one.entry not in best or one.sure > best[one.entry].sure:
@@ -100,14 +100,16 @@ class Suggester:
             is_same = text_of(self.tree.name[entry]) == text
             base = SURE[why] if is_same or f"{why}_folded" not in SURE else SURE[f"{why}_folded"]
             reason = why if is_same or f"{why}_folded" not in SURE else f"{why}_folded"
-            if nearest and steps[entry] == nearest:  # a user of hep and of hep/atlas has an entry in each
+            if (
+                nearest and steps[entry] == nearest
+            ):  # a user of hep and hep/atlas has an entry in each: prefer the nearest
                 sure = base + (1 - base) * _IN_ITS_GROUP
             else:
                 sure = base if len(found) == 1 else base * _AMONG_SEVERAL
             yield Suggestion(entry, reason, sure)
 
     def _steps_up(self, entry: int, groups: set[str]) -> int:
-        """How far above the entry the first one named like a group is; 0 where none is."""
+        """Return the number of levels up to the nearest ancestor named like a group, 0 if there is none."""
         above = reversed(self.tree.ancestors(entry)[1:])
         return next((n for n, at in enumerate(above, 1) if folded(text_of(self.tree.name[at])) in groups), 0)
 
@@ -127,7 +129,7 @@ class Suggester:
 
 
 def groups_of(key: AccountKey) -> list[tuple[str, ...]]:
-    """What makes accounts neighbours: the group of a source, and that of an FQAN anywhere."""
+    """Return the groups of an account: of its source, and of its FQAN in any source."""
     found: list[tuple[str, ...]] = []
     if key.group_name:
         found.append(("group", key.namespace, key.group_name))
@@ -139,7 +141,7 @@ def groups_of(key: AccountKey) -> list[tuple[str, ...]]:
 def find_neighbours(
     tree: TreeColumns, keys: Sequence[AccountKey], entries: Iterable[int], wanted: set[tuple[str, ...]]
 ) -> dict[tuple[str, ...], Counter[int]]:
-    """By group, how many of its accounts count below which entry: that of a member is the entry it is a member of."""
+    """Return by group the number of its accounts per entry; a member's account counts for its parent."""
     found: dict[tuple[str, ...], Counter[int]] = {}
     for key, entry in zip(keys, entries, strict=True):
         if entry == UNMAPPED:
@@ -153,7 +155,7 @@ def find_neighbours(
 
 
 def folded(text: str) -> str:
-    """Without case, diacritics and separators: `Åsa.Ek` and `asa-ek` become equal."""
+    """Remove case, diacritics and separators, so that `Åsa.Ek` and `asa-ek` become equal."""
     if text.isascii():
         return text.lower() if text.isalnum() else "".join(filter(str.isalnum, text)).lower()
     plain = unicodedata.normalize("NFKD", text.replace("ø", "o").replace("Ø", "O").replace("ł", "l").replace("Ł", "L"))
@@ -161,7 +163,7 @@ def folded(text: str) -> str:
 
 
 def _persons_of(key: AccountKey) -> Iterator[tuple[str, str]]:
-    """What the person may be called, with why."""
+    """Yield possible names of the account's user, with the reason."""
     dn = key.dn or (key.user_name if is_dn(key.user_name) else "")
     if key.user_name and key.user_name != dn:
         yield key.user_name, "same_name"
@@ -186,12 +188,12 @@ def _groups_of(key: AccountKey) -> list[str]:
 
 # --- Rules and unmapped accounts --------------------------------------------------------------------------------------
 PAGE = 50
-_MOST_GUESSED = 2_000  # accounts among which a reader of a part sees those that may belong there
+_MOST_GUESSED = 2_000  # unmapped accounts with most usage that are searched for an actor with rights in a part
 
 
 @dataclass(frozen=True)
 class RuleLine:
-    """One stored rule in the order in which they are asked, with what it decides now. rule None: not to be read."""
+    """A stored rule, in the order of evaluation, with its current matches. rule: None if the actor may not read it."""
 
     at: int
     rule: Rule | None
@@ -217,9 +219,9 @@ class UnmappedLine:
 
 @dataclass(frozen=True, eq=False)
 class MappingPage:
-    """Amounts are of the last days, see affected_usage. `n_hidden`: unmapped accounts that the actor can't see.
+    """The mapping page. Amounts are of the last DAYS days. n_hidden: unmapped accounts that the actor can't see.
 
-    Sums are of the accounts whose names are visible. total_core_s: None unless all of them are.
+    Sums cover accounts whose names the actor may read. total_core_s: None unless these are all accounts.
     """
 
     rights: MapRights
@@ -233,22 +235,23 @@ class MappingPage:
     n_accounts: int
     n_attached: int
     attached_core_s: float
-    n_by_members: int  # accounts that rules of entries decide about
+    n_by_members: int  # accounts mapped by membership rules
     members_core_s: float
     next_after: int | None = None
-    is_whole: bool = False  # all of it is read
+    is_whole: bool = False  # the actor may read all names
     may_edit: bool = False
-    n_waiting: int = 0  # entries that peers report and that aren't in the tree; for readers of the whole tree
+    # Entries that peers report and that aren't in the tree; only for readers of the whole tree.
+    n_waiting: int = 0
     waiting_core_s: float = 0.0
 
 
 def get_mapping_page(*, policy_slug: str, after: int = 0, at: datetime, actor: Actor) -> MappingPage:
-    """after: how many unmapped accounts to skip."""
+    """Load the mapping page. after: number of unmapped accounts to skip."""
     rights = rights_in(policy_slug, at=at, actor=actor)
     rights.require_anywhere()
     stored = as_asked(load_rules(rights.policy))
     book = rulebook_of(rights.policy, rights.tree, stored)
-    accounts = Account.objects.exclude(namespace__startswith=RESERVED)  # reported by entry, no rule
+    accounts = Account.objects.exclude(namespace__startswith=RESERVED)  # peers report usage by entry, without rules
     rows = list(accounts.order_by("id").values_list("id", *AccountKey._fields))
     ids, keys = [row[0] for row in rows], [AccountKey(*row[1:]) for row in rows]
     decided = decide_accounts(rights.tree, book.rules, book.known, keys)
@@ -324,7 +327,7 @@ def _rules(
 def _with_problems(
     rights: MapRights, stored: Sequence[Rule], book: Rulebook, lines: Sequence[RuleLine], namespaces: set[str]
 ) -> list[RuleLine]:
-    """What is wrong with each rule that the actor reads; entries are named where the actor may see them all."""
+    """Add the problems of each readable rule; problems that name entries only if the actor may read all of them."""
     resolver = book.on(rights.tree)
     known = namespaces | set(Source.objects.values_list("namespace", flat=True))
     found = []
@@ -336,7 +339,7 @@ def _with_problems(
 
 
 def _waiting(rights: MapRights, told: dict[int, AffectedUsage]) -> list[float]:
-    """Core-seconds of entries that peers report and that aren't in the tree, for readers of the whole tree."""
+    """Return the core-seconds of peers' entries that aren't in the tree, for readers of the whole tree."""
     if not rights.may_name(0):
         return []
     rows = Account.objects.filter(pk__in=list(told), namespace=ENTRY_NAMESPACE).values_list("pk", "user_name")
@@ -348,7 +351,7 @@ def _waiting(rights: MapRights, told: dict[int, AffectedUsage]) -> list[float]:
 def _unmapped(
     ids: Sequence[int], keys: Sequence[AccountKey], decided: Sequence[Decided], stakes: dict[int, AffectedUsage]
 ) -> list[tuple[int, AccountKey, AffectedUsage]]:
-    """The most usage first."""
+    """Return unmapped accounts, most usage first."""
     found = [
         (account, key, stakes.get(account, NOTHING))
         for account, key, (match, _rule) in zip(ids, keys, decided, strict=True)
@@ -363,7 +366,7 @@ def _guessed(
     keys: Sequence[AccountKey],
     decided: Sequence[Decided],
 ) -> list[UnmappedLine]:
-    """Only entries that the actor sees are suggested."""
+    """Add suggestions to unmapped accounts, only of entries that the actor sees."""
     if not free:
         return []
     wanted = {place for _account, key, _stake in free for place in groups_of(key)}

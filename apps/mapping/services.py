@@ -1,4 +1,4 @@
-"""All mapping rules of a policy are replaced at once."""
+"""Replace all mapping rules of a policy."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from apps.policies.tree.stored import load_tree
 def set_rules(*, policy_slug: str, rules: Sequence[Rule], reason: str = "", at: datetime, actor: Actor) -> int:
     """Replace the rules of a policy; return its new version. Equal rules change nothing.
 
-    For makers of policies; pages and REST change rules with a reason: see changes.
+    For administrators and set-up code; pages and REST change rules by `changes`.
     """
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
     policy = lock_policy(policy.pk)
     rights = MapRights(policy, load_tree(policy), actor, at)
-    if not (actor.is_admin and rights.may_map(0)):  # a token may be bound to a part of the tree
-        raise NotAllowed(_("Only an administrator changes the mapping of accounts."))
+    if not (actor.is_admin and rights.may_map(0)):  # tokens may be limited to a subtree
+        raise NotAllowed(_("Only an administrator can replace all mapping rules."))
     stored = as_asked(list(load_rules(policy)))
     refuse_bad_rules(rights, rules)
     wanted = with_reach(rights, as_asked(rules), stored, at=at)

@@ -1,4 +1,4 @@
-"""What the schedule rings: each task calls one service and may run twice."""
+"""Periodic task that applies membership rules."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from apps.mapping import membership_plan as membership
 
 @shared_task(name="apps.mapping.tasks.apply_rules_for_members")
 def apply_rules_for_members() -> int:
-    """In how many policies a rule added, restored or archived members; safe to run twice and concurrently."""
+    """Apply membership rules; safe to run concurrently. Returns the number of changed policies."""
     return len(membership.apply_members(at=clock.now()))

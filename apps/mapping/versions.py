@@ -1,4 +1,4 @@
-"""What was mapped when: every version of the mapping, by whom and why, and the mapping at an instant."""
+"""Versions of the mapping with author and reason, and the mapping at an instant."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from apps.policies.recompute_runs import nudge
 
 # --- State at an instant ----------------------------------------------------------------------------------------------
 class Placement(NamedTuple):
-    """An account attached to an entry, moved, or detached (None). By its id: its names may be erased later."""
+    """An attached, moved or detached (None) account, by id, because its names may be erased later."""
 
     account: int
     before: UUID | None
@@ -45,14 +45,14 @@ class Placement(NamedTuple):
 
 @dataclass(frozen=True)
 class MappingState:
-    """All of a mapping at one version: rules in order, and attached accounts by id."""
+    """The complete mapping at one version: rules in order, and attached accounts by id."""
 
     rules: tuple[Rule, ...]
     attached: Mapping[int, UUID]
 
 
 def as_asked(rules: Sequence[Rule]) -> tuple[Rule, ...]:
-    """Stored rules in the order in which they are asked: exactly named accounts first, defaults last."""
+    """Sort rules by tier, the order in which they are tried: exact rules first, default rules last."""
     return tuple(sorted(rules, key=tier_of))
 
 
@@ -61,7 +61,7 @@ def version_of(policy: Policy) -> int:
 
 
 def version_at(policy: Policy, instant: datetime) -> MappingVersion:
-    """The version that was current at an instant."""
+    """Return the version that was current at an instant."""
     found = MappingVersion.objects.filter(policy=policy, at__lte=instant).order_by("-number").first()
     if found is None:
         raise NotFound(_("No version of the mapping is stored for that time."))
@@ -69,9 +69,9 @@ def version_at(policy: Policy, instant: datetime) -> MappingVersion:
 
 
 def version_number_at(policy: Policy, instant: datetime) -> int:
-    """The number of the version that was current at an instant: 0 before the first one.
+    """Return the number of the version that was current at an instant, 0 before the first one.
 
-    Versions were not always kept. Before the first kept one of such a policy that one is the best that is known.
+    Versions were not always stored. Before the first stored version of an older policy, that version is the best known.
     """
     versions = MappingVersion.objects.filter(policy=policy)
     numbers = versions.filter(at__lte=instant).order_by("-number").values_list("number", flat=True)
@@ -83,7 +83,7 @@ def version_number_at(policy: Policy, instant: datetime) -> int:
 
 
 def state_of(policy: Policy, number: int) -> MappingState:
-    """After a version: its rules, and today's attached accounts with all later changes undone."""
+    """Return the mapping after a version: its rules, and the current attachments with all later changes undone."""
     return MappingState(rules_of(policy, number), _attached_of(policy, number))
 
 
@@ -112,7 +112,7 @@ def _attached_of(policy: Policy, number: int) -> dict[int, UUID]:
 
 # --- Versions ---------------------------------------------------------------------------------------------------------
 def refuse_stale(policy: Policy, version: int | None) -> None:
-    """version: what the caller has seen; None asks for nothing."""
+    """Raise Stale if `version`, as loaded by the caller, isn't current; None skips the check."""
     now = version_of(policy)
     if version is not None and version != now:
         message = _("Another person changed the mapping: it is now version %(now)d. Read it again.") % {"now": now}
@@ -128,7 +128,10 @@ def keep_version(
     at: datetime,
     actor: Actor,
 ) -> int:
-    """The number of the next version; the policy is locked, and is computed anew with it. None: rules as before."""
+    """Store the next version, queue a recompute, and return the number. The caller has locked the policy.
+
+    rules: None if unchanged.
+    """
     mapping, _made = MappingRow.objects.get_or_create(policy=policy)
     MappingRow.objects.filter(pk=mapping.pk).update(version=F("version") + 1)
     number = mapping.version + 1
@@ -147,7 +150,7 @@ def keep_version(
 
 
 def list_versions(policy: Policy, *, before: int | None = None, limit: int = 50) -> list[MappingVersion]:
-    """The newest first."""
+    """List versions, newest first."""
     rows = MappingVersion.objects.filter(policy=policy)
     return list((rows if before is None else rows.filter(number__lt=before)).order_by("-number")[:limit])
 
@@ -160,7 +163,7 @@ def get_version(policy: Policy, number: int) -> MappingVersion:
 
 
 def who_took(policy: Policy, account: int) -> int | None:
-    """The person who attached an account that wasn't attached before, last."""
+    """Return the id of the user who last attached this account while it was unattached."""
     taken = [{"account": account, "before": None}]
     rows = MappingVersion.objects.filter(policy=policy, attached__contains=taken).order_by("-number")
     return rows.values_list("author_id", flat=True).first()
@@ -171,18 +174,18 @@ PAGE = 30
 
 @dataclass(frozen=True)
 class VersionLine:
-    """One version: what it changed. A placement's account is None where its row is gone."""
+    """A version and its changes. In placements, the account is None if its row was deleted."""
 
     version: MappingVersion
     added: Sequence[Rule]
     removed: Sequence[Rule]
     is_reordered: bool
     placements: Sequence[tuple[AccountKey | None, Placement]]
-    rules: Sequence[Rule]  # all of them, after it
+    rules: Sequence[Rule]  # all rules after this version
 
 
 def list_version_lines(rights: MapRights, *, before: int | None = None, limit: int = PAGE) -> list[VersionLine]:
-    """The newest first."""
+    """List versions with their changes, newest first; only own ones without the right to read names at the root."""
     rights.require_anywhere()
     rows = MappingVersion.objects.filter(policy=rights.policy)
     if before is not None:

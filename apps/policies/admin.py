@@ -1,4 +1,4 @@
-"""Break-glass: read everything; change only what isn't history. Trees change through change sets alone."""
+"""Django admin for emergencies: history is read-only; trees change only through change sets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from apps.policies.models import ChangeSet, Entry, Grant, Policy, Revision
 
 @admin.register(Policy)
 class PolicyAdmin(AuditedAdmin):
-    """Its name, and who may see it."""
+    """Edits a policy's name, description and visibility."""
 
     list_display = ("slug", "name", "visibility", "head_number", "created_at")
     readonly_fields = ("slug", "head_number", "created_at")

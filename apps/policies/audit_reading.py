@@ -1,6 +1,6 @@
-"""The audit log as its reader may see it: their own actions, and events within their grants.
+"""Read the audit log with the rights of the reader: their own actions, and events about entries within their grants.
 
-Of a policy's past a reader sees what lies, and always lay, within present grants.
+A policy's past is limited to entries that are within the reader's current grants and were there at all times.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from apps.policies.tree.stored import load_tree
 # --- Reach ------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Part:
-    """Some entries and everything below them, in one tree."""
+    """A set of entries of one tree, closed under descendants."""
 
     tree: TreeColumns
     mask: Mask
@@ -48,10 +48,10 @@ class Part:
 
 
 class Reach:
-    """Entries of one policy whose log rows a reader may see: those within present grants.
+    """Entries of one policy whose audit events a reader may see: those within current grants.
 
-    The log names people: a right to see sums alone opens nothing of it. A moved entry counts if all its parents are
-    within reach, and an archived one by its last parent.
+    Events name users, so a grant to see totals alone doesn't count. A moved entry counts if all its former parents are
+    within reach, an archived one if its last parent is.
     """
 
     def __init__(self, policy: Policy, actor: Actor, at: datetime) -> None:
@@ -79,17 +79,17 @@ class Reach:
         return bool(self._part.mask[0])
 
     def name_of(self, uid: UUID) -> str:
-        """What it is called now, if it is there and within reach."""
+        """Return the entry's current name, or "" if it is archived or out of reach."""
         i = self._part.tree.index_of_uid(uid) if self._part.has(uid) else None
         return "" if i is None else self._part.tree.name[i]
 
     def uid_at(self, path: str) -> UUID | None:
-        """Of the entry with this path now, if it is within reach."""
+        """Return the uid of the entry that has this path now, or None if there is none within reach."""
         i = self._part.tree.index_of_path(path)
         return None if i is None or not self._part.mask[i] else self._part.tree.uuid(i)
 
     def load_parents(self, uids: Iterable[UUID]) -> None:
-        """All parents that these entries ever had, and those of their ancestors: one query a level."""
+        """Load all parents that these entries and their ancestors ever had, with one query per level."""
         unknown = set() if self.is_whole else {uid for uid in uids if self._is_open(uid)}
         while unknown:
             rows = Entry.objects.filter(policy=self._policy, uid__in=unknown).values_list("uid", "parent_uid")
@@ -105,14 +105,16 @@ class Reach:
         return self.is_whole or all(self._covers(uid) for uid in wanted)
 
     def _is_open(self, uid: UUID) -> bool:
-        """Whether its past decides, and isn't loaded yet: present entries outside the reach need no query."""
+        """Return whether the entry's former parents are needed and not loaded; existing entries out of reach need no
+        query."""
         if uid in self._parents or uid in self._tops:
             return False
         return self._part.has(uid) or self._part.tree.index_of_uid(uid) is None
 
     def _covers(self, uid: UUID) -> bool:
         if uid not in self._known:
-            self._known[uid] = False  # of a circle through time nothing is known
+            # Guards against cycles: over time, two entries may each have been the parent of the other.
+            self._known[uid] = False
             self._known[uid] = self._part.has(uid) if uid in self._tops else self._was_always_within(uid)
         return self._known[uid]
 
@@ -123,7 +125,8 @@ class Reach:
 
 # --- Reading ----------------------------------------------------------------------------------------------------------
 _CHUNK = 200
-_MOST_CHECKED = 2_000  # for one page: then it is shown as far as it goes
+# Rows checked for one page; after that, the page is returned even if it isn't full.
+_MOST_CHECKED = 2_000
 _CHANGE_SET = re.compile(r"change set (\d{1,18})")
 _OF_CHANGE_SETS = ("changeset.", "policy.published")
 _READS_POLICIES = ("policies:read", "policies:write")
@@ -131,7 +134,8 @@ _READS_POLICIES = ("policies:read", "policies:write")
 
 @dataclass(frozen=True)
 class AuditFilter:
-    """What is asked for. verb: its first word (`policy`) or all of it. entries: one, or anything below it, is named."""
+    """Search conditions. verb: a complete verb or its first word (`policy`). entries: the event names one of them or a
+    descendant."""
 
     who: str = ""
     verb: str = ""
@@ -146,7 +150,7 @@ class AuditFilter:
 
 @dataclass(frozen=True)
 class AuditPage:
-    """Newest first; `next_before` goes on with what is older, also where nothing was found so far."""
+    """Events, newest first. `next_before` is the cursor of the next page, set even if no events were found so far."""
 
     events: list[AuditEvent]
     next_before: int | None
@@ -154,7 +158,7 @@ class AuditPage:
 
 @dataclass(frozen=True)
 class AuditCount:
-    """is_all: no older rows are left unchecked."""
+    """Number of matching events. is_all: all rows were checked."""
 
     n: int
     n_refused: int
@@ -162,7 +166,7 @@ class AuditCount:
 
 
 class AuditReader:
-    """One person's view of the log at one instant. What they may not read isn't there, nor counted."""
+    """One user's view of the audit log at one instant. Unreadable events are neither listed nor counted."""
 
     def __init__(self, actor: Actor, at: datetime) -> None:
         self._actor, self._at = actor, at
@@ -173,7 +177,7 @@ class AuditReader:
 
     @cached_property
     def reads_all(self) -> bool:
-        """Administrators, unless their token is bound to a part."""
+        """Whether the reader is an administrator whose token, if any, isn't limited to a policy or subtree."""
         token = self._actor.token
         return self._actor.is_admin and (token is None or not (token.policy_slug or token.subtree_uid))
 
@@ -187,12 +191,12 @@ class AuditReader:
         return AuditPage(found, place)
 
     def every(self, wanted: AuditFilter) -> Iterator[AuditEvent]:
-        """All of it, for an export; the log is read in chunks."""
+        """Yield all matching events, for exports; the log is read in chunks."""
         for _, events in self._visible(wanted, None, None):
             yield from events
 
     def count(self, wanted: AuditFilter, *, most: int = 2_000) -> AuditCount:
-        """How many events, and how many of these were refused; of very many the newest."""
+        """Count matching events and those refused among them; if there are very many, only of the newest rows."""
         if self.reads_all and not wanted.entries:
             refused = Count("pk", filter=Q(outcome=AuditEvent.Outcome.REFUSED))
             found = self._asked(wanted).order_by().aggregate(n=Count("pk"), refused=refused)
@@ -202,7 +206,7 @@ class AuditReader:
         return AuditCount(len(page.events), n_refused, is_all=page.next_before is None)
 
     def entries_at(self, path: str, policy_slug: str = "") -> frozenset[UUID]:
-        """The current entry at this path, in each policy (or the one) whose log the reader may see there."""
+        """Return the entries that have this path now, in one policy or all policies, within the reader's reach."""
         slugs = [policy_slug] if policy_slug else list(Policy.all_objects.values_list("slug", flat=True))
         reaches = [reach for slug in slugs if (reach := self._reach(slug)) is not None]
         return frozenset(uid for reach in reaches if (uid := reach.uid_at(path)) is not None)
@@ -214,18 +218,18 @@ class AuditReader:
         return found
 
     def entry_name(self, event: AuditEvent) -> str:
-        """What the entry that it was done at is called now; empty where there is none, or none within reach."""
+        """Return the current name of the entry that the event is about, or "" if there is none within reach."""
         reach = self._reach(event.policy_slug) if event.policy_slug and event.entry_uid else None
         return "" if reach is None or event.entry_uid is None else reach.name_of(event.entry_uid)
 
     def is_own(self, event: AuditEvent) -> bool:
         return self._actor.user is not None and event.actor_id == self._actor.user.pk
 
-    # --- Which events -------------------------------------------------------------------------------------------------
+    # --- Queries ------------------------------------------------------------------------------------------------------
     def _visible(
         self, wanted: AuditFilter, before: int | None, most: int | None
     ) -> Iterator[tuple[int | None, list[AuditEvent]]]:
-        """Chunk by chunk, each with the place after it; None at the end."""
+        """Yield readable events in chunks, each with the cursor of the next chunk; None at the end."""
         events, n_seen = self._asked(wanted), 0
         while True:
             some = list((events if before is None else events.filter(id__lt=before))[:_CHUNK])
@@ -261,7 +265,7 @@ class AuditReader:
 
     @cached_property
     def _policies(self) -> list[str]:
-        """In which the actor holds anything."""
+        """Slugs of the policies in which the reader has any reach."""
         return [slug for slug in Policy.all_objects.values_list("slug", flat=True) if self._reach(slug) is not None]
 
     def _reach(self, slug: str) -> Reach | None:
@@ -287,7 +291,7 @@ class AuditReader:
         return [event for event in events if self._may_read(event, named[event.id], change_sets)]
 
     def _load_parents(self, events: Iterable[AuditEvent], named: dict[int, set[UUID] | None]) -> None:
-        """Load the former parents of all these entries at once: one by one a page would need a thousand queries."""
+        """Load the former parents of all these entries together, to avoid about a thousand queries per page."""
         wanted: dict[str, set[UUID]] = {}
         for event in events:
             wanted.setdefault(event.policy_slug, set()).update(named[event.id] or ())
@@ -305,7 +309,8 @@ class AuditReader:
             return False
         change_set = change_sets.get(_change_set_of(event) or 0)
         is_others_draft = change_set is not None and change_set.state == ChangeSet.State.DRAFT
-        if named is None or is_others_draft:  # it concerns every policy, or no published one
+        # An event about all policies, or a draft, which may name unpublished entries.
+        if named is None or is_others_draft:
             return reach.is_whole
         return reach.covers(named)
 
@@ -330,7 +335,7 @@ class AuditReader:
 
 
 def named_entries(event: AuditEvent, change_sets: dict[int, ChangeSet]) -> set[UUID] | None:
-    """Entries that an event is about; None when it is about the whole policy."""
+    """Return the uids of the entries that an event is about; None if it is about the whole policy."""
     named = {event.entry_uid} if event.entry_uid else set()
     change_set = change_sets.get(_change_set_of(event) or 0)
     operations: list[dict[str, Any]] = list(change_set.operations) if change_set else []
@@ -349,7 +354,7 @@ def named_entries(event: AuditEvent, change_sets: dict[int, ChangeSet]) -> set[U
 
 
 def _givers(operation: dict[str, Any]) -> list[Any]:
-    """Siblings that gave shares."""
+    """Return the siblings that gave up shares in an operation."""
     shares = operation.get("shares")
     source = shares.get("from") if isinstance(shares, dict) else None
     return source if isinstance(source, list) else []
@@ -373,5 +378,5 @@ def _change_sets_of(events: Iterable[AuditEvent]) -> dict[int, ChangeSet]:
 
 
 def _is_by(name: str) -> Q:
-    """By who signs in so, or is called so on pages."""
+    """Filter events by the actor's user name or display name."""
     return Q(actor_name__icontains=name) | Q(actor_name__in=usernames_like(name))

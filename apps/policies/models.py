@@ -1,4 +1,7 @@
-"""Policies as rows with validity: publishing five changes writes five rows, and any past tree is one query."""
+"""Models of policies: trees as entry rows valid for ranges of revisions, change sets, allocations, and grants.
+
+Publishing five changes writes five rows, and any past tree is one query.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +17,21 @@ _Row = TypeVar("_Row", bound=models.Model)
 
 
 class CurrentPolicies(models.Manager["Policy"]):
-    """Those that aren't archived: what is listed, counted, computed and watched."""
+    """Policies that aren't archived: those that are listed, counted, computed and monitored."""
 
     def get_queryset(self) -> models.QuerySet[Policy]:
         return super().get_queryset().filter(archived_at=None)
 
 
 class OfCurrentPolicies(models.Manager[_Row]):
-    """Rows with a `policy` that isn't archived."""
+    """Rows of policies that aren't archived."""
 
     def get_queryset(self) -> models.QuerySet[_Row]:
         return super().get_queryset().filter(policy__in=Policy.objects.all())  # no join: row locks stay with the rows
 
 
 class Policy(models.Model):
-    """One named tree. What it computes with (algorithm, metric, window, …) belongs to its revisions."""
+    """A named tree. Its settings (algorithm, metric, window, …) belong to its revisions."""
 
     class Visibility(models.TextChoices):
         TREE = "tree", "All signed-in users see the whole tree"
@@ -41,9 +44,10 @@ class Policy(models.Model):
     head_number = models.PositiveIntegerField(default=0)  # 0: nothing published yet
     is_sample = models.BooleanField(default=False)
     created_at = models.DateTimeField()
-    archived_at = models.DateTimeField(null=True, blank=True)  # hidden since then; its history can still be read
+    archived_at = models.DateTimeField(null=True, blank=True)  # hidden since; its history stays readable
 
-    all_objects = models.Manager["Policy"]()  # with archived ones; first, so that references and names find them
+    # Includes archived policies; listed first, so that Django uses it for foreign keys.
+    all_objects = models.Manager["Policy"]()
     objects = CurrentPolicies()
 
     class Meta:
@@ -54,7 +58,7 @@ class Policy(models.Model):
 
 
 class ChangeSet(models.Model):
-    """A list of operations against a base revision: the only way a policy changes."""
+    """A list of operations on a base revision: the only way to change a policy."""
 
     class State(models.TextChoices):
         DRAFT = "draft", "Draft, without effect"
@@ -75,22 +79,24 @@ class ChangeSet(models.Model):
     policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="change_sets")
     base_number = models.PositiveIntegerField()
     state = models.CharField(max_length=16, choices=State.choices, default=State.DRAFT)
-    version = models.PositiveIntegerField(default=1)  # its ETag: every write asks for it
+    version = models.PositiveIntegerField(default=1)  # its ETag, required by every write
     operations = models.JSONField(default=list)
     reason = models.TextField(blank=True, default="")
     author = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
     author_name = models.CharField(max_length=256)
     effective_at = models.DateTimeField(null=True, blank=True)
     origin = models.CharField(max_length=16, choices=Origin.choices, default=Origin.HAND, db_default="hand")
-    asks_entry_uid = models.UUIDField(null=True)  # for whom more is asked upward
-    asked = models.JSONField(null=True)  # operations of a request as they were asked, where other ones were granted
+    asks_entry_uid = models.UUIDField(null=True)  # the entry for which a request asks more shares
+    asked = models.JSONField(null=True)  # the original operations of a request, if others were granted
     reverts_number = models.PositiveIntegerField(null=True)  # the revision it undoes
     undone = models.JSONField(default=list, db_default=[])  # undone operations, newest last: redo restores them
+    # The user who scheduled it; it is published with their rights.
     decided_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="change_sets_decided"
-    )  # who scheduled it: it is published with this person's rights
+    )
     decided_name = models.CharField(max_length=256, blank=True, default="", db_default="")
-    held_for = models.TextField(blank=True, default="", db_default="")  # why it couldn't be published when it was due
+    # Why it couldn't be published when it was due.
+    held_for = models.TextField(blank=True, default="", db_default="")
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
 
@@ -109,9 +115,9 @@ class ChangeSet(models.Model):
 
 
 class ProposedTree(models.Model):
-    """The whole tree that a change set of the one operation `document` publishes, as a blob like a revision's.
+    """The whole tree that a change set with the one operation `document` publishes, as a blob like that of a revision.
 
-    For changes of more operations than a change set holds. Kept until it is published.
+    For changes that exceed the limit of operations; deleted on publishing.
     """
 
     change_set = models.OneToOneField(
@@ -126,15 +132,15 @@ class ProposedTree(models.Model):
 
 
 class ImportedFile(models.Model):
-    """What an import left for exports: see apps.policies.files.exports. Active once its change set is published."""
+    """The file of an import, stored for exports (see apps.policies.files.exports); active once its change set is
+    published."""
 
     policy = models.ForeignKey(Policy, on_delete=models.CASCADE, related_name="imported_files")
-    change_set = models.OneToOneField(
-        ChangeSet, null=True, on_delete=models.CASCADE, related_name="imported_file"
-    )  # null: the import changed nothing
-    number = models.PositiveIntegerField()  # the head when it was imported
+    # null: the import changed nothing.
+    change_set = models.OneToOneField(ChangeSet, null=True, on_delete=models.CASCADE, related_name="imported_file")
+    number = models.PositiveIntegerField()  # the head at the time of the import
     cluster = models.CharField(max_length=128, blank=True)
-    text = models.BinaryField()  # zstd; empty: none was kept
+    text = models.BinaryField()  # zstd; empty: not stored
     digest = models.CharField(max_length=64)  # SHA-256 of the text
     created_at = models.DateTimeField()
 
@@ -169,9 +175,9 @@ class Revision(models.Model):
 
 
 class Entry(models.Model):
-    """One version of one node of a tree, valid from `since` up to, not including, `until` (null: current).
+    """One version of one entry, valid from revision `since` up to, not including, `until` (null: current).
 
-    The database also refuses, by deferred triggers at publish, cycles, orphans and depth over 64.
+    Deferred triggers also refuse cycles, orphans and depth over 64 at publish.
     """
 
     policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="entries", db_index=False)
@@ -186,7 +192,7 @@ class Entry(models.Model):
     locked = models.BooleanField(default=False)
     dates = models.JSONField(null=True)  # see apps.policies.tree.terms
     members = models.JSONField(default=list, db_default=[])
-    mount = models.JSONField(null=True)  # whose document its children come from
+    mount = models.JSONField(null=True)  # the publication that its children come from
     since = models.PositiveIntegerField()
     until = models.PositiveIntegerField(null=True)
 
@@ -219,7 +225,7 @@ class Entry(models.Model):
 
 
 class Approval(models.Model):
-    """A second person's yes to one version of a change set; another version needs another yes."""
+    """A second person's approval of one version of a change set; other versions need new approvals."""
 
     change_set = models.ForeignKey(ChangeSet, on_delete=models.CASCADE, related_name="approvals")
     version = models.PositiveIntegerField()
@@ -252,14 +258,14 @@ class Comment(models.Model):
 
 
 class Adjustment(models.Model):
-    """A dated, signed, reasoned correction of an entry's usage; records stay untouched. Valid by revision."""
+    """A signed and dated correction of an entry's usage with a reason; records don't change. Valid by revision."""
 
     policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="adjustments")
     uid = models.UUIDField(default=uuid.uuid4)
     entry_uid = models.UUIDField()
     resource = models.CharField(max_length=16)  # cpu_s, gpu_s, …: weighted by the policy's metric like usage
-    amount_s = models.FloatField()  # in the resource's unit × seconds; negative gives back
-    at = models.DateTimeField()  # when it counts: it ages from then on, like usage of that hour
+    amount_s = models.FloatField()  # in the resource's unit × seconds; negative amounts credit
+    at = models.DateTimeField()  # the adjustment decays from here on, like usage of that hour
     note = models.CharField(max_length=512, blank=True, default="")
     reason = models.TextField(blank=True, default="")
     author = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
@@ -282,7 +288,7 @@ class Adjustment(models.Model):
 
 
 class Allocation(models.Model):
-    """Core-hours allocated to an entry for a period; a figure beside the shares, converted into them on request."""
+    """Core-hours allocated to an entry for a period; independent of shares, converted into them on request."""
 
     policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="allocations")
     uid = models.UUIDField(default=uuid.uuid4, unique=True)
@@ -308,7 +314,7 @@ class Allocation(models.Model):
 
 
 class Capacity(models.Model):
-    """Cores of a site in a period: what can be allocated and delivered there."""
+    """Cores of a site in a period, which can be allocated and delivered."""
 
     policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="capacities")
     site = models.CharField(max_length=128, blank=True, default="")
@@ -333,9 +339,9 @@ class Capacity(models.Model):
 
 
 class Grant(models.Model):
-    """A role given to a person, or to a group of people, at an entry, with reason and expiry; it holds below it too.
+    """A role of a user, or of a sign-in group, at an entry and below it, with reason and expiry.
 
-    The policy's root is the whole policy. `verbs` is what the role came to when it was given, or was chosen singly.
+    A grant at the root covers the whole policy. `verbs` are those of the role at the time, or an individual selection.
     """
 
     class Role(models.TextChoices):
@@ -359,7 +365,7 @@ class Grant(models.Model):
     policy = models.ForeignKey(Policy, on_delete=models.CASCADE, related_name="grants")
     entry_uid = models.UUIDField()
     user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="grants")
-    people = models.CharField(max_length=256, blank=True, default="")  # a group of sign-in, such as oidc:physics
+    people = models.CharField(max_length=256, blank=True, default="")  # a sign-in group, such as oidc:physics
     role = models.CharField(max_length=16, choices=Role.choices)
     verbs = ArrayField(models.CharField(max_length=32, choices=Verb.choices), default=list)
     reason = models.CharField(max_length=512, blank=True, default="")
@@ -388,7 +394,7 @@ class Grant(models.Model):
 
 
 class Pin(models.Model):
-    """An entry that a person lists first: a private choice."""
+    """An entry that a user lists first; visible to that user alone."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="pins")
     policy = models.ForeignKey(Policy, on_delete=models.CASCADE, related_name="pins")

@@ -1,4 +1,4 @@
-"""Runs that bring a policy's priorities up to date: asked for here, worked by `priorities`, which knows how."""
+"""Queue runs that recompute a policy's priorities. `priorities` executes them; it is above this room."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ ATTEMPTS = 3
 
 
 def nudge(policy: Policy, *, at: datetime, owner: Actor | None = None) -> Run:
-    """A run that brings the policy up to date; joins one that waits already."""
+    """Queue a recompute of the policy, or return the one that is already waiting."""
     user = owner.user if owner else None
     run = enqueue_run(kind=KIND, subject=subject_of(policy), owner=user, at=at, max_attempts=ATTEMPTS)
-    if user is not None and run.owner is None:  # the caller may follow a run that the schedule requested before
+    # A waiting run may have been queued by the schedule; the caller becomes its owner, so that they can follow it.
+    if user is not None and run.owner is None:
         run.owner = user
         run.save(update_fields=["owner"])
     return run
@@ -30,14 +31,16 @@ def subject_of(policy: Policy) -> str:
 
 
 def newest_ended(policy: Policy) -> Run | None:
-    """The newest run of the present that came to an end by itself. One that failed while a newer one waited for the
-    same was cancelled with its error."""
+    """Return the newest recompute of the present that succeeded or failed.
+
+    A run that failed while a newer one was waiting is marked as cancelled with an error code; it counts as failed.
+    """
     ended = Run.objects.filter(kind=KIND, subject=subject_of(policy), arguments={}).order_by("-pk")
     by_itself = Q(state__in=(Run.State.SUCCEEDED, Run.State.FAILED))
     return ended.filter(by_itself | (Q(state=Run.State.CANCELLED) & ~Q(error_code=""))).first()
 
 
 def failed_recompute(policy: Policy) -> Run | None:
-    """The newest recompute, if it failed, so that older priorities stay. Readiness, metrics and notices ask this."""
+    """Return the newest recompute if it failed, which means that older priorities are still served."""
     run = newest_ended(policy)
     return run if run is not None and run.state != Run.State.SUCCEEDED else None

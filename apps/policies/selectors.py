@@ -1,4 +1,4 @@
-"""Reading policies, revisions and the history of entries; what the actor may not know of is not found."""
+"""Read policies, revisions, change sets and the history of entries; what the actor may not see raises NotFound."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from apps.policies.tree.stored import node_of
 
 # --- A moment of a policy ---------------------------------------------------------------------------------------------
 def read_moment(text: str | None) -> int | datetime | None:
-    """A number of up to nine digits is a revision, nothing is now; everything else must be a time."""
+    """Parse a revision number (up to nine digits) or an instant; None if empty, which means now."""
     if text is None or text == "":
         return None
     revision = read_whole(text, 9)
@@ -34,11 +34,11 @@ def read_moment(text: str | None) -> int | datetime | None:
 
 
 def read_instant(text: str) -> datetime:
-    """Aware UTC; ValueError says what is wrong. A time without zone is refused, not guessed at."""
+    """Parse an instant to aware UTC; raise ValueError with the reason, also for a time without zone."""
     try:
         instant = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError("is no time; write 2026-01-31T12:00:00Z") from None
+        raise ValueError("is not a time; write 2026-01-31T12:00:00Z") from None
     if instant.tzinfo is None:
         raise ValueError("has no zone; write 2026-01-31T12:00:00Z")
     try:
@@ -48,7 +48,7 @@ def read_instant(text: str) -> datetime:
 
 
 def seen_then(then: Visibility, now: Visibility) -> Mask:
-    """Entries visible in the past tree, and in the current one where they still exist; and the path to them."""
+    """Mask of a past tree: entries visible then, and still visible now if they exist, with the path to them."""
     mask = then.mask.copy()
     if then.all_visible or then.tree is now.tree:
         return mask
@@ -66,7 +66,7 @@ READ = "policies:read"
 
 @dataclass(frozen=True, slots=True)
 class EntryChange:
-    """What one revision did to one entry: (field, before, after)."""
+    """Changes of one entry by one revision, as (field, before, after)."""
 
     revision: int
     at: datetime
@@ -78,7 +78,7 @@ class EntryChange:
 
 
 def list_policies(*, actor: Actor) -> list[Policy]:
-    """By name; a token bound to one policy sees that one."""
+    """List policies by name; a token bound to one policy lists only that one."""
     if actor.user is not None and not actor.user.is_active:
         return []
     policies = Policy.objects.order_by("name", "pk")
@@ -92,17 +92,19 @@ def list_policies(*, actor: Actor) -> list[Policy]:
 
 
 def find_policy(slug: str) -> Policy | None:
-    """Archived or not, for whom its reader is known already; a request asks once."""
+    """Return a policy, archived or not, without checking access; cached for the request."""
     named = Policy.all_objects.filter(slug=slug)
     return once_per_request(("policy", slug), named.first) if "\0" not in slug else None
 
 
 def get_policy(*, slug: str, actor: Actor, scope: str = READ, is_past: bool = False) -> Policy:
-    """`scope` is what a token must carry; what of the tree is seen, scope.py decides. is_past: to read its history.
+    """Return a policy that the actor may know of. scope: required of a token. is_past: archived policies are allowed.
+
+    Access to its entries is checked separately, in access/scope.py.
 
     Raises:
-        NotFound: there is none that the actor may know of.
-        Archived: it is archived, and not its history is asked for.
+        NotFound: the policy doesn't exist, or the actor may not know of it.
+        Archived: the policy is archived, and is_past isn't set.
     """
     require_policy(actor, slug)
     policy = find_policy(slug)
@@ -117,7 +119,7 @@ def get_policy(*, slug: str, actor: Actor, scope: str = READ, is_past: bool = Fa
 
 
 def get_revision(*, policy: Policy, at: int | datetime | None = None) -> Revision:
-    """The head, a revision by number, or the one current at an instant. Without the tree's bytes."""
+    """Return the head, a revision by number, or the one current at an instant; without the tree's bytes."""
     revisions = Revision.objects.filter(policy=policy).defer("tree").order_by("-number")
     if isinstance(at, datetime):
         found = revisions.filter(published_at__lte=at).first()
@@ -134,7 +136,7 @@ def get_revision(*, policy: Policy, at: int | datetime | None = None) -> Revisio
 
 
 def list_revisions(*, policy: Policy, before: int | None = None, query: str = "", limit: int = 50) -> list[Revision]:
-    """Newest first, without trees and settings; `before` pages on. query: a part of the reason or of the author."""
+    """List revisions, newest first, without trees and settings. before: cursor. query: part of the reason or author."""
     revisions = Revision.objects.filter(policy=policy).defer("tree", "settings").order_by("-number")
     if query:
         by_name = Q(author_name__icontains=query) | Q(author_name__in=usernames_like(query))
@@ -144,13 +146,13 @@ def list_revisions(*, policy: Policy, before: int | None = None, query: str = ""
 
 
 def count_changes(*, policy: Policy, numbers: Sequence[int]) -> dict[int, int]:
-    """How many entries each revision added, changed or archived."""
+    """Return for each revision the number of entries that it added, changed or archived."""
     counts = Revision.objects.filter(policy=policy, number__in=numbers).values_list("number", "n_changed")
     return dict(counts)
 
 
 def entry_history(*, policy: Policy, uid: UUID, limit: int = 20, until: int | None = None) -> list[EntryChange]:
-    """Newest first, up to a revision: who changed what, and why. The caller has checked that it may be seen."""
+    """List an entry's changes up to a revision, newest first. The caller checks that the entry may be seen."""
     last = policy.head_number if until is None else until
     versions = list(Entry.objects.filter(policy=policy, uid=uid, since__lte=last).order_by("-since")[: limit + 1])
     events = sorted(_events(versions, limit), key=lambda event: -event[0])
@@ -173,7 +175,7 @@ def _entry_change(revision: Revision, fields: list[tuple[str, Any, Any]]) -> Ent
 
 
 def _events(versions: Sequence[Entry], limit: int) -> Iterator[tuple[int, list[tuple[str, Any, Any]]]]:
-    """Versions newest first; a gap between two of them is an archive and a restore."""
+    """Yield (revision, changes) from versions, newest first; a gap between versions is an archiving and a restore."""
     for after, before in zip(versions, [*versions[1:], None], strict=True):
         if after is versions[0] and after.until is not None:
             yield after.until, [("archived", False, True)]
@@ -198,7 +200,7 @@ def _differences(before: Entry, after: Entry) -> Iterator[tuple[str, Any, Any]]:
 
 
 def last_change(*, policy: Policy, uid: UUID) -> int:
-    """The revision that last touched an entry: what an edit of it is based on."""
+    """Return the revision that last changed an entry, which is the base of an edit of it."""
     row = Entry.objects.filter(policy=policy, uid=uid).order_by("-since").values_list("since", "until").first()
     if row is None:
         raise NotFound("There is no such entry in this policy.")
@@ -206,7 +208,7 @@ def last_change(*, policy: Policy, uid: UUID) -> int:
 
 
 def entries_joined(*, policy: Policy, uids: Collection[UUID]) -> dict[UUID, datetime]:
-    """When each of these entries was first published; those of the first tree, with which all began, are left out."""
+    """Return when each entry was first published, except for entries of the initial tree."""
     entries = Entry.objects.filter(policy=policy)
     began = entries.exclude(parent_uid=None).aggregate(number=Min("since"))["number"] or 1
     firsts = entries.filter(uid__in=uids).values_list("uid").annotate(first=Min("since"))
@@ -217,14 +219,14 @@ def entries_joined(*, policy: Policy, uids: Collection[UUID]) -> dict[UUID, date
 
 
 def last_seen(*, policy_slug: str, uid: UUID) -> int | None:
-    """The last revision in which an entry was that has left the tree; whether it may be seen, the caller asks."""
+    """Return the last revision that contains an archived entry; the caller checks that it may be seen."""
     versions = Entry.objects.filter(policy__slug=policy_slug, uid=uid).order_by("-since")
     until = versions.values_list("until", flat=True).first()
     return None if until is None else until - 1
 
 
 def get_change_set(*, id: int, actor: Actor, at: datetime) -> ChangeSet:
-    """For its author, administrators, and authorities who see all that it names."""
+    """Return a change set; visible to its author, administrators, and managers who see all that it names."""
     change_set = _with_revisions().filter(pk=id).first() if 0 < id < 2**63 else None
     if change_set is None:
         raise missing_change_set(id)
@@ -235,13 +237,13 @@ def get_change_set(*, id: int, actor: Actor, at: datetime) -> ChangeSet:
 
 
 def _with_revisions() -> QuerySet[ChangeSet]:
-    """With what each became, but not the trees of those."""
+    """Query change sets with their policy, author and revision, without the revision's tree and settings."""
     found = ChangeSet.objects.select_related("policy", "author", "revision")
     return found.defer("revision__tree", "revision__settings")
 
 
 def list_change_sets(*, policy: Policy, actor: Actor, at: datetime, states: Sequence[str] = ()) -> list[ChangeSet]:
-    """Newest first, those of the newest 200 that the actor may see."""
+    """List change sets, newest first: those of the newest 200 that the actor may see."""
     found = _with_revisions().filter(policy=policy).order_by("-pk")
     if states:
         found = found.filter(state__in=states)

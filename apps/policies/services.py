@@ -1,4 +1,4 @@
-"""Everything that changes a policy. Each checks the actor, and writes its audit row in its own transaction."""
+"""Services that change a policy. Each checks the actor's rights and writes its audit event in the same transaction."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def make_policy(
     description: str = "",
     is_sample: bool = False,
 ) -> Policy:
-    """A policy with a root and nothing below it, published as revision 1."""
+    """Create a policy with only a root, published as revision 1."""
     require_admin(actor, slug)
     problems = slug_problems(slug)
     if visibility not in Policy.Visibility.values:
@@ -100,7 +100,7 @@ def make_policy(
 
 
 def slug_problems(slug: str) -> list[FieldProblem]:
-    """What is wrong with the name that addresses have of a policy."""
+    """Return why a slug is invalid, or []."""
     if SLUG.fullmatch(slug):
         return []
     return [FieldProblem("slug", "must be 1–64 of a–z, 0–9 and -, beginning with a letter or digit")]
@@ -108,7 +108,7 @@ def slug_problems(slug: str) -> list[FieldProblem]:
 
 @contextmanager
 def unless_slug_exists(slug: str) -> Iterator[None]:
-    """A transaction in which a policy of this name is made; Invalid where there is one."""
+    """Transaction in which a policy is created; raises Invalid if the slug exists."""
     try:
         with transaction.atomic():
             yield
@@ -140,9 +140,9 @@ def make_change_set(
     at: datetime,
     actor: Actor,
 ) -> ChangeSet:
-    """A draft: fully checked against its base, without effect. Whether it may be published is checked at publish.
+    """Create a draft: fully checked against its base, without effect. Rights to publish it are checked on publishing.
 
-    asks: the entry (uid or path) that the request is for; that it is a request is checked when it is sent.
+    asks: the entry (uid or path) that a request is for; whether it is a valid request is checked when it is sent.
     """
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
     effective_at = require_future(effective_at, at)
@@ -175,7 +175,7 @@ def update_change_set(
     at: datetime,
     actor: Actor,
 ) -> ChangeSet:
-    """Replace what is given. Only an unpublished change set, and only the version that the caller saw."""
+    """Replace the given fields of an unpublished change set. `version` must be current, or Stale is raised."""
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version)
         if operations is not None or base_revision is not None:
@@ -187,14 +187,15 @@ def update_change_set(
         change_set.reason = change_set.reason if reason is None else clean_reason(reason)
         if effective_at is not _UNSET:
             change_set.effective_at = require_future(effective_at, at)
-        change_set.approvals.all().delete()  # what was approved, and decided, was something else
+        # Approvals and a scheduling decision apply to one version only.
+        change_set.approvals.all().delete()
         change_set.decided_by, change_set.decided_name = None, ""
         return move_on(change_set, ChangeSet.State.DRAFT, actor, at, "changeset.edited")
 
 
 @logs_refusals("changeset.proposed")
 def propose_change_set(*, id: int, version: int, reason: str | None = None, at: datetime, actor: Actor) -> ChangeSet:
-    """Send it to the people who may publish it."""
+    """Send a change set to the people who may publish it."""
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version)
         change_set.reason = require_reason(change_set.reason if reason is None else reason)
@@ -205,11 +206,12 @@ def propose_change_set(*, id: int, version: int, reason: str | None = None, at: 
 
 @logs_refusals("changeset.withdrawn")
 def withdraw_change_set(*, id: int, version: int, reason: str | None = None, at: datetime, actor: Actor) -> ChangeSet:
-    """Give it up; it stays readable."""
+    """Withdraw a change set; it stays readable."""
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version)
         said = clean_reason(reason or "")
-        change_set.decided_by, change_set.decided_name = None, ""  # it may be scheduled, but not declined
+        # Cleared, because a withdrawn request with a decider counts as declined.
+        change_set.decided_by, change_set.decided_name = None, ""
         return move_on(change_set, ChangeSet.State.WITHDRAWN, actor, at, "changeset.withdrawn", said)
 
 
@@ -217,9 +219,9 @@ def withdraw_change_set(*, id: int, version: int, reason: str | None = None, at:
 def publish_change_set(
     *, id: int, version: int, reason: str | None = None, at_once: bool = False, at: datetime, actor: Actor
 ) -> Revision:
-    """Publish it on the head as it is now, or refuse and change nothing.
+    """Publish a change set on the current head, or refuse it and change nothing.
 
-    at_once: also where it was to take effect later.
+    at_once: ignore a later effective_at.
     """
     with transaction.atomic():
         policy_id = ChangeSet.objects.filter(pk=id).values_list("policy_id", flat=True).first()
@@ -241,7 +243,7 @@ def change_shares(
     at: datetime,
     actor: Actor,
 ) -> Revision:
-    """One entry's shares, published at once. `shares`: a number, "parent", or {"percent": …, "from": …}."""
+    """Publish a change of one entry's shares. shares: a number, "parent", or {"percent": …, "from": …}."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
     operations = [{"op": "set_shares", "entry": str(entry_uid), "shares": shares}]
     event = {"subject": f"shares of {entry_uid}", "policy_slug": policy.slug, "entry_uid": entry_uid}
@@ -262,7 +264,7 @@ def change_settings(
     at: datetime,
     actor: Actor,
 ) -> Revision:
-    """Parts of the settings, published at once (one-change change set)."""
+    """Publish a change of some settings, as a change set of one operation."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
     operations = [{"op": "set_policy", "settings": dict(settings)}]
     event = {"subject": "settings", "policy_slug": policy.slug}
@@ -278,7 +280,7 @@ def change_settings(
 def publish_document(
     *, policy_slug: str, document: Mapping[str, Any] | Declared, reason: str, at: datetime, actor: Actor
 ) -> Revision:
-    """A whole tree at once; entries are recognised by uid, else by path, and those left out are archived.
+    """Publish a whole tree. Entries are matched by uid, otherwise by path; entries that it leaves out are archived.
 
     A document equal to the current tree changes nothing and returns the head.
     """
@@ -312,7 +314,7 @@ def replace_tree(
 
 
 def publish_locked(change_set: ChangeSet, actor: Actor, at: datetime) -> Revision:
-    """Merge with the head, ask for every operation again, write. The policy is locked."""
+    """Merge the change set with the head, check every operation, publish. The caller has locked the policy."""
     policy = Policy.all_objects.get(pk=change_set.policy_id)
     if change_set.effective_at is not None and change_set.effective_at > at:
         raise Invalid("It takes effect later than now: clear effective_at to publish it at once.", code="not_due")
@@ -334,7 +336,7 @@ def publish_locked(change_set: ChangeSet, actor: Actor, at: datetime) -> Revisio
 
 
 def _refuse_what_others_maintain(policy: Policy, origin: str, following: NextRevision) -> None:
-    """Whatever the way by which a change came: below a mount only its own documents change anything."""
+    """Refuse changes below a mount, unless they come from its own documents."""
     if origin != ChangeSet.Origin.MOUNT:
         refuse_inside_mounts(load_tree(policy), following.tree)
 
@@ -342,7 +344,7 @@ def _refuse_what_others_maintain(policy: Policy, origin: str, following: NextRev
 def _checked(
     policy: Policy, base: int, operations: Sequence[Mapping[str, Any]], actor: Actor, at: datetime
 ) -> list[dict[str, Any]]:
-    """The operations with their references resolved, after a dry run on the base."""
+    """Apply the operations to the base without saving; return them with their references resolved."""
     tree = load_tree(policy, base)
     guard = ActorGuard(policy=policy, tree=tree, actor=actor, at=at, only_see=True)
     settings = settings_of(policy, base)
@@ -408,9 +410,9 @@ def _existing_base(policy: Policy, number: int | None) -> int:
 
 
 def require_admin(actor: Actor, slug: str) -> None:
-    """Whole trees are an administrator's."""
+    """Require an administrator whose token, if any, isn't limited to a subtree."""
     require_policy(actor, slug)
     require_scope(actor, _WRITE)
     whole = actor.token is None or actor.token.subtree_uid is None
     if not (rules_all(actor) and whole):
-        raise NotAllowed("Only an administrator makes or replaces a whole policy.")
+        raise NotAllowed("Only an administrator can create or replace a whole policy.")

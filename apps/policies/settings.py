@@ -1,5 +1,8 @@
-"""What a revision computes with: algorithm, metric, window, approach, fallback factor and tolerance; which changes
-of it need a second person; and whether a tree and an algorithm go together."""
+"""The settings of a revision (algorithm, metric, window, approach, fallback, tolerance, review): defaults and
+validation.
+
+Also refuses trees that the chosen algorithm can't compute.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class PolicySettings:
-    """Complete settings; each part is a JSON object with all its keys present."""
+    """Complete settings; each part is a JSON object that has all its keys."""
 
     algorithm: Json = field(default_factory=lambda: deepcopy(_DEFAULTS["algorithm"]))
     metric: Json = field(default_factory=lambda: deepcopy(_DEFAULTS["metric"]))
@@ -45,9 +48,9 @@ class PolicySettings:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], *, base: PolicySettings | None = None) -> PolicySettings:
-        """Read settings; an omitted part comes from `base` (the defaults), and so does a key of a part.
+        """Parse settings; omitted parts, and omitted keys of a part, are those of `base` (by default, the defaults).
 
-        Naming another algorithm starts from that algorithm's own defaults.
+        If another algorithm is named, omitted parameters are the defaults of that algorithm.
         """
         checked = _Reader()
         start = (base or cls()).to_json()
@@ -68,7 +71,7 @@ class PolicySettings:
 
     @classmethod
     def from_stored(cls, data: Mapping[str, Any]) -> PolicySettings:
-        """Of a revision or snapshot: as checked then, even where a package that it names has gone since."""
+        """Load a revision's or snapshot's settings, even if a package that they name is no longer installed."""
         try:
             return cls.from_json(data)
         except Invalid:
@@ -79,7 +82,7 @@ class PolicySettings:
 
     @classmethod
     def from_operation(cls, given: Mapping[str, Any], *, base: PolicySettings) -> PolicySettings:
-        """What a stored operation leads to, even where a package that it or its base names has gone since."""
+        """Apply a stored operation to `base`, even if a package that either names is no longer installed."""
         try:
             return cls.from_json(given, base=base)
         except Invalid:
@@ -96,15 +99,16 @@ class PolicySettings:
         return replace(cls.from_json(rest, base=known), **gone)
 
     def to_json(self) -> Json:
-        """Everything, as it is stored in a revision."""
+        """Return all settings, as stored in a revision."""
         return {part.name: deepcopy(getattr(self, part.name)) for part in fields(self)}
 
 
-_NAMED_BY = {"algorithm": "name", "window": "aging"}  # which key names what a package may bring
+# By part: the key that names something which a package can provide.
+_NAMED_BY = {"algorithm": "name", "window": "aging"}
 
 
 def _is_gone(part: str, settings: Mapping[str, Any]) -> bool:
-    """Whether no package that is installed brings what is named here."""
+    """Return whether the named algorithm or decay function is neither built in nor provided by an installed package."""
     known = all_algorithms() if part == "algorithm" else decay.DECAY_FUNCTIONS
     return settings.get(_NAMED_BY[part], next(iter(known))) not in known
 
@@ -125,11 +129,12 @@ _DEFAULTS: dict[str, Json] = {
 }
 
 
-_OPTIONAL = {"tolerance": ("leaves",)}  # keys that a part may lack
+# Keys that are optional, by part.
+_OPTIONAL = {"tolerance": ("leaves",)}
 
 
 class _Reader:
-    """Collects every problem, so that one answer names them all."""
+    """Validates values and collects all problems, so that one error reports them together."""
 
     def __init__(self) -> None:
         self.problems: list[FieldProblem] = []
@@ -148,7 +153,7 @@ class _Reader:
 
     def number(self, value: object, where: str, least: float, most: float) -> float:
         if isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most:
-            return float(value)  # NaN is neither ≥ nor ≤ anything
+            return float(value)  # rejects NaN, too
         self.problem(where, f"must be a number from {least:g} to {most:g}")
         return least
 
@@ -180,7 +185,7 @@ class _Reader:
 
 
 def _over(checked: _Reader, given: Mapping[str, Any], start: Json, part: str) -> Json:
-    """The part as given, with omitted keys from its base."""
+    """Return the given part, with omitted keys from its base."""
     if part not in given:
         return deepcopy(start[part])
     allowed = [*_DEFAULTS[part], *_OPTIONAL.get(part, ())]
@@ -188,7 +193,7 @@ def _over(checked: _Reader, given: Mapping[str, Any], start: Json, part: str) ->
 
 
 def _algorithm(checked: _Reader, given: object, start: Json) -> Json:
-    """Which parameters exist and what they may be is the algorithm's own business: its registry is asked."""
+    """Validate the algorithm's parameters by its own registry entry."""
     asked = checked.mapping(given, "settings.algorithm")
     try:
         name = asked.get("name", start["name"])
@@ -199,7 +204,8 @@ def _algorithm(checked: _Reader, given: object, start: Json) -> Json:
         applying = {p.name for p in parameters if p.applies(wanted)}
         leftover = {p.name for p in parameters if p.name not in asked and p.name not in applying}
         if {p.name for p in parameters if p.name in applying and not p.is_optional} <= asked.keys():
-            leftover |= {p.name for p in parameters if p.is_optional} - asked.keys()  # the whole is given: defaults
+            # All required parameters are given, so omitted optional ones get their defaults, not those of the base.
+            leftover |= {p.name for p in parameters if p.is_optional} - asked.keys()
         return read_algorithm({key: value for key, value in wanted.items() if key not in leftover})
     except BadParameter as error:
         checked.problem(f"settings.{error.place or 'algorithm'}", error.message)
@@ -221,7 +227,7 @@ def _metric(checked: _Reader, metric: Json) -> Json:
 
 
 def _factors(checked: _Reader, metric: Json, name: str) -> list[tuple[str, object]]:
-    """Each of a list, with its place."""
+    """Return each item of a list with its location in the input."""
     where, given = f"settings.metric.{name}", metric[name]
     if not isinstance(given, list) or len(given) > _MOST_FACTORS:
         checked.problem(where, f"must be a list of at most {_MOST_FACTORS} objects")
@@ -242,7 +248,7 @@ def _class_factor(checked: _Reader, where: str, given: object) -> Json:
 
 
 def _site_factors(checked: _Reader, metric: Json) -> list[Json]:
-    """How fast a site's cores are beside those that count 1. A site is named as its records name it, and once."""
+    """Validate the speeds of sites' cores relative to factor 1; each site once, named as in its usage records."""
     read: list[Json] = []
     for where, given in _factors(checked, metric, "site_factors"):
         factor = checked.mapping(given, where, allowed=["site", "factor"])
@@ -252,15 +258,15 @@ def _site_factors(checked: _Reader, metric: Json) -> list[Json]:
             checked.problem(f"{where}.site", str(error))
             continue
         if not site:
-            checked.problem(f"{where}.site", "must name a site; what no rule names counts 1")
+            checked.problem(f"{where}.site", "must name a site; sites without a factor have factor 1")
         elif any(other["site"] == site for other in read):
-            checked.problem(f"{where}.site", f"is given twice: {site!r} has a factor already")
+            checked.problem(f"{where}.site", f"is repeated: {site!r} already has a factor")
         read.append({"site": site, "factor": checked.number(factor.get("factor"), f"{where}.factor", 0, 1e6)})
     return read
 
 
 def _window(checked: _Reader, given: object, start: Json) -> Json:
-    """Length, aging and the parameters that are common; then those of the law alone, its defaults filled in."""
+    """Validate the common window parameters and those of the chosen decay function, whose defaults fill in."""
     of_laws = {parameter.name for law in decay.DECAY_FUNCTIONS.values() for parameter in law.parameters}
     where, common = "settings.window", _DEFAULTS["window"]
     asked = checked.mapping(given, where, allowed=sorted({*common, *of_laws}))
@@ -278,7 +284,7 @@ def _window(checked: _Reader, given: object, start: Json) -> Json:
     law = decay.DECAY_FUNCTIONS[read["aging"]]
     own = {parameter.name: parameter for parameter in law.parameters if parameter.name not in read}
     for name in sorted((of_laws - set(common) - set(own)) & set(asked)):
-        checked.problem(f"{where}.{name}", f"is no parameter of aging {law.name!r}")
+        checked.problem(f"{where}.{name}", f"is not a parameter of aging {law.name!r}")
     for name, parameter in own.items():
         read[name] = checked.parameter(window.get(name, parameter.default), f"{where}.{name}", parameter)
     return read
@@ -306,18 +312,18 @@ def _band(checked: _Reader, given: Json, where: str) -> Json:
 
 
 def tolerance_at(tolerance: Mapping[str, Any], is_leaf: bool) -> Mapping[str, Any]:
-    """`relative` and `points` for one entry: those of entries without children may be their own."""
+    """Return `relative` and `points` for one entry: leaves may have their own."""
     return (is_leaf and tolerance.get("leaves")) or tolerance
 
 
 def tolerances_of(tolerance: Mapping[str, Any], is_leaf: npt.NDArray[np.bool_]) -> dict[str, npt.NDArray[np.float64]]:
-    """The same of many entries, in the shape of `is_leaf`."""
+    """Return `relative` and `points` for many entries, as arrays in the shape of `is_leaf`."""
     leaves = tolerance_at(tolerance, is_leaf=True)
     return {name: np.where(is_leaf, leaves[name], tolerance[name]) for name in ("relative", "points")}
 
 
 def _review(checked: _Reader, review: Json) -> Json:
-    """From what size on a change needs a second person; null: never."""
+    """Validate the size from which a change needs a second person; null means never."""
     points, users = review["points"], review["users"]
     where = "settings.review"
     return {
@@ -327,21 +333,22 @@ def _review(checked: _Reader, review: Json) -> Json:
 
 
 # --- Tree and algorithm together --------------------------------------------------------------------------------------
-# Computes a tree with the usage that the policy has now; raises Invalid where a package fails.
+# Computes a tree with the policy's current usage; raises Invalid if a package fails.
 Trial = Callable[[Policy, TreeColumns, Mapping[str, Any]], object]
 _trials: list[Trial] = []
 
 
 def register_trial(trial: Trial) -> None:
-    """The room above knows usage."""
+    """Register the trial computation of the room above, which knows usage; replaces an earlier one."""
     _trials[:] = [trial]
 
 
 def refuse_misfit(tree: TreeColumns, algorithm: Mapping[str, Any], policy: Policy | None = None) -> None:
     """Raise Invalid for a tree that an algorithm can't compute.
 
-    `no_inherit`: the algorithm accepts no inherited shares, and the tree has some. `package_failed`: the algorithm or
-    its operator is of a package that fails on this tree; with `policy` also with its present usage.
+    Code `no_inherit`: the tree has inherited shares, which the algorithm doesn't support. Code `package_failed`: the
+    algorithm or its operator is from a package and fails on this tree; with `policy`, also tried with its current
+    usage.
     """
     if tree.inherit.any():
         refuse_inherited(tree, algorithm)
@@ -358,7 +365,7 @@ def refuse_misfit(tree: TreeColumns, algorithm: Mapping[str, Any], policy: Polic
 
 @contextmanager
 def refusing_failed_packages() -> Iterator[None]:
-    """What fails in a package's code is refused as `package_failed`, with the name of the package."""
+    """Turn a failure in a package's code into Invalid, code `package_failed`, with the name of the package."""
     try:
         yield
     except PackageFailed as error:
@@ -368,7 +375,7 @@ def refusing_failed_packages() -> Iterator[None]:
 
 
 def refuse_inherited(tree: TreeColumns, algorithm: Mapping[str, Any]) -> None:
-    """Raise Invalid (`no_inherit`) for an algorithm that accepts no inherited shares, for a tree that has some."""
+    """Raise Invalid (`no_inherit`) for an algorithm that doesn't support inherited shares; the tree must have some."""
     try:
         chosen = get_algorithm(str(algorithm["name"]))
     except BadParameter as error:

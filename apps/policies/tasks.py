@@ -1,4 +1,4 @@
-"""Publishes scheduled change sets when they are due."""
+"""Periodic tasks that publish scheduled change sets and apply the dates of shares."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from apps.policies.publishing.direct import apply_dates
 
 @shared_task(name="apps.policies.tasks.publish_due_changes")
 def publish_due_changes() -> int:
-    """Change sets whose time has come; safe to run twice and at the same time."""
+    """Publish change sets that are due; safe to run concurrently. Returns their number."""
     return len(publish_due(at=clock.now()))
 
 
 @shared_task(name="apps.policies.tasks.apply_dates_of_shares")
 def apply_dates_of_shares() -> int:
-    """Shares that begin or end today; safe to run twice."""
+    """Apply start and end dates of shares that have come; safe to run twice. Returns the number of changes."""
     return len(apply_dates(at=clock.now(), zone=ZoneInfo(settings.TIME_ZONE)))

@@ -172,11 +172,11 @@ def test_a_table_that_moves_an_entry_below_itself_is_rejected_with_its_line(tree
 
 BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\nroot: {name: grid, children: *c}\n"
 FILES: dict[str, tuple[str, str | bytes, tuple[str, ...]]] = {
-    "an alias bomb": ("yaml", BOMB, ("line 2", "references")),
+    "an alias bomb": ("yaml", BOMB, ("line 2", "aliases")),
     "a tag": ("yaml", "root:\n  name: !!python/name:os.system grid\n", ("line 2", "the tag")),
     "a tag of one's own": ("yaml", "root:\n  name: grid\n  children: !include other.yaml\n", ("line 3", "the tag")),
     "a merge of keys": ("yaml", "root:\n  <<: {name: grid}\n", ("line 2", "<< is unknown", "known are")),
-    "a key twice": ("yaml", "root:\n  name: grid\n  name: other\n", ("line 3", "'name' is there twice")),
+    "a key twice": ("yaml", "root:\n  name: grid\n  name: other\n", ("line 3", "'name' is repeated")),
     "a formula": ("csv", "path,shares\n/physics,=1+1\n", ("line 2", "/physics", "formula")),
     "a command in a kind": ("csv", "path,kind,shares\n/physics,@SUM(1),1\n", ("line 2", "/physics", "formula")),
     "a path twice": (
@@ -187,14 +187,14 @@ FILES: dict[str, tuple[str, str | bytes, tuple[str, ...]]] = {
     "a name twice": (
         "yaml",
         "root:\n  name: g\n  children:\n  - name: a\n  - name: a\n",
-        ("line 5", "/: children[1]", "there twice"),
+        ("line 5", "/: children[1]", "repeated"),
     ),
     "a name twice in JSON": (
         "json",
         '{"root": {"name": "g", "children": [\n{"name": "a"},\n{"name": "a"}]}}',
-        ("line 3", "twice"),
+        ("line 3", "repeated"),
     ),
-    "a name twice in a dump": ("sacctmgr", f"{HEAD}User - 'u'\nUser - 'u'\n", ("line 6", "/physics", "twice")),
+    "a name twice in a dump": ("sacctmgr", f"{HEAD}User - 'u'\nUser - 'u'\n", ("line 6", "/physics", "repeated")),
     "over 100 percent": ("csv", "path,shares\n/physics,101%\n", ("line 2", "/physics", "100")),
     "together over 100": ("csv", "path,shares\n/physics,60%\n/biology,50%\n", ("line 2", "100")),
     "less than nothing": ("csv", "path,shares\n/physics,-1\n", ("line 2", "/physics")),
@@ -258,7 +258,7 @@ PASTES = {
     "zero width": ("/physics/bo\u200db,1", "U+200D"),
     "folder": ("/physics/.,1", "folder"),
     "formula": ("/physics,=HYPERLINK(1)", "formula"),
-    "twice": ("/biology,1", "first in line 1"),
+    "repeated": ("/biology,1", "first in line 1"),
     "percent": ("/physics,120%", "100"),
     "too deep": ("/physics" + "/x" * MAX_DEPTH + ",1", "level 64"),
     "nowhere": ("/chemistry/lab,1", "neither the file nor the policy"),

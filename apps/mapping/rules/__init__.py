@@ -1,1 +1,1 @@
-"""Mapping rules, and the accounts that each is for."""
+"""Mapping rules, their order, and their application to accounts."""

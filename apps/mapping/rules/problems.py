@@ -1,4 +1,4 @@
-"""Rules that can't match any account, and account names that a rule can't tell apart, with the reason. Pure."""
+"""Find rules that can't match any account, and ambiguous account names, with the reason. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_NAMES = 5
 
 @dataclass(frozen=True)
 class RuleProblem:
-    """code: stable. entries: of the names that are ambiguous; without any, the rule matches no account."""
+    """A problem of a rule. code: stable. entries: those with ambiguous names; if empty, the rule matches no account."""
 
     code: str
     detail: str = ""
@@ -27,7 +27,7 @@ class RuleProblem:
 
 
 def problems_of(resolver: Resolver, number: int, namespaces: Collection[str]) -> list[RuleProblem]:
-    """What keeps one rule from matching. namespaces: of usage sources and known accounts."""
+    """Return what prevents one rule from matching. namespaces: of usage sources and known accounts."""
     rule, target = resolver.rules[number], resolver.targets[number]
     found = []
     if target is None:
@@ -61,7 +61,7 @@ def problem_text(problem: RuleProblem) -> str:
 
 
 def _leads_to_root(resolver: Resolver, rule: Rule, target: int) -> bool:
-    """Whether no name below the root can fit; users that join by *each* are made there."""
+    """Return whether the rule can't lead below the root; *each* rules can, because they add children there."""
     if target != 0 or rule.kind == "each":
         return False
     if not rule.parts or not resolver.tree.n_children[0]:

@@ -1,6 +1,6 @@
-"""From accounts to entries: the rules applied to a tree, and every account's entry, cached from tick to tick.
+"""Apply the rule set to accounts: find each account's entry, with caches between recomputes.
 
-Pure; knows no database. What is known of single accounts comes first, then the rules in the order of the rulebook.
+Pure, without database access. Attachments come first, then the rules in their order.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ UNMAPPED = -1
 
 
 class Match(NamedTuple):
-    """Where an account belongs. `joins`: the *each* rule by which it would become a child of `entry`.
+    """The entry of an account. `joins`: index of the *each* rule that would add it as a child of `entry`.
 
-    `member`: the *each* rule by which it is the member `entry`.
+    `member`: index of the *each* rule by which it is the member `entry`.
     """
 
     entry: int
@@ -37,19 +37,20 @@ class Match(NamedTuple):
 
 
 NOWHERE = Match(UNMAPPED)
-Decided = tuple[Match, int | None]  # where an account belongs, and the number of the rule that says so
+# The match of an account, and the index of the rule that decided; None for an attachment or no match.
+Decided = tuple[Match, int | None]
 
 
 @dataclass(frozen=True, eq=False)
 class KnownAccounts:
-    """What is known of single accounts beyond their names: the entry they were attached to, and whose they are."""
+    """Facts about single accounts: the entries that they are attached to, and their owners."""
 
     places: Mapping[AccountKey, UUID] = field(default_factory=dict)
     persons: Mapping[AccountKey, Person] = field(default_factory=dict)
 
     @cached_property
     def digest(self) -> int:
-        """Another one when anything of it changes, within this process."""
+        """Hash that changes when anything in it changes; valid within this process."""
         return hash((frozenset(self.places.items()), frozenset(self.persons.items())))
 
 
@@ -57,9 +58,9 @@ NOTHING_KNOWN = KnownAccounts()
 
 
 def reach_of(tree: TreeColumns, rule: Rule, target: int) -> int | None:
-    """The entry below which a rule that leads to `target` may take accounts from others; None for the whole policy.
+    """Return the entry below which a rule that leads to `target` may take mapped accounts; None for the whole policy.
 
-    Where a rule has left the part in which it was written, that is its own entry.
+    If the target has moved out of the part where the rule was written, that is the target itself.
     """
     if rule.reach_uid is None or rule.kind == "default":
         return None
@@ -71,7 +72,7 @@ def reach_of(tree: TreeColumns, rule: Rule, target: int) -> int | None:
 
 @dataclass(frozen=True, eq=False)
 class Resolver:
-    """The rules of a policy on one tree, in the order of its rulebook: the first that matches an account decides."""
+    """The rules of a policy on one tree, in the order of its rule set: the first match decides."""
 
     rules: tuple[Rule, ...]
     tree: TreeColumns
@@ -79,7 +80,7 @@ class Resolver:
 
     @cached_property
     def targets(self) -> tuple[int | None, ...]:
-        """Where each rule starts; None when that entry isn't in the tree, or is a reserve, which has no accounts."""
+        """Index of each rule's target; None if it isn't in the tree or is a reserve, which has no accounts."""
         found = [self.tree.index_of_uid(rule.target_uid) for rule in self.rules]
         return tuple(None if at is None or self.tree.is_reserve[at] else at for at in found)
 
@@ -89,22 +90,23 @@ class Resolver:
 
     @cached_property
     def spelled_rules(self) -> tuple[Rule, ...]:
-        """The rules in normal form for comparison: other spellings match the same accounts."""
+        """The rules with DNs and FQANs in canonical spelling."""
         return tuple(rule.spelled for rule in self.rules)
 
     def resolve(self, key: AccountKey) -> Match:
-        """The deepest entry that the first matching rule leads to; the root is no place for an account."""
+        """Return the deepest entry that the first matching rule leads to; the root maps no accounts."""
         return self.decide(key)[0]
 
     def decide(self, key: AccountKey) -> Decided:
-        """The entry of an account, and the number of the rule that decided; None when none did.
+        """Return the entry of an account, and the index of the rule that decided; None if none did.
 
-        A rule that leads an account no deeper than the root doesn't map it, and the next one is tried. An account
-        that represents an entry belongs to that entry, without a rule.
+        A rule that leads only to the root doesn't map the account, and the next rule is tried. An account that
+        represents an entry is mapped to that entry without a rule.
 
-        Rules whose reach is a part of the policy come after all others, the first of each reach in the order in which
-        they were written. Each matches an account only below its reach, or one that is unmapped: no rule moves an
-        account away from an entry of others.
+        Rules whose reach is a part of the policy are tried after all others; of each reach, only the first match
+        counts, and reaches follow each other by the time when that rule was written. Such a rule matches an account
+        only if it is unmapped or mapped below its reach, so no rule takes an account from an entry outside its author's
+        rights.
         """
         if is_reserved(key.namespace):
             return self._of_entry(key), None
@@ -139,14 +141,15 @@ class Resolver:
         return found
 
     def is_free(self, decided: Decided) -> bool:
-        """Whether an account counts nowhere, or only at the entry of a default rule, which is for all that is left."""
+        """Return whether an account is unmapped, or mapped by a default rule to that rule's own entry."""
         match, number = decided
         if match.entry == UNMAPPED:
             return True
         return number is not None and self.rules[number].kind == "default" and match.entry == self.targets[number]
 
     def may_take(self, number: int, decided: Decided) -> bool:
-        """Whether a rule may move what counts there: anything, or what is free or below its reach."""
+        """Return whether a rule may map an account away from its current entry: always, or only if free or below its
+        reach."""
         reach = self._reaches[number]
         return reach is None or self._may_take(reach, decided)
 
@@ -154,7 +157,7 @@ class Resolver:
         return self.is_free(decided) or is_below(self.tree, decided[0].entry, reach)
 
     def leaves(self, key: AccountKey, numbers: Iterable[int]) -> bool:
-        """Whether one of these rules is for an account that counts outside of its reach, and stays there."""
+        """Return whether one of these rules matches an account that stays mapped outside the rule's reach."""
         decided, spelled = self.decide(key), canonical(key)
         if is_reserved(key.namespace) or self.is_free(decided):
             return False
@@ -163,7 +166,7 @@ class Resolver:
 
     @cached_property
     def _reaches(self) -> tuple[int | None, ...]:
-        """The entry below which each rule may take accounts from others; None for the whole policy."""
+        """The entry below which each rule may take mapped accounts; None for the whole policy."""
         pairs = zip(self.rules, self.targets, strict=True)
         return tuple(None if target is None else reach_of(self.tree, rule, target) for rule, target in pairs)
 
@@ -184,20 +187,20 @@ class Resolver:
             return Match(entry, member=number)
         if depth == len(names) - 1 and self.tree.takes_members[entry]:
             return Match(entry, number)
-        # At the root usage would count in no comparison: such an account is shown as unmapped instead.
+        # Usage at the root would count in no comparison, so such an account is shown as unmapped instead.
         return NOWHERE if entry == 0 else Match(entry)
 
     def resolve_many(self, keys: Iterable[AccountKey]) -> npt.NDArray[np.int32]:
-        """The entry of each account's usage, −1 for none: where no rule matches, or one that leads to the root."""
+        """Return the entry of each account's usage, −1 for none: no rule matches, or it leads only to the root."""
         entries = np.fromiter((self.resolve(key).entry for key in keys), dtype=np.int32)
         return np.where(entries == 0, np.int32(UNMAPPED), entries)
 
     def is_dead_end(self, entry: int, name: str) -> bool:
-        """Whether a rule that goes on from the entry by this name stays there."""
+        """Return whether a rule that continues from the entry by this name finds no child."""
         return self._walk(entry, [name])[1] == 0
 
     def _walk(self, entry: int, names: Sequence[str]) -> tuple[int, int]:
-        """Go down by name as far as such entries exist; return where and how many steps."""
+        """Descend by names as far as such entries exist; return the entry and the number of steps."""
         for depth, name in enumerate(names):
             child = self.tree.child_named(entry, name) if name else None
             if child is None:
@@ -209,7 +212,7 @@ class Resolver:
 
 
 class NameIndex:
-    """Entries by name, as a sorted array of hashes: a twelfth of the memory of a dict of a million names."""
+    """Index of entries by name, as a sorted array of hashes: a twelfth of the memory of a dict of a million names."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
@@ -230,10 +233,10 @@ I4 = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class AccountPlaces:
-    """The accounts that have an entry, and which: `entry` runs parallel to `keys`. And the rules for all others.
+    """The mapped accounts and, parallel to `keys`, the index of each one's entry; and the rules for all other accounts.
 
-    joins: the *each* rule by which an account would become a child of its entry, −1 for none; None: as the
-    rules say.
+    joins: the *each* rule by which an account would become a child of its entry, −1 for none; None: determined by the
+    rules.
     """
 
     keys: Sequence[AccountKey]
@@ -264,14 +267,14 @@ _Key = tuple[str, tuple[Rule, ...], int]
 
 
 class _Placed:
-    """For the last few trees with their rules: a pure function of its key."""
+    """Cache of decisions for the last few combinations of tree, rules and known accounts."""
 
     def __init__(self) -> None:
         self._known: LRUCache[_Key, dict[AccountKey, Decided]] = LRUCache(_MOST_PLACED)
         self._lock = Lock()
 
     def of(self, key: _Key) -> dict[AccountKey, Decided]:
-        if not key[0]:  # a tree that was never stored
+        if not key[0]:  # a tree that was never stored has no digest
             return {}
         with self._lock:
             return self._known.setdefault(key, {})
@@ -283,14 +286,14 @@ _placed = _Placed()
 def match_accounts(
     tree: TreeColumns, rules: tuple[Rule, ...], known: KnownAccounts, keys: Sequence[AccountKey]
 ) -> list[Match]:
-    """The match of each account, the root's newcomers included."""
+    """Return the match of each account, including those that would become children of the root."""
     return [match for match, _number in decide_accounts(tree, rules, known, keys)]
 
 
 def decide_accounts(
     tree: TreeColumns, rules: tuple[Rule, ...], known: KnownAccounts, keys: Sequence[AccountKey]
 ) -> list[Decided]:
-    """The entry of each account and the rule that decided; None without one, or for an attached account."""
+    """Return the match of each account and the rule that decided; None without a match and for attached accounts."""
     found = _placed.of((tree.digest, rules, known.digest))
     new = [key for key in keys if key not in found]
     decide = Resolver(rules, tree, known).decide
@@ -301,7 +304,7 @@ def decide_accounts(
 def place_accounts(
     tree: TreeColumns, rules: tuple[Rule, ...], known: KnownAccounts, keys: Sequence[AccountKey]
 ) -> tuple[I4, I4]:
-    """The entry of each account's usage, −1 for none, the root among them; and the rule by which it joins, or −1."""
+    """Return the entry of each account's usage (−1 for none or the root), and the rule by which it joins, or −1."""
     last, asked = _last.placed, (tree.digest, rules, known.digest)
     if last is not None and tree.digest and last.keys is keys and last.asked == asked:
         return last.entry, last.joins
@@ -314,9 +317,9 @@ def place_accounts(
 
 
 def places_of(keys: Sequence[AccountKey], entry: I4, joins: I4, rules: tuple[Rule, ...]) -> AccountPlaces:
-    """The mapped accounts as a snapshot keeps them; one object while accounts and entries are unchanged.
+    """Return the mapped accounts as stored in a snapshot; the same object while accounts and entries don't change.
 
-    Accounts that represent an entry are left out: no look-up names them, and no member owns them.
+    Accounts that represent an entry are left out: look-ups don't name them, and no user owns them.
     """
     last = _last.places
     if last is not None and last[0] is keys and last[1] is entry and last[2] is joins and last[3].rules == rules:
@@ -330,7 +333,7 @@ def places_of(keys: Sequence[AccountKey], entry: I4, joins: I4, rules: tuple[Rul
 
 @dataclass(frozen=True, eq=False)
 class _PlacedAll:
-    """All accounts mapped at once: `keys` is the same, unchanging object."""
+    """The mapping of all accounts; `keys` is compared by identity."""
 
     keys: Sequence[AccountKey]
     asked: _Key
@@ -339,7 +342,7 @@ class _PlacedAll:
 
 
 class _Last(threading.local):
-    """Of this thread's last recompute: between two ticks of a policy accounts seldom change."""
+    """Results of this thread's last recompute, because accounts seldom change between two recomputes of a policy."""
 
     placed: _PlacedAll | None = None
     places: tuple[Sequence[AccountKey], I4, I4, AccountPlaces] | None = None
@@ -348,13 +351,13 @@ class _Last(threading.local):
 _last = _Last()
 
 
-# --- Entries of Slurm's accounts --------------------------------------------------------------------------------------
-# Each account has one name in a cluster, wherever it is in the tree.
+# --- Slurm accounts ---------------------------------------------------------------------------------------------------
+# An account's name is unique in its cluster.
 ROOT_ACCOUNT = "root"  # Slurm's name of the top of every cluster's tree
 
 
 def entry_of_account(tree: TreeColumns, top: int, account: str) -> int | None:
-    """The one entry of this name below `top`; None where there is none, or several: no account is guessed."""
+    """Return the only entry with this name below `top`; None if there is none or several."""
     found = _named(tree, top, account)
     if found:
         return found[0] if len(found) == 1 else None
@@ -362,13 +365,13 @@ def entry_of_account(tree: TreeColumns, top: int, account: str) -> int | None:
 
 
 def account_of_entry(tree: TreeColumns, top: int, entry: int) -> str | None:
-    """The name of the account that leads to this entry; None where none does."""
+    """Return the name of the Slurm account that leads to this entry; None if none does."""
     account = ROOT_ACCOUNT if entry == top else text_of(tree.name[entry])
     return account if entry_of_account(tree, top, account) == entry else None
 
 
 def ambiguous_accounts(tree: TreeColumns, top: int) -> Mapping[str, tuple[int, ...]]:
-    """Names that several entries below `top` have, and these entries."""
+    """Return names that several entries below `top` have, with these entries."""
     found = {name: _below(tree, top, places) for name, places in tree.groups_by_name.items() if len(places) > 1}
     return {text_of(name): places for name, places in found.items() if len(places) > 1}
 
@@ -385,7 +388,7 @@ def _below(tree: TreeColumns, top: int, places: tuple[int, ...]) -> tuple[int, .
 
 
 def is_below(tree: TreeColumns, entry: int, top: int) -> bool:
-    """The entry itself, or one below it."""
-    while entry > top:  # parents come first
+    """Return whether `entry` is `top` or below it."""
+    while entry > top:  # parents have lower indices
         entry = int(tree.parent[entry])
     return entry == top

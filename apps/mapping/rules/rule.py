@@ -1,4 +1,4 @@
-"""One mapping rule: which accounts it is for, and to which entry it leads; and an index of rules by account."""
+"""The mapping rule: which accounts it matches and to which entry it leads; and an index of rules by account."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LIMITS = {"namespace": 128, "source": 64, "user_pattern": 256, "group_pattern":
 
 
 class Person(NamedTuple):
-    """Whose account it is: a name of sign-in, and that person's groups."""
+    """The owner of an account: user name and sign-in groups."""
 
     name: str
     groups: frozenset[str]
@@ -38,15 +38,16 @@ class Person(NamedTuple):
 
 @dataclass(frozen=True)
 class Rule:
-    """As `models.MappingRule`, or made of an entry's rules for members. Patterns that are "" match anything; a user
-    pattern is also tried on the DN. people: matches accounts whose person is in such a group of sign-in. source: means
-    the namespace of that source, which the rule set fills in.
+    """A rule as in `models.MappingRule`, or converted from an entry's membership rule.
 
-    An *association* is Slurm's pair of user and account: the account's entry is found by its name, wherever it lies
-    below the target, and the suffix goes on from there.
+    Empty patterns match anything; a user pattern is also tried on the DN. people: matches accounts whose owner is in
+    such a sign-in group. source: stands for the namespace of that source, which the rule set fills in.
 
-    reach_uid: the entry below which its author maps accounts; None is the whole policy. written_at: when it was
-    written, "" for long ago. See `mapping.Resolver` for what both decide.
+    An *association* is Slurm's pair of user and account: the entry is found by the account's name anywhere below the
+    target, and the suffix continues from there.
+
+    reach_uid: the entry below which the rule's author maps accounts; None is the whole policy. written_at: when it was
+    written, "" if unknown. `resolver.Resolver.decide` uses both.
     """
 
     kind: str
@@ -83,24 +84,24 @@ class Rule:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Rule:
-        """Of something `to_json` wrote."""
+        """Parse the result of `to_json`."""
         reach = data.get("reach_uid")
         return cls(**{**data, "target_uid": UUID(data["target_uid"]), "reach_uid": UUID(reach) if reach else None})
 
     @property
     def stated(self) -> Rule:
-        """The rule's content, without author and time."""
+        """The rule's content, without reach and time."""
         return replace(self, reach_uid=None, written_at="")
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
-        """The suffix, component by component; *each* and *association* go to the child named like the user."""
+        """Components of the suffix; for *each* and *association*, by default the child named like the user."""
         suffix = self.suffix or ("/{user}" if self.kind in ("each", "association") else "")
         return tuple(part for part in suffix.split("/") if part)
 
     @cached_property
     def spelled(self) -> Rule:
-        """With DNs and FQANs in the spelling that accounts have."""
+        """The rule with DNs and FQANs in the canonical spelling of account keys."""
         user, fqan = self.user_pattern, self.fqan_pattern
         return replace(
             self,
@@ -128,9 +129,9 @@ class Rule:
         )
 
     def names_below(self, key: AccountKey, person: Person | None = None) -> list[str]:
-        """Names that lead from the target down to the account's entry, with placeholders filled in.
+        """Return the names from the target down to the account's entry, with placeholders filled in.
 
-        A rule for people leads to the person's name, whatever their accounts are called.
+        A rule for sign-in groups leads to the owner's name, whatever their accounts are called.
         """
         user = person.name if self.people and person is not None else key.user_name or key.dn
         whole = {"{user}": user, "{group}": key.group_name, "{project}": key.project}
@@ -154,26 +155,28 @@ def _agrees(pattern: str, *texts: str) -> bool:
 
 
 def _fqan_agrees(pattern: str, fqan: str) -> bool:
-    """An FQAN counts for what it lies below, too: `/atlas` is matched by `/atlas/Role=production`."""
+    """Match an FQAN or what it is below: `/atlas` also matches `/atlas/Role=production`."""
     if not pattern:
         return True
     return bool(fqan) and (_agrees(pattern, fqan) or fqan.startswith(pattern.rstrip("/") + "/"))
 
 
 def rule_problems(rule: Rule, where: str) -> list[FieldProblem]:
-    """Errors of a rule as written; empty when it is valid."""
+    """Return the errors of a rule; empty if it is valid."""
     problems = []
     if rule.kind not in KINDS:
         problems.append(FieldProblem(f"{where}.kind", f"must be one of {', '.join(KINDS)}"))
     if rule.people:
-        problems.append(FieldProblem(f"{where}.people", "belongs to an entry's rules for members"))
+        problems.append(FieldProblem(f"{where}.people", "is allowed only in an entry's membership rules"))
     if rule.kind == "exact" and not (rule.user_pattern or rule.group_pattern or rule.fqan_pattern):
         problems.append(FieldProblem(where, "an exact rule names a user, a group or an FQAN"))
     if rule.kind == "group" and not (rule.group_pattern or rule.fqan_pattern):
         problems.append(FieldProblem(where, "a group rule names a group or an FQAN"))
     leftover = re.sub(r"[{}]", "", _PLACEHOLDER.sub("", rule.suffix))
     if leftover != _PLACEHOLDER.sub("", rule.suffix):
-        problems.append(FieldProblem(f"{where}.suffix", "knows {user}, {group} and {project} alone"))
+        problems.append(
+            FieldProblem(f"{where}.suffix", "may contain only the placeholders {user}, {group} and {project}")
+        )
     if len(rule.suffix) > LONGEST_SUFFIX or len(rule.parts) > MOST_PARTS:
         problems.append(
             FieldProblem(f"{where}.suffix", f"has at most {MOST_PARTS} levels and {LONGEST_SUFFIX} characters")
@@ -183,7 +186,7 @@ def rule_problems(rule: Rule, where: str) -> list[FieldProblem]:
     if is_reserved(rule.namespace):
         problems.append(FieldProblem(f"{where}.namespace", "is reserved for usage of other sites"))
     if rule.source and rule.namespace:
-        problems.append(FieldProblem(f"{where}.source", "names a namespace too: give only one of them"))
+        problems.append(FieldProblem(f"{where}.source", "and namespace exclude each other: give only one of them"))
     problems += [
         FieldProblem(f"{where}.{name}", f"has at most {longest} characters")
         for name, longest in _LIMITS.items()
@@ -204,9 +207,9 @@ _NEVER = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 def entry_name(text: str) -> str:
-    """A name an entry may have: what it may not contain, and '%', is written as %XX of its UTF-8 bytes.
+    """Convert text to a valid entry name: invalid characters and '%' become %XX of their UTF-8 bytes.
 
-    Deterministic. A name longer than 128 characters ends in part of its hash instead.
+    Deterministic. A name longer than 128 characters is cut and ends in part of its hash.
     """
     if not text:
         return NO_NAME
@@ -226,7 +229,7 @@ def entry_name(text: str) -> str:
 
 
 def text_of(name: str) -> str:
-    """The text that `entry_name` turned into this name, if it wasn't cut."""
+    """Undo `entry_name`, unless the name was cut."""
     if name == NO_NAME:
         return ""
     if "%" not in name:
@@ -243,13 +246,14 @@ def _percent(character: str) -> str:
 
 
 # --- Index of rules ---------------------------------------------------------------------------------------------------
-_Place = tuple[str, str, str]  # which field, what of it is certain, and its text
+# (field, kind of match: is, begins or ends, text)
+_Place = tuple[str, str, str]
 
 
 class RuleIndex:
-    """Index of rules by the one certain property of their accounts: a field, or its prefix or suffix.
+    """Index of rules by one property that all their accounts have: the value, prefix or suffix of a field.
 
-    An account is looked up by its own fields, and their prefixes and suffixes of the lengths that occur.
+    An account is looked up by its own fields, and their prefixes and suffixes of the lengths in use.
     """
 
     def __init__(self, rules: Sequence[Rule]) -> None:
@@ -268,7 +272,7 @@ class RuleIndex:
         self._lengths = {field: sorted(set(lengths)) for field, lengths in self._lengths.items()}
 
     def numbers(self, key: AccountKey, person: Person | None) -> Sequence[int]:
-        """In the order of the rules."""
+        """Return the indices of rules that may match the account, in the order of the rules."""
         if not self._by:
             return self._always
         found = {number for place in self._asked(key, person) for number in self._by.get(place, ())}
@@ -289,8 +293,8 @@ class RuleIndex:
 
 
 def _place_of(rule: Rule) -> _Place | None:
-    """None for a rule of which nothing is that certain."""
-    if rule.kind == "default":  # matches whatever its patterns say
+    """Return the rule's index key, or None if no property is certain."""
+    if rule.kind == "default":  # ignores its patterns
         return ("namespace", "is", rule.namespace) if rule.namespace else None
     patterns = (("user", rule.user_pattern), ("group", rule.group_pattern), ("people", rule.people))
     for field, pattern in patterns:
@@ -300,13 +304,13 @@ def _place_of(rule: Rule) -> _Place | None:
         begins, ends = _certain(pattern)
         if begins:
             return field, "begins", begins
-        if ends and field != "fqan":  # an FQAN is matched by what lies below it, too
+        if ends and field != "fqan":  # an FQAN pattern also matches longer FQANs
             return field, "ends", ends
     return ("namespace", "is", rule.namespace) if rule.namespace else None
 
 
 def _certain(pattern: str) -> tuple[str, str]:
-    """What a text that a glob matches has to begin with, and to end with."""
+    """Return the prefix and suffix that every text matching a glob has."""
     begins = next((pattern[:at] for at, one in enumerate(pattern) if one in "*?["), pattern)
     last = max((pattern.rfind(one) for one in "*?"), default=-1)
     return begins, "" if "[" in pattern else pattern[last + 1 :]

@@ -1,16 +1,16 @@
-"""All that says which account counts where in a policy, in the one order in which it is asked.
+"""The complete rule set of a policy, in the order in which its parts are tried:
 
-1. An account that was attached to an entry by hand counts there.
-2. Stored rules for exactly named accounts.
-3. Rules for members, which belong to entries of the tree: those of deeper entries before those of shallower ones, then
-   in the tree's order, then in the entry's own.
-4. All other stored rules in their stored order.
-5. The default rules.
+1. Attachments: an account attached to an entry by hand is mapped there.
+2. Stored exact rules.
+3. Membership rules of the tree's entries: those of deeper entries first, then by the order of entries in the tree, then
+by their order in the entry.
+4. All other stored rules, in their stored order.
+5. Default rules.
 
-The first that matches decides. Rules whose entry is gone are passed over, and those that lead no deeper than the root.
+The first match decides. Rules whose entry is archived, or that lead only to the root, are skipped.
 
-Rules whose author maps accounts in a part of the policy only come after all of these but the defaults, and take no
-account from entries outside that part: see `mapping.Resolver.decide`.
+Rules whose author maps accounts only in a part of the policy come after all of these except default rules. They take no
+account from entries outside that part: see `resolver.Resolver.decide`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.terms import WHOLE_POLICY, Members
 from apps.usage.models import Source
 
-_TIERS = {"exact": 0, "default": 2}  # of stored rules; members' rules are asked after the first tier
+_TIERS = {"exact": 0, "default": 2}  # of stored rules; membership rules follow tier 0
 _STORED = (
     "kind",
     "target_uid",
@@ -50,12 +50,12 @@ _STORED = (
     "reach_uid",
     "written_at",
 )
-_NO_SOURCE = "\0"  # a namespace that nothing has
+_NO_SOURCE = "\0"  # a namespace that no account has
 
 
 @dataclass(frozen=True, eq=False)
 class Rulebook:
-    """The rules of a policy with those of one of its trees, and what is known of single accounts."""
+    """The rules of a policy and one of its trees, with what is known of single accounts."""
 
     rules: tuple[Rule, ...]
     known: KnownAccounts
@@ -69,19 +69,19 @@ class Rulebook:
 
 
 def load_rulebook(policy: Policy, tree: TreeColumns, *, of: User | None = None) -> Rulebook:
-    """From the database now. of: only this person's accounts."""
+    """Load the current rule set. of: load only this user's accounts."""
     return rulebook_of(policy, tree, load_rules(policy), of=of)
 
 
 def rulebook_of(policy: Policy, tree: TreeColumns, stored: Sequence[Rule], *, of: User | None = None) -> Rulebook:
-    """This rule set with other stored rules, for a preview."""
+    """Build the rule set with other stored rules, for a preview."""
     namespaces = _namespaces(tree, stored)
     rules = in_order(with_namespaces(stored, namespaces), rules_of_tree(tree, namespaces))
     return Rulebook(rules, load_known(policy, rules, of=of))
 
 
 def with_namespaces(stored: Sequence[Rule], namespaces: Mapping[str, str]) -> list[Rule]:
-    """Each source by the namespace of its accounts; one that isn't there matches nothing."""
+    """Replace sources by the namespace of their accounts; a missing source matches nothing."""
     return [
         replace(rule, namespace=namespaces.get(rule.source, _NO_SOURCE), source="") if rule.source else rule
         for rule in stored
@@ -89,13 +89,13 @@ def with_namespaces(stored: Sequence[Rule], namespaces: Mapping[str, str]) -> li
 
 
 def load_rules(policy: Policy) -> tuple[Rule, ...]:
-    """The policy's stored mapping rules in their order, without those of its tree."""
+    """Load the policy's stored rules in their order, without membership rules of its tree."""
     rows = MappingRule.objects.filter(policy=policy).order_by("position").values(*_STORED)
     return once_per_request(("rules", policy.pk), lambda: tuple(Rule(**row) for row in rows))
 
 
 def in_order(stored: Sequence[Rule], of_tree: Iterable[Rule]) -> tuple[Rule, ...]:
-    """Stored rules and those of a tree as they are asked. See above."""
+    """Combine stored rules and membership rules in the order in which they are tried (see the module's docstring)."""
     tiers: list[list[Rule]] = [[], [], []]
     for rule in stored:
         tiers[tier_of(rule)].append(rule)
@@ -103,24 +103,24 @@ def in_order(stored: Sequence[Rule], of_tree: Iterable[Rule]) -> tuple[Rule, ...
 
 
 def numbers_of(stored: Sequence[Rule], rules: Sequence[Rule]) -> list[int]:
-    """The place of each stored rule among all rules. stored: in the order in which they are asked."""
+    """Return the index of each stored rule among all rules. stored: sorted by `as_asked`."""
     n_exact, n_of_tree = sum(tier_of(rule) == 0 for rule in stored), len(rules) - len(stored)
     return [at if at < n_exact else at + n_of_tree for at in range(len(stored))]
 
 
 def tier_of(rule: Rule) -> int:
-    """0: exactly named accounts, before rules for members; 1: patterns; 2: all the rest."""
+    """Return 0 for exact rules, 2 for default rules, 1 for all others."""
     return _TIERS.get(rule.kind, 1)
 
 
 def rules_of_tree(tree: TreeColumns, namespaces: Mapping[str, str]) -> list[Rule]:
-    """The rules for members of all entries, deeper ones first. namespaces: of the sources, by slug."""
+    """Return the membership rules of all entries, deeper ones first. namespaces: of the sources, by slug."""
     entries = sorted(tree.members, key=lambda i: (-int(tree.level[i]), i))
     return [rule_of(tree, i, members, namespaces) for i in entries for members in tree.members[i]]
 
 
 def rule_of(tree: TreeColumns, i: int, members: Members, namespaces: Mapping[str, str]) -> Rule:
-    """One rule for members as a mapping rule; one for a source that isn't there matches nothing."""
+    """Convert a membership rule to a mapping rule; with a missing source, it matches nothing."""
     uid = tree.uuid(i)
     reaches_all = members.reach == WHOLE_POLICY
     return Rule(
@@ -139,12 +139,12 @@ def rule_of(tree: TreeColumns, i: int, members: Members, namespaces: Mapping[str
 
 
 def member_rules(tree: TreeColumns, i: int) -> list[tuple[Members, int | None]]:
-    """The rules for members of an entry, each with its reach: an entry, or None for the whole policy."""
+    """Return the membership rules of an entry, each with its reach: an entry, or None for the whole policy."""
     return [(members, reach_of(tree, rule_of(tree, i, members, {}), i)) for members in tree.members.get(i, ())]
 
 
 def load_known(policy: Policy, rules: Sequence[Rule], *, of: User | None = None) -> KnownAccounts:
-    """Accounts attached by hand, and those of people in groups that the rules name."""
+    """Load attached accounts, and accounts whose owner is in a sign-in group that the rules name."""
     names = people_named(rules)
     persons = Account.objects.filter(person__groups__name__in=names, person__is_active=True) if names else None
     if of is not None:
@@ -159,7 +159,7 @@ def load_known(policy: Policy, rules: Sequence[Rule], *, of: User | None = None)
 
 
 def _attached(policy: Policy, of: User | None) -> dict[AccountKey, UUID]:
-    """The entries of accounts that were attached by hand. What one person's are is asked for several times a page."""
+    """Return the entries of attached accounts; for one user, cached for the request."""
     if of is not None:
         return dict(once_per_request(("attached", policy.pk, of.pk), lambda: _read_attached(policy, of)))
     return _read_attached(policy, None)
@@ -175,7 +175,7 @@ def _read_attached(policy: Policy, of: User | None) -> dict[AccountKey, UUID]:
 
 
 def people_named(rules: Iterable[Rule]) -> list[str]:
-    """The groups of sign-in that some rule is for."""
+    """Return the sign-in groups that the rules match."""
     patterns = {rule.people for rule in rules if rule.people}
     if not patterns:
         return []
@@ -184,9 +184,9 @@ def people_named(rules: Iterable[Rule]) -> list[str]:
 
 
 def people_digest(tree: TreeColumns) -> str:
-    """Changes when a user joins or leaves a group that the tree's rules name, or an account gets an owner.
+    """Return a digest that changes when a member of a group in the tree's rules, or an account's owner, changes.
 
-    "" where no rule is for people.
+    "" if no rule is for sign-in groups.
     """
     if not any(rule.people for rules in tree.members.values() for rule in rules):
         return ""
@@ -219,5 +219,5 @@ def _group(people: str) -> str:
 
 
 def _only_stars(pattern: str) -> str:
-    """Rules for members know * and ?, and no sets of characters."""
+    """Escape [ in a pattern: membership rules allow * and ?, but no character sets."""
     return pattern.replace("[", "[[]")

@@ -1,4 +1,4 @@
-"""Roles and what a person holds where, until when; and whether an actor may do an operation at an instant."""
+"""Roles and their verbs, the verbs that a user holds at an entry and until when, and authorisation of operations."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def until_of(grant: Grant) -> datetime:
 
 
 class Lineages:
-    """The way from the root down to an entry; of an archived one, as it last was."""
+    """Ancestors of entries, with a cache. For archived entries, by their last parents."""
 
     def __init__(self, policy: Policy, tree: TreeColumns) -> None:
         self._policy, self.tree = policy, tree
@@ -62,13 +62,13 @@ class Lineages:
         return self.tree.index_of_uid(uid) is None
 
     def of(self, uid: UUID) -> tuple[UUID, ...]:
-        """Root first, the entry itself last."""
+        """Return the uids from the root down to the entry itself."""
         if uid not in self._known:
             self._known[uid] = self._walk(uid)
         return self._known[uid]
 
     def last_name(self, uid: UUID) -> str:
-        """What an archived entry was called; "" when nothing is known of it."""
+        """Return an archived entry's last name, or "" if it is unknown."""
         last = Entry.objects.filter(policy=self._policy, uid=uid).order_by("-since")
         return last.values_list("name", flat=True).first() or ""
 
@@ -87,7 +87,7 @@ class Lineages:
 
 
 class Holding:
-    """Verbs that a person holds in one policy at one instant."""
+    """Verbs that a user holds in one policy at one instant, by entry, with their expiry."""
 
     def __init__(self, grants: Iterable[Grant], *, rules: bool = False, bound: UUID | None = None) -> None:
         self._rules, self._bound = rules, bound
@@ -99,13 +99,13 @@ class Holding:
 
     @classmethod
     def of_actor(cls, policy: Policy, actor: Actor, at: datetime) -> Holding:
-        """Of the current actor; a token holds at most what lies below its entry."""
+        """Load the actor's grants; a token restricts them to the subtree that it is bound to."""
         grants = () if actor.user is None else grants_of(policy, actor.user, at)
         bound = actor.token.subtree_uid if actor.token else None
         return cls(grants, rules=rules_all(actor), bound=bound)
 
     def until(self, verb: str, lineage: Sequence[UUID]) -> datetime | None:
-        """The last instant up to which the verb is held at the end of this lineage; None: it isn't."""
+        """Return until when the verb is held at the last entry of the lineage; None if it isn't held."""
         if self._bound is not None and self._bound not in lineage:
             return None
         if self._rules:
@@ -114,20 +114,20 @@ class Holding:
         return max(found, default=None)
 
     def limit(self, verbs: Iterable[str], lineage: Sequence[UUID]) -> tuple[datetime, list[str]]:
-        """Up to when all of these verbs may be handed on there, and those that may not at all."""
+        """Return until when all these verbs can be delegated there, and the verbs that can't be, DELEGATE included."""
         ends = {verb: self.until(verb, lineage) for verb in (*verbs, Verb.DELEGATE)}
         missing = sorted(verb for verb, end in ends.items() if end is None)
         return min((end for end in ends.values() if end is not None), default=FOREVER), missing
 
 
 class GrantDependencies:
-    """Which grants depend on which: a giver must hold all of a grant, and for as long, through other grants."""
+    """Dependencies between grants: the giver must hold all verbs of a grant, for at least as long, by other grants."""
 
     def __init__(self, grants: Collection[Grant], lineages: Lineages) -> None:
         self._all, self._lineages = list(grants), lineages
 
     def resting_on(self, gone: Grant, instead: Grant | None = None) -> list[Grant]:
-        """Grants that would rest on nothing any more if this one went, or became what `instead` says."""
+        """Return the grants that would lose their basis if `gone` were removed or replaced by `instead`."""
         adrift = {grant.pk for grant in self._all if not self._is_held(grant, self._all)}
         rest = [grant for grant in self._all if grant.pk != gone.pk]
         if instead is not None:
@@ -144,7 +144,7 @@ class GrantDependencies:
         return giver is None or (giver.is_active and giver.is_superuser)
 
     def _is_held(self, grant: Grant, among: Iterable[Grant]) -> bool:
-        """Whether its giver holds all of it through these, other than by the grant itself."""
+        """Return whether the giver holds all verbs of the grant by the other given grants, for as long."""
         if self._is_root(grant) or grant.granted_by is None:
             return True
         own = [each for each in among if each.pk != grant.pk and self._is_for(each, grant.granted_by)]
@@ -168,11 +168,12 @@ class GrantDependencies:
 
 # --- Authority of an actor --------------------------------------------------------------------------------------------
 _PROPOSE = "Propose the change instead."
-_OF_THE_TREE = (Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE)  # what locks protect, and what moves targets
+# Verbs of operations that change targets; locks apply to them.
+_OF_THE_TREE = (Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE)
 
 
 class AuthorGuard(Unguarded):
-    """Asks for nothing; rules for members reach as far as this author's rights do."""
+    """Allows every operation, but limits new membership rules to the reach of their author's rights."""
 
     def __init__(self, *, policy: Policy, tree: TreeColumns, user: User | None, at: datetime) -> None:
         actor = Actor(user=user, via="worker")
@@ -184,10 +185,10 @@ class AuthorGuard(Unguarded):
 
 
 class ActorGuard:
-    """Checks every operation, when it is applied, against the actor's rights.
+    """Checks each operation against the actor's rights when it is applied.
 
-    only_see: a draft may hold what its author may only request. besides: verbs that publishing needs on top of the
-    operation's own. instead: the one verb checked in place of the operation's own.
+    only_see: check visibility alone, for drafts, which may contain changes that the author may only request. besides:
+    verbs required in addition to the operation's own. instead: the one verb required in place of the operation's own.
     """
 
     def __init__(
@@ -212,7 +213,8 @@ class ActorGuard:
         self._mine: set[UUID] | None = None
 
     def may_see(self, tree: WorkingTree, node: Node, index: int) -> None:
-        """Seen is what was visible before, and what this change set itself put below something that is."""
+        """Refuse entries that the actor can't see; an entry added by this change set is as visible as its nearest old
+        ancestor."""
         step: Node | None = node
         while step is not None:
             i = tree.base.index_of_uid(step.uid)
@@ -222,17 +224,19 @@ class ActorGuard:
             step = tree.get(step.parent_uid) if step.parent_uid else None
 
     def may_divide(self, tree: WorkingTree, parent: Node, index: int, verb: str) -> None:
-        """Below an entry: holders of the verb there, or above."""
+        """Require the verb at the entry or above it, to change its children."""
         place = _competing_at(tree, parent) if verb in _OF_THE_TREE else parent
         self._demand(verb, [step.uid for step in tree.lineage(place)], tree, parent, index)
 
     def may_name_below(self, tree: WorkingTree, parent: Node) -> bool:
-        """By rights alone, whatever lies there; what this change set put there belongs to where it put it."""
+        """Return whether the actor may learn the names of all children, by rights; new entries follow their old
+        ancestor."""
         nearest = (tree.base.index_of_uid(step.uid) for step in reversed(tree.lineage(parent)))
         return self._sees.may_name_below(next(i for i in nearest if i is not None))
 
     def may_change(self, tree: WorkingTree, node: Node, index: int, verb: str) -> None:
-        """An entry's own shares, name and parent: holders of the verb above it, never at it alone."""
+        """Require the verb above the entry, to change its own shares, name or parent; a grant at the entry isn't
+        enough."""
         above = tree.lineage(node)[:-1]
         if above and verb in _OF_THE_TREE:
             above = tree.lineage(_competing_at(tree, above[-1]))
@@ -245,7 +249,7 @@ class ActorGuard:
                 raise NotAllowed(f"{locked}; ask the person who locked it, or an administrator.", code="locked")
 
     def may_set_policy(self, index: int) -> None:
-        """Settings affect every entry: only holders of rights at the root set them."""
+        """Require rights at the root, because settings affect every entry."""
         missing = [] if self._only_see else self._missing(Verb.EDIT_STRUCTURE, [self._root])
         if missing and Verb.EDIT_STRUCTURE not in missing:
             raise NotAllowed(f"operations[{index}]: {_lacks(missing)} for the policy's settings. {_PROPOSE}")
@@ -253,7 +257,8 @@ class ActorGuard:
             raise NotAllowed(f"operations[{index}]: only an administrator changes a policy's settings.")
 
     def author(self, tree: WorkingTree, node: Node) -> Author:
-        """With the highest entry at or above this one where accounts are mapped; without any, the entry itself."""
+        """Return the author with the highest entry of the lineage where they may map accounts, or else the entry
+        itself."""
         lineage, at = [step.uid for step in tree.lineage(node)], self._at.astimezone(UTC).isoformat()
         for depth, uid in enumerate(lineage):
             if self._reaches(Verb.MAP_ACCOUNTS, lineage[: depth + 1]):
@@ -264,7 +269,7 @@ class ActorGuard:
         return (self._instead,) if self._instead else (verb, *self._besides)
 
     def _reaches(self, verb: str, lineage: list[UUID]) -> bool:
-        """Whether the verb is granted at an entry of this lineage."""
+        """Return whether the verb is granted at one of these entries."""
         bound = self._actor.token.subtree_uid if self._actor.token else None
         if bound is not None and bound not in lineage:
             return False
@@ -276,8 +281,8 @@ class ActorGuard:
             raise NotAllowed(f"operations[{index}]: {_lacks(missing)} for {tree.path(node)}. {_PROPOSE}")
         if missing:
             raise NotAllowed(
-                f"operations[{index}]: you may not change {tree.path(node)}; only an authority of an entry above it "
-                f"may. {_PROPOSE}"
+                f"operations[{index}]: you may not change {tree.path(node)}; only users with rights above it "
+                f"can. {_PROPOSE}"
             )
 
     def _missing(self, verb: str, lineage: list[UUID]) -> list[str]:
@@ -285,12 +290,12 @@ class ActorGuard:
 
 
 def _lacks(verbs: list[str]) -> str:
-    """Who may change an entry, and not publish it, is told the right that is missing."""
+    """Name the missing rights, for users who may change an entry but may not publish."""
     return f"you lack the right {' and '.join(verbs)}"
 
 
 def _competing_at(tree: WorkingTree, parent: Node) -> Node:
-    """Where the children of an entry compete: below one that inherits its shares they do so one level up."""
+    """Return the entry whose children compete with the children of `parent`: the next ancestor that doesn't inherit."""
     while parent.shares is None and parent.parent_uid is not None:
         above = tree.get(parent.parent_uid)
         assert above is not None, "every entry but the root has a parent"  # noqa: S101 - an invariant, not input

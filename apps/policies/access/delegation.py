@@ -1,7 +1,7 @@
-"""Grants given, changed, extended and ended: nobody passes on more than they hold, nor for longer.
+"""Give, change, extend and end grants. Givers can't delegate more rights than they hold, nor for longer.
 
-A grant is changed by its giver, or from above its entry; its holder may always drop a part of it. Each service locks
-the policy, so that no right is withdrawn while its holder passes it on.
+A grant can be changed by its giver or by managers above its entry; its holder may always reduce it. Every service locks
+the policy, so that a right can't be withdrawn while its holder delegates it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _UNSET: Any = object()
 
 @dataclass(frozen=True)
 class Setting:
-    """One policy, its tree, and what the actor holds in it, at the instant of a decision."""
+    """A policy, its tree, and the actor's rights in it, at the instant of a decision."""
 
     policy: Policy
     lineages: Lineages
@@ -56,7 +56,8 @@ class Setting:
         return rules_all(self.actor)
 
     def may_change(self, grant: Grant) -> bool:
-        """Its giver, while able to pass it on; else anyone who could have given it from above its entry."""
+        """Return whether the actor may change the grant: its giver, while still able to give it, or managers above its
+        entry."""
         lineage = self.lineages.of(grant.entry_uid)
         if self.is_own(grant) and not self.rules:
             return False
@@ -66,14 +67,15 @@ class Setting:
         return not missing
 
     def is_own(self, grant: Grant) -> bool:
-        """Held by the actor, in person or through a group."""
+        """Return whether the actor holds this grant, personally or through a group."""
         user = self.actor.user
         if user is None:
             return False
         return grant.user_id == user.pk or (grant.user_id is None and grant.people in self._groups)
 
     def may_know(self, grant: Grant) -> bool:
-        """Its holder and its giver, and managers who delegate or see names at its entry."""
+        """Return whether the actor may read the grant: its holder, its giver, and managers who delegate or see names
+        there."""
         if self.is_own(grant) or self.may_change(grant):
             return True
         gave = self.actor.user is not None and grant.granted_by_id == self.actor.user.pk
@@ -98,7 +100,7 @@ def give_grant(
     at: datetime,
     actor: Actor,
 ) -> Grant:
-    """A role for a person or a group of sign-in, at an entry and below it. Without expires_at: the suggested end."""
+    """Give a role to a user or sign-in group at an entry and below it. Without expires_at: the suggested end."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     event = {"policy_slug": policy.slug, "entry_uid": entry_uid, "subject": username or people}
     with refusals_on_record("grant.given", actor, at, **event), transaction.atomic():
@@ -132,7 +134,7 @@ def change_grant(
     at: datetime,
     actor: Actor,
 ) -> Grant:
-    """Replace what is given. `tag` is that of the grant the caller saw. given_on: see `end_grant`."""
+    """Change the given fields of a grant. `tag` is that of the grant the caller loaded. given_on: see `end_grant`."""
     with _on_record("grant.changed", policy_slug, grant_id, actor, at), transaction.atomic():
         setting, grant = _locked(policy_slug, grant_id, tag, actor, at)
         before = _copy(grant)
@@ -165,7 +167,7 @@ def end_grant(
     at: datetime,
     actor: Actor,
 ) -> None:
-    """It ends now. given_on: what rests on it, given by its holder, ends too, or is kept in the actor's name."""
+    """End the grant now. given_on: dependent grants given by its holder end too, or are kept in the actor's name."""
     with _on_record("grant.ended", policy_slug, grant_id, actor, at), transaction.atomic():
         setting, grant = _locked(policy_slug, grant_id, tag, actor, at)
         if not (setting.is_own(grant) or setting.may_change(grant)):
@@ -175,7 +177,7 @@ def end_grant(
 
 
 def given_on_with(*, policy_slug: str, grant_id: int, at: datetime, actor: Actor) -> list[Grant]:
-    """Grants that depend on this one: they end with it, unless they are adopted."""
+    """Return the grants that depend on this one: they end with it, unless the actor adopts them."""
     setting, grant = _found(policy_slug, grant_id, actor, at)
     return [each for each in _grant_dependencies(setting).resting_on(grant) if setting.may_know(each)]
 
@@ -185,13 +187,13 @@ def get_grant(*, policy_slug: str, grant_id: int, at: datetime, actor: Actor) ->
 
 
 def tag_of(grant: Grant) -> str:
-    """Names one state of one grant, which an editor sends back to prove that it is current."""
+    """Return the version tag of a grant, which editors send back so that concurrent changes are detected."""
     state = [str(grant.role), sorted(map(str, grant.verbs)), grant.reason, until_of(grant).timestamp()]
     return f"{grant.pk}-{sha256(repr(state).encode()).hexdigest()[:12]}"
 
 
 def suggested_end(limit: datetime, at: datetime) -> datetime:
-    """A year, or as long as the giver's own right holds."""
+    """Return the suggested expiry: in a year, or when the giver's own right expires."""
     return min(at + SUGGESTED, limit)
 
 
@@ -220,7 +222,7 @@ def _in_bounds(setting: Setting, grant: Grant) -> bool:
 
 
 def _seen(setting: Setting, uid: UUID) -> tuple[UUID, ...]:
-    """The lineage of an entry that the actor sees; what is archived or hidden is not found."""
+    """Return the lineage of an entry; raise NotFound if it is archived or hidden from the actor."""
     tree = setting.lineages.tree
     sees = visible_entries(policy=setting.policy, tree=tree, actor=setting.actor, at=setting.at)
     sees.require(tree.index_of_uid(uid))
@@ -244,7 +246,7 @@ def _subject(username: str, people: str) -> tuple[User | None, str]:
 
 
 def _refuse_to_everybody(setting: Setting, grant: Grant) -> None:
-    """A site may open a part of a policy to be seen by all who sign in, and that alone."""
+    """Restrict grants for all signed-in users: only administrators give them, and only rights to see."""
     if grant.people != EVERYBODY:
         return
     if not setting.rules:
@@ -295,11 +297,13 @@ def _refuse_missing(missing: Collection[str]) -> None:
 def _refuse_twin(grant: Grant) -> None:
     twins = Grant.objects.filter(policy_id=grant.policy_id, entry_uid=grant.entry_uid, role=grant.role)
     if twins.filter(user=grant.user, people=grant.people).exclude(pk=grant.pk).exists():
-        raise Conflict("They have this role at this entry already: change or extend that grant.", code="grant_exists")
+        raise Conflict(
+            "This user or group already has this role at this entry: change or extend that grant.", code="grant_exists"
+        )
 
 
 def _refuse_change(setting: Setting, before: Grant, after: Grant) -> None:
-    """A reduction of what is one's own, or what one could have given like this."""
+    """Allow holders to reduce their own grants, and givers and managers to set what they could give themselves."""
     lineage = setting.lineages.of(after.entry_uid)
     reduces = set(after.verbs) <= set(before.verbs) and until_of(after) <= until_of(before)
     if until_of(after) != until_of(before):
@@ -315,16 +319,17 @@ def _refuse_change(setting: Setting, before: Grant, after: Grant) -> None:
     end, missing = setting.holding.limit(after.verbs, lineage)
     _refuse_missing(missing)
     _end(after.expires_at, end, setting.at)
-    after.granted_by = setting.actor.user  # whose rights it rests on from now on
+    # From now on the grant depends on this actor's rights.
+    after.granted_by = setting.actor.user
 
 
 def _settle(setting: Setting, grant: Grant, instead: Grant | None, given_on: GivenOn) -> None:
-    """End what would rest on nothing; or adopt of it what the actor could have given, from above downward."""
+    """End grants that lose their basis, or adopt those that the actor could have given, from the root down."""
     while resting := _grant_dependencies(setting).resting_on(grant, instead):
         kept = _adoptable(setting, grant, resting) if given_on == "keep" else None
         if kept is None:
             for each in resting:
-                _end_one(each, setting, f"It rested on another grant that {'changed' if instead else 'ended'}.")
+                _end_one(each, setting, f"It depended on another grant that {'changed' if instead else 'ended'}.")
             return
         kept.granted_by = setting.actor.user
         kept.save(update_fields=["granted_by"])
@@ -332,7 +337,10 @@ def _settle(setting: Setting, grant: Grant, instead: Grant | None, given_on: Giv
 
 
 def _adoptable(setting: Setting, grant: Grant, resting: Sequence[Grant]) -> Grant | None:
-    """Given by the grant's holder to another person, and covered by what the actor holds without all of these."""
+    """Return a dependent grant that the actor could have given without any of these grants, or None.
+
+    It must have been given by the grant's holder, and be neither for the same holder nor for the actor.
+    """
     gone = {grant.pk, *(each.pk for each in resting)}
     actor = setting.actor
     own = [] if actor.user is None else grants_of(setting.policy, actor.user, setting.at).exclude(pk__in=gone)
@@ -391,7 +399,7 @@ def _on_record(verb: str, policy_slug: str, grant_id: int, actor: Actor, at: dat
 
 def _not_yours() -> DomainError:
     return NotAllowed(
-        "A grant is changed by the person who assigned it, or by a manager above its entry.", code="not_your_grant"
+        "Only the person who assigned a grant, or a manager above its entry, can change it.", code="not_your_grant"
     )
 
 

@@ -1,4 +1,4 @@
-"""Read-only: who holds which right where, and why a person may do something."""
+"""List grants, and explain which rights a user holds at an entry and by which grants."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ class GrantState(StrEnum):
     IN_FORCE = "in_force"
     SOON = "ends_soon"
     EXPIRED = "expired"
-    DORMANT = "dormant"  # its entry is archived: it has no effect unless the entry is restored
+    # The entry is archived; the grant has no effect unless the entry is restored.
+    DORMANT = "dormant"
 
 
 @dataclass(frozen=True, slots=True)
 class GrantLine:
-    """One grant as lists show it. path and name are "" where its entry is archived and nothing is known of it."""
+    """A grant as listed. path and entry_name are "" if the entry is archived and its last name is unknown."""
 
     grant: Grant
     path: str
@@ -45,7 +46,7 @@ class GrantLine:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """Why a verb is held: one grant, and where it was given."""
+    """A grant by which a verb is held, and the entry where it was given."""
 
     grant: Grant
     path: str
@@ -58,13 +59,14 @@ class VerbAnswer:
     verb: str
     label: str
     is_held: bool
-    until: datetime | None  # the last of its grounds; None for no end
+    # Expiry of the grant that lasts longest; None for no end.
+    until: datetime | None
     grounds: Sequence[Ground]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One entry of the way from the root, with what was given to the person there."""
+    """One ancestor of an entry (or the entry itself), with the user's grants there."""
 
     uid: UUID
     name: str
@@ -74,7 +76,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What one person may do at one entry, verb by verb, and the way by which each right got there."""
+    """What one user may do at one entry: each verb with its grants, and the lineage with the grants at each step."""
 
     policy_slug: str
     person: User
@@ -82,10 +84,13 @@ class Access:
     entry_name: str
     path: str
     is_admin: bool
-    is_open: bool  # the policy shows its tree to everybody who signs in
+    # The policy shows its tree to all signed-in users.
+    is_open: bool
     may_see: bool
-    may_divide: bool  # what lies below the entry
-    may_change_own: bool  # the entry's own shares: decided above it
+    # Whether they may change the entry's children.
+    may_divide: bool
+    # Whether they may change the entry's own shares, which takes rights above it.
+    may_change_own: bool
     verbs: Sequence[VerbAnswer]
     steps: Sequence[Step]
 
@@ -99,7 +104,8 @@ def list_grants(
     at: datetime,
     actor: Actor,
 ) -> list[GrantLine]:
-    """By path, then by name: those the actor may know of. entry_uid: at that entry, or also below it."""
+    """List the grants that the actor may know of, by path and name. entry_uid: only at that entry; below: also below
+    it."""
     policy = get_policy(slug=policy_slug, actor=actor)
     setting = Setting.of(policy, actor, at)
     bound = actor.token.subtree_uid if actor.token else None
@@ -117,19 +123,19 @@ def list_grants(
 
 
 def get_grant_line(*, policy_slug: str, grant_id: int, at: datetime, actor: Actor) -> GrantLine:
-    """One grant that the actor may know of."""
+    """Return one grant as listed; NotFound if the actor may not know of it."""
     grant = get_grant(policy_slug=policy_slug, grant_id=grant_id, at=at, actor=actor)
     return _line(Setting.of(grant.policy, actor, at), grant)
 
 
 def ending_soon(lines: Sequence[GrantLine]) -> list[GrantLine]:
-    """Those that end within 60 days or have ended, soonest first."""
+    """Select grants that end within 60 days or have ended, soonest first."""
     ending = [line for line in lines if line.state in (GrantState.SOON, GrantState.EXPIRED)]
     return sorted(ending, key=lambda line: (until_of(line.grant), line.grant.pk))
 
 
 def name_of(grant: Grant) -> str:
-    """Whom it is for, as one reads it."""
+    """Return the display name of the grant's user or group."""
     if grant.user is None and grant.people == EVERYBODY:
         return str(_("all signed-in users"))
     return str(grant.user) if grant.user else grant.people
@@ -144,9 +150,9 @@ def explain_access(
     actor: Actor,
     visibility: VisibilityOf = visible_entries,
 ) -> Access:
-    """Everybody may ask about themselves; about others, who delegates or sees people by name at that entry.
+    """Explain a user's rights at an entry. For other users, the actor needs to delegate or see names there.
 
-    visibility: who sees which entries; a room that knows accounts adds the entries of their own.
+    visibility: returns visible entries; rooms above, which know accounts, pass one that adds users' own entries.
     """
     policy = get_policy(slug=policy_slug, actor=actor)
     setting = Setting.of(policy, actor, at)
@@ -182,7 +188,9 @@ def _person(username: str, setting: Setting, lineage: Sequence[UUID]) -> User:
     if actor.user is not None and username in ("", actor.user.username):
         return actor.user
     if not any(setting.holding.until(verb, lineage) for verb in (Verb.DELEGATE, Verb.VIEW_MEMBERS)):
-        raise NotAllowed("You may ask about yourself here; about others, who gives roles or sees people by name.")
+        raise NotAllowed(
+            "You can look up your own rights here. For others, you need the right to delegate or to see members."
+        )
     person = User.objects.filter(username=username).first() if "\0" not in username else None
     if person is None:
         raise NotFound(f"There is no user {username[:80]!r}.", code="no_such_person")
@@ -232,7 +240,8 @@ def _place(setting: Setting, uid: UUID) -> tuple[str, str]:
     tree = setting.lineages.tree
     i = tree.index_of_uid(uid)
     if i is not None:
-        return tree.name[i] if i else setting.policy.name, tree.path(i)  # the root is the whole policy
+        # The root is shown as the whole policy.
+        return tree.name[i] if i else setting.policy.name, tree.path(i)
     name = setting.lineages.last_name(uid)
     above = [tree.index_of_uid(step) for step in setting.lineages.of(uid)]
     nearest = max((j for j in above if j is not None), default=0)
@@ -240,12 +249,12 @@ def _place(setting: Setting, uid: UUID) -> tuple[str, str]:
 
 
 def may_give(*, policy_slug: str, at: datetime, actor: Actor) -> bool:
-    """Whether the actor may hand on anything anywhere in the policy."""
+    """Return whether the actor may delegate rights anywhere in the policy."""
     policy = get_policy(slug=policy_slug, actor=actor)
     return rules_all(actor) or bool(Rights(policy, actor, at).at(Verb.DELEGATE))
 
 
 def longest_end(*, policy_slug: str, entry_uid: UUID, verbs: Sequence[str], at: datetime, actor: Actor) -> datetime:
-    """Up to when the actor may hand these verbs on at an entry; FOREVER without an end."""
+    """Return until when the actor can delegate these verbs at an entry; FOREVER if without an end."""
     setting = Setting.of(get_policy(slug=policy_slug, actor=actor), actor, at)
     return setting.holding.limit(verbs, setting.lineages.of(entry_uid))[0]

@@ -1,7 +1,7 @@
-"""The read access that the owner of a scheduler's token needs: a token never reads more than its owner.
+"""Grant the owner of a scheduler's token the read access that the token needs: a token never reads more than its owner.
 
-Only a person who sees every entry may create such a token. The owner gets that right as a grant: it is listed with all
-others, ends with the token, and can be withdrawn at any time.
+Only users who see every entry may create such a token. The owner's access is a normal grant: it is listed with all
+others, expires with the token, and can be withdrawn.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from apps.policies.tree.stored import load_tree
 
 @transaction.atomic
 def let_owner_read(token: Token, *, at: datetime, actor: Actor) -> list[Policy]:
-    """Let the owner see by name what a token for `priorities:read` is to read; return the policies where that is new.
+    """Grant the token's owner the right to see names where a `priorities:read` token needs it; return those policies.
 
-    A token that is bound to no policy is for those that there are now.
+    A token that isn't bound to a policy covers the policies that exist now.
 
     Raises:
-        NotAllowed: the actor may not give that.
+        NotAllowed: the actor may not give this grant.
     """
     owner = token.user
     if Token.Scope.PRIORITIES_READ not in token.scopes or owner.is_superuser:
@@ -44,7 +44,7 @@ def let_owner_read(token: Token, *, at: datetime, actor: Actor) -> list[Policy]:
 
 
 def _sees(policy: Policy, token: Token, lineage: set[UUID], at: datetime) -> bool:
-    """For as long as the token holds."""
+    """Return whether the owner already has the right at least until the token expires."""
     held = grants_of(policy, token.user, at).filter(entry_uid__in=lineage, verbs__contains=[Verb.VIEW_MEMBERS])
     return any(each.expires_at is None or each.expires_at >= token.expires_at for each in held)
 

@@ -1,6 +1,6 @@
-"""Who sees and who divides what: the one place that decides it, for pages, API, exports and work alike.
+"""Decide which entries an actor may see and whose children they may change; used by pages, API, exports and jobs.
 
-What operations may do is asked of the same grants, one by one, in `authority`.
+`authority` checks single operations against the same grants.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ from apps.policies.tree.columns import Mask, TreeColumns
 
 _READS_TREES = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ, Token.Scope.POLICIES_WRITE)
 WRITE = Token.Scope.POLICIES_WRITE
-EVERYBODY = "*"  # stands in for a sign-in group: every signed-in person
+# Used in place of a sign-in group: all signed-in users.
+EVERYBODY = "*"
 Verb = Grant.Verb
 
 
 def require_scope(actor: Actor, scope: str) -> None:
-    """A token does at most what it was made for."""
+    """Raise NotAllowed if the actor's token lacks the scope."""
     if not actor.has_scope(scope):
         raise NotAllowed(f"This token lacks the scope {scope}: make one that has it.", code="scope_missing")
 
 
 def require_policy(actor: Actor, slug: str) -> None:
-    """A token bound to one policy sees no other; anonymous visitors see none."""
+    """Raise NotFound if the actor's token is bound to another policy, or the actor's account is inactive."""
     bound = actor.token is not None and actor.token.policy_slug not in ("", slug)
     if bound or (actor.user is not None and not actor.user.is_active):
         raise no_policy(slug)
@@ -48,9 +49,10 @@ def no_policy(slug: str) -> NotFound:
 
 
 def refuse_archived(policy: Policy) -> None:
-    """
+    """Refuse archived policies.
+
     Raises:
-        Archived: it says since when, and where its history is.
+        Archived: with the date of archiving, and a hint that the history stays readable.
     """
     if policy.archived_at is not None:
         raise archived_policy(policy.slug, policy.archived_at)
@@ -63,16 +65,17 @@ def archived_policy(slug: str, at: datetime) -> Archived:
 
 
 def rules_all(actor: Actor, scope: str = WRITE) -> bool:
-    """The system, or an administrator (through a token: within its scopes; bounds are checked apart)."""
+    """Return whether the actor is the system or an administrator with the scope; bounds of tokens are checked
+    separately."""
     if actor.user is None:
         return True
     return bool(actor.user.is_active and actor.user.is_superuser and actor.has_scope(scope))
 
 
 class Rights:
-    """Where one actor, or a group of people the actor belongs to, may do what in one policy, at one instant.
+    """Verbs of one actor in one policy at one instant, by entry, from personal and group grants.
 
-    Grants are read when they are asked for first: administrators hold none.
+    Grants are loaded on first use, because administrators don't need them.
     """
 
     def __init__(self, policy: Policy, actor: Actor, at: datetime) -> None:
@@ -87,7 +90,7 @@ class Rights:
         return found
 
     def at(self, *verbs: str) -> set[UUID]:
-        """Entries at which one of these verbs is granted."""
+        """Return the entries at which one of these verbs is granted."""
         return set().union(*(self._at.get(verb, set()) for verb in verbs))
 
     @property
@@ -102,30 +105,31 @@ def _grants_of(policy: Policy, actor: Actor, at: datetime) -> Iterable[tuple[UUI
 
 
 class Held(NamedTuple):
-    """What one grant gives."""
+    """One grant of a user."""
 
     policy_id: int
     entry_uid: UUID
     verbs: list[str]
-    people: str  # the group of sign-in it is for
+    # The sign-in group that the grant is for; empty for a personal grant.
+    people: str
     expires_at: datetime | None
 
 
 def held_by(user: User, at: datetime) -> list[Held]:
-    """What a person holds at an instant in all policies: one query, since a page needs most of them."""
+    """Return a user's grants in all policies that are valid at an instant; loaded once per request."""
     rows = once_per_request(("grants", user.pk), lambda: _read_held(user))
     return [held for held in rows if held.expires_at is None or held.expires_at > at]
 
 
 def holds_a_role(*, at: datetime, actor: Actor) -> bool:
-    """Whether this person administers, or a role was granted to them or a group of theirs: asked for on every page."""
+    """Return whether the user is an administrator or has a grant, personal or by group; needed on every page."""
     if rules_all(actor):
         return True
     return actor.user is not None and any(held.people != EVERYBODY for held in held_by(actor.user, at))
 
 
 def _read_held(user: User) -> list[Held]:
-    """Raw SQL: every request runs it, and Django takes longer to write the query than PostgreSQL to answer it."""
+    """Load a user's grants. Raw SQL, because every request needs it, and the ORM takes longer than the query."""
     with connection.cursor() as cursor:
         cursor.execute(_HELD, {"user": user.pk, "everybody": EVERYBODY})
         return [Held(*row) for row in cursor.fetchall()]
@@ -140,7 +144,7 @@ WHERE user_id = %(user)s OR user_id IS NULL AND (people = %(everybody)s OR peopl
 
 
 def grants_of(policy: Policy, user: User, at: datetime) -> QuerySet[Grant]:
-    """What a person holds at an instant: in person, through a sign-in group, or as any signed-in person."""
+    """Query a user's grants that are valid at an instant: personal, by sign-in group, and for all signed-in users."""
     people = [*groups_of(user), EVERYBODY]
     is_theirs = Q(user=user) | Q(people__in=people, user=None)
     return Grant.objects.filter(is_theirs, Q(expires_at=None) | Q(expires_at__gt=at), policy=policy)
@@ -148,15 +152,19 @@ def grants_of(policy: Policy, user: User, at: datetime) -> QuerySet[Grant]:
 
 @dataclass(frozen=True, eq=False)
 class Visibility:
-    """What one actor may see of one tree, and divide."""
+    """What one actor may see and change in one tree, as masks over its entries."""
 
     tree: TreeColumns
     mask: Mask
-    divided: Mask = field(repr=False)  # entries whose children the actor may divide
+    # Entries whose children the actor may change.
+    divided: Mask = field(repr=False)
     all_visible: bool
-    unlocked: Mask = field(repr=False)  # entries that no other person's lock protects
-    outright: Mask = field(repr=False)  # entries whose numbers are always shown: the own path, by name
-    names_below: Mask = field(repr=False)  # entries below which the actor would see any entry, so also each name
+    # Entries that aren't locked by another user.
+    unlocked: Mask = field(repr=False)
+    # Entries whose numbers are always shown: the actor's own path, and entries seen by name.
+    outright: Mask = field(repr=False)
+    # Entries below which the actor may see every entry, and therefore each name.
+    names_below: Mask = field(repr=False)
 
     def may_see(self, i: int) -> bool:
         return bool(self.mask[i])
@@ -165,16 +173,17 @@ class Visibility:
         return bool(self.divided[parent_i])
 
     def may_change(self, i: int) -> bool:
-        """Its shares, name and parent: holders of the right at its parent, unless another person locked it."""
+        """Return whether the actor may change its shares, name and parent: rights at the parent, no lock by another
+        user."""
         parent = int(self.tree.parent[i])
         return parent >= 0 and self.may_divide(parent) and bool(self.unlocked[i])
 
     def may_name_below(self, i: int) -> bool:
-        """Whether the actor may learn which names children of this entry have, by choosing one."""
+        """Return whether the actor may learn the names of all children, for example by trying a name."""
         return bool(self.names_below[i])
 
     def require(self, i: int | None) -> int:
-        """The index, or the answer of what doesn't exist."""
+        """Return the index of a visible entry; raise NotFound if it is hidden, as if it didn't exist."""
         if i is None or not self.may_see(i):
             raise NotFound("There is no such entry in this policy.")
         return i
@@ -189,9 +198,9 @@ def visible_entries(
     own_entries: Iterable[int] = (),
     rights: Rights | None = None,
 ) -> Visibility:
-    """The own path always, what grants open, and everything where the policy is open to all who sign in.
+    """Compute the actor's visibility: their own path, what grants open, and the whole tree if the policy is open.
 
-    rights: the actor's, if they are known already.
+    own_entries: indices of the actor's own entries. rights: the actor's rights, if already loaded.
     """
     require_policy(actor, policy.slug)
     none = np.zeros(len(tree), dtype=np.bool_)
@@ -241,7 +250,7 @@ def _open_by_grants(
 
 
 def _reveal_by_grants(tree: TreeColumns, rights: Rights, outright: Mask) -> None:
-    """A viewer of names at an entry sees everything there, and the path up to the root that it is measured against."""
+    """Reveal subtrees where the actor may see names, with the path to the root."""
     for uid in rights.at(Verb.VIEW_MEMBERS):
         i = tree.index_of_uid(uid)
         if i is not None:
@@ -250,13 +259,13 @@ def _reveal_by_grants(tree: TreeColumns, rights: Rights, outright: Mask) -> None
 
 
 def _members(tree: TreeColumns) -> Mask:
-    """Entries that represent a person: they take no children, and are no reserve."""
+    """Mask of entries that represent one user: neither groups nor reserves."""
     members: Mask = ~tree.is_group & ~tree.is_reserve
     return members
 
 
 def _divided_from(tree: TreeColumns, i: int, below: Mask) -> Mask:
-    """Without what inherits its shares at the top: its children compete one level up, which is not theirs to decide."""
+    """Return `below` without inheriting entries at its top, whose children compete above the grant's entry."""
     divided, waiting = below.copy(), [i]
     while waiting:
         j = waiting.pop()
@@ -277,7 +286,7 @@ def _unlocked(policy: Policy, tree: TreeColumns, actor: Actor, divided: Mask, *,
 
 
 def locked_by(policy: Policy, actor: Actor) -> set[UUID]:
-    """Entries that this person locked: the author of the revision with which the present lock began."""
+    """Return entries locked by this actor: the author of the revision in which the current lock began."""
     if actor.user is None:
         return set()
     with connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""Cores that a site has from one day to another. Rows add up, so that a machine that grows is one more row."""
+"""Capacities: cores of a site from one day to another. Rows add up, so that an extension is one more row."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _UNSET: Any = object()
 
 
 def period_of(capacity: Capacity) -> Period:
-    """A capacity without a last day holds for as long as days are counted here."""
+    """Return the capacity's period, up to the last supported day if it has no end."""
     return Period(capacity.starts_on, capacity.ends_on or LAST_DAY)
 
 
 def core_hours(
     capacities: Iterable[Capacity], period: Period, zone: ZoneInfo, *, until: datetime | None = None
 ) -> float:
-    """Σ cores × real hours of the days that a row and the period share; `until` an instant, if given."""
+    """Return Σ cores × real hours of the days that a row and the period share, up to the instant `until` if given."""
     total = 0.0
     for capacity in capacities:
         shared = period_of(capacity).overlap(period)
@@ -56,7 +56,7 @@ def core_hours(
 def list_capacities(
     *, policy_slug: str, at: datetime, actor: Actor, visibility: VisibilityOf = visible_entries
 ) -> list[Capacity]:
-    """By first day and site; empty for a viewer who sees nothing of the tree."""
+    """List capacities by first day and site; empty for users who see nothing of the tree."""
     policy = get_policy(slug=policy_slug, actor=actor)
     visible = visibility(policy=policy, tree=load_tree(policy), actor=actor, at=at)
     return capacities_of(policy) if visible.mask.any() else []
@@ -67,7 +67,7 @@ def capacities_of(policy: Policy) -> list[Capacity]:
 
 
 def may_state(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> bool:
-    """Capacity concerns the whole tree: managers of the root record it."""
+    """Return whether the actor may record capacities: managers of the root, because they concern the whole tree."""
     return may_decide(policy=policy, tree=tree, i=0, at=at, actor=actor)
 
 
@@ -83,7 +83,7 @@ def state_capacity(
     at: datetime,
     actor: Actor,
 ) -> Capacity:
-    """So many cores more, at a site, from one day to another, or for good. The same row twice is a mistake."""
+    """Record additional cores of a site from one day to another, or without an end; a repeated row is refused."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     with _refusals("capacity.stated", actor, at, policy), transaction.atomic():
         policy = _locked_policy(policy, actor, at)
@@ -110,7 +110,7 @@ def change_capacity(
     at: datetime,
     actor: Actor,
 ) -> Capacity:
-    """Replace what is given. `tag` is that of the capacity the caller saw."""
+    """Change the given fields. `tag` is that of the capacity the caller loaded."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     with _refusals("capacity.changed", actor, at, policy), transaction.atomic():
         policy = _locked_policy(policy, actor, at)
@@ -130,7 +130,7 @@ def change_capacity(
 
 
 def remove_capacity(*, policy_slug: str, capacity_id: int, tag: str, reason: str, at: datetime, actor: Actor) -> None:
-    """It was never there: what it counted for the past is gone too. A machine that is switched off gets a last day."""
+    """Delete a capacity, also for the past. To record a switched-off machine, set its last day instead."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     with _refusals("capacity.removed", actor, at, policy), transaction.atomic():
         policy = _locked_policy(policy, actor, at)
@@ -155,7 +155,7 @@ def tag_of(capacity: Capacity) -> str:
 
 
 def said_of(capacity: Capacity) -> dict[str, Any]:
-    """A capacity as the log and its tag have it."""
+    """Return a capacity's fields as in the audit log and in its tag."""
     return {
         "site": capacity.site,
         "starts_on": str(capacity.starts_on),
@@ -171,7 +171,7 @@ def _locked_policy(policy: Policy, actor: Actor, at: datetime) -> Policy:
     tree = load_tree(policy)
     visible_entries(policy=policy, tree=tree, actor=actor, at=at).require(0)
     if not may_state(policy=policy, tree=tree, at=at, actor=actor):
-        raise NotAllowed("Only managers of the whole policy record its capacity.")
+        raise NotAllowed("Only managers of the whole policy can record its capacity.")
     return policy
 
 
@@ -183,7 +183,7 @@ def _check(capacity: Capacity) -> None:
     same = {"policy_id": capacity.policy_id, "site": capacity.site, "starts_on": capacity.starts_on}
     twins = Capacity.objects.filter(**same, ends_on=capacity.ends_on, cores=capacity.cores)
     if twins.exclude(pk=capacity.pk).exists():
-        raise Conflict("These cores are stated already, for the same site and the same days.", code="capacity_exists")
+        raise Conflict("The same cores are already recorded for this site and these days.", code="capacity_exists")
 
 
 def _found(policy: Policy, capacity_id: int) -> Capacity:

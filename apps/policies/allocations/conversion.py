@@ -1,9 +1,9 @@
-"""From core-hours to shares and back, each step a line that a person can check; and a draft that applies it.
+"""Convert core-hours to shares and back in verifiable steps, and create a draft that applies the conversion.
 
-Shares are weights among siblings, so the core-hours that are divided, and not those of the machine, are the whole:
-share of the parent = own core-hours / core-hours of the parent, and shares = that part × the sum the siblings have now
-(to six significant digits), so that the numbers stay on the scale people know. Nothing changes before the draft is
-published, and publishing checks every right.
+Shares are weights among siblings. So the whole is the sum of the allocated core-hours, not the machine's capacity:
+fraction of the parent = own core-hours / core-hours of the parent, and shares = fraction × the siblings' current sum
+(to six significant digits), so that the numbers keep their scale. Nothing changes before the draft is published, and
+publishing checks all rights.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _NEW = -1
 
 @dataclass(frozen=True, slots=True)
 class ConvertedLine:
-    """One child: its part of the parent's core-hours, the reason, and the resulting shares.
+    """One child's fraction of the parent's core-hours, the reason, and the resulting shares.
 
-    basis: promised; rest (its share of what is unallocated); none (nothing allocated, nothing left).
+    basis: promised (allocated); rest (its part of the unallocated core-hours); none (nothing allocated, nothing left).
     """
 
     entry: Annotated[UUID | None, "null: a reserve that has to be made"]
@@ -52,10 +52,10 @@ class ConvertedLine:
     kind: str
     basis: Basis
     core_h: float
-    part: float  # of the core-hours that are divided, 0..1
+    part: float  # fraction of `divided_core_h`, 0..1
     shares_before: float | None
     shares_after: float
-    ends_on: date | None = None  # the last day of its allocation
+    ends_on: date | None = None  # last day of its allocations
 
     @property
     def is_changed(self) -> bool:
@@ -64,14 +64,15 @@ class ConvertedLine:
 
 @dataclass(frozen=True)
 class Conversion:
-    """Children's core-hours as shares. has_core_h: of the parent, None where nothing says how many it has."""
+    """The shares of a group's children from core-hours. has_core_h: of the parent; None if unknown."""
 
     of: UUID
     parent_name: str
     has_core_h: float | None
     allocated_core_h: float
-    rest_core_h: float  # unallocated core-hours
-    over_committed_core_h: float  # over-allocated: targets are fractions of the sum allocated then
+    rest_core_h: float
+    # Allocated beyond has_core_h; targets are then fractions of the sum allocated.
+    over_committed_core_h: float
     divided_core_h: float
     sum_of_shares: float
     rest: str
@@ -91,11 +92,12 @@ def convert(
     rest: str = "spread",
     last_days: Mapping[int, date] | None = None,
 ) -> Conversion:
-    """Shares of the children of an entry in proportion to their core-hours. promised: by index, of some children.
+    """Compute shares of an entry's children in proportion to their core-hours.
 
-    rest `reserve`: unallocated core-hours go to the reserve, which is made if there is none. `spread`: they go to the
-    children without an allocation, in proportion to their present shares; without such, every allocation grows in
-    proportion and a reserve has none.
+    promised: allocated core-hours by index, for some of the children. rest: what happens to unallocated core-hours.
+    `reserve`: they go to the reserve, which is added if missing. `spread`: they go to the children without an
+    allocation, in proportion to their current shares; if there are none, all allocations grow in proportion, and a
+    reserve gets nothing.
     """
     if rest not in RESTS:
         raise invalid("rest", f"must be one of {', '.join(RESTS)}")
@@ -128,9 +130,9 @@ def convert(
 
 
 def operations_of(conversion: Conversion, *, at_end: str | float | None = None) -> list[dict[str, Any]]:
-    """The operations of a change set: `set_shares` where a number changes, and a reserve that is missing.
+    """Return the operations of a change set: changed shares, and a missing reserve.
 
-    at_end: also give the shares of allocated children the allocation's last day, and what happens then.
+    at_end: also set the last day of each child's allocations as the end of its shares, and what happens then.
     """
     if at_end is not None and not (at_end in AT_END or isinstance(at_end, int | float)):
         raise invalid("at_end", f"must be one of {', '.join(AT_END)}, or a number of shares")
@@ -151,20 +153,20 @@ def operations_of(conversion: Conversion, *, at_end: str | float | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One level of the way from the root: the entry's shares of those beside it."""
+    """One level of the path from the root: the entry's shares, and those of all that it competes with."""
 
     uid: UUID
     name: str
     shares: float | None
     of_shares: float
     part: float
-    core_h: float  # what is left of the capacity at this level
+    core_h: float  # of the capacity, at this level
 
 
 def walk_down(tree: TreeColumns, i: int, capacity_core_h: float, target: F8) -> list[Step]:
-    """Core-hours that an entry's shares amount to: the capacity times the target at each level, without the root.
+    """Return the core-hours that an entry's shares amount to, level by level: capacity × target, without the root.
 
-    target: of every entry among those it competes with, as the engine has it; an entry that inherits is no step.
+    target: of every entry among its competitors, as computed by the engine. Entries that inherit are skipped.
     """
     steps, left = [], capacity_core_h
     for j in [*tree.ancestors(i), i][1:]:
@@ -178,7 +180,7 @@ def walk_down(tree: TreeColumns, i: int, capacity_core_h: float, target: F8) -> 
 
 
 def shares_beside(part: float, others: float) -> float | None:
-    """Shares that make a part of a group while the others keep theirs: others · part / (1 − part)."""
+    """Return shares that make a fraction of a group while the others keep theirs: others · part / (1 − part)."""
     if part >= 1 or others <= 0:
         return None
     return _rounded(others * part / (1 - part))
@@ -187,7 +189,7 @@ def shares_beside(part: float, others: float) -> float | None:
 def _parts_of_rest(
     tree: TreeColumns, children: Sequence[int], promised: Mapping[int, float], left: float, rest: str
 ) -> dict[int, float]:
-    """Core-hours of the rest, by child; under `_NEW` those of a reserve that has to be made."""
+    """Return unallocated core-hours by child; those of a reserve to be added are under `_NEW`."""
     if left <= 0:
         return {}
     if rest == RESERVE:
@@ -211,7 +213,8 @@ def _line(
     part = core_h / divided
     kind = tree.kind_names[int(tree.kind_code[i])]
     before, after = float(tree.shares[i]), _rounded(part * scale)
-    if abs(before - after) <= _SAME * max(before, after):  # no change below six significant digits
+    # Equal to six significant digits: no change.
+    if abs(before - after) <= _SAME * max(before, after):
         after = before
     return ConvertedLine(tree.uuid(i), tree.name[i], kind, basis, core_h, part, before, after)
 
@@ -237,7 +240,7 @@ def get_conversion(
     actor: Actor,
     visibility: VisibilityOf = visible_entries,
 ) -> Conversion:
-    """Allocations of an entry's children in a period, as shares. For viewers who see all of them."""
+    """Return the allocations of an entry's children in a period as shares; the actor must see all children."""
     policy = get_policy(slug=policy_slug, actor=actor)
     return _convert(policy, load_tree(policy), parent_uid, period, zone, rest, at, actor, visibility)
 
@@ -255,13 +258,14 @@ def draft_shares(
     actor: Actor,
     visibility: VisibilityOf = visible_entries,
 ) -> ChangeSet:
-    """A draft of these shares. at_end: with last days too. For a future period it takes effect on the first day."""
+    """Create a draft of these shares, with end dates if `at_end` is given; for a future period, effective on its first
+    day."""
     policy = get_policy(slug=policy_slug, actor=actor)
     tree = load_tree(policy)
     conversion = _convert(policy, tree, parent_uid, period, zone, rest, at, actor, visibility)
     operations = operations_of(conversion, at_end=at_end)
     if not operations:
-        raise Invalid("The shares match the allocations already: nothing to draft.", code="nothing_to_change")
+        raise Invalid("The shares already match the allocations: there is nothing to draft.", code="nothing_to_change")
     later = period.starts_on > day_of(at, zone)
     return make_change_set(
         policy_slug=policy_slug,
@@ -276,15 +280,15 @@ def draft_shares(
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What an amount of core-hours would be of a group; None where that can't be said."""
+    """What an amount of core-hours would mean in a group; None where it can't be computed."""
 
     core_h: float
-    has_core_h: float | None  # of the group
-    part: float | None  # of the group's core-hours
-    part_of_whole: float | None  # of the capacity
-    shares: float | None  # beside those of the group's children as they are
+    has_core_h: float | None  # core-hours of the group
+    part: float | None  # fraction of the group's core-hours
+    part_of_whole: float | None  # fraction of the capacity
+    shares: float | None  # while the group's children keep their shares
     sum_of_shares: float
-    cores: float  # that run all the time from the first day to the last
+    cores: float  # if used constantly during the period
 
 
 def try_core_hours(
@@ -298,7 +302,7 @@ def try_core_hours(
     actor: Actor,
     visibility: VisibilityOf = visible_entries,
 ) -> Trial:
-    """Preview allocations without saving."""
+    """Compute what an amount of core-hours would mean in a group, without saving."""
     policy = get_policy(slug=policy_slug, actor=actor)
     tree = load_tree(policy)
     visible = visibility(policy=policy, tree=tree, actor=actor, at=at)
@@ -320,7 +324,7 @@ def try_core_hours(
 
 
 def _capacity(policy: Policy, period: Period, zone: ZoneInfo) -> float | None:
-    """Core-hours of the whole tree in a period; None where no capacity is recorded."""
+    """Return the capacity of the whole tree in a period, in core-hours; None if none is recorded."""
     capacities = capacities_of(policy)
     return core_hours(capacities, period, zone) if capacities else None
 
@@ -340,7 +344,7 @@ def _convert(
     parent = visible.require(tree.index_of_uid(parent_uid))
     children = tree.children(parent)
     if not all(visible.may_see(i) for i in children):
-        raise NotAllowed("You see a part of this group only, and shares are divided among all of it.")
+        raise NotAllowed("You see only a part of this group, and shares are divided among all its members.")
     allocations = allocations_of(policy)
     sums = add_up(tree, allocated_in(allocations, period, zone), _capacity(policy, period, zone))
     promised = {i: float(sums.committed[i]) for i in children if sums.is_allocated[i]}
@@ -350,7 +354,7 @@ def _convert(
 
 
 def _last_days(tree: TreeColumns, children: range, allocations: list[Allocation], period: Period) -> dict[int, date]:
-    """The last day of each child's allocations in a period."""
+    """Return the last day of each child's allocations that overlap the period."""
     found: dict[int, date] = {}
     for allocation in allocations:
         i = tree.index_of_uid(allocation.entry_uid)

@@ -1,6 +1,6 @@
-"""Periods of allocations, and what every change of an allocation or a capacity shares: a reason, a tag, a log row.
+"""Periods of days, and the parts that allocations and capacities share: validation, version tags, rights, audit events.
 
-A period is days and the hours that are really in them: a day of a clock change has 23 or 25, a leap year one day more.
+Hours of a period are real hours: a day on which clocks change has 23 or 25, and leap years have one more day.
 """
 
 from __future__ import annotations
@@ -31,14 +31,16 @@ DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Period:
-    """From the beginning of its first day to the end of its last, both of them in it."""
+    """A period from the start of its first day to the end of its last day."""
 
     starts_on: date
     ends_on: date
 
     def __post_init__(self) -> None:
         if not FIRST_DAY <= self.starts_on <= self.ends_on <= LAST_DAY:
-            raise ValueError(f"a period goes from one day to a later one, from {FIRST_DAY} to {LAST_DAY}")
+            raise ValueError(
+                f"a period's last day must not be before its first, and both must be from {FIRST_DAY} to {LAST_DAY}"
+            )
 
     @property
     def n_days(self) -> int:
@@ -48,23 +50,23 @@ class Period:
         return self.starts_on <= day <= self.ends_on
 
     def overlap(self, other: Period) -> Period | None:
-        """The days that both have."""
+        """Return the days that both periods contain, or None."""
         starts_on, ends_on = max(self.starts_on, other.starts_on), min(self.ends_on, other.ends_on)
         return Period(starts_on, ends_on) if starts_on <= ends_on else None
 
     def instants(self, zone: ZoneInfo) -> tuple[datetime, datetime]:
-        """When it begins and when it is over, in UTC."""
+        """Return its start and end as UTC instants."""
         return begins_at(self.starts_on, zone), begins_at(self.ends_on + DAY, zone)
 
     def hours(self, zone: ZoneInfo, *, until: datetime | None = None) -> float:
-        """Real hours between its begin and its end, or between its begin and an instant within it."""
+        """Return the real hours from its start to its end, or to an instant within it."""
         begin, end = self.instants(zone)
         stop = end if until is None else min(max(until, begin), end)
         return (stop - begin) / HOUR
 
 
 def begins_at(day: date, zone: ZoneInfo) -> datetime:
-    """The first instant of a day, in UTC: where the clock is set at midnight, what comes right after the change."""
+    """Return the first instant of a day, in UTC; if clocks change at midnight, the one right after the change."""
     return datetime.combine(day, time(), tzinfo=zone).astimezone(UTC)
 
 
@@ -77,7 +79,7 @@ def whole_year(day: date) -> Period:
 
 
 def uncovered(period: Period, parts: Sequence[Period]) -> list[Period]:
-    """The days of a period that none of the parts has."""
+    """Return the days of a period that none of the parts contains."""
     left, day = [], period.starts_on
     for part in sorted(each for each in parts if each.overlap(period)):
         if part.starts_on > day:
@@ -90,7 +92,8 @@ def uncovered(period: Period, parts: Sequence[Period]) -> list[Period]:
 
 # --- Changes ----------------------------------------------------------------------------------------------------------
 LONGEST_TEXT = 512
-VisibilityOf = Callable[..., Visibility]  # rooms that know accounts add their owners
+# Rooms above, which know accounts, pass a function that adds users' own entries.
+VisibilityOf = Callable[..., Visibility]
 
 
 def reason_of(text: str) -> str:
@@ -108,7 +111,7 @@ def text_of(value: str, where: str, longest: int = LONGEST_TEXT) -> str:
 
 
 def amount_of(value: object, where: str, most: float) -> float:
-    """A finite number from 0 on."""
+    """Return a finite number from 0 to `most`; raise Invalid otherwise."""
     good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not good or not 0 <= value <= most:  # type: ignore[operator]
         raise invalid(where, f"must be a number from 0 to {most:g}")
@@ -116,7 +119,7 @@ def amount_of(value: object, where: str, most: float) -> float:
 
 
 def refuse_days(starts_on: date, ends_on: date | None) -> None:
-    """Reject days that make no period; the error names the field to correct."""
+    """Raise Invalid for days that make no period; the error names the field to correct."""
     for where, day in (("starts_on", starts_on), ("ends_on", ends_on)):
         if day is not None and not FIRST_DAY <= day <= LAST_DAY:
             raise invalid(where, f"must be a day from {FIRST_DAY} to {LAST_DAY}")
@@ -129,12 +132,15 @@ def invalid(where: str, message: str) -> Invalid:
 
 
 def tag_of_state(key: object, *state: object) -> str:
-    """Names one state of one row, which an editor sends back to prove that it is current."""
+    """Return a version tag of a row, which editors send back so that concurrent changes are detected."""
     return f"{key}-{sha256(repr(state).encode()).hexdigest()[:12]}"
 
 
 def deciding(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> Callable[[int], bool]:
-    """Core-hours of an entry are given from above it, like its shares; those of the root are the site's own."""
+    """Return a function that tells whether the actor may allocate to the entry with this index.
+
+    Like shares, core-hours are allocated from above an entry; those of the root are the capacity.
+    """
     if not actor.has_scope(WRITE):
         return lambda i: False
     bound = actor.token.subtree_uid if actor.token else None

@@ -1,6 +1,6 @@
-"""Core-hours allocated to an entry for some days: created, changed and withdrawn, each with a reason and a log row.
+"""Allocate core-hours to an entry for some days; change and withdraw allocations. Each change needs a reason.
 
-An allocation moves no target and blocks nothing: more may be allocated than there is, and tables show it.
+Allocations change no target and block nothing: more may be allocated than the capacity, and pages show it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def change_dates(
     at: datetime,
     actor: Actor,
 ) -> Revision:
-    """A change set of the one operation `set_dates`, published. dates: see `terms.read_dates`; None for none."""
+    """Publish a change of an entry's dates. dates: see `terms.read_dates`; None removes them."""
     operation = {"op": "set_dates", "entry": str(entry_uid), "dates": None if dates is None else dict(dates)}
     event = {"policy_slug": policy_slug[:64], "entry_uid": entry_uid, "subject": f"dates of {entry_uid}"}
     with refusals_on_record("policy.published", actor, at, **event), transaction.atomic():
@@ -81,7 +81,7 @@ def give_allocation(
     actor: Actor,
     visibility: VisibilityOf = visible_entries,
 ) -> Allocation:
-    """Allocate core-hours to an entry. Several for the same days add up; an identical one is rejected as a mistake."""
+    """Allocate core-hours to an entry. Allocations for the same days add up; an identical one is refused."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     event = {"policy_slug": policy.slug, "entry_uid": entry_uid}
     with refusals_on_record("allocation.given", actor, at, **event), transaction.atomic():
@@ -110,7 +110,7 @@ def change_allocation(
     actor: Actor,
     visibility: VisibilityOf = visible_entries,
 ) -> Allocation:
-    """Replace what is given. `tag` is that of the allocation the caller saw."""
+    """Change the given fields. `tag` is that of the allocation the caller loaded."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     subject = {"policy_slug": policy.slug, "subject": f"allocation {allocation_uid}"}
     with refusals_on_record("allocation.changed", actor, at, **subject), transaction.atomic():
@@ -137,7 +137,7 @@ def withdraw_allocation(
     actor: Actor,
     visibility: VisibilityOf = visible_entries,
 ) -> None:
-    """Withdraw an allocation; the log keeps it. To end it earlier, change its last day instead."""
+    """Withdraw an allocation; the audit log preserves it. To end it earlier, change its last day instead."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     subject = {"policy_slug": policy.slug, "subject": f"allocation {allocation_uid}"}
     with refusals_on_record("allocation.withdrawn", actor, at, **subject), transaction.atomic():
@@ -149,7 +149,7 @@ def withdraw_allocation(
 
 
 def allocations_of(policy: Policy) -> list[Allocation]:
-    """All current ones, by first day; also those of archived entries, which count for nothing."""
+    """Return all current allocations by first day, including those of archived entries, which are ignored in sums."""
     found = Allocation.objects.filter(policy=policy, withdrawn_at=None).select_related("policy")
     return list(found.order_by("starts_on", "ends_on", "pk"))
 
@@ -164,9 +164,9 @@ def list_allocations(
     actor: Actor,
     visibility: VisibilityOf = visible_entries,
 ) -> list[tuple[Allocation, str]]:
-    """Those of entries the actor sees, each with the entry's path, by path and first day.
+    """List allocations of entries that the actor sees, each with the entry's path, by path and first day.
 
-    entry_uid: of that entry, or of the entries below it too. period: those with a day in it.
+    entry_uid: only of that entry; below: also of its descendants. period: only those that overlap it.
     """
     policy = get_policy(slug=policy_slug, actor=actor)
     tree = load_tree(policy)
@@ -191,7 +191,7 @@ def list_allocations(
 def get_allocation(
     *, policy_slug: str, allocation_uid: UUID, at: datetime, actor: Actor, visibility: VisibilityOf = visible_entries
 ) -> tuple[Allocation, str]:
-    """A current one, of an entry that the actor sees, with the entry's path."""
+    """Return a current allocation of an entry that the actor sees, with the entry's path."""
     policy = get_policy(slug=policy_slug, actor=actor)
     tree = load_tree(policy)
     allocation, i = _seen(policy, tree, allocation_uid, at, actor, visibility)
@@ -199,7 +199,7 @@ def get_allocation(
 
 
 def givable(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> Callable[[int], bool]:
-    """The entries to which the actor may allocate core-hours: never the root, whose core-hours are the capacity."""
+    """Return a function that tells whether the actor may allocate to an entry; never to the root."""
     may = deciding(policy=policy, tree=tree, at=at, actor=actor)
     return lambda i: i > 0 and not bool(tree.is_reserve[i]) and may(i)
 
@@ -209,12 +209,12 @@ def tag_of(allocation: Allocation) -> str:
 
 
 def said_of(allocation: Allocation) -> dict[str, Any]:
-    """An allocation as the log and its tag have it."""
+    """Return an allocation's fields as in the audit log and in its tag."""
     return {"core_h": allocation.core_h, "starts_on": str(allocation.starts_on), "ends_on": str(allocation.ends_on)}
 
 
 def successor_of(allocation: Allocation, others: Sequence[Allocation]) -> Allocation | None:
-    """Another allocation of the same entry that continues where this one ends."""
+    """Return another allocation of the same entry that continues where this one ends, or None."""
     following = [
         each
         for each in others
@@ -233,16 +233,16 @@ def _locked(policy: Policy, actor: Actor) -> tuple[Policy, TreeColumns]:
 
 
 def _decided(policy: Policy, tree: TreeColumns, uid: UUID, at: datetime, actor: Actor, visibility: VisibilityOf) -> int:
-    """The entry's index, if its core-hours are the actor's to give."""
+    """Return the entry's index if the actor may allocate to it."""
     i = visibility(policy=policy, tree=tree, actor=actor, at=at).require(tree.index_of_uid(uid))
     if i == 0:
-        raise invalid("entry", "is the root: what it has is the capacity, which is stated by site")
+        raise invalid("entry", "is the root, whose core-hours are the capacity, recorded by site")
     if tree.is_reserve[i]:
         raise invalid("entry", "is a reserve, which has no allocation")
     if not may_decide(policy=policy, tree=tree, i=i, at=at, actor=actor):
         parent = tree.path(int(tree.parent[i]))
         raise NotAllowed(
-            f"Core-hours of {tree.path(i)} are allocated by the managers of {parent}, or of an entry above it."
+            f"Core-hours of {tree.path(i)} can be allocated only by managers of {parent} or of an entry above it."
         )
     return i
 

@@ -1,13 +1,13 @@
-"""The allocations of a period summed at every entry, and what begins and ends, by day. Pure.
+"""Sum the allocations of a period at every entry, and list what begins and ends, by day. Pure.
 
 Sums are arrays parallel to the tree:
-own[i]: allocated to the entry itself; of the root, the capacity. NaN without one.
-committed[i]: own[i], or else the sum allocated below: it has to come from above.
+own[i]: allocated to the entry itself; for the root, the capacity. NaN without an allocation.
+committed[i]: own[i], or otherwise the sum allocated below: what the parent has to provide.
 sub_allocated[i]: Σ committed of the children.
 kept[i]: max(0, own − sub_allocated), and over[i] = max(0, sub_allocated − own): never both, NaN without own.
 
-So every over-allocated core-hour is flagged once, at the lowest entry that has less than it sub-allocates: while no
-entry is flagged, all leaves together have no more than the capacity.
+So every over-allocated core-hour is reported once, at the lowest entry that sub-allocates more than it has. If no entry
+is over-allocated, all leaves together have no more than the capacity.
 """
 
 from __future__ import annotations
@@ -29,19 +29,20 @@ from apps.policies.tree.columns import F8, Mask, TreeColumns
 from apps.policies.tree.terms import Dates
 
 # --- Sums at every entry ----------------------------------------------------------------------------------------------
-_SLACK = 1e-9  # relative: sums of doubles aren't over because of their last digits
+# Relative tolerance, so that rounding errors of sums aren't reported as over-allocated.
+_SLACK = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class AllocationSums:
-    """Core-hours; see above."""
+    """Sums in core-hours; defined in the module's docstring."""
 
     own: F8
     committed: F8
     sub_allocated: F8
     kept: F8
     over: F8
-    hands_out: Mask  # an entry below has an allocation
+    hands_out: Mask  # a descendant has an allocation
 
     @property
     def is_over(self) -> Mask:
@@ -49,14 +50,14 @@ class AllocationSums:
 
     @cached_property
     def is_allocated(self) -> Mask:
-        """To the entry, or to something below it."""
+        """Mask of entries that have an allocation, or a descendant with one."""
         return np.asarray(self.hands_out | ~np.isnan(self.own))
 
 
 def allocated_in(
     allocations: Iterable[Allocation], period: Period, zone: ZoneInfo, *, until: datetime | None = None
 ) -> dict[UUID, float]:
-    """Core-hours allocated to each entry within a period, or in it up to an instant.
+    """Return the core-hours allocated to each entry within a period, optionally up to an instant.
 
     An allocation is spread evenly over its own real hours; those within the period count.
     """
@@ -71,7 +72,7 @@ def allocated_in(
 
 
 def add_up(tree: TreeColumns, promised: Mapping[UUID, float], capacity_core_h: float | None) -> AllocationSums:
-    """Sum from the leaves to the root. Allocations of entries outside the tree count for nothing."""
+    """Sum the core-hours from the leaves to the root. Allocations of entries outside the tree are ignored."""
     own = np.full(len(tree), np.nan)
     for uid, core_h in promised.items():
         i = tree.index_of_uid(uid)
@@ -93,16 +94,18 @@ def add_up(tree: TreeColumns, promised: Mapping[UUID, float], capacity_core_h: f
     return AllocationSums(own, committed, sub_allocated, np.maximum(left, 0.0), np.maximum(-left, 0.0), hands_out)
 
 
-# --- What begins and ends ---------------------------------------------------------------------------------------------
+# --- Beginnings and ends ----------------------------------------------------------------------------------------------
 SOON_DAYS = (7, 30, 90)
-_LISTED_AFTERWARDS = timedelta(days=30)  # an ended allocation is listed for so long
+# How long an ended allocation is listed.
+_LISTED_AFTERWARDS = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing on one day. kind: shares_begin, shares_end, allocation_begins, allocation_ends.
+    """The beginning or end of shares or an allocation. kind: shares_begin, shares_end, allocation_begins,
+    allocation_ends.
 
-    on: the first day of what begins, the last day of what ends.
+    on: the first day for beginnings, the last day for ends.
     """
 
     on: date
@@ -121,12 +124,12 @@ class Event:
 
     @property
     def is_covered(self) -> bool:
-        """It continues by itself: another allocation follows, or the shares are kept."""
+        """Whether another allocation of the same entry follows without a gap."""
         return self.successor is not None
 
 
 def events_in(tree: TreeColumns, mask: Mask, allocations: Sequence[Allocation], period: Period) -> list[Event]:
-    """By day, then by path; of the entries in the mask."""
+    """List events of the entries in the mask, by day and path."""
     found = [event for event in _events(tree, mask, allocations) if event.on in period]
     return sorted(found, key=lambda event: (event.on, event.path, event.kind))
 
@@ -134,9 +137,8 @@ def events_in(tree: TreeColumns, mask: Mask, allocations: Sequence[Allocation], 
 def ending_soon(
     tree: TreeColumns, mask: Mask, allocations: Sequence[Allocation], today: date, days: int
 ) -> list[Event]:
-    """What ends within so many days, and what has ended without a successor: shares that were kept, and allocations of
-    the last 30 days.
-    """
+    """List what ends within these days, and what ended without a successor: shares, and allocations of the last 30
+    days."""
     latest = today + timedelta(days=days)
     found = []
     for event in _events(tree, mask, allocations):

@@ -1,7 +1,6 @@
-"""What services need to know of a change set: whose it is, what it leads to on today's head, what it would do.
+"""Shared parts of the change set services: access, locking, comments, and the merge with the current head.
 
-The room that maps accounts is asked which accounts a change of the tree moves. Comments stay at their operation when
-operations are rewritten, dropped or put in another order.
+The mapping room registers a function that reports which accounts a change of the tree moves.
 """
 
 from __future__ import annotations
@@ -44,12 +43,12 @@ from apps.policies.tree.stored import load_archived, load_tree
 from apps.policies.tree.working_tree import WorkingTree
 
 
-# --- Accounts that move -----------------------------------------------------------------------------------------------
+# --- Account moves ----------------------------------------------------------------------------------------------------
 class AccountMoves(NamedTuple):
-    """Effects of a change on accounts. refusal: why this actor may not publish it, "" when they may.
+    """Effects of a change on accounts. refusal: why this actor may not publish it, "" if they may.
 
-    is_limited: it has new membership rules that don't reach accounts of entries outside a part of the policy. n_stay:
-    how many matching accounts stay at those entries; None where the rule of five hides it.
+    is_limited: new membership rules don't take accounts from entries outside their authors' rights. n_stay: number of
+    matching accounts that stay at those entries; None if the rule of five hides it.
     """
 
     n: int = 0
@@ -60,16 +59,17 @@ class AccountMoves(NamedTuple):
 
 MovesOf = Callable[[Policy, TreeColumns, TreeColumns, Actor, datetime], AccountMoves]
 _known: list[MovesOf] = []
-_PLACES = ("parent_uid", "name", "kind", "members")  # fields that decide where accounts count
+# Fields that decide to which entry accounts are mapped.
+_PLACES = ("parent_uid", "name", "kind", "members")
 
 
 def register_account_moves(moves: MovesOf) -> None:
-    """The room above knows accounts, and says which of them a change moves."""
+    """Register the function of the room above, which knows accounts; replaces an earlier one."""
     _known[:] = [moves]
 
 
 def account_moves(outcome: Outcome, *, policy: Policy, actor: Actor, at: datetime) -> AccountMoves:
-    """What a change does now, or what its dates do later where that alone is refused."""
+    """Return the effects of a change now, with the refusal of a later step if only its dates cause one."""
     found = AccountMoves()
     for moves in _known:
         for after in [outcome.tree, *trees_to_come(outcome.tree, outcome.changes)]:
@@ -80,9 +80,10 @@ def account_moves(outcome: Outcome, *, policy: Policy, actor: Actor, at: datetim
 
 
 def refuse_account_moves(outcome: Outcome, *, policy: Policy, actor: Actor, at: datetime) -> None:
-    """NotAllowed (`moves_accounts`) for a change that moves accounts from or to entries of others.
+    """Raise NotAllowed (`moves_accounts`) for a change that moves accounts from or to entries outside the actor's
+    rights.
 
-    Administrators decide about all accounts; a token that is bound to a part of the tree doesn't.
+    Administrators may move all accounts, unless their token is bound to a subtree.
     """
     bound = actor.token is not None and actor.token.subtree_uid is not None
     if rules_all(actor) and not bound:
@@ -103,7 +104,7 @@ Operations = Sequence[Mapping[str, Any]]
 
 
 def anchors(before: Operations, after: Operations) -> dict[int, int | None]:
-    """From each old place to the new one: the same operation, else the first that does the same to the same entry."""
+    """Map each old index to a new one: the same operation, or the first one of the same kind on the same entry."""
     found: dict[int, int | None] = {}
     taken: set[int] = set()
     for is_same in (_is_equal, _is_about_the_same):
@@ -118,13 +119,13 @@ def anchors(before: Operations, after: Operations) -> dict[int, int | None]:
 
 
 def reanchor(change_set: ChangeSet, after: Operations) -> None:
-    """Before its operations are replaced."""
+    """Move comments to the new indexes of their operations; call it before the operations are replaced."""
     if change_set.operations != after:
         move_anchors(change_set, anchors(change_set.operations, after))
 
 
 def move_anchors(change_set: ChangeSet, places: Mapping[int, int | None]) -> None:
-    """Comments on what is gone become comments on the whole."""
+    """Move comments to new indexes; comments on removed operations become comments on the change set."""
     for comment in change_set.comments.exclude(operation=None):
         place = places.get(comment.operation) if comment.operation is not None else None
         if place != comment.operation:
@@ -141,7 +142,7 @@ def _is_about_the_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool
 
 
 def _subject(operation: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The entry it is about; one that is added by where, and under which name."""
+    """Return the entry that the operation is about; for an added one, its uid, parent and name."""
     if operation.get("entry"):
         return (operation["entry"],)
     return operation.get("uid"), operation.get("parent"), operation.get("name")
@@ -153,18 +154,19 @@ _DECIDE = (Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE, Verb.APPROVE)
 
 
 class ChangeSetAccess:
-    """Which change sets of one policy an actor may see: the tree and the grants are asked once, not for each."""
+    """Which change sets of one policy an actor may see; the tree and grants are loaded once for all of them."""
 
     def __init__(self, policy: Policy, actor: Actor, at: datetime) -> None:
         self._policy, self._actor, self._at = policy, actor, at
 
     def is_of(self, change_set: ChangeSet) -> bool:
-        """Its author, and who rules the whole policy."""
+        """Return whether the actor is its author or an administrator of the whole policy."""
         mine = self._actor.user is not None and change_set.author_id == self._actor.user.pk
         return mine or self._rules
 
     def may_see(self, change_set: ChangeSet) -> bool:
-        """Also authorities, who may have to decide: once it is no draft any more, and if they see all it names."""
+        """Return whether the actor may see it: also managers, unless it is a draft, if they see all entries that it
+        names."""
         if self.is_of(change_set):
             return True
         return change_set.state != ChangeSet.State.DRAFT and self._has_authority and self._sees_all(change_set)
@@ -180,7 +182,7 @@ class ChangeSetAccess:
 
     @cached_property
     def _shapes_all(self) -> bool:
-        """Who shapes the whole tree decides about settings too."""
+        """Whether the actor may edit or approve at the root, which includes settings."""
         whole = self._actor.token is None or self._actor.token.subtree_uid is None
         root = load_tree(self._policy).uuid(0)
         rights = Rights(self._policy, self._actor, self._at)
@@ -209,7 +211,8 @@ class ChangeSetAccess:
 def get_change_set_for_write(
     id: int, actor: Actor, at: datetime, *, version: int, to_publish: bool = False
 ) -> ChangeSet:
-    """The change set, locked, if it is the actor's (or theirs to publish), in the version that the actor has seen."""
+    """Lock and return a change set that the actor owns, or with `to_publish` may see; Stale unless `version` is
+    current."""
     require_scope(actor, "policies:write")
     change_set = ChangeSet.objects.select_for_update(of=("self",)).select_related("policy").filter(pk=id).first()
     if change_set is None:
@@ -229,7 +232,7 @@ def get_change_set_for_write(
 
 
 def require_visible(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
-    """A change set that the actor may not see is answered as one that doesn't exist."""
+    """Raise NotFound for a change set that the actor may not see, as if it didn't exist."""
     try:
         require_policy(actor, change_set.policy.slug)
     except NotFound:
@@ -248,7 +251,7 @@ def settings_of(policy: Policy, number: int) -> PolicySettings:
 
 
 def require_reason(reason: str) -> str:
-    """What is published says why."""
+    """Return a non-empty reason, which publishing requires; raise Invalid otherwise."""
     text = clean_reason(reason)
     if not text:
         problem = FieldProblem("reason", f"must say why, in 1 to {_LONGEST_REASON} characters")
@@ -258,7 +261,7 @@ def require_reason(reason: str) -> str:
 
 
 def clean_reason(reason: str) -> str:
-    """A draft may still lack one."""
+    """Return a valid reason, which may be empty."""
     try:
         return clean_text(reason, _LONGEST_REASON).strip()
     except ValueError as error:
@@ -266,7 +269,7 @@ def clean_reason(reason: str) -> str:
 
 
 def require_future(effective_at: datetime | None, at: datetime) -> datetime | None:
-    """When it takes effect: an instant ahead of `at`, or None for that of its publication. Raises Invalid."""
+    """Return effective_at, a future instant or None for an immediate effect; raise Invalid for a past one."""
     if effective_at is not None and effective_at <= at:
         problem = FieldProblem("effective_at", "must be in the future; leave it out for an immediate effect")
         raise Invalid(f"effective_at {problem.message}.", fields=[problem])
@@ -274,7 +277,7 @@ def require_future(effective_at: datetime | None, at: datetime) -> datetime | No
 
 
 def merged_outcome(change_set: ChangeSet, policy: Policy, actor: Actor, at: datetime) -> Outcome:
-    """What it leads to on the head, each operation authorised anew; EditConflict where both sides changed."""
+    """Merge the change set with the head, checking all rights; raise EditConflict if both changed the same fields."""
 
     def archived(uid: Any) -> Any:
         return load_archived(policy, uid)
@@ -304,7 +307,7 @@ def merged_outcome(change_set: ChangeSet, policy: Policy, actor: Actor, at: date
 
 
 def _require_document(guard: ActorGuard, change_set: ChangeSet, head: TreeColumns) -> None:
-    """A whole tree is for who shapes all of it; one that a mount's document asks for, for who mounts there."""
+    """Require rights over the whole tree, or the right to mount if a mounted document proposed the change set."""
     uid = change_set.operations[0].get("mount") if change_set.origin == ChangeSet.Origin.MOUNT else None
     if uid is None:
         guard.may_set_policy(0)
@@ -317,7 +320,7 @@ def _require_document(guard: ActorGuard, change_set: ChangeSet, head: TreeColumn
 
 
 def conflicts_with_head(change_set: ChangeSet, policy: Policy) -> list[FieldConflict]:
-    """Where it and the head both changed something since its base, unfiltered by rights."""
+    """Return fields that both the change set and the head changed since the base, not filtered by rights."""
     return conflicts(
         load_tree(policy, change_set.base_number),
         load_tree(policy),
@@ -330,8 +333,9 @@ def conflicts_with_head(change_set: ChangeSet, policy: Policy) -> list[FieldConf
 
 
 def conflicts_to_show(change_set: ChangeSet, *, actor: Actor, at: datetime) -> list[FieldConflict]:
-    """Why an open change set could not be published as it is: what others changed since its base, as far as the actor
-    may read it. A conflict about hidden entries alone is answered like none.
+    """Return the conflicts that prevent publishing an open change set, as far as the actor may read them.
+
+    Conflicts about hidden entries alone are reported as none.
     """
     policy = Policy.all_objects.get(pk=change_set.policy_id)
     is_open = change_set.state not in (ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN)
@@ -339,7 +343,7 @@ def conflicts_to_show(change_set: ChangeSet, *, actor: Actor, at: datetime) -> l
         return []
     try:
         found = conflicts_with_head(change_set, policy)
-    except DomainError:  # it doesn't fit its own base any more, which publishing says
+    except DomainError:  # invalid on its own base, which publishing reports
         return []
     if not found:
         return []
@@ -349,7 +353,7 @@ def conflicts_to_show(change_set: ChangeSet, *, actor: Actor, at: datetime) -> l
 
 
 def outcome_on_head(change_set: ChangeSet, policy: Policy) -> Outcome:
-    """The result on the current revision; Conflict and its subclasses where it doesn't fit."""
+    """Compute the outcome on the head; raise Conflict or a subclass if it can't be merged."""
     head = load_tree(policy)
     if is_document(change_set):
         return document_outcome(change_set, policy, head, policy.head_number)

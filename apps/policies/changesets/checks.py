@@ -1,4 +1,4 @@
-"""The checks that a reviewer reads before deciding: each passes, warns or blocks, and says what to do about it."""
+"""Checks that reviewers read before deciding; each passes, warns or blocks, and names a remedy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`code` is stable; the words may change."""
+    """Result of one check. `code` is stable; the texts may change."""
 
     code: str
     state: State
@@ -39,7 +39,7 @@ class Check:
 
 
 def list_checks(review: Review, *, sees: Mask, actor: Actor) -> list[Check]:
-    """In the order of reading. sees: which entries of the tree after the change the actor may know of."""
+    """Run all checks, in reading order. sees: mask of the changed tree's entries that the actor may see."""
     if review.outcome is None:
         if review.change_set.operations or not review.is_open:
             return [_unfit(review)]
@@ -60,7 +60,7 @@ def _unfit(review: Review) -> Check:
 
 
 def _shape(review: Review) -> Check:
-    """An outcome exists, so names, shares and places are valid: they are checked while it is worked out."""
+    """Report the depth; names, shares and parents are valid, because they were checked to compute the outcome."""
     depth = int(review.after.level.max())
     text = _("Depth %(depth)s of %(most)s.") % {"depth": depth, "most": MAX_DEPTH}
     return Check("shape", "ok", _("Shares and names valid, no cycles"), text)
@@ -95,7 +95,7 @@ def _algorithm(review: Review, sees: Mask) -> Check:
 
 
 def _sums(review: Review, sees: Mask) -> Check:
-    """Groups whose shares become all zero, and entries whose shares become zero."""
+    """Warn of groups whose shares all become zero, and of entries whose shares become zero."""
     before, after = review.before, review.after
     empty = _new(_zero_groups(after), _zero_groups(before), review)
     zero = _new(_zero_entries(after), _zero_entries(before), review)
@@ -132,7 +132,7 @@ def _new(after: Mask, before: Mask, review: Review) -> list[int]:
 
 
 def _alike(review: Review, sees: Mask) -> list[Check]:
-    """New and renamed entries that look like a sibling; empty where there is none."""
+    """Warn of new and renamed entries whose name looks like a sibling's."""
     before, after, moves = review.before, review.after, review.moves
     was = moves.place.tolist()
     is_fresh = moves.is_new | moves.came
@@ -168,7 +168,7 @@ def _locked(review: Review) -> Iterator[int]:
 
 
 def _delegation(review: Review) -> Check:
-    """Whether its author could publish it, and who else could."""
+    """Warn if the author could not publish it, and name users who could."""
     author = review.change_set.author
     refusal = None if author is None else review.why_not_publish(Actor(user=author, via="worker"))
     if refusal is None:
@@ -184,7 +184,7 @@ def _delegation(review: Review) -> Check:
 
 
 def _accounts(review: Review, actor: Actor) -> Check:
-    """Whether accounts that count at entries of others would move, were it published by who reads this."""
+    """Check whether publishing by this actor would move accounts of entries outside their rights."""
     moves = review.account_moves(actor)
     if moves.refusal:
         people = review.people_who_may(Verb.PUBLISH)
@@ -249,8 +249,8 @@ def _names(tree: TreeColumns, entries: list[int], sees: Mask) -> str:
 
 
 # --- Look-alikes ------------------------------------------------------------------------------------------------------
-# Letters of other scripts, and digits, that most fonts draw like a Latin letter; after folding case, so that those
-# which are alike as capitals only are among them.
+# Letters of other scripts, and digits, that most fonts draw like a Latin letter. The comparison folds case first, so
+# letters that look alike only as capitals are included.
 _LIKE = {
     "a": "аαɑ",
     "b": "вβ",
@@ -280,20 +280,22 @@ _LIKE_LATIN = {ord(other): latin for latin, others in _LIKE.items() for other in
 
 
 def skeleton(name: str) -> str:
-    """One form for names that look alike: wide and styled letters, case, scripts, and 0, 1, I beside letters."""
+    """Return a form that is equal for names that look alike: styled letters, case, other scripts, digits 0 and 1."""
     text = unicodedata.normalize("NFKC", visible(name))
-    if not text.isupper():  # in a word of small letters a large I is drawn like a small l
+    # In a word with small letters, a capital I looks like a small l.
+    if not text.isupper():
         text = text.replace("I", "l")
     return unicodedata.normalize("NFKC", text.casefold()).translate(_LIKE_LATIN)
 
 
 def look_alikes(tree: TreeColumns, entries: Collection[int]) -> list[tuple[int, int]]:
-    """(entry, sibling) for each of `entries` that looks like a sibling and has another name; one sibling each."""
+    """Return (entry, sibling) for each of `entries` that looks like a differently named sibling; one sibling each."""
     found = []
     wanted = set(entries)
     for parent in sorted({int(tree.parent[i]) for i in wanted if tree.parent[i] >= 0}):
         first: dict[str, int] = {}
-        children = sorted(tree.children(parent), key=lambda child: child in wanted)  # those that were there first
+        # Existing children first, so that new ones are compared with them.
+        children = sorted(tree.children(parent), key=lambda child: child in wanted)
         for child in children:
             same = first.setdefault(skeleton(tree.name[child]), child)
             if same != child and child in wanted:

@@ -1,7 +1,6 @@
-"""What two editors changed at once, field by field: base, mine and theirs; and rebasing on a newer head.
+"""Conflicts between a change set and the head, field by field (base, mine, theirs), and rebasing by chosen sides.
 
-What became hidden from the actor since the base is not named. A rebase keeps the operations that remain after the
-actor's choices. Pure.
+Conflicts about entries hidden from the actor are filtered. Only the filter needs rights; the rest is pure.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ _BACK = "restored"
 
 @dataclass(frozen=True, slots=True)
 class FieldConflict:
-    """One field that both sides changed; `entry` None is the policy's settings.
+    """One field that both sides changed; `entry` is None for the policy's settings.
 
-    operation: the one that can't follow the head, where no field conflicts. can_keep: whether mine can be put over
-    theirs at all. beside: the other entry that it may name, the parent that a name is for.
+    operation: index of an operation that is invalid on the head, if no field conflicts. can_keep: whether `mine` can be
+    chosen. beside: another entry that the conflict reveals, such as the parent of a name.
     """
 
     entry: UUID | None
@@ -46,18 +45,18 @@ class FieldConflict:
 
     @property
     def key(self) -> str:
-        """Names it where choices are made."""
+        """Identifies the conflict in choices."""
         return f"{self.entry or 'policy'}:{self.field}"
 
     def to_json(self) -> dict[str, Any]:
-        """As the REST contract has it."""
+        """Return the conflict as in the REST contract."""
         told = asdict(self)
         del told["operation"], told["can_keep"], told["beside"]
         return {**told, "entry": str(self.entry) if self.entry else None}
 
 
 class EditConflict(Conflict):
-    """A change set whose base is stale where it matters. Nothing was published."""
+    """Raised if a change set's base is outdated in fields that it sets; nothing was published."""
 
     def __init__(self, conflicts: Sequence[FieldConflict], *, base_number: int, head_number: int) -> None:
         self.conflicts = tuple(conflicts)
@@ -86,9 +85,9 @@ def conflicts(
     archived_at_base: Archived | None = None,
     limited: bool = True,
 ) -> list[FieldConflict]:
-    """Fields that the operations set, or rest on, and that changed between base and head to something else.
+    """Return fields that the operations set or depend on, and that changed to another value between base and head.
 
-    archived: as of the head; archived_at_base: as of the base, where that may be something else.
+    archived: archived entries as of the head; archived_at_base: as of the base, if that differs.
     """
     mine = work_out(base, operations, settings=base_settings, archived=archived_at_base or archived, limited=limited)
     each = (*_field_conflicts(base, head, mine), *_settings_conflicts(mine, base_settings, head_settings))
@@ -105,7 +104,8 @@ def conflicts(
 def _field_conflicts(base: TreeColumns, head: TreeColumns, mine: Outcome) -> Iterator[FieldConflict]:
     for at, uid, field in mine.touches:
         i = None if uid is None else base.index_of_uid(uid)
-        if uid is None or i is None:  # settings, or an entry that the change set itself brings
+        # Settings, or an entry that the change set itself adds.
+        if uid is None or i is None:
             k = None if uid is None or field != _ARCHIVED else head.index_of_uid(uid)
             if k is not None and str(uid) == mine.operations[at].get("entry"):
                 yield FieldConflict(uid, head.path(k), field, _ARCHIVED, _BACK, _BACK, operation=at, can_keep=False)
@@ -131,7 +131,7 @@ def _field_conflicts(base: TreeColumns, head: TreeColumns, mine: Outcome) -> Ite
 
 
 def _archive_conflicts(base: TreeColumns, head: TreeColumns, i: int, j: int) -> Iterator[FieldConflict]:
-    """I archive what they changed, or what they put something into."""
+    """Yield conflicts of an archived entry: fields that the head changed, and children that it added or removed."""
     before, theirs = base.node(i), head.node(j)
     for field in FIELDS:
         was, is_now = _value(before, field), _value(theirs, field)
@@ -159,14 +159,15 @@ def _settings_conflicts(
 
 
 def index_in(error: DomainError) -> int:
-    """Which operation was refused."""
+    """Return the index of the operation that an error is about."""
     where = error.fields[0].where if error.fields else error.message
     number = where.removeprefix("operations[").partition("]")[0]
     return int(number) if number.isdecimal() else 0
 
 
 def shape_conflict(base: TreeColumns, head: TreeColumns, mine: Outcome, error: DomainError) -> FieldConflict:
-    """Each side is valid alone and both together are no tree: a duplicate name, a cycle, an archived parent."""
+    """Return the conflict of sides that are valid alone but not together: a duplicate name, a cycle, an archived
+    parent."""
     where = error.fields[0].where if error.fields else "operations[0]"
     index = index_in(error)
     operation = mine.operations[index]
@@ -204,15 +205,17 @@ HIDDEN = FieldConflict(None, "an entry outside your view", "entry", None, None, 
 def shown_conflicts(
     found: Sequence[FieldConflict], *, policy: Policy, base: TreeColumns, head: TreeColumns, actor: Actor, at: datetime
 ) -> list[FieldConflict]:
-    """Those that the actor may read, by the rights of now; where it is none of them, that there is one."""
+    """Return conflicts that the actor may now read; if there is none of them, one that reveals nothing."""
     seen = [visible_entries(policy=policy, tree=tree, actor=actor, at=at) for tree in (base, head)]
     access = _BothSides(*seen)
     return [access.without_hidden_names(each) for each in found if access.shows(each)] or [HIDDEN]
 
 
 def refuse_hidden(shown: Sequence[FieldConflict], work: Callable[[], object]) -> None:
-    """Where no conflict may be shown, answer as if there were none: a changed hidden entry like an unchanged one, the
-    name of a hidden entry like an unused one. work: applies the operations with the actor's rights.
+    """If all conflicts are hidden, raise the error that the actor would get without a conflict.
+
+    Otherwise the error would reveal that a hidden entry changed, or which names hidden entries have. work: applies the
+    operations with the actor's rights.
 
     Raises:
         NotAllowed: `partial_view`.
@@ -228,14 +231,14 @@ class _BothSides:
     head: Visibility
 
     def shows(self, conflict: FieldConflict) -> bool:
-        """Whether the actor sees every entry that it names, and may learn which names exist where it says so."""
+        """Return whether the actor sees all entries that it names, and may learn the name that it reveals."""
         if not all(self._sees(uid) for uid in (conflict.entry, conflict.beside) if uid is not None):
             return False
         at = None if conflict.beside is None else self.head.tree.index_of_uid(conflict.beside)
         return conflict.field != "name" or at is None or self.head.may_name_below(at)
 
     def _sees(self, uid: UUID) -> bool:
-        """Where the entry is now, else where it was; what the change set itself brings is in neither tree."""
+        """Return whether the entry is visible in the head, or else in the base; added entries always are."""
         for side in (self.head, self.base):
             i = side.tree.index_of_uid(uid)
             if i is not None:
@@ -243,7 +246,7 @@ class _BothSides:
         return True
 
     def without_hidden_names(self, conflict: FieldConflict) -> FieldConflict:
-        """Lists of children without those that the actor doesn't see."""
+        """Remove hidden entries from lists of children."""
         if conflict.field != "children" or conflict.entry is None:
             return conflict
         was, mine, is_now = conflict.base, conflict.mine, conflict.theirs
@@ -271,7 +274,7 @@ _SETTINGS = "settings."
 
 @dataclass(frozen=True)
 class Settled:
-    """The remaining operations, each with its former position; and the conflicts that still need a choice."""
+    """The remaining operations with their former indexes, and the conflicts that still need a choice."""
 
     kept: list[tuple[int, Mapping[str, Any]]]
     open: list[FieldConflict]
@@ -283,7 +286,7 @@ class Settled:
 
 @dataclass(frozen=True)
 class Sides:
-    """The two trees between which a change set moves, with their settings."""
+    """Base and head of a rebase, each with settings and archived entries."""
 
     base: TreeColumns
     head: TreeColumns
@@ -311,16 +314,17 @@ class Sides:
 
 
 def settle(sides: Sides, operations: Sequence[Mapping[str, Any]], choices: Mapping[str, Side]) -> Settled:
-    """`theirs` drops the operations that set a field, and those that rest on them; `mine` keeps them.
+    """Resolve conflicts: `theirs` drops operations that set the field, and those that depend on them; `mine` keeps
+    them.
 
-    choices: by the key of a conflict. Each round drops at least one operation or is the last.
+    choices: by the key of the conflict. Each round drops at least one operation or is the last one.
     """
     kept = list(enumerate(operations))
     while kept:
         standing = Settled(kept, [])
         try:
             mine = sides.on_base(standing.operations)
-        except DomainError as error:  # rests on something that was dropped
+        except DomainError as error:  # depends on a dropped operation
             kept = _without(kept, {index_in(error)})
             continue
         found = sides.conflicts(standing.operations)
@@ -358,7 +362,7 @@ def _without(kept: list[tuple[int, Mapping[str, Any]]], gone: set[int]) -> list[
 
 
 def _without_parts(kept: list[tuple[int, Mapping[str, Any]]], parts: set[str]) -> list[tuple[int, Mapping[str, Any]]]:
-    """Other parts of the settings that one operation sets stay."""
+    """Drop these parts of settings; other parts that the same operation sets stay."""
     found: list[tuple[int, Mapping[str, Any]]] = []
     for index, operation in kept:
         if operation["op"] == "set_policy" and parts & set(operation["settings"]):

@@ -1,6 +1,6 @@
-"""A revision with a draft's changes applied, for display: only what is displayed is built.
+"""A revision with a draft's changes, for display; only the displayed entries are built.
 
-Targets are computed group by group, so that an edit in a tree of a million entries costs what its group costs.
+Targets are computed group by group, so that an edit in a tree of a million entries costs only what its group costs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ Status = Literal["", "added", "moved", "edited"]
 
 
 class Place(NamedTuple):
-    """One child of an entry: by name, with its row of the revision, or None where the draft brings or renames it."""
+    """A child of an entry, as its name and its row in the revision; row is None if the draft added, moved or renamed
+    it."""
 
     name: str
     row: int | None
@@ -28,14 +29,14 @@ class Place(NamedTuple):
 
 
 class Sum(NamedTuple):
-    """The sum that a group's shares are divided by; `passes_on`: a member inherits."""
+    """The sum by which a group's shares are divided. passes_on: a member inherits, so its children compete here."""
 
     total: float
     passes_on: bool
 
 
 class DraftTree:
-    """The tree as it would be, and as it is in the revision, entry by entry."""
+    """The draft's tree, and the revision's for comparison, entry by entry."""
 
     def __init__(self, base: TreeColumns, changes: Changes) -> None:
         self.base, self.changes = base, changes
@@ -46,7 +47,7 @@ class DraftTree:
 
     # --- Entries ------------------------------------------------------------------------------------------------------
     def get(self, uid: UUID) -> Node | None:
-        """None: not there, or no longer."""
+        """Return an entry of the draft, or None if it doesn't exist or was archived."""
         if uid in self.changes:
             return self.changes[uid][1]
         return self.before(uid)
@@ -58,7 +59,7 @@ class DraftTree:
         return self._nodes[uid]
 
     def level(self, node: Node) -> int:
-        """1 is the root."""
+        """Return the entry's level, 1 for the root."""
         if node.uid not in self._levels:
             above = self.get(node.parent_uid) if node.parent_uid else None
             self._levels[node.uid] = 1 if above is None else self.level(above) + 1
@@ -71,7 +72,7 @@ class DraftTree:
         return node
 
     def lineage(self, node: Node) -> list[Node]:
-        """Root first, the entry itself last."""
+        """Return the ancestors and the entry itself, root first."""
         found = [node]
         while found[-1].parent_uid is not None:
             above = self.get(found[-1].parent_uid)
@@ -104,7 +105,7 @@ class DraftTree:
 
     # --- Children -----------------------------------------------------------------------------------------------------
     def places(self, uid: UUID, mask: Mask | None = None) -> Sequence[Place]:
-        """All children by name; `mask` leaves out rows of the revision that may not be seen."""
+        """List all children by name; `mask` hides rows of the revision."""
         found = self._all_places(uid)
         return found if mask is None else [each for each in found if each.row is None or mask[each.row]]
 
@@ -152,7 +153,7 @@ class DraftTree:
 
     @cached_property
     def _by_parent(self) -> dict[UUID, list[tuple[Node | None, Node | None]]]:
-        """Changes by the parents that they concern, before and after."""
+        """Changes by the uid of the parent, both the old and the new one."""
         found: dict[UUID, list[tuple[Node | None, Node | None]]] = {}
         for change in self.changes.values():
             for uid in {node.parent_uid for node in change if node is not None and node.parent_uid is not None}:
@@ -161,7 +162,7 @@ class DraftTree:
 
     @cached_property
     def _moved_parents(self) -> set[UUID]:
-        """Parents whose children came, went or were renamed."""
+        """Parents whose children were added, removed, moved or renamed."""
         return {
             uid
             for uid, changes in self._by_parent.items()
@@ -173,16 +174,16 @@ class DraftTree:
 
     # --- Targets ------------------------------------------------------------------------------------------------------
     def target(self, node: Node) -> float | None:
-        """Fraction of the siblings' sum in the draft; None for the root and for an entry that inherits.
+        """Return the entry's fraction of its competitors' shares in the draft; None for the root and where it inherits.
 
-        Where an entry inherits, its children compete in its place.
+        The children of an entry that inherits compete one level higher.
         """
         if node.parent_uid is None or node.shares is None:
             return None
         return _part(node.shares, self._pool(self._competes_below(node)))
 
     def target_before(self, uid: UUID) -> float | None:
-        """The target in the revision; None where it didn't exist."""
+        """Return the entry's target in the revision; None if it didn't exist."""
         return self._unchanged.target(node) if (node := self.before(uid)) else None
 
     @cached_property
@@ -190,13 +191,14 @@ class DraftTree:
         return self if not self.changes else DraftTree(self.base, {})
 
     def sum_of(self, uid: UUID) -> Sum:
-        """The children's own shares together."""
+        """Sum the shares of the children themselves, without those of entries that compete with them."""
         i = self.base.index_of_uid(uid)
         here = range(0) if i is None else self.base.children(i)
         shares = self.base.shares[here.start : here.stop]
         n_inherit = int(np.count_nonzero(self.base.inherit[here.start : here.stop]))
         changes = self._by_parent.get(uid, ())
-        if changes:  # excluded before summing: a later subtraction would leave the rounding of a large sum
+        if changes:
+            # Set to 0 before summing: subtracting from a large sum would leave its rounding error.
             shares = shares.copy()
         added = 0.0
         for before, after in changes:
@@ -211,22 +213,23 @@ class DraftTree:
         return Sum(float(shares.sum()) + added, n_inherit > 0)
 
     def pool_of(self, uid: UUID) -> float:
-        """The sum that the shares of an entry's children are parts of; others that compete with them are in it."""
+        """Return the sum by which the children's shares are divided, including all that compete with them."""
         node = self.get(uid)
         return 0.0 if node is None else self._pool(self._dividing(node))
 
     def pool_before(self, uid: UUID) -> float:
-        """The pool in the revision; 0 where the entry didn't exist."""
+        """Return the pool in the revision; 0 if the entry didn't exist."""
         return self._unchanged.pool_of(uid)
 
     def _competes_below(self, node: Node) -> UUID:
-        """The entry whose part is divided here: the nearest above that doesn't pass its shares on, or the root."""
+        """Return the entry whose target the given entry competes for: the nearest ancestor that doesn't inherit, or the
+        root."""
         above = self.get(node.parent_uid) if node.parent_uid else None
         assert above is not None, "every entry but the root has a parent"  # noqa: S101 - an invariant, not input
         return self._dividing(above)
 
     def _dividing(self, node: Node) -> UUID:
-        """The entry itself, or the nearest above it, that doesn't pass its shares on; else the root."""
+        """Return the entry itself or its nearest ancestor that doesn't inherit, or the root."""
         while node.shares is None and node.parent_uid is not None:
             above = self.get(node.parent_uid)
             assert above is not None, "every entry but the root has a parent"  # noqa: S101 - an invariant, not input
@@ -241,7 +244,7 @@ class DraftTree:
         return self._pools[uid]
 
     def _passing_on(self, uid: UUID) -> list[UUID]:
-        """Children without shares of their own."""
+        """List the children that inherit."""
         i = self.base.index_of_uid(uid)
         found: dict[UUID, None] = {}
         if i is not None:

@@ -1,6 +1,6 @@
-"""Drafts: a change set that its author is still writing, operation by operation, with undo and redo.
+"""Drafts: change sets that their author edits operation by operation, with undo and redo.
 
-Every write names the version that it is based on. Undone operations wait in `undone` until the next edit.
+Every write names the version that it is based on. Undone operations are stored until the next edit.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ MOST_UNDONE = 1_000
 
 
 def list_drafts(*, policy: Policy, at: datetime, actor: Actor) -> list[ChangeSet]:
-    """The actor's own manual drafts and unpublished proposals; the last edited first.
+    """List the actor's own drafts and unpublished proposals made by hand, last edited first.
 
-    Empty for an actor without edit rights here: the draft would reveal what they no longer see.
+    Empty for an actor without edit rights: a draft could reveal entries that they no longer see.
     """
     if actor.user is None or not may_edit(policy, actor, at):
         return []
@@ -54,18 +54,18 @@ def list_drafts(*, policy: Policy, at: datetime, actor: Actor) -> list[ChangeSet
 
 
 def find_draft(*, policy: Policy, at: datetime, actor: Actor) -> ChangeSet | None:
-    """The one to go on with."""
+    """Return the actor's most recently edited draft, or None."""
     mine = list_drafts(policy=policy, at=at, actor=actor)
     return next((each for each in mine if each.state == ChangeSet.State.DRAFT), None)
 
 
 def find_draft_of(*, policy_slug: str, at: datetime, actor: Actor) -> ChangeSet | None:
-    """The draft, by the policy's slug."""
+    """Return the actor's most recently edited draft of a policy, by its slug."""
     return find_draft(policy=get_policy(slug=policy_slug, actor=actor, scope=_WRITE), at=at, actor=actor)
 
 
 def open_draft(*, policy_slug: str, reason: str = "", at: datetime, actor: Actor) -> ChangeSet:
-    """A new draft on the head, without an edit yet. For actors who may change something here."""
+    """Create an empty draft on the head; the actor must have some edit rights in the policy."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
     require_editor(policy, actor, at)
     with transaction.atomic():
@@ -83,7 +83,7 @@ def open_draft(*, policy_slug: str, reason: str = "", at: datetime, actor: Actor
 
 
 def may_edit(policy: Policy, actor: Actor, at: datetime) -> bool:
-    """Whether there is anything that this actor may change."""
+    """Return whether the actor may change anything in the policy."""
     if not actor.has_scope(_WRITE):
         return False
     seen = visible_entries(policy=policy, tree=load_tree(policy), actor=actor, at=at)
@@ -98,7 +98,7 @@ def require_editor(policy: Policy, actor: Actor, at: datetime) -> None:
 
 
 class Written(NamedTuple):
-    """A draft after an edit, with what it leads to: worked out once for each edit."""
+    """A draft after an edit, with its outcome, so that it isn't computed twice."""
 
     draft: ChangeSet
     outcome: Outcome
@@ -107,14 +107,14 @@ class Written(NamedTuple):
 def add_operations(
     *, id: int, version: int, operations: Sequence[Mapping[str, Any]], at: datetime, actor: Actor
 ) -> ChangeSet:
-    """Write edits at the end of the draft: all of them, or none where one can't be."""
+    """Append operations to the draft; if one is invalid, none is added."""
     return write_operations(id=id, version=version, operations=operations, at=at, actor=actor).draft
 
 
 def write_operations(
     *, id: int, version: int, operations: Sequence[Mapping[str, Any]], at: datetime, actor: Actor
 ) -> Written:
-    """Write operations, and return the tree for display."""
+    """Append operations to the draft; return it with its outcome, for display."""
     with transaction.atomic():
         draft = _draft_for_write(id, version, actor, at)
         whole = [*draft.operations, *operations]
@@ -129,7 +129,7 @@ def write_operations(
 
 
 def undo(*, id: int, version: int, n: int = 1, at: datetime, actor: Actor) -> ChangeSet:
-    """Undo the last edits; redo restores them until the next edit."""
+    """Undo the last n edits; until the next edit, `redo` restores them."""
     with transaction.atomic():
         draft = _draft_for_write(id, version, actor, at)
         if not 1 <= n <= len(draft.operations):
@@ -140,7 +140,7 @@ def undo(*, id: int, version: int, n: int = 1, at: datetime, actor: Actor) -> Ch
 
 
 def redo(*, id: int, version: int, n: int = 1, at: datetime, actor: Actor) -> ChangeSet:
-    """Redo the edits that were undone last."""
+    """Redo the n edits that were undone last."""
     with transaction.atomic():
         draft = _draft_for_write(id, version, actor, at)
         if not 1 <= n <= len(draft.undone):
@@ -152,7 +152,7 @@ def redo(*, id: int, version: int, n: int = 1, at: datetime, actor: Actor) -> Ch
 
 
 def drop_operation(*, id: int, version: int, index: int, at: datetime, actor: Actor) -> ChangeSet:
-    """Remove one edit at any position; refused where a later one depends on it."""
+    """Remove the edit at an index; refused if a later one depends on it."""
     with transaction.atomic():
         draft = _draft_for_write(id, version, actor, at)
         if not 0 <= index < len(draft.operations):
@@ -162,7 +162,7 @@ def drop_operation(*, id: int, version: int, index: int, at: datetime, actor: Ac
         try:
             found = check(draft, left, actor, at).operations
         except (Invalid, NotFound) as error:
-            raise Conflict(f"A later edit rests on this one: {error.message}", code="rested_on") from None
+            raise Conflict(f"A later edit depends on this one: {error.message}", code="rested_on") from None
         reanchor(draft, found)
         draft.operations = found
         draft.undone = [*draft.undone, gone][-MOST_UNDONE:]
@@ -170,7 +170,7 @@ def drop_operation(*, id: int, version: int, index: int, at: datetime, actor: Ac
 
 
 def describe_draft(*, id: int, version: int, reason: str, at: datetime, actor: Actor) -> ChangeSet:
-    """Its reason, whose first line is what it is called."""
+    """Set the draft's reason, whose first line is used as its title."""
     with transaction.atomic():
         draft = _draft_for_write(id, version, actor, at)
         draft.reason = clean_reason(reason)
@@ -180,12 +180,13 @@ def describe_draft(*, id: int, version: int, reason: str, at: datetime, actor: A
 def update_draft(
     *, id: int, version: int, choices: Mapping[str, Side] | None = None, at: datetime, actor: Actor
 ) -> ChangeSet:
-    """Set it upon the head; EditConflict names what both sides changed and has no choice yet."""
+    """Rebase the draft on the head; raise EditConflict with the conflicts that have no choice yet."""
     with transaction.atomic():
         draft = get_change_set_for_write(id, actor, at, version=version)
         if draft.operations:
             rebased = rebase_change_set(id=id, version=version, choices=choices, at=at, actor=actor)
-            ChangeSet.objects.filter(pk=id).update(undone=[])  # they were thought out on the old base
+            # They belong to the old base.
+            ChangeSet.objects.filter(pk=id).update(undone=[])
             rebased.undone = []
             return rebased
         draft.base_number = Policy.all_objects.values_list("head_number", flat=True).get(pk=draft.policy_id)
@@ -193,7 +194,7 @@ def update_draft(
 
 
 def check(draft: ChangeSet, operations: Sequence[Mapping[str, Any]], actor: Actor, at: datetime) -> Outcome:
-    """What the operations lead to on the draft's base; the refusal of the first that can't be."""
+    """Apply the operations to the draft's base and return the outcome; raise the error of the first invalid one."""
     _refuse_whole(operations)
     policy = draft.policy
     base, settings = load_tree(policy, draft.base_number), settings_of(policy, draft.base_number)
@@ -207,7 +208,7 @@ def check(draft: ChangeSet, operations: Sequence[Mapping[str, Any]], actor: Acto
 
 
 def may_publish(draft: ChangeSet, actor: Actor, at: datetime) -> bool:
-    """Whether the actor has every right that publishing needs, on its own base."""
+    """Return whether the actor could publish the draft on its base."""
     if not draft.operations or _is_whole(draft.operations):
         return False
     if rules_all(actor) and actor.token is None:
@@ -224,7 +225,7 @@ def may_publish(draft: ChangeSet, actor: Actor, at: datetime) -> bool:
 
 
 def list_archived(draft: ChangeSet, parent_uid: UUID, *, most: int = 50) -> list[Entry]:
-    """Entries that were below this one when they were archived, as they last were, the last archived first."""
+    """List entries that were archived from below this one, with their last values, last archived first."""
     closed = Entry.objects.filter(policy=draft.policy_id, parent_uid=parent_uid, until__lte=draft.base_number)
     newest = closed.order_by("uid", "-since").distinct("uid")
     uids = [entry.uid for entry in newest[:2_000]]
@@ -235,12 +236,12 @@ def list_archived(draft: ChangeSet, parent_uid: UUID, *, most: int = 50) -> list
 
 
 def named_uids(operations: Sequence[Mapping[str, Any]]) -> set[str]:
-    """Entries that operations change, or put something into."""
+    """Return the uids of entries that operations change or use as a parent."""
     return {str(each[key]) for each in operations for key in ("entry", "parent", "uid") if each.get(key)}
 
 
 def list_neighbours(draft: ChangeSet, *, since: datetime) -> list[ChangeSet]:
-    """Open change sets of others that touch an entry which this one touches too; the last touched first."""
+    """List open change sets of others that touch some of the same entries, last edited first."""
     mine = named_uids(draft.operations)
     others = ChangeSet.objects.filter(policy=draft.policy_id, state__in=_OPEN, updated_at__gte=since)
     others = others.exclude(pk=draft.pk).exclude(author=draft.author_id) if draft.author_id else others
@@ -262,13 +263,13 @@ def _draft_for_write(id: int, version: int, actor: Actor, at: datetime) -> Chang
 
 
 def _moved_on(draft: ChangeSet, actor: Actor, at: datetime) -> ChangeSet:
-    draft.approvals.all().delete()  # what was approved was something else
+    draft.approvals.all().delete()  # an approval is valid for one version only
     draft.effective_at = None if draft.state == ChangeSet.State.APPROVED else draft.effective_at
     return move_on(draft, ChangeSet.State.DRAFT, actor, at, "changeset.edited")
 
 
 def _accepts_inherit(outcome: Outcome) -> bool:
-    """Whether the algorithm accepts inherited shares, as almost every one does: then the tree isn't checked."""
+    """Return whether the algorithm supports inherited shares; almost all do, and then the tree needs no check."""
     try:
         return get_algorithm(str(outcome.settings.algorithm["name"])).takes_inherit
     except BadParameter:
@@ -276,7 +277,7 @@ def _accepts_inherit(outcome: Outcome) -> bool:
 
 
 def _from_zero(error: Invalid, n_before: int) -> Invalid:
-    """Refusals number the operations that were sent, not those that were there already."""
+    """Return the error with operations numbered as in the request, not as in the draft."""
 
     def renumbered(text: str) -> str:
         head, mark, rest = text.partition("operations[")
@@ -290,7 +291,7 @@ def _from_zero(error: Invalid, n_before: int) -> Invalid:
 
 
 def _refuse_whole(operations: Sequence[Mapping[str, Any]]) -> None:
-    """It has no single edits that could be shown, undone or followed by others."""
+    """Refuse whole-tree change sets, which have no single edits that could be shown or undone."""
     if _is_whole(operations):
         raise Conflict("This draft replaces the whole tree: import the file again with the change in it.", code="whole")
 

@@ -1,4 +1,4 @@
-"""States of a change set from proposal to publication: approved, sent back, scheduled, rebased."""
+"""Transitions of a change set: approve, send back, comment, schedule, publish when due, rebase."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ State = ChangeSet.State
 
 
 def approve_change_set(*, id: int, version: int, at: datetime, actor: Actor) -> ChangeSet:
-    """A second person's approval: not the author, and with rights for every operation."""
+    """Approve a change set as a second person: not its author, and with rights for every operation."""
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version, to_publish=True)
         if actor.user is not None and actor.user.pk == change_set.author_id:
             raise NotAllowed("You can't approve your own change set: ask a second person.", code="own_change_set")
         require_approver(change_set, actor, at)
         if change_set.state == State.DRAFT:
-            raise Conflict(f"Change set {id} is a draft: it is proposed first.", code="not_proposed")
+            raise Conflict(f"Change set {id} is a draft: it must be proposed first.", code="not_proposed")
         change_set.approvals.filter(user=actor.user).delete()
         change_set = _carrying_approvals(change_set, actor, at, "changeset.approved")
         Approval.objects.create(
@@ -62,7 +62,7 @@ def approve_change_set(*, id: int, version: int, at: datetime, actor: Actor) -> 
 
 
 def request_changes(*, id: int, version: int, text: str, at: datetime, actor: Actor) -> ChangeSet:
-    """Back to its author, with words."""
+    """Send a change set back to its author with a comment."""
     said = require_reason(text)
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version, to_publish=True)
@@ -76,10 +76,10 @@ def request_changes(*, id: int, version: int, text: str, at: datetime, actor: Ac
 
 
 def comment_on(*, id: int, text: str, operation: int | None = None, at: datetime, actor: Actor) -> Comment:
-    """Anyone who sees a change set may comment on it; comments stay when it is rebased."""
+    """Comment on a change set or one of its operations, as anyone who sees it; comments survive a rebase."""
     change_set = get_change_set(id=id, actor=actor, at=at)
     if operation is not None and not 0 <= operation < len(change_set.operations):
-        problem = FieldProblem("operation", "names none of its operations")
+        problem = FieldProblem("operation", "is not the index of one of its operations")
         raise Invalid(f"operation {problem.message}.", fields=[problem])
     with transaction.atomic():
         return _say(change_set, require_reason(text), operation, actor, at)
@@ -88,7 +88,7 @@ def comment_on(*, id: int, text: str, operation: int | None = None, at: datetime
 def schedule_change_set(
     *, id: int, version: int, effective_at: datetime, reason: str | None = None, at: datetime, actor: Actor
 ) -> ChangeSet:
-    """Decide now what is published later. All rights are checked now, and once more when it is due."""
+    """Schedule a publication. All rights are checked now, and again when it is due."""
     require_future(effective_at, at)
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version, to_publish=True)
@@ -103,7 +103,7 @@ def schedule_change_set(
 
 
 def _carrying_approvals(change_set: ChangeSet, actor: Actor, at: datetime, verb: str) -> ChangeSet:
-    """The version moves on, what was approved doesn't."""
+    """Move the change set to APPROVED without invalidating the approvals of its previous version."""
     approvals = change_set.approvals.filter(version=change_set.version)
     kept = list(approvals.values_list("pk", flat=True))
     change_set = move_on(change_set, State.APPROVED, actor, at, verb)
@@ -112,7 +112,8 @@ def _carrying_approvals(change_set: ChangeSet, actor: Actor, at: datetime, verb:
 
 
 def publish_due(*, at: datetime) -> list[Revision]:
-    """Publish what is due, oldest first; what no longer can be is sent back with the reason. Safe to run twice."""
+    """Publish change sets that are due, oldest first; send back those that can't be, with the reason. Safe to run
+    twice."""
     due = ChangeSet.objects.filter(state=State.APPROVED, effective_at__lte=at, policy__archived_at=None)
     due = due.order_by("effective_at", "pk")
     published = []
@@ -146,7 +147,7 @@ def _still_due(pk: int, at: datetime) -> ChangeSet | None:
 
 
 def _decider(change_set: ChangeSet) -> Actor:
-    """The person who scheduled it, with today's rights; one whose account is closed can publish nothing."""
+    """Return the user who scheduled it, with current rights; a deleted or inactive user can publish nothing."""
     if change_set.decided_by is None:
         return Actor(user=User(username=change_set.decided_name, is_active=False), via="worker")
     return Actor(user=change_set.decided_by, via="worker")
@@ -155,10 +156,10 @@ def _decider(change_set: ChangeSet) -> Actor:
 def rebase_change_set(
     *, id: int, version: int, choices: Mapping[str, Side] | None = None, at: datetime, actor: Actor
 ) -> ChangeSet:
-    """Rebase it on the head. choices: key of a conflict → which side wins, for every conflict there is.
+    """Rebase a change set on the head. choices: for each conflict, by key, which side wins.
 
-    `theirs` drops the operations that set that field; `mine` keeps them, with the value that they replace. Raises
-    EditConflict naming those without a choice.
+    `theirs` drops the operations that set the field; `mine` keeps them and overwrites the head's value. Raises
+    EditConflict with the conflicts that have no choice.
     """
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version)
@@ -179,7 +180,7 @@ def rebase_change_set(
             refuse_hidden(shown, work)
             raise EditConflict(shown, base_number=change_set.base_number, head_number=policy.head_number)
         if not settled.kept:
-            raise Invalid("Nothing of it is left: withdraw it.", code="nothing_to_change")
+            raise Invalid("No operation remains: withdraw it.", code="nothing_to_change")
         outcome = work()
         if outcome.is_empty and outcome.settings == settings:
             raise Invalid("Nothing would change: this is the current state.", code="nothing_to_change")
@@ -194,9 +195,9 @@ def rebase_change_set(
 
 
 def open_conflicts(change_set: ChangeSet, *, at: datetime, actor: Actor) -> list[FieldConflict]:
-    """Its conflicts with the head, as far as the actor may see; a whole tree has none that a choice could resolve.
+    """Return the conflicts with the head that the actor may see and resolve.
 
-    Nor has one whose rebase is refused because of what the author may no longer see.
+    Empty for a whole tree, which can't be rebased, and if a rebase is refused because the author lost sight of entries.
     """
     policy = Policy.all_objects.get(pk=change_set.policy_id)
     if is_document(change_set) or change_set.base_number == policy.head_number:

@@ -1,6 +1,6 @@
-"""A change set laid over the revision it is to follow: what a review, its checks and its lists are made from.
+"""A change set with its outcome, targets and conflicts, as reviews show it; and lists of change sets.
 
-Effects are of two layers: what the change set states, and which other targets move as a result.
+Effects are of two kinds: what the change set states, and other targets that change as a result.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SAME = 1e-12
 
 
 def effect_of(change_set: ChangeSet, *, actor: Actor, at: datetime) -> dict[str, Any]:
-    """Against its base. Entries that the actor may not see are counted, not shown."""
+    """Return the change set's effect on its base as JSON. Hidden entries are counted, not shown."""
     policy = change_set.policy
     base = load_tree(policy, change_set.base_number)
     outcome = outcome_of(change_set, base)
@@ -63,7 +63,7 @@ def effect_of(change_set: ChangeSet, *, actor: Actor, at: datetime) -> dict[str,
 
 
 def outcome_of(change_set: ChangeSet, base: TreeColumns) -> Outcome:
-    """Its result on its base, unfiltered by rights."""
+    """Compute the change set's outcome on its base, not filtered by rights."""
     policy = change_set.policy
     if is_document(change_set):
         return document_outcome(change_set, policy, base, change_set.base_number)
@@ -79,7 +79,7 @@ def outcome_of(change_set: ChangeSet, base: TreeColumns) -> Outcome:
 
 
 def _may_see(sees: Visibility, outcome: Outcome, uid: UUID) -> bool:
-    """An entry that the change set brings is seen where the entry above it is."""
+    """Return whether the entry is visible; one that the change set adds is as visible as its parent."""
     i = outcome.base.index_of_uid(uid)
     after = outcome.changes.get(uid, (None, None))[1]
     while i is None and after is not None and after.parent_uid is not None:
@@ -103,7 +103,7 @@ def _stated(outcome: Outcome, uid: UUID) -> dict[str, Any]:
 
 
 def _effective(outcome: Outcome) -> Iterator[dict[str, Any]]:
-    """Targets among siblings, of every group that a changed entry was in or is in."""
+    """Yield changed targets among siblings, for every group that a changed entry was or is in."""
     groups: dict[UUID, None] = {}
     for before, after in outcome.changes.values():
         for node in (before, after):
@@ -121,7 +121,7 @@ def _effective(outcome: Outcome) -> Iterator[dict[str, Any]]:
 
 
 def _targets(tree: TreeColumns, parent: UUID) -> dict[UUID, float | None]:
-    """None where a sibling passes its parent's shares on: its children compete here too, and alone decide."""
+    """Return the children's targets; None if a child inherits, because its own children then compete in this group."""
     i = tree.index_of_uid(parent)
     if i is None:
         return {}
@@ -134,17 +134,19 @@ def _targets(tree: TreeColumns, parent: UUID) -> dict[UUID, float | None]:
 
 
 # --- Review -----------------------------------------------------------------------------------------------------------
-MOST_PEOPLE = 4  # people to ask are searched up to this many, plus one that shows there are more
-_MOST_OPERATIONS = 500  # of which it is asked for each person whether they may
+# Users named in a review who may publish or approve it.
+MOST_PEOPLE = 4
+# Above this size, such users are not searched, because every operation is checked for each of them.
+_MOST_OPERATIONS = 500
 _OPEN = (ChangeSet.State.DRAFT, ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
 
 
 @dataclass(frozen=True, eq=False)
 class Review:
-    """`number` is the revision that it is laid over: the head while it merges with that, else its base.
+    """A change set compared with revision `number`: the head if it can be merged with it, otherwise its base.
 
-    outcome: None for a draft without edits. problem: why it can't follow the head. conflicts: all, unfiltered by
-    rights.
+    outcome: None for a draft without edits, and if it is invalid. problem: why it can't be based on the head.
+    conflicts: all of them, not filtered by rights.
     """
 
     change_set: ChangeSet
@@ -162,7 +164,7 @@ class Review:
 
     @property
     def is_whole(self) -> bool:
-        """It replaces the whole tree."""
+        """Whether it replaces the whole tree."""
         return is_document(self.change_set)
 
     @property
@@ -184,9 +186,9 @@ class Review:
 
     @cached_property
     def rewritten_siblings(self) -> dict[int, list[Node]]:
-        """Entries whose shares an operation writes because they pay for a percentage, by its index.
+        """Siblings whose shares an operation reduces to pay for a percentage, by the operation's index.
 
-        One that another operation names is listed there alone.
+        A sibling that another operation changes is only listed there.
         """
         changes: Changes = {} if self.outcome is None else self.outcome.changes
         operations = self.change_set.operations
@@ -216,17 +218,17 @@ class Review:
         return measure(self.policy, self.before, in_force, proposed)
 
     def why_not_publish(self, actor: Actor) -> NotAllowed | None:
-        """The refusal that publishing it would meet for lack of a right."""
+        """Return the error that the actor would get for lack of a right on publishing, or None."""
         return self._refusal(actor, besides=(Verb.PUBLISH,))
 
     def why_not_approve(self, actor: Actor) -> NotAllowed | None:
-        """The refusal that approving it would meet."""
+        """Return the error that the actor would get on approving, or None."""
         if actor.user is not None and actor.user.pk == self.change_set.author_id:
             return NotAllowed("You can't approve your own change set: ask a second person.", code="own_change_set")
         return self._refusal(actor, instead=Verb.APPROVE)
 
     def people_who_may(self, verb: str) -> list[User]:
-        """Some people, besides the author, who have the rights to publish or approve all of it."""
+        """Return up to MOST_PEOPLE users, without the author, with the rights to publish or approve all of it."""
         if len(self.change_set.operations) > _MOST_OPERATIONS:
             return []
         ask = self.why_not_publish if verb == Verb.PUBLISH else self.why_not_approve
@@ -254,12 +256,12 @@ class Review:
                     refuse_account_moves(outcome, policy=self.policy, actor=actor, at=self.at)
         except NotAllowed as error:
             return error
-        except DomainError as error:  # an entry that this person doesn't even see
+        except DomainError as error:  # for example, an entry that this user can't see
             return NotAllowed(error.message)
         return None
 
     def account_moves(self, actor: Actor) -> AccountMoves:
-        """What it does to accounts when this actor publishes it; nothing where it can't be worked out."""
+        """Return its effects on accounts if this actor publishes it; none if it has no outcome."""
         if self.outcome is None or self.is_whole or not self.change_set.operations:
             return AccountMoves()
         try:
@@ -281,15 +283,18 @@ class Review:
 
 
 def open_review(*, id: int, actor: Actor, at: datetime) -> Review:
-    """For actors who may see the change set."""
+    """Review a change set that the actor may see."""
     return review_of(get_change_set(id=id, actor=actor, at=at), at=at)
 
 
 def review_of(change_set: ChangeSet, *, at: datetime) -> Review:
-    """On the head if it is open and follows it, on what it followed if it is published, else on its base."""
+    """Build the review on the head if the open change set merges with it, or on the revision that it was published on.
+
+    Otherwise it is built on its base.
+    """
     policy = Policy.all_objects.get(pk=change_set.policy_id)
     number, problem, conflicts = _follows(change_set), "", cast("Sequence[FieldConflict]", ())
-    if not number:  # it began the policy: there is nothing to lay it over
+    if not number:  # the first revision of the policy has no predecessor
         return Review(change_set, policy, 1, settings_of(policy, 1), None, "", (), at)
     if change_set.state in _OPEN and number != policy.head_number and change_set.operations:
         number, problem, conflicts = _place(change_set, policy)
@@ -299,7 +304,7 @@ def review_of(change_set: ChangeSet, *, at: datetime) -> Review:
 
 
 def _follows(change_set: ChangeSet) -> int:
-    """The revision it was published upon, which may be later than its base; 0 for none."""
+    """Return the revision that it was published on, which may be later than its base; 0 for the first revision."""
     if change_set.state != ChangeSet.State.PUBLISHED:
         return change_set.base_number
     number = Revision.objects.filter(change_set=change_set).values_list("number", flat=True).first()
@@ -307,7 +312,7 @@ def _follows(change_set: ChangeSet) -> int:
 
 
 def _place(change_set: ChangeSet, policy: Policy) -> tuple[int, str, Sequence[FieldConflict]]:
-    """Over which revision, and its conflicts with the head."""
+    """Return the revision to compare with, why it can't be the head, and conflicts with the head."""
     if is_document(change_set):
         moved = f"It replaces the tree of revision {change_set.base_number}, and {policy.head_number} is current now."
         return change_set.base_number, moved, ()
@@ -334,7 +339,7 @@ def _outcome(change_set: ChangeSet, policy: Policy, number: int, settings: Polic
 
 
 def _candidates(policy: Policy, verb: str, at: datetime) -> QuerySet[User]:
-    """Administrators, and holders of the verb anywhere in the policy."""
+    """Query administrators, and users who hold the verb anywhere in the policy."""
     lasting = Q(expires_at=None) | Q(expires_at__gt=at)
     grants = Grant.objects.filter(lasting, policy=policy, verbs__contains=[verb])
     people = grants.exclude(people="").values("people")
@@ -350,7 +355,7 @@ _UNDECIDED = (ChangeSet.State.DRAFT, *_REQUESTED)
 
 
 def list_of_change_sets(*, policy: Policy, which: Which, actor: Actor, at: datetime) -> list[ChangeSet]:
-    """Newest first, of the newest 200. `waiting`: those of others that the actor may approve or publish."""
+    """List change sets, newest first, of the newest 200. `waiting`: those that the actor may approve or publish."""
     if which == "published":
         return list_change_sets(policy=policy, actor=actor, at=at, states=[ChangeSet.State.PUBLISHED])
     if which == "withdrawn":
@@ -365,7 +370,7 @@ def list_of_change_sets(*, policy: Policy, which: Which, actor: Actor, at: datet
 
 
 def waits_for(change_set: ChangeSet, *, actor: Actor, at: datetime) -> bool:
-    """Another person's, proposed, unscheduled, and still undecided by the actor, who may decide."""
+    """Return whether the actor may decide about a proposed, unscheduled change set of another user, and hasn't yet."""
     is_set = change_set.state == ChangeSet.State.APPROVED and change_set.effective_at is not None
     if (
         change_set.state not in _REQUESTED

@@ -1,1 +1,1 @@
-"""Policies out of files and into them."""
+"""Import and export of policies as files."""

@@ -1,4 +1,4 @@
-"""A whole policy as one nested document: {policy, settings, root: {name, kind, shares, children…}}."""
+"""The nested document format: {policy, settings, root: {name, kind, shares, children…}}, read and written."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _KEYS = frozenset(KEYS)
 
 
 def read_document(data: object, find_lines: FindLines | None = None) -> Declared:
-    """Check everything and lay the entries out; Invalid names every wrong place.
+    """Validate a document and return its tree and settings; raise Invalid with all problems.
 
-    find_lines: the lines of a text at which values of the document begin, for a document that comes from one.
+    find_lines: returns the lines of a text where values of the document begin, to name lines in problems.
     """
     if not isinstance(data, Mapping) or not isinstance(data.get("root"), Mapping):
         raise Invalid("A document is an object with a root entry.", fields=[FieldProblem("root", "is missing")])
@@ -35,7 +35,7 @@ def read_document(data: object, find_lines: FindLines | None = None) -> Declared
 
 
 def entry_values(tree: TreeColumns, i: int, node: Any) -> dict[str, Any]:
-    """What a document says of one entry besides its children, keys in the order in which people read them."""
+    """Return one entry without its children, with the keys in reading order."""
     entry: dict[str, Any] = {"uid": str(node.uid), "name": node.name, "kind": node.kind}
     if i:
         entry["shares"] = PARENT if node.shares is None else plain(node.shares)
@@ -55,12 +55,12 @@ def entry_values(tree: TreeColumns, i: int, node: Any) -> dict[str, Any]:
 
 
 def head_values(tree: TreeColumns, settings: PolicySettings) -> dict[str, Any]:
-    """What a document says of the policy as a whole."""
+    """Return the keys of a document that describe the policy as a whole."""
     return {"policy": tree.policy_slug, "revision": tree.number, "settings": settings.to_json()}
 
 
 def walk(tree: TreeColumns) -> Iterator[tuple[int, int]]:
-    """Entries as a document has them, each before its children, with its level; (−1, level) after the last child."""
+    """Yield (entry, level) in document order, parents first, and (−1, level) after the last child of each group."""
     stack = [(0, 0)]
     while stack:
         i, level = stack.pop()
@@ -71,7 +71,7 @@ def walk(tree: TreeColumns) -> Iterator[tuple[int, int]]:
 
 
 def plain(shares: float) -> float | int:
-    """Whole numbers without a point."""
+    """Return whole numbers as int, so that they are written without a decimal point."""
     return int(shares) if shares.is_integer() and shares < 1e15 else shares
 
 
@@ -87,12 +87,13 @@ def _check_settings(settings: Any, find_lines: FindLines | None) -> None:
 
 
 class _Reader(Declaration):
-    """Walks the nested objects level by level, without recursion."""
+    """Reads the nested objects level by level, without recursion."""
 
     def __init__(self, find_lines: FindLines | None) -> None:
         super().__init__()
         self._find_lines = find_lines
-        self._at: list[int] = []  # of each row its number among the children that its parent lists
+        # By row: its position in its parent's list of children.
+        self._at: list[int] = []
 
     def read(self, root: Mapping[str, Any], settings: Mapping[str, Any], policy: str) -> Declared:
         level = [(self._entry(-1, 0, {"name": "root", **root}), root)]

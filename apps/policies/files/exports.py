@@ -1,11 +1,10 @@
-"""A revision as a file in any format, what an import left of such a file, and shares beside a scheduler's own.
+"""Export a revision in any format, and store the file of the last import for exports that update such a file.
 
-What an import left is no part of the policy, decides nothing, and is never read for its meaning; so it has no revision
-of its own. It becomes active when the change set of its import is published; the file of an import that changes
-nothing at once.
+A stored file is not part of the policy and not versioned with it. It becomes active when the change set of its import
+is published, or at once if the import changes nothing.
 
-Shares beside a scheduler's: one association is known by account and user (Slurm), or by its path in the share tree
-(Grid Engine), user "".
+Also computes the shares to set in a scheduler, by (account, user) for Slurm, or by (share tree path, "") for Grid
+Engine.
 """
 
 from __future__ import annotations
@@ -39,13 +38,14 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
 
-# --- What an import left ----------------------------------------------------------------------------------------------
-MOST_CHARACTERS = 32 * 2**20  # of a file; of a longer one only the cluster is remembered
+# --- Stored import files ----------------------------------------------------------------------------------------------
+# Longest file that is stored; of longer ones, only the cluster's name is.
+MOST_CHARACTERS = 32 * 2**20
 _READ, _WRITE = "policies:read", "policies:write"
 
 
 def remembered_of(policy: Policy, tree: TreeColumns, *, at: datetime, actor: Actor) -> Remembered | None:
-    """What exports use. The file is for those who may publish the whole policy, the cluster's name for all."""
+    """Return the active import file; its text only if the actor may publish the whole policy."""
     found = _active(policy).first()
     if found is None:
         return None
@@ -59,10 +59,10 @@ def remembered_of(policy: Policy, tree: TreeColumns, *, at: datetime, actor: Act
 def remember_file(
     policy: Policy, left: Remembered, tree: TreeColumns, *, change_set: ChangeSet | None, at: datetime, actor: Actor
 ) -> bool:
-    """Keep it with the change set of its import (None: nothing changed, so it is active now).
+    """Store the file with the change set of its import; with None, it is active at once. Returns whether it is stored.
 
-    Not of an actor who can't publish the whole policy: who loads an export into Slurm trusts what the file says.
-    tree: that of the head. Returns whether it is kept.
+    Requires the right to publish the whole policy: users who load an export into Slurm trust the file's contents. tree:
+    the head's tree.
     """
     if not _may_publish_all(policy, tree, actor, at, _WRITE):
         return False
@@ -91,7 +91,7 @@ def remember_file(
 
 
 def packed(text: str) -> bytes | None:
-    """None of a text that is empty, or too long to be kept."""
+    """Compress the text; return None if it is empty or too long to store."""
     return zstandard.ZstdCompressor(level=3).compress(text.encode()) if 0 < len(text) <= MOST_CHARACTERS else None
 
 
@@ -100,7 +100,7 @@ def unpacked(packed_text: bytes) -> str:
 
 
 def _active(policy: Policy) -> QuerySet[ImportedFile]:
-    """Newest first: by the revision since which each is active."""
+    """Query active files, newest first, by the revision since which each is active."""
     is_active = Q(change_set=None) | Q(change_set__state=ChangeSet.State.PUBLISHED)
     since = Coalesce("change_set__revision__number", F("number"))
     return ImportedFile.objects.filter(is_active, policy=policy).order_by(since.desc(), "-pk")
@@ -122,13 +122,14 @@ _LONGEST_CLUSTER = 128
 
 @dataclass(frozen=True)
 class Export:
-    """One revision in one format."""
+    """A revision to be written in one format. against: a file with the scheduler's current state."""
 
     format: Format
     tree: TreeColumns
     settings: PolicySettings
-    against: str | None = None  # a file with the state of now
-    remembered: Remembered | None = None  # from the last import
+    against: str | None = None
+    # The stored file of the last import.
+    remembered: Remembered | None = None
 
     @property
     def file_name(self) -> str:
@@ -136,19 +137,19 @@ class Export:
 
     @property
     def tag(self) -> str:
-        """Differs where the file would."""
+        """HTTP entity tag of the exported file."""
         left = self.remembered
         what = "" if left is None else f"-{hashlib.sha256(f'{left.cluster} {left.text}'.encode()).hexdigest()[:12]}"
         return f"{self.tree.number}-{self.format.name}{what}"
 
     @cached_property
     def dropped(self) -> list[str]:
-        """In words: what, of how many entries, and the first of them."""
+        """Descriptions of values that the format can't hold: which, of how many entries, and the first of them."""
         return dropped(self.format, self.tree)
 
     @cached_property
     def difference(self) -> Difference | None:
-        """Against the state of now, where that was given."""
+        """The difference to the current state in `against`; None if there is none or the format can't compare."""
         if self.against is None or self.format.against is None:
             return None
         found = self.format.against(self.tree, self.against)
@@ -183,16 +184,17 @@ def export_policy(
     at: datetime,
     actor: Actor,
 ) -> Export:
-    """For viewers who see all of it: an import of a partial file would archive entries. `moment`: a revision, or an
-    instant. against: a file with the state of now, of which all but the shares stays. cluster: its name in the file, by
-    default that of the last import.
+    """Export a revision. The actor must see the whole tree, because importing a partial file would archive entries.
+
+    moment: revision number or instant; None for the head. against: a file with the current state, of which everything
+    except shares is preserved. cluster: its name in the file, by default that of the last import.
     """
     found = get_format(format)
     policy = get_policy(slug=policy_slug, actor=actor)
     revision = get_revision(policy=policy, at=moment)
     tree = load_tree(policy, revision.number)
     if not visible_entries(policy=policy, tree=tree, actor=actor, at=at).all_visible:
-        raise NotAllowed("You see a part of this policy only: ask for the tree of that part.", code="partial_view")
+        raise NotAllowed("You see only a part of this policy: request the tree of that part.", code="partial_view")
     settings = PolicySettings.from_stored(revision.settings)
     return make_export(policy, found, tree, settings, against=against, cluster=cluster, at=at, actor=actor)
 
@@ -208,16 +210,19 @@ def make_export(
     at: datetime,
     actor: Actor,
 ) -> Export:
-    """Of a tree that the actor sees whole."""
+    """Export a tree, which the caller has checked that the actor sees completely."""
     if against is not None and format.against is None:
         can = ", ".join(each.name for each in FORMATS.values() if each.against)
         raise Invalid(
-            f"{format.name} can't be written against a file; {can} can.",
-            fields=[FieldProblem("against", f"goes with {can}")],
+            f"{format.name} can't be compared with a file; {can} can.",
+            fields=[FieldProblem("against", f"is supported by {can}")],
         )
     if format.write_remembered is None:
         if cluster:
-            raise Invalid(f"{format.name} names no cluster.", fields=[FieldProblem("cluster", "has no place in it")])
+            raise Invalid(
+                f"{format.name} contains no cluster name.",
+                fields=[FieldProblem("cluster", "is not part of this format")],
+            )
         return Export(format, tree, settings)
     text = None if against is None else text_of(against)
     last = remembered_of(policy, tree, at=at, actor=actor)
@@ -228,14 +233,14 @@ def make_export(
 
 def _cluster(name: str) -> str:
     if plain_word(name) != name or not name.isascii() or len(name) > _LONGEST_CLUSTER:
-        message = "has letters, digits and ._@+- only, as Slurm's names"
+        message = "may contain only letters, digits and ._@+-, as in Slurm"
         raise Invalid(f"cluster {name[:60]!r}: a name {message}.", fields=[FieldProblem("cluster", message)])
     return name
 
 
-# --- Beside a scheduler's own shares ----------------------------------------------------------------------------------
+# --- Shares to set in a scheduler -------------------------------------------------------------------------------------
 class ListedAssociation(NamedTuple):
-    """shares: a whole number, or "parent". partition: "" of all."""
+    """An association as listed by the scheduler. shares: a whole number or "parent". partition: "" for all."""
 
     group: str
     user: str
@@ -245,7 +250,10 @@ class ListedAssociation(NamedTuple):
 
 
 class WantedShares(NamedTuple):
-    """fitted: the tree with names and whole shares as the scheduler can have them. shares: with the row of the tree."""
+    """Shares to set. fitted: the tree with names and whole shares as the scheduler stores them.
+
+    shares: by (account, user), the value and the index of the entry.
+    """
 
     fitted: TreeColumns
     shares: dict[tuple[str, str], tuple[str, int]]
@@ -253,7 +261,7 @@ class WantedShares(NamedTuple):
 
 
 def shares_for_slurm(tree: TreeColumns, cluster: str, listed: Iterable[ListedAssociation]) -> WantedShares:
-    """notes: what shares can't bring about, as in a comparison with a dump."""
+    """Return the shares to set in Slurm, with notes as in a comparison with a dump."""
     dump = Dump(cluster, list(_lines(listed)))
     compared = Compared(dump, tree, fit_to(tree, dump))
     wanted = {(one.key.account, one.key.user): (one.shares, one.row) for one in wanted_of(compared.fitted).values()}

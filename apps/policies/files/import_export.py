@@ -1,4 +1,4 @@
-"""A file as a change set against the current tree: never a wipe, and never more than the file describes."""
+"""Import a file as a change set against the current tree; the file changes only what it describes."""
 
 from __future__ import annotations
 
@@ -34,20 +34,24 @@ from apps.policies.tree.document_merge import adopt, indexes_of, refuse_new_name
 from apps.policies.tree.stored import load_archived, load_tree
 
 MOST_CHARACTERS = 4_000_000
-_COLUMNS = ("path", "shares", "kind")  # of a table without a head line
+# Columns of a table without a header line.
+_COLUMNS = ("path", "shares", "kind")
 _LINE = re.compile(r"\bline (\d+)\b")
 
 
 @dataclass(frozen=True)
 class PastePlan:
-    """What a table would add to a draft; `outcome` is the draft with it, None where it changes nothing."""
+    """The operations that a pasted table adds to a draft. outcome: the draft with them; None if nothing changes."""
 
     operations: list[Operation]
     outcome: Outcome | None
 
 
 def plan_paste(draft: ChangeSet, text: str, *, at: datetime, actor: Actor) -> PastePlan:
-    """Entries by path or uid; what the table leaves out stays. Invalid names every wrong line at once."""
+    """Plan the changes of a pasted table, which finds entries by path or uid; entries that it leaves out stay.
+
+    Raises Invalid with all invalid lines.
+    """
     if len(text) > MOST_CHARACTERS:
         raise TooLarge("That is more than can be pasted at once: import it as a file.")
     if is_document(draft):
@@ -71,7 +75,7 @@ def plan_paste(draft: ChangeSet, text: str, *, at: datetime, actor: Actor) -> Pa
 
 
 def _with_head(text: str) -> tuple[str, int]:
-    """A table that begins with a path has no head: paths, shares and kinds are what its columns mean."""
+    """Add a header (path, shares, kind) to a table that starts with a path; return the text and the lines added."""
     first = next((line for line in text.split("\n") if line.strip()), "")
     if not first.lstrip("\"' ").startswith("/"):
         return text, 0
@@ -81,7 +85,7 @@ def _with_head(text: str) -> tuple[str, int]:
 
 
 def _shifted(error: Invalid, by: int) -> Invalid:
-    """Lines as they were pasted."""
+    """Return the error with line numbers of the pasted text."""
     if not by:
         return error
 
@@ -94,10 +98,10 @@ def _shifted(error: Invalid, by: int) -> Invalid:
 
 @dataclass(frozen=True)
 class ImportPlan:
-    """What a file would change of the head, which stays as it is.
+    """The changes that importing a file would make to the head.
 
-    operations: None where there are more than a change set holds, which then has the whole tree. ignored: content of
-    the file that is no policy's.
+    operations: None if there are more than a change set can hold; the change set then stores the whole tree. ignored:
+    contents of the file that a policy doesn't store.
     """
 
     policy: Policy
@@ -117,7 +121,7 @@ class ImportPlan:
         return self.comparison.is_empty and not self.changed_settings
 
     def to_json(self) -> dict[str, Any]:
-        """The difference as docs/policies-as-code.md has it: settings whole, of the entries the first 200."""
+        """Return the difference as in docs/policies-as-code.md: changed settings, and the first 200 entries."""
         before, after = self.head_settings.to_json(), self.settings.to_json()
         return {
             "policy": self.policy.slug,
@@ -143,7 +147,7 @@ class ImportPlan:
 
 @dataclass(frozen=True)
 class PolicyImport:
-    """The plan, and what became of it: nothing where there was nothing to change."""
+    """A plan and its result: the change set and revision, or None if nothing was to be changed or published."""
 
     plan: ImportPlan
     change_set: ChangeSet | None = None
@@ -167,16 +171,19 @@ def plan_import(
     at: datetime,
     actor: Actor,
 ) -> ImportPlan:
-    """Read the file and lay it over the head. keep_missing: entries that it leaves out stay, else they are archived.
-    settings: parts of PolicySettings, over those of the file.
+    """Read a file and compare it with the head.
 
-    For who sees the whole tree: what the file leaves out could be what its author doesn't see.
+    keep_missing: entries that it leaves out stay instead of being archived. settings: parts of PolicySettings, which
+    override those in the file. The actor must see the whole tree: entries that the file leaves out could be hidden from
+    its author.
     """
     found = get_format(format)
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
     head, present = load_tree(policy), settings_of(policy, policy.head_number)
     if not visible_entries(policy=policy, tree=head, actor=actor, at=at).all_visible:
-        raise NotAllowed("You see a part of this policy only, and a file is compared with all.", code="partial_view")
+        raise NotAllowed(
+            "You see only a part of this policy, and a file is compared with the whole tree.", code="partial_view"
+        )
     declared = read_file(found, content)
     tree = adopt(
         declared, head, fitted=found.fit(head), keep_missing=keep_missing, was_here=lambda uids: _was_here(policy, uids)
@@ -215,9 +222,9 @@ def import_policy(
     at: datetime,
     actor: Actor,
 ) -> PolicyImport:
-    """A draft of the file's changes; with `publish` it is published. If that is refused, the draft stays.
+    """Create a draft of the file's changes; with `publish`, also publish it. If publishing is refused, the draft stays.
 
-    More changes than a change set holds are published as a whole tree, and leave no draft if that is refused.
+    More changes than a change set can hold are published as a whole tree, and leave no draft if that is refused.
     """
     if publish:
         reason = require_reason(reason)
@@ -281,7 +288,7 @@ def _remember(plan: ImportPlan, change_set: ChangeSet | None, at: datetime, acto
 
 
 def _refuse_half(head: TreeColumns, tree: TreeColumns) -> None:
-    """A dump that ends early names accounts and has nothing below them, so more than half of the entries would go."""
+    """Refuse a dump that seems cut off: it lacks most entries, and accounts in it have become empty."""
     stays = indexes_of(head.uid, tree)
     empty = (head.n_children > 0) & (stays >= 0) & (tree.n_children[np.maximum(stays, 0)] == 0)
     n = int((stays < 0).sum())
@@ -295,11 +302,11 @@ def _refuse_half(head: TreeColumns, tree: TreeColumns) -> None:
 
 
 def compare_change_set(*, id: int, at: datetime, actor: Actor) -> tuple[ChangeSet, Comparison]:
-    """A change set and what it does to its base, for who sees the whole tree."""
+    """Return a change set and its comparison with its base; the actor must see the whole tree."""
     change_set = get_change_set(id=id, actor=actor, at=at)
     base = load_tree(change_set.policy, change_set.base_number)
     if not visible_entries(policy=change_set.policy, tree=base, actor=actor, at=at).all_visible:
-        raise NotAllowed("You see a part of this policy only.", code="partial_view")
+        raise NotAllowed("You see only a part of this policy.", code="partial_view")
     return change_set, compare(base, outcome_of(change_set, base).tree)
 
 

@@ -1,4 +1,4 @@
-"""What a file declares: a tree read whole, every wrong place of it named at once, with line and path."""
+"""Collect the entries of a file into a validated tree; all problems are reported together, with line and path."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _NO_UID = b"\0" * 16
 
 @dataclass(frozen=True)
 class Declared:
-    """A tree that was read without problems; uids are zero and kinds empty where the file gives none.
+    """A tree read from a file without problems; uids are zero and kinds empty where the file gives none.
 
-    came: (n,) each entry's position in the file, which orders siblings. carries: the values that the file contains.
-    says: entries that it describes, the others are only on their paths; None: all. where: names an entry's location in
-    the file. ignored: content of the file that is no policy's.
+    came: (n,) position of each entry in the file, which orders siblings. carries: fields that the file format contains.
+    says: mask of entries that the file describes, the others are only part of a path; None means all. where: returns
+    the location of an entry in the file. ignored: contents of the file that a policy doesn't store.
     """
 
     tree: TreeColumns
@@ -59,7 +59,7 @@ class _Problem(NamedTuple):
 
 
 class Declaration:
-    """Adds entries one by one, parents first, checks each, and returns all as columns at the end."""
+    """Builds a tree: validates entries one by one, parents first, and returns all as columns at the end."""
 
     def __init__(self) -> None:
         self.uid: list[bytes] = []
@@ -81,8 +81,7 @@ class Declaration:
         self._kinds: dict[str, int] = {"": 0}
         self._children: dict[int, dict[str, int]] = {}
 
-    # --- Adding entries
-    # ---------------------------------------------------------------------------------------------------
+    # --- Adding entries -----------------------------------------------------------------------------------------------
     def add(
         self,
         parent: int,
@@ -95,9 +94,9 @@ class Declaration:
         shares: object = 1,
         is_group: bool = False,
     ) -> int:
-        """The row of the new entry, or −1: its name is invalid or a duplicate, or its parent has that problem.
+        """Add an entry and return its row, or −1 if its name is invalid or repeated, or its parent was rejected.
 
-        place: how a problem with the name is located below the parent's path.
+        place: location of the name below the parent's path, for problems.
         """
         clean = self._place(parent, name, line, place)
         if clean is None:
@@ -131,12 +130,12 @@ class Declaration:
         return "/" + "/".join(reversed(parts))
 
     def problem(self, row: int, key: str, message: str, line: int = 0) -> None:
-        """row −1: the file as a whole."""
+        """Record a problem; row −1 is the file as a whole. Raises Invalid after MOST_PROBLEMS problems."""
         self.problems.append(_Problem(row, key, message, line or (self.line[row] if row >= 0 else 0)))
         if len(self.problems) >= MOST_PROBLEMS:
             self.refuse()
 
-    # --- What an entry may have besides -------------------------------------------------------------------------------
+    # --- Optional attributes ------------------------------------------------------------------------------------------
     def set_scope(self, row: int, scope: object, sources: object = ()) -> None:
         if not isinstance(scope, str) or scope not in SCOPES:
             self.problem(row, "scope", 'must be "local" or "global"')
@@ -164,7 +163,7 @@ class Declaration:
         if dates is not None:
             self.dates[row] = dates
         if self.parent[row] < 0:
-            self.problem(row, "dates", "the root has no shares that could begin or end")
+            self.problem(row, "dates", "the root has no shares, so it can't have dates")
 
     def set_mount(self, row: int, value: object) -> None:
         try:
@@ -186,9 +185,9 @@ class Declaration:
             self.members[row] = members
             self.is_group[row] = True
 
-    # --- The end ------------------------------------------------------------------------------------------------------
+    # --- Result -------------------------------------------------------------------------------------------------------
     def finish(self, **more: Any) -> Declared:
-        """The whole tree, breadth-first and siblings by name, or Invalid with all wrong places."""
+        """Return the tree in breadth-first order, siblings by name; raise Invalid with all problems."""
         self._check_whole()
         self.refuse()
         names = self.name
@@ -235,14 +234,15 @@ class Declaration:
         raise Invalid(f"{fields[0].where} {fields[0].message}.", code="bad_document", fields=fields)
 
     def find_lines(self) -> None:
-        """For readers that know lines only when asked."""
+        """Set the lines of problems, for readers that determine lines only when needed."""
 
     # --- Checks -------------------------------------------------------------------------------------------------------
     def _place(self, parent: int, name: object, line: int, place: str) -> str | None:
         if parent < 0 and self.name:
-            return None  # the parent was refused
+            return None  # another root was rejected
         try:
-            clean = read_name(name)  # `refuse_new_names` asks more of names that are new
+            # Existing entries may keep names that are invalid for new ones, which `refuse_new_names` rejects later.
+            clean = read_name(name)
         except ValueError as error:
             self.problem(parent, place, str(error), line)
             return None
@@ -251,7 +251,7 @@ class Declaration:
         taken = self._children.get(parent, {})
         if clean in taken:
             first = self.line[taken[clean]]
-            message = f"{clean!r} is there twice{f', first in line {first}' if first else ''}"
+            message = f"{clean!r} is repeated{f', first in line {first}' if first else ''}"
             self.problem(parent, place, f"{message}; siblings need different names", line)
             return None
         if len(taken) >= MOST_CHILDREN:
@@ -276,7 +276,7 @@ class Declaration:
             return _NO_UID
         try:
             digits = value.replace("-", "") if isinstance(value, str) else ""
-            if len(digits) == 32 and digits.isalnum():  # in a fifth of the time
+            if len(digits) == 32 and digits.isalnum():  # five times faster than UUID()
                 return bytes.fromhex(digits)
             return UUID(value if isinstance(value, str) else "").bytes
         except ValueError:
@@ -305,13 +305,15 @@ class Declaration:
         return tuple(names), new_code[code]
 
     def _check_whole(self) -> None:
-        """The checks that need all entries."""
+        """Run the checks that need all entries: reserves and repeated uids."""
         reserve = self._kinds.get(RESERVE)
         if reserve is not None:
             for row in [row for row, kind in enumerate(self.kind) if kind == reserve]:
                 if self.inherit[row] or self.is_group[row] or self.parent[row] < 0:
-                    self.problem(row, "kind", "a reserve has shares of its own and no children, and isn't the root")
+                    self.problem(
+                        row, "kind", "a reserve must have its own shares and no children, and can't be the root"
+                    )
         seen: dict[bytes, int] = {}
         for row, uid in enumerate(self.uid):
             if uid != _NO_UID and seen.setdefault(uid, row) != row:
-                self.problem(row, "uid", f"is that of {self.path(seen[uid])} too")
+                self.problem(row, "uid", f"is also the uid of {self.path(seen[uid])}")

@@ -1,4 +1,4 @@
-"""What a file format of policies is: how it is read and written, and what of a policy it has no place for."""
+"""The `Format` record of a policy file format: how to read and write it, and which parts of a policy it can hold."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from apps.policies.tree.columns import TreeColumns
 
 
 def same(tree: TreeColumns) -> TreeColumns:
-    """Fits what has a place for everything."""
+    """Return the tree unchanged, for formats that can hold everything."""
     return tree
 
 
 def names_and_shares(tree: TreeColumns) -> TreeColumns:
-    """Fits what has a place for names and shares alone: inherited shares become 1, everything else is dropped."""
+    """Fit formats that hold only names and shares: inherited shares become 1, everything else is dropped."""
     none = np.zeros(len(tree), dtype=np.bool_)
     return replace(
         tree,
@@ -41,7 +41,7 @@ def names_and_shares(tree: TreeColumns) -> TreeColumns:
 
 @dataclass(frozen=True)
 class Remembered:
-    """What the last import left: the cluster's name, and the file as it was, with the tree that it became."""
+    """Data of the last import: the cluster's name, the file's text, and the tree that it became."""
 
     cluster: str = ""
     text: str = ""
@@ -53,7 +53,7 @@ _MOST_SHOWN = 200
 
 @dataclass(frozen=True)
 class AssociationChange:
-    """An association whose shares differ."""
+    """An association whose shares differ between a file and the policy."""
 
     account: str
     user: Annotated[str, '"": the account itself']
@@ -63,9 +63,9 @@ class AssociationChange:
 
 @dataclass(frozen=True)
 class Difference:
-    """A policy against a file with the state of now. pieces: the file or the commands that bring the policy about.
+    """A policy compared with a file of the current state. pieces: writes the file or commands that apply the policy.
 
-    notes: what shares can't bring about, or bring about besides.
+    notes: differences that shares can't remove, and side effects.
     """
 
     cluster: str
@@ -112,15 +112,15 @@ WHOLE_TREE = (
 
 @dataclass(frozen=True)
 class Format:
-    """One way to write a policy down.
+    """One file format of policies.
 
-    fit: the tree as the format can say it, entry by entry (the same rows): without what it has no place for, with
-    names and numbers that it can carry. What differs from the tree is what an export drops; an import compares a file
-    with the fitted tree, so that a file that was exported changes nothing.
-    against: a tree (not a fitted one) against the text of a file with the state of now. write_remembered: such a tree
-    with what the last import left; the file has what a policy has no place for. remembers: what an import leaves.
-    has_associations: its groups are Slurm's accounts, each of which has one name in the whole tree.
-    looks_like: whether a text is probably this; asked to say what a file of the wrong format is instead.
+    fit: returns the tree as the format can hold it, with the same rows. The difference to the tree is what an export
+    drops. An import compares a file with the fitted tree, so that an exported file changes nothing.
+    against: compares a tree (not fitted) with the text of a file of the current state. remembers: returns the data of
+    an import to be stored. write_remembered: writes a tree (not fitted) with the data of the last import, which
+    preserves values that a policy doesn't hold.
+    has_associations: its groups are Slurm accounts, whose names are unique in the whole tree.
+    looks_like: returns whether a text is probably in this format; used to name the right format in errors.
     """
 
     name: str
@@ -142,18 +142,19 @@ class Format:
 
 
 def not_this(label: str, line: int, message: str) -> Invalid:
-    """The file isn't of the format at all."""
-    return Invalid(f"The file is no {label}: line {line}: {message}.", code="bad_document")
+    """Return the error for a file of another format."""
+    return Invalid(f"The file is not a {label}: line {line}: {message}.", code="bad_document")
 
 
 def wrong(line: int, message: str) -> Invalid:
-    """One place of the file that makes reading on pointless."""
+    """Return the error for an invalid line that makes further reading pointless."""
     said = f"line {line}: {message}."
     return Invalid(said, code="bad_document", fields=[FieldProblem(f"line {line}", message)])
 
 
 def line_finder(places: Callable[[], Iterable[tuple[Address, int]]]) -> Callable[[Sequence[Address]], list[int]]:
-    """Lines of values by address; what isn't there has the line of the nearest thing around it."""
+    """Return a function that finds the lines of values by address; for missing values, the nearest enclosing value's
+    line."""
 
     def find(addresses: Sequence[Address]) -> list[int]:
         wanted = {address[:n] for address in addresses for n in range(len(address) + 1)}

@@ -1,4 +1,4 @@
-"""A table with one row for each entry, for spreadsheets: path, kind, shares and more."""
+"""A table with one row per entry, for spreadsheets: path, kind, shares, scope, sources, lock and uid."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _YES, _NO = frozenset({"true", "yes", "1"}), frozenset({"false", "no", "0", ""})
 
 
 def neutral(cell: str) -> str:
-    """A text that a spreadsheet would run as a formula gets an apostrophe, and so does one that has it already."""
+    """Prefix an apostrophe to text that a spreadsheet would run as a formula, and to such text that already has one."""
     return f"'{cell}" if _is_formula(visible(cell).lstrip("'")) else cell
 
 
 def restored(cell: str) -> str:
-    """What `neutral` was given; ValueError for a formula."""
+    """Undo `neutral`; raise ValueError for a formula."""
     if cell.startswith("'") and _is_formula(visible(cell).lstrip("'")):
         return cell[1:]
     if _is_formula(visible(cell)):
@@ -65,7 +65,7 @@ def read(text: str) -> Declared:
 
 
 class _Row:
-    """One line with its cells by column and its path split."""
+    """One line: its cells by column, and its path in steps."""
 
     __slots__ = ("cells", "formula", "line", "steps")
 
@@ -88,7 +88,7 @@ class _Row:
 
 
 class _Table:
-    """Lines of a text as rows: whatever separates the cells, and whatever the order of the columns."""
+    """Rows of a text, with any separator and any order of columns."""
 
     def __init__(self, text: str) -> None:
         first = next((line for line in text.split("\n") if line.strip()), "")
@@ -102,7 +102,7 @@ class _Table:
             raise not_this("CSV table", 1, f"its first line names no column path; known are {', '.join(COLUMNS)}")
         unknown = [name for name in self.columns if name not in known]
         if unknown or len(set(self.columns)) != len(self.columns) or {"shares", "percent"} <= set(self.columns):
-            said = f"{unknown[0]!r:.40} is unknown" if unknown else "a column is there twice"
+            said = f"{unknown[0]!r:.40} is unknown" if unknown else "a column is repeated"
             raise wrong(1, f"{said}; known are {', '.join(COLUMNS)}, or percent for shares")
 
     def _lines(self) -> Iterator[list[str]]:
@@ -123,7 +123,7 @@ class _Table:
 
 
 class _Taken(Declaration):
-    """Rows, parents before children, as entries; what lies on the way to a row and has none says nothing itself."""
+    """Builds entries from rows, parents first; ancestors without a row are only part of a path."""
 
     def __init__(self, table: _Table) -> None:
         super().__init__()
@@ -143,7 +143,7 @@ class _Taken(Declaration):
         cells = row.cells
         if not row.steps:
             if self.says[0]:
-                self.problem(0, "path", f"is there twice, first in line {self.line[0]}", row.line)
+                self.problem(0, "path", f"is repeated, first in line {self.line[0]}", row.line)
             self.line[0], self.says[0] = row.line, True
             if kind := self._text(0, cells, "kind", row.line):
                 self.kind[0] = self._kind(0, kind)
@@ -160,7 +160,7 @@ class _Taken(Declaration):
         self._set_more(at, cells)
 
     def _way_to(self, row: _Row) -> int | None:
-        """The row above, made where the table has none."""
+        """Return the row of the parent; add ancestors that the table lacks."""
         entry = 0
         for step in row.steps[:-1]:
             known = self.child(entry, step)
@@ -205,7 +205,7 @@ class _Taken(Declaration):
         if text.lstrip("'").startswith(("=", "@", "＝", "＠")):
             raise ValueError(f"{text[:40]!r} is a formula; write its result")
         if not _NUMBER.fullmatch(number):
-            raise ValueError(f'{text[:40]!r} is no number from 0 up, and not "{PARENT}"')
+            raise ValueError(f'{text[:40]!r} is neither a number from 0 up nor "{PARENT}"')
         value = float(number.replace(",", "."))
         if is_percent:
             if value > 100:
@@ -226,7 +226,7 @@ class _Taken(Declaration):
             self.problem(at, "locked", f"{locked[:20]!r} is neither yes nor no")
 
     def check_percentages(self) -> None:
-        """Percentages are those of a whole group, and make 100 together."""
+        """Check that percentages are given for a whole group and add up to 100."""
         for parent, names in list(self._children.items()):
             given = [child for child in names.values() if child in self._percent]
             if not given:
@@ -234,7 +234,7 @@ class _Taken(Declaration):
             total = sum(self._percent[child] for child in given)
             missing = [child for child in names.values() if child not in self._percent and self.says[child]]
             if missing:
-                self.problem(missing[0], "shares", "has no percentage, and others beside it have")
+                self.problem(missing[0], "shares", "has no percentage, but siblings have")
             elif total > 100 + 1e-6:
                 self.problem(
                     given[0],
@@ -269,7 +269,7 @@ def _paths(tree: TreeColumns) -> list[str]:
 
 
 def fit(tree: TreeColumns) -> TreeColumns:
-    """Without dates, rules for members, the root's own name, and the difference between empty groups and leaves."""
+    """Drop dates, membership rules, mounts, the root's name, and the difference between empty groups and leaves."""
     has_children = (tree.n_children > 0) | (tree.parent < 0)
     sources: dict[int, Any] = {
         i: slugs for i, slugs in tree.scope_sources.items() if not any(";" in slug for slug in slugs)

@@ -1,4 +1,4 @@
-"""Grid Engine's share tree, as `qconf -sstree` shows it and `qconf -Astree` reads it."""
+"""Grid Engine's share tree, as `qconf -sstree` prints it and `qconf -Astree` reads it."""
 
 from __future__ import annotations
 
@@ -58,20 +58,20 @@ def _nodes(text: str) -> dict[int, _Node]:
         match = _LINE.fullmatch(raw)
         if match is None or match[1] not in _KEYS or (node is None and match[1] not in ("id", "version")):
             if node is None:
-                raise not_this(LABEL, line, f"{raw.strip()[:60]!r} isn't id=0, with which one begins")
+                raise not_this(LABEL, line, f"{raw.strip()[:60]!r} isn't id=0, the first line of a share tree")
             raise wrong(line, f"{raw.strip()[:60]!r} isn't one of {', '.join(_KEYS)} with =")
         key, value = match[1], match[2]
         if key == "id":
             id = _whole(value, line, "id")
             if id in nodes:
-                raise wrong(line, f"id={id} is there twice, first in line {nodes[id].line}")
+                raise wrong(line, f"id={id} is repeated, first in line {nodes[id].line}")
             node = nodes[id] = _Node(line, {})
         elif node is not None:
             if key in node.values:
-                raise wrong(line, f"{key} is there twice in one node")
+                raise wrong(line, f"{key} is repeated in one node")
             node.values[key] = (value, line)
     if not nodes:
-        raise not_this(LABEL, 1, "there is no node in it")
+        raise not_this(LABEL, 1, "it contains no node")
     return nodes
 
 
@@ -83,13 +83,13 @@ def _children(found: Declaration, node: _Node) -> list[int]:
 
 
 def _root(found: Declaration, nodes: dict[int, _Node], children: dict[int, list[int]]) -> int:
-    """The only node that is no child; every other one is a child of exactly one."""
+    """Return the only node that is no child; all others must be a child of exactly one node."""
     parent: dict[int, int] = {}
     for id, below in children.items():
         for child in below:
             line = nodes[id].values["childnodes"][1]
             if child not in nodes:
-                raise wrong(line, f"childnodes names id={child}, which isn't there")
+                raise wrong(line, f"childnodes names id={child}, which doesn't exist")
             if child in parent:
                 raise wrong(line, f"id={child} is a child of id={parent[child]} already: this is a cycle or no tree")
             parent[child] = id
@@ -116,7 +116,7 @@ def _take(found: Declaration, parent: int, node: _Node, *, is_group: bool) -> in
         found.kind[row] = found._kind(row, PROJECT)
     shares, line = node.values.get("shares", ("1", node.line))
     if not re.fullmatch(r"[0-9]{1,10}", shares) or int(shares) > MOST_SHARES:
-        found.problem(row, "shares", f"{shares[:40]!r} is no whole number from 0 to {MOST_SHARES:,}", line)
+        found.problem(row, "shares", f"{shares[:40]!r} is not a whole number from 0 to {MOST_SHARES:,}", line)
     else:
         found.shares[row] = float(shares)
     return row
@@ -124,14 +124,12 @@ def _take(found: Declaration, parent: int, node: _Node, *, is_group: bool) -> in
 
 def _whole(text: str, line: int, key: str) -> int:
     if not re.fullmatch(r"[0-9]{1,10}", text):
-        raise wrong(line, f"{key}: {text[:40]!r} is no number")
+        raise wrong(line, f"{key}: {text[:40]!r} is not a number")
     return int(text)
 
 
 def fit(tree: TreeColumns) -> TreeColumns:
-    """Names without blanks, whole shares (1 where they are inherited), and projects distinguished from other
-    entries.
-    """
+    """Fit the tree: names without blanks, whole shares (1 where inherited), and kinds reduced to project or none."""
     names = plain_names(tree, [plain_word(name) for name in tree.name], np.zeros(len(tree), dtype=np.bool_))
     kind_names, kind_code = coded_kinds([PROJECT if kind == PROJECT else "" for kind in tree.kind])
     none = np.zeros(len(tree), dtype=np.bool_)
@@ -153,7 +151,7 @@ def fit(tree: TreeColumns) -> TreeColumns:
 
 
 def fit_to(tree: TreeColumns, now: Mapping[str, str]) -> TreeColumns:
-    """The fitted tree; groups with fractions keep the scale that their shares have in the scheduler, by path."""
+    """Fit the tree; groups with fractions keep the scale of their shares in the scheduler, by path."""
     fitted = fit(tree)
     there = np.full(len(tree), np.nan)
     for path, _shares, i in nodes_of(fitted):
@@ -164,7 +162,7 @@ def fit_to(tree: TreeColumns, now: Mapping[str, str]) -> TreeColumns:
 
 
 def nodes_of(fitted: TreeColumns) -> Iterator[tuple[str, str, int]]:
-    """Path, shares and row of each node below the root; parents before their children."""
+    """Yield path, shares and index of each entry below the root, parents first."""
     paths, shares = [""] * len(fitted), fitted.shares.tolist()
     for parent in np.flatnonzero(fitted.n_children).tolist():
         for i in fitted.listed_children(parent):
@@ -173,7 +171,7 @@ def nodes_of(fitted: TreeColumns) -> Iterator[tuple[str, str, int]]:
 
 
 def write(tree: TreeColumns, settings: PolicySettings) -> Iterator[str]:
-    """The tree is a fitted one. Depth first, numbered in this order: Grid Engine 8.1.9 reads nodes in their order."""
+    """Write a fitted tree, depth first and numbered in this order, as Grid Engine 8.1.9 requires."""
     shares, kinds = tree.shares.tolist(), tree.kind
     order = list(_depth_first(tree))
     number = {i: n for n, i in enumerate(order)}

@@ -1,4 +1,4 @@
-"""Our own document as JSON: everything that a policy is, one entry on each line."""
+"""The document format as JSON: holds everything of a policy, with one entry per line."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:\n]|[^\s{}\[\],:"]+')
 
 
 def parse(text: str) -> Any:
-    """The objects in a text, or Invalid with the line; numbers that JSON can't carry are refused."""
+    """Parse JSON text; raise Invalid with the line. Numbers that JSON can't represent are refused."""
     try:
         return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
-        raise Invalid(f"The document is no JSON: line {error.lineno}: {error.msg}.", code="bad_document") from None
+        raise Invalid(f"The document is not JSON: line {error.lineno}: {error.msg}.", code="bad_document") from None
     except RecursionError:
         raise Invalid("The document is nested too deeply.", code="bad_document") from None
     except ValueError as error:
@@ -38,7 +38,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"the key {twice!r:.60} is there twice in one object")
+        raise ValueError(f"the key {twice!r:.60} is repeated in one object")
     return found
 
 
@@ -63,7 +63,7 @@ def write(tree: TreeColumns, settings: PolicySettings) -> Iterator[str]:
 
 
 def json_places(text: str) -> Iterator[tuple[Address, int]]:
-    """Where each value of a good text begins: its address (keys and numbers from the outside in) and its line."""
+    """Yield the address (keys and indexes, outermost first) and line of each value in valid JSON text."""
     line = 1
     open_: list[list[Any]] = []  # [address, key or number of the next value]
     for match in _PIECE.finditer(text):

@@ -1,4 +1,4 @@
-"""The formats there are, what of a policy each drops, and bytes into text."""
+"""The registry of file formats, including those of installed packages; decoding of files, and what exports drop."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from apps.policies.tree.names import new_uids
 
 # --- Formats of other packages ----------------------------------------------------------------------------------------
 ENTRY_POINT_GROUP = "fairshare.policy_formats"
-_NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")  # it is part of an address
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")  # part of a URL
 
 
 @cache
 def brought_formats(ours: tuple[str, ...]) -> Installed[Format]:
-    """Formats of other packages, and what was refused. ours: names that are taken."""
+    """Load formats of installed packages; invalid ones are listed with the reason. ours: names in use."""
     return load_installed(ENTRY_POINT_GROUP, _check, is_taken=lambda name: name in ours)
 
 
 def _check(name: str, given: Any) -> Format:
-    """The format, or ValueError: it is complete, recognises its sample, reads it, and reads what it writes of it."""
+    """Return a package's format with guarded functions; raise ValueError if it can't read or write its sample."""
     if type(given) is not Format:
         raise ValueError(f"it must be a Format, not a {type(given).__name__}")
     require_name(given, name)
@@ -53,7 +53,7 @@ def _check(name: str, given: Any) -> Format:
 
 
 def _try(checked: Format) -> None:
-    """ValueError unless the sample, written down and read again, is the same tree."""
+    """Raise ValueError unless the sample, written and read again, yields the same tree."""
     first = checked.read(checked.sample).tree
     fitted = checked.fit(replace(first, uid=new_uids(len(first))))
     again = checked.read("".join(checked.write(fitted, PolicySettings()))).tree
@@ -62,13 +62,13 @@ def _try(checked: Format) -> None:
 
 
 def _why(tree: TreeColumns) -> set[tuple[str, float, bool]]:
-    """Paths and shares; the root is called like its policy, whatever a file calls it."""
+    """Return paths and shares, without the root, whose name is that of the policy."""
     rows = range(1, len(tree))
     return {(tree.path(i), float(tree.shares[i]), bool(tree.inherit[i])) for i in rows}
 
 
 def _guarded(given: Format) -> Format:
-    """A failure of its code is a refusal of the file, with the format's name."""
+    """Wrap the functions of a package's format, so that their failures become Invalid with the format's name."""
 
     def called(function: Callable[..., Any], kind: type, *arguments: Any) -> Any:
         try:
@@ -101,7 +101,7 @@ def _guarded(given: Format) -> Format:
     def looks_like(text: str) -> bool:
         try:
             return given.looks_like(text) is True
-        except Exception:  # it doesn't know the text, whatever else is wrong with it
+        except Exception:  # a failure means that it doesn't recognise the text
             return False
 
     return replace(given, read=read, write=write, looks_like=looks_like, fit=fit)
@@ -137,7 +137,7 @@ _WORDS = {
 
 
 def installed_formats() -> Installed[Format]:
-    """Formats that other packages bring (entry points `fairshare.policy_formats`), and what was refused."""
+    """Return formats of installed packages (entry points `fairshare.policy_formats`), and why others were refused."""
     return _BROUGHT
 
 
@@ -153,12 +153,12 @@ def get_format(name: str) -> Format:
 
 
 def has_associations(name: str) -> bool:
-    """Whether groups of trees in this format are Slurm's accounts; not for a format that is gone."""
+    """Return whether groups in this format are Slurm accounts; false for formats that are no longer installed."""
     return name in FORMATS and FORMATS[name].has_associations
 
 
 def guess_format(text: str) -> Format | None:
-    """The format that a text is probably in."""
+    """Return the format that a text is probably in, or None."""
     return next((each for each in (*_SUREST, *FORMATS.values()) if each.looks_like(text)), None)
 
 
@@ -166,7 +166,7 @@ _SUREST = (json_document.FORMAT, sacctmgr.FORMAT, gridengine.FORMAT, sacctmgr_sc
 
 
 def read_file(format: Format, content: bytes) -> Declared:
-    """What a file declares, or Invalid: with lines and paths, or with the format that it seems to be in."""
+    """Read a file; raise Invalid with lines and paths, or with the format that it seems to be in."""
     text = text_of(content)
     try:
         return format.read(text)
@@ -183,7 +183,7 @@ def write_file(format: Format, tree: TreeColumns, settings: PolicySettings) -> I
 
 
 def text_of(content: bytes) -> str:
-    """UTF-8, with or without a byte order mark, packed with gzip or not; line ends as they come."""
+    """Decode UTF-8 with or without byte order mark, optionally compressed by gzip; line ends become \\n."""
     if len(content) > MOST_BYTES:
         raise TooLarge(f"A file has at most {MOST_BYTES // 2**20} MB.")
     if content.startswith(b"\x1f\x8b"):
@@ -196,7 +196,7 @@ def text_of(content: bytes) -> str:
         line = content.count(b"\n", 0, error.start) + 1
         raise _unreadable(f"isn't UTF-8: byte 0x{content[error.start]:02X} in line {line}", line) from None
     if "\0" in text:
-        raise _unreadable("is no text: it has zero bytes", text.count("\n", 0, text.index("\0")) + 1)
+        raise _unreadable("is not text: it contains zero bytes", text.count("\n", 0, text.index("\0")) + 1)
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -220,13 +220,13 @@ def _unreadable(message: str, line: int) -> Invalid:
 
 
 def dropped(format: Format, tree: TreeColumns) -> list[str]:
-    """What of this tree an export in the format leaves out, in words, with how many entries and the first of them."""
+    """Describe what an export in the format drops of this tree, with the number of entries and the first of them."""
     fitted = format.fit(tree)
     found = [] if format.has_settings else ["the policy's settings"]
     if fitted is tree:
         return found
     if "uid" not in format.carries:
-        found.append("uids: moves and new names read back as one entry gone and another one new")
+        found.append("uids: moved and renamed entries are read back as one entry removed and another one added")
     for column in ("shares", "inherit", "is_group", "scope_code", "locked"):
         differs = np.flatnonzero(getattr(fitted, column) != getattr(tree, column))
         if column == "shares":

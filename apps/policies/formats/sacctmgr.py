@@ -1,8 +1,8 @@
-"""Slurm's account tree as `sacctmgr dump` writes it and `sacctmgr load` reads it; scripts are read here too.
+"""The format of `sacctmgr dump` and `sacctmgr load`; reading also accepts `sacctmgr` scripts.
 
-A policy is written as the dump that it was last imported from, line for line, with what changed since. What no policy
-has (organisation, description, limits, QOS, coordinators, …) follows its entry: a line keeps it when the entry is
-renamed or moved. Associations that are no more become comments with the words that remove them.
+A policy is written as the dump that it was last imported from, line for line, with all changes since. Values that a
+policy doesn't store (organisation, description, limits, QOS, coordinators, …) stay with the line of their entry, also
+if the entry is renamed or moved. Associations that no longer exist become comments with the command that removes them.
 """
 
 from __future__ import annotations
@@ -37,19 +37,21 @@ from apps.policies.tree.columns import TreeColumns
 
 # --- The dump of the last import --------------------------------------------------------------------------------------
 def write_kept(tree: TreeColumns, dump: Dump, then: TreeColumns, cluster: str = "") -> Iterator[str]:
-    """tree: of now; then: as it was after the import of the dump. Neither is a fitted one."""
+    """Write the last import's dump with the changes of the current tree. then: the tree after that import. Neither is
+    fitted."""
     work = _Rewriting(Compared(dump, tree, fit_to(tree, dump)), then, cluster or dump.cluster)
     yield from work.pieces()
 
 
 @dataclass
 class _Section:
-    """A line Parent and what is below it, up to the next; the first has no parent. fresh: texts of new lines."""
+    """A line Parent and the lines below it; the first section has no parent. fresh: texts of added lines."""
 
     head: Line | None
     lines: list[Line] = field(default_factory=list)
     fresh: list[str] = field(default_factory=list)
-    declares: set[str] = field(default_factory=set)  # accounts, of now
+    # Current names of accounts that moved into the section.
+    declares: set[str] = field(default_factory=set)
 
 
 class _Rewriting:
@@ -72,9 +74,9 @@ class _Rewriting:
             yield from self._texts(section)
         yield from removals(self._gone, self._cluster)
 
-    # --- Who is who ---------------------------------------------------------------------------------------------------
+    # --- Matching -----------------------------------------------------------------------------------------------------
     def _entry(self, line: Line) -> Wanted | None:
-        """What the association of a line is now; None where its entry was archived, or never was."""
+        """Return the current association of a line; None if its entry was archived or never existed."""
         one = self._before.get(line.key)
         if one is None:
             one = self._now.wanted.get(line.key)
@@ -83,7 +85,7 @@ class _Rewriting:
 
     @cached_property
     def _account_names(self) -> dict[str, str]:
-        """Names of now by those in the dump; without archived ones."""
+        """Current account names by their names in the dump, without archived ones."""
         found = {ROOT: ROOT}
         for line in self._dump.lines:
             if line.word == "Account" and (one := self._entry(line)) is not None:
@@ -91,7 +93,7 @@ class _Rewriting:
         return found
 
     def _keeps(self, line: Line) -> bool:
-        """Lines that no entry stands for stay: of Slurm's own user root, and of users of one partition alone."""
+        """Return whether to copy a line without entry: Slurm's user root, and associations of one partition."""
         is_of_partition = bool(line.partition) and line.key not in self._before
         is_kept = line.key == Key(ROOT, ROOT) or is_of_partition
         return is_kept and self._entry(line) is None and line.above.lower() in self._account_names
@@ -135,7 +137,7 @@ class _Rewriting:
                 place(one.above, new_line(one), "" if key.user else key.account)
 
     def _parent(self, section: _Section) -> str:
-        """Its account by the name of now, in lower case; "" where that was archived."""
+        """Return the current name of the section's account in lower case, or "" if it was archived."""
         if section.head is None:
             return ""
         if id(section) in self._fresh_heads:
@@ -143,7 +145,7 @@ class _Rewriting:
         return self._account_names.get(section.head.name.lower(), "").lower()
 
     def _in_order(self, sections: list[_Section]) -> Iterator[_Section]:
-        """As they were, but each after the line that declares its account."""
+        """Yield sections in their order, but each after the line that declares its account."""
         declared, waiting = {ROOT}, dict[str, list[_Section]]()
         for section in sections:
             ready = [section]
@@ -191,9 +193,9 @@ class _Rewriting:
             yield f"{self._rewritten(line, one)}\n"
 
     def _rewritten(self, line: Line, one: Wanted) -> str:
-        """Shares and name of now; and accounts that it names elsewhere, by theirs.
+        """Return the line with the current shares, name, and account names.
 
-        Slurm renames no account and moves no user: after a load the association of before is there, too.
+        Slurm renames no accounts and moves no users: after a load, the previous association exists as well.
         """
         if one.key != line.key:
             self._gone.append(line)
@@ -202,7 +204,7 @@ class _Rewriting:
         return line.with_values({**values, **self._accounts_named(line, one)}, renamed)
 
     def _accounts_named(self, line: Line, one: Wanted) -> dict[str, str]:
-        """The default account and the accounts coordinated, where one of them was renamed or archived."""
+        """Return changed values of the default account and coordinated accounts that were renamed or archived."""
         options, found = line.options or {}, dict[str, str]()
         default = options.get("defaultaccount", "")
         if default != self._renamed(default):
@@ -214,19 +216,19 @@ class _Rewriting:
         return found
 
     def _renamed(self, account: str) -> str:
-        """Its name of now: as written if it has that still, "" where it was archived."""
+        """Return an account's current name: as in the dump if unchanged, or "" if it was archived."""
         name = self._account_names.get(account.lower(), "")
         return account if name.lower() == account.lower() else name
 
 
 # --- The format -------------------------------------------------------------------------------------------------------
 def read(text: str) -> Declared:
-    """A dump, or a script of commands, by its first line."""
+    """Read a dump or a script of commands, detected by the first line."""
     return slurm_tree.read(text) if slurm_tree.looks_like(text) else read_dump(text)
 
 
 def write(tree: TreeColumns, settings: PolicySettings, cluster: str = "") -> Iterator[str]:
-    """The tree is a fitted one."""
+    """Write a fitted tree as a dump."""
     name, first = cluster_lines(tree, cluster)
     yield first
     yield f"Cluster - '{name}':Fairshare=1\n"
@@ -243,7 +245,7 @@ def write(tree: TreeColumns, settings: PolicySettings, cluster: str = "") -> Ite
 
 
 def remembers(text: str, declared: Declared) -> Remembered | None:
-    """A dump whole; of a script the cluster's name, if it has one."""
+    """Return what to store of an import: a whole dump, or only the cluster's name of a script."""
     cluster = declared.policy if plain_word(declared.policy) == declared.policy else ""
     if slurm_tree.looks_like(text):
         return Remembered(cluster) if cluster else None

@@ -1,8 +1,9 @@
-"""A policy against a `sacctmgr dump` of now: the dump with the policy's shares, or the commands for what differs.
+"""Compare a policy with a current `sacctmgr dump`; write the dump with the policy's shares, or commands for
+differences.
 
-Everything but shares stays as it is in Slurm: organisation, limits, QOS, coordinators, default accounts, and the
-associations of one partition. An association that the policy doesn't have is named in a comment, with the words that
-remove it: `sacctmgr load` and these commands take nothing away.
+Everything except shares stays as in Slurm: organisation, limits, QOS, coordinators, default accounts, and associations
+limited to a partition. Associations that the policy lacks are listed as comments with the command that removes them,
+because `sacctmgr load` and these commands remove nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from apps.policies.tree.names import PARENT
 
 
 class Wanted(NamedTuple):
-    """One entry as an association. name: as it is written. shares: a whole number, or "parent". row: of the tree."""
+    """One entry as an association. name: original spelling. shares: a number or "parent". row: index in the tree."""
 
     key: Key
     name: str
@@ -36,12 +37,12 @@ class Wanted(NamedTuple):
 
 
 def in_file(shares: str) -> str:
-    """As a dump writes them."""
+    """Return shares as a dump writes them."""
     return str(USE_PARENT) if shares == PARENT else shares
 
 
 def with_shares(line: Line, shares: str) -> dict[str, str]:
-    """The option that changes the shares of a line; nothing where it has these."""
+    """Return the option that sets the shares of a line; empty if the line already has them."""
     if said(line.shares) == shares:
         return {}
     key = next((key for key in SHARES if key in (line.values_at or {})), "Fairshare")
@@ -53,7 +54,7 @@ def said(shares: float | str) -> str:
 
 
 def wanted_of(tree: TreeColumns) -> dict[Key, Wanted]:
-    """The associations of a fitted tree; accounts before what is below them."""
+    """Return the associations of a fitted tree, accounts before what is below them."""
     shares, inherit, accounts = tree.shares.tolist(), tree.inherit.tolist(), tree.is_group.tolist()
     found = {}
     for parent in np.flatnonzero(tree.n_children).tolist():
@@ -66,7 +67,7 @@ def wanted_of(tree: TreeColumns) -> dict[Key, Wanted]:
 
 
 def fit_to(tree: TreeColumns, dump: Dump) -> TreeColumns:
-    """The fitted tree; groups with fractions keep the scale that their shares have in the dump."""
+    """Fit the tree; groups with fractions keep the scale of their shares in the dump."""
     fitted = fit(tree)
     there = dump.associations
     now = np.full(len(tree), np.nan)
@@ -79,7 +80,7 @@ def fit_to(tree: TreeColumns, dump: Dump) -> TreeColumns:
 
 @dataclass(frozen=True)
 class Compared:
-    """dump: of now. given: the tree as it is; fitted: as Slurm can have it."""
+    """A tree compared with a current dump. given: the tree; fitted: as Slurm can store it."""
 
     dump: Dump
     given: TreeColumns
@@ -100,7 +101,7 @@ class Compared:
 
     @cached_property
     def gone(self) -> list[Line]:
-        """Associations that only Slurm has, but not its own user root."""
+        """Associations that only Slurm has, without its user root."""
         slurms_own = Key(ROOT, ROOT)
         there = self.dump.associations.items()
         return [line for key, line in there if key not in self.wanted and key != slurms_own]
@@ -119,7 +120,7 @@ class Compared:
                 )
 
     def _scaled(self) -> Iterator[str]:
-        """Groups with fractions that change by more than one line: perhaps for another scale alone."""
+        """Yield notes on groups with fractions where many lines change, perhaps only by another scale."""
         above = competitors(self.given)
         has_fractions: Mask = (self.given.shares != np.rint(self.given.shares)) & ~self.given.inherit
         changed = {one.row for one in self.changed}
@@ -131,11 +132,12 @@ class Compared:
                 name = self.fitted.name[group] if group else ROOT
                 yield (
                     f"{n:,} of {len(rows):,} shares below {name} change: they are written × {plain(float(scale))}, "
-                    "as Slurm takes whole numbers only"
+                    "because Slurm accepts only whole numbers"
                 )
 
     def _renamed(self) -> Iterator[str]:
-        """An account there and an account here that have the same users: one of them was renamed."""
+        """Yield notes on accounts only in Slurm whose users equal those of an account only in the policy: probably
+        renamed."""
         users_here, users_there = _users(self.wanted), _users(self.dump.associations)
         here = {users_here[one.key.account]: one.name for one in self.new if not one.key.user}
         for line in self.gone:
@@ -148,7 +150,7 @@ class Compared:
 
 
 def _users(keys: Iterable[Key]) -> defaultdict[str, frozenset[str]]:
-    """By account."""
+    """Return the users of each account."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     for key in keys:
         if key.user:
@@ -164,7 +166,7 @@ def _compare(tree: TreeColumns, text: str) -> Compared:
 
 
 def _refuse_half(found: Compared) -> None:
-    """A dump that ends early names accounts and has nothing below them."""
+    """Refuse a dump that seems cut off: it lacks most associations, and some of its accounts are empty."""
     n, lacks = len(found.wanted), len(found.new)
     empty = {
         one.above
@@ -180,15 +182,15 @@ def _refuse_half(found: Compared) -> None:
         )
 
 
-# --- What is written --------------------------------------------------------------------------------------------------
+# --- Output -----------------------------------------------------------------------------------------------------------
 def dump_against(tree: TreeColumns, text: str) -> Difference:
-    """The dump line for line, with the shares of the tree; what is new is added at the end."""
+    """Write the dump line for line with the tree's shares; new associations are added at the end."""
     found = _compare(tree, text)
     return _difference(found, lambda: _dump_pieces(found), tuple(_of_partitions(found)))
 
 
 def script_against(tree: TreeColumns, text: str) -> Difference:
-    """Commands for the associations whose shares differ from those of the tree, and for those that are new."""
+    """Write commands for associations whose shares differ from the tree's, and for new ones."""
     found = _compare(tree, text)
     return _difference(found, lambda: _script_pieces(found))
 
@@ -246,7 +248,7 @@ def _script_pieces(found: Compared) -> Iterator[str]:
         if there is None:
             yield _add(each, cluster)
         elif said(there.shares) != each.shares:
-            # Without a partition in it, a command changes the associations of each partition, too (22.05.8).
+            # Without a partition, a command also changes the associations of each partition (Slurm 22.05.8).
             of_none = " partition=''" if each.key in found.dump.in_partitions else ""
             yield f"modify {_which(each.key, cluster)}{of_none} set fairshare={each.shares}\n"
     yield from _comments(found)
@@ -263,13 +265,14 @@ def _add(new: Wanted, cluster: str) -> str:
 
 
 def removal(line: Line, cluster: str) -> str:
-    """The words that remove an association, as a comment: users before the accounts that they are in."""
+    """Return the command that removes an association, as a comment."""
     partition = f" partition={line.partition}" if line.partition else ""
     return f"# not in the policy: remove {_which(line.key, cluster)}{partition}\n"
 
 
 def removals(lines: list[Line], cluster: str) -> Iterator[str]:
-    """Slurm removes an account only where nobody's default account is in it: users first, accounts upwards."""
+    """Yield removals of users first, then accounts upwards: Slurm refuses to remove accounts that are a default
+    account."""
     users = [line for line in lines if line.key.user]
     accounts = [line for line in lines if not line.key.user]
     for line in (*users, *reversed(accounts)):

@@ -1,7 +1,7 @@
-"""The lines of a `sacctmgr dump`: which association each is about, and where in it names and shares are.
+"""Parse a `sacctmgr dump` into lines with the positions of names and shares, and into a tree.
 
-A dump names a cluster, then below each line Parent the accounts and users in that account. Slurm knows an account by
-its name in the whole cluster, and a user by account and, where an association is of one partition, by that, too.
+A dump names a cluster and then, below each line Parent, the accounts and users in that account. Slurm identifies an
+account by its name in the cluster, and a user by account and, for associations limited to a partition, by partition.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ _NAME = re.compile(r"'([^']*)'|\"([^\"]*)\"|([^:'\"]+)")
 _OPTION = re.compile(r"\s*:\s*([A-Za-z]+)\s*=\s*('[^']*'|\"[^\"]*\"|[^:]*)")
 
 
-# --- What a dump declares ---------------------------------------------------------------------------------------------
+# --- Reading as a tree ------------------------------------------------------------------------------------------------
 def read_dump(text: str) -> Declared:
-    """
+    """Read a dump as a tree.
+
     Raises:
-        Invalid: it is no dump of one cluster, or lines of it can't be read; all of them are named.
+        Invalid: it isn't a dump of one cluster, or has invalid lines, which are all listed.
     """
     found = Associations()
     parent, cluster = "", ""
@@ -74,7 +75,7 @@ def read_dump(text: str) -> Declared:
 
 
 def _refuse_error_text(content: str, line: int) -> None:
-    """The command failed, and its error message became the file."""
+    """Raise Invalid if the file contains the error message of a failed sacctmgr command."""
     if not re.match(r"sacctmgr: (error|fatal)|You are not running a supported accounting_storage", content):
         return
     if "accounting_storage" in content:
@@ -89,7 +90,7 @@ def _take(found: Associations, word: str, name: str, options: Mapping[str, str],
         found.of_partition(name, parent, options["partition"])
         return
     if parent.lower() not in found.accounts:
-        return  # said once, at the line of the parent
+        return  # reported at the line of the parent
     shares = found.shares_of(options, line, name)
     if word == "Account":
         found.not_read(options, frozenset({"description", "organization"}))
@@ -103,7 +104,7 @@ Span = tuple[int, int]  # begin, end
 
 
 class _Said(NamedTuple):
-    """Of one line: the name and options, quotes off; and where in the text each of them is, quotes included."""
+    """Name and options of one line without quotes, and the position of each in the text, quotes included."""
 
     name: str
     options: dict[str, str]
@@ -112,7 +113,7 @@ class _Said(NamedTuple):
 
 
 def _read_line(text: str, found: Associations, line: int) -> _Said:
-    """`'name':Option=value:Option='value'`, perhaps behind `Word - `; colons within quotes belong to the value."""
+    """Parse `'name':Option=value:Option='value'` after an optional `Word - `; quoted colons belong to the value."""
     start = word.end() if (word := _WORD.match(text)) else 0
     match = _NAME.match(text, start)
     if match is None:
@@ -132,9 +133,9 @@ def _read_line(text: str, found: Associations, line: int) -> _Said:
     return _Said(name, options, match.span(), values_at)
 
 
-# --- Its lines --------------------------------------------------------------------------------------------------------
+# --- Lines ------------------------------------------------------------------------------------------------------------
 class Key(NamedTuple):
-    """Of an association in a cluster. user: "" of an account's own; accounts are known by name, wherever they are."""
+    """Identifies an association in a cluster. user: "" for the account itself."""
 
     account: str
     user: str = ""
@@ -142,10 +143,9 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Line:
-    """One line as it is in the file. word: Cluster, Parent, Account, User, or "" of any other.
+    """One line of the file. word: Cluster, Parent, Account, User, or "" for any other.
 
-    key: of an account or user; of a user's association of one partition that of the user. above: the account that it
-    is below.
+    key: of the account or user; for an association limited to a partition, that of the user. above: the parent account.
     """
 
     text: str
@@ -164,11 +164,11 @@ class Line:
 
     @property
     def is_association(self) -> bool:
-        """Of an account, or of a user in an account in all partitions: what a policy has entries for."""
+        """Whether it is an account, or a user in all partitions: associations for which a policy has entries."""
         return self.word in ("Account", "User") and not self.partition
 
     def with_values(self, values: Mapping[str, str], name: str = "") -> str:
-        """Its text with other values of options, and another name; what is given as it is stays as it is written."""
+        """Return the text with other option values and another name; unchanged values keep their spelling."""
         changes = [] if name in ("", self.name) else [(self.name_at, f"'{name}'")]
         added = ""
         for option, value in values.items():
@@ -185,7 +185,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Dump:
-    """The lines of a dump of one cluster, which are the file, one by one."""
+    """The lines of a dump of one cluster, in the order of the file."""
 
     cluster: str
     lines: list[Line]
@@ -196,27 +196,28 @@ class Dump:
 
     @cached_property
     def in_partitions(self) -> set[Key]:
-        """Users in an account who also have associations of one partition there."""
+        """Users in accounts where they also have associations limited to a partition."""
         return {line.key for line in self.lines if line.partition}
 
     @cached_property
     def divided(self) -> set[str]:
-        """Accounts below which the dump has lines."""
+        """Accounts that have lines below them."""
         return {line.above.lower() for line in self.lines if line.word in ("Account", "User")}
 
 
 def dump_of(text: str) -> Dump:
-    """
+    """Parse a dump into its lines.
+
     Raises:
-        Invalid: it is no dump of one cluster, a line of it can't be read, or it is cut off.
+        Invalid: it isn't a dump of one cluster, has an invalid line, or is cut off.
     """
     if slurm_tree.looks_like(text):
-        raise not_this(LABEL, 1, "it is a script; sacctmgr dump writes the state of now")
+        raise not_this(LABEL, 1, "it is a script, not the output of sacctmgr dump")
     cluster = read_dump(text).policy
     if plain_word(cluster) != cluster:
-        raise not_this(LABEL, 1, f"{cluster[:60]!r} is no name of a cluster")
+        raise not_this(LABEL, 1, f"{cluster[:60]!r} is not a valid cluster name")
     lines: list[Line] = []
-    parent, problems = ROOT, Associations()  # there are none: all lines were read
+    parent, problems = ROOT, Associations()  # stays empty: all lines were read before
     for raw in text.split("\n")[:-1]:
         line = _line_of(raw, parent, problems)
         parent = line.name if line.word == "Parent" else parent

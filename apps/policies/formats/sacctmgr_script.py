@@ -1,4 +1,4 @@
-"""Slurm's account tree as a script: the format is read as a dump or as commands, and written as commands."""
+"""The format of `sacctmgr` scripts: reads a dump or commands, and writes commands."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Slurm's accounts and users as a tree, and as the commands of `sacctmgr` scripts.
-
-Dumps and scripts of `sacctmgr` both state the tree.
-"""
+"""Slurm's account tree: parsing into entries, and reading and writing `sacctmgr` scripts. Dumps use it, too."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import PARENT
 
 # --- The tree ---------------------------------------------------------------------------------------------------------
-USE_PARENT = 2_147_483_647  # how a dump writes Fairshare=parent
+USE_PARENT = 2_147_483_647  # Fairshare=parent in a dump
 MOST_SHARES = USE_PARENT - 1
 ROOT = "root"
 
@@ -31,13 +28,15 @@ _MOST_NAMED = 20
 
 
 class Associations(Declaration):
-    """Accounts are groups, known by name in the whole cluster; users are leaves, one for each account they are in."""
+    """The tree of a Slurm cluster. Accounts become groups, unique by name in the cluster; users become leaves by
+    account."""
 
     def __init__(self) -> None:
         super().__init__()
         self.accounts: dict[str, int] = {ROOT: self.add(-1, ROOT, is_group=True)}
         self.unread: Counter[str] = Counter()
-        self.partitions: dict[tuple[str, str], list[str]] = {}  # by user and account
+        # Partitions of a user's associations, by (user, account).
+        self.partitions: dict[tuple[str, str], list[str]] = {}
         self.cluster = ""
 
     def account(self, name: str, parent: str, shares: float | str, line: int) -> None:
@@ -60,7 +59,8 @@ class Associations(Declaration):
             self.add(above, name, line=line, place=repr(name)[:140], kind="user", shares=shares)
 
     def of_partition(self, user: str, account: str, partition: str) -> None:
-        """An association of one partition: a policy has one entry for a user in an account, whatever the partition."""
+        """Note an association limited to a partition; a policy has one entry for a user in an account in all
+        partitions."""
         self.partitions.setdefault((user, account), []).append(partition)
 
     def shares_of(self, options: Mapping[str, str], line: int, name: str) -> float | str:
@@ -75,14 +75,14 @@ class Associations(Declaration):
         self.unread.update(key for key in options if key not in known and key not in SHARES)
 
     def declared(self) -> Declared:
-        """A tree of kinds `user` and unsaid; Slurm knows no others."""
+        """Return the tree; its kinds are `user` and empty, as Slurm has no others."""
         ignored = [f"{option} ({n:,} ×)" for option, n in sorted(self.unread.items())]
         ignored += self._said_of_partitions()
         carries = frozenset({"kind", "shares", "is_group"})
         return self.finish(policy=self.cluster, carries=carries, ignored=tuple(ignored))
 
     def _said_of_partitions(self) -> list[str]:
-        """Of how many users, and who has no entry because of it."""
+        """Describe the associations limited to a partition, and users without an entry because they have no others."""
         if not self.partitions:
             return []
         users, n = list(self.partitions), sum(map(len, self.partitions.values()))
@@ -104,21 +104,21 @@ def _named(users: list[tuple[str, str]]) -> str:
 
 
 def slurm_shares(text: str) -> float | str:
-    """Shares as Slurm writes them; ValueError says what is wrong."""
+    """Parse shares as Slurm writes them; raise ValueError with the reason if they are invalid."""
     if text.lower() == "parent" or text == str(USE_PARENT):
         return PARENT
     if not re.fullmatch(r"[0-9]{1,10}", text) or int(text) > MOST_SHARES:
-        raise ValueError(f'{text[:40]!r} is no whole number from 0 to {MOST_SHARES:,}, and not "parent"')
+        raise ValueError(f'{text[:40]!r} is neither a whole number from 0 to {MOST_SHARES:,} nor "parent"')
     return int(text)
 
 
 def is_account(tree: TreeColumns) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Groups and reserves: an account without users has shares and never usage."""
+    """Mask of groups and reserves, which become accounts; a reserve is an account without users, so without usage."""
     return np.asarray(tree.is_group | tree.is_reserve | (tree.parent < 0))
 
 
 def fit(tree: TreeColumns) -> TreeColumns:
-    """Accounts and users, named as Slurm names them (accounts in lower case, each once), with whole shares."""
+    """Return the tree as Slurm can store it: account names in lower case and unique, whole shares, nothing else."""
     accounts = is_account(tree)
     words = [plain_word(name) for name in tree.name]
     words = [word.lower() if is_one else word for word, is_one in zip(words, accounts.tolist(), strict=True)]
@@ -171,7 +171,7 @@ def read(text: str) -> Declared:
         n_commands += 1
         _obey(found, words, line)
     if not n_commands:
-        raise not_this(LABEL, 1, "there is no command in it")
+        raise not_this(LABEL, 1, "it contains no command")
     return found.declared()
 
 
@@ -191,7 +191,7 @@ def _obey(found: Associations, words: list[str], line: int) -> None:
     elif verb in _CHANGE:
         _change(found, kind, words[2:], line)
     else:
-        found.problem(-1, f"{verb} {kind}", "isn't read: leave out what the script takes away again", line)
+        found.problem(-1, f"{verb} {kind}", "isn't supported: remove it, and what it deletes, from the script", line)
 
 
 def _add(found: Associations, kind: str, words: list[str], line: int) -> None:
@@ -199,7 +199,7 @@ def _add(found: Associations, kind: str, words: list[str], line: int) -> None:
     names = _listed(options, "name", "names") or bare
     shares = found.shares_of(options, line, ", ".join(names)[:140])
     if not names:
-        found.problem(-1, f"add {kind}", "names nobody", line)
+        found.problem(-1, f"add {kind}", "has no names", line)
     partitions = _listed(options, "partition", "partitions")
     if partitions:
         accounts = _listed(options, "account", "accounts", "acct") or _listed(options, "defaultaccount") or [ROOT]
@@ -220,7 +220,7 @@ def _add(found: Associations, kind: str, words: list[str], line: int) -> None:
 
 
 def _change(found: Associations, kind: str, words: list[str], line: int) -> None:
-    """`modify user where name=… account=… set fairshare=…`: only shares are read."""
+    """Apply `modify user where name=… account=… set fairshare=…`; other options are ignored."""
     at = next((i for i, word in enumerate(words) if word.lower() == "set"), len(words))
     bare, which = _options([word for word in words[:at] if word.lower() != "where"])
     options = _options(words[at + 1 :])[1]
@@ -231,7 +231,7 @@ def _change(found: Associations, kind: str, words: list[str], line: int) -> None
     names = _listed(which, "name", "names", *((kind, f"{kind}s"))) or bare
     rows = _rows(found, kind, names, _listed(which, "account", "accounts", "acct"))
     if not rows:
-        found.problem(-1, f"modify {kind}", f"{', '.join(names)[:140]!r} isn't there yet", line)
+        found.problem(-1, f"modify {kind}", f"{', '.join(names)[:140]!r} isn't declared before it", line)
     for row in rows:
         found.inherit[row] = shares == PARENT
         found.shares[row] = 0.0 if isinstance(shares, str) else shares
@@ -246,7 +246,7 @@ def _rows(found: Associations, kind: str, names: list[str], accounts: list[str])
 
 
 def _options(words: list[str]) -> tuple[list[str], dict[str, str]]:
-    """Names without a key, and values by key."""
+    """Split words into names without a key, and values by key."""
     bare: list[str] = []
     options: dict[str, str] = {}
     for word in words:
@@ -262,21 +262,24 @@ def _listed(options: dict[str, str], *keys: str) -> list[str]:
     return [name for key in keys for name in options.get(key, "").split(",") if name]
 
 
-# With comments in its input sacctmgr ends with status 1 though all went well.
+# If its input has comments, sacctmgr exits with status 1 even though all commands succeed.
 HOW_TO_RUN = "run: grep -v '^#' FILE | sacctmgr -i"
 
 
 def cluster_lines(tree: TreeColumns, cluster: str, how: str = "") -> tuple[str, str]:
-    """The cluster's name, by default the policy's, and the first lines of a file, which say so."""
+    """Return the cluster's name (by default the policy's) and the first lines of a file, which name the source."""
     first = f"# {tree.policy_slug} revision {tree.number}{how}\n"
     if cluster:
         return cluster, first
     name = plain_word(tree.policy_slug) or "cluster"
-    return name, f"{first}# The cluster is named as the policy, {name}: export with another name if Slurm has another\n"
+    return (
+        name,
+        f"{first}# The cluster has the policy's name, {name}: export with another name if Slurm uses another\n",
+    )
 
 
 def write(tree: TreeColumns, settings: PolicySettings, cluster: str = "") -> Iterator[str]:
-    """The tree is a fitted one."""
+    """Write a fitted tree as commands."""
     name, first = cluster_lines(tree, cluster, f"; {HOW_TO_RUN}")
     yield first
     yield f"add cluster Name={name} Fairshare=1\n"

@@ -1,4 +1,4 @@
-"""Names and shares as schedulers can carry them: the nearest that says the same, entry by entry."""
+"""Convert names and shares to the nearest values that schedulers can store: plain words and whole numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from apps.policies.tree.columns import F8, Mask, TreeColumns
 
-_LONGEST = 120  # leaves room for a number behind it
+# Leaves room for an appended number.
+_LONGEST = 120
 _MOST_DIGITS = 9
 
 
@@ -20,9 +21,9 @@ def coded_kinds(kinds: list[str]) -> tuple[tuple[str, ...], npt.NDArray[np.uint1
 
 
 def plain_names(tree: TreeColumns, wanted: Sequence[str], together: Mask) -> list[str]:
-    """The wanted names, made different among siblings and among all entries in `together`; the later one is changed.
+    """Make names unique among siblings, and among all entries in `together`; of two equal names, the later is changed.
 
-    `together`: entries whose names must differ in the whole file, wherever they are (Slurm's accounts).
+    together: entries whose names must differ in the whole file (Slurm's accounts).
     """
     names = [name[:_LONGEST] for name in wanted]
     names[0] = "root"
@@ -55,14 +56,14 @@ def _numbered(stem: str, taken: set[str]) -> str:
 
 
 def plain_word(name: str) -> str:
-    """Letters, digits and ._@+- stay, everything else becomes _."""
+    """Replace all characters except letters, digits and ._@+- by _."""
     if name.isascii() and name.replace("_", "").replace("-", "").replace(".", "").isalnum():
         return name
     return "".join(c if c.isalnum() or c in "._@+-" else "_" for c in name)
 
 
 def competitors(tree: TreeColumns) -> npt.NDArray[np.int32]:
-    """For each entry the one below which it competes: its nearest ancestor that doesn't pass shares on."""
+    """Return for each entry the one whose children it competes with: its nearest ancestor that doesn't inherit."""
     above = np.maximum(tree.parent, 0).astype(np.int32)
     for lo, hi in zip(tree.level_starts[2:-1], tree.level_starts[3:], strict=True):
         parents = tree.parent[lo:hi]
@@ -73,7 +74,7 @@ def competitors(tree: TreeColumns) -> npt.NDArray[np.int32]:
 def members_of(
     above: npt.NDArray[np.int32], groups: npt.NDArray[np.int32]
 ) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-    """The rows that compete below each of some entries."""
+    """Yield for each group the rows that compete in it."""
     order = np.argsort(above, kind="stable")
     begin, end = np.searchsorted(above[order], groups, "left"), np.searchsorted(above[order], groups, "right")
     for group, lo, hi in zip(groups.tolist(), begin.tolist(), end.tolist(), strict=True):
@@ -81,13 +82,13 @@ def members_of(
 
 
 def whole_shares(tree: TreeColumns, most: float, now: F8 | None = None) -> F8:
-    """Shares as whole numbers up to `most`, in their proportions where that is possible.
+    """Convert shares to whole numbers up to `most`, in proportion where possible.
 
-    Each group of competitors is multiplied by the smallest power of ten that makes all of its shares whole; what is too
-    large or too fine is rounded, and anything above 0 is at least 1.
+    Each group of competitors is multiplied by the smallest power of ten that makes all of its shares whole. Too large
+    or too fine shares are rounded, and shares above 0 are at least 1.
 
-    now: the whole numbers that a file has (nan: none). A group with fractions keeps the scale that most of its numbers
-    have there, if all its shares are whole in it.
+    now: the whole numbers in a file (nan: none). A group with fractions keeps the scale that most of its numbers have
+    in the file, if all its shares are whole at that scale.
     """
     above, given = competitors(tree), tree.shares.copy()
     given[0] = 0  # the root has no siblings
@@ -118,7 +119,8 @@ def whole_shares(tree: TreeColumns, most: float, now: F8 | None = None) -> F8:
 
 
 def _scale_of_now(given: F8, now: F8, most: float) -> float | None:
-    """The number by which most of `given` are multiplied to give `now`, if it makes all of them whole numbers."""
+    """Return the factor from `given` to `now` that is the most frequent and makes all of `given` whole; None if none
+    does."""
     counts = np.isfinite(now) & (now > 0) & (given > 0)
     scales, times = np.unique((now[counts] / given[counts]).round(9), return_counts=True)
     for scale in scales[np.argsort(-times, kind="stable")].tolist():

@@ -1,6 +1,6 @@
-"""Our own document as YAML: everything that a policy is.
+"""The document format as YAML: holds everything of a policy.
 
-YAML is read without recursion: the usual loaders crash the process on 100,000 nested brackets.
+YAML is parsed without recursion, because the usual loaders crash the process on 100,000 nested brackets.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from apps.policies.tree.columns import TreeColumns
 
 # --- YAML into plain objects ------------------------------------------------------------------------------------------
 _Parser: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
-_DEEPEST = 200  # 64 levels of entries are 130 of mappings and lists
+_DEEPEST = 200  # 64 levels of entries need 130 of mappings and lists
 _STRING = "tag:yaml.org,2002:str"
 _READERS = ("null", "bool", "int", "float")
 
@@ -30,9 +30,9 @@ _constructor: Any = yaml.constructor.SafeConstructor()
 
 
 def load_yaml(text: bytes | str) -> Any:
-    """One document of mappings, lists, text, numbers, true, false and null; dates stay text.
+    """Parse one document of mappings, lists, text, numbers, true, false and null; dates stay text.
 
-    References (*name), tags and keys given twice are refused, all with their line.
+    Raises Invalid with the line for aliases (*name), tags and repeated keys.
     """
     stack: list[_Open] = []
     result: Any = None
@@ -43,7 +43,7 @@ def load_yaml(text: bytes | str) -> Any:
             if n_documents > 1:
                 raise _refusal(event, "a second document begins; one is allowed")
         elif isinstance(event, yaml.AliasEvent):
-            raise _refusal(event, "references (*name) aren't allowed")
+            raise _refusal(event, "aliases (*name) aren't allowed")
         elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
             if event.tag is not None:
                 raise _refusal(event, f"the tag {event.tag} isn't allowed")
@@ -60,7 +60,7 @@ def load_yaml(text: bytes | str) -> Any:
 
 
 def yaml_places(text: str) -> Iterator[tuple[tuple[str | int, ...], int]]:
-    """Where each value of a good text begins: its address (keys and numbers from the outside in) and its line."""
+    """Yield the address (keys and indexes, outermost first) and line of each value in valid YAML text."""
     stack: list[_Place] = []
     for event in yaml.parse(text, Loader=_Parser):
         line = event.start_mark.line + 1 if event.start_mark else 1
@@ -78,7 +78,7 @@ def yaml_places(text: str) -> Iterator[tuple[tuple[str | int, ...], int]]:
 
 
 class _Place:
-    """A mapping or list whose values are being counted."""
+    """A mapping or list whose values are being enumerated."""
 
     __slots__ = ("address", "awaits_key", "is_mapping", "key", "n")
 
@@ -95,7 +95,7 @@ class _Place:
 
 
 class _Open:
-    """A mapping or list that isn't finished, with the key that waits for its value."""
+    """A mapping or list that isn't complete, with the key whose value comes next."""
 
     __slots__ = ("has_key", "key", "value")
 
@@ -118,7 +118,7 @@ def _put(stack: list[_Open], value: Any, event: yaml.Event) -> None:
         if isinstance(value, dict | list):
             raise _refusal(event, "a key must be a word")
         if value in top.value:
-            raise _refusal(event, f"the key {value!r:.60} is there twice")
+            raise _refusal(event, f"the key {value!r:.60} is repeated")
         top.key, top.has_key = value, True
 
 
@@ -140,22 +140,22 @@ def _scalar_value(event: yaml.ScalarEvent) -> Any:
 
 def _refusal(event: yaml.Event, message: str) -> Invalid:
     line = event.start_mark.line + 1 if event.start_mark else 1
-    return Invalid(f"The document is no YAML that is read here: line {line}: {message}.", code="bad_document")
+    return Invalid(f"The document is not supported YAML: line {line}: {message}.", code="bad_document")
 
 
 # --- The format -------------------------------------------------------------------------------------------------------
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(?:[. ][A-Za-z0-9_-]+)*")  # never a number or a date
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(?:[. ][A-Za-z0-9_-]+)*")  # matches no number or date
 _WORDS = frozenset(["y", "n", "yes", "no", "true", "false", "on", "off", "null", "none", "inf", "nan"])
 _UNPRINTABLE = re.compile("[^\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 
 
 def parse(text: str) -> Any:
-    """The objects in a text, or Invalid with the line."""
+    """Parse YAML text; raise Invalid with the line."""
     try:
         return load_yaml(text)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise Invalid(f"The document is no YAML: line {line}: {error.problem}.", code="bad_document") from None
+        raise Invalid(f"The document is not YAML: line {line}: {error.problem}.", code="bad_document") from None
     except RecursionError:
         raise Invalid("The document is nested too deeply.", code="bad_document") from None
     except (yaml.YAMLError, ValueError) as error:
@@ -196,7 +196,7 @@ def _scalar(value: Any) -> str:
         return str(value)
     if isinstance(value, float):
         text = repr(value)
-        return text.replace("e", ".0e") if "e" in text and "." not in text else text  # 1e-05 would be read as text
+        return text.replace("e", ".0e") if "e" in text and "." not in text else text  # YAML reads 1e-05 as text
     return str(yaml.dump(value, Dumper=_Dumper, default_flow_style=True, allow_unicode=True, width=1 << 30)).strip()
 
 
@@ -207,7 +207,7 @@ def _text(value: str) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Without references, which reading refuses."""
+    """Writes no aliases, which reading refuses."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True

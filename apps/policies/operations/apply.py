@@ -1,6 +1,6 @@
-"""Operations of a change set, applied to a tree in memory: pure, checked, each refusal naming its operation and place.
+"""Apply the operations of a change set to a tree in memory. Pure; errors name the operation and the field.
 
-`KINDS` holds one function for each operation; adding one is one function and one line there.
+`KINDS` lists one function for each operation; a new operation needs a function and a line there.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Operation = dict[str, Any]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the operations lead to. `operations` name entries by uid and new entries by the uid they will keep."""
+    """Result of the operations. `operations` have their references resolved to uids, also those of new entries."""
 
     base: TreeColumns
     settings: PolicySettings
@@ -58,7 +58,7 @@ class Outcome:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing in the tree or beside it would change; settings are compared apart."""
+        """Whether neither tree nor adjustments would change; settings are compared separately."""
         return not self.changes and not self.adjusting
 
     @cached_property
@@ -67,7 +67,7 @@ class Outcome:
 
 
 def apply(tree: TreeColumns, operations: Sequence[Mapping[str, Any]]) -> TreeColumns:
-    """The tree after the operations; settings are left alone."""
+    """Return the tree after the operations; changes of settings are ignored."""
     return work_out(tree, operations).tree
 
 
@@ -81,11 +81,11 @@ def work_out(
     limited: bool = True,
     is_stored: bool = False,
 ) -> Outcome:
-    """Apply all operations in order, or raise at the first that can't be.
+    """Apply all operations in order; raise at the first invalid one.
 
-    archived: gives an archived entry with its subtree as it last was (parents first), nothing when there is none.
-    limited: no more operations than a change set holds. is_stored: to show what was checked before, so that an
-    algorithm whose package has gone since is no reason to refuse.
+    archived: returns an archived entry with its descendants, parents first, or nothing if there is none. limited: allow
+    at most MOST_OPERATIONS. is_stored: the operations were checked when they were stored, so that an algorithm of a
+    package that is no longer installed is accepted.
     """
     if not isinstance(operations, list | tuple) or not operations:
         empty = FieldProblem("operations", "must be a list with at least one operation")
@@ -129,11 +129,11 @@ def _set_shares(edit: Edit, operation: Mapping[str, Any]) -> Operation:
 
 
 def _number(value: object) -> object:
-    return "null" if value is None else value  # null is no way to write *inherit* in a request
+    return "null" if value is None else value  # requests must not write *inherit* as null
 
 
 def _set_percent(edit: Edit, node: Node, wanted: Mapping[str, Any]) -> Operation:
-    """`from` says whose shares pay; without it the entry's own shares change alone, and its siblings are diluted."""
+    """Set a percentage of the group. `from`: siblings that give up shares; without it, they keep theirs."""
     if set(wanted) - {"percent", "from"} or "percent" not in wanted:
         message = 'must be {"percent": …} or {"percent": …, "from": "siblings", "reserve" or a list of siblings}'
         raise edit.refusal("shares", message)
@@ -161,7 +161,7 @@ def _set_percent(edit: Edit, node: Node, wanted: Mapping[str, Any]) -> Operation
 
 
 def _givers(edit: Edit, siblings: Sequence[Node], source: object) -> tuple[object, list[Node]]:
-    """`from` with siblings by uid, and the siblings that pay."""
+    """Return `from` with siblings as uids, and the siblings that give up shares."""
     resolved = source
     if source == "siblings":
         givers = [child for child in siblings if not child.locked and child.shares is not None]
@@ -260,21 +260,23 @@ def _restore(edit: Edit, operation: Mapping[str, Any]) -> Operation:
         raise edit.refusal("entry", "is no archived entry of this policy; give the uid it had")
     top, rest = nodes[0], []
     depth = {top.uid: 1}
-    for node in nodes[1:]:  # but for what is in the tree again, somewhere, and what was below that
+    # Skip entries that are in the tree again by another operation, with their descendants.
+    for node in nodes[1:]:
         if node.parent_uid in depth and edit.tree.get(node.uid) is None:
             depth[node.uid] = depth[node.parent_uid] + 1
             rest.append(node)
     former = None if top.parent_uid is None else edit.tree.get(top.parent_uid)
     if former is None and operation.get("parent") is None:
-        raise edit.refusal("parent", "is needed: the entry it was below is archived too")
+        raise edit.refusal("parent", "is needed: its former parent is archived, too")
     wanted = operation.get("parent") if operation.get("parent") is not None else str(top.parent_uid)
     parent = edit.parent_for(wanted, max(depth.values()))
-    if former is not None and former.uid != parent.uid:  # it is a move as well: both ends are asked
+    # Restoring below another parent is also a move, which needs rights at both parents.
+    if former is not None and former.uid != parent.uid:
         edit.guard.may_divide(edit.tree, edit.find(str(former.uid), "entry"), edit.index, edit.verb)
     name = edit.free_name(parent, operation.get("name", top.name), own=top.name)
     edit.put([replace(top, parent_uid=parent.uid, name=name), *rest])
     for node in (top, *rest):
-        if node.members:  # the rights of who restores it now, not of the rule's author
+        if node.members:  # limited to the rights of the user who restores it
             author = edit.guard.author(edit.tree, edit.find(str(node.uid), "entry"))
             edit.tree.replace(
                 edit.find(str(node.uid), "entry"),
@@ -321,7 +323,7 @@ def _set_kind(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     if n_children and not is_group:
         raise edit.refusal("entry", f"has {n_children:,} children: move or archive them first")
     if kind == RESERVE and (node.shares is None or node.parent_uid is None or node.members):
-        raise edit.refusal("kind", "a reserve has shares of its own and no members, and isn't the root")
+        raise edit.refusal("kind", "a reserve must have its own shares and no membership rules, and can't be the root")
     edit.touch(node.uid, "kind")
     edit.touch(node.uid, "is_group")
     edit.tree.replace(node, kind=kind, is_group=is_group)
@@ -338,8 +340,8 @@ def _set_dates(edit: Edit, operation: Mapping[str, Any]) -> Operation:
 
 def _set_members(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     node = edit.find(operation.get("entry"), "entry")
-    edit.parent_for(str(node.uid), 1)  # an entry's managers decide who becomes its child
-    edit.guard.may_divide(edit.tree, node, edit.index, "map_accounts")  # and it says which accounts count there
+    edit.parent_for(str(node.uid), 1)  # adding children takes rights at the entry
+    edit.guard.may_divide(edit.tree, node, edit.index, "map_accounts")  # and the rule maps accounts
     members = edit.clean("members", partial(read_members, stored=True), operation.get("members", []))
     author = edit.guard.author(edit.tree, node)
     recorded = record_reach(members, standing=node.members, author=author, tree=edit.tree)
@@ -349,12 +351,12 @@ def _set_members(edit: Edit, operation: Mapping[str, Any]) -> Operation:
 
 
 def _mount(edit: Edit, operation: Mapping[str, Any]) -> Operation:
-    """Whose document the children come from; what was below before stays until the first document lands."""
+    """Set or remove a mount; existing children stay until its first document is published."""
     node = edit.changeable(operation, root_too=True)
     mounted = edit.clean("mount", read_mounted, operation.get("mount"))
     if mounted is not None:
         if node.kind == RESERVE or node.members:
-            raise edit.refusal("entry", "is a reserve or has rules for members, so nothing can be mounted there")
+            raise edit.refusal("entry", "is a reserve or has membership rules, so nothing can be mounted there")
         inner = next((each for each in edit.tree.subtree(node) if each.mount and each.uid != node.uid), None)
         if inner is not None:
             raise edit.refusal("entry", f"has a mount below it, {edit.tree.path(inner)}: mounts don't nest")
@@ -400,7 +402,7 @@ def _set_policy(edit: Edit, operation: Mapping[str, Any]) -> Operation:
 class _Kind(NamedTuple):
     run: Callable[[Edit, Mapping[str, Any]], Operation]
     keys: tuple[str, ...]
-    verb: str  # what one needs the right to do, see Grant.Verb
+    verb: str  # the right that the operation needs, see Grant.Verb
 
 
 KINDS: dict[str, _Kind] = {

@@ -1,6 +1,7 @@
-"""Shares for a limited time (boosts), and the tree that results when the dates of changed entries begin and end.
+"""Operations for shares with an end date (boosts), and the trees that result when dates of changed entries take effect.
 
-A boost is more until a day, and what there was before by itself on the day after. What is planned is decided about now.
+A boost gives an entry other shares until a day, after which its former shares are restored automatically. Future trees
+are checked when the change is published.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from apps.policies.tree.working_tree import Changes
 
 # --- Future trees -----------------------------------------------------------------------------------------------------
 def trees_to_come(after: TreeColumns, changes: Changes) -> Iterator[TreeColumns]:
-    """The tree when dates that this change sets begin, and when they end."""
+    """Yield the tree after the start dates that a change sets have come, and after its end dates have come."""
     dated = [
         node
         for before, node in changes.values()
@@ -30,7 +31,7 @@ def trees_to_come(after: TreeColumns, changes: Changes) -> Iterator[TreeColumns]
             try:
                 yield apply(after, operations)
             except DomainError:
-                continue  # such an end can't come about as things are
+                continue  # invalid in the current tree
 
 
 def _at_start(dated: list[Node]) -> Iterator[Operation]:
@@ -50,23 +51,23 @@ def _at_end(dated: list[Node]) -> Iterator[Operation]:
 
 # --- Boosts -----------------------------------------------------------------------------------------------------------
 def is_boost(dates: Dates | None) -> bool:
-    """Whether these dates do nothing but give the former shares back after a day."""
+    """Return whether these dates only restore the former shares after a day."""
     if dates is None or dates.ends_on is None:
         return False
     return dates.starts_on is None and dates.shares is None and isinstance(dates.at_end, float | int)
 
 
 def former_shares(node: Node) -> float | None:
-    """An entry's shares without a current boost; None is *inherit*."""
+    """Return the entry's shares without a current boost; None is *inherit*."""
     if node.dates is not None and is_boost(node.dates):
         return float(node.dates.at_end)
     return node.shares
 
 
 def shares_operations(node: Node, shares: float | None, until: date | None, *, where: str = "") -> list[Operation]:
-    """Operations that give an entry these shares; until: the last day of them, None for no end.
+    """Return operations that give an entry these shares until a last day (None: no end).
 
-    Empty when it has them on these terms already. `where` names the place for refusals.
+    Empty if the entry already has them until then. where: field name for errors.
     """
     entry = str(node.uid)
     operations: list[Operation] = []
@@ -79,16 +80,16 @@ def shares_operations(node: Node, shares: float | None, until: date | None, *, w
 
 
 def _dates(node: Node, shares: float | None, until: date | None, where: str) -> dict[str, Any] | None:
-    """Those it keeps, those of the boost, or none any more."""
+    """Return the dates to set: those that the entry keeps, those of the boost, or None."""
     if node.dates is not None and not is_boost(node.dates):
         if until is not None:
-            message = "has dates of its own already: change those on its page"
+            message = "already has dates: change them on its page"
             raise Conflict(f"{node.name} {message}.", code="has_dates", fields=[FieldProblem(where, message)])
         return node.dates.to_json()
     if until is None:
         return None
     former = former_shares(node)
     if former is None or shares is None:
-        message = "passes its parent’s shares on: give it a number without an end first"
+        message = "inherits its shares: give it a number without an end first"
         raise Invalid(f"{node.name} {message}.", code="inherits", fields=[FieldProblem(where, message)])
     return Dates(ends_on=until, at_end=former).to_json()

@@ -1,9 +1,9 @@
-"""An edit in progress: the tree and settings so far, and how operations read what they were given and refuse it.
+"""State and helpers of operations: the tree being edited, access checks, usage adjustments, membership rules,
+percentages.
 
-Corrections of usage are read, checked, and written back as JSON. The reach of a membership rule is recorded at publish,
-from the rights of the publisher: it moves accounts from entries below its reach, and unmapped accounts (see
-`priorities.mapping`). Percent: one entry gets p % of its parent: its
-shares change alone, or others pay and the sum stays.
+A membership rule may move accounts only from entries below its reach, which is recorded from the publisher's rights
+(see `mapping`). A percentage is set either by changing one entry's shares alone, or by taking shares from others so
+that their sum stays the same.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from apps.policies.tree.names import MAX_DEPTH, MOST_CHILDREN, MOST_ENTRIES, RES
 from apps.policies.tree.terms import WHOLE_POLICY, Members
 from apps.policies.tree.working_tree import WorkingTree
 
-# --- Corrections of usage ---------------------------------------------------------------------------------------------
+# --- Usage adjustments ------------------------------------------------------------------------------------------------
 MOST_S = 1e18
 _NOWHERE = UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Adjusted:
-    """Add `amount_s` of a resource to an entry's usage as if used at `at`; below 0 gives back."""
+    """An adjustment that adds `amount_s` of a resource to an entry's usage at the instant `at`; negative amounts
+    credit."""
 
     uid: UUID
     entry_uid: UUID
@@ -51,7 +52,7 @@ class Adjusted:
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    """An adjustment that is to count no longer."""
+    """The revocation of an adjustment."""
 
     uid: UUID
     entry_uid: UUID
@@ -61,7 +62,7 @@ Adjusting = Adjusted | Revoked
 
 
 def read_adjustment(given: object) -> Adjusted:
-    """From an operation's JSON; ValueError says what is wrong. The entry is resolved by the caller."""
+    """Parse an adjustment from JSON, without its entry; raise ValueError with the reason if it is invalid."""
     if not isinstance(given, Mapping):
         raise ValueError("must be an object")
     resource, amount = given.get("resource", "cpu_s"), given.get("amount_s")
@@ -70,7 +71,7 @@ def read_adjustment(given: object) -> Adjusted:
     if isinstance(amount, bool) or not isinstance(amount, int | float) or not math.isfinite(amount) or amount == 0:
         raise ValueError("amount_s must be a number of seconds of the resource, above 0 to charge, below 0 to credit")
     if abs(amount) > MOST_S:
-        raise ValueError(f"amount_s goes from {-MOST_S:g} to {MOST_S:g}")
+        raise ValueError(f"amount_s must be from {-MOST_S:g} to {MOST_S:g}")
     try:
         uid = uuid4() if given.get("uid") is None else UUID(str(given["uid"]))
     except ValueError:
@@ -91,7 +92,7 @@ def _instant(value: object) -> datetime:
 
 # --- Reach of membership rules ----------------------------------------------------------------------------------------
 class Author(NamedTuple):
-    """reach: the uid of the highest entry above a rule where its author maps accounts, or `*`. written_at: now."""
+    """Limits of new membership rules. reach: uid of the highest entry where the author maps accounts, or `*`."""
 
     reach: str
     written_at: str
@@ -100,22 +101,22 @@ class Author(NamedTuple):
 def record_reach(
     rules: Iterable[Members], *, standing: Sequence[Members], author: Author | None, tree: WorkingTree
 ) -> tuple[Members, ...]:
-    """Rules as they are to be stored. standing: the entry's present ones, which keep their reach.
+    """Return rules with their reach, to be stored. standing: the entry's current rules, which keep their reach.
 
-    A reach that comes with a rule (from an earlier revision) is kept within the author's own. author None: no
-    publisher, and what isn't recorded stays so.
+    A reach that is part of a rule (restored from an earlier revision) is limited to the author's. author None: no
+    publisher; rules without a reach stay so.
     """
     known = {rule: rule for rule in standing}
     return tuple(known.get(rule) or _recorded(rule, author, tree) for rule in rules)
 
 
 def narrow_reach(rules: Iterable[Members], *, author: Author | None, tree: WorkingTree) -> tuple[Members, ...]:
-    """Rules of an archived entry that comes back: none reaches further than the rights of who restores it."""
+    """Limit the reach of a restored entry's rules to the rights of the user who restores it."""
     return tuple(rule if not rule.reach else _recorded(rule, author, tree) for rule in rules)
 
 
 def record_reach_of_tree(tree: TreeColumns, head: TreeColumns, at: datetime) -> TreeColumns:
-    """A whole tree, which administrators alone put in place: new rules have the reach of the whole policy."""
+    """Give new rules of a whole tree, which only administrators publish, the reach of the whole policy."""
     author, found = Author(WHOLE_POLICY, at.astimezone(UTC).isoformat()), {}
     for i, rules in tree.members.items():
         before = head.index_of_uid(tree.uuid(i))
@@ -140,21 +141,23 @@ def _is_below(reach: str, top: str, tree: WorkingTree) -> bool:
 
 
 # --- Percent ----------------------------------------------------------------------------------------------------------
-_DIGITS = 12  # significant digits of a scaled number: 60, not 60.00000000000001
-_DECIMALS = 2  # of the shares that a percentage comes to; more only where these would miss it
+# Significant digits of a scaled number: 60, not 60.00000000000001.
+_DIGITS = 12
+# Decimals of shares computed from a percentage; more only where these would miss the percentage.
+_DECIMALS = 2
 
 
 def own_shares_for_percent(node: Node, siblings: Sequence[Node], percent: object) -> float:
-    """Shares with which `node` has that percentage of its group while its siblings keep theirs.
+    """Return shares that give `node` this percentage of its group while its siblings keep theirs.
 
-    w = p · S / (1 − p), S the sum of the siblings' shares; two decimals, or as many as it takes for the target to be
-    the percentage to the decimals that it was given with (one at least). Raises ValueError saying what to do instead.
+    w = p · S / (1 − p), with S the sum of the siblings' shares; rounded to two decimals, or to as many as are needed
+    for the target to equal the percentage to its own decimals (at least one). Raises ValueError with a remedy.
     """
     wanted = _percentage(percent) / 100
     _require_shares_of_all(node, siblings)
     others = math.fsum(each.shares or 0.0 for each in siblings)
     if others <= 0:
-        raise ValueError("its siblings have no shares, so it has 100 % whatever its number; give one of them a number")
+        raise ValueError("its siblings have no shares, so it always has 100 %; give one of them shares")
     if wanted == 1:
         raise ValueError("100 % isn't possible while its siblings have shares: enter less, or take from them")
     exact = wanted * others / (1 - wanted)
@@ -169,26 +172,28 @@ def own_shares_for_percent(node: Node, siblings: Sequence[Node], percent: object
 
 def _require_shares_of_all(node: Node, siblings: Sequence[Node]) -> None:
     if node.shares is None:
-        raise ValueError("the entry passes its parent's shares on; give it a number first")
+        raise ValueError("the entry inherits its shares; give it a number first")
     inheriting = [each.name for each in siblings if each.shares is None]
     if inheriting:
-        raise ValueError(f"{inheriting[0]!r} beside it passes shares on, so percentages of the group mean nothing")
+        raise ValueError(
+            f"its sibling {inheriting[0]!r} inherits its shares, so percentages of the group are undefined"
+        )
 
 
 def shares_for_percent(
     node: Node, siblings: Sequence[Node], givers: Sequence[Node], percent: object
 ) -> dict[UUID, float]:
-    """Shares after giving `node` that percentage of its group, where `givers` are scaled in proportion to pay for it.
+    """Return shares that give `node` this percentage of its group, with `givers` scaled in proportion to pay for it.
 
-    new = percent/100 · sum of the group; a giver's share becomes share · (G − (new − old)) / G with G the givers' sum.
-    Entries that are neither keep their number. Raises ValueError saying what to do instead.
+    new = percent/100 · sum of the group; a giver's share becomes share · (G − (new − old)) / G, with G the sum of the
+    givers. All others keep their shares. Raises ValueError with a remedy.
     """
     wanted = _percentage(percent)
     _require_shares_of_all(node, siblings)
     own = node.shares or 0.0
     total = math.fsum(each.shares or 0.0 for each in [node, *siblings])
     if total <= 0:
-        raise ValueError("all shares here are 0; give numbers first")
+        raise ValueError("all shares of this group are 0; set some first")
     new = _rounded(wanted / 100 * total)
     if new == own:
         return {}
@@ -196,9 +201,9 @@ def shares_for_percent(
     left = pot - (new - own)
     if left < -1e-9 * total:
         most = 100 * (own + pot) / total
-        raise ValueError(f"those who pay have too little: at most {most:.6g} % is possible")
+        raise ValueError(f"the siblings that give up shares have too few: at most {most:.6g} % is possible")
     if pot <= 0:
-        raise ValueError("those who would gain have no shares to scale; give one of them a number first")
+        raise ValueError("the siblings that would gain have no shares to scale; give one of them shares first")
     return {node.uid: new, **_scaled(givers, max(left, 0.0), pot)}
 
 
@@ -210,7 +215,7 @@ def _percentage(value: object) -> float:
 
 
 def _scaled(givers: Sequence[Node], left: float, pot: float) -> dict[UUID, float]:
-    """Each in proportion; the largest gets the rounding remainder, so that the sum is kept."""
+    """Scale in proportion; the largest giver gets the rounding remainder, so that the sum stays the same."""
     scaled = {giver.uid: _rounded((giver.shares or 0.0) * left / pot) for giver in givers}
     largest = max(scaled, key=lambda uid: scaled[uid])
     others = math.fsum(shares for uid, shares in scaled.items() if uid != largest)
@@ -222,7 +227,7 @@ def _rounded(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}")
 
 
-# --- The edit ---------------------------------------------------------------------------------------------------------
+# --- Edit -------------------------------------------------------------------------------------------------------------
 Archived = Callable[[UUID], Sequence[Node]]
 
 
@@ -235,7 +240,7 @@ class Touch(NamedTuple):
 
 
 class Guard(Protocol):
-    """Asked before each change whether the actor may make it; raises NotAllowed or NotFound."""
+    """Access checks before each change; they raise NotAllowed or NotFound."""
 
     def may_see(self, tree: WorkingTree, node: Node, index: int) -> None: ...
 
@@ -251,7 +256,7 @@ class Guard(Protocol):
 
 
 class Unguarded:
-    """For computing without an actor: previews, conflicts."""
+    """Allows every operation, for computing without an actor: previews and conflicts."""
 
     def may_see(self, tree: WorkingTree, node: Node, index: int) -> None: ...
 
@@ -265,20 +270,20 @@ class Unguarded:
     def may_set_policy(self, index: int) -> None: ...
 
     def author(self, tree: WorkingTree, node: Node) -> Author | None:
-        """Whose rights decide how far a rule for members of this entry reaches."""
+        """Return whose rights limit new membership rules of this entry; None for no limit."""
         return None
 
 
 class Edit:
-    """The state while operations are applied, and the ways in which they read and refuse."""
+    """State while operations are applied, with helpers that parse fields and raise errors with their location."""
 
     def __init__(self, tree: WorkingTree, settings: PolicySettings, guard: Guard, archived: Archived) -> None:
         self.tree, self.settings, self.guard, self.archived = tree, settings, guard, archived
         self.touches: list[Touch] = []
         self.adjusting: list[Adjusting] = []
         self.index = 0
-        self.is_stored = False  # what is applied was checked when it was stored
-        self.verb = ""  # what the present operation needs the right to do
+        self.is_stored = False  # the operations were checked when they were stored
+        self.verb = ""  # the right that the current operation needs
         self.n_entries = len(tree.base)
 
     def refusal(
@@ -301,7 +306,7 @@ class Edit:
             raise self.refusal(key, str(error)) from None
 
     def find(self, value: object, key: str) -> Node:
-        """The entry that a uid or a path names; what may not be seen isn't there."""
+        """Return the entry with this uid or path; hidden entries raise the same error as missing ones."""
         node: Node | None = None
         if isinstance(value, str) and value.startswith("/"):
             node = self.tree.find_path(value)
@@ -331,7 +336,7 @@ class Edit:
         return node
 
     def parent_for(self, value: object, height: int) -> Node:
-        """An entry that accepts a subtree of this height below it."""
+        """Return an entry under which a subtree of this height may be placed; it becomes a group."""
         parent = self.find(value, "parent")
         self._refuse_mounted(parent, above=False)
         self.guard.may_divide(self.tree, parent, self.index, self.verb)
@@ -347,7 +352,7 @@ class Edit:
         return parent
 
     def _refuse_mounted(self, node: Node, *, above: bool) -> None:
-        """What lies below a mount is the other authority's. above: the entry's own mount is no reason."""
+        """Refuse changes below a mount, which only its authority may make. above: the mount itself may be changed."""
         lineage = self.tree.lineage(node)
         for step in lineage[:-1] if above else lineage:
             if step.mount is not None:
@@ -358,9 +363,9 @@ class Edit:
                 raise self.refusal("entry", message, kind=NotAllowed, code="mounted")
 
     def free_name(self, parent: Node, value: object, *, own: str = "", unless: UUID | None = None) -> str:
-        """Check a name for a child of `parent`. own: the entry's present name, which it may keep whatever it is.
+        """Return a valid, unused name for a child of `parent`. own: the entry's current name, which is always allowed.
 
-        An answer reveals which names exist: only a viewer of all names below `parent` may choose one.
+        Because errors reveal which names exist, only users who may see all names below `parent` may choose one.
         """
         name: str = own if own and value == own else self.clean("name", clean_name, value)
         taken = self.tree.child_named(parent.uid, name)
@@ -378,7 +383,7 @@ class Edit:
         return name
 
     def put(self, nodes: Sequence[Node]) -> None:
-        """New entries, parents first."""
+        """Add new entries, parents first."""
         self.n_entries += len(nodes)
         if self.n_entries > MOST_ENTRIES:
             raise self.refusal("", f"a policy has at most {MOST_ENTRIES:,} entries", kind=TooLarge)

@@ -1,4 +1,4 @@
-"""Change sets of one operation, `document`, that replaces the whole current tree."""
+"""Change sets with the single operation `document`, which replaces the whole tree."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DOCUMENT = "document"
 
 @dataclass(frozen=True)
 class WholeOutcome(Outcome):
-    """The outcome of a document: its tree is known, not worked out."""
+    """The outcome of a document, whose tree is given instead of computed."""
 
     whole: TreeColumns | None = field(default=None, repr=False)
 
@@ -38,7 +38,7 @@ def is_document(change_set: ChangeSet) -> bool:
 
 
 def summary(following: NextRevision) -> list[Operation]:
-    """What the change set says of a tree that is too large for single operations."""
+    """Return the operation that a change set lists for a tree with too many changes to list."""
     n_closed = len(following.closed)
     return [{"op": DOCUMENT, "n_entries": len(following.tree), "n_opened": following.n_opened, "n_closed": n_closed}]
 
@@ -49,12 +49,12 @@ def keep_tree(change_set: ChangeSet, tree: TreeColumns, settings: PolicySettings
 
 
 def forget_tree(change_set: ChangeSet) -> None:
-    """Published, it is the tree of a revision."""
+    """Delete the proposed tree after it was published as the tree of a revision."""
     ProposedTree.objects.filter(change_set=change_set).delete()
 
 
 def document_outcome(change_set: ChangeSet, policy: Policy, head: TreeColumns, number: int) -> Outcome:
-    """Its result. It fits only the tree it was made on: on another one it would undo other people's changes."""
+    """Return the outcome; Conflict unless the base is the current revision, because it would undo others' changes."""
     if change_set.state == ChangeSet.State.PUBLISHED:
         return _published(change_set, policy, head)
     proposed = ProposedTree.objects.filter(change_set=change_set).first()

@@ -1,7 +1,7 @@
-"""Publishing in one step: a few operations, a first revision, a whole tree, effects of rules and dates.
+"""Publish in one step: operations, a first revision, a whole tree, a mounted document, or effects of rules and dates.
 
-Each is a change set, listed in the history like any other. A whole tree is for more changes than single operations
-allow, and for mounts; effects of rules and dates have no author.
+Each creates a change set that the history lists. Whole trees are for mounts, and for changes that exceed the limit of
+operations. Effects of rules and dates have no author.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ from apps.policies.tree.terms import Dates
 from apps.policies.tree.working_tree import columns_of
 
 
-# --- A few operations -------------------------------------------------------------------------------------------------
+# --- Operations -------------------------------------------------------------------------------------------------------
 @logs_refusals("policy.published")
 def publish_operations(
     *, policy_slug: str, operations: Sequence[Mapping[str, Any]], reason: str, at: datetime, actor: Actor
 ) -> Revision:
-    """Make and publish on the head as it is now; a refusal leaves neither change set nor revision."""
+    """Create and publish a change set on the current head; if refused, neither change set nor revision remains."""
     said = require_reason(reason)
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
     with transaction.atomic():
@@ -64,9 +64,9 @@ def publish_operations(
         return publish_change_set(id=made.pk, version=made.version, at=at, actor=actor)
 
 
-# --- A first revision -------------------------------------------------------------------------------------------------
+# --- First revision ---------------------------------------------------------------------------------------------------
 def first_tree(declared: Declared, format: Format) -> TreeColumns:
-    """What a file declares as a tree of its own, all uids known, in no policy yet."""
+    """Return a file's tree with new uids, not yet in any policy."""
     nothing = columns_of([Node(new_uid(), None, declared.policy or "root")])
     tree = adopt(declared, nothing, fitted=format.fit(nothing))
     refuse_new_names(declared, nothing, tree)
@@ -77,7 +77,7 @@ def first_tree(declared: Declared, format: Format) -> TreeColumns:
 def begin_policy(
     *, slug: str, name: str, tree: TreeColumns, settings: PolicySettings, reason: str, at: datetime, actor: Actor
 ) -> Policy:
-    """The policy, with this tree as its first revision. Its users see their own path, until a manager opens it."""
+    """Create a policy with this tree as its first revision; users see only their own path."""
     require_admin(actor, slug)
     problems = slug_problems(slug)
     try:
@@ -97,7 +97,7 @@ def begin_policy(
         return policy
 
 
-# --- A whole tree -----------------------------------------------------------------------------------------------------
+# --- Whole trees ------------------------------------------------------------------------------------------------------
 @logs_refusals("policy.published")
 def publish_tree(
     *,
@@ -110,13 +110,15 @@ def publish_tree(
     at: datetime,
     actor: Actor,
 ) -> Revision:
-    """Publish at once, in place of the tree of `base_revision`, which must still be the head."""
+    """Publish a whole tree; Stale is raised unless `base_revision` is still the head."""
     require_admin(actor, policy_slug)
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
     with transaction.atomic():
         policy = lock_policy(policy.pk)
         if policy.head_number != base_revision:
-            raise Stale(f"{policy.slug} is at revision {policy.head_number} by now, not {base_revision}: do it again.")
+            raise Stale(
+                f"{policy.slug} is now at revision {policy.head_number}, not {base_revision}: repeat the change."
+            )
         head = load_tree(policy)
         tree = record_reach_of_tree(tree, head, at)
         return replace_tree(policy, next_revision(head, tree, settings), reason, origin, actor, at)
@@ -134,7 +136,7 @@ def propose_tree(
     at: datetime,
     actor: Actor,
 ) -> ChangeSet:
-    """A draft of the same: it can be published while `base_revision` is the head."""
+    """Create a draft of a whole tree, which can be published while `base_revision` is the head."""
     require_admin(actor, policy_slug)
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
     base = load_tree(policy, base_revision)
@@ -158,14 +160,15 @@ def propose_tree(
 
 
 def land_mounted(*, policy: Policy, tree: TreeColumns, reason: str, at: datetime) -> Revision:
-    """Publish at once, in the system's name: within limits that managers set. The caller has locked the policy."""
+    """Publish the tree of a mounted document as the system, after its limits were checked. The caller has locked the
+    policy."""
     settings = settings_of(policy, policy.head_number)
     following = next_revision(load_tree(policy), tree, settings)
     return replace_tree(policy, following, reason, ChangeSet.Origin.MOUNT, SYSTEM, at)
 
 
 def hold_mounted(*, policy: Policy, tree: TreeColumns, mount_uid: UUID, reason: str, at: datetime) -> ChangeSet:
-    """Propose, for managers who may mount there. The caller has locked the policy."""
+    """Propose the tree of a mounted document to users who may mount there. The caller has locked the policy."""
     settings = settings_of(policy, policy.head_number)
     following = next_revision(load_tree(policy), tree, settings)
     refuse_misfit(tree, settings.algorithm)
@@ -177,17 +180,18 @@ def hold_mounted(*, policy: Policy, tree: TreeColumns, mount_uid: UUID, reason: 
     return move_on(change_set, ChangeSet.State.PROPOSED, SYSTEM, at, "changeset.proposed")
 
 
-# --- Without an author ------------------------------------------------------------------------------------------------
-_MOST_LEFT_OUT = 20  # that the log names one by one
+# --- Automatic changes ------------------------------------------------------------------------------------------------
+# Skipped operations that are logged one by one.
+_MOST_LEFT_OUT = 20
 Operation = Mapping[str, Any]
 
 
 def publish_automatic(
     *, policy_id: int, operations: Sequence[Mapping[str, Any]], origin: str, reason: str, at: datetime
 ) -> Revision | None:
-    """Publish operations in the system's name, skipping those that fail; None when none is left.
+    """Publish operations as the system, skipping those that fail; return None if none remains.
 
-    Skipped ones (a name used meanwhile, an entry archived meanwhile) are logged with the reason.
+    Skipped operations (for example, the name is in use or the entry archived by now) are logged with the reason.
     """
     with transaction.atomic():
         policy = lock_policy(policy_id)
@@ -218,9 +222,9 @@ def publish_automatic(
 def _fitting(
     tree: TreeColumns, operations: Sequence[Operation], settings: PolicySettings, archived: Archived
 ) -> tuple[list[Operation], list[tuple[Operation, DomainError]]]:
-    """Those that can be done after one another, and the others with what is wrong with them.
+    """Split operations into those that can be applied one after another, and the others with their errors.
 
-    All are tried together, and halves where that fails: a thousand that fit are worked out once, not one by one.
+    Tries all together, and halves if that fails: a thousand valid operations are applied once, not one by one.
     """
     fitting: list[Operation] = []
     left_out: list[tuple[Operation, DomainError]] = []
@@ -239,7 +243,7 @@ def _fitting(
 
 
 def apply_dates(*, at: datetime, zone: ZoneInfo) -> list[Revision]:
-    """What begins or ends today, in every policy, one change set each. A second run finds nothing left to do."""
+    """Apply start and end dates of shares, one change set per policy. A second run on the same day changes nothing."""
     today = at.astimezone(zone).date()
     published = []
     for policy in Policy.objects.filter(head_number__gt=0).order_by("pk"):
@@ -259,7 +263,7 @@ def apply_dates(*, at: datetime, zone: ZoneInfo) -> list[Revision]:
 
 
 def _due(tree: TreeColumns, today: date) -> Iterator[dict[str, Any]]:
-    """Operations for every entry whose first day has come, or whose last day is over."""
+    """Yield operations for entries whose first day has come or whose last day has passed."""
     for i, dates in sorted(tree.dates.items()):
         uid = str(tree.uuid(i))
         if dates.ends_on is not None and dates.ends_on < today and dates.at_end != "keep":
@@ -274,5 +278,5 @@ def _due(tree: TreeColumns, today: date) -> Iterator[dict[str, Any]]:
 
 
 def is_over(dates: Dates, today: date) -> bool:
-    """The last day has passed, and the entry has kept its shares."""
+    """Return whether the last day has passed; entries with at_end `keep` then still have their shares."""
     return dates.ends_on is not None and dates.ends_on < today

@@ -1,6 +1,6 @@
-"""Going back: a change set that undoes one revision, or one that leads to the tree of an earlier one.
+"""Create change sets that undo one revision, or restore the tree of an earlier one.
 
-History is only ever appended to. What others changed since shows as conflicts, as with any change set from an old base.
+History is only ever appended to. Later changes by others become conflicts, as for any change set with an old base.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _WRITE = "policies:write"
 
 @dataclass(frozen=True)
 class _Way:
-    """From the tree and settings of one revision to those of another."""
+    """Operations that lead from the tree and settings of one revision to those of another."""
 
     policy: Policy
     start: int
@@ -44,14 +44,14 @@ class _Way:
 
 
 def revert_revision(*, policy_slug: str, number: int, reason: str = "", at: datetime, actor: Actor) -> ChangeSet:
-    """A draft that undoes one revision's changes of entries, settings and adjustments.
+    """Create a draft that undoes one revision's changes of entries, settings and adjustments.
 
-    Its base is that revision, so that fields that changed since are conflicts when it is published.
+    Its base is that revision, so that fields changed since are conflicts when it is published.
     """
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
     revision = get_revision(policy=policy, at=number)
     if number == 1:
-        raise Invalid("Revision 1 began the policy: there is nothing before it.", code="first_revision")
+        raise Invalid("Revision 1 is the first revision of the policy and can't be undone.", code="first_revision")
     before, after = load_tree(policy, number - 1), load_tree(policy, number)
     _require_all_visible(policy, before, after, number, actor, at)
     operations = difference(after, before, archived=_archived_between(before, after))
@@ -62,7 +62,7 @@ def revert_revision(*, policy_slug: str, number: int, reason: str = "", at: date
 
 
 def current_number(change_set: ChangeSet) -> int:
-    """The revision that a change set became: what there is of it to undo."""
+    """Return the revision that a change set was published as; raise Conflict if it wasn't published."""
     number = Revision.objects.filter(change_set=change_set).values_list("number", flat=True).first()
     if number is None:
         raise Conflict(f"Change set {change_set.pk} was never published: withdraw it instead.", code="not_published")
@@ -72,7 +72,7 @@ def current_number(change_set: ChangeSet) -> int:
 def restore_revision(
     *, policy_slug: str, number: int, with_settings: bool = True, reason: str = "", at: datetime, actor: Actor
 ) -> ChangeSet:
-    """A draft that leads from the current tree to the tree as of a revision. Adjustments stay as they are."""
+    """Create a draft that restores the tree of a revision. Usage adjustments stay as they are."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
     get_revision(policy=policy, at=number)
     head, goal = load_tree(policy), load_tree(policy, number)
@@ -117,11 +117,11 @@ def _draft(way: _Way, reason: str, at: datetime, actor: Actor, *, reverts_number
 
 
 def _on_head(way: _Way, actor: Actor, at: datetime) -> tuple[TreeColumns, PolicySettings]:
-    """What so many operations lead to on the head: a whole tree, as it can't be settled field by field any more."""
+    """Return the whole tree and settings on the head, because so many operations can't be resolved field by field."""
     policy = way.policy
     if any(operation["op"] == "adjust_usage" for operation in way.operations):
         raise Invalid(
-            "It corrected usage and changed more entries than a change set holds: take the corrections back first.",
+            "It adjusted usage and changed more entries than a change set holds: revoke its adjustments first.",
             code="too_many_operations",
         )
     if way.start == policy.head_number:
@@ -158,7 +158,7 @@ def _with_settings(way: _Way) -> _Way:
 
 
 def _with_corrections(operations: list[Operation], policy: Policy, number: int) -> list[Operation]:
-    """Corrections that the revision made are revoked while their entries are there, those that it revoked made anew."""
+    """Add operations that first revoke the revision's adjustments, and last restore those that it revoked."""
     made = Adjustment.objects.filter(policy=policy, since=number, until=None).order_by("pk")
     revoked = Adjustment.objects.filter(policy=policy, until=number).order_by("pk")
     first = [_adjusting(Revoked(each.uid, each.entry_uid)) for each in made]
@@ -180,12 +180,12 @@ def _again(adjustment: Adjustment) -> Adjusted:
 def _adjusting(each: Adjusted | Revoked) -> Operation:
     if isinstance(each, Revoked):
         return {"op": "adjust_usage", "entry": str(each.entry_uid), "revokes": str(each.uid)}
-    said = {key: value for key, value in each.to_json().items() if key != "uid"}  # it gets a uid of its own
+    said = {key: value for key, value in each.to_json().items() if key != "uid"}  # it gets a new uid
     return {"op": "adjust_usage", **said}
 
 
 def _archived_between(before: TreeColumns, after: TreeColumns) -> Archived:
-    """What the revision that made `after` of `before` archived: an entry with all that went together with it."""
+    """Return a function that lists entries archived between two trees, each with the descendants archived with it."""
     _, gone = changed_entries(before, after)
 
     def archived(uid: UUID) -> Sequence[Node]:
@@ -205,20 +205,20 @@ def _went_with(tree: TreeColumns, gone: Mask, i: int) -> Iterator[Node]:
 def _require_all_visible(
     policy: Policy, before: TreeColumns, after: TreeColumns, number: int, actor: Actor, at: datetime
 ) -> None:
-    """A viewer of a part of the changes can't judge the whole, and would learn the rest by undoing it."""
+    """Raise NotAllowed unless the actor sees all differing entries: undoing them would reveal the hidden ones."""
     changed, gone = changed_entries(before, after)
     now = visible_entries(policy=policy, tree=load_tree(policy), actor=actor, at=at)
     for tree, mask in ((after, changed), (before, gone)):
         then = visible_entries(policy=policy, tree=tree, actor=actor, at=at)
         if (mask & ~seen_then(then, now)).any():
             raise NotAllowed(
-                f"Revision {number} differs in entries outside your view: "
-                "a person who sees all of them can restore it.",
+                f"Revision {number} differs in entries outside your view; "
+                "only a user who sees all of them can restore it.",
                 code="partial_view",
             )
 
 
 def revisions_reverted(policy: Policy, numbers: Sequence[int]) -> dict[int, int]:
-    """Of these revisions those that a later one undid, with its number."""
+    """Return, for these revisions, the number of the later revision that undid each, if any."""
     found = Revision.objects.filter(policy=policy, change_set__reverts_number__in=numbers).order_by("number")
     return {undone: number for undone, number in found.values_list("change_set__reverts_number", "number") if undone}

@@ -1,4 +1,5 @@
-"""How a revision is written: rows closed and opened, the blob, the head, the signal; in the caller's transaction."""
+"""Write a revision in the caller's transaction: close and open entry rows, store the tree, move the head, send the
+signal."""
 
 from __future__ import annotations
 
@@ -24,13 +25,14 @@ from apps.policies.tree.columns import Node, TreeColumns, pack_tree
 from apps.policies.tree.stored import remembered
 from apps.runs.fault_points import fault_point
 
-policy_published = Signal()  # arguments: policy, revision; sent once the publish is committed
+# Sent after the publish is committed, with the arguments policy and revision.
+policy_published = Signal()
 PublishStep = Callable[[Policy, Revision], None]
 _steps: list[PublishStep] = []
 
 
 def register_publish_step(step: PublishStep) -> None:
-    """A room above does its part of each publish, in its transaction: where it fails, nothing is published."""
+    """Register a step that runs in the transaction of each publish; if it fails, nothing is published."""
     if step not in _steps:
         _steps.append(step)
 
@@ -73,7 +75,7 @@ _ANALYZE_FROM = 50_000
 
 @dataclass(frozen=True)
 class NextRevision:
-    """What is to be published: the whole tree, and by which entries it differs from the head."""
+    """A revision to be published: the whole tree, and the rows that differ from the head."""
 
     tree: TreeColumns
     settings: PolicySettings
@@ -92,10 +94,10 @@ class NextRevision:
 
 
 def lock_policy(policy_id: int, *, also_archived: bool = False) -> Policy:
-    """One publisher at a time; everybody else waits here.
+    """Lock the policy, so that only one publisher runs at a time; others wait.
 
     Raises:
-        Archived: it is, and not `also_archived`.
+        Archived: the policy is archived, and `also_archived` isn't set.
     """
     policy = Policy.all_objects.select_for_update().get(pk=policy_id)
     if not also_archived:
@@ -106,7 +108,7 @@ def lock_policy(policy_id: int, *, also_archived: bool = False) -> Policy:
 def publish(
     *, policy: Policy, change_set: ChangeSet, following: NextRevision, actor: Actor, reason: str, at: datetime
 ) -> Revision:
-    """Write the revision after the policy's head. The policy is locked, and the caller has authorised everything."""
+    """Write the next revision. The caller has locked the policy and checked all rights."""
     refuse_misfit(following.tree, following.settings.algorithm, policy)
     number = policy.head_number + 1
     tree = replace(following.tree, policy_slug=policy.slug, number=number)
@@ -196,7 +198,7 @@ def _adjust(
 
 
 def _only_entry(following: NextRevision) -> UUID | None:
-    """A change of one entry is found in the log by that entry."""
+    """Return the only changed entry, so that the audit log finds the revision by it; None for several."""
     uids = set(following.closed[:2]) | {node.uid for node in following.opened} if following.n_opened <= 1 else set()
     return uids.pop() if len(uids) == 1 else None
 
@@ -222,7 +224,8 @@ def _open(policy: Policy, nodes: Iterable[Node], n: int, number: int) -> None:
             for node in nodes:
                 copy.write_row(_row(policy.pk, node, number))
         if n >= _ANALYZE_FROM:
-            cursor.execute("ANALYZE policies_entry")  # or the check of the whole tree is planned for an empty table
+            # Otherwise, the deferred check of the whole tree is planned for an empty table.
+            cursor.execute("ANALYZE policies_entry")
 
 
 def _row(policy_id: int, node: Node, number: int) -> tuple[Any, ...]:
@@ -248,7 +251,7 @@ _EMPTY = Jsonb([])
 
 
 def _let_the_database_check() -> None:
-    """Run the deferred checks of the transaction now, while the caller can still report a failure."""
+    """Run the deferred constraint checks now, while the caller can still report a failure."""
     with connection.cursor() as cursor:
         cursor.execute(f"SET CONSTRAINTS {_GUARDS} IMMEDIATE")
         cursor.execute(f"SET CONSTRAINTS {_GUARDS} DEFERRED")

@@ -1,4 +1,4 @@
-"""Large changes need a second person: the size of a change, and whether the policy lets one person publish it."""
+"""Measure the size of a change, and require approval by a second person for large ones, by the policy's limits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from apps.policies.tree.working_tree import Changes
 
 @dataclass(frozen=True, eq=False)
 class Proposed:
-    """What is to be published: the tree with its settings, by which entries it differs, and adjustments."""
+    """The tree and settings to be published, with the changed entries and usage adjustments."""
 
     tree: TreeColumns
     settings: PolicySettings
@@ -38,24 +38,26 @@ class Proposed:
         return cls(outcome.tree, outcome.settings, outcome.changes, outcome.adjusting)
 
 
-# How many leaves get another rank; None while no ranks are known.
+# Number of leaves whose rank changes; None while no ranks are known.
 RankCount = Callable[[Policy, Proposed], int | None]
 _rank_counts: list[RankCount] = []
 
 
 def register_rank_count(count: RankCount) -> None:
-    """The room above knows ranks, and says how many change."""
+    """Register the rank count of the room above, which knows ranks; replaces an earlier one."""
     _rank_counts[:] = [count]
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much a change moves. `users` None: not asked for, or no ranks are known yet."""
+    """Size of a change, in percentage points of targets. users: leaves that change rank; None if not needed."""
 
     points: float
-    n_beyond: int  # entries that move more points than the policy allows to one person
+    # Number of entries whose target changes by more points than one person may change.
+    n_beyond: int
     users: int | None
-    loosens: bool  # it would allow more to one person than is allowed now
+    # The change raises or removes a limit.
+    loosens: bool
     limits: dict[str, Any]
 
     @property
@@ -64,21 +66,21 @@ class Size:
 
     @property
     def reasons(self) -> list[str]:
-        """Why a second person is needed; none: it isn't."""
+        """Why a second person is needed; empty if not."""
         points, users = self.limits["points"], self.limits["users"]
         found = []
         if points is not None and self.n_beyond:
             entries = "entry moves" if self.n_beyond == 1 else "entries move"
             found.append(f"{self.n_beyond:,} {entries} more than {points:g} points")
         if users is not None and self.users is not None and self.users > users:
-            found.append(f"{self.users:,} leaves change rank, and one person may move {users:,}")
+            found.append(f"{self.users:,} leaves change rank; one person may change {users:,}")
         if self.loosens:
-            found.append("it changes from what size on a second person is needed")
+            found.append("it raises the limit above which a second person is needed")
         return found
 
 
 def measure(policy: Policy, before: TreeColumns, settings: PolicySettings, proposed: Proposed) -> Size:
-    """The size of a change, its dates included: what is planned is as large as what is done."""
+    """Measure a change, including the later effects of its dates."""
     limits = settings.review
     found = [target_moves(before, tree) for tree in (proposed.tree, *trees_to_come(proposed.tree, proposed.changes))]
     points = limits["points"]
@@ -94,9 +96,9 @@ def measure(policy: Policy, before: TreeColumns, settings: PolicySettings, propo
 def require_second_person(
     change_set: ChangeSet, policy: Policy, proposed: Proposed, settings: PolicySettings, actor: Actor, at: datetime
 ) -> None:
-    """Conflict (`needs_approval`) for a change that one person may not publish alone.
+    """Raise Conflict (`needs_approval`) for a change that one person may not publish alone.
 
-    Rules and dates were published by people, and the command line is the site’s own: they are exempt.
+    Exempt are changes without a user: membership rules and dates, which people published, and the command line.
     """
     if actor.user is None or all(limit is None for limit in settings.review.values()):
         return
@@ -109,7 +111,7 @@ def require_second_person(
 
 
 def second_persons(change_set: ChangeSet, at: datetime) -> list[Approval]:
-    """Who has said yes to it as it is now: not its author, and people who may still approve all of it."""
+    """Return valid approvals of the current version: not the author's, and by users who may still approve it."""
     approvals = change_set.approvals.filter(version=change_set.version, user__is_active=True).select_related("user")
     return [each for each in approvals if each.user_id != change_set.author_id and _may_still(change_set, each, at)]
 
@@ -125,7 +127,7 @@ def _may_still(change_set: ChangeSet, approval: Approval, at: datetime) -> bool:
 
 
 def require_approver(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
-    """NotAllowed unless the actor may approve each of its operations, where it would happen today."""
+    """Raise NotAllowed unless the actor may now approve each operation of the change set."""
     policy = change_set.policy
     base = load_tree(policy, change_set.base_number)
     guard = ActorGuard(policy=policy, tree=base, actor=actor, at=at, instead=Verb.APPROVE)
@@ -142,7 +144,7 @@ def require_approver(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
 
 
 def _users(policy: Policy, proposed: Proposed, moves: TargetMoves) -> int | None:
-    """While there are no ranks, a leaf counts when its target moves."""
+    """Count leaves that change rank; while no ranks are known, leaves whose target changes."""
     for count in _rank_counts:
         known = count(policy, proposed)
         if known is not None:

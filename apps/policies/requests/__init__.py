@@ -1,1 +1,1 @@
-"""Requests from below, and what waits for one person."""
+"""Requests for shares, division of a group by its lead, and the inbox of pending decisions."""

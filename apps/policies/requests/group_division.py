@@ -1,6 +1,6 @@
-"""A lead divides the own group: several members at once, boosts, people who join and leave, in one change set.
+"""Divide a group by its lead: shares of several members, boosts, joins and leaves, in one change set.
 
-Operations are about children of the group alone, so that nothing outside it moves.
+All operations concern children of the group, so that nothing outside it changes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DIVIDES = ("set_shares", "set_dates", "archive", "add")
 
 @dataclass(frozen=True, slots=True)
 class MemberTerms:
-    """What one member is to have. shares None leaves *inherit*; until: the last day of it, None for no end."""
+    """New shares of one member. shares: None is *inherit*. until: their last day; None for no end."""
 
     shares: float | None
     until: date | None = None
@@ -49,7 +49,7 @@ class NewMember:
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """Everything that is to change in one group."""
+    """All changes of one group."""
 
     terms: Mapping[UUID, MemberTerms]
     joins: Sequence[NewMember] = ()
@@ -58,7 +58,7 @@ class Division:
 
 @dataclass(frozen=True, slots=True)
 class Divided:
-    """revision None: it was sent to the people who may publish it, because of `why`."""
+    """Result of a division. revision None: it was proposed instead of published, for the reason in `why`."""
 
     change_set: ChangeSet
     revision: Revision | None
@@ -67,7 +67,7 @@ class Divided:
 
 @dataclass(frozen=True, slots=True)
 class LedGroup:
-    """An entry that a person leads, by a grant at it."""
+    """An entry that a user leads by a grant."""
 
     policy_slug: str
     policy_name: str
@@ -77,7 +77,8 @@ class LedGroup:
 
 
 def list_led_groups(*, at: datetime, actor: Actor) -> list[LedGroup]:
-    """Entries at which the actor may divide shares, by policy and path; an administrator leads none by that alone."""
+    """List entries where the actor has a grant to change shares, by policy and path; administrators' rights don't
+    count."""
     found = []
     for policy in list_policies(actor=actor):
         led = Rights(policy, actor, at).at(Verb.EDIT_SHARES)
@@ -86,23 +87,23 @@ def list_led_groups(*, at: datetime, actor: Actor) -> list[LedGroup]:
         for uid in led:
             i = tree.index_of_uid(uid) if tree is not None else None
             if tree is None or i is None:
-                continue  # archived: there is nothing to divide
+                continue  # archived
             if bound is None or bound in {tree.uuid(j) for j in (*tree.ancestors(i), i)}:
                 found.append(LedGroup(policy.slug, policy.name, uid, tree.name[i], tree.path(i)))
     return sorted(found, key=lambda group: (group.policy_name, group.path))
 
 
 def leads_any(*, at: datetime, actor: Actor) -> bool:
-    """Whether there is a grant of shares to this person, or to a group of theirs: asked for on every page."""
+    """Return whether the user, or a group of theirs, has a grant to change shares; needed on every page."""
     if actor.user is None or not actor.user.is_active:
         return False
     return any(Verb.EDIT_SHARES in held.verbs and held.people != EVERYBODY for held in held_by(actor.user, at))
 
 
 def equal_terms(members: Sequence[Node]) -> dict[UUID, MemberTerms]:
-    """Equal shares for all members, ending boosts: those that most of them have without a boost.
+    """Return equal shares for all members, without boosts: the value that most of them have.
 
-    A reserve, members that inherit, and members with dates of their own stay as they are.
+    Reserves, members that inherit, and members with other dates don't change.
     """
     equal = [node for node in members if node.kind != RESERVE and node.shares is not None]
     equal = [node for node in equal if node.dates is None or is_boost(node.dates)]
@@ -112,7 +113,7 @@ def equal_terms(members: Sequence[Node]) -> dict[UUID, MemberTerms]:
 
 
 class Members(Mapping[UUID, Node]):
-    """Children of one entry by uid, read from the columns when they are asked for. indexes: those to be seen."""
+    """Children of one entry by uid, read from the columns on demand. indexes: the visible ones; None for all."""
 
     def __init__(self, tree: TreeColumns, i: int, indexes: Sequence[int] | None = None) -> None:
         self._tree, self._indexes = tree, tree.children(i) if indexes is None else indexes
@@ -132,7 +133,7 @@ class Members(Mapping[UUID, Node]):
 
 
 def operations_of(group: TreeColumns, i: int, division: Division, today: date) -> list[Operation]:
-    """What leads there, checked to be about children of the entry alone. Nothing for members left as they are."""
+    """Return the operations of a division, after checking that all concern children of the entry."""
     members = Members(group, i)
     found: list[Operation] = []
     for uid, terms in division.terms.items():
@@ -149,7 +150,7 @@ def operations_of(group: TreeColumns, i: int, division: Division, today: date) -
 def plan_division(
     *, policy_slug: str, entry_uid: UUID, division: Division, at: datetime, actor: Actor
 ) -> list[Operation]:
-    """The operations it comes to on the head, nothing written; raises what dividing would raise for wrong terms."""
+    """Return a division's operations on the head without saving; raises the same errors as dividing."""
     policy = get_policy(slug=policy_slug, actor=actor)
     tree = load_tree(policy)
     i = visible_entries(policy=policy, tree=tree, actor=actor, at=at).require(tree.index_of_uid(entry_uid))
@@ -166,7 +167,7 @@ def divide_group(
     at: datetime,
     actor: Actor,
 ) -> Divided:
-    """One change set, published at once where the actor may do all of it, else proposed to the people who may."""
+    """Publish a division as one change set, or propose it if the actor may not publish all of it."""
     said = require_reason(reason)
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     with transaction.atomic():
@@ -193,7 +194,7 @@ def divide_group(
 
 
 def undo_division(*, policy_slug: str, entry_uid: UUID, number: int, at: datetime, actor: Actor) -> Revision:
-    """Revert at once a revision that changed members of this group and nothing else."""
+    """Undo a revision that changed only members of this group, and publish that."""
     require_scope(actor, WRITE)
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     if not is_division(policy, entry_uid, number):
@@ -205,13 +206,13 @@ def undo_division(*, policy_slug: str, entry_uid: UUID, number: int, at: datetim
 
 
 def is_division(policy: Policy, entry_uid: UUID, number: int) -> bool:
-    """Whether a revision was about members of this group alone."""
+    """Return whether a revision changed only members of this group."""
     revision = Revision.objects.filter(policy=policy, number=number).select_related("change_set").defer("tree").first()
     return revision is not None and number > 1 and _is_about(policy, entry_uid, revision.change_set.operations)
 
 
 def latest_divisions(policy: Policy, entry_uid: UUID, actor: Actor, limit: int = 3) -> Iterator[Revision]:
-    """The newest revisions in which the actor divided this group, and that weren't reverted since."""
+    """Yield the newest revisions in which the actor divided this group, without those that were undone."""
     if actor.user is None:
         return
     own = Revision.objects.filter(policy=policy, author=actor.user).select_related("change_set").defer("tree")
@@ -231,7 +232,7 @@ def latest_divisions(policy: Policy, entry_uid: UUID, actor: Actor, limit: int =
 
 
 def _is_about(policy: Policy, group: UUID, operations: Sequence[Operation]) -> bool:
-    """Decided from rows: no tree is loaded for it."""
+    """Return whether all operations concern children of the group, by entry rows, without loading a tree."""
     if any(each["op"] not in _DIVIDES for each in operations):
         return False
     if any(each["op"] == "add" and each["parent"] != str(group) for each in operations):
@@ -244,7 +245,7 @@ def _is_about(policy: Policy, group: UUID, operations: Sequence[Operation]) -> b
 def _member(members: Mapping[UUID, Node], uid: UUID) -> Node:
     node = members.get(uid)
     if node is None:
-        raise NotFound("There is no such member of this group: it may have left meanwhile. Load the page again.")
+        raise NotFound("There is no such member of this group: it may have been removed. Load the page again.")
     return node
 
 

@@ -1,7 +1,7 @@
-"""What waits for one person: requests from below, changes to decide, what is scheduled or held, what ends soon.
+"""Pending decisions of one user: requests, reviews, scheduled change sets, and grants and shares that end soon.
 
-A change set is a request from below where a lead requests more for the own group, and a manager above decides. Many
-change sets of one policy are asked for at once, reading its tree once.
+A request is a change set by which a lead asks for more shares of their group; managers above decide. The tree of a
+policy is loaded once for all its change sets.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from apps.policies.tree.terms import Dates
 from apps.policies.tree.working_tree import WorkingTree
 
 
-# --- Change sets that wait for a decision -----------------------------------------------------------------------------
+# --- Pending decisions ------------------------------------------------------------------------------------------------
 class Decider:
-    """What an actor may decide in one policy, on its head. Nothing is written, and the result isn't binding later."""
+    """What an actor may decide in one policy, on its current head. Nothing is saved, and later checks may differ."""
 
     def __init__(self, policy: Policy, actor: Actor, at: datetime) -> None:
         self._policy, self._actor, self._at = policy, actor, at
@@ -47,13 +47,13 @@ class Decider:
 
     @cached_property
     def may_decide_at_all(self) -> bool:
-        """Cheap: most people decide nothing anywhere."""
+        """Whether the actor may publish or approve anywhere: a cheap test, which fails for most users."""
         return rules_all(self._actor) or bool(
             Rights(self._policy, self._actor, self._at).at(Verb.PUBLISH, Verb.APPROVE)
         )
 
     def decides_shares_of(self, uid: UUID) -> bool:
-        """Whether the actor may publish the entry's own shares: by rights above it."""
+        """Return whether the actor may publish a change of the entry's shares, which takes rights above it."""
         if not self.may_decide_at_all:
             return False
         working = WorkingTree(self.tree)
@@ -71,7 +71,7 @@ class Decider:
         return self.may_decide_at_all and self._passes(change_set, self._publishes)
 
     def may_approve(self, change_set: ChangeSet) -> bool:
-        """A second person's yes: never one's own change set."""
+        """Return whether the actor may approve it as a second person; never their own change set."""
         own = self._actor.user is not None and change_set.author_id == self._actor.user.pk
         return not own and self.may_decide_at_all and self._passes(change_set, self._approves)
 
@@ -88,7 +88,7 @@ class Decider:
         return settings_of(self._policy, self._policy.head_number)
 
     def _passes(self, change_set: ChangeSet, guard: ActorGuard) -> bool:
-        """Change sets that no longer fit the head wait for the policy's managers, and for their author."""
+        """Return whether the guard allows all operations; those invalid on the head are left to administrators."""
         if not self.access.may_see(change_set):
             return False
         try:
@@ -111,14 +111,14 @@ class Decider:
         return True
 
 
-# --- Requests from below ----------------------------------------------------------------------------------------------
+# --- Requests ---------------------------------------------------------------------------------------------------------
 MOST_OPEN = 10
 OPEN = (ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
 _ASKS = ("set_shares", "set_dates")
 
 
 def find_asked(policy: Policy, asks: str, actor: Actor, at: datetime) -> UUID:
-    """The entry that a uid or path names; what the actor may not see isn't there."""
+    """Return the uid of the entry named by uid or path; NotFound if the actor can't see it."""
     tree = load_tree(policy)
     sees = visible_entries(policy=policy, tree=tree, actor=actor, at=at)
     i = tree.index_of_path(asks) if asks.startswith("/") else tree.index_of_uid(_uid(asks))
@@ -128,7 +128,7 @@ def find_asked(policy: Policy, asks: str, actor: Actor, at: datetime) -> UUID:
 
 
 def leads(policy: Policy, tree: TreeColumns, uid: UUID, actor: Actor, at: datetime) -> bool:
-    """Whether the actor divides what lies below this entry."""
+    """Return whether the actor may change shares below this entry."""
     i = tree.index_of_uid(uid)
     if i is None:
         return False
@@ -140,22 +140,22 @@ def leads(policy: Policy, tree: TreeColumns, uid: UUID, actor: Actor, at: dateti
 
 
 def require_request(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
-    """Before it is sent: about the shares of one entry that the actor leads, more of them, and not too many at once."""
+    """Refuse a request unless it asks more shares of an entry that the actor leads, within the open-request limit."""
     policy, uid = change_set.policy, change_set.asks_entry_uid
     tree = load_tree(policy)
     i = None if uid is None else tree.index_of_uid(uid)
     if uid is None or i is None:
-        raise Conflict("The entry it asks for is archived: there is nothing to ask for.", code="entry_archived")
+        raise Conflict("The entry that the request is for is archived.", code="entry_archived")
     if i == 0:
         raise _refused("The root has all resources: it can't get more.")
     if not leads(policy, tree, uid, actor, at):
         raise NotAllowed("Only managers of an entry can request a larger share for it.", code="not_your_group")
     _require_shares_of(change_set.operations, uid)
     if Decider(policy, actor, at).decides_shares_of(uid):
-        raise Conflict("You decide about its shares yourself: change them instead of asking.", code="own_decision")
+        raise Conflict("You can change its shares yourself: no request is needed.", code="own_decision")
     after = work_out(tree, change_set.operations, settings=settings_of(policy, policy.head_number)).tree
     if not _is_more(tree, after, uid):
-        raise _refused("It would not get more than it has: ask for a larger share.")
+        raise _refused("The request must ask for a larger share than the entry has.")
     _require_room(change_set, actor)
 
 
@@ -184,7 +184,7 @@ def _is_more(before: TreeColumns, after: TreeColumns, uid: UUID) -> bool:
 
 
 def target_of(tree: TreeColumns, uid: UUID) -> float | None:
-    """Among its siblings; None for the root, and where an entry inherits, so that others compete there too."""
+    """Return the target among siblings; None for the root and in groups where an entry inherits."""
     i = tree.index_of_uid(uid)
     if i is None or i == 0:
         return None
@@ -197,19 +197,19 @@ def target_of(tree: TreeColumns, uid: UUID) -> float | None:
 
 
 def shares_for_target(tree: TreeColumns, uid: UUID, target: float) -> float:
-    """Shares with which an entry has this target while its siblings keep theirs: s = t · others / (1 − t)."""
+    """Return shares for this target while the siblings keep theirs: s = t · others / (1 − t)."""
     i = tree.index_of_uid(uid)
     if i is None or i == 0 or target_of(tree, uid) is None:
-        raise _refused("A percentage means nothing here: ask for a number of shares.")
+        raise _refused("A percentage is undefined here: ask for a number of shares.")
     siblings = tree.children(int(tree.parent[i]))
     others = float(tree.shares[siblings.start : siblings.stop].sum()) - float(tree.shares[i])
     if not 0 < target < 1 or others <= 0:
-        raise _refused("A percentage must be between 0 and 100, with siblings to give it.")
+        raise _refused("A percentage must be between 0 and 100, and needs siblings with shares.")
     return float(f"{target * others / (1 - target):.6g}")
 
 
 def wished(operations: list[Operation]) -> tuple[Any, date | None]:
-    """The shares (a number, "parent", a percentage as it was written) and the last day that operations ask for."""
+    """Return the shares (a number, "parent", or a percentage object) and the last day that operations ask for."""
     shares = next((each["shares"] for each in operations if each["op"] == "set_shares"), None)
     dates = next((each["dates"] for each in operations if each["op"] == "set_dates"), None)
     ends_on = dates.get("ends_on") if dates else None
@@ -219,7 +219,7 @@ def wished(operations: list[Operation]) -> tuple[Any, date | None]:
 def node_of_request(tree: TreeColumns, uid: UUID) -> Node:
     i = tree.index_of_uid(uid)
     if i is None:
-        raise Conflict("The entry it asks for is archived: there is nothing to give.", code="entry_archived")
+        raise Conflict("The entry that the request is for is archived.", code="entry_archived")
     return tree.node(i)
 
 
@@ -242,14 +242,15 @@ def _refused(message: str) -> Invalid:
 
 # --- Inbox ------------------------------------------------------------------------------------------------------------
 SOON = timedelta(days=60)
-MOST = 100  # of one kind in one policy; older ones wait until newer ones are decided
+# Most change sets of one kind and policy; older ones are listed after newer ones are decided.
+MOST = 100
 State = ChangeSet.State
 REQUEST = ChangeSet.Origin.REQUEST
 
 
 @dataclass(frozen=True, slots=True)
 class EndingShares:
-    """An entry whose shares end within 60 days, or have ended and were kept."""
+    """An entry whose shares end within 60 days, or have ended without a change."""
 
     policy: Policy
     uid: UUID
@@ -267,7 +268,7 @@ class EndingGrant:
 
 @dataclass
 class Inbox:
-    """Newest first in each list. `requests` and `reviews` wait for this person's decision."""
+    """Pending items, newest first in each list. `requests` and `reviews` wait for this user's decision."""
 
     requests: list[ChangeSet] = field(default_factory=list)
     reviews: list[ChangeSet] = field(default_factory=list)
@@ -287,7 +288,7 @@ class Inbox:
 
 
 def get_inbox(*, at: datetime, actor: Actor) -> Inbox:
-    """Of every policy that the actor knows of."""
+    """Collect the inbox over all policies that the actor may know of."""
     found = Inbox()
     for policy in list_policies(actor=actor):
         decider = Decider(policy, actor, at)
@@ -315,13 +316,13 @@ def count_waiting(*, at: datetime, actor: Actor, policy_ids: Iterable[int] | Non
 
 
 def last_words(change_sets: Iterable[ChangeSet]) -> dict[int, Comment]:
-    """The newest comment on each, by change set."""
+    """Return the newest comment on each change set."""
     newest = Comment.objects.filter(change_set__in=[each.pk for each in change_sets])
     return {each.change_set_id: each for each in newest.order_by("change_set_id", "pk")}
 
 
 def _open(policy: Policy | None = None, *, scheduled: bool = False) -> QuerySet[ChangeSet]:
-    """Sent and undecided; or decided, for a time to come."""
+    """Query change sets that are sent and undecided, or scheduled."""
     when = Q(state=State.APPROVED, effective_at__isnull=False)
     found = ChangeSet.objects.filter(when) if scheduled else ChangeSet.objects.filter(state__in=OPEN).exclude(when)
     found = found.select_related("policy").order_by("-pk")
@@ -342,13 +343,13 @@ def _waiting(policy: Policy, decider: Decider, actor: Actor) -> Iterator[ChangeS
 
 
 def _is_own_and_sent(change_set: ChangeSet, actor: Actor) -> bool:
-    """Another person has to decide; once approved, or held when it was due, it is the author's turn again."""
+    """Return whether it waits for another user; approved ones, and those held when due, wait for the author again."""
     own = actor.user is not None and change_set.author_id == actor.user.pk
     return own and change_set.state == State.PROPOSED and not change_set.held_for
 
 
 def _own(actor: Actor) -> tuple[list[ChangeSet], list[ChangeSet]]:
-    """(drafts, what was sent and is neither withdrawn by its author nor an ordinary publish)."""
+    """Return the actor's drafts, and their sent change sets: all requests, and others while undecided."""
     if actor.user is None:
         return [], []
     own = (
@@ -394,6 +395,6 @@ def _ends_soon(dates: Dates, today: date) -> bool:
 
 
 def _concerns(sees: Visibility, i: int) -> bool:
-    """Managers of the group it is in, or of what lies below it."""
+    """Return whether the actor manages the entry's group or the entry itself."""
     parent = int(sees.tree.parent[i])
     return sees.may_see(i) and (sees.may_divide(i) or (parent >= 0 and sees.may_divide(parent)))

@@ -1,6 +1,6 @@
-"""Requests upward: a lead requests more for the own group, and a manager above grants it, in part, or declines.
+"""Requests for shares: a lead requests more for their group; a manager above grants all or part of it, or declines.
 
-A request is a change set of origin `request`. It gives no right: publishing it is checked like any other.
+A request is a change set of origin `request`. It gives no rights: publishing it is checked like any other.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ _UNSET: Any = object()
 
 
 class RequestState(StrEnum):
-    """State of a request for its author."""
+    """State of a request, as shown to its author."""
 
     DRAFT = "draft"
     OPEN = "open"
     GRANTED = "granted"
-    GRANTED_OTHER = "granted_other"  # another amount, or for another time
+    GRANTED_OTHER = "granted_other"  # other shares or another last day
     DECLINED = "declined"
     WITHDRAWN = "withdrawn"
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How much, until when. shares: a number, or as REST has it; until: the last day, None for no end."""
+    """Requested or offered shares. shares: a number, or as in REST. until: the last day; None for no end."""
 
     shares: Any
     until: date | None
@@ -67,14 +67,14 @@ def ask_upward(
     at: datetime,
     actor: Actor,
 ) -> ChangeSet:
-    """Send a request for more shares of an entry that the actor leads, or for that many percent of its parent.
+    """Send a request for more shares of an entry that the actor leads, or for a percentage of its parent.
 
-    A percentage is asked for as the number of shares that makes it while the siblings keep theirs.
+    A percentage becomes the number of shares that yields it while the siblings keep theirs.
     """
     said = require_reason(reason)
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     with transaction.atomic():
-        lock_policy(policy.pk)  # one at a time, so that the limit on open requests holds
+        lock_policy(policy.pk)  # enforces the limit of open requests
         operations = plan_request(
             policy_slug=policy_slug,
             entry_uid=entry_uid,
@@ -106,7 +106,7 @@ def plan_request(
     at: datetime,
     actor: Actor,
 ) -> list[Operation]:
-    """The operations that asking for it comes to, nothing written."""
+    """Return the operations of a request, without saving."""
     policy = get_policy(slug=policy_slug, actor=actor)
     tree = load_tree(policy)
     visible_entries(policy=policy, tree=tree, actor=actor, at=at).require(tree.index_of_uid(entry_uid))
@@ -125,9 +125,9 @@ def grant_request(
     at: datetime,
     actor: Actor,
 ) -> Revision:
-    """Publish it as requested; with shares or until: these instead, as a new version by the deciding manager.
+    """Publish a request. shares, until: grant these instead, as a new version by the deciding manager.
 
-    Granting the requested shares is also a second person's approval.
+    Granting a request unchanged also counts as approval by a second person.
     """
     with transaction.atomic():
         change_set = _locked_request(id, version, at, actor)
@@ -144,7 +144,7 @@ def grant_request(
 
 
 def decline_request(*, id: int, version: int, text: str, at: datetime, actor: Actor) -> ChangeSet:
-    """No, with words."""
+    """Decline a request with a comment."""
     said = require_reason(text)
     with transaction.atomic():
         change_set = _locked_request(id, version, at, actor)
@@ -162,17 +162,17 @@ def state_of_request(change_set: ChangeSet) -> RequestState:
 
 
 def wish_of(change_set: ChangeSet) -> Wish:
-    """What was asked for at first."""
+    """Return what was requested originally."""
     return Wish(*wished(change_set.asked if change_set.asked is not None else change_set.operations))
 
 
 def offer_of(change_set: ChangeSet) -> Wish:
-    """What it contains now: the request, or what was granted instead."""
+    """Return what the request contains now: the original, or what was granted instead."""
     return Wish(*wished(change_set.operations))
 
 
 def list_own_requests(*, actor: Actor, limit: int = 50) -> list[ChangeSet]:
-    """What the actor asked for, newest first, decided or not."""
+    """List the actor's requests, newest first, decided or not."""
     if actor.user is None:
         return []
     found = ChangeSet.objects.filter(author=actor.user, origin=ChangeSet.Origin.REQUEST, policy__archived_at=None)
@@ -183,7 +183,7 @@ def list_own_requests(*, actor: Actor, limit: int = 50) -> list[ChangeSet]:
 
 
 def requests_for(*, policy: Policy, entry_uid: UUID, at: datetime, actor: Actor, limit: int = 5) -> list[ChangeSet]:
-    """What was asked for one entry that the actor may see, newest first."""
+    """List requests for one entry that the actor may see, newest first."""
     found = ChangeSet.objects.filter(policy=policy, asks_entry_uid=entry_uid, origin=ChangeSet.Origin.REQUEST)
     access = Decider(policy, actor, at).access
     newest = found.select_related("policy").order_by("-pk")[: 4 * limit]
@@ -191,25 +191,25 @@ def requests_for(*, policy: Policy, entry_uid: UUID, at: datetime, actor: Actor,
 
 
 def _locked_request(id: int, version: int, at: datetime, actor: Actor) -> ChangeSet:
-    """A waiting request that the actor may decide, its policy locked before it."""
+    """Lock the policy and then an undecided request that the actor may decide; return the request."""
     policy_id = ChangeSet.objects.filter(pk=id).values_list("policy_id", flat=True).first()
     if policy_id is not None:
         lock_policy(policy_id)
     change_set = get_change_set_for_write(id, actor, at, version=version, to_publish=True)
     if change_set.origin != ChangeSet.Origin.REQUEST or change_set.asks_entry_uid is None:
-        raise Conflict(f"Change set {id} asks for nothing: review it on its page.", code="not_a_request")
+        raise Conflict(f"Change set {id} is not a request for shares: review it on its page.", code="not_a_request")
     if change_set.state not in OPEN:
         raise Conflict(f"Request {id} has not been sent.", code="not_proposed")
     node_of_request(load_tree(change_set.policy), change_set.asks_entry_uid)
     if not Decider(change_set.policy, actor, at).decides_shares_of(change_set.asks_entry_uid):
-        raise NotAllowed("Only an authority above the entry decides about its shares.")
+        raise NotAllowed("Only managers above the entry can decide about its shares.")
     return change_set
 
 
 def _other_operations(
     change_set: ChangeSet, shares: float | None, until: date | None, at: datetime
 ) -> list[Operation] | None:
-    """None when it is granted as it was asked."""
+    """Return the operations that are granted instead; None if the request is granted unchanged."""
     if shares is None and until is _UNSET:
         return None
     asked = offer_of(change_set)
@@ -225,7 +225,7 @@ def _other_operations(
 
 
 def _offer(change_set: ChangeSet, operations: list[Operation], actor: Actor, at: datetime) -> ChangeSet:
-    """Another amount, on the head: what was asked stays readable beside it."""
+    """Replace the operations by a counter-offer on the head; the original operations are stored in `asked`."""
     policy = Policy.all_objects.get(pk=change_set.policy_id)
     tree, settings = load_tree(policy), settings_of(policy, policy.head_number)
     resolved = work_out(tree, operations, settings=settings).operations
@@ -237,7 +237,7 @@ def _offer(change_set: ChangeSet, operations: list[Operation], actor: Actor, at:
 
 
 def _approve(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
-    """An approver who isn't the author counts as the second person of a large change."""
+    """Record the deciding manager's approval, unless they are the author or may not approve."""
     if actor.user is None or actor.user.pk == change_set.author_id:
         return
     try:
@@ -265,7 +265,7 @@ def _operations(node: Node, shares: float, until: date | None, at: datetime) -> 
         raise _invalid("until", "is in the past")
     operations = shares_operations(node, shares, until, where="until")
     if not operations:
-        raise Invalid("It has these shares already.", code="nothing_to_change", fields=[_same()])
+        raise Invalid("The entry already has these shares.", code="nothing_to_change", fields=[_same()])
     return operations
 
 
@@ -280,7 +280,7 @@ def _amount(shares: object) -> float:
 
 
 def _same() -> FieldProblem:
-    return FieldProblem("shares", "are those it has now")
+    return FieldProblem("shares", "are the current ones")
 
 
 def _invalid(where: str, message: str) -> Invalid:

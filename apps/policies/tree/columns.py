@@ -1,4 +1,4 @@
-"""The tree of one revision as frozen columns, and how it is packed into the revision's blob and loaded from it."""
+"""A revision's tree as immutable columns, and its conversion to and from the revision's blob."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from apps.policies.tree.names import PARENT, RESERVE, in_order_of_creation
 from apps.policies.tree.terms import Dates, Members, Mounted, read_dates, read_members, read_mounted
 
 SCOPES = ("", "local", "global")
-SPARSE = ("scope_sources", "dates", "members", "mount")  # columns that few entries have a value in
+# Columns that hold a value for few entries, as mappings by index.
+SPARSE = ("scope_sources", "dates", "members", "mount")
 
 U1 = npt.NDArray[np.uint8]
 I4 = npt.NDArray[np.int32]
@@ -28,7 +29,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One entry by itself. `shares` None is *inherit*; `parent_uid` None is the root."""
+    """One entry. `shares` is None for *inherit*; `parent_uid` is None for the root."""
 
     uid: UUID
     parent_uid: UUID | None
@@ -44,7 +45,7 @@ class Node:
     mount: Mounted | None = None
 
     def said(self, name: str) -> Any:
-        """A field as documents, differences and answers write it."""
+        """Return a field as JSON, as documents, differences and API responses write it."""
         value = getattr(self, name)
         if name == "shares":
             return PARENT if value is None else value
@@ -74,10 +75,10 @@ FIELDS = (
 
 @dataclass(frozen=True, eq=False)
 class TreeColumns:
-    """Entries in breadth-first order, siblings contiguous and sorted by name (by code point); entry 0 is the root.
+    """Entries in breadth-first order; siblings are contiguous and sorted by name (code points); entry 0 is the root.
 
-    uid: u1 (n, 16). parent: i4, −1 for the root. shares: f8, 0 where `inherit`.
-    scope_sources, dates, members, mount: only of entries that have some.
+    uid: u1 (n, 16). parent: i4, −1 for the root. shares: f8, 0 where `inherit`. scope_sources, dates, members, mount:
+    by index, only for entries that have a value.
     """
 
     uid: U1
@@ -117,7 +118,7 @@ class TreeColumns:
 
     @cached_property
     def level_starts(self) -> tuple[int, ...]:
-        """Where each level begins; the last is n."""
+        """Index of the first entry of each level, followed by n."""
         starts = [0]
         for level in self.subtree(0):
             starts.append(level.stop)
@@ -125,7 +126,7 @@ class TreeColumns:
 
     @cached_property
     def level(self) -> npt.NDArray[np.int16]:
-        """0 for the root."""
+        """Level of each entry, 0 for the root."""
         sizes = np.diff(np.array(self.level_starts))
         return np.repeat(np.arange(len(sizes), dtype=np.int16), sizes)
 
@@ -135,17 +136,17 @@ class TreeColumns:
 
     @cached_property
     def listed(self) -> npt.NDArray[np.int64]:
-        """All entries, (n,), breadth-first as they are here, but siblings in the order in which they were created."""
+        """Indices of all entries, (n,): breadth-first, with siblings in the order of their creation."""
         return np.lexsort((in_order_of_creation(self.uid), self.parent))
 
     def listed_children(self, i: int) -> list[int]:
-        """The children in the order in which they were created: what a file lists, so that an import keeps it."""
+        """Return the children in the order of their creation: files list them so, which lets an import preserve it."""
         here = self.children(i)
         found: list[int] = self.listed[here.start : here.stop].tolist()
         return found
 
     def subtree(self, i: int) -> list[range]:
-        """The entry and all below it: one contiguous range for each level."""
+        """Return the entry and its descendants as one contiguous range of indices per level."""
         levels, lo, hi = [], i, i + 1
         while lo < hi:
             levels.append(range(lo, hi))
@@ -159,7 +160,7 @@ class TreeColumns:
         return mask
 
     def ancestors(self, i: int) -> list[int]:
-        """Root first, without the entry itself."""
+        """Return the ancestors, root first, without the entry itself."""
         found = []
         while (i := int(self.parent[i])) >= 0:
             found.append(i)
@@ -180,7 +181,7 @@ class TreeColumns:
 
     @cached_property
     def takes_members(self) -> Mask:
-        """Entries that may get children: all but those that represent one person, and reserves."""
+        """Mask of entries that may have children: all except users without children and reserves."""
         found: Mask = self.is_group | (self.n_children > 0) | ~(self._is_kind("user") | self.is_reserve)
         return found
 
@@ -190,7 +191,7 @@ class TreeColumns:
         return np.asarray(self.kind_code == self.kind_names.index(kind))
 
     def path(self, i: int) -> str:
-        """`/physics/alice`; the root is `/`, its name is no part of paths."""
+        """Return a path such as `/physics/alice`; the root is `/`, and its name is not part of paths."""
         return "/" + "/".join(self.name[j] for j in [*self.ancestors(i), i][1:])
 
     def index_of_path(self, path: str) -> int | None:
@@ -209,7 +210,7 @@ class TreeColumns:
 
     @cached_property
     def groups_by_name(self) -> Mapping[str, tuple[int, ...]]:
-        """Entries below the root that may get children, by name, wherever they lie."""
+        """Indices of entries below the root that may have children, by name, at any level."""
         found: dict[str, tuple[int, ...]] = {}
         for i in (1 + np.flatnonzero(self.takes_members[1:])).tolist():
             found[self.name[i]] = (*found.get(self.name[i], ()), i)
@@ -226,13 +227,13 @@ class TreeColumns:
         return order, halves[order, 0], halves[order, 1]
 
     def index_of_uid(self, uid: UUID) -> int | None:
-        """By halves, both of them in order: uids that others chose may all begin alike."""
+        """Return an entry's index, or None. Searches both halves, because foreign uids may share the first one."""
         order, high, low = self._uid_halves
         wanted_high, wanted_low = np.uint64(uid.int >> 64), np.uint64(uid.int & 0xFFFF_FFFF_FFFF_FFFF)
         begin = int(high.searchsorted(wanted_high))
         if begin == len(high) or high[begin] != wanted_high:
             return None
-        if low[begin] == wanted_low:  # as good as always
+        if low[begin] == wanted_low:  # the usual case: no other uid shares the first half
             return int(order[begin])
         end = int(high.searchsorted(wanted_high, "right"))
         at = begin + int(low[begin:end].searchsorted(wanted_low))
@@ -257,7 +258,7 @@ class TreeColumns:
         )
 
     def nodes(self) -> Iterator[Node]:
-        """Every entry, breadth-first."""
+        """Yield all entries, breadth-first."""
         uids = [UUID(bytes=raw) for raw in _rows_of(self.uid)]
         columns = zip(
             self.parent.tolist(),
@@ -287,7 +288,7 @@ class TreeColumns:
             )
 
     def effective_scope(self, i: int) -> tuple[str, tuple[str, ...]]:
-        """By whose usage the entry's children are compared, and by which sources alone; () for all."""
+        """Return the scope by which the entry's children are compared, and its sources; () means all sources."""
         stated = next((j for j in [i, *reversed(self.ancestors(i))] if self.scope_code[j]), None)
         return (
             ("local", ())
@@ -296,10 +297,10 @@ class TreeColumns:
         )
 
     def effective_scopes(self, local: Collection[UUID] = ()) -> tuple[I4, list[tuple[str, tuple[str, ...]]]]:
-        """For each entry the number of the scope by which its children are compared, and the scopes by number.
+        """Return for each entry the number of the scope by which its children are compared, and the list of scopes.
 
-        An entry that says nothing has its parent's; nothing said at all is `local`, all its sources. `local`: these
-        entries and all below them are compared by it, whatever they say; narrowed only where they are local anyway.
+        An entry without a scope inherits its parent's; the default is `local` with all sources. local: entries whose
+        subtree falls back to local usage: global scopes there become `local`, local ones keep their sources.
         """
         scopes: list[tuple[str, tuple[str, ...]]] = [("local", ())]
         code = np.full(len(self), -1, dtype=np.int32)
@@ -337,11 +338,11 @@ class TreeColumns:
         return tree
 
     def engine_tree(self) -> FairshareTree:
-        """These entries, in the same order, for the engine; siblings are listed as they were created."""
+        """Return the engine's tree of these entries in the same order; ties follow the order of creation."""
         return self._engine_tree
 
     def same_as(self, other: TreeColumns) -> bool:
-        """Whether both say the same about the same entries."""
+        """Return whether both trees have the same entries with the same values."""
         return (
             len(self) == len(other)
             and all(
@@ -360,7 +361,7 @@ def _rows_of(uid: U1) -> list[bytes]:
 
 
 def pack_tree(tree: TreeColumns) -> tuple[bytes, str]:
-    """The revision's blob and its digest. Names are joined by '/', which none contains: quick to split."""
+    """Return the revision's blob and its digest. Names are joined by '/', which no name contains."""
     columns: dict[str, Any] = {
         "uid": tree.uid,
         "parent": tree.parent,
@@ -388,7 +389,7 @@ def _flags(tree: TreeColumns) -> U1:
 
 
 def unpack_tree(blob: bytes | memoryview, digest: str) -> TreeColumns:
-    """Load what `pack_tree` wrote; CorruptBlob when a single bit differs."""
+    """Decode a blob of `pack_tree`; raise CorruptBlob if it doesn't match the digest."""
     columns, meta = blobs.unpack(blob, digest)
     flags = columns["flags"]
     return TreeColumns(

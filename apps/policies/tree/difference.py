@@ -1,7 +1,4 @@
-"""From one tree to another by operations, as an import or a revert asks for; what no change may do below a mount.
-
-Two trees side by side are one list of the entries that differ, in what, and of their targets.
-"""
+"""Derive the operations between two trees, compare two trees for display, and refuse changes below mounts."""
 
 from __future__ import annotations
 
@@ -23,15 +20,17 @@ from apps.policies.tree.working_tree import WorkingTree
 
 # --- Operations from one tree to another ------------------------------------------------------------------------------
 def difference(before: TreeColumns, after: TreeColumns, *, archived: Archived = lambda uid: ()) -> list[Operation]:
-    """Operations that turn `before` into `after`; entries are the same by uid. Empty when nothing differs.
+    """Return operations that turn `before` into `after`, as imports and reverts need; entries are matched by uid.
 
-    archived: as in `work_out`; entries of `after` that it knows are restored instead of added.
+    archived: returns an archived entry with its descendants, as in `work_out`; such entries are restored instead of
+    added. The list is empty if the trees are equal.
     """
     return _Difference(before, after, archived).operations()
 
 
 def changed_entries(before: TreeColumns, after: TreeColumns) -> tuple[Mask, Mask]:
-    """Entries of `after` that are new or say something else, and entries of `before` that `after` lacks."""
+    """Return masks of the entries of `after` that are new or changed, and of the entries of `before` that `after`
+    lacks."""
     in_before = indexes_of(after.uid, before)
     gone = np.ones(len(before), dtype=np.bool_)
     gone[in_before[in_before >= 0]] = False
@@ -39,11 +38,11 @@ def changed_entries(before: TreeColumns, after: TreeColumns) -> tuple[Mask, Mask
 
 
 class _Difference:
-    """Applies the operations to a tree while it finds them, so that each is possible at its turn.
+    """Applies each operation to a tree as soon as it is found, so that every operation is valid when its turn comes.
 
-    Whole subtrees are removed first; then entries move to their parents from the root down, when everything above is
-    already in its final position (so no move can close a circle), and an entry in the way is renamed first; last come
-    operations that need an empty entry: those whose children had to leave first, reserves, leaves, locks.
+    First, whole subtrees are archived. Then entries move to their parents from the root down: everything above them is
+    in its final position, so no move closes a cycle. Entries with a conflicting name are renamed first. Operations that
+    need an empty entry come last: late archiving, reserves, leaves, locks.
     """
 
     def __init__(self, before: TreeColumns, after: TreeColumns, archived: Archived) -> None:
@@ -51,7 +50,8 @@ class _Difference:
         self.tree = WorkingTree(before)
         self.found: list[Operation] = []
         self.late: list[Operation] = []
-        self.brought: list[UUID] = []  # by restoring something above them
+        # Uids of entries that came back because an ancestor was restored.
+        self.brought: list[UUID] = []
 
     def operations(self) -> list[Operation]:
         changed, gone = changed_entries(self.before, self.after)
@@ -62,9 +62,9 @@ class _Difference:
         self._archive_left([*emptied, *(uid for uid in self.brought if uid.bytes not in kept)])
         return [*self.found, *self.late]
 
-    # --- Going --------------------------------------------------------------------------------------------------------
+    # --- Archiving ----------------------------------------------------------------------------------------------------
     def _archive_whole(self, gone: Mask) -> list[UUID]:
-        """Archive the tops of what goes with all below it; give back those that something has to leave first."""
+        """Archive subtrees that are removed as a whole; return removed entries that something has to leave first."""
         stays_below = (~gone).astype(np.int64)
         starts = self.before.level_starts
         for lo, hi in zip(starts[-2:0:-1], starts[:0:-1], strict=False):
@@ -85,8 +85,7 @@ class _Difference:
         self.found.append({"op": "archive", "entry": str(node.uid)})
         self.tree.remove(node)
 
-    # --- Creating and moving entries
-    # ------------------------------------------------------------------------------------------
+    # --- Creating and moving entries ----------------------------------------------------------------------------------
     def _become(self, wanted: Node) -> None:
         node = self.tree.get(wanted.uid)
         if node is None:
@@ -131,7 +130,7 @@ class _Difference:
         return self.tree.replace(node, parent_uid=wanted.parent_uid, name=wanted.name)
 
     def _clear(self, wanted: Node) -> None:
-        """Rename the entry that has the name; its own turn, or its end, comes later."""
+        """Rename the entry that occupies the wanted name; its own change or removal follows later."""
         if wanted.parent_uid is None:
             return
         taken = self.tree.child_named(wanted.parent_uid, wanted.name)
@@ -190,19 +189,19 @@ def _values(node: Node) -> dict[str, Any]:
 _SAME = 1e-12
 
 
-# What can happen to an entry, in the order in which it is counted. The last is alone: the entry itself is as it was.
+# What can happen to an entry, in display order. TARGET_ONLY excludes all others: the entry itself is unchanged.
 ADDED, ARCHIVED, MOVED, RENAMED = "added", "archived", "moved", "renamed"
 RESHARED, OTHERWISE, TARGET_ONLY = "with new shares", "changed otherwise", "with a new target only"
 CHANGES = (ADDED, ARCHIVED, MOVED, RENAMED, RESHARED, OTHERWISE, TARGET_ONLY)
-# Stable names for programs, which the words above are not.
+# Stable codes for programs; the labels above may change.
 CODES = dict(zip(CHANGES, ("added", "archived", "moved", "renamed", "shares", "other", "target_only"), strict=True))
 
 
 @dataclass(frozen=True)
 class EntryChange:
-    """The change of one entry (a moved one may be renamed too), and its target among siblings before and after.
+    """Changes of one entry (it may be moved and renamed at once) and its target among siblings before and after.
 
-    before, after: None where there is no target: the entry doesn't exist, or a member of its group inherits.
+    before, after: None if there is no target: the entry doesn't exist, or a member of its group inherits.
     """
 
     path: str
@@ -213,9 +212,10 @@ class EntryChange:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Every entry that differs is one line of one list, the largest change of a target first; `entries` begins it.
+    """Comparison of two trees; `entries` is the beginning of the list of entries that differ, largest target change
+    first.
 
-    counted: lines of the whole list by what happens to them, in the order of `CHANGES`.
+    counted: number of entries of the whole list for each item of `CHANGES`.
     """
 
     counted: tuple[int, ...]
@@ -227,12 +227,12 @@ class Comparison:
         return self.n_entries == 0
 
     def counts(self) -> list[tuple[str, int]]:
-        """In words, zeros included."""
+        """Return (label, number) for each kind of change, zeros included."""
         return list(zip(CHANGES, self.counted, strict=True))
 
 
 def compare(before: TreeColumns, after: TreeColumns, *, most: int = 200) -> Comparison:
-    """What is different; of the list the `most` entries whose target changes most, then in the order of the tree."""
+    """Compare two trees; list at most `most` entries, by decreasing change of target, then in tree order."""
     changed, gone = changed_entries(before, after)
     in_before = indexes_of(after.uid, before)
     was, is_now = sibling_targets(before), sibling_targets(after)
@@ -256,9 +256,9 @@ def compare(before: TreeColumns, after: TreeColumns, *, most: int = 200) -> Comp
 
 
 def sibling_targets(tree: TreeColumns) -> F8:
-    """Shares as fractions of the sum of those competed with; NaN at the root and where an entry inherits.
+    """Return each entry's shares divided by the sum of its competitors' shares; NaN for the root and where it inherits.
 
-    The children of an entry that inherits compete one level up (`Competition`).
+    The children of an entry that inherits compete one level higher (see `Competition`).
     """
     contest, entry, _seat, _is_whole = tree.engine_tree().competition
     own = contest.shares[1:]
@@ -269,7 +269,7 @@ def sibling_targets(tree: TreeColumns) -> F8:
 
 
 def _kinds(before: TreeColumns, after: TreeColumns, in_before: IndexArray, changed: Mask) -> Mask:
-    """What happens to each entry of `after` itself: a row an entry, a column a word of `CHANGES`."""
+    """Mask of changes, shape (entries of `after`, CHANGES)."""
     kinds = np.zeros((len(after), len(CHANGES)), dtype=np.bool_)
     kinds[:, CHANGES.index(ADDED)] = in_before < 0
     both = np.flatnonzero(changed & (in_before >= 0))
@@ -303,15 +303,15 @@ _MOST_NAMED = 50
 
 
 def mount_of(tree: TreeColumns, i: int) -> int | None:
-    """The mount that an entry is or lies below; None for our own."""
+    """Return the index of the mount that an entry is or is below; None for local entries."""
     return next((step for step in [i, *reversed(tree.ancestors(i))] if step in tree.mount), None)
 
 
 def refuse_inside_mounts(head: TreeColumns, following: TreeColumns) -> None:
-    """Refuse a tree that changes what lies below an entry that stays a mount: that is its authority's to change.
+    """Refuse a tree that changes entries below a continuing mount, because only its authority may change those.
 
     Raises:
-        NotAllowed: code mounted, naming the entries.
+        NotAllowed: code mounted, with the paths of the entries.
     """
     stay = {head.uuid(i) for i in head.mount} & {following.uuid(i) for i in following.mount}
     if not stay:
@@ -324,13 +324,13 @@ def refuse_inside_mounts(head: TreeColumns, following: TreeColumns) -> None:
         if _above(following, i) in stay or (before >= 0 and _above(head, before) in stay):
             wrong.append(following.path(i))
     if wrong:
-        message = "is below a mount, and only its own site changes that"
+        message = "is below a mount, and only the site that publishes it can change that"
         fields = [FieldProblem(path, message) for path in wrong[:_MOST_NAMED]]
         raise NotAllowed(f"{fields[0].where} {message}.", code="mounted", fields=fields)
 
 
 def _above(tree: TreeColumns, i: int) -> UUID | None:
-    """The mount that an entry lies below; a mount itself is ours."""
+    """Return the uid of the mount that an entry is below; the mount itself counts as local."""
     parent = int(tree.parent[i])
     mount = mount_of(tree, parent) if parent >= 0 else None
     return None if mount is None else tree.uuid(mount)

@@ -1,4 +1,4 @@
-"""Merging a file's tree into the current one: which entry is which, and the resulting tree."""
+"""Merge the tree of a file into the current tree: match entries, keep values that the file doesn't carry."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ WasHere = Callable[[Sequence[UUID]], set[UUID]]
 
 @dataclass(frozen=True)
 class _Met:
-    """A declared tree beside the head: `found` gives for each declared entry its place in the head, −1 if it is new.
+    """A parsed document matched with the head. found: index in the head of each entry of the document, −1 if it is new.
 
-    fitted: the head as the file's format can say it; what the file says alike is no change.
+    fitted: the head as the file's format would write it. A value equal to it in the file is no change.
     """
 
     declared: Declared
@@ -44,7 +44,7 @@ class _Met:
         return np.asarray(self.found >= 0)
 
     def keeps(self, value: str, alike: Mask) -> Mask:
-        """Entries whose value stays what it is in the head."""
+        """Mask of entries whose value stays as in the head."""
         says = np.ones(len(self.found), dtype=np.bool_) if self.declared.says is None else self.declared.says
         unsaid = ~says if value in self.declared.carries else np.ones_like(says)
         return np.asarray(self.known & (unsaid | alike))
@@ -58,10 +58,10 @@ def adopt(
     keep_missing: bool = False,
     was_here: WasHere = lambda uids: set(),
 ) -> TreeColumns:
-    """The tree that a file asks for, all uids known: what it doesn't carry stays, what it leaves out is gone.
+    """Return the tree that a file asks for, with all uids set. Values that the file doesn't carry stay as in the head.
 
-    Entries are recognised by uid, else by path. keep_missing: what it leaves out stays. was_here: which of some uids
-    were entries of this policy once; others come from elsewhere, and their entries are recognised by path.
+    Entries are matched by uid, otherwise by path. keep_missing: entries that the file leaves out stay instead of being
+    removed. was_here: returns which uids ever belonged to this policy; entries with other uids are matched by path.
     """
     fitted = head if fitted is None else fitted
     met = _Met(declared, head, fitted, _recognised(declared, head, fitted, was_here))
@@ -74,7 +74,7 @@ def adopt(
 
 
 def next_revision(head: TreeColumns, tree: TreeColumns, settings: PolicySettings) -> NextRevision:
-    """What publishing the tree writes: the rows that differ from those of the head."""
+    """Return the rows to write when the tree is published: those that differ from the head."""
     in_head = indexes_of(tree.uid, head)
     known = in_head >= 0
     changed = ~known | differs(tree, head, in_head)
@@ -86,14 +86,14 @@ def next_revision(head: TreeColumns, tree: TreeColumns, settings: PolicySettings
 
 
 def indexes_of(uids: U1, tree: TreeColumns) -> IndexArray:
-    """Places of uids in a tree, −1 for those it doesn't have."""
+    """Return the index of each uid in a tree, −1 if it is missing."""
     wanted, there = (np.ascontiguousarray(each).view("V16").ravel() for each in (uids, tree.uid))
     place = {uid: i for i, uid in enumerate(there.tolist())}
     return np.array([place.get(uid, -1) for uid in wanted.tolist()], dtype=np.int64)
 
 
 def differs(tree: TreeColumns, head: TreeColumns, in_head: IndexArray) -> Mask:
-    """Whether an entry says something else than its entry in the head; meaningless where it has none."""
+    """Mask of entries that differ from their entry in the head; undefined where `in_head` is −1."""
     there = np.maximum(in_head, 0)
     root_or_parent = np.maximum(tree.parent, 0), np.maximum(head.parent[there], 0)
     found = (tree.uid[root_or_parent[0]] != head.uid[root_or_parent[1]]).any(axis=1)
@@ -136,7 +136,7 @@ def _recognised(declared: Declared, head: TreeColumns, fitted: TreeColumns, was_
 
 
 def _refuse_places_that_are_nowhere(met: _Met) -> None:
-    """A way to an entry that neither the file nor the policy has."""
+    """Refuse path-only entries that exist neither in the file nor in the policy."""
     if met.declared.says is None:
         return
     lost = np.flatnonzero(~met.declared.says & ~met.known).tolist()
@@ -144,7 +144,7 @@ def _refuse_places_that_are_nowhere(met: _Met) -> None:
 
 
 def refuse_new_names(declared: Declared, head: TreeColumns, tree: TreeColumns) -> None:
-    """Names that only entries of old may have, for entries that don't have them in `head`."""
+    """Refuse invalid names of new or renamed entries; existing entries may keep theirs."""
     problems = new_name_problems(tree, head)
     if not problems:
         return
@@ -158,7 +158,7 @@ def refuse_new_names(declared: Declared, head: TreeColumns, tree: TreeColumns) -
 
 
 def new_name_problems(tree: TreeColumns, head: TreeColumns) -> dict[int, str]:
-    """By entry of `tree`, what is wrong with a name that the entry doesn't have in `head`."""
+    """Return, by index in `tree`, why a name is invalid for an entry that didn't have it in `head`."""
     found = {i: problem for i, name in enumerate(tree.name) if (problem := new_name_problem(name))}
     if not found:
         return {}
@@ -221,7 +221,7 @@ def _names(met: _Met) -> list[str]:
 
 
 def _in_order(tree: TreeColumns, met: _Met) -> TreeColumns:
-    """Names that the format had to write differently are back: siblings are in another order, or even alike."""
+    """Restore sibling order after names that the format had to alter got their original spelling back."""
     if tree.name == met.declared.tree.name:
         return tree
     seen: dict[tuple[int, str], int] = {}
@@ -233,7 +233,7 @@ def _in_order(tree: TreeColumns, met: _Met) -> TreeColumns:
 
 
 def _kinds(met: _Met, is_group: Mask) -> tuple[tuple[str, ...], npt.NDArray[np.uint16]]:
-    """Kinds that the file leaves open are `group` or `user`, by what the entry is."""
+    """Return kind names and codes. A kind that the file leaves open becomes `group` or `user`, by `is_group`."""
     head, fitted = met.head.kind, met.fitted.kind
     alike = np.array(
         [kind == fitted[j] for kind, j in zip(met.declared.tree.kind, met.at.tolist(), strict=True)], dtype=np.bool_
@@ -249,9 +249,10 @@ def _kinds(met: _Met, is_group: Mask) -> tuple[tuple[str, ...], npt.NDArray[np.u
 
 
 def _keeps_shares(met: _Met) -> Mask:
-    """Where the format had to scale a group's shares, they stay only if the file repeats the whole group.
+    """Mask of entries that keep the head's shares. Shares that the format scaled stay only if the whole group is
+    unchanged.
 
-    Another scale repeats it, too: a file that was written against another one keeps the scale of that.
+    Shares proportional to the head's count as unchanged: a file written for another target may use another scale.
     """
     read, head, fitted, at = met.declared.tree, met.head, met.fitted, met.at
     alike = (read.shares == fitted.shares[at]) & (read.inherit == fitted.inherit[at])
@@ -272,7 +273,7 @@ def _keeps_shares(met: _Met) -> Mask:
 
 
 def _in_proportion(met: _Met, scaled: Mask) -> Mask:
-    """Entries of groups with scaled shares, all of whose shares in the file are those of the head times one number."""
+    """Mask of entries in scaled groups whose shares in the file are those of the head times one common factor."""
     read, head = met.declared.tree, met.head
     above = competitors(read)
     shares = np.where(met.known & ~read.inherit & ~head.inherit[met.at], head.shares[met.at], np.nan)
@@ -307,7 +308,7 @@ def _sparse(met: _Met, name: str) -> dict[int, Any]:
 
 
 def _with_missing(tree: TreeColumns, met: _Met) -> TreeColumns:
-    """What the file leaves out stays below the parent that it has."""
+    """Keep the entries that the file leaves out below their parents."""
     missing = np.ones(len(met.head), dtype=np.bool_)
     missing[met.found[met.known]] = False
     if not missing.any():
@@ -319,7 +320,9 @@ def _with_missing(tree: TreeColumns, met: _Met) -> TreeColumns:
         node = met.head.node(i)
         parent = nodes.get(node.parent_uid) if node.parent_uid else None
         if (node.parent_uid, node.name) in taken or (parent is not None and parent.kind == RESERVE):
-            problems.append(FieldProblem(met.head.path(i), "is kept, and the file puts another entry in its place"))
+            problems.append(
+                FieldProblem(met.head.path(i), "would stay, but the file has another entry with this parent and name")
+            )
         if parent is not None and not parent.is_group:
             nodes[parent.uid] = replace(parent, is_group=True)
         nodes[node.uid] = node
@@ -328,7 +331,9 @@ def _with_missing(tree: TreeColumns, met: _Met) -> TreeColumns:
         raise Invalid(f"{first.where} {first.message}.", code="name_taken", fields=problems[:MOST_PROBLEMS])
     whole = columns_of(nodes.values(), policy_slug=tree.policy_slug, number=tree.number)
     if len(whole.level_starts) - 2 > MAX_DEPTH:
-        raise Invalid(f"With what stays, the tree has more than {MAX_DEPTH} levels.", code="bad_document")
+        raise Invalid(
+            f"Together with entries that stay, the tree would have more than {MAX_DEPTH} levels.", code="bad_document"
+        )
     return whole
 
 

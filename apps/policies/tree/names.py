@@ -1,8 +1,8 @@
-"""Valid names and shares of an entry, and its uid: the rules for every way of input.
+"""Validation of entry names, kinds and shares, shared by all kinds of input, and creation of entry uids.
 
-Uids are in the order in which they are made, so that siblings keep the order of their creation. Where an algorithm
-depends on the order of siblings (ties of Slurm's Fair Tree), it is this one: an uid survives revisions, renames, moves
-and export. RFC 9562, version 7: milliseconds, then a counter, then random bits.
+Uids are UUIDs of version 7 (RFC 9562): milliseconds, a counter, then random bits. They sort in the order of creation,
+and revisions, renames, moves and exports don't change them. Where an algorithm depends on the order of siblings (ties
+in Slurm's Fair Tree), that is the order of their uids.
 """
 
 from __future__ import annotations
@@ -23,21 +23,23 @@ from apps.core.invisible import first_invisible
 LONGEST_NAME = 128
 LONGEST_KIND = 32
 MOST_SHARES = 1e15
-LEAST_SHARES = 1e-15  # above 0: quotients of shares stay numbers over several levels
+# Above zero, so that quotients of shares remain representable over several levels.
+LEAST_SHARES = 1e-15
 MAX_DEPTH = 64
 MOST_ENTRIES = 1_000_000
 MOST_CHILDREN = 100_000
 RESERVE = "reserve"
-PARENT = "parent"  # how files and requests write *inherit*
+# How files and requests write *inherit*.
+PARENT = "parent"
 
-# Marks that turn the direction of text: a name with one reads as another name.
 _MARKUP = ("<", ">")
 _DOTS = frozenset({".", ".."})
+# Characters that change the direction of text: with one of them, a name is displayed as another name.
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def clean_name(value: object) -> str:
-    """The name in NFC, of what is new; ValueError says what is wrong with it."""
+    """Return a new entry's name in NFC; raise ValueError with the reason if it is invalid."""
     name = read_name(value)
     problem = new_name_problem(name)
     if problem:
@@ -46,12 +48,12 @@ def clean_name(value: object) -> str:
 
 
 def has_markup(name: str) -> bool:
-    """Whether only an entry that has the name already may be called so, because it marks up pages."""
+    """Return whether the name contains HTML brackets: only entries that already have such a name may keep it."""
     return "<" in name or ">" in name
 
 
 def new_name_problem(name: str) -> str:
-    """Why only an entry that has the name already may be called so; "" where any may."""
+    """Return why the name is not allowed for a new or renamed entry, or "" if it is allowed."""
     for character in _MARKUP:
         if character in name:
             return f"contains {character!r}, which marks up pages; leave it out"
@@ -62,7 +64,7 @@ def new_name_problem(name: str) -> str:
 
 
 def read_name(value: object) -> str:
-    """The name in NFC, of what may be there already: what `clean_name` refuses beside this, entries of old may have."""
+    """Return a name in NFC by the rules for existing entries, which are laxer than those of `clean_name`."""
     if not isinstance(value, str):
         raise ValueError(f"a name must be text, not {_kind_of(value)}; put it in quotes")
     if value.isascii() and 0 < len(value) <= LONGEST_NAME and value.isprintable() and "/" not in value:
@@ -81,7 +83,7 @@ def read_name(value: object) -> str:
 
 
 def clean_kind(value: object) -> str:
-    """A free label: vo, project, group, user, reserve, …"""
+    """Return a valid kind, which is a free label such as vo, project, group, user or reserve."""
     if not isinstance(value, str):
         raise ValueError(f"a kind must be text, not {_kind_of(value)}")
     kind = clean_name(value)
@@ -91,16 +93,16 @@ def clean_kind(value: object) -> str:
 
 
 def clean_text(value: object, longest: int) -> str:
-    """Free text, as the database can hold it."""
+    """Return free text that PostgreSQL can store; raise ValueError if it is too long or contains invalid characters."""
     if not isinstance(value, str) or len(value) > longest:
         raise ValueError(f"must be text of at most {longest} characters")
     if "\0" in value or any(unicodedata.category(character) == "Cs" for character in value if character > "\xff"):
-        raise ValueError("contains a character that is no text; leave it out")
+        raise ValueError("contains a character that cannot be stored; leave it out")
     return value
 
 
 def clean_shares(value: object) -> float | None:
-    """0, or a finite number from 1e-15 to 1e15, or None for *inherit*."""
+    """Return 0, a finite number from 1e-15 to 1e15, or None for *inherit*; raise ValueError otherwise."""
     if value is None or value == PARENT:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -140,14 +142,14 @@ _VERSION, _VARIANT = 0x7000, 0x80
 
 
 class _Ticks:
-    """Numbers that only rise within a process: milliseconds · 4096, running ahead of the clock where many are asked."""
+    """Thread-safe counter of increasing numbers: milliseconds · 4096, running ahead of the clock under load."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._next = 0
 
     def take(self, n: int) -> int:
-        """The first of n numbers."""
+        """Reserve n consecutive numbers and return the first."""
         with self._lock:
             first = max(self._next, time.time_ns() // 1_000_000 * _PER_MS)
             self._next = first + n
@@ -158,12 +160,12 @@ _ticks = _Ticks()
 
 
 def new_uid() -> UUID:
-    """One that sorts after all that this process made before."""
+    """Return a new uid that sorts after all earlier ones of this process."""
     return UUID(bytes=new_uids(1).tobytes())
 
 
 def new_uids(n: int) -> U1:
-    """So many, (n, 16), rising: a million are written at the end of the indexes."""
+    """Return n new uids, shape (n, 16), in ascending order, so that bulk inserts append to the database indexes."""
     ticks = np.uint64(_ticks.take(n)) + np.arange(n, dtype=np.uint64)
     uids = np.frombuffer(os.urandom(16 * n), dtype=np.uint8).reshape(n, 16).copy()
     upper = (ticks // np.uint64(_PER_MS) << np.uint64(16)) + np.uint64(_VERSION) + ticks % np.uint64(_PER_MS)
@@ -173,7 +175,7 @@ def new_uids(n: int) -> U1:
 
 
 def in_order_of_creation(uid: U1) -> npt.NDArray[np.int64]:
-    """(n,) places of uids (n, 16) in the order in which they were made; those without a time come first, by value."""
+    """Return the rank (n,) of each uid (n, 16) by time of creation; uids without a time come first, sorted by value."""
     halves = np.ascontiguousarray(uid).view(">u8")
     place = np.empty(len(uid), dtype=np.int64)
     place[np.lexsort((halves[:, 1], halves[:, 0], uid[:, 6] >> 4 == _VERSION >> 12))] = np.arange(len(uid))

@@ -1,6 +1,7 @@
-"""The difference of two trees of a policy, entry by entry, as far as the viewer sees both; and whose target moves.
+"""Compare two trees of a policy: entries and settings that differ, limited to what the viewer sees, and changed
+targets.
 
-Pure. Targets move also of entries that a change doesn't name.
+Pure. A change can also change the targets of entries that it doesn't mention.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from apps.policies.tree.columns import FIELDS, Mask, Node, TreeColumns
 from apps.policies.tree.difference import changed_entries
 from apps.policies.tree.document_merge import indexes_of
 
-# --- Targets that move ------------------------------------------------------------------------------------------------
+# --- Changed targets --------------------------------------------------------------------------------------------------
 F8 = npt.NDArray[np.float64]
 I8 = npt.NDArray[np.int64]
 _SAME = 1e-12
@@ -27,11 +28,11 @@ _SAME = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class TargetMoves:
-    """Two trees of one policy, entry by entry; arrays follow the entries of `after`, those named `gone_…` run along
-    `gone`, the entries of `before` that `after` hasn't.
+    """Two trees of one policy, compared entry by entry.
 
-    place: in `before`, −1 for what is new. Targets among siblings and of the whole, 0..1; NaN for the root, for what
-    passes its shares on, and where there is no such entry.
+    Arrays follow the entries of `after`. Those named `gone_…` follow `gone`, which lists the entries of `before` that
+    `after` lacks. place: index in `before`, −1 for added entries. Targets are fractions, 0..1, among siblings or of the
+    whole tree; NaN for the root, for entries that inherit, and where the entry doesn't exist.
     """
 
     before: TreeColumns
@@ -69,7 +70,7 @@ class TargetMoves:
 
     @cached_property
     def came(self) -> Mask:
-        """Below another entry than before."""
+        """Mask of entries with another parent than before."""
         parent = np.where(self.after.parent >= 0, self.place[self.after.parent], -1)
         before = np.where(self.place >= 0, self.before.parent[self.place], -1)
         moved: Mask = (self.place >= 0) & (parent != before)
@@ -78,17 +79,17 @@ class TargetMoves:
 
     @cached_property
     def changed(self) -> Mask:
-        """Entries of `after` with another target among siblings, or with none where there was one, and back."""
+        """Mask of entries of `after` whose target among siblings changed, appeared or disappeared."""
         both = ~np.isnan(self.old) & ~np.isnan(self.new)
         differs = np.abs(np.nan_to_num(self.new) - np.nan_to_num(self.old)) > _SAME
         return np.asarray(np.where(both, differs, np.isnan(self.old) != np.isnan(self.new)), dtype=np.bool_)
 
     @cached_property
     def distance(self) -> F8:
-        """How far each entry moves, as a fraction: among its siblings or of the whole, whichever is more.
+        """Largest change of each entry's target, as a fraction, among its siblings or of the whole tree.
 
-        An entry moved from another parent has other siblings, and counts by the whole. A new one counts where the
-        group was not empty before.
+        Entries with a new parent are compared by their target of the whole alone, because they have other siblings. An
+        added entry counts its target if its group had children before.
         """
         among = np.where(self.came, 0.0, np.nan_to_num(np.abs(self.new - self.old)))
         of_all = np.nan_to_num(np.abs(self.new_global - self.old_global))
@@ -98,18 +99,18 @@ class TargetMoves:
 
     @cached_property
     def gone_distance(self) -> F8:
-        """The distance for entries that leave: their target, where a sibling stays."""
+        """Change of each removed entry: its target, if its group still has children; otherwise 0."""
         there = indexes_of(self.before.uid[np.maximum(self.before.parent[self.gone], 0)], self.after)
         stays = (there >= 0) & (self.after.n_children[np.maximum(there, 0)] > 0)
         return np.where(stays, np.nan_to_num(self.gone_old), 0.0)
 
     @property
     def furthest(self) -> float:
-        """In points, 0..100."""
+        """Largest change of any entry, in percentage points, 0..100."""
         return 100.0 * max(float(self.distance.max(initial=0.0)), float(self.gone_distance.max(initial=0.0)))
 
     def count_beyond(self, points: float) -> int:
-        """How many move more than that."""
+        """Number of entries that change by more than these percentage points."""
         least = points / 100.0 + _SAME
         return int((self.distance > least).sum()) + int((self.gone_distance > least).sum())
 
@@ -123,7 +124,7 @@ class TargetMoves:
 
 
 def target_moves(before: TreeColumns, after: TreeColumns) -> TargetMoves:
-    """Lay two trees over each other by uid."""
+    """Compare the targets of two trees; entries are matched by uid."""
     if len(before) == len(after) and np.array_equal(before.uid, after.uid):
         return TargetMoves(before, after, np.arange(len(after)), np.zeros(0, dtype=np.int64))
     place = indexes_of(after.uid, before)
@@ -133,7 +134,7 @@ def target_moves(before: TreeColumns, after: TreeColumns) -> TargetMoves:
 
 
 def _targets(tree: TreeColumns) -> tuple[F8, F8]:
-    """Among siblings and of the whole."""
+    """Return targets among siblings and of the whole tree."""
     prepared = prepare(tree.engine_tree())
     has_none = tree.inherit.copy()
     has_none[0] = True
@@ -147,14 +148,16 @@ def _at(values: F8, place: I8) -> F8:
 
 # --- Entries that differ ----------------------------------------------------------------------------------------------
 Change = Literal["moved", "changed", "added", "removed", "kept"]
-_UNSAID = ("uid", "parent_uid")  # the paths show it
+# Fields that the paths show already.
+_UNSAID = ("uid", "parent_uid")
 
 
 @dataclass(frozen=True, slots=True)
 class EntryDifference:
-    """One entry in both trees. Targets among siblings, and of the whole, 0..1; None where there is none.
+    """One entry that differs. Targets are fractions, 0..1, among siblings and of the whole tree; None if there is none.
 
-    n_below: entries that came, or went, together with it. `kept` entries say the same and have another target.
+    n_below: number of descendants that were added or removed with it. `kept` entries are unchanged but have another
+    target.
     """
 
     uid: UUID
@@ -173,9 +176,9 @@ class EntryDifference:
 
 @dataclass(frozen=True, eq=False)
 class TreeDiff:
-    """Two trees side by side; what is seen of each is decided elsewhere.
+    """Difference of two trees, limited to the entries that the given masks show.
 
-    An entry counts when it is seen in each of the trees that it is in: `n_outside` says how many others differ.
+    An entry is shown if it is visible in every tree that contains it; `n_outside` counts the other entries that differ.
     """
 
     moves: TargetMoves
@@ -192,7 +195,7 @@ class TreeDiff:
 
     @cached_property
     def counts(self) -> dict[Change, int]:
-        """Of everything seen, each entry below another one included."""
+        """Number of shown entries by change; descendants of added and removed entries count, too."""
         return {
             "moved": len(self._moved),
             "changed": len(self._changed),
@@ -208,7 +211,7 @@ class TreeDiff:
 
     @cached_property
     def n_kept_outside(self) -> int:
-        """Entries that say the same, have another target, and aren't seen."""
+        """Number of hidden entries that are unchanged but have another target."""
         return int((self.moves.changed & ~self._differs & ~self._seen).sum())
 
     @cached_property
@@ -216,7 +219,7 @@ class TreeDiff:
         return sum(len(rows) for _, rows in self._stated)
 
     def rows(self, start: int = 0, stop: int | None = None) -> Iterator[EntryDifference]:
-        """What is said otherwise: moved, changed, added and removed entries; what goes or comes whole is one row."""
+        """Yield moved, changed, added and removed entries; a subtree added or removed as a whole is one row."""
         for change, indexes in self._stated:
             last = len(indexes) if stop is None else min(stop, len(indexes))
             for at in range(max(start, 0), last):
@@ -227,12 +230,12 @@ class TreeDiff:
                 return
 
     def kept(self, most: int) -> list[EntryDifference]:
-        """Unnamed entries whose target moves, the furthest first."""
+        """Return unchanged entries whose target changed, those with the largest change first."""
         distance = np.abs(np.nan_to_num(self.moves.new[self._kept]) - np.nan_to_num(self.moves.old[self._kept]))
         order = np.argsort(-distance, kind="stable")[:most]
         return [self._row("kept", int(i)) for i in self._kept[order].tolist()]
 
-    # --- Which entries ------------------------------------------------------------------------------------------------
+    # --- Classification -----------------------------------------------------------------------------------------------
     @cached_property
     def _both(self) -> tuple[Mask, Mask]:
         return changed_entries(self.before, self.after)
@@ -252,7 +255,7 @@ class TreeDiff:
 
     @cached_property
     def _came(self) -> Mask:
-        """Below another entry; the root can't."""
+        """Mask of entries with another parent than before; the root is never one of them."""
         place = self.moves.place
         parent, was = np.maximum(self.after.parent, 0), np.maximum(self.before.parent[np.maximum(place, 0)], 0)
         found: Mask = (place >= 0) & (self.after.uid[parent] != self.before.uid[was]).any(axis=1)
@@ -288,7 +291,7 @@ class TreeDiff:
             ("removed", _tops(self.before, self._is_removed)),
         )
 
-    # --- One of them --------------------------------------------------------------------------------------------------
+    # --- Rows ---------------------------------------------------------------------------------------------------------
     def _row(self, change: Change, i: int) -> EntryDifference:
         if change == "removed":
             return self._removed_row(i)
@@ -328,12 +331,12 @@ class TreeDiff:
 
 
 def diff_trees(before: TreeColumns, after: TreeColumns, *, sees_before: Mask, sees_after: Mask) -> TreeDiff:
-    """Lay two trees of one policy over each other; entries are the same by uid."""
+    """Compare two trees of one policy; entries are matched by uid."""
     return TreeDiff(target_moves(before, after), sees_before, sees_after)
 
 
 def diff_settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """Settings that differ, each by its whole name (`window.half_life_s`); None where it isn't set."""
+    """List settings that differ as (dotted name such as `window.half_life_s`, before, after); None where not set."""
     old, new = dict(_flat(before)), dict(_flat(after))
     return [(name, old.get(name), new.get(name)) for name in {**old, **new} if old.get(name) != new.get(name)]
 
@@ -347,12 +350,12 @@ def _flat(value: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]
 
 
 def _tops(tree: TreeColumns, mask: Mask) -> I8:
-    """Entries of the mask whose parent isn't one of them."""
+    """Indices of entries in the mask whose parent is not in it."""
     return np.flatnonzero(mask & ~mask[np.maximum(tree.parent, 0)])
 
 
 def _below(tree: TreeColumns, mask: Mask, i: int) -> int:
-    """Entries of the mask that hang together with it; what was moved below it is none, nor what hangs on that."""
+    """Number of descendants connected to the entry through entries in the mask."""
     together = np.zeros(len(tree), dtype=np.bool_)
     together[i] = True
     for level in tree.subtree(i)[1:]:

@@ -1,4 +1,4 @@
-"""Trees of stored revisions: from the blob, remembered by this process, or from the rows."""
+"""Load the trees of stored revisions, from their blobs through a per-process cache, or from the entry rows."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from apps.policies.tree.working_tree import columns_of
 
 __all__ = ["Node", "TreeColumns", "load_archived", "load_tree", "load_tree_from_rows", "node_of"]
 
-_MOST_ENTRIES = 3_000_000  # of all remembered trees together: about 400 MB
+# Total number of entries in the cache: about 400 MB.
+_MOST_ENTRIES = 3_000_000
 
 
 def _n_kept(tree: TreeColumns) -> int:
-    """Entries; the largest tree is kept alone."""
+    """Size of a tree in the cache; capped, so that a tree larger than the cache is cached alone."""
     return min(len(tree), _MOST_ENTRIES)
 
 
 class _Remembered:
-    """Least recently used trees, bounded by entries; the digest in the key makes a stale hit impossible."""
+    """LRU cache of trees by digest, bounded by their total entries. A tree with this digest can't be outdated."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -50,7 +51,7 @@ remembered = _Remembered()
 
 
 def load_tree(policy: Policy, number: int | None = None) -> TreeColumns:
-    """The tree of a revision (None: the head), from its blob; NotFound when there is no such revision."""
+    """Load the tree of a revision (None: the head) from its blob; raise NotFound if the revision doesn't exist."""
     wanted = policy.head_number if number is None else number
     revisions = Revision.objects.filter(policy_id=policy.pk, number=wanted)
     digest = once_per_request(("tree", policy.pk, wanted), revisions.values_list("tree_digest", flat=True).first)
@@ -64,7 +65,7 @@ def load_tree(policy: Policy, number: int | None = None) -> TreeColumns:
 
 
 def load_tree_from_rows(policy: Policy, number: int | None = None) -> TreeColumns:
-    """The tree from the entries that were valid then: for checks, and should a blob be damaged."""
+    """Rebuild a revision's tree from its entry rows: for consistency checks, and if its blob is damaged."""
     wanted = policy.head_number if number is None else number
     nodes = [node_of(entry) for entry in _valid_at(policy, wanted).iterator(chunk_size=50_000)]
     if not nodes:
@@ -73,16 +74,18 @@ def load_tree_from_rows(policy: Policy, number: int | None = None) -> TreeColumn
 
 
 def load_archived(policy: Policy, uid: UUID, number: int | None = None) -> Sequence[Node]:
-    """An archived entry as it last was, with what was archived together with it, parents first; or nothing.
+    """Return the last version of an archived entry and the descendants archived with it, parents first; empty if not
+    archived.
 
-    number: what was archived in that revision, instead of now.
+    number: treat the entry as of that revision instead of now.
     """
     versions = Entry.objects.filter(policy=policy, uid=uid).order_by("-since")
     last = (versions if number is None else versions.filter(since__lte=number)).first()
     if last is None or last.until is None or (number is not None and last.until > number):
         return []
     found, level = [node_of(last)], [uid]
-    stayed = Entry.objects.filter(policy=policy, since=last.until).values("uid")  # closed then to be opened anew
+    # Rows closed and reopened in the same revision belong to entries that were moved or changed, not archived.
+    stayed = Entry.objects.filter(policy=policy, since=last.until).values("uid")
     while level:
         rows = Entry.objects.filter(policy=policy, until=last.until, parent_uid__in=level).exclude(uid__in=stayed)
         rows = rows.order_by("name")

@@ -1,4 +1,4 @@
-"""On what terms an entry has its shares and children: from when to when, by which rules, from which authority."""
+"""Optional attributes of an entry, read from JSON and written to it: dates, membership rules and mounts."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ from apps.policies.tree.names import (
 
 AT_END = ("keep", "zero", "archive")
 MOST_MEMBER_RULES = 20
-WHOLE_POLICY = "*"  # as the reach of a rule
+# Value of `Members.reach` for the whole policy.
+WHOLE_POLICY = "*"
 _LONGEST_PATTERN = 512
 _MOST_DAYS = 36_500
 
 
 @dataclass(frozen=True, slots=True)
 class Dates:
-    """First and last day on which an entry has its shares, and what an automatic change set does on the day after.
+    """First and last day on which an entry has its shares, and what a scheduled change set does on the day after.
 
-    shares: what they become on the first day; None leaves them. at_end: `keep` (they are only listed as over), `zero`,
-    `archive`, or a number of shares.
+    shares: the value set on the first day; None leaves the shares unchanged. at_end: `keep` (the entry is only listed
+    as expired), `zero`, `archive`, or a number of shares.
     """
 
     starts_on: date | None = None
@@ -52,14 +53,14 @@ class Dates:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """One rule by which people become children: every condition that isn't empty must hold; patterns know * and ?.
+    """A membership rule: users who match all non-empty conditions become children of the entry; patterns allow * and ?.
 
-    source: slug, group and fqan: of the account. people: a group of sign-in (`oidc:physics`, `ldap:cn=hpc`, …).
-    archive_after_days: without usage; None never.
+    source: slug of a usage source. group, fqan: of the account. people: a sign-in group (`oidc:physics`, `ldap:cn=hpc`,
+    …). archive_after_days: days without usage after which a member is archived; None means never.
 
-    reach: the uid of the entry below which its author maps accounts; `*` is the whole policy, "" is not recorded and
-    means the entry of the rule. written_at: the instant of its publication. Both are set at publish, are no part of
-    what a document says, and two rules that differ in them alone are equal.
+    reach: the uid of the entry below which the rule's author may map accounts. `*` is the whole policy; "" is not
+    recorded and means the rule's entry. written_at: the instant of publication. Both are set on publishing, are not
+    part of documents, and are ignored when rules are compared.
     """
 
     source: str = ""
@@ -73,11 +74,11 @@ class Members:
     written_at: str = field(default="", compare=False)
 
     def to_json(self) -> dict[str, Any]:
-        """What documents and answers say."""
+        """Return the fields for documents and API responses, without `reach` and `written_at`."""
         return {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
 
     def stored(self) -> dict[str, Any]:
-        """What rows, blobs and change sets keep: also its reach, where it has one."""
+        """Return the fields for database rows, blobs and change sets, including `reach` and `written_at` if set."""
         return {**self.to_json(), **{name: value for name in _RECORDED if (value := getattr(self, name))}}
 
 
@@ -86,7 +87,7 @@ _RECORDED = ("reach", "written_at")
 
 @dataclass(frozen=True, slots=True)
 class Mounted:
-    """Whose document an entry's children come from: an authority, and which of its publications."""
+    """The remote publication that an entry's children come from: the name of its authority and of the publication."""
 
     issuer: str
     publication: str
@@ -99,7 +100,7 @@ _AUTHORITY = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,126}[a-z0-9])?")
 
 
 def clean_authority(value: object) -> str:
-    """The name of an authority, a publication or a feed; ValueError says what is wrong with it, and where."""
+    """Return a valid name of an authority, publication or feed; raise ValueError with the reason and position."""
     if isinstance(value, str) and _AUTHORITY.fullmatch(value):
         return value
     rule = "must be 1 to 128 lower-case letters, digits, points and hyphens, as in vo-a.example"
@@ -108,7 +109,7 @@ def clean_authority(value: object) -> str:
 
 
 def _authority_problem(name: str) -> str:
-    """Characters that are invisible, or look like another letter; "" where the rule itself says enough."""
+    """Describe the first invisible or non-ASCII character; "" if the general rule explains the error."""
     if problem := new_name_problem(name):
         unseen = first_invisible(name)
         return f"{problem}: it is character {name.index(unseen) + 1}" if unseen else problem
@@ -120,7 +121,7 @@ def _authority_problem(name: str) -> str:
 
 
 def read_mounted(value: object) -> Mounted | None:
-    """What is mounted from JSON, None for nothing; ValueError says what is wrong."""
+    """Parse a mount from JSON; None stays None. Raise ValueError with the reason if it is invalid."""
     if value is None:
         return None
     given = _object(value, ("issuer", "publication"))
@@ -128,7 +129,7 @@ def read_mounted(value: object) -> Mounted | None:
 
 
 def read_dates(value: object) -> Dates | None:
-    """Dates from JSON, None to have none any more; ValueError says what is wrong."""
+    """Parse dates from JSON; None removes them. Raise ValueError with the reason if they are invalid."""
     if value is None:
         return None
     given = _object(value, ("starts_on", "ends_on", "shares", "at_end"))
@@ -139,7 +140,7 @@ def read_dates(value: object) -> Dates | None:
         raise ValueError("ends_on is before starts_on")
     shares = given.get("shares")
     if shares is not None and starts_on is None:
-        raise ValueError("shares are those from starts_on on, which is missing")
+        raise ValueError("shares take effect on starts_on, which is missing")
     at_end = given.get("at_end", "keep")
     if at_end not in AT_END:
         at_end = _weight(at_end, f"at_end is {', '.join(AT_END)}, or a number of shares")
@@ -149,7 +150,10 @@ def read_dates(value: object) -> Dates | None:
 
 
 def read_members(value: object, *, stored: bool = False) -> tuple[Members, ...]:
-    """Rules from JSON: a list, or one object; ValueError names the rule. stored: with their reach."""
+    """Parse a list of membership rules, or one rule, from JSON. stored: also read `reach` and `written_at`.
+
+    Raises ValueError with the number of the invalid rule.
+    """
     listed = value if isinstance(value, list | tuple) else [value]
     if len(listed) > MOST_MEMBER_RULES:
         raise ValueError(f"an entry has at most {MOST_MEMBER_RULES} rules for members")

@@ -1,7 +1,4 @@
-"""A tree being edited: changes laid over a revision's columns, and the columns of the next revision made from them.
-
-Small edits of large trees are cheap. Entries in any order become columns, too.
-"""
+"""An editable tree: edited entries over an unchanged revision, and the next revision's columns from both."""
 
 from __future__ import annotations
 
@@ -19,12 +16,14 @@ from apps.policies.tree.names import MAX_DEPTH
 
 # --- Changes laid over a revision -------------------------------------------------------------------------------------
 class WorkingTree:
-    """Searches entries in the changes first, then in the revision. Knows nothing of operations or people."""
+    """A tree with edits. Lookups check the edited entries first, then the revision. It applies no permission checks."""
 
     def __init__(self, base: TreeColumns) -> None:
         self.base = base
-        self.changed: dict[UUID, Node | None] = {}  # None: no longer there
-        self._children: dict[UUID, dict[str, UUID]] = {}  # of parents whose children came, went or were renamed
+        # By uid; None marks a removed entry.
+        self.changed: dict[UUID, Node | None] = {}
+        # By uid of the parent, name to uid; only of parents whose children were added, removed or renamed.
+        self._children: dict[UUID, dict[str, UUID]] = {}
 
     @property
     def root(self) -> Node:
@@ -39,7 +38,7 @@ class WorkingTree:
         return None if i is None else self.base.node(i)
 
     def children(self, uid: UUID) -> list[Node]:
-        """Sorted by name."""
+        """List the children, sorted by name."""
         if uid in self._children:
             names = self._children[uid]
             return [self._present(names[name]) for name in sorted(names)]
@@ -69,7 +68,7 @@ class WorkingTree:
         return node
 
     def lineage(self, node: Node) -> list[Node]:
-        """Root first, the entry itself last."""
+        """Return the entry's ancestors and the entry itself, root first."""
         found = [node]
         while found[-1].parent_uid is not None:
             found.append(self._present(found[-1].parent_uid))
@@ -79,14 +78,14 @@ class WorkingTree:
         return "/" + "/".join(step.name for step in self.lineage(node)[1:])
 
     def subtree(self, node: Node) -> Iterator[Node]:
-        """The entry and all below it, parents first."""
+        """Yield the entry and its descendants, parents first."""
         level = [node]
         while level:
             yield from level
             level = [child for above in level for child in self.children(above.uid)]
 
     def height(self, node: Node) -> int:
-        """Levels below the entry."""
+        """Return the number of levels below the entry."""
         height, level = -1, [node]
         while level and height <= MAX_DEPTH:
             level = [child for above in level for child in self.children(above.uid)]
@@ -94,7 +93,7 @@ class WorkingTree:
         return height
 
     def replace(self, node: Node, **fields: Any) -> Node:
-        """Set fields of an entry; its place and name too."""
+        """Set fields of an entry, which may include its parent and name; return the new version."""
         after = replace(node, **fields)
         self.changed[node.uid] = after
         if (after.parent_uid, after.name) != (node.parent_uid, node.name) and node.parent_uid is not None:
@@ -109,7 +108,7 @@ class WorkingTree:
         self.changed[node.uid] = node
 
     def remove(self, node: Node) -> list[Node]:
-        """Remove the entry and all below it; return them, parents first."""
+        """Remove the entry with its descendants; return them, parents first."""
         gone = list(self.subtree(node))
         if node.parent_uid is not None:
             self._names_of(node.parent_uid).pop(node.name)
@@ -119,7 +118,7 @@ class WorkingTree:
         return gone
 
     def changes(self) -> dict[UUID, tuple[Node | None, Node | None]]:
-        """Before and after of every entry that differs from the revision."""
+        """Return each entry that differs from the revision, as (before, after); None where it doesn't exist."""
         found = {}
         for uid, after in self.changed.items():
             i = self.base.index_of_uid(uid)
@@ -148,7 +147,7 @@ IndexArray = npt.NDArray[np.int64]
 
 
 def columns_of(nodes: Iterable[Node], *, policy_slug: str = "", number: int = 0) -> TreeColumns:
-    """Columns of entries in any order; they must be one tree."""
+    """Build columns from entries in any order; they must form one tree."""
     rows = list(nodes)
     row_of = {node.uid: row for row, node in enumerate(rows)}
     parent_row = np.array([-1 if n.parent_uid is None else row_of[n.parent_uid] for n in rows], dtype=np.int64)
@@ -179,7 +178,7 @@ def columns_of(nodes: Iterable[Node], *, policy_slug: str = "", number: int = 0)
 
 
 def reshaped(base: TreeColumns, changes: Changes) -> TreeColumns:
-    """The columns after the changes; untouched entries are moved as arrays, not one by one."""
+    """Return the columns after the changes. Unchanged entries are moved as arrays, not one by one."""
     same_shape = all(
         before is not None and after is not None and (before.parent_uid, before.name) == (after.parent_uid, after.name)
         for before, after in changes.values()
@@ -190,7 +189,7 @@ def reshaped(base: TreeColumns, changes: Changes) -> TreeColumns:
 
 
 def _with_values(base: TreeColumns, nodes: Sequence[Node]) -> TreeColumns:
-    """Write the nodes' own values over their entries; place and name stay."""
+    """Overwrite the values of the given entries; parents and names don't change."""
     kinds = list(base.kind_names)
     for kind in sorted({node.kind for node in nodes} - set(kinds)):
         kinds.append(kind)
@@ -227,12 +226,13 @@ def _with_values(base: TreeColumns, nodes: Sequence[Node]) -> TreeColumns:
 
 
 def _with_new_shape(base: TreeColumns, changes: Changes) -> TreeColumns:
-    """Rows: entries that stayed in their old order, then those that are new; then all are put in order."""
+    """Build columns from the remaining entries and the added ones, then restore breadth-first order."""
     gone = [base.index_of_uid(uid) for uid, (before, after) in changes.items() if before and after is None]
     stays = np.ones(len(base), dtype=np.bool_)
     stays[np.array(gone, dtype=np.int64)] = False
     kept = np.flatnonzero(stays)
-    row_of_old = np.full(len(base) + 1, -1, dtype=np.int64)  # the last: the root's parent −1
+    # The extra last item is the row of the root's parent, which has index −1.
+    row_of_old = np.full(len(base) + 1, -1, dtype=np.int64)
     row_of_old[kept] = np.arange(len(kept))
     added = [after for before, after in changes.values() if before is None and after is not None]
     row_of_added = {node.uid: len(kept) + k for k, node in enumerate(added)}
@@ -256,7 +256,8 @@ def _with_new_shape(base: TreeColumns, changes: Changes) -> TreeColumns:
                 parent_row[row] = row_of(after.parent_uid)
         if after is not None and (before is None or (before.parent_uid, before.name) != (after.parent_uid, after.name)):
             touched.add(after.parent_uid)
-    rank = np.arange(len(names), dtype=np.int64)  # siblings without a newcomer keep their order
+    # Siblings of groups without added, moved or renamed children keep their order.
+    rank = np.arange(len(names), dtype=np.int64)
     _rank_by_name(rank, parent_row, names, [row_of(uid) for uid in touched if uid is not None])
     order, parent = breadth_first(parent_row, rank)
     return _gathered(base, changes, kept, added, names, order, parent)
@@ -308,7 +309,7 @@ def _parent(node: Node) -> UUID:
 
 
 def _rank_by_name(rank: IndexArray, parent_row: IndexArray, names: Sequence[str], parents: Sequence[int]) -> None:
-    """Give the children of these parents ranks by name."""
+    """Rank the children of the given parents by name, in place."""
     is_touched = np.zeros(len(parent_row) + 1, dtype=np.bool_)
     is_touched[parents] = True
     members = np.flatnonzero(is_touched[parent_row])
@@ -317,9 +318,10 @@ def _rank_by_name(rank: IndexArray, parent_row: IndexArray, names: Sequence[str]
 
 
 def breadth_first(parent_row: IndexArray, rank: IndexArray) -> tuple[IndexArray, npt.NDArray[np.int32]]:
-    """Order rows level by level, siblings by rank; return the order and each entry's parent in it."""
+    """Return the breadth-first order of rows, siblings by rank, and each entry's parent index in that order."""
     n = len(parent_row)
-    by_parent = np.lexsort((rank, parent_row))[1:]  # the root's −1 sorts first
+    # The root has parent −1, which sorts first and is dropped.
+    by_parent = np.lexsort((rank, parent_row))[1:]
     counts = np.bincount(parent_row[by_parent], minlength=n)
     starts = np.cumsum(counts) - counts
     levels = [np.flatnonzero(parent_row < 0)]
@@ -345,7 +347,7 @@ def _coded(kinds: Sequence[str]) -> tuple[tuple[str, ...], npt.NDArray[np.uint16
 
 
 def only_used(kinds: tuple[str, ...], code: npt.NDArray[np.uint16]) -> tuple[tuple[str, ...], npt.NDArray[np.uint16]]:
-    """Sorted and without names that no entry has any more: equal trees have equal blobs."""
+    """Sort the kinds and drop unused ones, so that equal trees have equal blobs; return kinds and codes."""
     used = np.flatnonzero(np.bincount(code, minlength=len(kinds)))
     names = sorted(kinds[i] for i in used.tolist())
     new = np.array([names.index(kind) if kind in names else 0 for kind in kinds], dtype=np.uint16)

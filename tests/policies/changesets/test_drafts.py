@@ -92,7 +92,7 @@ def test_undo_and_redo_go_step_by_step_until_the_next_edit(draft: ChangeSet, ali
 def test_an_edit_is_removed_unless_another_depends_on_it(draft: ChangeSet, alice: Actor) -> None:
     draft = add(draft, alice, {"op": "add", "parent": "/", "name": "new"}, shares("/physics", 5), shares("/new", 3))
     common: dict[str, Any] = {"id": draft.pk, "at": AT, "actor": alice}
-    with pytest.raises(Conflict, match="rests on"):
+    with pytest.raises(Conflict, match="depends on"):
         drafts.drop_operation(**common, version=draft.version, index=0)
     draft = drafts.drop_operation(**common, version=draft.version, index=1)
     assert [each["op"] for each in draft.operations] == ["add", "set_shares"]

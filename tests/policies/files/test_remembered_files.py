@@ -158,7 +158,7 @@ def test_the_dump_of_another_cluster_is_refused_until_it_is_named(dump: str) -> 
     with pytest.raises(Invalid, match="of the cluster saga, and the policy of demo"):
         exported("sacctmgr-script", against=other).text()
     assert exported("sacctmgr-script", against=other, cluster="saga").text().splitlines()[1:] == []
-    with pytest.raises(Invalid, match="names no cluster"):
+    with pytest.raises(Invalid, match="contains no cluster name"):
         exported("csv", cluster="saga")
 
 

@@ -107,7 +107,7 @@ def test_rows_may_come_in_any_order() -> None:
 
 def test_a_duplicate_path_names_both_lines() -> None:
     found = problems("path,shares\n/a,1\n/b,1\na/,2\n/,1\n/,2\n")
-    assert "'a' is there twice, first in line 2" in found["line 4, /: path"]
+    assert "'a' is repeated, first in line 2" in found["line 4, /: path"]
     assert "first in line 5" in found["line 6, /: path"]
 
 
@@ -115,16 +115,16 @@ def test_a_duplicate_path_names_both_lines() -> None:
     ("text", "message"),
     [
         ("path,weight\n/a,1\n", "'weight' is unknown; known are path"),
-        ("path,path\n/a,1\n", "twice"),
-        ("path,shares,percent\n/a,1,2\n", "twice"),
+        ("path,path\n/a,1\n", "repeated"),
+        ("path,shares,percent\n/a,1,2\n", "repeated"),
         ("name,shares\na,1\n", "names no column path"),
         ("path,shares\n/a,1,2\n", "has 3 cells, the first line 2"),
-        ('path,shares\n"/a,1\n', "no CSV table"),
+        ('path,shares\n"/a,1\n', "not a CSV table"),
         ("path,locked\n/a,maybe\n", "neither yes nor no"),
         ("path,uid\n/a,1\n", "must be a UUID"),
         ("path,scope\n/a,mars\n", '"local" or "global"'),
         ("path,sources\n/a,c1\n", "together with a scope"),
-        ("path,kind\n/a,reserve\n/a/b,user\n", "a reserve has shares of its own and no children"),
+        ("path,kind\n/a,reserve\n/a/b,user\n", "a reserve must have its own shares and no children"),
         ("path\n/a//b\n", "must not be empty"),
         ("path\n/a\u202eb\n", "U+202E"),
         ("path\n/a\x07b\n", "U+0007"),

@@ -141,7 +141,7 @@ def test_an_export_lists_what_it_omits_with_entry_counts() -> None:
     tree = columns_of([root, *locked, reserve])
     assert dropped(get_format("sacctmgr"), tree) == [
         "the policy's settings",
-        "uids: moves and new names read back as one entry gone and another one new",
+        "uids: moved and renamed entries are read back as one entry removed and another one added",
         "exact shares of 6 entries: /g0, /g1, /g2, …",
         "empty groups or leaves of 1 entry: /left over",
         "locks of 5 entries: /g0, /g1, /g2, …",

@@ -48,20 +48,20 @@ def test_nodes_come_in_any_order_and_projects_differ_from_users() -> None:
         (node(0, "r") + node(1, "a", "2") + node(2, "b", "1"), "line 6: id=1", "in a cycle"),
         (node(0, "r", "0"), "line 1", "a cycle without a root"),
         (node(0, "r") + node(1, "s"), "line 6", "one root is needed"),
-        (node(0, "r", "5"), "line 5", "id=5, which isn't there"),
+        (node(0, "r", "5"), "line 5", "id=5, which doesn't exist"),
         (node(0, "r", "1,1") + node(1, "a"), "line 5", "already"),
-        (node(0, "r") + node(0, "s"), "line 6", "id=0 is there twice, first in line 1"),
-        (node(0, "r", "1,2") + node(1, "a") + node(2, "a"), "line 12, /: name", "'a' is there twice, first in line 7"),
-        (node(0, "r", "1") + node(1, "a", shares="x"), "line 9, /a: shares", "no whole number"),
-        (node(0, "r", "1") + node(1, "a", shares=-1), "line 9, /a: shares", "no whole number"),
-        (node(0, "r", "1") + node(1, "a", shares=4294967296), "line 9, /a: shares", "no whole number"),
+        (node(0, "r") + node(0, "s"), "line 6", "id=0 is repeated, first in line 1"),
+        (node(0, "r", "1,2") + node(1, "a") + node(2, "a"), "line 12, /: name", "'a' is repeated, first in line 7"),
+        (node(0, "r", "1") + node(1, "a", shares="x"), "line 9, /a: shares", "not a whole number"),
+        (node(0, "r", "1") + node(1, "a", shares=-1), "line 9, /a: shares", "not a whole number"),
+        (node(0, "r", "1") + node(1, "a", shares=4294967296), "line 9, /a: shares", "not a whole number"),
         (node(0, "r", "1") + node(1, "a", type=2), "line 8, /a: type", "neither 0 (user) nor 1"),
         (node(0, "r", "1") + node(1, ""), "line 7, /: name", "must not be empty"),
         (node(0, "r", "1") + node(1, "a/b"), "line 7, /: name", "separates"),
-        (node(0, "r", "x"), "line 5", "is no number"),
+        (node(0, "r", "x"), "line 5", "is not a number"),
         (node(0, "r") + "color=red\n", "line 6", "isn't one of id"),
-        (node(0, "r") + "shares=2\n", "line 6", "twice in one node"),
-        ("id=x\n", "line 1", "is no number"),
+        (node(0, "r") + "shares=2\n", "line 6", "repeated in one node"),
+        ("id=x\n", "line 1", "is not a number"),
     ],
 )
 def test_an_invalid_tree_is_rejected_with_the_line(text: str, place: str, message: str) -> None:
@@ -71,7 +71,7 @@ def test_an_invalid_tree_is_rejected_with_the_line(text: str, place: str, messag
 
 def test_a_file_without_a_share_tree_is_rejected() -> None:
     for text in ("hello\n", "name=Root\n"):
-        with pytest.raises(Invalid, match="is no share tree of Grid Engine: line 1"):
+        with pytest.raises(Invalid, match="is not a share tree of Grid Engine: line 1"):
             read("ge", text)
 
 

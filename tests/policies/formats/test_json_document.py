@@ -55,7 +55,7 @@ def test_every_error_is_reported_with_line_and_path() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"root": {"name": "a", "name": "b"}}', "the key 'name' is there twice"),
+        ('{"root": {"name": "a", "name": "b"}}', "the key 'name' is repeated"),
         ('{"root": {"name": "a", "children": [{"name": "b", "shares": Infinity}]}}', "Infinity is not a valid number"),
         ('{"root": {"name": "a", "children": [{"name": "b", "shares": 1e999}]}}', "a number that large"),
         ('{"root": {"name": "\\ud800"}}', "U+D800"),

@@ -80,10 +80,10 @@ def test_an_error_message_instead_of_a_dump_is_reported_with_a_remedy(line: str,
     [
         ("Account - 'a'\nAccount - 'A'", "line 5, /: A", "each account once"),
         ("Parent - 'x'\nUser - 'u'", "line 4: Parent", "'x' isn't declared before it"),
-        ("User - 'u'\nUser - 'u'", "line 5, /: 'u'", "there twice, first in line 4"),
-        ("User - 'u':Fairshare=-1", "line 4: Fairshare of u", "no whole number"),
-        ("User - 'u':Fairshare=1.5", "line 4: Fairshare of u", "no whole number"),
-        ("User - 'u':Fairshare=2147483648", "line 4: Fairshare of u", "no whole number"),
+        ("User - 'u'\nUser - 'u'", "line 5, /: 'u'", "repeated, first in line 4"),
+        ("User - 'u':Fairshare=-1", "line 4: Fairshare of u", "neither a whole number"),
+        ("User - 'u':Fairshare=1.5", "line 4: Fairshare of u", "neither a whole number"),
+        ("User - 'u':Fairshare=2147483648", "line 4: Fairshare of u", "neither a whole number"),
         ("User - 'u/v'", "line 4, /: 'u/v'", "separates the parts"),
         ("User - 'u\u202ev'", "line 4, /: 'u\\u202ev'", "U+202E"),
         ("User u", "line 4", "none of Cluster, Parent"),
@@ -99,7 +99,7 @@ def test_wrong_lines_are_refused_with_line_and_name(lines: str, place: str, mess
 
 @pytest.mark.parametrize("text", ["Parent - 'root'\n", "Account - 'a'\n", "hello\n", "# only a comment\n"])
 def test_a_file_that_is_not_a_dump_is_rejected(text: str) -> None:
-    with pytest.raises(Invalid, match="is no sacctmgr dump: line 1"):
+    with pytest.raises(Invalid, match="is not a sacctmgr dump: line 1"):
         read("sacctmgr", text)
 
 
@@ -126,7 +126,7 @@ def tree() -> TreeColumns:
 def test_an_export_is_what_slurm_can_load(tree: TreeColumns) -> None:
     assert text_of_tree("sacctmgr", tree).splitlines() == [
         "# grid revision 7",
-        "# The cluster is named as the policy, grid: export with another name if Slurm has another",
+        "# The cluster has the policy's name, grid: export with another name if Slurm uses another",
         "Cluster - 'grid':Fairshare=1",
         "Parent - 'root'",
         "Account - 'physics':Description='physics':Fairshare=50",

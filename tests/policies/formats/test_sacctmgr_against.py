@@ -122,7 +122,7 @@ def test_an_account_at_another_parent_is_reported_and_not_moved() -> None:
     [
         (SITE[:-20], "cut off"),
         (SITE + SITE, "second cluster"),
-        (SITE.replace("'fram'", "'fram set fairshare=9'"), "no name of a cluster"),
+        (SITE.replace("'fram'", "'fram set fairshare=9'"), "not a valid cluster name"),
         ("add account Name=hep Fairshare=60\n", "script"),
         (SITE.replace("=60", "=2147483648"), "whole number"),
         (SITE.replace("Account - 'hep'", "Account - 'hepp'"), "declared"),
@@ -174,7 +174,7 @@ def test_a_group_that_needs_another_scale_is_reported() -> None:
     assert written("sacctmgr-script", tree, SCALED)[1:] == [
         "modify account where name=bio cluster=fram set fairshare=50",
         "modify account where name=hep cluster=fram set fairshare=100",
-        f"# {(said := '2 of 3 shares below root change: they are written × 200, as Slurm takes whole numbers only')}",
+        f"# {(said := '2 of 3 shares below root change: they are written × 200, because Slurm accepts only whole numbers')}",
     ]
     assert notes(tree, SCALED) == (said,)
     assert asked("sacctmgr", "\n".join(written("sacctmgr", tree, SCALED)) + "\n", tree) == []

@@ -85,7 +85,7 @@ BOMB = "a: &a [x, x]\n" + "".join(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (BOMB, "line 2: references"),
+        (BOMB, "line 2: aliases"),
         ("root: !!python/object/apply:os.system [ls]", "line 1: the tag"),
         ("root: {name: !secret x}", "line 1: the tag"),
         ("root:\n  name: a\n  <<: {shares: 3}", "is unknown"),

@@ -137,7 +137,7 @@ def test_invalid_shares_are_refused_with_a_remedy(tree: TreeColumns, value: obje
 
 
 def test_a_percentage_beside_an_entry_that_inherits_is_refused(tree: TreeColumns) -> None:
-    with pytest.raises(Invalid, match="percentages of the group mean nothing"):
+    with pytest.raises(Invalid, match="percentages of the group are undefined"):
         apply(tree, [set_shares("/biology", "parent"), set_shares("/physics", {"percent": 10})])
     with pytest.raises(Invalid, match="give it a number first"):
         apply(tree, [set_shares("/physics", "parent"), set_shares("/physics", {"percent": 10})])

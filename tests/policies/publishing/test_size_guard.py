@@ -99,7 +99,7 @@ def test_future_shares_count_toward_the_limit(policy: Policy, bob: Actor) -> Non
 def test_raising_the_limit_needs_two_persons_and_lowering_it_one(policy: Policy, alice: Actor) -> None:
     guard(policy, points=5, users=100)
     for looser in ({"points": None}, {"points": 6}, {"users": 101}):
-        with pytest.raises(Conflict, match="from what size on"):
+        with pytest.raises(Conflict, match="raises the limit"):
             publish(alice, {"op": "set_policy", "settings": {"review": looser}})
     publish(alice, {"op": "set_policy", "settings": {"review": {"points": 4}}})
 

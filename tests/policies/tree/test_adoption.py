@@ -80,8 +80,8 @@ def test_kept_entries_move_with_their_parent() -> None:
 @pytest.mark.parametrize(
     ("children", "message"),
     [
-        ([{"name": "c", "uid": str(A), "children": []}], "/c is kept, and the file puts another entry in its place"),
-        ([{"name": "a", "kind": "reserve"}], "/a/b is kept"),
+        ([{"name": "c", "uid": str(A), "children": []}], "/c would stay, but the file has another entry with this parent and name"),
+        ([{"name": "a", "kind": "reserve"}], "/a/b would stay"),
     ],
 )
 def test_kept_entries_with_a_name_conflict_are_reported(children: list[dict[str, Any]], message: str) -> None:
