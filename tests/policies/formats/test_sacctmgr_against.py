@@ -171,12 +171,13 @@ def test_fractions_keep_the_most_common_scale_of_their_group() -> None:
 
 def test_a_group_that_needs_another_scale_is_reported() -> None:
     tree = scaled(0.25, 0.5, 0.125)
+    note = "2 of 3 shares below root change: they are written × 200, because Slurm accepts only whole numbers"
     assert written("sacctmgr-script", tree, SCALED)[1:] == [
         "modify account where name=bio cluster=fram set fairshare=50",
         "modify account where name=hep cluster=fram set fairshare=100",
-        f"# {(said := '2 of 3 shares below root change: they are written × 200, because Slurm accepts only whole numbers')}",
+        f"# {note}",
     ]
-    assert notes(tree, SCALED) == (said,)
+    assert notes(tree, SCALED) == (note,)
     assert asked("sacctmgr", "\n".join(written("sacctmgr", tree, SCALED)) + "\n", tree) == []
 
 

@@ -80,7 +80,10 @@ def test_kept_entries_move_with_their_parent() -> None:
 @pytest.mark.parametrize(
     ("children", "message"),
     [
-        ([{"name": "c", "uid": str(A), "children": []}], "/c would stay, but the file has another entry with this parent and name"),
+        (
+            [{"name": "c", "uid": str(A), "children": []}],
+            "/c would stay, but the file has another entry with this parent and name",
+        ),
         ([{"name": "a", "kind": "reserve"}], "/a/b would stay"),
     ],
 )
