@@ -45,7 +45,7 @@ def test_the_database_refuses_to_change_the_log(at: datetime, statement: str) ->
 
 
 @pytest.mark.django_db(transaction=True)
-def test_fifty_writers_at_once_leave_one_chain(at: datetime) -> None:
+def test_fifty_concurrent_writers_leave_one_chain(at: datetime) -> None:
     def write(number: int) -> None:
         try:
             audit.record(actor=SYSTEM, verb="parallel", at=at, subject=str(number))

@@ -23,7 +23,7 @@ def found(settings: Any, given: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("given", [{}, OIDC, LDAP, HEADER, {"FAIRSHARE_LINK_BY_NAME": ["ldap", "header"]}])
-def test_settings_that_work_are_not_complained_about(settings: Any, given: dict[str, Any]) -> None:
+def test_valid_settings_pass_the_checks(settings: Any, given: dict[str, Any]) -> None:
     assert found(settings, given) == []
 
 
@@ -42,5 +42,5 @@ def test_settings_that_work_are_not_complained_about(settings: Any, given: dict[
         ({"FAIRSHARE_LINK_BY_NAME": ["shibboleth"]}, "accounts.E010"),
     ],
 )
-def test_settings_that_can_not_work_are_named(settings: Any, given: dict[str, Any], complaint: str) -> None:
+def test_invalid_settings_are_reported(settings: Any, given: dict[str, Any], complaint: str) -> None:
     assert found(settings, given) == [complaint]

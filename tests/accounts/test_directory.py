@@ -32,7 +32,7 @@ def directory(server: Directory, settings: Any) -> Directory:
     return server
 
 
-def test_the_right_password_tells_who_it_is_and_which_groups(directory: Directory) -> None:
+def test_the_right_password_returns_user_and_groups(directory: Directory) -> None:
     person = look_up("eva", "evas own")
     assert person is not None
     assert (person.source, person.username, person.first_name, person.last_name) == ("ldap", "eva", "Eva", "Kling")
@@ -55,35 +55,35 @@ def test_the_right_password_tells_who_it_is_and_which_groups(directory: Director
         ("reader", READER_PASSWORD),  # not among the people
     ],
 )
-def test_nobody_else_gets_in(directory: Directory, name: str, password: str) -> None:
+def test_wrong_credentials_are_refused(directory: Directory, name: str, password: str) -> None:
     assert look_up(name, password) is None
 
 
-def test_a_name_in_another_case_is_the_same_person(directory: Directory) -> None:
+def test_names_are_case_insensitive(directory: Directory) -> None:
     one, other = look_up("EVA", "evas own"), look_up("eva", "evas own")
     assert one == other
 
 
-def test_a_directory_that_does_not_answer_is_said_to_be_unavailable(directory: Directory, settings: Any) -> None:
+def test_a_silent_directory_is_reported_as_unavailable(directory: Directory, settings: Any) -> None:
     settings.FAIRSHARE_LDAP_URL = "ldap://127.0.0.1:1"
     with pytest.raises(Unavailable):
         look_up("eva", "evas own")
 
 
-def test_our_own_sign_in_being_refused_is_no_wrong_password(directory: Directory, settings: Any) -> None:
+def test_a_refused_service_bind_is_not_a_wrong_password(directory: Directory, settings: Any) -> None:
     settings.FAIRSHARE_LDAP_BIND_PASSWORD = "old"
     with pytest.raises(Unavailable):
         look_up("eva", "evas own")
 
 
-def test_a_server_nobody_vouches_for_hears_no_password(directory: Directory, settings: Any, tmp_path: Path) -> None:
+def test_no_password_is_sent_to_an_unverified_server(directory: Directory, settings: Any, tmp_path: Path) -> None:
     settings.FAIRSHARE_LDAP_CA_FILE = ""
     with pytest.raises(Unavailable):
         look_up("eva", "evas own")
 
 
 @pytest.mark.django_db
-def test_people_sign_in_on_the_usual_page_and_their_groups_follow(directory: Directory) -> None:
+def test_directory_users_sign_in_on_the_usual_page_with_their_groups(directory: Directory) -> None:
     client = Client()
     answer = client.post("/sign-in/", {"username": "dag", "password": "dags own"})
     assert answer.status_code == 302
@@ -100,7 +100,7 @@ def test_people_sign_in_on_the_usual_page_and_their_groups_follow(directory: Dir
 
 
 @pytest.mark.django_db
-def test_a_wrong_password_reads_as_for_a_local_account(directory: Directory) -> None:
+def test_a_wrong_password_is_answered_as_for_a_local_account(directory: Directory) -> None:
     User.objects.create_user("local", password="a long pass phrase")
     pages = [
         Client().post("/sign-in/", {"username": name, "password": "wrong"}).content.decode()
@@ -122,7 +122,7 @@ def test_a_local_account_of_the_same_name_is_not_overtaken(directory: Directory,
 
 
 @pytest.mark.django_db
-def test_local_accounts_sign_in_while_the_directory_is_away(directory: Directory, settings: Any) -> None:
+def test_local_accounts_sign_in_without_the_directory(directory: Directory, settings: Any) -> None:
     settings.FAIRSHARE_LDAP_URL = "ldap://127.0.0.1:1"
     User.objects.create_user("local", password="a long pass phrase")
     assert Client().post("/sign-in/", {"username": "local", "password": "a long pass phrase"}).status_code == 302

@@ -45,7 +45,7 @@ names = st.lists(st.lists(pairs, min_size=1, max_size=2, unique_by=lambda pair: 
         f" {KIM} ",
     ],
 )
-def test_every_spelling_of_a_dn_is_the_same_name(spelled: str) -> None:
+def test_every_spelling_of_a_dn_is_normalised(spelled: str) -> None:
     assert canonical_dn(spelled) == KIM
 
 
@@ -70,18 +70,18 @@ def test_every_spelling_of_a_dn_is_the_same_name(spelled: str) -> None:
         ("CN=a,", "CN=a,"),
     ],
 )
-def test_values_are_read_as_they_were_meant(spelled: str, kept: str) -> None:
+def test_escaped_values_are_decoded(spelled: str, kept: str) -> None:
     assert canonical_dn(spelled) == kept
     assert canonical_dn(kept) == kept
 
 
-def test_values_that_differ_stay_apart() -> None:
+def test_different_values_stay_distinct() -> None:
     spelled = ["CN=Kim", "CN=kim", "CN=Kim,O=x", "O=x,CN=Kim", "CN=a\\,O=x", "CN=a,O=x", "CN=a\\+O=x", "CN=a+O=x"]
     assert len({canonical_dn(text) for text in spelled}) == len(spelled)
 
 
 @given(names, st.data())
-def test_both_spellings_of_any_dn_are_one_and_stay_it(name: list[list[tuple[str, str]]], data: st.DataObject) -> None:
+def test_both_spellings_of_any_dn_normalise_to_one(name: list[list[tuple[str, str]]], data: st.DataObject) -> None:
     def typed(kind: str) -> str:
         return data.draw(st.sampled_from(SPELLED[kind]))
 
@@ -108,17 +108,17 @@ def _in_line(value: str) -> str:
 @given(st.text(max_size=80))
 @example("0\r/")
 @example("/x/Role=NULL /Capability=NULL")
-def test_any_text_at_all_has_one_spelling_and_keeps_it(text: str) -> None:
+def test_normalisation_is_idempotent_for_any_text(text: str) -> None:
     assert canonical_dn(canonical_dn(text)) == canonical_dn(text)
     assert canonical_fqan(canonical_fqan(text)) == canonical_fqan(text)
 
 
 @given(st.text(alphabet='/CNO=,+\\" #x20aé;', max_size=40))
-def test_half_written_dns_have_one_spelling_too(text: str) -> None:
+def test_incomplete_dns_are_normalised(text: str) -> None:
     assert canonical_dn(canonical_dn(text)) == canonical_dn(text)
 
 
-def test_only_what_can_be_nothing_else_is_taken_for_a_dn() -> None:
+def test_only_unambiguous_names_are_recognised_as_dns() -> None:
     assert is_dn(KIM)
     assert is_dn("CN=Kim,O=x")
     assert not any(is_dn(text) for text in ("alice", "a=b", "a=b,c=d", "/atlas", "/atlas/Role", "x@y.org"))
@@ -136,13 +136,13 @@ def test_only_what_can_be_nothing_else_is_taken_for_a_dn() -> None:
         ("/atlas", "/atlas", "/atlas"),
     ],
 )
-def test_an_fqan_is_kept_without_what_says_nothing(spelled: str, kept: str, group: str) -> None:
+def test_an_fqan_is_stored_without_null_parts(spelled: str, kept: str, group: str) -> None:
     assert canonical_fqan(spelled) == kept
     assert group_of_fqan(kept) == group
 
 
 @pytest.mark.django_db
-def test_one_person_in_two_spellings_is_one_account_and_in_two_groups_two(at: datetime) -> None:
+def test_two_spellings_are_one_account_and_two_groups_are_two(at: datetime) -> None:
     slashes = AccountKey("arc", "", "", KIM, "/bio/Role=NULL/Capability=NULL")
     commas = AccountKey("arc", "", "", "CN=Kim Svan,O=NorduGrid,C=SE", "/bio")
     other_group = commas._replace(fqan="/bio/Role=lead")
@@ -154,7 +154,7 @@ def test_one_person_in_two_spellings_is_one_account_and_in_two_groups_two(at: da
     assert Account.objects.get(pk=found[slashes]).dn == KIM
 
 
-def test_a_name_that_would_grow_beyond_its_place_stays_as_it_is() -> None:
+def test_a_name_that_would_become_too_long_is_unchanged() -> None:
     long = "/CN=" + "\\a" * 500
     key = AccountKey("arc", dn=long)
     assert len(canonical_dn(long)) > 1024

@@ -12,7 +12,7 @@ from apps.core.errors import Invalid
 
 
 @pytest.mark.django_db
-def test_known_accounts_keep_their_ids_and_new_ones_get_some(at: datetime) -> None:
+def test_known_accounts_keep_their_ids_and_new_ones_get_new_ids(at: datetime) -> None:
     alice, bob = AccountKey("c1", "alice", "physics"), AccountKey("c1", "bob", "physics")
     first = account_ids([alice, alice], at=at)
     both = account_ids([bob, alice], at=at)
@@ -22,7 +22,7 @@ def test_known_accounts_keep_their_ids_and_new_ones_get_some(at: datetime) -> No
 
 
 @pytest.mark.django_db
-def test_every_part_of_the_name_counts(at: datetime) -> None:
+def test_every_part_of_the_name_is_significant(at: datetime) -> None:
     keys = [
         AccountKey("a", "u"),
         AccountKey("b", "u"),

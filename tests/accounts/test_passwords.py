@@ -8,7 +8,7 @@ from django.test import override_settings
 from fairshare_web import settings as production
 
 
-def test_a_password_is_kept_as_argon2_and_holds() -> None:
+def test_a_password_is_hashed_with_argon2_and_verified() -> None:
     with override_settings(PASSWORD_HASHERS=production.PASSWORD_HASHERS):
         kept = make_password("a long pass phrase")
         assert identify_hasher(kept).algorithm == "argon2"

@@ -35,7 +35,7 @@ def groups_of(user: User) -> list[str]:
     return sorted(user.groups.values_list("name", flat=True))
 
 
-def test_somebody_new_gets_an_account_without_password_and_without_rights() -> None:
+def test_a_new_user_gets_an_account_without_password_and_rights() -> None:
     user = arrive(eva())
     assert (user.username, user.first_name, user.is_superuser, user.is_staff) == ("eva", "Eva", False, False)
     assert not user.has_usable_password()
@@ -43,13 +43,13 @@ def test_somebody_new_gets_an_account_without_password_and_without_rights() -> N
     assert [event.verb for event in AuditEvent.objects.order_by("id")] == ["user.made", "user.groups"]
 
 
-def test_the_same_identity_is_the_same_person_whatever_the_name_is_by_now() -> None:
+def test_the_same_identity_is_the_same_user_after_a_rename() -> None:
     first = arrive(eva())
     again = arrive(eva(username="eva.kling", last_name="Kling"))
     assert (again.pk, again.username, again.last_name) == (first.pk, "eva", "Kling")
 
 
-def test_a_name_is_one_line_and_an_address_is_one() -> None:
+def test_name_and_address_are_single_lines() -> None:
     sent = {
         "first_name": "Eva\r\nBcc: x",
         "last_name": " Kling\u2028\u202eB ",
@@ -62,7 +62,7 @@ def test_a_name_is_one_line_and_an_address_is_one() -> None:
     assert arrive(eva(email=f"{'e' * 250}@example.org")).email == "eva@example.org"
 
 
-def test_groups_follow_every_sign_in_and_those_of_others_stay() -> None:
+def test_groups_are_updated_at_every_sign_in_and_others_kept() -> None:
     user = arrive(eva(groups=["physics", "staff"]))
     user.groups.add(Group.objects.create(name="ldap:cn=x"), Group.objects.create(name="oidcish"))
     arrive(eva(groups=["staff", "chemistry", "", "bad\u202ename"]))
@@ -74,21 +74,21 @@ def test_groups_follow_every_sign_in_and_those_of_others_stay() -> None:
     assert AuditEvent.objects.count() == n
 
 
-def test_a_source_names_no_group_of_another_source() -> None:
+def test_a_sign_in_source_cannot_set_groups_of_another() -> None:
     """A proxy that sends ldap:cn=admins gives header:ldap:cn=admins, which nobody has granted anything."""
     user = arrive(eva(source="header", groups=["ldap:cn=admins", "oidc:physics"]))
     assert groups_of(user) == ["header:ldap:cn=admins", "header:oidc:physics"]
 
 
 @pytest.mark.parametrize("taken", ["eva", "EVA"])
-def test_an_account_of_that_name_belongs_to_somebody_else(taken: str) -> None:
+def test_an_existing_account_of_that_name_is_not_reused(taken: str) -> None:
     User.objects.create_superuser(taken)
     with pytest.raises(NotAllowed, check=lambda error: error.code == "name_taken"):
         arrive(eva())
     assert not Identity.objects.exists()
 
 
-def test_a_site_may_say_that_names_of_a_source_are_its_own(settings: Any) -> None:
+def test_a_site_can_trust_names_of_a_source(settings: Any) -> None:
     settings.FAIRSHARE_LINK_BY_NAME = ["ldap"]
     known = User.objects.create_user("eva")
     with pytest.raises(NotAllowed):
@@ -107,7 +107,7 @@ def test_a_closed_account_stays_closed() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"subject": " "}, {"username": ""}, {"username": "a b c"}, {"username": "x" * 151}])
-def test_a_source_that_says_nothing_usable_signs_nobody_in(wrong: dict[str, str]) -> None:
+def test_a_source_without_a_usable_name_does_not_sign_in(wrong: dict[str, str]) -> None:
     with pytest.raises(Invalid):
         arrive(eva(**wrong))
     assert not User.objects.exists()
@@ -121,11 +121,11 @@ def test_a_source_that_says_nothing_usable_signs_nobody_in(wrong: dict[str, str]
         ("our own", "our own"),
     ],
 )
-def test_a_group_is_written_in_one_way(written: str, stored: str) -> None:
+def test_group_names_are_normalised(written: str, stored: str) -> None:
     assert clean_group(written) == stored
 
 
-def test_a_group_too_long_to_store_keeps_what_tells_it_from_others() -> None:
+def test_an_overlong_group_name_stays_distinct() -> None:
     long = "ldap:" + ",".join(f"ou=part{i}" for i in range(40))
     one, other = clean_group(long + ",cn=a"), clean_group(long + ",cn=b")
     assert len(one) == len(other) == LONGEST_GROUP

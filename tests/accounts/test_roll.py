@@ -39,7 +39,7 @@ def _names(found: Roll) -> Sequence[str]:
     return list(told.values())
 
 
-def test_it_is_the_same_object_while_nothing_has_changed() -> None:
+def test_the_index_is_reused_while_nothing_changed() -> None:
     assert _names(_load()) == []
     _add("alice", "bob")
     first = _load()
@@ -49,7 +49,7 @@ def test_it_is_the_same_object_while_nothing_has_changed() -> None:
     assert _load() is first  # nothing of it that counts has changed
 
 
-def test_who_comes_is_renamed_or_goes_is_seen() -> None:
+def test_new_renamed_and_deleted_accounts_are_detected() -> None:
     _add("alice", "bob")
     _load()
     _add("carol")
@@ -63,7 +63,7 @@ def test_who_comes_is_renamed_or_goes_is_seen() -> None:
     assert _names(_load()) == ["p-1", "dave"]
 
 
-def test_a_transaction_that_began_before_and_ends_after_a_look_is_not_missed() -> None:
+def test_a_concurrent_transaction_is_not_missed() -> None:
     """Its rows have a lower number than others that were seen already."""
     other = connection.copy()
     try:
@@ -81,7 +81,7 @@ def test_a_transaction_that_began_before_and_ends_after_a_look_is_not_missed() -
         other.close()
 
 
-def test_what_an_open_transaction_wrote_itself_is_never_remembered() -> None:
+def test_uncommitted_accounts_are_never_cached() -> None:
     _add("alice")
     _load()
     with transaction.atomic():

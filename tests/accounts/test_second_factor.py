@@ -54,7 +54,7 @@ def verbs() -> list[str]:
         (20000000000, "353130"),
     ],
 )
-def test_codes_are_those_of_the_standard(second: int, code: str) -> None:
+def test_codes_equal_the_standard(second: int, code: str) -> None:
     assert second_factor.code_at(SECRET, datetime.fromtimestamp(second, UTC)) == code
 
 
@@ -64,7 +64,7 @@ def test_a_secret_has_160_random_bits() -> None:
     assert {len(base64.b32decode(secret)) for secret in secrets} == {20}
 
 
-def test_it_is_set_up_with_a_code_and_gives_ten_recovery_codes(eva: User) -> None:
+def test_setup_needs_a_code_and_gives_ten_recovery_codes(eva: User) -> None:
     assert not second_factor.has_second_factor(eva)
     codes = add(eva)
     assert second_factor.has_second_factor(eva)
@@ -76,7 +76,7 @@ def test_it_is_set_up_with_a_code_and_gives_ten_recovery_codes(eva: User) -> Non
 
 
 @pytest.mark.parametrize("code", ["", "000000", "abcdef", "１２３４５６", "-1"])
-def test_a_wrong_code_sets_nothing_up(eva: User, code: str) -> None:
+def test_a_wrong_code_does_not_complete_the_setup(eva: User, code: str) -> None:
     if code == second_factor.code_at(SECRET, AT):
         pytest.fail("this is the right one")
     with pytest.raises(Invalid) as refusal:
@@ -86,27 +86,27 @@ def test_a_wrong_code_sets_nothing_up(eva: User, code: str) -> None:
     assert verbs() == []
 
 
-def test_a_code_holds_one_period_before_and_after_and_only_once(eva: User) -> None:
+def test_a_code_is_valid_one_period_around_and_once(eva: User) -> None:
     add(eva, at=AT - 10 * PERIOD)
     for offset, fits in ((-2, False), (2, False), (-1, True), (-1, False), (1, True), (0, False), (1, False)):
         assert check(eva, second_factor.code_at(SECRET, AT + offset * PERIOD)) is fits, offset
     assert check(eva, second_factor.code_at(SECRET, AT + 2 * PERIOD), at=AT + PERIOD)
 
 
-def test_the_code_of_the_set_up_signs_nobody_in(eva: User) -> None:
+def test_the_setup_code_cannot_sign_in(eva: User) -> None:
     add(eva)
     assert not check(eva, second_factor.code_at(SECRET, AT))
     assert check(eva, second_factor.code_at(SECRET, AT + PERIOD), at=AT + PERIOD)
 
 
-def test_codes_are_read_with_the_blanks_that_apps_show(eva: User) -> None:
+def test_codes_with_blanks_are_accepted(eva: User) -> None:
     recovery = add(eva)[3]
     code = second_factor.code_at(SECRET, AT + PERIOD)
     assert check(eva, f" {code[:3]} {code[3:]}\n", at=AT + PERIOD)
     assert check(eva, f"{recovery[:4]}-{recovery[4:]}", at=AT + PERIOD)
 
 
-def test_a_recovery_code_holds_once_and_is_logged(eva: User) -> None:
+def test_a_recovery_code_is_valid_once_and_audited(eva: User) -> None:
     first, second, *_ = add(eva)
     assert check(eva, first)
     assert not check(eva, first)
@@ -116,7 +116,7 @@ def test_a_recovery_code_holds_once_and_is_logged(eva: User) -> None:
     assert [event.details for event in used] == [{"n_left": 9}, {"n_left": 8}]
 
 
-def test_new_recovery_codes_end_the_old_ones_and_need_a_code(eva: User) -> None:
+def test_new_recovery_codes_replace_the_old_ones_and_need_a_code(eva: User) -> None:
     old = add(eva)
     with pytest.raises(Invalid):
         second_factor.renew_recovery_codes(user=eva, code="000000", at=AT, actor=own(eva))
@@ -127,7 +127,7 @@ def test_new_recovery_codes_end_the_old_ones_and_need_a_code(eva: User) -> None:
     assert "user.recovery_codes_renewed" in verbs()
 
 
-def test_after_twenty_wrong_codes_none_is_looked_at_for_an_hour(eva: User) -> None:
+def test_after_twenty_wrong_codes_none_is_accepted_for_an_hour(eva: User) -> None:
     right = add(eva)[0]
     for _n in range(20):
         assert not check(eva, "000000")
@@ -140,7 +140,7 @@ def test_after_twenty_wrong_codes_none_is_looked_at_for_an_hour(eva: User) -> No
     assert check(eva, right, at=AT + timedelta(hours=1))
 
 
-def test_a_code_that_fits_forgets_the_wrong_ones(eva: User) -> None:
+def test_a_correct_code_resets_the_wrong_ones(eva: User) -> None:
     codes = add(eva)
     for right in codes[:3]:
         for _n in range(19):
@@ -148,7 +148,7 @@ def test_a_code_that_fits_forgets_the_wrong_ones(eva: User) -> None:
         assert check(eva, right)
 
 
-def test_it_is_taken_away_with_a_code_by_whoever_it_belongs_to(eva: User) -> None:
+def test_its_owner_removes_it_with_a_code(eva: User) -> None:
     codes, other = add(eva), User.objects.create_superuser("admin")
     for actor in (own(other), COMMAND):
         with pytest.raises(NotAllowed):
@@ -161,7 +161,7 @@ def test_it_is_taken_away_with_a_code_by_whoever_it_belongs_to(eva: User) -> Non
     assert not check(eva, codes[1])
 
 
-def test_secrets_lie_sealed_and_open_with_a_key_that_was_replaced(eva: User, settings: Any) -> None:
+def test_secrets_are_encrypted_and_readable_with_a_previous_key(eva: User, settings: Any) -> None:
     codes, key = add(eva), settings.SECRET_KEY
     assert SECRET not in str([row.data for row in Authenticator.objects.all()])
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "another-key" * 8, [key]
@@ -171,9 +171,7 @@ def test_secrets_lie_sealed_and_open_with_a_key_that_was_replaced(eva: User, set
     assert not check(eva, codes[0])
 
 
-def test_operators_take_it_away_from_somebody_who_lost_everything(
-    eva: User, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_operators_remove_the_second_factor_of_a_locked_out_user(eva: User, capsys: pytest.CaptureFixture[str]) -> None:
     add(eva)
     with pytest.raises(NotAllowed):
         second_factor.forget_second_factor(username="eva", at=AT, actor=own(eva))
@@ -190,7 +188,7 @@ def test_operators_take_it_away_from_somebody_who_lost_everything(
         second_factor.forget_second_factor(username="eva", at=AT, actor=COMMAND)
 
 
-def test_sites_ask_it_of_administrators_where_they_say_so(eva: User, settings: Any) -> None:
+def test_sites_can_require_it_of_administrators(eva: User, settings: Any) -> None:
     admin = User.objects.create_superuser("admin")
     assert not second_factor.needs_second_factor(admin)
     settings.FAIRSHARE_MFA_FOR_ADMINS = True

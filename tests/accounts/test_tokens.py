@@ -34,7 +34,7 @@ def _made(user: User, at: datetime, scope: str = "priorities:read", days: int = 
     return make_token(name="scheduler", scopes=[scope], user=user, days=days, at=at, actor=COMMAND)
 
 
-def test_a_token_says_whose_it_is_and_what_it_may(alice: User, at: datetime) -> None:
+def test_a_token_has_owner_and_scopes(alice: User, at: datetime) -> None:
     uid = uuid4()
     _token, text = make_token(
         name="slurm",
@@ -53,7 +53,7 @@ def test_a_token_says_whose_it_is_and_what_it_may(alice: User, at: datetime) -> 
     assert text.startswith(bounds.prefix + "_")
 
 
-def test_the_database_holds_no_usable_token(alice: User, at: datetime) -> None:
+def test_the_database_contains_no_usable_token(alice: User, at: datetime) -> None:
     _token, text = _made(alice, at)
     secret = text.rsplit("_", 1)[1]
     with connection.cursor() as cursor:
@@ -77,7 +77,7 @@ def test_the_database_holds_no_usable_token(alice: User, at: datetime) -> None:
         lambda text: "fsh_é_\ud800",
     ],
 )
-def test_anything_else_is_refused_alike(alice: User, at: datetime, spoil: object) -> None:
+def test_all_invalid_tokens_are_refused_alike(alice: User, at: datetime, spoil: object) -> None:
     _token, text = _made(alice, at)
     assert callable(spoil)
     with pytest.raises(Unauthenticated) as refused:
@@ -85,14 +85,14 @@ def test_anything_else_is_refused_alike(alice: User, at: datetime, spoil: object
     assert refused.value.code == "invalid_token"
 
 
-def test_a_token_ends_with_its_days(alice: User, at: datetime) -> None:
+def test_a_token_expires(alice: User, at: datetime) -> None:
     _token, text = _made(alice, at, days=1)
     verify_token(text, at=at + DAY - timedelta(seconds=1))
     with pytest.raises(Unauthenticated):
         verify_token(text, at=at + DAY)
 
 
-def test_a_revoked_token_and_that_of_a_deactivated_person_are_refused(alice: User, at: datetime) -> None:
+def test_revoked_tokens_and_those_of_deactivated_users_are_refused(alice: User, at: datetime) -> None:
     token, text = _made(alice, at)
     _other, other_text = _made(alice, at)
     revoke_token(token_id=token.pk, at=at, actor=Actor(user=alice, via="page"))
@@ -104,7 +104,7 @@ def test_a_revoked_token_and_that_of_a_deactivated_person_are_refused(alice: Use
         verify_token(other_text, at=at)
 
 
-def test_after_rotation_the_old_secret_holds_for_a_day(alice: User, at: datetime) -> None:
+def test_after_rotation_the_old_secret_is_valid_for_a_day(alice: User, at: datetime) -> None:
     token, old = _made(alice, at)
     rotated, new = rotate_token(token_id=token.pk, at=at, actor=Actor(user=alice, via="page"))
     assert rotated.last_four == new[-4:]
@@ -115,7 +115,7 @@ def test_after_rotation_the_old_secret_holds_for_a_day(alice: User, at: datetime
     verify_token(new, at=at + DAY)
 
 
-def test_revoking_ends_the_old_secret_too(alice: User, at: datetime) -> None:
+def test_revoking_invalidates_the_old_secret(alice: User, at: datetime) -> None:
     token, old = _made(alice, at)
     rotate_token(token_id=token.pk, at=at, actor=COMMAND)
     revoke_token(token_id=token.pk, at=at, actor=COMMAND)
@@ -138,7 +138,7 @@ def test_a_new_pepper_leaves_older_tokens_valid(alice: User, at: datetime) -> No
         verify_token(new, at=at)
 
 
-def test_last_use_is_noted_once_a_minute(alice: User, at: datetime) -> None:
+def test_last_use_is_stored_once_a_minute(alice: User, at: datetime) -> None:
     token, text = _made(alice, at)
     for seconds in (0, 30, 59, 61):
         verify_token(text, at=at + timedelta(seconds=seconds))
@@ -147,7 +147,7 @@ def test_last_use_is_noted_once_a_minute(alice: User, at: datetime) -> None:
 
 
 @pytest.mark.parametrize("days", [0, -1, 366])
-def test_a_token_holds_for_a_year_at_most(alice: User, at: datetime, days: int) -> None:
+def test_a_token_is_valid_for_a_year_at_most(alice: User, at: datetime, days: int) -> None:
     with pytest.raises(Invalid):
         _made(alice, at, days=days)
 
@@ -159,7 +159,7 @@ def test_scopes_come_from_the_list(alice: User, at: datetime, scopes: list[str])
 
 
 @pytest.mark.parametrize("scope", ["admin", "usage:write", "priorities:read", "federation"])
-def test_a_person_cant_give_themselves_an_administrators_scopes(
+def test_users_cannot_grant_themselves_administrator_scopes(
     alice: User, as_alice: Actor, at: datetime, scope: str
 ) -> None:
     with pytest.raises(NotAllowed):
@@ -167,7 +167,7 @@ def test_a_person_cant_give_themselves_an_administrators_scopes(
     assert not Token.objects.exists()
 
 
-def test_nobody_makes_rotates_or_revokes_somebody_elses(alice: User, eva: User, as_alice: Actor, at: datetime) -> None:
+def test_users_manage_only_their_own_tokens(alice: User, eva: User, as_alice: Actor, at: datetime) -> None:
     with pytest.raises(NotAllowed):
         make_token(name="t", scopes=["self:read"], user=eva, at=at, actor=as_alice)
     token, _text = _made(eva, at)
@@ -177,7 +177,7 @@ def test_nobody_makes_rotates_or_revokes_somebody_elses(alice: User, eva: User, 
     assert list_tokens(actor=as_alice) == []
 
 
-def test_a_token_cant_make_tokens_unless_it_is_an_unbound_administrators(eva: User, at: datetime) -> None:
+def test_only_unlimited_administrator_tokens_create_tokens(eva: User, at: datetime) -> None:
     for bounds, allowed in (
         (TokenBounds("fsh_x", frozenset({"policies:write"})), False),
         (TokenBounds("fsh_x", frozenset({"admin"}), policy_slug="grid"), False),
@@ -191,7 +191,7 @@ def test_a_token_cant_make_tokens_unless_it_is_an_unbound_administrators(eva: Us
                 make_token(name="t", scopes=["self:read"], user=eva, at=at, actor=actor)
 
 
-def test_every_step_of_a_token_is_in_the_audit_log(alice: User, at: datetime) -> None:
+def test_every_token_action_is_audited(alice: User, at: datetime) -> None:
     token, _text = _made(alice, at)
     rotate_token(token_id=token.pk, at=at, actor=COMMAND)
     revoke_token(token_id=token.pk, at=at, actor=COMMAND)
@@ -238,7 +238,7 @@ def test_a_verified_token_needs_no_database_for_a_few_seconds(
         assert cache.verify(text, at=at)[0] == alice
 
 
-def test_one_request_a_second_refreshes_a_token_and_the_others_go_on_from_memory(alice: User, at: datetime) -> None:
+def test_one_request_a_second_refreshes_a_token_and_others_use_the_cache(alice: User, at: datetime) -> None:
     """So that look-ups from memory never pause for a token that is in use."""
     clock, cache = _Clock(), TokenCache()
     _token, text = _made(alice, at)
@@ -332,7 +332,7 @@ def test_a_database_that_accepts_and_never_answers_is_an_outage(
         assert len(asked) == 3
 
 
-def test_a_person_is_made_with_a_password_of_ours_or_theirs() -> None:
+def test_a_user_is_created_with_a_generated_or_given_password() -> None:
     user, made = make_user(username="carol", email="", password=None, is_admin=False, actor=COMMAND)
     assert made is not None
     assert user.check_password(made)
@@ -348,13 +348,11 @@ def test_a_person_is_made_with_a_password_of_ours_or_theirs() -> None:
     ("username", "password", "refusal"),
     [("eva", "a long pass phrase", Conflict), ("a b", "a long pass phrase", Invalid), ("frank", "123", Invalid)],
 )
-def test_a_person_who_cant_be_made_is_refused(
-    eva: User, username: str, password: str, refusal: type[Exception]
-) -> None:
+def test_an_invalid_user_is_refused(eva: User, username: str, password: str, refusal: type[Exception]) -> None:
     with pytest.raises(refusal):
         make_user(username=username, email="", password=password, is_admin=False, actor=COMMAND)
 
 
-def test_only_administrators_make_people(as_alice: Actor) -> None:
+def test_only_administrators_create_users(as_alice: Actor) -> None:
     with pytest.raises(NotAllowed):
         make_user(username="x", email="", password=None, is_admin=False, actor=as_alice)

@@ -40,7 +40,7 @@ def test_every_module_is_python_3_6() -> None:
         ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 6))
 
 
-def test_the_standard_library_is_enough_and_what_came_after_3_6_is_not_used() -> None:
+def test_only_the_standard_library_of_python_3_6_is_used() -> None:
     later = {"dataclasses", "contextvars", "importlib.resources", "zoneinfo", "tomllib", "graphlib", "__future__"}
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -57,7 +57,7 @@ def test_files_are_short() -> None:
     assert long == {}
 
 
-def test_nothing_runs_through_a_shell() -> None:
+def test_no_module_uses_a_shell() -> None:
     for path in SOURCES:
         text = path.read_text()
         assert "shell=" not in text

@@ -34,7 +34,7 @@ def test_more_unmapped_jobs_than_the_limit(place: Place) -> None:
     assert report["unmapped"] == [{"user": "cat", "group": "bio", "jobs": 1}]
 
 
-def test_more_changed_values_than_the_limit_unless_sending_was_just_switched_on_or_it_is_accepted(place: Place) -> None:
+def test_more_changed_values_than_the_limit_unless_accepted(place: Place) -> None:
     jobs = {str(n): {"user": "ann" if n <= 20 else "bob", "group": "physics"} for n in range(1, 41)}
     place.scheduler.jobs = jobs
     assert place.run().returncode == 0, "nothing had a value before"
@@ -56,12 +56,12 @@ def test_more_changed_values_than_the_limit_unless_sending_was_just_switched_on_
     assert place.scheduler.values()["1"] == 30000
 
 
-def test_a_renamed_partition_is_named(place: Place) -> None:
+def test_a_renamed_partition_is_reported(place: Place) -> None:
     place.site.order(partitions=["batch", "gpu"])
     assert_frozen(place, "scheduler_unreadable", "no partition gpu: it has batch, long")
 
 
-def test_a_server_that_can_not_be_reached(place: Place) -> None:
+def test_an_unreachable_server(place: Place) -> None:
     place.site.statuses = [403]
     done = place.run()
     assert (done.returncode, "refuses the token (403)" in done.stderr) == (1, True)
@@ -82,19 +82,19 @@ def test_a_server_that_can_not_be_reached(place: Place) -> None:
     ],
     ids=["half a row", "no controller", "other format", "no text", "half of sprio", "sprio fails", "no configuration"],
 )  # fmt: skip
-def test_a_scheduler_that_gives_no_answer(place: Place, command: str, reply: dict[str, Any], words: str) -> None:
+def test_a_silent_scheduler(place: Place, command: str, reply: dict[str, Any], words: str) -> None:
     place.scheduler.answer(command, **reply)
     assert_frozen(place, "scheduler_unreadable", words)
 
 
-def test_a_command_that_hangs_is_ended(place: Place) -> None:
+def test_a_hanging_command_is_killed(place: Place) -> None:
     place.scheduler.answer("squeue", hang=True)
     done = place.run("run", "--timeout-s", "1")
     assert done.returncode == 1
     assert place.site.reports[-1]["frozen"]["detail"] == "squeue did not answer within 1 s."
 
 
-def test_a_listing_that_is_cut_at_a_line_forgets_no_held_job(place: Place) -> None:
+def test_a_truncated_listing_loses_no_held_job(place: Place) -> None:
     place.run()
     rows = set(place.table()["rows"])
     place.scheduler.answer("squeue", out="")
@@ -108,7 +108,7 @@ def test_a_listing_that_is_cut_at_a_line_forgets_no_held_job(place: Place) -> No
 NAMES = ["root;rm -rf /", "$(touch /tmp/x)", "-u", "", "a b", "../x", "x" * 500, "ann,bob", "ann=1"]
 
 
-def test_names_that_no_scheduler_gives_are_left_out_and_named(place: Place) -> None:
+def test_impossible_names_are_skipped_and_reported(place: Place) -> None:
     place.scheduler.jobs |= {str(2000 + n): {"user": name, "group": "bio"} for n, name in enumerate(NAMES)}
     assert place.run().returncode == 0
     report = place.site.reports[0]
@@ -120,7 +120,7 @@ def test_names_that_no_scheduler_gives_are_left_out_and_named(place: Place) -> N
     assert not any(name in sent for name in NAMES if name)
 
 
-def test_what_is_no_job_number_reaches_no_command(place: Place) -> None:
+def test_invalid_job_numbers_reach_no_command(place: Place) -> None:
     numbers = ["8+0", "40_[0-3%2]", "11;reboot", "-1", "0"]
     place.scheduler.jobs |= {number: {"user": "ann", "group": "physics"} for number in numbers}
     assert place.run().returncode == 0
@@ -136,7 +136,7 @@ def test_jobs_submitted_in_the_future_are_a_finding(place: Place) -> None:
     assert (clock["severity"], clock["found"]) == ("warning", "1 jobs were submitted in the future, the first is 11.")
 
 
-def test_orders_and_factors_that_make_no_sense(place: Place) -> None:
+def test_invalid_orders_and_factors(place: Place) -> None:
     place.site.order(kind="pbs")
     done = place.run()
     assert (done.returncode, "The orders can't be read: kind is missing or wrong" in done.stderr) == (1, True)

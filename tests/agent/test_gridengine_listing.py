@@ -34,12 +34,12 @@ def test_a_real_listing_has_pending_jobs_arrays_and_running_jobs(golden_dir: Pat
 
 
 @pytest.mark.parametrize(("knob", "value"), [("override_tickets", 7), ("priority", -3)])
-def test_the_present_value_is_that_of_the_knob(knob: str, value: int) -> None:
+def test_the_current_value_is_that_of_the_setting(knob: str, value: int) -> None:
     (job,) = gridengine.parse_queue(listing(PENDING), knob, 100).jobs
     assert job.current == value
 
 
-def test_queues_that_a_job_asks_for_are_its_partitions() -> None:
+def test_requested_queues_are_the_partitions_of_a_job() -> None:
     asked = "<hard_req_queue>fast.q@node1</hard_req_queue><hard_req_queue>big.q</hard_req_queue>"
     (job,) = gridengine.parse_queue(listing(PENDING + asked), "priority", 100).jobs
     assert job.partitions == ("fast.q", "big.q")
@@ -57,7 +57,7 @@ def test_queues_that_a_job_asks_for_are_its_partitions() -> None:
         (">5<", "><", "No job number"),
     ],
 )
-def test_a_job_with_an_odd_field_is_left_out_and_named(old: str, new: str, words: str) -> None:
+def test_a_job_with_an_invalid_field_is_skipped_and_reported(old: str, new: str, words: str) -> None:
     queue = gridengine.parse_queue(listing(PENDING.replace(old, new)), "override_tickets", 100)
     assert queue.jobs == []
     assert words in queue.skipped[0]
@@ -75,12 +75,12 @@ def test_a_job_with_an_odd_field_is_left_out_and_named(old: str, new: str, words
         "",
     ],
 )
-def test_xml_with_declarations_or_without_an_end_is_refused(text: str) -> None:
+def test_xml_with_declarations_or_truncated_is_rejected(text: str) -> None:
     with pytest.raises(Unreadable):
         gridengine.parse_queue(text, "priority", 100)
 
 
-def test_a_running_job_that_has_more_than_the_weight_is_to_be_cleared_unless_tasks_of_it_are_pending() -> None:
+def test_a_running_job_above_the_weight_is_cleared_unless_tasks_are_pending() -> None:
     running = listing(PENDING, "running")
     assert gridengine.parse_queue(running, "override_tickets", 6).running == {"5": 7}
     assert gridengine.parse_queue(running, "override_tickets", 7).running == {}
@@ -99,13 +99,13 @@ def test_a_running_job_that_has_more_than_the_weight_is_to_be_cleared_unless_tas
         ('qalter: invalid priority "2000".  Must be an integer from -1023 to 1024', "refused"),
     ],
 )
-def test_what_qalter_says_is_told_apart(said: str, code: str) -> None:
+def test_qalter_messages_are_classified(said: str, code: str) -> None:
     problem = gridengine.problem_of(Output(1, said + "\n", ""))
     assert problem is not None
     assert problem.code == code
 
 
-def test_a_look_up_has_the_group_that_this_host_knows() -> None:
+def test_a_look_up_uses_the_group_known_to_this_host() -> None:
     gridengine.primary_group.cache_clear()
     names_of = gridengine.GridEngine(Commands()).names_of
     assert names_of(("root", "px")) == {"user": "root", "group": "root", "project": "px"}

@@ -49,7 +49,7 @@ def test_priorities_use_the_whole_range_of_an_operator(place: Place) -> None:
     assert place.scheduler.values("nice") == {"11": -1023, "12": 0, "13": 1024, "14": -1023} | {"12": None}
 
 
-def test_hand_back_resets_tickets_of_running_jobs_as_well(place: Place) -> None:
+def test_reset_includes_tickets_of_running_jobs(place: Place) -> None:
     place.run()
     jobs = place.scheduler.jobs
     jobs["12"]["state"] = "r"
@@ -59,7 +59,7 @@ def test_hand_back_resets_tickets_of_running_jobs_as_well(place: Place) -> None:
     assert set(place.scheduler.values().values()) == {0}
 
 
-def test_checks_say_what_makes_a_knob_inert(place: Place) -> None:
+def test_checks_report_settings_without_effect(place: Place) -> None:
     place.site.order(knob="priority")
     place.run()
     checks = {check["code"]: (check["severity"], check["remedy"]) for check in place.site.reports[0]["checks"]}
@@ -77,7 +77,7 @@ def test_checks_say_what_makes_a_knob_inert(place: Place) -> None:
         ("", "can't be read"),
     ],
 )
-def test_a_listing_that_is_no_listing(place: Place, xml: str, words: str) -> None:
+def test_an_invalid_listing(place: Place, xml: str, words: str) -> None:
     place.scheduler.answer("qstat", out=xml + "\n" * bool(xml))
     assert place.run().returncode == 1
     assert words in place.site.reports[0]["frozen"]["detail"]

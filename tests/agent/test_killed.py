@@ -26,7 +26,7 @@ def test_the_next_pass_ends_in_the_same_state(place: Place, at: int, when: str) 
 
 @pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.deep), "after"])
 @pytest.mark.parametrize("at", [pytest.param(4, marks=pytest.mark.deep), 6])
-def test_whatever_was_touched_is_handed_back(place: Place, at: int, when: str) -> None:
+def test_every_changed_value_is_reset(place: Place, at: int, when: str) -> None:
     place.scheduler.kill_caller(at, when)
     place.run()
     assert place.run("hand-back", "--kind", "slurm").returncode == 0
@@ -35,7 +35,7 @@ def test_whatever_was_touched_is_handed_back(place: Place, at: int, when: str) -
 
 @pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.deep), "after"])
 @pytest.mark.parametrize("at", [pytest.param(1, marks=pytest.mark.deep), 3])
-def test_a_hand_back_that_was_killed_is_repeated(place: Place, at: int, when: str) -> None:
+def test_a_killed_reset_is_repeated(place: Place, at: int, when: str) -> None:
     place.run()
     place.scheduler.forget_calls()
     place.scheduler.kill_caller(at, when)

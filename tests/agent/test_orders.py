@@ -29,7 +29,7 @@ def orders(**changes: Any) -> Any:
         {"limits": {**ORDERS["limits"], "unmapped_percent": 101}},
     ],
 )  # fmt: skip
-def test_orders_with_a_wrong_field_are_refused_by_its_name(change: dict[str, Any]) -> None:
+def test_orders_with_an_invalid_field_are_rejected_by_name(change: dict[str, Any]) -> None:
     (field,) = change
     named = {"mode": ("mode", "canary_partition"), "limits": (*ORDERS["limits"], "the document")}.get(field, (field,))
     with pytest.raises(ServerFailure) as caught:
@@ -38,7 +38,7 @@ def test_orders_with_a_wrong_field_are_refused_by_its_name(change: dict[str, Any
 
 
 @pytest.mark.parametrize("document", [None, [], "x", 5])
-def test_what_is_no_object_is_refused(document: Any) -> None:
+def test_orders_must_be_an_object(document: Any) -> None:
     with pytest.raises(ServerFailure):
         read_orders(document)
 
@@ -58,7 +58,7 @@ def test_values_of_factors(kind: str, knob: str, values: tuple[int, int, int]) -
     assert tuple(value_of(given, factor) for factor in (0.0, 0.25, 1.0)) == values
 
 
-def test_every_knob_has_bounds_and_a_value_outside_of_them_is_refused() -> None:
+def test_every_setting_has_bounds_and_other_values_are_rejected() -> None:
     assert set(BOUNDS) == {(kind, knob) for kind, knobs in KNOBS.items() for knob in knobs}
     heaviest = orders(weight=2147483645)
     assert value_of(heaviest, 1.0) == 2147483645
@@ -86,19 +86,19 @@ def test_a_look_up_is_read_in_the_order_of_the_accounts() -> None:
         *({"results": [{**GOOD, "factor": factor}]} for factor in (1.1, -0.1, None, "1", float("inf"), True)),
     ],
 )  # fmt: skip
-def test_a_look_up_that_makes_no_sense_is_refused(change: dict[str, Any]) -> None:
+def test_an_invalid_look_up_is_rejected(change: dict[str, Any]) -> None:
     with pytest.raises(ServerFailure, match="look-up can't be read"):
         read_look_up([ANN], {"snapshot": 8, "age_s": 1.5, "results": [GOOD], **change})
 
 
-def test_of_several_entries_the_best_counts_which_comes_first() -> None:
+def test_the_best_of_several_entries_is_used() -> None:
     second = {**GOOD, "entry": "/bio/ann", "factor": 0.1}
     other = {**GOOD, "account": "bob", "entry": "/bob"}
     found = read_look_up([ANN, BOB], {"snapshot": 8, "age_s": 1.5, "results": [GOOD, second, other]})
     assert {account: answer.entry for account, answer in found.answers.items()} == {ANN: "/physics/ann", BOB: "/bob"}
 
 
-def test_a_user_is_asked_for_once_a_look_up() -> None:
+def test_a_user_is_looked_up_once() -> None:
     accounts = [(f"u{n}", group) for n in range(10_001) for group in ("a", "b", "c")[: 1 + n % 2]]
     parts = parts_of(accounts)
     assert sorted(account for part in parts for account in part) == sorted(accounts)

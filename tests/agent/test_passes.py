@@ -18,7 +18,7 @@ def updates(place: Place) -> list[list[str]]:
     return place.scheduler.calls("scontrol", "update")
 
 
-def test_a_pass_gives_every_job_its_value_held_jobs_and_arrays_included_with_a_call_a_value(place: Place) -> None:
+def test_a_pass_sets_the_value_of_every_job_with_one_call_per_value(place: Place) -> None:
     done = place.run()
     assert (done.returncode, done.stderr) == (0, "")
     assert place.scheduler.values() == VALUES
@@ -37,7 +37,7 @@ def test_nothing_is_sent_when_nothing_changed(place: Place) -> None:
     assert place.site.reports[-1]["jobs"]["due"] == 0
 
 
-def test_a_value_is_sent_once_it_moved_by_a_step(place: Place) -> None:
+def test_a_value_is_sent_after_it_changed_by_a_step(place: Place) -> None:
     place.run()
     place.site.factors["bob", "physics"] = 0.50099
     place.run()
@@ -47,7 +47,7 @@ def test_a_value_is_sent_once_it_moved_by_a_step(place: Place) -> None:
     assert place.scheduler.values()["12"] == 50100
 
 
-def test_the_report_says_what_the_contract_asks(place: Place) -> None:
+def test_the_report_follows_the_contract(place: Place) -> None:
     place.run()
     (report,) = place.site.reports
     queue, values, checks = report.pop("queue"), report.pop("values"), report.pop("checks")
@@ -118,7 +118,7 @@ def test_each_account_is_looked_up_once(place: Place) -> None:
 
 
 @pytest.mark.parametrize("change", [{"mode": "shadow"}, {"paused": True}])
-def test_shadow_mode_and_a_pause_compute_and_report_and_send_nothing(place: Place, change: dict[str, Any]) -> None:
+def test_shadow_mode_and_pause_report_without_sending(place: Place, change: dict[str, Any]) -> None:
     place.site.order(**change)
     assert place.run().returncode == 0
     assert updates(place) == []
@@ -140,26 +140,26 @@ def test_a_dry_run_sends_nothing_to_scheduler_or_site_and_keeps_no_table(place: 
     assert not (place.state / "table.json").exists()
 
 
-def test_the_canary_partition_alone_gets_values(place: Place) -> None:
+def test_only_the_canary_partition_gets_values(place: Place) -> None:
     place.site.order(mode="canary", canary_partition="long")
     place.run()
     assert place.scheduler.values() == {"11": None, "12": None, "13": None, "14": 25000}
 
 
-def test_other_partitions_are_left_alone(place: Place) -> None:
+def test_other_partitions_are_unchanged(place: Place) -> None:
     place.site.order(partitions=["batch"])
     place.run()
     assert place.scheduler.values() == {**VALUES, "14": None}
     assert place.site.reports[0]["jobs"]["pending"] == 3
 
 
-def test_other_subtrees_are_left_alone(place: Place) -> None:
+def test_other_subtrees_are_unchanged(place: Place) -> None:
     place.site.order(subtree="/physics")
     place.run()
     assert place.scheduler.values() == {**VALUES, "13": None}
 
 
-def test_an_unmapped_account_gets_the_fallback_factor_and_is_named(place: Place) -> None:
+def test_an_unmapped_account_gets_the_fallback_factor_and_is_reported(place: Place) -> None:
     del place.site.factors["cat", "bio"]
     place.site.order(limits={"unmapped_percent": 25})
     place.run()
@@ -175,7 +175,7 @@ def test_users_with_several_entries_and_several_groups_keep_their_own_factors(pl
     assert place.scheduler.values() == {**VALUES, "15": 75000, "16": 12500}
 
 
-def test_a_job_that_ended_meanwhile_is_no_failure_and_the_others_of_its_call_arrive(place: Place) -> None:
+def test_a_job_that_ended_meanwhile_is_not_a_failure(place: Place) -> None:
     place.scheduler.jobs = {str(n): {"user": "ann", "group": "physics"} for n in range(1, 41)}
     jobs = place.scheduler.jobs
     jobs["17"]["refuses"] = "Job has already finished for job 17"
@@ -188,7 +188,7 @@ def test_a_job_that_ended_meanwhile_is_no_failure_and_the_others_of_its_call_arr
     assert "17" not in place.table()["rows"]
 
 
-def test_who_is_no_operator_is_told_so_and_does_not_try_every_job(place: Place) -> None:
+def test_a_missing_operator_right_is_reported_once(place: Place) -> None:
     denied = {"user": "ann", "group": "physics", "refuses": "Access/permission denied for job 5"}
     place.scheduler.jobs = {str(n): denied for n in range(1, 101)}
     assert place.run().returncode == 1
@@ -198,7 +198,7 @@ def test_who_is_no_operator_is_told_so_and_does_not_try_every_job(place: Place) 
     assert len(updates(place)) < 10
 
 
-def test_a_value_that_somebody_changed_in_the_scheduler_is_set_again(place: Place) -> None:
+def test_a_value_changed_in_the_scheduler_is_set_again(place: Place) -> None:
     place.run()
     jobs = place.scheduler.jobs
     jobs["11"]["site"] = 7
@@ -207,7 +207,7 @@ def test_a_value_that_somebody_changed_in_the_scheduler_is_set_again(place: Plac
     assert place.scheduler.values() == VALUES
 
 
-def test_a_job_with_a_priority_of_its_own_is_not_sent_again_and_again(place: Place) -> None:
+def test_a_job_with_its_own_priority_is_not_sent_repeatedly(place: Place) -> None:
     place.run()
     jobs = place.scheduler.jobs
     jobs["11"]["fixed"] = 909090
@@ -217,7 +217,7 @@ def test_a_job_with_a_priority_of_its_own_is_not_sent_again_and_again(place: Pla
     assert updates(place) == []
 
 
-def test_a_held_job_is_not_sent_again_and_again(place: Place) -> None:
+def test_a_held_job_is_not_sent_repeatedly(place: Place) -> None:
     place.run()
     place.scheduler.forget_calls()
     place.lose_table()
@@ -240,7 +240,7 @@ def test_a_priority_releases_no_held_job(place: Place) -> None:
     assert place.scheduler.jobs["13"]["held"], "nobody asked for its release"
 
 
-def test_another_knob_hands_back_what_the_first_one_was_set_to(place: Place) -> None:
+def test_changing_the_setting_resets_the_first_one(place: Place) -> None:
     place.run()
     place.site.order(knob="nice")
     place.run()
@@ -248,7 +248,7 @@ def test_another_knob_hands_back_what_the_first_one_was_set_to(place: Place) -> 
     assert place.scheduler.values("nice")["11"] == 75000
 
 
-def test_hand_back_needs_no_site_and_resets_what_was_set_and_what_the_scheduler_lists(place: Place) -> None:
+def test_reset_needs_no_site_and_covers_set_and_listed_values(place: Place) -> None:
     place.run()
     place.site.close()
     jobs = place.scheduler.jobs
@@ -262,7 +262,7 @@ def test_hand_back_needs_no_site_and_resets_what_was_set_and_what_the_scheduler_
     assert place.run("hand-back").stdout == "0 jobs handed back, 0 failed, 0 left in the table.\n"
 
 
-def test_orders_to_hand_back_do_it_once(place: Place) -> None:
+def test_a_reset_order_runs_once(place: Place) -> None:
     place.run()
     place.site.order(hand_back=True)
     place.run()
@@ -273,7 +273,7 @@ def test_orders_to_hand_back_do_it_once(place: Place) -> None:
     assert updates(place) == []
 
 
-def test_a_submit_script_finds_the_value_of_an_accounts_next_job(place: Place) -> None:
+def test_a_submit_script_gets_the_value_of_an_account(place: Place) -> None:
     file = place.folder / "first-values"
     place.run("run", "--first-values", str(file))
     head, *lines = file.read_text().splitlines()
@@ -284,14 +284,14 @@ def test_a_submit_script_finds_the_value_of_an_accounts_next_job(place: Place) -
     assert file.read_text() == "# 0\n", "scripts leave a file of that age alone"
 
 
-def test_a_submit_script_gets_nothing_that_part_of_the_queue_alone_should_have(place: Place) -> None:
+def test_a_submit_script_respects_canary_limits(place: Place) -> None:
     file = place.folder / "first-values"
     place.site.order(mode="canary", canary_partition="long")
     place.run("run", "--first-values", str(file))
     assert len(file.read_text().splitlines()) == 1
 
 
-def test_status_says_what_the_last_pass_did(place: Place) -> None:
+def test_status_reports_the_last_pass(place: Place) -> None:
     assert place.run("status").returncode == 1
     place.run()
     assert "4 sent" in place.run("status").stdout
@@ -302,7 +302,7 @@ def test_status_says_what_the_last_pass_did(place: Place) -> None:
     assert "4 jobs have a value by sitefactor" in told.stdout
 
 
-def test_check_names_the_line_to_change(place: Place) -> None:
+def test_check_prints_the_line_to_change(place: Place) -> None:
     config = (place.scheduler.folder / "config.txt").read_text()
     config = config.replace("FairShare = 0", "FairShare = 100000").replace("associations,limits", "associations")
     (place.scheduler.folder / "config.txt").write_text(config)
@@ -313,7 +313,7 @@ def test_check_names_the_line_to_change(place: Place) -> None:
     assert "→ AccountingStorageEnforce=associations,limits" in told.stdout
 
 
-def test_two_agents_never_work_with_one_table(place: Place) -> None:
+def test_two_agents_never_share_a_table(place: Place) -> None:
     from agent.state import lock
 
     handle = lock(str(place.state))
@@ -325,7 +325,7 @@ def test_two_agents_never_work_with_one_table(place: Place) -> None:
     assert place.scheduler.calls() == []
 
 
-def test_the_state_of_a_full_disk_stops_the_agent_before_anything_is_sent(
+def test_a_full_disk_stops_the_agent_before_sending(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from agent.command_line import main
@@ -340,7 +340,7 @@ def test_the_state_of_a_full_disk_stops_the_agent_before_anything_is_sent(
     assert "No space left on device" in place.site.reports[0]["frozen"]["detail"]
 
 
-def test_the_service_goes_on_until_it_is_asked_to_end(place: Place) -> None:
+def test_the_service_runs_until_terminated(place: Place) -> None:
     import subprocess
     import sys
 

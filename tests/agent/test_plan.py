@@ -46,11 +46,11 @@ def table(tmp_path: Path) -> Table:
 @pytest.mark.parametrize(
     ("current", "is_due"), [(None, True), (25000, False), (25099, False), (24901, False), (25100, True), (0, True)]
 )
-def test_a_value_is_due_when_it_is_unknown_or_a_step_away(table: Table, current: int | None, is_due: bool) -> None:
+def test_a_value_is_due_if_unknown_or_a_step_away(table: Table, current: int | None, is_due: bool) -> None:
     assert plan([job(current=current)], table).due == [("1", 25000)] * is_due
 
 
-def test_the_table_counts_where_the_scheduler_lists_no_value_and_only_what_was_confirmed(table: Table) -> None:
+def test_confirmed_table_values_are_used_if_the_scheduler_lists_none(table: Table) -> None:
     table.intend([("1", 25000)])
     assert plan([job()], table).due == [("1", 25000)]
     table.confirm(["1"])
@@ -58,7 +58,7 @@ def test_the_table_counts_where_the_scheduler_lists_no_value_and_only_what_was_c
     assert plan([job(current=0)], table).due == [("1", 25000)], "the scheduler knows better"
 
 
-def test_a_priority_that_the_scheduler_reckoned_is_not_taken_for_ours(table: Table) -> None:
+def test_a_priority_computed_by_the_scheduler_is_not_ours(table: Table) -> None:
     reckoned = job(current=25001, priority=25001)
     assert plan([reckoned], table, knob="priority").due == [("1", 25001)]
     table.intend([("1", 25001)])
@@ -76,21 +76,21 @@ def test_jobs_are_sent_by_value_then_number(table: Table) -> None:
     assert plan(jobs, table).due == [("20", 25000), ("100", 25000), ("9", 50000), ("10", 50000)]
 
 
-def test_scope_is_any_of_a_jobs_partitions(table: Table) -> None:
+def test_scope_matches_any_partition_of_a_job(table: Table) -> None:
     jobs = [job(1), job(2, partitions=("batch", "gpu")), job(3, partitions=("gpu",))]
     assert [each.id for each in in_scope(orders(partitions=["gpu"]), jobs)] == ["2", "3"]
     found = plan(jobs, table, mode="canary", canary_partition="gpu")
     assert ([number for number, _ in found.due], sorted(found.values)) == (["2", "3"], ["1", "2", "3"])
 
 
-def test_a_partition_that_is_gone_freezes() -> None:
+def test_a_missing_partition_freezes_the_agent() -> None:
     assert unknown_partitions(orders(partitions=["a"]), ["a", "b"]) is None
     frozen = unknown_partitions(orders(partitions=["a", "c"], canary_partition="d", mode="canary"), ["a", "b"])
     assert frozen is not None
     assert "no partition c, d: it has a, b" in frozen.detail
 
 
-def test_a_small_queue_may_change_as_a_whole(table: Table) -> None:
+def test_a_small_queue_can_change_completely(table: Table) -> None:
     jobs = [job(n, current=0) for n in range(1, 20)]
     table.intend([(each.id, 0) for each in jobs])
     assert plan(jobs, table).frozen is None
@@ -102,7 +102,7 @@ def test_a_small_queue_may_change_as_a_whole(table: Table) -> None:
     assert plan(jobs, table, accepts=True).frozen is None
 
 
-def test_new_jobs_are_no_changes(table: Table) -> None:
+def test_new_jobs_are_not_changes(table: Table) -> None:
     table.intend([(str(n), 25000) for n in range(1, 31)])
     jobs = [job(n, current=25000 if n <= 30 else 0) for n in range(1, 1000)]
     assert plan(jobs, table).frozen is None
@@ -111,7 +111,7 @@ def test_new_jobs_are_no_changes(table: Table) -> None:
 @given(
     st.lists(st.tuples(st.integers(1, 10**10 - 1), st.integers(0, 3)), unique_by=lambda each: each[0], max_size=2000)
 )
-def test_groups_are_bounded_and_leave_no_job_out(numbers: list[tuple[int, int]]) -> None:
+def test_groups_are_bounded_and_complete(numbers: list[tuple[int, int]]) -> None:
     due = sorted(((str(number), value) for number, value in numbers), key=lambda each: each[1])
     found = groups(due)
     assert [(number, value) for value, jobs in found for number in jobs] == due
@@ -119,7 +119,7 @@ def test_groups_are_bounded_and_leave_no_job_out(numbers: list[tuple[int, int]])
 
 
 @given(st.sets(st.integers(1, 300)), st.integers(1, 300))
-def test_whoever_is_at_fault_all_others_of_the_group_are_done(bad: set[int], size: int) -> None:
+def test_a_failing_job_does_not_block_others_of_its_group(bad: set[int], size: int) -> None:
     def send(value: int, jobs: Any) -> Problem | None:
         return Problem("job_gone", "gone") if bad & set(map(int, jobs)) else None
 
@@ -132,7 +132,7 @@ def test_whoever_is_at_fault_all_others_of_the_group_are_done(bad: set[int], siz
     assert len(sent.done) + n_named == size
 
 
-def test_a_scheduler_that_hangs_is_left_alone_after_two_calls() -> None:
+def test_a_hanging_scheduler_is_abandoned_after_two_calls() -> None:
     calls = []
 
     def send(value: int, jobs: Any) -> Problem:

@@ -71,7 +71,7 @@ def test_orders_that_did_not_change_are_not_sent_again(site: FakeSite) -> None:
     assert source.orders().weight == 5
 
 
-def test_a_busy_server_is_asked_again_for_a_bounded_time(site: FakeSite) -> None:
+def test_a_busy_server_is_retried_for_a_bounded_time(site: FakeSite) -> None:
     source, waited = rest(site.url)
     site.statuses = [503, 429, 500]
     assert source.orders().revision == 7
@@ -83,7 +83,7 @@ def test_a_busy_server_is_asked_again_for_a_bounded_time(site: FakeSite) -> None
 
 
 @pytest.mark.parametrize(("status", "words"), [(401, "the token"), (403, "schedulers"), (404, "404"), (422, "422")])
-def test_a_refusal_is_not_repeated(site: FakeSite, status: int, words: str) -> None:
+def test_a_refused_request_is_not_retried(site: FakeSite, status: int, words: str) -> None:
     source, waited = rest(site.url)
     site.statuses = [status]
     with pytest.raises(ServerFailure, match=words):
@@ -91,14 +91,14 @@ def test_a_refusal_is_not_repeated(site: FakeSite, status: int, words: str) -> N
     assert (len(site.requests), waited) == (1, [])
 
 
-def test_a_report_has_the_key_of_its_pass_each_time(site: FakeSite) -> None:
+def test_a_repeated_report_has_the_same_key(site: FakeSite) -> None:
     source, _ = rest(site.url)
     site.statuses = [503]
     assert source.report({"pass": "p1"}) == 7
     assert [headers["idempotency-key"] for _, _, headers in site.requests] == ["p1", "p1"]
 
 
-def test_a_redirect_is_refused_and_the_token_stays_here(listen: Any) -> None:
+def test_redirects_are_refused_and_the_token_is_not_sent(listen: Any) -> None:
     seen: list[bytes] = []
     elsewhere = listen(lambda connection: seen.append(request_of(connection)))
     handler = answering(redirect(elsewhere + "/api/v1/schedulers/head/orders"))
@@ -122,7 +122,7 @@ def trickle(connection: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("handler", [accept_and_hang, trickle])
-def test_a_server_that_hangs_or_trickles_is_left_at_the_limit(listen: Any, handler: Handler) -> None:
+def test_a_hanging_or_slow_server_times_out(listen: Any, handler: Handler) -> None:
     source, _ = rest(listen(handler), timeout_s=0.4, patience_s=0)
     began = time.monotonic()
     with pytest.raises(ServerFailure, match="did not answer within"):
@@ -141,14 +141,14 @@ def test_a_server_that_hangs_or_trickles_is_left_at_the_limit(listen: Any, handl
     ],
     ids=["text", "half", "empty", "no HTTP", "nothing"],
 )
-def test_an_answer_that_is_none(listen: Any, answer: bytes, words: str) -> None:
+def test_an_invalid_response(listen: Any, answer: bytes, words: str) -> None:
     handler = answering(answer)
     source, _ = rest(listen(lambda connection: handler(connection, threading.Event())), patience_s=0)
     with pytest.raises(ServerFailure, match=words):
         source.orders()
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused(listen: Any, tmp_path: Path) -> None:
+def test_an_untrusted_certificate_is_refused(listen: Any, tmp_path: Path) -> None:
     certificate, key = make_certificate(tmp_path, "127.0.0.1")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
@@ -196,7 +196,7 @@ def test_a_token_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
         read_token(str(tmp_path / "none"))
 
 
-def test_a_listing_that_the_server_would_refuse_for_its_length_loses_its_tail() -> None:
+def test_a_too_long_listing_is_truncated() -> None:
     queue = [{"job": str(n), "priority": n, "reason": "x" * 500} for n in range(100_000)]
     found = _shortened({"pass": "p", "queue": queue})["queue"]
     assert MOST_REPORT_BYTES // 700 < len(found) < MOST_REPORT_BYTES // 500

@@ -37,7 +37,7 @@ def test_outputs_are_printed_and_nothing_is_sent(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.usefixtures("commands")
-def test_the_site_begins_with_them(
+def test_the_site_starts_the_setup_with_them(
     computed_site: Site, live_server: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "token"

@@ -64,7 +64,7 @@ def applied(scheduler: Scheduler, wanted: ShareOrder) -> list[Outcome]:
     return apply_order(scheduler, wanted, there)[0]
 
 
-def test_a_line_is_set_where_its_shares_are_still_there() -> None:
+def test_a_share_is_set_if_its_old_value_is_unchanged() -> None:
     scheduler = Scheduler()
     lines = [
         ("physics", "", "60", "61"),
@@ -81,7 +81,7 @@ def test_a_line_is_set_where_its_shares_are_still_there() -> None:
     assert scheduler.asked == ["physics"]
 
 
-def test_what_the_scheduler_lists_afterwards_is_what_counts() -> None:
+def test_the_outcome_is_read_from_the_scheduler() -> None:
     late = Problem("timeout", "sacctmgr did not answer")
     scheduler = Scheduler(ann="silent")
     scheduler.answers["bob"] = late
@@ -92,21 +92,21 @@ def test_what_the_scheduler_lists_afterwards_is_what_counts() -> None:
     assert scheduler.asked == ["ann", "bob"], "after a timeout nothing more is sent"
 
 
-def test_an_order_for_another_cluster_sets_nothing() -> None:
+def test_an_order_for_another_cluster_is_ignored() -> None:
     scheduler = Scheduler()
     other = order(("physics", "", "60", "61"))._replace(cluster="east")
     assert [each.code for each in applied(scheduler, other)] == ["refused"]
     assert scheduler.asked == []
 
 
-def test_associations_of_the_cluster_are_listed_without_slurms_own() -> None:
+def test_associations_are_listed_without_built_in_ones() -> None:
     found = parse_associations(LISTING, "demo")
     assert found.by_key() == {("physics", ""): "60", ("physics", "ann"): "5", ("lab", "bob"): "parent"}
     assert found.in_partitions() == {("physics", "ann")}
 
 
 @pytest.mark.parametrize("text", ["demo|physics|||root\n", "demo|physics|||root|-1\n", "demo|physics|||root|many\n"])
-def test_a_listing_that_is_none_is_unreadable(text: str) -> None:
+def test_an_invalid_listing_is_unreadable(text: str) -> None:
     with pytest.raises(Unreadable):
         parse_associations(text, "demo")
 
@@ -121,14 +121,14 @@ def test_a_listing_that_is_none_is_unreadable(text: str) -> None:
         ShareLine(0, "-x", "", "1", "2"),
     ],
 )
-def test_no_command_is_made_of_odd_names(line: ShareLine) -> None:
+def test_unsafe_names_reach_no_command(line: ShareLine) -> None:
     with pytest.raises(ValueError, match=r"can.t go into a command"):
         slurm_argv("demo", line, False)
     with pytest.raises(ValueError, match=r"can.t go into a command"):
         gridengine_argv(line)
 
 
-def test_a_users_associations_of_partitions_are_left_alone() -> None:
+def test_partition_associations_of_a_user_are_unchanged() -> None:
     line = ShareLine(0, "physics", "ann", "1", "2")
     assert "partition=''" in slurm_argv("demo", line, True)
     assert slurm_argv("demo", line, False)[-2:] == ["set", "fairshare=2"]
@@ -163,7 +163,7 @@ childnodes=NONE
 """
 
 
-def test_nodes_of_a_share_tree_are_known_by_their_paths() -> None:
+def test_share_tree_nodes_are_identified_by_path() -> None:
     found = parse_share_tree(TREE).by_key()
     assert found == {("/px", ""): "300", ("/px/gea", ""): "10", ("/px/geb", ""): "20", ("/default", ""): "100"}
 
@@ -171,13 +171,13 @@ def test_nodes_of_a_share_tree_are_known_by_their_paths() -> None:
 @pytest.mark.parametrize(
     "text", [TREE.replace("childnodes=2,3", "childnodes=2"), TREE.replace("=2,3", "=2,9"), TREE[:40], "x\n", ""]
 )
-def test_a_tree_that_is_not_whole_is_unreadable(text: str) -> None:
+def test_an_incomplete_tree_is_unreadable(text: str) -> None:
     with pytest.raises(Unreadable):
         parse_share_tree(text)
 
 
 @pytest.mark.parametrize("found", [[], {"id": 1}, {"id": "x", "cluster": "c", "lines": []}, {"id": 1, "lines": [1]}])
-def test_an_order_that_is_none_is_refused(found: Any) -> None:
+def test_an_invalid_order_is_rejected(found: Any) -> None:
     with pytest.raises(ServerFailure):
         read_order(found)
 
@@ -200,7 +200,7 @@ def carrying(place: Place) -> Place:
     return place
 
 
-def test_a_pass_sets_what_is_ordered_reports_it_and_touches_no_job(carrying: Place) -> None:
+def test_a_pass_applies_and_reports_share_orders_without_changing_jobs(carrying: Place) -> None:
     assert carrying.run().returncode == 0
     assert carrying.scheduler.shares == {"physics//": "61", "physics/ann/": "6", "physics/ann/gpu": "9"}
     (report,) = carrying.site.reports
@@ -215,7 +215,7 @@ def test_a_pass_sets_what_is_ordered_reports_it_and_touches_no_job(carrying: Pla
 @pytest.mark.parametrize(
     "orders", [{"mode": "shadow"}, {"paused": True}, {"hand_back": True}, {"carries": "priorities"}]
 )
-def test_nothing_is_set_unless_the_mode_is_on(carrying: Place, orders: dict[str, Any]) -> None:
+def test_nothing_is_set_unless_enabled(carrying: Place, orders: dict[str, Any]) -> None:
     carrying.site.order(**orders)
     carrying.run()
     assert carrying.scheduler.calls("sacctmgr", "--immediate") == []
@@ -224,7 +224,7 @@ def test_nothing_is_set_unless_the_mode_is_on(carrying: Place, orders: dict[str,
 # show config, show assoc, two changes, show assoc, squeue, sprio, sshare
 @pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.deep), "after"])
 @pytest.mark.parametrize("at", range(2, 6))
-def test_an_order_goes_on_after_the_agent_was_killed(carrying: Place, at: int, when: str) -> None:
+def test_an_order_resumes_after_the_agent_was_killed(carrying: Place, at: int, when: str) -> None:
     carrying.scheduler.kill_caller(at, when)
     assert carrying.run().returncode == -9
     assert carrying.run().returncode == 0
@@ -233,7 +233,7 @@ def test_an_order_goes_on_after_the_agent_was_killed(carrying: Place, at: int, w
     assert {each["code"] for each in outcomes} <= {"done", "already"}
 
 
-def test_a_report_that_is_refused_fails_the_pass(place: Place) -> None:
+def test_a_refused_report_fails_the_pass(place: Place) -> None:
     place.site.refuses_reports = True
     found = place.run()
     assert (found.returncode, "The report of this pass is not sent" in found.stderr) == (1, True)

@@ -35,7 +35,7 @@ def test_a_real_listing_has_arrays_held_jobs_dependencies_and_reasons_in_words(s
     assert jobs["1"].submit_at == 1795419938.0
 
 
-def test_a_reason_with_bars_splits_no_row() -> None:
+def test_a_reason_with_bars_does_not_split_a_row() -> None:
     (job,) = slurm.parse_queue(PENDING.replace("Resources", "a|b|c"), {}, "sitefactor").jobs
     assert job.reason == "a|b|c"
 
@@ -46,7 +46,7 @@ def test_a_hundred_thousand_tasks_of_one_array_are_one_job() -> None:
     assert [(job.id, job.array_task) for job in queue.jobs] == [("38", "0-99999%5")]
 
 
-def test_of_several_partitions_the_best_row_counts() -> None:
+def test_the_best_row_of_several_partitions_is_used() -> None:
     rows = "4|600|7|0|0|0|100|500|0|0\n4|900|7|0|0|0|400|500|0|0\n4|700|7|0|0|0|200|500|0|0\n"
     assert slurm.parse_priorities(rows)["4"].terms["jobsize"] == 400
 
@@ -54,7 +54,7 @@ def test_of_several_partitions_the_best_row_counts() -> None:
 @pytest.mark.parametrize(
     "row", ["4|x|7|0|0|0|1|5|0|0", "4|6|7", "4|nan|7|0|0|0|1|5|0|0", "4|1e999|7|0|0|0|1|5|0|0", ""]
 )
-def test_a_row_of_sprio_that_is_no_row_is_left_out(row: str) -> None:
+def test_an_invalid_sprio_row_is_skipped(row: str) -> None:
     assert slurm.parse_priorities(row + "\n") == {}
 
 
@@ -74,14 +74,14 @@ def test_a_negative_nice_and_a_negative_site_factor_are_read() -> None:
         ("", "refused"),
     ],
 )
-def test_what_scontrol_says_is_told_apart(said: str, code: str) -> None:
+def test_scontrol_messages_are_classified(said: str, code: str) -> None:
     problem = slurm.problem_of(Output(1, "", said + "\n"))
     assert problem is not None
     assert problem.code == code
     assert slurm.problem_of(Output(0, "", said)) is None
 
 
-def test_shares_are_read_by_the_names_of_columns_with_and_without_fair_tree(samples: Path) -> None:
+def test_shares_are_read_by_column_name_with_and_without_fair_tree(samples: Path) -> None:
     rows = slurm.parse_shares((samples / "sshare-l-P.txt").read_text(), "demo")
     bobby = {"group": "physics", "user": "bobby", "raw_shares": "parent", "norm_shares": 0.594059, "raw_usage": 59}
     more = {"parent": None, "effective_usage": 0.13948, "fairshare": 0.8, "level_fs": None}
@@ -102,7 +102,7 @@ def config(**changes: str) -> dict[str, str]:
     return {**good, **changes}
 
 
-def test_a_good_configuration_has_no_findings() -> None:
+def test_a_valid_configuration_has_no_findings() -> None:
     assert {finding.severity for finding in slurm.check_config("sitefactor", config())} == {"ok"}
 
 

@@ -12,7 +12,7 @@ from agent.records import Refused
 from agent.state import FILE, MISSES, open_table
 
 
-def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
+def test_the_saved_table_is_loaded(tmp_path: Path) -> None:
     table = open_table(str(tmp_path / "state"))
     table.intend([("1", 5), ("2", 6)])
     table.confirm(["1"])
@@ -31,7 +31,7 @@ def test_nothing_is_written_when_nothing_changed(tmp_path: Path) -> None:
     assert (tmp_path / FILE).stat().st_ino == before, "a new file has another number"
 
 
-def test_a_failed_write_leaves_the_old_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_keeps_the_old_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = open_table(str(tmp_path))
     table.intend([("1", 5)])
     table.save()
@@ -51,20 +51,20 @@ def test_a_failed_write_leaves_the_old_table(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     "content", ["", "{", "[]", "null", '{"format":2,"facts":{},"rows":{}}', '{"format":1,"facts":{},"rows":{"1":[5]}}']
 )
-def test_a_damaged_table_is_put_aside(tmp_path: Path, content: str) -> None:
+def test_a_damaged_table_is_moved_aside(tmp_path: Path, content: str) -> None:
     (tmp_path / FILE).write_text(content)
     table = open_table(str(tmp_path))
     assert (len(table), table.was_broken) == (0, True)
     assert (tmp_path / (FILE + ".broken")).read_text() == content
 
 
-def test_the_rest_of_a_killed_write_is_removed(tmp_path: Path) -> None:
+def test_a_partial_file_of_a_killed_write_is_removed(tmp_path: Path) -> None:
     (tmp_path / f"{FILE}.abc").write_text("half")
     open_table(str(tmp_path))
     assert os.listdir(tmp_path) == []
 
 
-def test_a_job_is_gone_after_several_listings_without_it(tmp_path: Path) -> None:
+def test_a_job_is_removed_after_several_listings_without_it(tmp_path: Path) -> None:
     table = open_table(str(tmp_path))
     table.intend([("1", 5), ("2", 5)])
     for _ in range(MISSES - 1):
@@ -77,7 +77,7 @@ def test_a_job_is_gone_after_several_listings_without_it(tmp_path: Path) -> None
     assert (len(table), "2" in table) == (1, True)
 
 
-def test_comparing_confirms_what_arrived_and_counts_what_somebody_changed(tmp_path: Path) -> None:
+def test_comparing_confirms_sent_values_and_counts_foreign_changes(tmp_path: Path) -> None:
     table = open_table(str(tmp_path))
     table.intend([("1", 5), ("2", 6), ("3", 7)])
     table.confirm(["3"])
@@ -85,7 +85,7 @@ def test_comparing_confirms_what_arrived_and_counts_what_somebody_changed(tmp_pa
     assert (table.confirmed("1"), table.confirmed("2")) == (5, None)
 
 
-def test_where_the_scheduler_lost_a_value_those_that_it_does_not_list_are_in_doubt(tmp_path: Path) -> None:
+def test_a_lost_value_makes_unlisted_values_uncertain(tmp_path: Path) -> None:
     table = open_table(str(tmp_path))
     table.intend([("1", 5), ("2", 6)])
     table.confirm(["1", "2"])
@@ -95,13 +95,13 @@ def test_where_the_scheduler_lost_a_value_those_that_it_does_not_list_are_in_dou
     assert (table.confirmed("2"), table.value("2")) == (None, 6)
 
 
-def test_a_folder_in_which_others_may_write_is_refused(tmp_path: Path) -> None:
+def test_a_folder_writable_by_others_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     with pytest.raises(Refused, match="Others may write"):
         open_table(str(tmp_path))
 
 
-def test_the_file_is_the_agents_alone(tmp_path: Path) -> None:
+def test_the_state_file_is_private(tmp_path: Path) -> None:
     table = open_table(str(tmp_path))
     table.save()
     assert (tmp_path / FILE).stat().st_mode & 0o777 == 0o600

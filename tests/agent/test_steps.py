@@ -34,9 +34,7 @@ def scheduler(tmp_path: Path) -> FakeScheduler:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("step", [step for step in STEPS if step not in SHARE_STEPS])
-def test_a_pass_of_priorities_killed_at_a_step_is_ended_by_the_next(
-    scheduler: FakeScheduler, tmp_path: Path, step: str
-) -> None:
+def test_a_killed_priority_pass_is_completed_by_the_next(scheduler: FakeScheduler, tmp_path: Path, step: str) -> None:
     passes = Passes(tmp_path, scheduler.folder, FACTORS)
     assert passes.run(step) == -9
     assert set(scheduler.values().values()) <= {None, *VALUES.values()}, "nothing but what was meant"
@@ -49,9 +47,7 @@ def test_a_pass_of_priorities_killed_at_a_step_is_ended_by_the_next(
 
 @pytest.mark.deep
 @pytest.mark.parametrize("step", [*SHARE_STEPS, "queue", "report", "end"])
-def test_a_pass_of_shares_killed_at_a_step_is_ended_by_the_next(
-    scheduler: FakeScheduler, tmp_path: Path, step: str
-) -> None:
+def test_a_killed_share_pass_is_completed_by_the_next(scheduler: FakeScheduler, tmp_path: Path, step: str) -> None:
     passes = Passes(tmp_path, scheduler.folder, {}, carries="shares", share_order=ORDER)
     assert passes.run(step) == -9
     assert passes.run() == 0
@@ -62,7 +58,7 @@ def test_a_pass_of_shares_killed_at_a_step_is_ended_by_the_next(
 
 
 @pytest.mark.deep
-def test_a_full_disk_leaves_the_last_values_and_the_pass_after_it_goes_on(
+def test_a_full_disk_keeps_the_last_values_and_the_next_pass_continues(
     scheduler: FakeScheduler, tmp_path: Path
 ) -> None:
     """The agent's folder is a small tmpfs in a mount namespace of its own."""

@@ -31,7 +31,7 @@ def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     forget_process()
 
 
-def test_a_site_orders_and_its_factors_arrive_in_the_scheduler(
+def test_factors_of_a_site_arrive_in_the_scheduler(
     computed_site: Site, live_server: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.poll()

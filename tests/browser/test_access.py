@@ -46,7 +46,7 @@ def maria(grid: Grid) -> User:
 
 
 @pytest.mark.deep
-def test_a_manager_gives_a_role_sees_why_it_holds_changes_and_ends_it(grid: Grid, maria: User, visit: Open) -> None:
+def test_a_manager_assigns_explains_changes_and_ends_a_role(grid: Grid, maria: User, visit: Open) -> None:
     window = visit()
     window.sign_in("maria")
     page = window.go(PAGE)
@@ -82,7 +82,7 @@ def test_a_manager_gives_a_role_sees_why_it_holds_changes_and_ends_it(grid: Grid
 
 
 @pytest.mark.deep
-def test_a_role_is_given_with_the_keyboard_alone_and_without_script(grid: Grid, maria: User, visit: Open) -> None:
+def test_a_role_is_assigned_by_keyboard_and_without_scripts(grid: Grid, maria: User, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in("maria")
     page = window.go(f"{PAGE}give/?entry=/atlas/alice")
@@ -101,7 +101,7 @@ def test_a_role_is_given_with_the_keyboard_alone_and_without_script(grid: Grid, 
 
 
 @in_windows_of_all
-def test_the_pages_have_nothing_serious_and_fit(grid: Grid, maria: User, visit: Open, theme: str, width: int) -> None:
+def test_the_pages_are_accessible_and_fit(grid: Grid, maria: User, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in("maria")
     grant = Grant.objects.get(user=maria)

@@ -11,7 +11,7 @@ AGING = f"/policy/{SLUG}/aging/"
 
 
 @pytest.mark.deep
-def test_a_law_is_set_without_scripts(grid: Grid, visit: Open) -> None:
+def test_a_decay_function_is_set_without_scripts(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()
     page = window.go(AGING)
@@ -28,7 +28,7 @@ def test_a_law_is_set_without_scripts(grid: Grid, visit: Open) -> None:
 
 
 @in_windows_of_all
-def test_the_page_of_the_window_is_clean_and_fits(grid: Grid, visit: Open, theme: str, width: int) -> None:
+def test_the_page_of_the_window_is_accessible_and_fits(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in()
     for path in (AGING, f"{AGING}?aging=pbs"):

@@ -37,7 +37,7 @@ def test_fair_tree_is_set_and_its_levels_are_read_without_scripts(grid: Grid, vi
 
 
 @in_windows_of_all
-def test_pages_of_algorithms_are_clean_and_fit(grid: Grid, visit: Open, theme: str, width: int) -> None:
+def test_pages_of_algorithms_are_accessible_and_fit(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in()
     for path in (ALGORITHM, f"{ALGORITHM}?algorithm=slurm-fair-tree", COMPARE):

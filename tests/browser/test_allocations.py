@@ -24,7 +24,7 @@ def fill_promise(page: Page, entry: str, core_h: str) -> None:
 
 
 @pytest.mark.deep
-def test_core_hours_are_promised_flagged_and_turned_into_a_draft_without_scripts(grid: Grid, visit: Open) -> None:
+def test_core_hours_are_allocated_flagged_and_converted_to_a_draft_without_scripts(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()
     page = window.go(PAGE)
@@ -74,7 +74,7 @@ def test_a_last_day_is_chosen_from_the_month_and_published_without_scripts(grid:
 
 
 @pytest.mark.deep
-def test_other_years_and_windows_are_looked_at_with_keys_alone_and_focus_stays(grid: Grid, visit: Open) -> None:
+def test_periods_are_changed_by_keyboard_and_focus_stays(grid: Grid, visit: Open) -> None:
     promise(grid, "/atlas", 1000, starts_on=grid.at.date(), ends_on=grid.at.date() + timedelta(days=80))
     window = visit()
     window.sign_in()
@@ -95,7 +95,7 @@ def test_other_years_and_windows_are_looked_at_with_keys_alone_and_focus_stays(g
     assert page.evaluate("document.activeElement.id") == "id_trial"
 
 
-def test_months_are_turned_with_keys_alone_and_focus_stays(grid: Grid, visit: Open) -> None:
+def test_months_are_changed_by_keyboard_and_focus_stays(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
     page = window.go(f"{PAGE}calendar/?month=2031-03")
@@ -107,7 +107,7 @@ def test_months_are_turned_with_keys_alone_and_focus_stays(grid: Grid, visit: Op
 
 
 @pytest.mark.deep
-def test_an_entry_s_page_tells_its_core_hours(grid: Grid, visit: Open) -> None:
+def test_the_page_of_an_entry_shows_its_core_hours(grid: Grid, visit: Open) -> None:
     promise(grid, "/atlas", 5000, starts_on=grid.at.date(), ends_on=grid.at.date())
     window = visit()
     window.sign_in()

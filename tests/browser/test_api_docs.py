@@ -11,7 +11,7 @@ from tests.browser.conftest import Open
 
 
 @pytest.mark.deep
-def test_the_description_is_drawn_and_opens_without_breaking_the_policy(transactional_db: Any, visit: Open) -> None:
+def test_the_api_docs_render_under_the_content_security_policy(transactional_db: Any, visit: Open) -> None:
     page = visit().go("/api/v1/docs")
     page.wait_for_selector("body[data-done]")
     operations = page.locator(".opblock-summary")

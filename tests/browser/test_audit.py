@@ -66,7 +66,7 @@ def log(grid: Grid) -> Grid:
 
 
 @pytest.mark.deep
-def test_the_log_is_narrowed_and_opened_with_the_keyboard_and_the_focus_stays(log: Grid, visit: Open) -> None:
+def test_the_log_is_filtered_and_opened_by_keyboard_and_focus_stays(log: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
     page = window.go(PAGE)
@@ -104,7 +104,7 @@ def test_the_log_is_narrowed_and_opened_with_the_keyboard_and_the_focus_stays(lo
 
 
 @pytest.mark.deep
-def test_without_script_the_log_is_narrowed_opened_and_downloaded(log: Grid, visit: Open) -> None:
+def test_without_scripts_the_log_is_filtered_opened_and_downloaded(log: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()
     page = window.go(PAGE)
@@ -125,7 +125,7 @@ def test_without_script_the_log_is_narrowed_opened_and_downloaded(log: Grid, vis
 
 
 @in_windows_of_all
-def test_the_page_has_nothing_serious_and_fits(log: Grid, visit: Open, theme: str, width: int) -> None:
+def test_the_page_is_accessible_and_fits(log: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     row = AuditEvent.objects.get(verb="policy.published", reason="Atlas bought nodes.").pk
     window.sign_in()

@@ -114,9 +114,7 @@ def _revert(window: Visit, use: Hand) -> None:
 
 
 @WAYS
-def test_a_large_change_is_refused_to_one_person_and_put_in_force_by_two(
-    managers: Grid, visit: Open, hand: str, scripts: bool
-) -> None:
+def test_a_large_change_needs_two_persons(managers: Grid, visit: Open, hand: str, scripts: bool) -> None:
     services.change_settings(
         policy_slug=SLUG, settings={"review": {"points": 5}}, reason="Four eyes.", at=clock.now(), actor=COMMAND
     )

@@ -26,7 +26,7 @@ def found(window: Visit, *, every: bool) -> dict[str, list[Any]]:
     return {rule["id"]: [node["target"][0] for node in rule["nodes"]] for rule in rules}
 
 
-def test_each_look_is_measured(visit: Open, transactional_db: None) -> None:
+def test_each_appearance_is_measured(visit: Open, transactional_db: None) -> None:
     window = visit()
     window.page.route("**/looks/", lambda route: route.fulfill(body=PAGE, content_type="text/html"))
     window.go("/looks/")
@@ -36,7 +36,7 @@ def test_each_look_is_measured(visit: Open, transactional_db: None) -> None:
     assert set(once["color-contrast"]) == {"#pale-1", "#on-dark", "#half"}
 
 
-def test_a_look_that_changes_is_measured_again(visit: Open, transactional_db: None) -> None:
+def test_a_changed_appearance_is_measured_again(visit: Open, transactional_db: None) -> None:
     window = visit()
     window.go("/sign-in/")
     assert "color-contrast" not in found(window, every=False)

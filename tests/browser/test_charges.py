@@ -11,7 +11,7 @@ CHARGES = f"/policy/{SLUG}/charges/"
 
 
 @pytest.mark.deep
-def test_my_priority_leads_to_a_jobs_arithmetic_without_scripts(grid: Grid, visit: Open) -> None:
+def test_my_priority_links_to_the_calculation_of_a_job_without_scripts(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in("alice")
     page = window.go("/me/priority/")
@@ -23,7 +23,7 @@ def test_my_priority_leads_to_a_jobs_arithmetic_without_scripts(grid: Grid, visi
 
 @pytest.mark.deep
 @at_widths
-def test_a_job_is_found_by_name_and_its_page_is_clean_and_fits(grid: Grid, visit: Open, width: int) -> None:
+def test_a_job_is_found_by_name_and_its_page_is_accessible_and_fits(grid: Grid, visit: Open, width: int) -> None:
     window = visit(width=width)
     window.sign_in()
     page = window.go(CHARGES)

@@ -50,7 +50,9 @@ def made(wide_grid: Grid, monkeypatch: pytest.MonkeyPatch) -> HandMade:
 
 @pytest.mark.deep
 @at_widths
-def test_the_panels_fit_and_are_clean_in_both_themes(made: HandMade, wide_grid: Grid, visit: Open, width: int) -> None:
+def test_the_panels_fit_and_are_accessible_in_both_themes(
+    made: HandMade, wide_grid: Grid, visit: Open, width: int
+) -> None:
     window = visit(width=width)
     window.sign_in()
     page = window.go(f"{PAGE}?days=90")
@@ -84,9 +86,7 @@ def test_days_are_read_with_arrow_keys_and_with_the_pointer(made: HandMade, visi
 
 
 @pytest.mark.deep
-def test_further_panels_follow_while_one_scrolls_and_keep_the_focus(
-    made: HandMade, wide_grid: Grid, visit: Open
-) -> None:
+def test_further_panels_load_while_scrolling_and_keep_the_focus(made: HandMade, wide_grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
     page = window.go(f"/policy/{SLUG}/n/{wide_grid.uid('/biomed')}/biomed/convergence/")
@@ -100,7 +100,7 @@ def test_further_panels_follow_while_one_scrolls_and_keep_the_focus(
 
 
 @pytest.mark.deep
-def test_everything_is_there_without_scripts(made: HandMade, wide_grid: Grid, visit: Open) -> None:
+def test_the_page_is_complete_without_scripts(made: HandMade, wide_grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()
     page = window.go(PAGE)
@@ -129,7 +129,7 @@ def test_everything_is_there_without_scripts(made: HandMade, wide_grid: Grid, vi
 
 @pytest.mark.deep
 @at_widths
-def test_what_is_building_stale_or_wrong_is_clean_too(made: HandMade, visit: Open, width: int) -> None:
+def test_building_stale_and_error_states_are_accessible(made: HandMade, visit: Open, width: int) -> None:
     window = visit(width=width)
     window.sign_in()
     window.go(f"{PAGE}?from=2026-02-01&to=2026-01-01")

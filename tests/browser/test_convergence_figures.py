@@ -84,7 +84,7 @@ def chip(page: Page, name: str) -> str:
 
 @pytest.mark.deep
 @in_windows
-def test_picture_and_controls_fit_in_each_window(made: HandMade, visit: Open, theme: str, width: int) -> None:
+def test_figure_and_controls_fit_each_window(made: HandMade, visit: Open, theme: str, width: int) -> None:
     window, page = opened(visit, "?days=90", theme=theme, width=width)
     expect(page.locator(f"{FIGURE} .fig-first")).to_have_count(0)
     assert set(lines_of(page)) == {"atlas", "biomed", "cms"}
@@ -92,7 +92,7 @@ def test_picture_and_controls_fit_in_each_window(made: HandMade, visit: Open, th
 
 
 @pytest.mark.deep
-def test_range_unit_picks_and_isolation_are_the_address_and_back_undoes_them(
+def test_range_unit_selection_and_isolation_are_in_the_address_and_undone_by_back(
     made: HandMade, grid: Grid, visit: Open
 ) -> None:
     _window, page = opened(visit)
@@ -126,7 +126,7 @@ def test_range_unit_picks_and_isolation_are_the_address_and_back_undoes_them(
 
 
 @pytest.mark.deep
-def test_a_ninth_pick_asks_and_a_link_answers(made: HandMade, grid: Grid, visit: Open) -> None:
+def test_a_ninth_selection_asks_which_to_replace(made: HandMade, grid: Grid, visit: Open) -> None:
     tree = grid.tree
     nine = "&".join(f"pick={tree.uuid(i)}" for i in range(1, 10))
     window = visit()
@@ -183,7 +183,7 @@ def test_zoom_by_drag_wheel_keys_and_slider(made: HandMade, visit: Open) -> None
 
 
 @pytest.mark.deep
-def test_a_click_on_a_day_opens_the_tree_of_then_and_one_on_a_revision_its_changes(made: HandMade, visit: Open) -> None:
+def test_a_click_on_a_day_opens_its_tree_and_one_on_a_revision_its_changes(made: HandMade, visit: Open) -> None:
     window, page = opened(visit, "?days=7")
     mark = page.locator(f"{FIGURE} .annotation-text-g", has_text="rev 2")
     expect(mark).to_have_count(1)
@@ -223,7 +223,7 @@ def test_downloads_have_exactly_what_is_shown(made: HandMade, visit: Open, tmp_p
 
 
 @pytest.mark.deep
-def test_a_recompute_appears_by_itself_and_zoom_and_picks_stay(
+def test_a_recompute_appears_automatically_and_keeps_zoom_and_selection(
     made: HandMade, grid: Grid, visit: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     window = visit(is_kept=False)
@@ -285,7 +285,7 @@ def more_usage(grid: Grid) -> None:
 
 
 @pytest.mark.deep
-def test_without_scripts_every_number_is_there(made: HandMade, visit: Open) -> None:
+def test_without_scripts_every_number_is_shown(made: HandMade, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()
     page = window.go(f"{PAGE}?days=90")
@@ -336,7 +336,7 @@ def many_days(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.deep
 @pytest.mark.parametrize(("width", "most"), [(1440, 40), (390, 30)])
-def test_at_most_forty_panels_are_alive_and_none_far_from_the_window(
+def test_at_most_forty_panels_are_rendered_near_the_window(
     large_grid: Grid, transactional_db: None, monkeypatch: pytest.MonkeyPatch, visit: Open, width: int, most: int
 ) -> None:
     """Beside each other forty are fewer than there is room for; below each other distance alone removes them."""
@@ -362,7 +362,7 @@ def test_at_most_forty_panels_are_alive_and_none_far_from_the_window(
 
 @pytest.mark.deep
 @in_windows
-def test_a_heat_map_says_what_its_colours_mean_and_how_each_row_is_now(
+def test_a_heat_map_has_a_legend_and_current_values(
     long_grid: Grid,
     transactional_db: None,
     monkeypatch: pytest.MonkeyPatch,

@@ -16,7 +16,7 @@ USAGE, LEFT = "#fig-usage", "#fig-burn-down"
 
 @pytest.mark.deep
 @in_windows
-def test_split_and_hidden_series_are_in_the_address_and_stay_for_another_year(
+def test_split_and_hidden_series_are_kept_in_the_address_across_years(
     grid: Grid, visit: Open, theme: str, width: int
 ) -> None:
     year = grid.at.year
@@ -45,7 +45,7 @@ def test_split_and_hidden_series_are_in_the_address_and_stay_for_another_year(
 
 
 @pytest.mark.deep
-def test_without_scripts_sentence_picture_and_table_are_there(grid: Grid, visit: Open) -> None:
+def test_without_scripts_sentence_figure_and_table_are_shown(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()
     page = window.go(PAGE)

@@ -90,7 +90,7 @@ def test_a_manager_edits_undoes_and_publishes_with_the_mouse(grid: Grid, visit: 
     assert [each["op"] for each in stored(draft)] == ["set_shares", "move"]
 
 
-def test_all_of_it_with_the_keyboard_alone(grid: Grid, page: Page, draft: ChangeSet) -> None:
+def test_the_editor_works_by_keyboard(grid: Grid, page: Page, draft: ChangeSet) -> None:
     row(page, grid, "/atlas").focus()
     page.keyboard.press("F2")
     assert page.evaluate(FOCUS) == f"s-{grid.uid('/atlas')}"
@@ -133,7 +133,7 @@ def test_all_of_it_with_the_keyboard_alone(grid: Grid, page: Page, draft: Change
     expect(page.locator("#problem .published-3")).to_contain_text("3")
 
 
-def test_undo_in_a_cell_takes_back_what_was_saved_and_leaves_typed_text_to_the_browser(
+def test_undo_in_a_cell_reverts_saved_values_and_leaves_typed_text_to_the_browser(
     grid: Grid, page: Page, draft: ChangeSet
 ) -> None:
     before = cell(page, grid, "/atlas").input_value()
@@ -152,7 +152,7 @@ def test_undo_in_a_cell_takes_back_what_was_saved_and_leaves_typed_text_to_the_b
 
 
 @pytest.mark.deep
-def test_all_of_it_without_scripts(grid: Grid, visit: Open) -> None:
+def test_the_editor_works_without_scripts(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()
     page = window.go(f"/policy/{SLUG}/")
@@ -177,7 +177,7 @@ def test_all_of_it_without_scripts(grid: Grid, visit: Open) -> None:
     expect(page.locator("#problem .published-3")).to_contain_text("3")
 
 
-def test_the_strip_follows_the_typing_and_nothing_is_saved_by_it(grid: Grid, page: Page, draft: ChangeSet) -> None:
+def test_the_strip_previews_typing_without_saving(grid: Grid, page: Page, draft: ChangeSet) -> None:
     cell(page, grid, "/cms").click()
     expect(page.locator("#panel h2").first).to_have_text("cms")
     cell(page, grid, "/cms").press("End")
@@ -187,7 +187,7 @@ def test_the_strip_follows_the_typing_and_nothing_is_saved_by_it(grid: Grid, pag
     assert stored(draft) == []
 
 
-def test_a_wrong_number_stays_where_it_is_and_says_why(grid: Grid, page: Page, draft: ChangeSet) -> None:
+def test_an_invalid_number_stays_in_its_field_with_a_reason(grid: Grid, page: Page, draft: ChangeSet) -> None:
     field = cell(page, grid, "/atlas")
     field.fill("-4")
     field.press("Enter")
@@ -200,7 +200,9 @@ def test_a_wrong_number_stays_where_it_is_and_says_why(grid: Grid, page: Page, d
     expect(page.locator("#problem")).to_be_empty()
 
 
-def test_an_entry_is_dragged_and_a_wrong_goal_says_why(grid: Grid, page: Page, draft: ChangeSet) -> None:
+def test_an_entry_is_moved_by_dragging_and_an_invalid_target_has_a_reason(
+    grid: Grid, page: Page, draft: ChangeSet
+) -> None:
     grip = row(page, grid, "/atlas/bob").locator(".grip").bounding_box()
     goal = row(page, grid, "/biomed").bounding_box()
     own = row(page, grid, "/atlas").locator(".grip").bounding_box()
@@ -225,7 +227,7 @@ def test_an_entry_is_dragged_and_a_wrong_goal_says_why(grid: Grid, page: Page, d
 OFFLINE = ("ERR_INTERNET_DISCONNECTED", "htmx:sendError", "htmx:afterRequest", "script error: undefined")
 
 
-def test_edits_made_without_a_network_wait_and_arrive(grid: Grid, window: Visit, draft: ChangeSet) -> None:
+def test_edits_made_offline_are_queued_and_sent(grid: Grid, window: Visit, draft: ChangeSet) -> None:
     page = window.page
     page.context.set_offline(True)
     for path, value in (("/atlas", "1"), ("/biomed", "2")):
@@ -241,7 +243,7 @@ def test_edits_made_without_a_network_wait_and_arrive(grid: Grid, window: Visit,
 
 
 @pytest.mark.deep
-def test_two_windows_on_one_draft_are_shown_mine_and_theirs(grid: Grid, page: Page, draft: ChangeSet) -> None:
+def test_two_windows_on_one_draft_show_both_values(grid: Grid, page: Page, draft: ChangeSet) -> None:
     actor = Actor(user=grid.admin, via="page")
     operation = {"op": "set_shares", "entry": str(grid.uid("/atlas")), "shares": 7}
     drafts.add_operations(id=draft.pk, version=1, operations=[operation], at=clock.now(), actor=actor)
@@ -258,7 +260,7 @@ def test_two_windows_on_one_draft_are_shown_mine_and_theirs(grid: Grid, page: Pa
 
 
 @pytest.mark.deep
-def test_a_draft_behind_the_policy_is_updated_with_a_choice(grid: Grid, page: Page, draft: ChangeSet) -> None:
+def test_an_outdated_draft_is_rebased_with_a_choice(grid: Grid, page: Page, draft: ChangeSet) -> None:
     cell(page, grid, "/atlas").fill("9")
     cell(page, grid, "/atlas").press("Enter")
     saved(page, 1)
@@ -283,7 +285,7 @@ def test_a_draft_behind_the_policy_is_updated_with_a_choice(grid: Grid, page: Pa
 FRAGMENTS = ("_rows", "_panel", "_siblings", "_operation")
 
 
-def test_focus_is_where_it_was_after_every_swap(grid: Grid, page: Page, draft: ChangeSet) -> None:
+def test_focus_is_kept_after_every_swap(grid: Grid, page: Page, draft: ChangeSet) -> None:
     page.locator("#filter").press_sequentially("bio")
     expect(page.locator("#rows")).to_have_attribute("data-matches", "1")
     assert page.evaluate(FOCUS) == "filter"
@@ -310,7 +312,7 @@ def test_focus_is_where_it_was_after_every_swap(grid: Grid, page: Page, draft: C
 
 
 @in_windows_of_all
-def test_the_pages_of_the_editor_are_sound_in_both_themes_and_widths(
+def test_the_editor_is_accessible_in_both_themes_and_widths(
     grid: Grid, draft: ChangeSet, visit: Open, theme: str, width: int
 ) -> None:
     actor = Actor(user=grid.admin, via="page")
@@ -351,7 +353,9 @@ def test_the_pages_of_the_editor_are_sound_in_both_themes_and_widths(
 
 
 @pytest.mark.deep
-def test_by_touch_on_a_small_screen(grid: Grid, draft: ChangeSet, browser: Any, live_server: Any, visit: Open) -> None:
+def test_the_editor_works_by_touch_on_a_small_screen(
+    grid: Grid, draft: ChangeSet, browser: Any, live_server: Any, visit: Open
+) -> None:
     window = visit(width=390)
     window.sign_in()
     page = window.go(f"/changes/{draft.pk}/edit/")
@@ -366,7 +370,7 @@ def test_by_touch_on_a_small_screen(grid: Grid, draft: ChangeSet, browser: Any, 
     assert Policy.objects.get(slug=SLUG).head_number == 2
 
 
-def test_undo_that_follows_at_once_undoes_the_edit_on_its_way(grid: Grid, page: Page, draft: ChangeSet) -> None:
+def test_an_immediate_undo_reverts_the_pending_edit(grid: Grid, page: Page, draft: ChangeSet) -> None:
     before = cell(page, grid, "/atlas").input_value()
     row(page, grid, "/atlas").focus()
     page.keyboard.press("F2")

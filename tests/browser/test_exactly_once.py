@@ -58,7 +58,7 @@ def imported(twice: None) -> Import:
 @pytest.mark.deep
 @pytest.mark.usefixtures("twice")
 @in_windows
-def test_what_came_from_two_sources_is_decided_with_a_reason(visit: Open, theme: str, width: int) -> None:
+def test_overlapping_sources_are_decided_with_a_reason(visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in()
     page = window.go(reverse("dashboard:overlaps"))
@@ -74,7 +74,7 @@ def test_what_came_from_two_sources_is_decided_with_a_reason(visit: Open, theme:
 
 @pytest.mark.deep
 @in_windows
-def test_an_import_is_taken_back(visit: Open, imported: Import, theme: str, width: int) -> None:
+def test_an_import_is_undone(visit: Open, imported: Import, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in()
     page = window.go(reverse("dashboard:import", args=[imported.pk]))

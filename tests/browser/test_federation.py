@@ -57,7 +57,7 @@ def mount(side: OtherSide) -> Mount:
 
 
 @pytest.mark.deep
-def test_the_way_to_a_mount_by_the_keyboard_alone(side: OtherSide, visit: Open) -> None:
+def test_a_mount_is_created_by_keyboard(side: OtherSide, visit: Open) -> None:
     window = visit()
     window.sign_in()
     page = window.go("/federation/")
@@ -89,7 +89,7 @@ def test_the_way_to_a_mount_by_the_keyboard_alone(side: OtherSide, visit: Open) 
 
 
 @pytest.mark.deep
-def test_the_way_to_a_mount_without_scripts_keeps_what_was_typed(side: OtherSide, visit: Open) -> None:
+def test_a_mount_is_created_without_scripts_and_keeps_input(side: OtherSide, visit: Open) -> None:
     window = visit(width=390, scripts=False)
     window.sign_in()
     page = window.go("/federation/mount/")
@@ -120,7 +120,7 @@ def test_the_way_to_a_mount_without_scripts_keeps_what_was_typed(side: OtherSide
 @pytest.mark.deep
 @pytest.mark.timeout(300)
 @at_widths
-def test_each_page_is_sound_in_both_themes(mount: Mount, grid: Grid, visit: Open, width: int) -> None:
+def test_each_page_is_accessible_in_both_themes(mount: Mount, grid: Grid, visit: Open, width: int) -> None:
     at, window = clock.now(), visit(width=width)
     window.sign_in()
     pages = ("/federation/", *(f"/federation/mounts/{mount.pk}/{part}" for part in ("", "looks/", "difference/")))
@@ -137,7 +137,7 @@ def test_each_page_is_sound_in_both_themes(mount: Mount, grid: Grid, visit: Open
         window.look()
 
 
-def test_the_list_refreshes_in_place_until_somebody_pauses_it(mount: Mount, visit: Open) -> None:
+def test_the_list_refreshes_in_place_until_paused(mount: Mount, visit: Open) -> None:
     window = visit()
     window.sign_in()
     page = window.go("/federation/")

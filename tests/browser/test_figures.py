@@ -21,7 +21,7 @@ def drawn(page: Page, query: str = "") -> None:
 
 
 @in_windows
-def test_the_first_drawing_is_replaced_without_a_jump(grid: Grid, visit: Open, theme: str, width: int) -> None:
+def test_the_first_drawing_is_replaced_without_a_layout_shift(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in()
     page = window.go(AGING)
@@ -34,7 +34,7 @@ def test_the_first_drawing_is_replaced_without_a_jump(grid: Grid, visit: Open, t
     window.look()
 
 
-def test_a_pick_is_the_address_of_the_page_and_back_undoes_it(grid: Grid, visit: Open) -> None:
+def test_a_selection_is_in_the_address_and_undone_by_back(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
     page = window.go(AGING)
@@ -52,7 +52,7 @@ def test_a_pick_is_the_address_of_the_page_and_back_undoes_it(grid: Grid, visit:
 
 
 @pytest.mark.deep
-def test_the_skip_link_leaves_the_controls_as_they_are(grid: Grid, visit: Open) -> None:
+def test_the_skip_link_does_not_change_the_controls(grid: Grid, visit: Open) -> None:
     """It sets off popstate, as Back does, and a figure that is asked again replaces its controls."""
     window = visit()
     window.sign_in()
@@ -69,7 +69,7 @@ def test_the_skip_link_leaves_the_controls_as_they_are(grid: Grid, visit: Open) 
     assert len([url for url in asked if "/decay" in url]) == 1, asked
 
 
-def test_keys_read_the_points_aloud_and_zoom(grid: Grid, visit: Open) -> None:
+def test_keys_announce_points_and_zoom(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
     page = window.go(AGING)
@@ -107,7 +107,7 @@ def test_a_picture_is_saved_with_its_sentence(grid: Grid, visit: Open, tmp_path:
     assert len(lines) == 242
 
 
-def test_a_query_that_has_no_answer_is_said_in_the_pictures_place(grid: Grid, visit: Open) -> None:
+def test_a_query_without_an_answer_is_reported_in_place_of_the_figure(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
     page = window.go(f"{AGING}?age=1000000")
@@ -115,7 +115,7 @@ def test_a_query_that_has_no_answer_is_said_in_the_pictures_place(grid: Grid, vi
 
 
 @pytest.mark.deep
-def test_without_scripts_every_number_is_there(grid: Grid, visit: Open) -> None:
+def test_without_scripts_every_number_is_shown(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()
     page = window.go(f"{AGING}?age=7&law=lsf")
@@ -125,7 +125,7 @@ def test_without_scripts_every_number_is_there(grid: Grid, visit: Open) -> None:
 
 
 @pytest.mark.deep
-def test_the_rules_of_plotly_are_those_of_the_installed_bundle(browser: Browser) -> None:
+def test_the_plotly_styles_match_the_installed_bundle(browser: Browser) -> None:
     """The policy forbids plotly.js to add them by script, so a copy is served; an update of plotly needs a new one."""
     page = browser.new_page()
     page.set_content("<div id='figure'></div>")
@@ -149,7 +149,7 @@ def test_a_page_without_figures_loads_no_bundle(grid: Grid, visit: Open) -> None
     assert not [url for url in asked if "plotly" in url]
 
 
-def test_the_target_of_operators_is_pulled_in_the_picture_and_moved_by_keys(grid: Grid, visit: Open) -> None:
+def test_the_target_of_operators_is_moved_by_drag_and_keys(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
     page = window.go(f"/policy/{SLUG}/algorithm/")

@@ -42,7 +42,7 @@ def weeks(grid: Grid) -> Grid:
 
 @pytest.mark.deep
 @at_widths
-def test_both_cards_are_clean_and_fit_while_they_are_used(weeks: Grid, visit: Open, width: int) -> None:
+def test_both_cards_are_accessible_and_fit_while_used(weeks: Grid, visit: Open, width: int) -> None:
     window = visit(width=width)
     window.page.set_default_timeout(30_000)
     window.sign_in("alice")
@@ -73,7 +73,7 @@ def test_both_cards_are_clean_and_fit_while_they_are_used(weeks: Grid, visit: Op
 
 
 @pytest.mark.deep
-def test_without_scripts_the_forms_lead_to_the_page_with_their_answers(weeks: Grid, visit: Open) -> None:
+def test_without_scripts_the_forms_reload_the_page_with_their_results(weeks: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.page.set_default_timeout(30_000)
     window.sign_in("alice")
@@ -88,7 +88,7 @@ def test_without_scripts_the_forms_lead_to_the_page_with_their_answers(weeks: Gr
 
 @pytest.mark.deep
 @at_widths
-def test_the_factor_ahead_is_drawn_where_one_number_decides(weeks: Grid, visit: Open, width: int) -> None:
+def test_the_forecast_factor_is_drawn_if_one_number_decides(weeks: Grid, visit: Open, width: int) -> None:
     settings = {"algorithm": {"name": "slurm-depth-oblivious"}}
     change_settings(policy_slug=SLUG, settings=settings, reason="x", at=clock.now(), actor=COMMAND)
     weeks.recompute()

@@ -117,7 +117,7 @@ def test_a_boost_and_a_request_by_mouse(people: Grid, visit: Open) -> None:
 
 
 @pytest.mark.deep
-def test_a_boost_and_a_request_by_keyboard_alone(people: Grid, visit: Open) -> None:
+def test_a_boost_and_a_request_by_keyboard(people: Grid, visit: Open) -> None:
     boost_ask_and_grant(people, visit, _key, _type_by_key, scripts=True)
 
 
@@ -148,7 +148,7 @@ def test_focus_survives_every_swap_of_the_group(people: Grid, visit: Open) -> No
     assert page.evaluate("document.activeElement.id") == "amount"
 
 
-def test_enter_in_a_field_shows_the_effect_and_publishes_nothing(people: Grid, visit: Open) -> None:
+def test_enter_in_a_field_previews_without_publishing(people: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in("alice")
     page = window.go(page_of(people))
@@ -188,7 +188,7 @@ def prepared(grid: Grid, visit: Visit) -> int:
 
 
 @in_windows_of_all
-def test_group_and_inbox_are_clean_and_fit(people: Grid, visit: Open, theme: str, width: int) -> None:
+def test_group_and_inbox_are_accessible_and_fit(people: Grid, visit: Open, theme: str, width: int) -> None:
     lead, manager = visit(theme=theme, width=width), visit(theme=theme, width=width)
     lead.sign_in("alice")
     manager.sign_in("maria")

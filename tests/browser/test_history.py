@@ -13,7 +13,7 @@ from tests.dashboard.grid import SLUG, Grid
 
 @pytest.mark.deep
 @at_widths
-def test_the_pages_of_the_past_are_clean_and_fit(grid: Grid, visit: Open, width: int) -> None:
+def test_the_history_pages_are_accessible_and_fit(grid: Grid, visit: Open, width: int) -> None:
     atlas, at = grid.uid("/atlas"), clock.now()
     services.change_shares(policy_slug=SLUG, entry_uid=atlas, shares=50, reason="Less.", at=at, actor=COMMAND)
     window = visit(width=width)

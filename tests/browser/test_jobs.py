@@ -17,9 +17,7 @@ CASE = '{"algorithm": {"name": "slurm-multifactor"}, "weights": {"fairshare": 10
 
 
 @in_windows_of_all
-def test_jobs_taken_apart_are_accessible_and_stay_in_their_window(
-    grid: Grid, visit: Open, theme: str, width: int
-) -> None:
+def test_explained_jobs_are_accessible_and_fit(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in("alice")
     places = {"empty": "/jobs/"} | {each.name: f"/jobs/?example={each.name}" for each in EXAMPLES}
@@ -38,7 +36,7 @@ def test_jobs_taken_apart_are_accessible_and_stay_in_their_window(
 
 
 @in_windows_of_all
-def test_policies_are_tried_in_any_window(grid: Grid, visit: Open, theme: str, width: int) -> None:
+def test_the_play_page_works_in_any_window(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in("alice")
     problems, wide = {}, {}
@@ -61,7 +59,7 @@ def test_policies_are_tried_in_any_window(grid: Grid, visit: Open, theme: str, w
 
 
 @pytest.mark.deep
-def test_numbers_follow_what_is_typed_and_the_address_keeps_it(grid: Grid, visit: Open) -> None:
+def test_numbers_update_while_typing_and_are_kept_in_the_address(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in("alice")
     page = window.go("/jobs/play/")
@@ -87,7 +85,7 @@ def test_numbers_follow_what_is_typed_and_the_address_keeps_it(grid: Grid, visit
 
 
 @pytest.mark.deep
-def test_policies_are_tried_without_scripts(grid: Grid, visit: Open) -> None:
+def test_the_play_page_works_without_scripts(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in("alice")
     page = window.go("/jobs/play/")

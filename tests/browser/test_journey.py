@@ -18,7 +18,7 @@ def _percent(text: str) -> float:
     return float(found[1])
 
 
-def test_a_changed_share_moves_bar_rank_and_rest_alike(grid: Grid, visit: Open) -> None:
+def test_a_changed_share_updates_bar_rank_and_rest(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in_by_form()
     page = window.page
@@ -56,7 +56,7 @@ def test_a_changed_share_moves_bar_rank_and_rest_alike(grid: Grid, visit: Open) 
     expect(page.locator("#rank")).to_contain_text(str(_rank(answer)))
 
 
-def test_what_is_typed_before_the_scripts_came_is_previewed_all_the_same(grid: Grid, visit: Open) -> None:
+def test_input_typed_before_the_scripts_load_is_previewed(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
     page = window.page
@@ -80,7 +80,7 @@ def _rank(answer: dict[str, list[dict[str, int]]]) -> int:
 
 
 @pytest.mark.deep
-def test_without_scripts_the_same_walk_works(grid: Grid, visit: Open) -> None:
+def test_the_journey_works_without_scripts(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in_by_form()
     page = window.go(f"/policy/{SLUG}/?q=bio")
@@ -101,7 +101,7 @@ def test_without_scripts_the_same_walk_works(grid: Grid, visit: Open) -> None:
 
 
 @pytest.mark.deep
-def test_a_change_that_somebody_else_made_first_is_shown_beside_mine(grid: Grid, visit: Open) -> None:
+def test_a_concurrent_change_is_shown_with_the_own_one(grid: Grid, visit: Open) -> None:
     from apps.accounts.actor import Actor
     from apps.policies.services import change_shares
 

@@ -33,7 +33,7 @@ def in_order(*, descending: bool = False) -> list[str]:
     return [f"Site {n}" for n in sorted(range(1, 13), reverse=descending)]
 
 
-def test_a_title_sorts_ascending_descending_and_back(many: Grid, visit: Open) -> None:
+def test_a_column_title_sorts_ascending_descending_and_resets(many: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
     page = window.go(PAGE)
@@ -51,7 +51,7 @@ def test_a_title_sorts_ascending_descending_and_back(many: Grid, visit: Open) ->
     window.look()
 
 
-def test_what_is_shown_is_saved(many: Grid, visit: Open, tmp_path: Path) -> None:
+def test_the_csv_contains_the_shown_rows(many: Grid, visit: Open, tmp_path: Path) -> None:
     Source.objects.filter(slug="s1").update(name="=Site, 1")
     window = visit()
     window.sign_in()
@@ -74,7 +74,7 @@ def test_what_is_shown_is_saved(many: Grid, visit: Open, tmp_path: Path) -> None
     assert {len(row) for row in rows} == {len(rows[0])}
 
 
-def test_order_and_word_stay_when_numbers_come(many: Grid, visit: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_order_and_filter_stay_when_numbers_update(many: Grid, visit: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     window = visit(is_kept=False)
     window.sign_in()
     page = window.page

@@ -45,7 +45,7 @@ def actual(page: Page, grid: Grid, path: str) -> str:
     return page.locator(f"#e-{grid.uid(path)} .c-actual .actual > span").inner_text()
 
 
-def test_the_tree_follows_a_recompute_and_keeps_focus_and_place(
+def test_the_tree_updates_after_a_recompute_and_keeps_focus_and_scroll(
     grid: Grid, visit: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     window = visit(is_kept=False)
@@ -162,7 +162,7 @@ def test_a_publication_is_followed_to_its_recompute_and_undone(
 
 
 @pytest.mark.deep
-def test_an_entry_follows_while_its_shares_are_typed(grid: Grid, visit: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_updates_while_its_shares_are_typed(grid: Grid, visit: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     window = visit(is_kept=False)
     window.sign_in()
     page = window.page

@@ -35,7 +35,9 @@ def alone(grid: Grid) -> Grid:
 @pytest.mark.deep
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "plain"])
 @at_widths
-def test_every_page_that_says_it_fits_and_is_accessible(alone: Grid, visit: Open, width: int, scripts: bool) -> None:
+def test_every_page_with_the_fallback_message_fits_and_is_accessible(
+    alone: Grid, visit: Open, width: int, scripts: bool
+) -> None:
     window = visit(width=width, scripts=scripts)
     window.sign_in("admin")
     entry = f"/policy/{SLUG}/n/{alone.uid('/atlas')}/atlas/"

@@ -38,7 +38,7 @@ def shoot(page: Page, name: str) -> None:
 
 
 @pytest.mark.deep
-def test_accounts_are_assigned_and_a_rule_is_written_without_scripts(waiting: Grid, visit: Open) -> None:
+def test_accounts_are_mapped_and_a_rule_is_created_without_scripts(waiting: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()
     page = window.go(PAGE)
@@ -59,7 +59,7 @@ def test_accounts_are_assigned_and_a_rule_is_written_without_scripts(waiting: Gr
     assert MappingRule.objects.filter(user_pattern="guest*").exists()
 
 
-def test_chosen_accounts_are_counted_and_rules_move_by_keyboard(waiting: Grid, visit: Open) -> None:
+def test_selected_accounts_are_counted_and_rules_are_moved_by_keyboard(waiting: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
     page = window.go(f"{PAGE}rule/")
@@ -81,7 +81,7 @@ def test_chosen_accounts_are_counted_and_rules_move_by_keyboard(waiting: Grid, v
 
 
 @in_windows_of_all
-def test_the_pages_are_clean_and_fit(waiting: Grid, visit: Open, theme: str, width: int) -> None:
+def test_the_mapping_pages_are_accessible_and_fit(waiting: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in()
     page = window.go(PAGE)

@@ -36,7 +36,7 @@ def shoot(window: Visit, name: str) -> None:
 
 @pytest.mark.deep
 @at_widths
-def test_the_page_is_clean_and_fits_now_back_and_beside_somebody(grid: Grid, visit: Open, width: int) -> None:
+def test_the_page_is_accessible_and_fits_in_every_state(grid: Grid, visit: Open, width: int) -> None:
     second_account(grid, "bob", "atlas", 1)
     window = visit(width=width)
     window.sign_in("alice")
@@ -55,7 +55,7 @@ def test_the_page_is_clean_and_fits_now_back_and_beside_somebody(grid: Grid, vis
 
 @pytest.mark.deep
 @pytest.mark.parametrize("hand_name", BY_HAND)
-def test_somebody_is_found_and_set_beside_me_and_the_focus_stays(grid: Grid, visit: Open, hand_name: str) -> None:
+def test_another_user_is_found_and_compared_and_focus_stays(grid: Grid, visit: Open, hand_name: str) -> None:
     window, hand = visit(), HANDS[hand_name]
     window.sign_in("alice")
     page = window.go(PAGE)
@@ -71,7 +71,7 @@ def test_somebody_is_found_and_set_beside_me_and_the_focus_stays(grid: Grid, vis
 
 
 @pytest.mark.deep
-def test_all_of_it_works_without_scripts(grid: Grid, visit: Open) -> None:
+def test_the_page_works_without_scripts(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in("alice")
     page = window.go(PAGE)
@@ -91,7 +91,7 @@ def test_all_of_it_works_without_scripts(grid: Grid, visit: Open) -> None:
 
 @pytest.mark.deep
 @at_widths
-def test_somebody_without_a_place_has_a_page_that_says_what_to_do(grid: Grid, visit: Open, width: int) -> None:
+def test_a_user_without_an_entry_sees_what_to_do(grid: Grid, visit: Open, width: int) -> None:
     User.objects.create_user("zoe")
     window = visit(width=width)
     window.sign_in("zoe")
@@ -102,7 +102,7 @@ def test_somebody_without_a_place_has_a_page_that_says_what_to_do(grid: Grid, vi
 
 
 @pytest.mark.deep
-def test_a_recompute_appears_by_itself_on_top_and_in_the_figures(
+def test_a_recompute_appears_automatically_in_heading_and_figures(
     grid: Grid, visit: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     window = visit(is_kept=False)
@@ -133,9 +133,7 @@ def test_a_recompute_appears_by_itself_on_top_and_in_the_figures(
     expect(page.locator("#what-if-core-h")).to_be_focused()
 
 
-def test_why_and_when_need_no_scrolling_on_a_phone_and_a_typed_size_changes_the_ranks_at_once(
-    grid: Grid, visit: Open
-) -> None:
+def test_reason_and_date_fit_a_phone_and_a_typed_job_size_changes_ranks(grid: Grid, visit: Open) -> None:
     Account.objects.filter(user_name="bob").update(person=grid.alice)
     window = visit(width=390)
     window.sign_in("alice")
@@ -154,7 +152,7 @@ def test_why_and_when_need_no_scrolling_on_a_phone_and_a_typed_size_changes_the_
     window.look()
 
 
-def test_what_if_stays_as_it_is_until_somebody_types(grid: Grid, visit: Open) -> None:
+def test_what_if_is_unchanged_until_input(grid: Grid, visit: Open) -> None:
     """A slider rounds its value to its steps by itself: nobody has typed that."""
     change_shares(policy_slug=SLUG, entry_uid=grid.uid("/atlas"), shares=37, reason="x", at=clock.now(), actor=COMMAND)
     grid.recompute()

@@ -15,7 +15,7 @@ from tests.dashboard.grid import SLUG, Grid
 
 
 @pytest.mark.deep
-def test_a_rule_lets_people_in_without_scripts(grid: Grid, visit: Open) -> None:
+def test_a_membership_rule_is_created_without_scripts(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()
     page = window.go(f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/")
@@ -35,7 +35,7 @@ def test_a_rule_lets_people_in_without_scripts(grid: Grid, visit: Open) -> None:
 
 
 @pytest.mark.deep
-def test_usage_is_given_back_by_keyboard_with_its_effect_while_typing(grid: Grid, visit: Open) -> None:
+def test_usage_is_credited_by_keyboard_with_a_live_preview(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
     page = window.go(f"/policy/{SLUG}/adjustments/{grid.uid('/atlas/alice')}/")
@@ -81,7 +81,7 @@ def test_an_account_is_claimed_and_confirmed(grid: Grid, visit: Open) -> None:
 
 
 @in_windows_of_all
-def test_the_pages_are_clean_and_fit(grid: Grid, visit: Open, theme: str, width: int) -> None:
+def test_the_mapping_pages_are_accessible_and_fit(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in()
     day = (grid.at - timedelta(days=1)).date().isoformat()

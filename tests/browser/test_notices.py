@@ -102,7 +102,7 @@ def pages(grid: Grid) -> list[str]:
 @pytest.mark.deep
 @pytest.mark.timeout(600)
 @at_widths
-def test_every_page_is_sound_in_both_themes(told: Grid, visit: Open, width: int) -> None:
+def test_every_page_is_accessible_in_both_themes(told: Grid, visit: Open, width: int) -> None:
     window = visit(width=width)
     window.sign_in()
     for path in pages(told):
@@ -112,7 +112,7 @@ def test_every_page_is_sound_in_both_themes(told: Grid, visit: Open, width: int)
 
 
 @pytest.mark.deep
-def test_every_page_says_it_all_without_scripts(told: Grid, visit: Open) -> None:
+def test_every_page_is_complete_without_scripts(told: Grid, visit: Open) -> None:
     window = visit(width=390, scripts=False)
     window.sign_in()
     for path in pages(told):
@@ -123,7 +123,7 @@ def test_every_page_says_it_all_without_scripts(told: Grid, visit: Open) -> None
 
 @pytest.mark.deep
 @pytest.mark.parametrize("hand", BY_HAND)
-def test_a_notice_is_read_and_put_off(told: Grid, visit: Open, hand: str) -> None:
+def test_a_notice_is_read_and_snoozed(told: Grid, visit: Open, hand: str) -> None:
     evaluate(at=clock.now())
     drift = Notice.objects.filter(kind="ending_roles").earliest("pk")
     window, use = visit(theme=THEMES[1]), HANDS[hand]

@@ -25,7 +25,7 @@ def draw_all(page: Page) -> None:
 
 @pytest.mark.deep
 @in_windows
-def test_every_figure_is_drawn_and_the_page_keeps_the_rules(grid: Grid, visit: Open, theme: str, width: int) -> None:
+def test_every_figure_is_drawn_and_the_page_is_accessible(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in()
     page = window.go(PAGE)
@@ -38,7 +38,7 @@ def test_every_figure_is_drawn_and_the_page_keeps_the_rules(grid: Grid, visit: O
 
 
 @pytest.mark.deep
-def test_a_control_of_a_figure_is_the_address_and_the_form_follows(grid: Grid, visit: Open) -> None:
+def test_a_figure_control_is_in_the_address_and_in_the_form(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
     page = window.go(f"{PAGE}?nodes=50")
@@ -66,7 +66,7 @@ def test_a_control_of_a_figure_is_the_address_and_the_form_follows(grid: Grid, v
 
 
 @pytest.mark.deep
-def test_without_scripts_every_picture_and_number_is_there(grid: Grid, visit: Open) -> None:
+def test_without_scripts_every_figure_and_number_is_shown(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()
     page = window.go(f"{PAGE}?operator=absolute&target=0.1")

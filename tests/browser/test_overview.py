@@ -62,7 +62,7 @@ def lived(grid: Grid) -> Grid:
 
 @pytest.mark.deep
 @at_widths
-def test_the_overview_is_clean_and_fits(lived: Grid, visit: Open, width: int) -> None:
+def test_the_overview_is_accessible_and_fits(lived: Grid, visit: Open, width: int) -> None:
     window = visit(width=width)
     window.sign_in()
     page = window.go("/")
@@ -74,7 +74,7 @@ def test_the_overview_is_clean_and_fits(lived: Grid, visit: Open, width: int) ->
         page.screenshot(path=f"{SHOTS}/overview-{width}.png", full_page=True)
 
 
-def test_a_broken_card_is_fetched_again_on_its_own(grid: Grid, visit: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_card_is_retried_alone(grid: Grid, visit: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     window = visit()
     window.sign_in()
 
@@ -96,7 +96,7 @@ def test_a_broken_card_is_fetched_again_on_its_own(grid: Grid, visit: Open, monk
 
 
 @pytest.mark.deep
-def test_pins_are_set_and_taken_away_with_keys_and_without_scripts(grid: Grid, visit: Open) -> None:
+def test_pins_are_set_and_removed_by_keyboard_and_without_scripts(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()
     page, keys = window.go(f"/policy/{SLUG}/n/{grid.uid('/cms')}/cms/"), Keys()

@@ -9,7 +9,7 @@ from tests.dashboard.grid import SLUG, TRICKY, Grid
 
 
 @in_windows_of_all
-def test_pages_are_accessible_and_stay_in_their_window(grid: Grid, visit: Open, theme: str, width: int) -> None:
+def test_pages_are_accessible_and_fit(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     page = window.go("/sign-in/")
     problems = {"sign-in": window.axe()}
@@ -40,7 +40,7 @@ def test_pages_are_accessible_and_stay_in_their_window(grid: Grid, visit: Open, 
     assert {name: pixels for name, pixels in wide.items() if pixels > 0} == {}
 
 
-def test_names_with_markup_are_shown_as_they_are(grid: Grid, visit: Open) -> None:
+def test_names_with_markup_are_escaped(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
     page = window.go(f"/policy/{SLUG}/?q=neil")

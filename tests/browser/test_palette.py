@@ -31,7 +31,7 @@ def press_in_turn(page: Page, first: str, second: str, address: re.Pattern[str])
 
 
 @pytest.mark.deep
-def test_search_and_questions_by_keys_alone(grid: Grid, visit: Open) -> None:
+def test_search_and_questions_by_keyboard(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
     page = window.go("/usage/sources/")
@@ -86,7 +86,7 @@ def test_search_and_questions_by_keys_alone(grid: Grid, visit: Open) -> None:
     expect(page.locator("#filter")).to_have_value("g/?e")
 
 
-def test_a_narrow_window_searches_on_the_whole_screen(grid: Grid, visit: Open) -> None:
+def test_a_narrow_window_has_a_full_screen_search(grid: Grid, visit: Open) -> None:
     window = visit(width=NARROW, theme="dark")
     window.sign_in()
     page = window.go(f"/policy/{SLUG}/")

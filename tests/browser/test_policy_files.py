@@ -15,7 +15,7 @@ TABLE = "path,shares\n/atlas,90\n/cms/dave,3\n"
 
 
 @pytest.mark.deep
-def test_a_table_is_corrected_looked_at_and_published_without_scripts(grid: Grid, visit: Open, tmp_path: Path) -> None:
+def test_a_table_is_corrected_previewed_and_published_without_scripts(grid: Grid, visit: Open, tmp_path: Path) -> None:
     window = visit(scripts=False)
     window.sign_in()
     page = window.go(FILES)
@@ -35,7 +35,9 @@ def test_a_table_is_corrected_looked_at_and_published_without_scripts(grid: Grid
 
 
 @in_windows_of_all
-def test_the_pages_of_files_are_clean_and_fit(grid: Grid, visit: Open, tmp_path: Path, theme: str, width: int) -> None:
+def test_the_pages_of_files_are_accessible_and_fit(
+    grid: Grid, visit: Open, tmp_path: Path, theme: str, width: int
+) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in()
     page = window.go(FILES)

@@ -71,7 +71,7 @@ def odd(grid: Grid) -> Source:
 
 @pytest.mark.deep
 @in_windows
-def test_every_oddity_can_be_read_by_everybody(odd: Source, visit: Open, theme: str, width: int) -> None:
+def test_every_data_issue_is_accessible(odd: Source, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in("admin")
     page = window.go("/usage/quality/")

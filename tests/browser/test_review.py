@@ -106,9 +106,7 @@ def test_a_second_person_approves_a_large_change_with_the_mouse(
     assert state_of(change_set) == "published"
 
 
-def test_a_second_person_approves_and_publishes_by_keyboard_alone(
-    grid: Grid, visit: Open, maria: User, lars: User
-) -> None:
+def test_a_second_person_approves_and_publishes_by_keyboard(grid: Grid, visit: Open, maria: User, lars: User) -> None:
     guard(points=5)
     change_set = drafted(lars, FEWER, {"op": "set_shares", "entry": "/cms", "shares": 40})
     author = visit()
@@ -183,7 +181,7 @@ def test_conflicts_are_resolved_one_by_one(grid: Grid, visit: Open, lars: User) 
     assert state_of(change_set) == "published"
 
 
-def test_focus_and_words_stay_when_a_comment_is_sent(grid: Grid, visit: Open, lars: User) -> None:
+def test_focus_and_input_stay_when_a_comment_is_sent(grid: Grid, visit: Open, lars: User) -> None:
     change_set = drafted(lars, FEWER)
     window = visit()
     window.sign_in("lars")
@@ -200,7 +198,7 @@ def test_focus_and_words_stay_when_a_comment_is_sent(grid: Grid, visit: Open, la
 
 
 @pytest.mark.deep
-def test_a_large_policy_shows_its_effect_when_it_is_worked_out(
+def test_a_large_policy_shows_its_effect_when_computed(
     grid: Grid, visit: Open, lars: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(change_effect_runs, "MOST_ENTRIES", 3)
@@ -220,7 +218,7 @@ def test_a_large_policy_shows_its_effect_when_it_is_worked_out(
 
 
 @in_windows_of_all
-def test_every_page_of_a_review_is_clean_and_fits(
+def test_every_page_of_a_review_is_accessible_and_fits(
     grid: Grid, visit: Open, maria: User, lars: User, theme: str, width: int
 ) -> None:
     guard(points=5)

@@ -26,7 +26,7 @@ def set_up(page: Page) -> list[str]:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("scripts", [True, False])
-def test_it_is_set_up_and_asked_for_at_the_next_sign_in(grid: Grid, visit: Open, scripts: bool) -> None:
+def test_a_second_factor_is_set_up_and_required_at_the_next_sign_in(grid: Grid, visit: Open, scripts: bool) -> None:
     window = visit(scripts=scripts)
     window.sign_in("alice")
     codes = set_up(window.go(OWN))
@@ -47,7 +47,7 @@ def test_it_is_set_up_and_asked_for_at_the_next_sign_in(grid: Grid, visit: Open,
 
 
 @in_windows_of_all
-def test_its_pages_have_nothing_serious_and_fit(grid: Grid, visit: Open, theme: str, width: int) -> None:
+def test_its_pages_are_accessible_and_fit(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in("alice")
     page = window.go(OWN)

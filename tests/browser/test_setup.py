@@ -91,7 +91,7 @@ def test_from_two_files_to_a_policy(eva: User, samples: Path, visit: Open, width
 
 @pytest.mark.deep
 @at_widths
-def test_from_slurms_outputs_to_a_scheduler_in_shadow_mode(
+def test_from_slurm_outputs_to_a_scheduler_in_shadow_mode(
     eva: User, golden_dir: Path, tmp_path: Path, visit: Open, monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
     monkeypatch.setenv("FAIRSHARE_CLOCK", "2026-11-23T07:53:00Z")  # after the capture
@@ -121,7 +121,7 @@ def test_from_slurms_outputs_to_a_scheduler_in_shadow_mode(
 
 
 @pytest.mark.deep
-def test_the_whole_way_with_keys_and_without_scripts(eva: User, samples: Path, visit: Open) -> None:
+def test_the_setup_works_by_keyboard_and_without_scripts(eva: User, samples: Path, visit: Open) -> None:
     window = visit(width=390, scripts=False)
     window.sign_in("eva")
     page, keys = window.go("/setup/"), Keys()

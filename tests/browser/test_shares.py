@@ -173,7 +173,7 @@ def test_a_dragged_border_is_one_operation_and_the_others_keep_their_shares(
 
 
 @pytest.mark.deep
-def test_a_chosen_giver_takes_the_difference_and_the_sum_stays(grid: Grid, window: Visit, draft: ChangeSet) -> None:
+def test_a_chosen_sibling_gives_the_difference_and_the_sum_stays(grid: Grid, window: Visit, draft: ChangeSet) -> None:
     page = window.page
     page.select_option("#giver", label="cms")
     expect(grip(page, grid, "/cms")).to_have_count(0)
@@ -195,7 +195,7 @@ def test_a_chosen_giver_takes_the_difference_and_the_sum_stays(grid: Grid, windo
     assert reported(window, draft)["targets"]["/atlas"] == pytest.approx(0.69, abs=1e-12)
 
 
-def test_a_run_of_keys_is_one_operation_that_escape_restores(grid: Grid, window: Visit, draft: ChangeSet) -> None:
+def test_a_sequence_of_keys_is_one_operation_undone_by_escape(grid: Grid, window: Visit, draft: ChangeSet) -> None:
     page = window.page
     border = grip(page, grid, "/atlas")
     border.focus()
@@ -230,7 +230,7 @@ def test_a_run_of_keys_is_one_operation_that_escape_restores(grid: Grid, window:
 
 
 @pytest.mark.deep
-def test_by_touch_on_a_small_screen_the_bar_is_upright(grid: Grid, draft: ChangeSet, visit: Open) -> None:
+def test_by_touch_on_a_small_screen_the_bar_is_vertical(grid: Grid, draft: ChangeSet, visit: Open) -> None:
     window = visit(width=390)
     window.sign_in()
     page = window.go(f"/changes/{draft.pk}/edit/shares/")
@@ -309,9 +309,7 @@ def test_a_cell_of_the_treemap_is_dragged(grid: Grid, window: Visit, draft: Chan
 
 
 @pytest.mark.deep
-def test_somebody_elses_edit_is_shown_and_the_bar_returns_to_the_draft(
-    grid: Grid, window: Visit, draft: ChangeSet
-) -> None:
+def test_an_edit_of_another_user_is_shown_and_the_bar_is_reset(grid: Grid, window: Visit, draft: ChangeSet) -> None:
     page = window.page
     actor = Actor(user=grid.admin, via="page")
     operation = {"op": "set_shares", "entry": str(grid.uid("/atlas")), "shares": 80}
@@ -329,9 +327,7 @@ def test_somebody_elses_edit_is_shown_and_the_bar_returns_to_the_draft(
     assert f"{stored(draft)[1]['shares']:g}" in mine
 
 
-def test_without_a_connection_the_bar_returns_and_saving_again_is_offered(
-    grid: Grid, window: Visit, draft: ChangeSet
-) -> None:
+def test_without_a_connection_the_bar_is_reset_and_a_retry_offered(grid: Grid, window: Visit, draft: ChangeSet) -> None:
     page = window.page
     page.context.set_offline(True)
     pull(page, grip(page, grid, "/atlas"), -100)
@@ -348,7 +344,7 @@ def test_without_a_connection_the_bar_returns_and_saving_again_is_offered(
     window.complaints[:] = [each for each in window.complaints if "ERR_INTERNET_DISCONNECTED" not in each]
 
 
-def test_fields_take_numbers_and_percentages_and_refusals_stay_in_place(
+def test_fields_accept_numbers_and_percentages_and_errors_are_shown_in_place(
     grid: Grid, window: Visit, draft: ChangeSet
 ) -> None:
     page = window.page
@@ -415,7 +411,7 @@ CASES: list[tuple[dict[str, Any], dict[str, float], str | None]] = [
 ]
 
 
-def test_what_a_border_means_in_shares(page: Page) -> None:
+def test_a_border_position_is_converted_to_shares(page: Page) -> None:
     cases = [{"shares": THREE, "rest": 0, "giver": "", **case} for case, _edits, _number in CASES]
     found = page.evaluate(RULE, cases)
     for case, (_case, edits, number), (said, sent) in zip(cases, CASES, found, strict=True):
@@ -475,7 +471,7 @@ def test_a_hundred_siblings_are_reached_and_predicted(many: Grid, visit: Open, d
 
 
 @pytest.mark.deep
-def test_what_may_not_be_changed_has_no_border_and_says_so(grid: Grid, visit: Open) -> None:
+def test_unchangeable_entries_have_no_border_and_a_reason(grid: Grid, visit: Open) -> None:
     policy = Policy.objects.get(slug=SLUG)
     lead = User.objects.create_user("lead")
     Grant.objects.create(
@@ -516,7 +512,7 @@ def test_what_may_not_be_changed_has_no_border_and_says_so(grid: Grid, visit: Op
 
 
 @pytest.mark.deep
-def test_without_scripts_the_fields_are_saved_and_lead_back(grid: Grid, visit: Open, draft: ChangeSet) -> None:
+def test_without_scripts_the_fields_are_saved(grid: Grid, visit: Open, draft: ChangeSet) -> None:
     window = visit(scripts=False)
     window.sign_in()
     page = window.go(f"/changes/{draft.pk}/edit/")
@@ -536,7 +532,7 @@ def test_without_scripts_the_fields_are_saved_and_lead_back(grid: Grid, visit: O
 
 
 @in_windows_of_all
-def test_the_page_is_sound_in_both_themes_and_widths(
+def test_the_page_is_accessible_in_both_themes_and_widths(
     grid: Grid, draft: ChangeSet, visit: Open, theme: str, width: int
 ) -> None:
     actor = Actor(user=grid.admin, via="page")
@@ -573,9 +569,7 @@ def test_the_page_is_sound_in_both_themes_and_widths(
     assert [each for each in small if 'class="label"' not in each] == []
 
 
-def test_tab_comes_to_one_border_also_where_a_field_or_a_locked_entry_is_chosen(
-    grid: Grid, page: Page, draft: ChangeSet
-) -> None:
+def test_tab_reaches_one_border_in_every_selection(grid: Grid, page: Page, draft: ChangeSet) -> None:
     stops = page.locator("#stage [role=slider][tabindex='0']")
     expect(stops).to_have_attribute("data-grip", str(grid.uid("/atlas")))
     field(page, grid, "/biomed").focus()

@@ -28,7 +28,7 @@ def _issuer(process: tuple[Path, str], settings: Any) -> None:
 
 
 @pytest.mark.parametrize("scripts", [True, pytest.param(False, marks=pytest.mark.deep)])
-def test_somebody_goes_there_and_comes_back_signed_in(grid: Grid, visit: Open, scripts: bool) -> None:
+def test_a_user_signs_in_at_the_issuer_and_returns(grid: Grid, visit: Open, scripts: bool) -> None:
     window = visit(scripts=scripts)
     page = window.go("/me/priority/")
     page.locator("form[action='/sign-in/oidc/'] button", has_text="SWAMID").click()
@@ -38,7 +38,7 @@ def test_somebody_goes_there_and_comes_back_signed_in(grid: Grid, visit: Open, s
 
 @pytest.mark.deep
 @in_windows
-def test_the_page_has_nothing_serious_and_fits(grid: Grid, visit: Open, theme: str, width: int) -> None:
+def test_the_page_is_accessible_and_fits(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     page = window.go("/sign-in/")
     expect(page.locator("form[action='/sign-in/oidc/'] button", has_text="SWAMID")).to_be_visible()

@@ -63,7 +63,7 @@ def test_a_folder_is_set_up_collected_paused_and_resumed(grid: Grid, visit: Open
 
 
 @in_windows_of_all
-def test_the_pages_of_a_source_hold_in_both_themes_and_widths(
+def test_the_pages_of_a_source_are_accessible_in_both_themes_and_widths(
     theme: str, width: int, grid: Grid, visit: Open, spool: Path, tmp_path: Path, settings: Any
 ) -> None:
     program = tmp_path / "sacct"

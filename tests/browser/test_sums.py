@@ -16,7 +16,7 @@ from tests.dashboard.grid import SLUG, Grid
 
 @pytest.mark.deep
 @at_widths
-def test_what_is_not_told_says_so_with_the_reason(grid: Grid, visit: Open, width: int) -> None:
+def test_suppressed_values_have_a_reason(grid: Grid, visit: Open, width: int) -> None:
     Policy.objects.filter(slug=SLUG).update(visibility=Policy.Visibility.PATH)
     Snapshot.objects.update(computed_at=grid.at - timedelta(days=1))  # the last of a day that is over
     store.forget()

@@ -47,7 +47,7 @@ class Journey:
         print(f"\n{name}: {self.n_clicks} clicks; {', '.join(self.steps)}")
 
 
-def test_a_share_is_raised_in_four_clicks_and_the_new_rank_comes_by_itself(
+def test_a_share_is_raised_in_four_clicks_and_the_new_rank_appears_automatically(
     grid: Grid, visit: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     window = visit()

@@ -20,9 +20,7 @@ from tests.dashboard.grid import SLUG, Grid
 PATHS = ("/atlas", "/biomed", "/cms")
 
 
-def test_the_slider_goes_to_a_day_without_snapshot_whose_numbers_are_those_of_a_recompute(
-    grid: Grid, visit: Open
-) -> None:
+def test_the_slider_shows_a_day_without_snapshot_as_recomputed(grid: Grid, visit: Open) -> None:
     MappingVersion.objects.update(at=F("at") - timedelta(days=3))  # rules were there before usage
     window = visit()
     window.sign_in()

@@ -20,7 +20,7 @@ def fill_in(page: Page, name: str = "laptop") -> None:
     page.fill("#id_password", PASSWORD)
 
 
-def test_a_token_is_made_copied_used_rotated_and_revoked(grid: Grid, visit: Open) -> None:
+def test_a_token_is_created_copied_used_rotated_and_revoked(grid: Grid, visit: Open) -> None:
     window = visit()
     window.page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=window.base)
     window.sign_in("alice")
@@ -51,7 +51,7 @@ def test_a_token_is_made_copied_used_rotated_and_revoked(grid: Grid, visit: Open
 
 
 @pytest.mark.deep
-def test_it_works_without_script(grid: Grid, visit: Open) -> None:
+def test_tokens_work_without_scripts(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in("alice")
     page = window.go("/me/tokens/")
@@ -62,7 +62,7 @@ def test_it_works_without_script(grid: Grid, visit: Open) -> None:
 
 
 @pytest.mark.deep
-def test_a_token_is_made_with_the_keyboard_alone(grid: Grid, visit: Open) -> None:
+def test_a_token_is_created_by_keyboard(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in("alice")
     page = window.go("/me/tokens/")
@@ -81,7 +81,7 @@ def test_a_token_is_made_with_the_keyboard_alone(grid: Grid, visit: Open) -> Non
 
 
 @in_windows_of_all
-def test_the_pages_are_accessible_and_stay_in_their_window(grid: Grid, visit: Open, theme: str, width: int) -> None:
+def test_the_pages_are_accessible_and_fit_their_window(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in("admin")
     problems: dict[str, list[str]] = {}

@@ -53,9 +53,7 @@ def click_field(page: Page, name: str) -> None:
 
 @pytest.mark.deep
 @in_windows
-def test_both_pictures_take_the_place_of_the_first_drawing(
-    wide_grid: Grid, visit: Open, theme: str, width: int
-) -> None:
+def test_both_figures_replace_the_first_drawing(wide_grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in()
     for query in ("", "?kind=treemap&color=share"):
@@ -69,7 +67,7 @@ def test_both_pictures_take_the_place_of_the_first_drawing(
 
 
 @pytest.mark.deep
-def test_a_field_opens_by_click_and_back_leads_out_again(wide_grid: Grid, visit: Open) -> None:
+def test_a_field_opens_by_click_and_closes_by_back(wide_grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
     page = opened(window, "?kind=treemap")
@@ -97,7 +95,7 @@ def test_a_field_opens_by_click_and_back_leads_out_again(wide_grid: Grid, visit:
     window.look()
 
 
-def test_the_tree_is_walked_with_keys(wide_grid: Grid, visit: Open) -> None:
+def test_the_tree_is_navigated_by_keyboard(wide_grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
     page = opened(window)
@@ -119,7 +117,7 @@ def test_the_tree_is_walked_with_keys(wide_grid: Grid, visit: Open) -> None:
 
 
 @pytest.mark.deep
-def test_what_is_drawn_together_leads_to_the_list_of_the_parent(wide_grid: Grid, visit: Open) -> None:
+def test_combined_entries_link_to_the_list_of_the_parent(wide_grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
     page = opened(window)
@@ -147,7 +145,7 @@ def test_a_picture_of_a_tree_is_saved_as_svg_and_csv(wide_grid: Grid, visit: Ope
 
 
 @pytest.mark.deep
-def test_a_bad_query_has_a_way_back(wide_grid: Grid, visit: Open) -> None:
+def test_an_invalid_query_has_a_link_back(wide_grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
     page = window.go(f"{ICICLE}?kind=pie")

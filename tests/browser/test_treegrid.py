@@ -28,7 +28,7 @@ def tree(large: Grid, visit: Open) -> Page:
     return window.go(f"/policy/{SLUG}/?level=1&open={large.uid('/atlas')}")
 
 
-def test_arrows_walk_rows_first_and_cells_within_a_row(tree: Page) -> None:
+def test_arrow_keys_move_between_rows_and_then_cells(tree: Page) -> None:
     tree.locator("tr[tabindex='0']").focus()
     walked = []
     for key in ("ArrowDown", "ArrowRight", "ArrowDown", "ArrowLeft", "ArrowLeft", "ArrowLeft", "End", "Home"):
@@ -66,7 +66,7 @@ def test_children_are_loaded_on_demand_a_window_at_a_time(tree: Page) -> None:
     expect(cms).to_have_attribute("aria-expanded", "true")
 
 
-def test_rows_that_fail_to_load_can_be_asked_for_again(tree: Page) -> None:
+def test_rows_that_fail_to_load_can_be_retried(tree: Page) -> None:
     tree.route("**/_rows*", lambda route: route.fulfill(status=404, body=""))
     cms = tree.locator("tr", has=tree.get_by_role("link", name="cms", exact=True))
     cms.focus()
@@ -86,7 +86,7 @@ def test_rows_that_fail_to_load_can_be_asked_for_again(tree: Page) -> None:
 
 
 @pytest.mark.deep
-def test_search_narrows_the_tree_and_keeps_the_focus(tree: Page) -> None:
+def test_search_filters_the_tree_and_keeps_the_focus(tree: Page) -> None:
     tree.locator("#filter").press_sequentially("member0007")
     expect(tree.locator("#rows")).to_have_attribute("data-matches", "1")
     expect(tree.locator("#status")).to_have_text(re.compile(r"^\D*1\D*$"))
@@ -96,7 +96,7 @@ def test_search_narrows_the_tree_and_keeps_the_focus(tree: Page) -> None:
 
 
 @pytest.mark.deep
-def test_a_chosen_row_shows_its_numbers_beside_the_tree(tree: Page) -> None:
+def test_a_selected_row_shows_its_numbers_next_to_the_tree(tree: Page) -> None:
     row = tree.locator("tr", has=tree.get_by_role("link", name="biomed", exact=True))
     row.locator("td").nth(1).click()
     expect(tree.locator("#panel h2")).to_have_text("biomed")

@@ -51,7 +51,7 @@ def choose(page: Page, log: Path) -> None:
 
 
 @pytest.mark.deep
-def test_a_dry_run_is_read_confirmed_and_imported_while_the_page_follows(grid: Grid, visit: Open, log: Path) -> None:
+def test_a_dry_run_is_confirmed_and_imported_with_live_progress(grid: Grid, visit: Open, log: Path) -> None:
     window = visit(is_kept=False)
     window.sign_in("admin")
     window.page.clock.install()
@@ -86,7 +86,7 @@ def test_a_dry_run_is_read_confirmed_and_imported_while_the_page_follows(grid: G
 
 
 @pytest.mark.deep
-def test_it_all_works_without_script(grid: Grid, visit: Open, log: Path) -> None:
+def test_imports_work_without_scripts(grid: Grid, visit: Open, log: Path) -> None:
     window = visit(scripts=False)
     window.sign_in("admin")
     page = window.go("/usage/import/")
@@ -116,9 +116,7 @@ def test_a_file_can_be_dropped(grid: Grid, visit: Open) -> None:
     assert page.evaluate("document.getElementById('id_file').files[0].name") == "dropped.swf"
 
 
-def test_a_file_that_is_too_large_never_leaves_the_browser(
-    grid: Grid, visit: Open, log: Path, settings: LazySettings
-) -> None:
+def test_a_too_large_file_is_not_uploaded(grid: Grid, visit: Open, log: Path, settings: LazySettings) -> None:
     settings.FAIRSHARE_UPLOAD_BYTES = 100
     window = visit()
     window.sign_in("admin")
@@ -132,9 +130,7 @@ def test_a_file_that_is_too_large_never_leaves_the_browser(
     assert "POST" not in sent
 
 
-def test_a_broken_file_is_told_beside_the_field_and_nothing_else_is_lost(
-    grid: Grid, visit: Open, tmp_path: Path
-) -> None:
+def test_a_broken_file_is_reported_at_the_field_and_other_input_kept(grid: Grid, visit: Open, tmp_path: Path) -> None:
     broken = tmp_path / "broken.swf.gz"
     broken.write_bytes(b"\x1f\x8bnot really")
     window = visit()
@@ -166,7 +162,7 @@ def running(done: int) -> Import:
 
 
 @pytest.mark.deep
-def test_progress_moves_is_announced_by_quarters_and_keeps_the_focus(grid: Grid, visit: Open, log: Path) -> None:
+def test_progress_is_announced_by_quarters_and_keeps_the_focus(grid: Grid, visit: Open, log: Path) -> None:
     window = visit(is_kept=False)
     window.sign_in("admin")
     window.page.clock.install()
@@ -194,7 +190,7 @@ def test_progress_moves_is_announced_by_quarters_and_keeps_the_focus(grid: Grid,
 
 
 @in_windows_of_all
-def test_the_pages_are_accessible_and_stay_in_their_window(
+def test_the_pages_are_accessible_and_fit_their_window(
     grid: Grid, visit: Open, log: Path, theme: str, width: int
 ) -> None:
     window = visit(theme=theme, width=width)

@@ -23,7 +23,7 @@ def listed(tmp_path: Path, settings: LazySettings) -> Path:
     return file
 
 
-def test_a_target_is_opened_and_closed_without_a_restart(listed: Path) -> None:
+def test_a_target_is_allowed_and_revoked_without_a_restart(listed: Path) -> None:
     with pytest.raises(Refused):
         target_of(HERE)
     listed.write_text("# the VO on this host\npeer.example:8443, 127.0.0.1:8001  # until March\n")
@@ -35,13 +35,13 @@ def test_a_target_is_opened_and_closed_without_a_restart(listed: Path) -> None:
         target_of(HERE)
 
 
-def test_nothing_is_allowed_while_the_file_cannot_be_read(listed: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreadable_file_allows_nothing(listed: Path, caplog: pytest.LogCaptureFixture) -> None:
     listed.unlink()
     with pytest.raises(Refused):
         target_of(HERE)
     assert "allows nothing" in caplog.text
 
 
-def test_a_wrong_line_of_the_file_is_found_by_the_check(listed: Path) -> None:
+def test_the_check_reports_an_invalid_line_of_the_file(listed: Path) -> None:
     listed.write_text("10.0.0.0/8\n")
     assert [found.id for found in check_collecting(None)] == ["usage.E001"]

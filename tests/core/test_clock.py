@@ -35,7 +35,7 @@ def test_a_file_is_read_again_at_every_call(monkeypatch: pytest.MonkeyPatch, tmp
     ("given", "says"),
     [("2026-03-01T12:00:00", "without a zone"), ("yesterday", "neither an instant nor a readable file")],
 )
-def test_what_is_no_instant_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, given: str, says: str) -> None:
+def test_an_invalid_instant_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, given: str, says: str) -> None:
     monkeypatch.setenv("FAIRSHARE_CLOCK", given)
     with pytest.raises(ImproperlyConfigured, match=says):
         clock.now()

@@ -28,6 +28,6 @@ def faults(call: str) -> int:
     return int(done.stdout)
 
 
-def test_freed_memory_is_kept_for_the_next_arrays() -> None:
+def test_freed_memory_is_reused_for_the_next_arrays() -> None:
     assert faults("") > 1_000
     assert faults("assert keep_freed_memory()") < 100

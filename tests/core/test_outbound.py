@@ -31,7 +31,7 @@ def names(host: str, port: int) -> list[str]:
     return NAMES[host]
 
 
-def test_there_are_enough_hostile_addresses_and_none_twice() -> None:
+def test_the_list_of_forbidden_addresses_is_large_and_unique() -> None:
     assert len(URLS) == len(set(URLS)) > 120
 
 
@@ -45,7 +45,7 @@ def test_no_socket_connects_to_a_forbidden_address(url: str, method: str, connec
 
 
 @pytest.mark.parametrize("url", URLS, ids=lambda url: ascii(url)[:60])
-def test_nor_when_a_server_redirects_there(
+def test_redirects_to_forbidden_addresses_are_not_followed(
     url: str, serve: Serve, certified: tuple[ssl.SSLContext, ssl.SSLContext], connects: list[tuple[str, int]]
 ) -> None:
     ours, theirs = certified
@@ -68,7 +68,7 @@ _SPECIAL = [
 
 
 @pytest.mark.parametrize("address", _SPECIAL)
-def test_what_is_special_stays_closed_whatever_the_operator_allows(address: str, settings: Any) -> None:
+def test_special_addresses_stay_forbidden_despite_the_allow_list(address: str, settings: Any) -> None:
     host = f"[{address}]" if ":" in address else address
     settings.FAIRSHARE_OUTBOUND_ALLOW = [f"{host}:443", "name.example.org:443"]
     assert kind_of(ipaddress.ip_address(address)) == "closed"
@@ -79,14 +79,14 @@ def test_what_is_special_stays_closed_whatever_the_operator_allows(address: str,
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "1.1.1.1", "2606:4700:4700::1111", "2a00:1450:400f::200e"])
-def test_public_addresses_are_open(address: str) -> None:
+def test_public_addresses_are_allowed(address: str) -> None:
     assert kind_of(ipaddress.ip_address(address)) == "public"
 
 
 @pytest.mark.parametrize(
     "address", ["10.0.0.1", "172.20.0.1", "192.168.0.1", "127.0.0.1", "100.64.0.1", "::1", "fd12::1"]
 )
-def test_private_addresses_open_for_one_host_and_port_that_the_operator_names(address: str, settings: Any) -> None:
+def test_private_addresses_are_allowed_per_host_and_port(address: str, settings: Any) -> None:
     assert kind_of(ipaddress.ip_address(address)) == "private"
     host = f"[{address}]" if ":" in address else address
     settings.FAIRSHARE_OUTBOUND_ALLOW = [f"{host}:8443"]
@@ -95,7 +95,7 @@ def test_private_addresses_open_for_one_host_and_port_that_the_operator_names(ad
         target_of(f"https://{host}/")
 
 
-def test_an_allowed_target_opens_no_other_name_at_the_same_address(serve: Serve, settings: Any) -> None:
+def test_an_allowed_target_does_not_allow_other_names_of_its_address(serve: Serve, settings: Any) -> None:
     port = serve(answering(OK), allowed=False)
     settings.FAIRSHARE_OUTBOUND_ALLOW = [f"slurm.example.org:{port}"]
     ask: dict[str, Any] = {"resolve": lambda _host, _port: ["127.0.0.1"]}
@@ -109,7 +109,7 @@ def test_an_allowed_target_opens_no_other_name_at_the_same_address(serve: Serve,
             fetch(other, **ask)
 
 
-def test_a_name_is_resolved_once_so_a_second_answer_of_the_name_server_is_never_asked_for(
+def test_a_name_is_resolved_once_against_rebinding(
     connects: list[tuple[str, int]],
 ) -> None:
     """Rebinding: public when it is checked, this machine when it is connected to."""
@@ -126,7 +126,7 @@ def test_a_name_is_resolved_once_so_a_second_answer_of_the_name_server_is_never_
     assert connects == [("93.184.215.14", 443)]
 
 
-def test_one_private_address_among_public_ones_refuses_them_all(connects: list[tuple[str, int]]) -> None:
+def test_one_private_address_refuses_all_addresses_of_a_name(connects: list[tuple[str, int]]) -> None:
     answers = [["8.8.8.8", "127.0.0.1"], ["127.0.0.1", "8.8.8.8"]]
     for _ in range(2):
         with pytest.raises(Refused):
@@ -134,13 +134,13 @@ def test_one_private_address_among_public_ones_refuses_them_all(connects: list[t
     assert connects == []
 
 
-def test_the_next_address_is_tried_when_one_does_not_answer(connects: list[tuple[str, int]]) -> None:
+def test_the_next_address_is_tried_if_one_does_not_answer(connects: list[tuple[str, int]]) -> None:
     with pytest.raises(Unreachable):
         fetch("https://two.example.org/", resolve=lambda _host, _port: ["2606:4700::1", "8.8.8.8"])
     assert [address for address, _ in connects] == ["2606:4700::1", "8.8.8.8"]
 
 
-def test_a_name_server_that_hangs_holds_nobody_past_the_deadline() -> None:
+def test_a_hanging_name_server_respects_the_deadline() -> None:
     released = threading.Event()
     began = time.monotonic()
     with pytest.raises(Unreachable) as late:
@@ -154,7 +154,7 @@ def test_a_name_server_that_hangs_holds_nobody_past_the_deadline() -> None:
     released.set()
 
 
-def test_the_host_of_the_address_is_what_the_server_is_asked_for(serve: Serve, settings: Any) -> None:
+def test_the_host_header_is_the_host_of_the_address(serve: Serve, settings: Any) -> None:
     seen: list[bytes] = []
     port = serve(answering(OK, seen=seen), allowed=False)
     settings.FAIRSHARE_OUTBOUND_ALLOW = [f"slurm.example.org:{port}"]
@@ -179,7 +179,7 @@ def test_proxies_of_the_environment_are_not_used(serve: Serve, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("where", ["head", "body", "silence"])
-def test_a_byte_now_and_then_does_not_hold_a_worker_past_the_total_deadline(where: str, serve: Serve) -> None:
+def test_a_slow_response_respects_the_total_deadline(where: str, serve: Serve) -> None:
     def trickle(connection: socket.socket, closed: threading.Event) -> None:
         request_of(connection)
         if where == "body":
@@ -220,12 +220,12 @@ def test_a_loop_of_redirects_ends(serve: Serve) -> None:
     assert len(seen) == 4
 
 
-def test_a_redirect_is_an_answer_where_none_is_followed(serve: Serve) -> None:
+def test_a_redirect_is_returned_if_none_is_followed(serve: Serve) -> None:
     port = serve(answering(redirect("http://127.0.0.1:1/")))
     assert fetch(f"http://127.0.0.1:{port}/").status == 302
 
 
-def test_redirects_are_followed_and_secrets_stay_with_the_host_they_are_for(serve: Serve) -> None:
+def test_redirects_never_send_secrets_to_another_host(serve: Serve) -> None:
     here: list[bytes] = []
     there: list[bytes] = []
     other = serve(answering(OK, seen=there))
@@ -243,7 +243,7 @@ def test_a_post_is_never_redirected(serve: Serve) -> None:
     assert (answer.status, len(seen)) == (307, 1)
 
 
-def test_from_https_nothing_leads_to_plain_http(serve: Serve, certified: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+def test_https_never_redirects_to_http(serve: Serve, certified: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
     ours, theirs = certified
     plain = serve(answering(OK))
     port = serve(answering(redirect(f"http://127.0.0.1:{plain}/")), context=theirs)
@@ -252,7 +252,7 @@ def test_from_https_nothing_leads_to_plain_http(serve: Serve, certified: tuple[s
 
 
 @pytest.mark.parametrize("head", [b"Content-Length: 900000\r\n", b"Transfer-Encoding: chunked\r\n", b""])
-def test_a_huge_body_is_cut_off_at_the_limit(head: bytes, serve: Serve) -> None:
+def test_a_huge_body_is_rejected_at_the_limit(head: bytes, serve: Serve) -> None:
     def endless(connection: socket.socket, closed: threading.Event) -> None:
         request_of(connection)
         connection.sendall(b"HTTP/1.1 200 OK\r\n" + head + b"\r\n")
@@ -267,7 +267,7 @@ def test_a_huge_body_is_cut_off_at_the_limit(head: bytes, serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("flood", [b"HTTP/1.1 100 Continue\r\n\r\n", b"X-Header: " + b"x" * 60_000 + b"\r\n"])
-def test_a_head_without_end_is_cut_off_too(flood: bytes, serve: Serve) -> None:
+def test_unbounded_headers_are_rejected(flood: bytes, serve: Serve) -> None:
     def endless(connection: socket.socket, closed: threading.Event) -> None:
         request_of(connection)
         if flood.startswith(b"X"):
@@ -280,7 +280,7 @@ def test_a_head_without_end_is_cut_off_too(flood: bytes, serve: Serve) -> None:
         fetch(f"http://127.0.0.1:{port}/", limits=Limits(n_bytes=1000, total_s=20))
 
 
-def test_a_bomb_is_stopped_as_it_unpacks(serve: Serve) -> None:
+def test_a_compression_bomb_is_stopped(serve: Serve) -> None:
     packer = zlib.compressobj(9, wbits=31)
     bomb = b"".join(packer.compress(bytes(1024**2)) for _ in range(64)) + packer.flush()
     assert len(bomb) < 100_000
@@ -294,7 +294,7 @@ def test_a_bomb_is_stopped_as_it_unpacks(serve: Serve) -> None:
         fetch(f"http://127.0.0.1:{port}/", limits=Limits(n_bytes=200_000))
 
 
-def test_packed_answers_are_unpacked_and_broken_ones_named(serve: Serve) -> None:
+def test_compressed_responses_are_decoded_and_broken_ones_reported(serve: Serve) -> None:
     whole = gzip.compress(b"hello" * 1000)
 
     def packed(body: bytes) -> int:
@@ -307,7 +307,7 @@ def test_packed_answers_are_unpacked_and_broken_ones_named(serve: Serve) -> None
             fetch(f"http://127.0.0.1:{packed(broken)}/")
 
 
-def test_a_coding_nobody_asked_for_is_refused(serve: Serve) -> None:
+def test_an_unrequested_encoding_is_refused(serve: Serve) -> None:
     port = serve(answering(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip, gzip\r\nContent-Length: 0\r\n\r\n"))
     with pytest.raises(Unreachable, match="coding"):
         fetch(f"http://127.0.0.1:{port}/")
@@ -324,14 +324,14 @@ def test_a_coding_nobody_asked_for_is_refused(serve: Serve) -> None:
         b"",
     ],
 )
-def test_an_answer_that_is_cut_short_or_no_http_is_no_answer_and_is_not_repeated(answer: bytes, serve: Serve) -> None:
+def test_truncated_and_non_http_responses_are_errors_without_retry(answer: bytes, serve: Serve) -> None:
     port = serve(answering(answer))
     with pytest.raises(Unreachable) as refusal:
         fetch(f"http://127.0.0.1:{port}/")
     assert "smtp" not in refusal.value.message
 
 
-def test_a_header_with_a_line_end_is_not_sent_and_not_shown(serve: Serve) -> None:
+def test_a_header_with_a_line_end_is_neither_sent_nor_shown(serve: Serve) -> None:
     port = serve(answering(OK))
     with pytest.raises(Unreachable) as refusal:
         fetch(f"http://127.0.0.1:{port}/", headers={"X-Token": "secret\r\nX: y"})
@@ -363,7 +363,7 @@ def test_the_certificate_is_checked_against_the_name_not_the_address(
     theirs.sni_callback = None
 
 
-def test_an_own_authority_is_trusted_when_the_operator_names_its_file(
+def test_a_configured_certificate_authority_is_trusted(
     serve: Serve, certified: tuple[ssl.SSLContext, ssl.SSLContext], settings: Any, tmp_path: Path
 ) -> None:
     ours, theirs = certified
@@ -389,7 +389,7 @@ _BY_SETTINGS = {
 }
 
 
-def test_nobody_else_opens_connections() -> None:
+def test_no_other_module_opens_connections() -> None:
     others = []
     for path in sorted(APPS.rglob("*.py")):
         place = path.relative_to(APPS).as_posix()

@@ -18,7 +18,7 @@ from tests.core.outbound_servers import OK, Serve, answering, redirect, request_
 
 
 @pytest.mark.parametrize("most", [0, 3, pytest.param(1000, marks=pytest.mark.deep)])
-def test_a_chain_of_a_thousand_redirects_ends_where_the_limit_says(most: int, serve: Serve) -> None:
+def test_a_chain_of_redirects_ends_at_the_limit(most: int, serve: Serve) -> None:
     n_asked = 0
 
     def onward(connection: socket.socket, closed: threading.Event) -> None:
@@ -35,7 +35,7 @@ def test_a_chain_of_a_thousand_redirects_ends_where_the_limit_says(most: int, se
     assert (status, n_asked) == ((302, 1) if most == 0 else ("too_many_redirects", most + 1))
 
 
-def test_what_the_operator_opened_is_no_place_for_a_strangers_redirect(
+def test_redirects_never_lead_to_allowed_private_targets(
     serve: Serve, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A public server redirects to the scheduler that only this site itself may ask."""
@@ -67,7 +67,7 @@ def test_what_the_operator_opened_is_no_place_for_a_strangers_redirect(
     assert asked == []
 
 
-def test_every_address_of_a_name_is_looked_at_however_many_there_are(connects: list[tuple[str, int]]) -> None:
+def test_every_address_of_a_name_is_checked(connects: list[tuple[str, int]]) -> None:
     with pytest.raises(Refused):
         fetch("https://many.example.org/", resolve=lambda _h, _p: [*[f"8.8.8.{n}" for n in range(40)], "10.0.0.1"])
     assert connects == []
@@ -76,7 +76,7 @@ def test_every_address_of_a_name_is_looked_at_however_many_there_are(connects: l
     assert len(connects) == outbound.MOST_ADDRESSES
 
 
-def test_a_port_stands_in_the_host_header_where_it_is_not_the_usual_one(serve: Serve) -> None:
+def test_an_unusual_port_is_in_the_host_header(serve: Serve) -> None:
     assert outbound._host_header(target_of("https://example.org/")) == "example.org"
     assert outbound._host_header(target_of("https://example.org:8443/")) == "example.org:8443"
     assert outbound._host_header(Target("http", "example.org", 443, "/")) == "example.org:443"
@@ -84,7 +84,7 @@ def test_a_port_stands_in_the_host_header_where_it_is_not_the_usual_one(serve: S
 
 
 @pytest.mark.parametrize("coding", ["zstd", "br", "deflate", "gzip, gzip", "zstd, gzip", "compress"])
-def test_what_is_packed_in_another_way_is_not_unpacked(coding: str, serve: Serve) -> None:
+def test_unknown_encodings_are_not_decoded(coding: str, serve: Serve) -> None:
     head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {coding}\r\nContent-Length: 4\r\n\r\n\x28\xb5\x2f\xfd".encode(
         "latin-1"
     )
@@ -107,7 +107,7 @@ def test_what_is_packed_in_another_way_is_not_unpacked(coding: str, serve: Serve
         (b"HTTP/1.0 200\r\n\r\nhello", (200, b"hello")),
     ],
 )
-def test_odd_answers_are_what_they_say_and_nothing_of_a_second_one(
+def test_unusual_responses_are_read_without_a_second_one(
     answer: bytes, expected: tuple[int, bytes], serve: Serve
 ) -> None:
     found = fetch(f"http://127.0.0.1:{serve(answering(answer))}/", limits=Limits(total_s=10))
@@ -128,13 +128,13 @@ def test_odd_answers_are_what_they_say_and_nothing_of_a_second_one(
         (b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\nhello", "cut_short"),
     ],
 )
-def test_answers_that_break_the_protocol_are_no_answers(answer: bytes, code: str, serve: Serve) -> None:
+def test_responses_that_violate_the_protocol_are_errors(answer: bytes, code: str, serve: Serve) -> None:
     with pytest.raises(Unreachable) as refusal:
         fetch(f"http://127.0.0.1:{serve(answering(answer))}/", limits=Limits(total_s=10))
     assert refusal.value.code == code
 
 
-def test_a_body_in_crumbs_is_counted_with_their_frames(serve: Serve) -> None:
+def test_chunked_bodies_count_their_frames(serve: Serve) -> None:
     def crumbs(connection: socket.socket, closed: threading.Event) -> None:
         request_of(connection)
         connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -146,13 +146,13 @@ def test_a_body_in_crumbs_is_counted_with_their_frames(serve: Serve) -> None:
         fetch(f"http://127.0.0.1:{port}/", limits=Limits(n_bytes=100_000, total_s=30))
 
 
-def test_a_head_answer_has_no_body_whatever_its_length_says(serve: Serve) -> None:
+def test_a_head_response_has_no_body_regardless_of_its_length(serve: Serve) -> None:
     port = serve(answering(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"))
     answer = fetch(f"http://127.0.0.1:{port}/", method="HEAD")
     assert (answer.status, answer.body) == (200, b"")
 
 
-def test_a_receiver_that_does_not_read_holds_nobody(serve: Serve) -> None:
+def test_a_receiver_that_does_not_read_times_out(serve: Serve) -> None:
     port = serve(lambda connection, closed: closed.wait(20) and None)
     began = time.monotonic()
     with pytest.raises(Unreachable) as late:

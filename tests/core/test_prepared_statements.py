@@ -15,7 +15,7 @@ def ask() -> tuple[object, ...] | None:
     return fetch_prepared("thing_of", ASKED, [1])
 
 
-def test_it_is_planned_once_and_anew_after_a_change_of_its_table() -> None:
+def test_a_statement_is_replanned_after_a_table_change() -> None:
     with connection.cursor() as cursor:
         cursor.execute("CREATE TABLE thing (id int)")
         cursor.execute("INSERT INTO thing VALUES (1)")

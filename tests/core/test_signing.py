@@ -50,12 +50,12 @@ DOCUMENT = {"issuer": "vo-a.example", "version": 41, "shares": [30, 0.1, None], 
         ("becbf647612f3696", "-0.0000033333333333333333"),
     ],
 )
-def test_numbers_are_written_as_rfc_8785_writes_them(bits: str, text: str) -> None:
+def test_numbers_follow_rfc_8785(bits: str, text: str) -> None:
     (value,) = struct.unpack(">d", bytes.fromhex(bits))
     assert canonical([value]) == f"[{text}]".encode()
 
 
-def test_keys_go_by_utf16_and_text_is_escaped_as_little_as_possible() -> None:
+def test_keys_are_sorted_by_utf16_and_text_is_escaped_minimally() -> None:
     """The sample of RFC 8785, 3.2.3: a letter outside the first plane sorts before U+FB33 by its UTF-16 units."""
     value = {"\u20ac": 1, "\r": 2, "\ufb33": 3, "1": 4, "\U0001f600": 5, "\u0080": 6, "\u00f6": 7}
     order = ["\\r", "1", "\u0080", "\u00f6", "\u20ac", "\U0001f600", "\ufb33"]
@@ -67,7 +67,7 @@ def test_keys_go_by_utf16_and_text_is_escaped_as_little_as_possible() -> None:
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False).filter(lambda x: abs(x) < 2**53))
-def test_every_double_comes_back_as_it_was(value: float) -> None:
+def test_every_double_round_trips(value: float) -> None:
     text = canonical([value, {"a": value * 1e-9}]).decode()
     assert json.loads(text) == [value, {"a": value * 1e-9}]
     assert "E" not in text
@@ -77,12 +77,12 @@ def test_every_double_comes_back_as_it_was(value: float) -> None:
 @pytest.mark.parametrize(
     "value", [math.nan, math.inf, -math.inf, 2**53 + 1, 1e300, {1: 2}, {"a": object()}, "\ud800", {"\udfff": 1}]
 )
-def test_what_has_no_form_is_refused(value: object) -> None:
+def test_values_without_canonical_form_are_refused(value: object) -> None:
     with pytest.raises(BadDocument):
         canonical(value)
 
 
-def test_a_document_opens_with_its_key_and_says_its_digest() -> None:
+def test_a_document_is_verified_with_its_key_and_has_its_digest() -> None:
     data = sign_document(DOCUMENT, KEY)
     opened = open_document(data, trusted=[KEY.public.fingerprint])
     assert opened.document == DOCUMENT
@@ -93,14 +93,14 @@ def test_a_document_opens_with_its_key_and_says_its_digest() -> None:
     assert "".join(KEY.public.groups) == KEY.public.fingerprint
 
 
-def test_another_key_is_named_before_anything_is_read() -> None:
+def test_another_key_is_reported_before_parsing() -> None:
     with pytest.raises(BadDocument) as refused:
         open_document(sign_document(DOCUMENT, OTHER), trusted={KEY.public.fingerprint})
     assert refused.value.code == "unknown_key"
     assert OTHER.public.fingerprint[:16] in refused.value.message
 
 
-def test_one_changed_byte_anywhere_is_noticed() -> None:
+def test_one_changed_byte_is_detected() -> None:
     data = sign_document(DOCUMENT, KEY)
     for at in range(len(data)):
         changed = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
@@ -135,7 +135,7 @@ def _signed(body: bytes) -> bytes:
         (b'{"a":' + b"9" * 5000 + b"}", "line 1"),
     ],
 )
-def test_a_signed_document_that_is_not_canonical_is_refused_with_its_place(body: bytes, where: str) -> None:
+def test_a_non_canonical_signed_document_is_refused_with_the_location(body: bytes, where: str) -> None:
     with pytest.raises(BadDocument) as refused:
         open_document(_signed(body), trusted={KEY.public.fingerprint})
     assert refused.value.fields[0].where.startswith(where)
@@ -144,12 +144,12 @@ def test_a_signed_document_that_is_not_canonical_is_refused_with_its_place(body:
 @pytest.mark.parametrize(
     "data", [b"", b"\n", b"{}\n{}\n", b"{}", b"{}\n{}\n\n", b"\x00" * 100, b"{}\nnull\n", b'{}\n{"key":1}\n']
 )
-def test_what_is_no_signed_document_is_refused(data: bytes) -> None:
+def test_unsigned_input_is_refused(data: bytes) -> None:
     with pytest.raises(BadDocument):
         open_document(data, trusted=None)
 
 
-def test_a_signature_of_something_else_does_not_fit_a_document() -> None:
+def test_a_signature_of_other_content_is_invalid() -> None:
     """Signing starts with a context of its own."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -163,7 +163,7 @@ THIRD = SigningKey(bytes(range(2, 34)))
 CHAIN = [hand_over(KEY, OTHER.public), hand_over(OTHER, THIRD.public)]
 
 
-def test_whoever_trusts_an_older_key_follows_it_to_the_newer_one() -> None:
+def test_an_older_trusted_key_leads_to_the_newer_one() -> None:
     data = sign_document(DOCUMENT, THIRD, CHAIN)
     for trusted in (KEY, OTHER, THIRD):
         opened = open_document(data, trusted={trusted.public.fingerprint})
@@ -182,19 +182,19 @@ def test_whoever_trusts_an_older_key_follows_it_to_the_newer_one() -> None:
         [hand_over(THIRD, KEY.public), hand_over(KEY, OTHER.public)],
     ],
 )
-def test_a_chain_with_a_missing_or_forged_link_leads_nowhere(chain: list[Link]) -> None:
+def test_a_chain_with_a_missing_or_forged_link_is_invalid(chain: list[Link]) -> None:
     with pytest.raises(BadDocument) as refused:
         open_document(sign_document(DOCUMENT, THIRD, chain), trusted={KEY.public.fingerprint})
     assert refused.value.code == "unknown_key"
 
 
-def test_a_chain_that_runs_in_a_circle_ends() -> None:
+def test_a_cyclic_chain_ends() -> None:
     circle = [hand_over(OTHER, THIRD.public), hand_over(THIRD, OTHER.public)]
     with pytest.raises(BadDocument):
         open_document(sign_document(DOCUMENT, THIRD, circle), trusted={KEY.public.fingerprint})
 
 
-def test_a_key_never_prints_itself() -> None:
+def test_a_private_key_is_never_printed() -> None:
     assert KEY.raw.hex() not in repr(KEY)
     assert str(KEY.raw) not in repr(KEY)
     assert SigningKey.generate() != SigningKey.generate()
@@ -217,7 +217,7 @@ _number = (
 
 
 @given(st.lists(_number, min_size=30, max_size=80), st.lists(_number, max_size=3))
-def test_a_long_list_of_numbers_is_written_as_its_numbers_are(long: list[float], short: list[float]) -> None:
+def test_a_long_list_of_numbers_equals_single_numbers(long: list[float], short: list[float]) -> None:
     each = b",".join(canonical(value) for value in long)
     assert canonical(long) == canonical(tuple(long)) == b"[" + each + b"]"
     both = canonical({"long": long, "short": short})
@@ -226,7 +226,7 @@ def test_a_long_list_of_numbers_is_written_as_its_numbers_are(long: list[float],
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 2**53 + 1, -(2**53) - 1, 1e300, 10**400, "\ud800", object()])
-def test_what_has_no_form_is_refused_among_many_numbers_too(value: object) -> None:
+def test_invalid_values_in_a_long_list_are_refused(value: object) -> None:
     for rest in ([0.5] * 50, [7] * 50, [7, 0.5] * 25):
         with pytest.raises(BadDocument):
             canonical([*rest, value])
@@ -244,7 +244,7 @@ _PIECES = [
 
 
 @given(st.lists(st.sampled_from(_PIECES), max_size=8))
-def test_the_quick_look_takes_nothing_that_the_careful_one_refuses(pieces: list[bytes]) -> None:
+def test_the_fast_check_accepts_nothing_that_the_careful_one_refuses(pieces: list[bytes]) -> None:
     body = b'{"a":[' + b"".join(pieces) + b"]}"
     try:
         careful = canonical_json._read_carefully(body, "line 1")
@@ -265,12 +265,12 @@ def test_numbers_in_another_spelling_are_not_canonical(text: str) -> None:
         read_canonical(f'{{"a":{text}}}'.encode(), "line 1")
 
 
-def test_what_is_read_before_the_signature_is_short() -> None:
+def test_little_is_read_before_the_signature() -> None:
     with pytest.raises(BadDocument, match="line 2: has over 65,536 bytes"):
         open_document(b'{}\n{"chain":[' + b"0," * 40_000 + b"0]}\n", trusted=None)
 
 
-def test_a_document_of_too_many_values_is_refused_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_document_with_too_many_values_is_refused_before_parsing(monkeypatch: pytest.MonkeyPatch) -> None:
     body = b'{"a":[' + b"[]," * 999 + b"[]]}"
     assert len(read_canonical(body, "line 1")["a"]) == 1000
     monkeypatch.setattr(canonical_json, "MOST_NESTS", 1000)

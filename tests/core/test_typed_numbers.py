@@ -37,7 +37,7 @@ def test_points_commas_and_groups_are_read(typed: str, value: float, read: Read)
     assert read(typed) == value
 
 
-def test_three_digits_after_one_sign_are_a_group_only_of_amounts() -> None:
+def test_three_digits_after_a_comma_are_a_group_only_in_amounts() -> None:
     assert read_amount("1,234") == read_amount("1.234") == 1234.0
     assert read_number("1.234") == 1.234
     with pytest.raises(AmbiguousNumber, match=r"1,234.*1234.*1\.234"):
@@ -60,7 +60,7 @@ def test_an_amount_is_never_negative() -> None:
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_what_is_printed_is_read_as_itself(value: float) -> None:
+def test_printed_numbers_parse_to_themselves(value: float) -> None:
     assert read_number(repr(value)) == value
 
 
@@ -77,9 +77,9 @@ def test_what_is_printed_is_read_as_itself(value: float) -> None:
         ("²", None),
     ],
 )
-def test_whole_numbers_of_addresses_fit_a_column(typed: str, number: int | None) -> None:
+def test_integers_of_addresses_fit_a_column(typed: str, number: int | None) -> None:
     assert read_whole(typed) == number
 
 
-def test_fewer_digits_may_be_asked_for() -> None:
+def test_fewer_digits_can_be_required() -> None:
     assert read_whole("1234", 3) is None

@@ -52,7 +52,7 @@ def test_before_a_day_has_ended_there_is_nothing_to_tell(grid: Grid, vera: Clien
     assert answer["suppressed"] is False
 
 
-def test_what_is_not_told_says_so_with_the_reason(grid: Grid, vera: Client) -> None:
+def test_suppressed_values_have_a_reason(grid: Grid, vera: Client) -> None:
     end_the_day(grid)
     answer = vera.get(f"/policy/{SLUG}/")
     page = read(answer)
