@@ -177,7 +177,7 @@ DEEP_PLACES = [
 
 
 @pytest.mark.parametrize("fault", [*PLACES, *(pytest.param(place, marks=pytest.mark.deep) for place in DEEP_PLACES)])
-def test_a_worker_killed_anywhere_is_replaced_and_the_import_ends_exactly(stack: Stack, log: Path, fault: str) -> None:
+def test_a_worker_killed_anywhere_is_replaced_and_the_import_is_exact(stack: Stack, log: Path, fault: str) -> None:
     slug = fault.split(":", maxsplit=1)[0].replace(".", "-")
     _arm(stack, fault)
     [(run_id, _)] = _ask(stack, (slug, log))
@@ -194,7 +194,7 @@ def test_a_worker_killed_anywhere_is_replaced_and_the_import_ends_exactly(stack:
 
 
 @pytest.mark.deep
-def test_a_killed_database_comes_back_and_the_import_goes_on(stack: Stack, log: Path) -> None:
+def test_an_import_continues_after_a_killed_database(stack: Stack, log: Path) -> None:
     _arm(stack, "usage.ingest.after_copy:stop:2")
     [(run_id, _)] = _ask(stack, ("database", log))
     eventually(lambda: bool(_frozen(stack)), "a worker stands still in the middle", IMPORTED_WITHIN_S)
@@ -226,7 +226,7 @@ def test_a_frozen_worker_is_fenced_off_when_it_wakes(stack: Stack, log: Path) ->
 
 
 @pytest.mark.deep
-def test_a_lost_broker_delays_and_loses_nothing(stack: Stack, log: Path) -> None:
+def test_a_lost_broker_loses_nothing(stack: Stack, log: Path) -> None:
     broker = stack.var / "broker"
     broker.rename(stack.var / "broker.away")
     try:
@@ -274,6 +274,6 @@ print("run", undo_import(import_id={import_id}, at=now(), actor=COMMAND).undone_
 
 
 @pytest.mark.deep
-def test_after_all_that_every_bucket_is_the_sum_of_its_records(stack: Stack) -> None:
+def test_after_all_faults_every_bucket_is_the_sum_of_its_records(stack: Stack) -> None:
     """Millions of records by now: each is added up once more."""
     assert "every bucket is the sum of its records" in stack.manage("check_usage", patience_s=600)

@@ -94,7 +94,7 @@ def take_database_away(stack: Stack) -> None:
 
 
 @pytest.mark.deep
-def test_priorities_are_answered_from_memory_while_the_database_is_away(sample: Stack) -> None:
+def test_priorities_are_served_from_memory_without_a_database(sample: Stack) -> None:
     token = sample.run(TOKEN).strip()
     cookie = sign_in(sample)
     page = f"policy/{POLICY_SLUG}/"
@@ -135,7 +135,7 @@ call_command("create_token", "--user", "admin", "--scope", "priorities:read", "-
 
 
 @pytest.mark.deep
-def test_a_scheduler_keeps_its_values_while_the_database_is_away_and_follows_again(
+def test_a_scheduler_keeps_its_values_during_a_database_outage(
     sample: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = f"NAMESPACE, POLICY_SLUG = {NAMESPACE!r}, {POLICY_SLUG!r}\n"

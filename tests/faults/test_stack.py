@@ -62,7 +62,7 @@ def stack(first_start: FirstStart) -> Iterator[Stack]:
     stack.remove()
 
 
-def test_a_first_start_makes_what_is_needed_and_the_next_one_finds_it(first_start: FirstStart, running: Stack) -> None:
+def test_a_first_start_creates_everything_and_the_next_one_reuses_it(first_start: FirstStart, running: Stack) -> None:
     assert first_start.status == 0
     sign_ins = (first_start.var / "sign-ins").read_text()
     name, password = sign_ins.split()
@@ -92,7 +92,7 @@ def test_a_first_start_makes_what_is_needed_and_the_next_one_finds_it(first_star
         ),
     ],
 )
-def test_any_killed_process_heals_by_itself(running: Stack, role: str) -> None:
+def test_any_killed_process_is_restarted(running: Stack, role: str) -> None:
     eventually(lambda: running.is_whole() and bool(running.roles()[role]), f"there is a {role} and all else")
     victim = running.roles()[role][0]
     os.kill(victim, signal.SIGKILL)
@@ -101,7 +101,7 @@ def test_any_killed_process_heals_by_itself(running: Stack, role: str) -> None:
 
 
 @pytest.mark.deep
-def test_all_killed_at_once_heal_by_themselves(running: Stack) -> None:
+def test_all_processes_killed_at_once_are_restarted(running: Stack) -> None:
     eventually(running.is_whole, "all processes present")
     assert running.supervisor is not None
     victims = [pid for pid in running.pids() if pid != running.supervisor.pid]
@@ -111,7 +111,7 @@ def test_all_killed_at_once_heal_by_themselves(running: Stack) -> None:
     running.assert_works()
 
 
-def test_only_the_own_machine_is_served(running: Stack) -> None:
+def test_only_the_loopback_address_is_served(running: Stack) -> None:
     running.assert_works()
     listening = subprocess.run(["ss", "-ltnH"], capture_output=True, text=True) if _has("ss") else None
     if listening is not None:
@@ -134,7 +134,7 @@ def test_a_second_instance_in_the_same_directory_is_refused(running: Stack) -> N
 
 
 @pytest.mark.deep
-def test_a_taken_port_is_refused_by_number(running: Stack, stack: Stack) -> None:
+def test_a_port_in_use_is_reported(running: Stack, stack: Stack) -> None:
     stack.port = running.port
     assert stack.launch().wait(60) == 1
     assert f"Port {running.port} is taken" in stack.said()
@@ -142,7 +142,7 @@ def test_a_taken_port_is_refused_by_number(running: Stack, stack: Stack) -> None
 
 
 @pytest.mark.deep
-def test_a_command_borrows_the_running_database_and_returns_its_status(running: Stack) -> None:
+def test_a_command_uses_the_running_database_and_returns_its_status(running: Stack) -> None:
     with running.connect() as session:
         row = session.execute("SELECT pg_postmaster_start_time()::text").fetchone()
     asked = (
@@ -183,7 +183,7 @@ def test_two_instances_run_side_by_side(running: Stack, second: Stack) -> None:
 
 
 @pytest.mark.parametrize("sig", [pytest.param(signal.SIGTERM, marks=pytest.mark.deep), signal.SIGKILL])
-def test_nothing_is_left_behind_and_the_next_start_finds_the_data(running: Stack, sig: signal.Signals) -> None:
+def test_a_stop_leaves_nothing_running_and_the_next_start_finds_the_data(running: Stack, sig: signal.Signals) -> None:
     """Ctrl-C ends the first start, and SIGTERM the second instance: the tests above."""
     sign_ins = (running.var / "sign-ins").read_text()
     run_id = running.leave_work()
@@ -195,7 +195,7 @@ def test_nothing_is_left_behind_and_the_next_start_finds_the_data(running: Stack
 
 
 @pytest.mark.deep
-def test_a_supervisor_killed_while_it_starts_leaves_nothing_behind(stack: Stack) -> None:
+def test_a_supervisor_killed_during_start_leaves_nothing_running(stack: Stack) -> None:
     shutil.rmtree(stack.var / "pg")
     stack.launch()
     eventually(lambda: processes.working_in(stack.var / "pg", "postgres") != [], "the database starts")

@@ -50,7 +50,7 @@ def degraded(stack: Stack) -> set[str]:
         return {found["code"] for found in json.load(answer)["degraded"]}
 
 
-def test_stopped_workers_are_named_until_they_go_on(stack: Stack, tmp_path: Path) -> None:
+def test_stopped_workers_are_reported_until_they_resume(stack: Stack, tmp_path: Path) -> None:
     with watching(f"127.0.0.1:{stack.port}", tmp_path) as watch:
         eventually(lambda: degraded(stack) == set(), "a healthy start", told=lambda: str(degraded(stack)))
         watch.expect()

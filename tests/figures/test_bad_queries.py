@@ -48,9 +48,7 @@ def eva(open_grid: Grid, db: None, monkeypatch: pytest.MonkeyPatch, client: Clie
 @pytest.mark.parametrize(
     ("page", "rest", "query"), [*((PAGE + path, REST + path, query) for path, query in ABSURD), *OTHER]
 )
-def test_what_cannot_be_drawn_is_refused_with_its_reason_and_its_place(
-    eva: Client, page: str, rest: str, query: str
-) -> None:
+def test_invalid_queries_are_refused_with_reason_and_location(eva: Client, page: str, rest: str, query: str) -> None:
     for address in (page, rest):
         answer = eva.get(f"{address}?{query}", headers={"Accept": "application/json"})
         expected = {422} if address == page else {400, 422}  # 400: a value that the schema rules out
@@ -61,7 +59,7 @@ def test_what_cannot_be_drawn_is_refused_with_its_reason_and_its_place(
 
 
 @pytest.mark.parametrize("n", [1_000, 10_000])
-def test_too_many_picks_are_answered_with_a_way_out(eva: Client, n: int) -> None:
+def test_too_many_selected_entries_are_answered_with_a_default(eva: Client, n: int) -> None:
     query = "&".join(f"pick=entry{one}" for one in range(n))
     for address in (PAGE + CONVERGENCE + "focus", REST + CONVERGENCE + "focus"):
         answer = eva.get(f"{address}?{query}", headers={"Accept": "application/json"})
@@ -84,7 +82,7 @@ def test_too_many_picks_are_answered_with_a_way_out(eva: Client, n: int) -> None
         ("icicle/", "kind=cake", "tree"),
     ],
 )
-def test_a_page_says_it_in_the_place_of_the_picture(eva: Client, path: str, query: str, figure: str) -> None:
+def test_a_page_shows_the_error_in_place_of_the_figure(eva: Client, path: str, query: str, figure: str) -> None:
     answer = eva.get(f"{PAGE}{path}?{query}")
     page = read(answer, answer.status_code)
     assert answer.status_code in {200, 422}
@@ -92,7 +90,7 @@ def test_a_page_says_it_in_the_place_of_the_picture(eva: Client, path: str, quer
     assert not page.has(f"#fig-{figure} .fig-first")
 
 
-def test_a_moment_before_the_first_snapshot_has_a_message_and_no_empty_box(eva: Client) -> None:
+def test_an_instant_before_the_first_snapshot_has_a_message(eva: Client) -> None:
     for query in ("from=2001-01-01&to=2001-02-01",):
         for figure in ("focus", "panels", "stack", "heat"):
             for address in (PAGE + CONVERGENCE + figure, REST + CONVERGENCE + figure):

@@ -32,7 +32,7 @@ def figure(*sources: SourceDays, query: str = "") -> Figure:
 GAPS = (source("east", "ffff"), source("north", "phof"))
 
 
-def test_the_figure_is_one_that_plotly_draws_and_the_server_too() -> None:
+def test_the_figure_is_valid_for_plotly_and_drawn_by_the_server() -> None:
     found = figure(*GAPS)
     check_schema(found)
     picture = first_drawing(found)
@@ -41,7 +41,7 @@ def test_the_figure_is_one_that_plotly_draws_and_the_server_too() -> None:
     assert picture.count('stroke="var(--bad)"') == 1
 
 
-def test_the_source_with_most_gaps_is_first_and_in_the_sentence() -> None:
+def test_the_source_with_most_gaps_is_first_and_named() -> None:
     found = figure(*GAPS)
     assert [row[0] for row in found.table.rows] == ["north", "east"]
     assert found.layout["yaxis"]["ticktext"] == ["north", "east"]
@@ -51,7 +51,7 @@ def test_the_source_with_most_gaps_is_first_and_in_the_sentence() -> None:
     assert figure(GAPS[0]).sentence == "east has no gaps in the last 60 days."
 
 
-def test_every_day_is_in_the_csv_and_in_words() -> None:
+def test_every_day_is_in_the_csv_with_a_label() -> None:
     found = figure(*GAPS)
     assert found.table.raw[:2] == [["north", "2026-11-01", 17, 7, "part"], ["north", "2026-11-02", 0, 24, "hole"]]
     assert len(found.table.raw) == 8
@@ -64,13 +64,13 @@ def test_every_day_is_in_the_csv_and_in_words() -> None:
     assert found.table.rows[0][1:5] == ["1", "1", "1", "1"]
 
 
-def test_without_sources_a_message_stands_in_the_place_of_the_picture() -> None:
+def test_without_sources_a_message_replaces_the_figure() -> None:
     assert figure().empty
     check_schema(figure())
 
 
 @pytest.mark.parametrize("text", ["61", "1e9", "-1"])
-def test_days_that_cannot_be_chosen_are_refused(text: str) -> None:
+def test_invalid_numbers_of_days_are_refused(text: str) -> None:
     with pytest.raises(Invalid) as caught:
         figure(*GAPS, query=f"coverage_days={text}")
     assert [problem.where for problem in caught.value.fields] == ["coverage_days"]

@@ -24,12 +24,12 @@ def figure_for(query: str = "", own: str = "exponential") -> Figure:
 
 
 @pytest.mark.parametrize("query", ["", "age=7&law=own", "age=365&law=" + "&law=".join(DECAY_FUNCTIONS)])
-def test_the_figure_is_one_that_plotly_draws(query: str) -> None:
+def test_the_figure_is_valid_for_plotly(query: str) -> None:
     check_schema(figure_for(query))
     assert "polyline" in first_drawing(figure_for(query))
 
 
-def test_its_points_are_the_weights_of_the_engine() -> None:
+def test_points_are_weights_of_the_engine() -> None:
     found = figure_for("age=90&law=pbs")
     assert [trace["name"] for trace in found.traces] == [DECAY_FUNCTIONS["pbs"].label, "the policy"]
     ages_s = [day * DAY_S for day in found.traces[0]["x"]]
@@ -38,7 +38,7 @@ def test_its_points_are_the_weights_of_the_engine() -> None:
     assert [row[1] for row in found.table.raw] == pytest.approx(found.traces[1]["y"], abs=0.006)
 
 
-def test_a_law_keeps_its_colour_whatever_else_is_shown() -> None:
+def test_each_decay_function_has_a_fixed_colour() -> None:
     alone, among = figure_for("law=lsf"), figure_for("law=pbs&law=lsf&law=flux")
     of_lsf = [
         [t["line"]["color"] for t in one.traces if t["name"] == DECAY_FUNCTIONS["lsf"].label] for one in (alone, among)
@@ -46,7 +46,7 @@ def test_a_law_keeps_its_colour_whatever_else_is_shown() -> None:
     assert of_lsf[0] == of_lsf[1]
 
 
-def test_laws_beside_the_policys_own_have_colours_of_their_own_and_its_own_is_not_among_them() -> None:
+def test_compared_decay_functions_have_other_colours_than_that_of_the_policy() -> None:
     found = figure_for("law=" + "&law=".join(DECAY_FUNCTIONS))
     colors = [trace["line"]["color"] for trace in found.traces]
     assert len(colors) == len(set(colors)) == len(DECAY_FUNCTIONS)
@@ -56,13 +56,13 @@ def test_laws_beside_the_policys_own_have_colours_of_their_own_and_its_own_is_no
 
 
 @pytest.mark.parametrize("days", HORIZONS_DAYS)
-def test_the_table_has_whole_hours_and_the_end(days: int) -> None:
+def test_the_table_has_full_hours_and_the_end(days: int) -> None:
     ages = [float(row[0]) for row in figure_for(f"age={days}").table.rows]
     assert all(abs(age * 24 - round(age * 24)) < 1e-9 for age in ages)
     assert ages[-1] > days * 0.98
 
 
-def test_the_end_of_the_window_is_marked_where_it_is_in_the_picture() -> None:
+def test_the_end_of_the_window_is_marked() -> None:
     window = window_of(PolicySettings.from_json({"window": {"aging": "none", "length_s": 20 * DAY_S}}).window)
     marked = {
         days: decay_figure(window, WINDOWS, DecayAsked(days, ()), QueryDict(), policy="grid", as_of_s=AS_OF_S)
@@ -73,7 +73,7 @@ def test_the_end_of_the_window_is_marked_where_it_is_in_the_picture() -> None:
     assert "shapes" not in marked[7].layout
 
 
-def test_a_choice_leads_to_the_page_with_it_and_back() -> None:
+def test_a_choice_links_to_its_page_and_back() -> None:
     chips = {choice.key: choice for choice in figure_for("aging=slurm&law=lsf").controls[1].choices}
     assert chips["law-pbs"].query == "aging=slurm&law=lsf&law=pbs"
     assert chips["law-lsf"].is_chosen
@@ -81,7 +81,7 @@ def test_a_choice_leads_to_the_page_with_it_and_back() -> None:
 
 
 @pytest.mark.parametrize(("query", "where"), [("age=8", "age"), ("age=1e9", "age"), ("law=tea", "law")])
-def test_what_cannot_be_drawn_is_refused_by_its_name_in_the_address(query: str, where: str) -> None:
+def test_invalid_figure_parameters_are_refused_by_name(query: str, where: str) -> None:
     with pytest.raises(Invalid) as caught:
         read_decay(QueryDict(query))
     assert [problem.where for problem in caught.value.fields] == [where]

@@ -18,7 +18,7 @@ def test_texts_and_attributes_are_escaped(inner: str, value: str) -> None:
 
 
 @given(TEXTS)
-def test_what_is_an_element_stays_one_and_text_beside_it_is_escaped(text: str) -> None:
+def test_elements_are_kept_and_text_is_escaped(text: str) -> None:
     inner = element("tspan", text)
     assert element("text", inner) == format_html("<text>{}</text>", inner)
     assert joined([inner, text]) == format_html_join("", "{}", [(inner,), (text,)])  # type: ignore[list-item]

@@ -23,7 +23,7 @@ def drawn(flows: Flows) -> Figure:
 
 @examples(60)
 @given(st.data(), st.integers(1, 12), st.integers(1, 12))
-def test_bands_add_up_to_what_was_delivered(data: st.DataObject, n_sites: int, n_entries: int) -> None:
+def test_bands_add_up_to_delivered_usage(data: st.DataObject, n_sites: int, n_entries: int) -> None:
     table = [[data.draw(AMOUNTS) for _ in range(n_sites)] for _ in range(n_entries)]
     flows = Flows(tuple(f"site {n}" for n in range(n_sites)), tuple(f"entry {n}" for n in range(n_entries)), table)
     figure = drawn(flows)
@@ -40,7 +40,7 @@ def test_bands_add_up_to_what_was_delivered(data: st.DataObject, n_sites: int, n
     check_schema(figure)
 
 
-def test_the_first_drawing_has_a_band_for_each_link_within_the_picture() -> None:
+def test_the_first_drawing_has_a_band_for_each_link() -> None:
     flows = Flows(("here", "east <b>"), ("p1", "p2"), [[43.0, 20.0], [11.0, 0.0]])
     picture = first_drawing(drawn(flows))
     assert picture.count("<path") == 3
@@ -53,7 +53,7 @@ def test_the_first_drawing_has_a_band_for_each_link_within_the_picture() -> None
     assert all(top >= 0 and top + height <= 1000.1 for top, height in boxes)
 
 
-def test_what_may_not_be_shown_is_counted_only() -> None:
+def test_hidden_entries_are_only_counted() -> None:
     figure = drawn(Flows(("here",), ("p1",), [[5.0]], n_hidden=2))
     assert "2" in figure.sentence
     assert [row[0] for row in figure.table.raw] == ["p1"]

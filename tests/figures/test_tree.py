@@ -92,7 +92,7 @@ def drawn(found: IciclePage, query: str = "") -> Figure:
 
 
 @pytest.mark.parametrize("query", ["", "kind=treemap", "color=share", "kind=treemap&size=actual&color=share"])
-def test_plotly_and_the_server_draw_the_same_fields(query: str) -> None:
+def test_plotly_and_server_draw_the_same_fields(query: str) -> None:
     found = drawn(page(A, B), query)
     check_schema(found)
     trace = found.traces[0]
@@ -103,7 +103,7 @@ def test_plotly_and_the_server_draw_the_same_fields(query: str) -> None:
     assert 'href="/page/a#children"' in picture, "what is drawn together is listed on the page of its parent"
 
 
-def test_text_of_people_is_no_markup_and_no_colour_for_plotly() -> None:
+def test_user_text_is_neither_markup_nor_colour_for_plotly() -> None:
     trace = drawn(page(A, B)).traces[0]
     assert "&lt;b&gt;&#36;x" in trace["labels"]
     assert not [text for text in (*trace["labels"], *trace["customdata"]) if re.search(r"<(?!br>)|\$", text)]
@@ -135,7 +135,7 @@ def _total(parts: Any) -> int:
 
 @examples(80)
 @given(st.lists(st.integers(1, 10_000), min_size=1, max_size=60), st.integers(20, 900), st.integers(20, 900))
-def test_boxes_are_as_large_as_their_parts_and_lie_beside_each_other(sizes: list[int], wide: int, tall: int) -> None:
+def test_boxes_are_proportional_and_do_not_overlap(sizes: list[int], wide: int, tall: int) -> None:
     boxes = squarify([float(one) for one in sizes], float(sum(sizes)), 0.0, 0.0, float(wide), float(tall))
     areas = [(x1 - x0) * (y1 - y0) for x0, y0, x1, y1 in boxes]
     expected = [one / sum(sizes) * wide * tall for one in sizes]
@@ -145,7 +145,7 @@ def test_boxes_are_as_large_as_their_parts_and_lie_beside_each_other(sizes: list
             assert min(x1, u1) - max(x0, u0) <= 1e-6 or min(y1, v1) - max(y0, v0) <= 1e-6
 
 
-def test_colours_are_steps_of_balance_or_of_the_share_of_the_parent() -> None:
+def test_colours_are_steps_of_balance_or_share_of_parent() -> None:
     assert [balance_step(off) for off in (-12, -11.9, -5, 5, 5.1, 12)] == [0, 1, 2, 4, 5, 6]
     by_balance, by_share = (drawn(page(A, B), query) for query in ("", "color=share"))
     colors = [
@@ -158,12 +158,12 @@ def test_colours_are_steps_of_balance_or_of_the_share_of_the_parent() -> None:
     assert len(by_share.legend) == 6
 
 
-def test_what_is_left_out_is_said_and_a_whole_tree_says_nothing_of_it() -> None:
+def test_omitted_entries_are_reported() -> None:
     assert re.findall(r"\d+", drawn(page(A, B)).sentence)[-2:] == ["4", "16"]
     assert "16" not in drawn(page(A, B, n_entries=4)).sentence
 
 
-def test_no_usage_is_known_in_words_colours_and_numbers() -> None:
+def test_missing_usage_is_shown_in_text_colours_and_numbers() -> None:
     hidden = Sector(entry("/h", 1.0, None, suppressed=True), 1.0)
     found = drawn(page(hidden))
     assert found.traces[0]["marker"]["colors"] == ["$surface-3", "$surface"]
@@ -173,7 +173,7 @@ def test_no_usage_is_known_in_words_colours_and_numbers() -> None:
 
 
 @pytest.mark.parametrize("query", ["", "size=actual"])
-def test_a_tree_without_fields_says_why(query: str) -> None:
+def test_an_empty_tree_figure_has_a_message(query: str) -> None:
     for n_entries in (1, 7):
         found = drawn(page(n_entries=n_entries), query)
         assert found.empty == found.sentence != ""
@@ -182,7 +182,7 @@ def test_a_tree_without_fields_says_why(query: str) -> None:
         assert found.controls, "another picture can be chosen"
 
 
-def test_the_way_leads_to_every_entry_above_and_keeps_the_picture() -> None:
+def test_the_path_links_to_every_ancestor_and_keeps_the_figure() -> None:
     found = drawn(page(A, B, way=[ROOT], top=Sector(A.row, 1.0, children=A.children), chosen=A.row), "kind=treemap")
     way = found.controls[0].choices
     assert [(one.label, one.query, one.is_chosen) for one in way] == [
@@ -199,7 +199,7 @@ def test_a_chosen_leaf_is_marked_within_its_parent() -> None:
 
 
 @pytest.mark.parametrize("query", ["kind=pie", "size=price", "color=rainbow", "entry=x", "kind=" + "x" * 5000])
-def test_what_cannot_be_drawn_is_refused_by_its_name(query: str) -> None:
+def test_invalid_tree_parameters_are_refused_by_name(query: str) -> None:
     with pytest.raises(Invalid) as refused:
         read_tree_asked(QueryDict(query))
     assert refused.value.fields[0].where == query.partition("=")[0]

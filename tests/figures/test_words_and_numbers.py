@@ -23,25 +23,25 @@ _SHARES = st.floats(0, 1) | st.integers(0, 4000).map(lambda n: n / 4000) | st.ju
 
 @given(st.lists(_NUMBERS, max_size=20), st.integers(0, 4))
 @example([2.675, 1.005, 0.125, -0.125, 0.375, -0.004, 1e300, float("inf"), float("nan")], 2)
-def test_numbers_are_rounded_as_python_rounds_them(values: list[float], digits: int) -> None:
+def test_numbers_are_rounded_like_python(values: list[float], digits: int) -> None:
     expected = [round(one, digits) if isfinite(one) else None for one in values]
     found = axes.rounded(np.array(values), digits)
     assert list(map(repr, found)) == list(map(repr, expected))  # also the sign of zero
 
 
-def test_what_is_not_known_is_a_gap() -> None:
+def test_unknown_values_are_gaps() -> None:
     assert axes.rounded([None, 1.25, float("nan")], 1) == [None, 1.2, None]
 
 
 @given(st.lists(st.tuples(_SHARES, _SHARES, st.sampled_from(["on", "over", "no_demand", "starved", ""])), max_size=20))
 @example([(0.0, 0.0005, "over"), (0.0004, 0.001, "under"), (0.00049999999999999999, 0.0015, ""), (1.0, 0.0025, "over")])
-def test_a_line_has_the_words_of_each_of_its_points(points: list[tuple[float, float, str]]) -> None:
+def test_a_line_has_the_text_of_each_point(points: list[tuple[float, float, str]]) -> None:
     actual, target = (np.array([point[column] for point in points], np.float64) for column in (0, 1))
     found = used_words_of(actual, target, [state for _actual, _target, state in points])
     assert found == [_words(*point) for point in points]
 
 
-def test_words_are_those_of_the_language_in_force() -> None:
+def test_texts_are_in_the_active_language() -> None:
     numbers = np.array([0.5]), np.array([0.25]), ["over"]
     english = used_words_of(*numbers)
     with translation.override("de"):
@@ -51,7 +51,7 @@ def test_words_are_those_of_the_language_in_force() -> None:
     assert used_words_of(*numbers) == english
 
 
-def test_the_server_draws_each_cell_of_a_heat_map_in_the_path_of_its_colour() -> None:
+def test_server_drawn_heat_map_cells_are_grouped_by_colour() -> None:
     days, names = ["2026-01-01", "2026-01-02"], ["atlas", "cms"]
     cells = traces.steps(days, names, [[0, None], [3, 3]], [["", ""], ["", ""]], BALANCE)
     layout = {"margin": axes.margin(), "xaxis": axes.day_axis(date(2026, 1, 1), date(2026, 1, 2)), "yaxis": {}}

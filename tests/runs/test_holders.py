@@ -56,7 +56,7 @@ def claimed_by(holder: str) -> Lease:
     return lease
 
 
-def test_a_claim_notes_the_process() -> None:
+def test_a_claim_stores_its_process() -> None:
     enqueue_run(kind="test", subject="thing", at=AT)
     claim_run(at=AT)
     holder = Run.objects.get().holder
@@ -66,7 +66,7 @@ def test_a_claim_notes_the_process() -> None:
 
 
 @pytest.mark.parametrize("is_reaped", [True, False])
-def test_the_run_of_a_killed_process_is_taken_at_once(worker: subprocess.Popen[str], is_reaped: bool) -> None:
+def test_the_run_of_a_killed_process_is_reclaimed_at_once(worker: subprocess.Popen[str], is_reaped: bool) -> None:
     late = claimed_by(name_of(worker))
     assert claim_run(at=AT) is None, "it lives, so its lease holds"
     worker.kill()
@@ -79,7 +79,7 @@ def test_the_run_of_a_killed_process_is_taken_at_once(worker: subprocess.Popen[s
     assert (newer.run_id, newer.fence) == (late.run_id, late.fence + 1)
 
 
-def test_the_sweeper_rings_for_the_run_of_a_killed_process(
+def test_the_sweeper_signals_the_run_of_a_killed_process(
     worker: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rung: list[int] = []
@@ -93,7 +93,7 @@ def test_the_sweeper_rings_for_the_run_of_a_killed_process(
     assert rung == [1]
 
 
-def test_a_process_id_that_belongs_to_another_process_by_now_names_none(worker: subprocess.Popen[str]) -> None:
+def test_a_reused_process_id_does_not_identify_the_holder(worker: subprocess.Popen[str]) -> None:
     machine, pid, started = name_of(worker).rsplit(":", 2)
     claimed_by(f"{machine}:{pid}:{int(started) - 1}")
     assert claim_run(at=AT) is not None
@@ -115,7 +115,7 @@ def test_a_holder_without_a_name_keeps_its_lease(holder: str) -> None:
     assert claim_run(at=AT) is None
 
 
-def test_of_a_process_of_another_user_only_its_end_is_known(
+def test_a_process_of_another_user_is_only_known_to_have_ended(
     worker: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(pid: int, sig: int) -> None:
@@ -128,7 +128,7 @@ def test_of_a_process_of_another_user_only_its_end_is_known(
         assert claim_run(at=AT) is None
 
 
-def test_a_lease_given_before_the_clock_was_set_back_ends_a_lease_length_later(settings: Any) -> None:
+def test_a_lease_from_before_a_clock_reset_ends_one_lease_length_later(settings: Any) -> None:
     lease = claimed_by("")
     Run.objects.filter(pk=lease.run_id).update(lease_until=datetime.now(UTC) + HOUR)
     assert claim_run(at=AT - HOUR) is None, "its worker may be alive"
@@ -138,7 +138,7 @@ def test_a_lease_given_before_the_clock_was_set_back_ends_a_lease_length_later(s
     assert left <= timedelta(seconds=settings.FAIRSHARE_LEASE_S)
 
 
-def test_work_asked_for_before_the_clock_was_set_back_is_done_now(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_due_before_a_clock_reset_are_due_now(monkeypatch: pytest.MonkeyPatch) -> None:
     enqueue_run(kind="test", subject="at once", at=AT)
     enqueue_run(kind="test", subject="later", due_at=AT + HOUR, at=AT)
     assert services.is_any_due(at=AT - HOUR)
@@ -146,14 +146,14 @@ def test_work_asked_for_before_the_clock_was_set_back_is_done_now(monkeypatch: p
     assert list(Run.objects.filter(state="queued").values_list("subject", flat=True)) == ["later"]
 
 
-def test_a_back_off_from_before_the_clock_was_set_back_is_over() -> None:
+def test_a_backoff_from_before_a_clock_reset_has_ended() -> None:
     run = enqueue_run(kind="test", subject="thing", at=AT)
     Run.objects.update(attempts=1, due_at=datetime.now(UTC) + HOUR)
     assert claim_run(at=AT) is not None
     assert Run.objects.get(pk=run.pk).attempts == 2
 
 
-def test_beat_goes_on_after_the_clock_was_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beat_continues_after_a_clock_reset(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it noted lies an hour ahead; every entry comes again within its own interval."""
     monkeypatch.setattr(signal, "signal", lambda *_: None)  # the handlers are for a process of its own
     monkeypatch.setattr("django_celery_beat.schedulers.close_old_connections", lambda: None)

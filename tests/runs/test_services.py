@@ -40,13 +40,13 @@ def let_lease_expire(lease: Lease) -> None:
     Run.objects.filter(pk=lease.run_id).update(lease_until=PAST)
 
 
-def test_a_second_request_joins_the_one_that_waits_and_its_arguments_count() -> None:
+def test_a_second_request_joins_the_waiting_run_with_its_arguments() -> None:
     first, second = ask(arguments={"as_of": 1}), ask(arguments={"as_of": 2})
     assert first.pk == second.pk
     assert Run.objects.get().arguments == {"as_of": 2}
 
 
-def test_a_request_during_the_work_waits_as_one_more_run() -> None:
+def test_a_request_during_execution_waits_as_another_run() -> None:
     ask()
     claim()
     assert ask().pk == ask().pk
@@ -54,14 +54,14 @@ def test_a_request_during_the_work_waits_as_one_more_run() -> None:
     assert claim_run(at=AT) is None  # single flight
 
 
-def test_the_same_idempotency_key_is_the_same_run_even_when_it_has_ended() -> None:
+def test_an_idempotency_key_returns_the_same_run_after_its_end() -> None:
     first = ask(idempotency_key="k")
     work_due_runs(clock=lambda: AT)
     again = ask(idempotency_key="k")
     assert (again.pk, again.state) == (first.pk, "succeeded")
 
 
-def test_runs_of_one_subject_with_keys_are_worked_one_after_the_other() -> None:
+def test_runs_of_one_subject_execute_sequentially() -> None:
     ask(idempotency_key="a")
     ask(idempotency_key="b")
     lease = claim()
@@ -76,12 +76,12 @@ def test_a_run_is_not_claimed_before_it_is_due() -> None:
     assert claim_run(at=AT + timedelta(hours=1)) is not None
 
 
-def test_an_unknown_kind_waits_for_a_worker_that_knows_it() -> None:
+def test_an_unknown_kind_waits_for_a_capable_worker() -> None:
     enqueue_run(kind="from a newer release", subject="x", at=AT)
     assert claim_run(at=AT) is None
 
 
-def test_an_overdue_lease_is_retaken_and_the_late_worker_cannot_commit() -> None:
+def test_an_expired_lease_is_reclaimed_and_the_late_worker_cannot_commit() -> None:
     run = ask()
     late = claim()
     let_lease_expire(late)
@@ -102,7 +102,7 @@ def test_an_overdue_lease_is_retaken_and_the_late_worker_cannot_commit() -> None
     assert not User.objects.filter(username="written too late").exists()
 
 
-def test_a_renewed_lease_is_not_taken() -> None:
+def test_a_renewed_lease_is_not_reclaimed() -> None:
     ask()
     lease = claim()
     let_lease_expire(lease)
@@ -120,7 +120,7 @@ def test_a_worker_lost_too_often_fails_the_run_visibly() -> None:
     assert re.search(r"\b2\b", run.error), "how often it was lost"
 
 
-def test_a_failure_is_tried_again_after_a_back_off_that_doubles(handle: Handle) -> None:
+def test_a_failure_is_retried_with_exponential_backoff(handle: Handle) -> None:
     def fail(run: Run, lease: Lease) -> dict[str, Any]:
         raise OSError("the disk is away")
 
@@ -138,7 +138,7 @@ def test_a_failure_is_tried_again_after_a_back_off_that_doubles(handle: Handle) 
     assert (run.state, run.attempts, run.error) == ("failed", 3, "OSError: the disk is away")
 
 
-def test_a_back_off_holds_also_where_the_clock_stands_still(handle: Handle) -> None:
+def test_backoff_works_with_a_stopped_clock(handle: Handle) -> None:
     handle(lambda run, lease: {"n": 1 // 0})
     run = ask()
     work_due_runs(clock=lambda: AT)
@@ -149,7 +149,7 @@ def test_a_back_off_holds_also_where_the_clock_stands_still(handle: Handle) -> N
     assert run.state == "succeeded"
 
 
-def test_a_refusal_is_final_at_once(handle: Handle) -> None:
+def test_a_domain_error_is_not_retried(handle: Handle) -> None:
     def refuse(run: Run, lease: Lease) -> dict[str, Any]:
         raise Invalid("This is no log.", code="not_a_log")
 
@@ -160,7 +160,7 @@ def test_a_refusal_is_final_at_once(handle: Handle) -> None:
     assert (run.state, run.error_code, run.error, run.attempts) == ("failed", "not_a_log", "This is no log.", 1)
 
 
-def test_a_failed_run_gives_way_to_a_newer_one_that_waits(handle: Handle) -> None:
+def test_a_failed_run_is_superseded_by_a_newer_one(handle: Handle) -> None:
     def fail_while_another_is_asked_for(run: Run, lease: Lease) -> dict[str, Any]:
         ask()
         raise RuntimeError("no")
@@ -178,7 +178,7 @@ def test_a_waiting_run_is_cancelled_at_once() -> None:
     assert (run.state, run.finished_at) == ("cancelled", AT)
 
 
-def test_a_run_at_work_stops_at_its_next_step_and_keeps_what_it_committed(handle: Handle) -> None:
+def test_a_cancelled_run_stops_at_its_next_step_and_keeps_committed_work(handle: Handle) -> None:
     def work(run: Run, lease: Lease) -> dict[str, Any]:
         with lease.fenced() as held:
             held.cursor = {"line": 1}
@@ -197,7 +197,7 @@ def test_a_run_at_work_stops_at_its_next_step_and_keeps_what_it_committed(handle
     assert (run.state, run.cursor) == ("cancelled", {"line": 1})
 
 
-def test_the_heartbeat_tells_a_worker_that_it_shall_stop() -> None:
+def test_the_heartbeat_signals_cancellation_to_a_worker() -> None:
     ask()
     lease = claim()
     cancel_run(run_id=lease.run_id, at=AT, actor=COMMAND)
@@ -205,7 +205,7 @@ def test_the_heartbeat_tells_a_worker_that_it_shall_stop() -> None:
         lease.renew(AT)
 
 
-def test_progress_never_goes_back() -> None:
+def test_progress_never_decreases() -> None:
     ask()
     lease = claim()
     lease.report(done=10, total=20, message="half", counts={"new": 10})
@@ -226,12 +226,12 @@ def test_only_owner_and_administrators_see_a_run() -> None:
         cancel_run(run_id=run.pk, at=AT, actor=Actor(user=other, via="page"))
 
 
-def test_a_command_works_on_its_run_without_broker_or_worker() -> None:
+def test_a_command_executes_its_run_without_broker_or_worker() -> None:
     run = work_run_now(ask().pk)
     assert (run.state, run.result) == ("succeeded", {"done": run.pk})
 
 
-def test_a_dead_broker_costs_nothing_but_the_ring(
+def test_a_dead_broker_loses_only_the_signal(
     monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
 ) -> None:
     rung = []
@@ -248,7 +248,7 @@ def test_a_dead_broker_costs_nothing_but_the_ring(
     assert tasks.work_runs() == 1
 
 
-def test_the_sweeper_rings_only_when_something_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sweeper_signals_only_due_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     rung: list[int] = []
     monkeypatch.setattr(services, "ring", lambda: rung.append(1))
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
@@ -263,7 +263,7 @@ def test_the_sweeper_rings_only_when_something_is_due(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.django_db(transaction=True)
-def test_many_workers_do_each_run_once_and_never_two_of_a_subject_at_a_time(handle: Handle) -> None:
+def test_many_workers_execute_each_run_once_and_one_per_subject(handle: Handle) -> None:
     at_work: dict[str, int] = {}
     overlaps: list[str] = []
     done: list[int] = []
@@ -302,7 +302,7 @@ def test_many_workers_do_each_run_once_and_never_two_of_a_subject_at_a_time(hand
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_worker_frozen_inside_a_step_loses_its_transaction_and_then_its_run(settings: Any) -> None:
+def test_a_worker_frozen_inside_a_step_loses_its_transaction_and_run(settings: Any) -> None:
     settings.FAIRSHARE_LEASE_S = 0.2
     ask()
     lease = claim()
@@ -343,7 +343,7 @@ def _wait_until_backend_is_gone(pid: int) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_run_whose_database_connection_breaks_is_tried_again(handle: Handle) -> None:
+def test_a_run_with_a_lost_connection_is_retried(handle: Handle) -> None:
     def lose_connection(run: Run, lease: Lease) -> dict[str, Any]:
         with lease.fenced(), connection.cursor() as cursor:
             User.objects.create(username="not committed")
@@ -363,7 +363,7 @@ def test_a_run_whose_database_connection_breaks_is_tried_again(handle: Handle) -
     assert (run.state, run.result) == ("succeeded", {"ok": True})
 
 
-def test_a_rolled_back_request_leaves_no_run() -> None:
+def test_a_rolled_back_request_creates_no_run() -> None:
     with transaction.atomic():
         ask()
         transaction.set_rollback(True)

@@ -49,7 +49,7 @@ def in_steps(done: list[int], asked_at: int, next_step: Callable[[Lease], object
 
 
 @pytest.mark.parametrize("next_step", [Lease.between_steps, let_others_go_first])
-def test_a_long_run_is_handed_back_after_its_step_and_goes_on_where_it_was(
+def test_a_long_run_is_released_after_its_step_and_resumed(
     handle: Handle, monkeypatch: pytest.MonkeyPatch, next_step: Callable[[Lease], object]
 ) -> None:
     done: list[int] = []
@@ -65,7 +65,7 @@ def test_a_long_run_is_handed_back_after_its_step_and_goes_on_where_it_was(
     assert (run.state, run.attempts, done) == ("succeeded", 1, [0, 1, 2, 3, 4])
 
 
-def test_however_often_its_workers_stop_a_run_does_not_fail(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopping_workers_never_fails_a_run(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
     """No attempt is counted, so that a long import outlives any number of restarts."""
     done: list[int] = []
     run = enqueue_run(kind="test", subject="thing", at=AT, max_attempts=1)
@@ -78,7 +78,7 @@ def test_however_often_its_workers_stop_a_run_does_not_fail(handle: Handle, monk
     assert run.state in ("queued", "succeeded")
 
 
-def test_nothing_more_is_claimed(handle: Handle) -> None:
+def test_a_stopping_worker_claims_nothing(handle: Handle) -> None:
     leases.ask_to_stop()
     run = enqueue_run(kind="test", subject="thing", at=AT)
     assert work_due_runs(clock=lambda: AT) == 0
@@ -86,9 +86,7 @@ def test_nothing_more_is_claimed(handle: Handle) -> None:
     assert (run.state, run.attempts) == ("queued", 0)
 
 
-def test_a_run_beside_which_a_newer_one_waits_goes_on_before_it(
-    handle: Handle, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_released_run_resumes_before_a_newer_one(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two that wait for the same can't be: it is left as that of a lost worker, without waiting for its lease."""
     done: list[int] = []
 

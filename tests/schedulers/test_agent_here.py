@@ -50,12 +50,12 @@ def test_a_pass_sets_values_and_is_stored_with_its_queue(
     assert AgentPass.objects.latest("id").sent == 0, "nothing changed"
 
 
-def test_an_unknown_scheduler_is_named(site: Site, tmp_path: Path) -> None:
+def test_an_unknown_scheduler_is_reported(site: Site, tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="c1"):
         run(tmp_path)
 
 
-def test_a_stopped_postgresql_leaves_the_schedulers_last_values(
+def test_a_stopped_postgresql_keeps_the_last_values_of_the_scheduler(
     connected: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The database's port is one where nothing listens."""

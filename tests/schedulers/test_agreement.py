@@ -39,7 +39,7 @@ def rho(pairs: list[tuple[int, int]]) -> float | None:
 
 
 @given(NUMBERS)
-def test_correlations_are_those_of_the_definitions_with_ties(pairs: list[tuple[int, int]]) -> None:
+def test_correlations_equal_their_definitions_with_ties(pairs: list[tuple[int, int]]) -> None:
     x, y = (np.array(side, np.float64) for side in zip(*pairs, strict=True))
     tau, spearman, overlap = agreement_of(x, y)
     wanted = tau_b(pairs)
@@ -52,12 +52,12 @@ def test_correlations_are_those_of_the_definitions_with_ties(pairs: list[tuple[i
     assert 0 <= overlap <= 1
 
 
-def test_nothing_is_compared_with_less_than_two() -> None:
+def test_fewer_than_two_values_are_not_compared() -> None:
     assert agreement_of(np.zeros(1), np.zeros(1)) == (None, None, None)
 
 
 @pytest.mark.django_db
-def test_the_latest_values_and_one_agreement_an_instant_are_kept(agent: Caller) -> None:
+def test_the_latest_values_and_one_agreement_per_instant_are_stored(agent: Caller) -> None:
     def of(user: str | None, group: str, fairshare: float) -> dict[str, object]:
         return {"cluster": "c1", "group": group, "user": user, "raw_shares": "parent", "norm_shares": 0.1,
                 "raw_usage": 1, "effective_usage": 0.2, "fairshare": fairshare, "level_fs": "Infinity"}  # fmt: skip

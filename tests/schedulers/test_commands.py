@@ -23,7 +23,7 @@ def run(*words: str) -> str:
     return out.getvalue()
 
 
-def test_a_scheduler_is_kept_by_commands(site: Site) -> None:
+def test_a_scheduler_is_managed_by_commands(site: Site) -> None:
     given = ("--set", "mode=shadow", "--set", "partitions=a,b")
     run("scheduler", "add", "c9", "--policy", "grid", "--kind", "slurm", *given)
     run("scheduler", "set", "c9", "weight=5000", "calls_per_s=3", "namespace=a")
@@ -45,7 +45,7 @@ def test_a_scheduler_is_kept_by_commands(site: Site) -> None:
     assert not Scheduler.objects.exists()
 
 
-def test_errors_that_the_agent_found_end_check_with_a_status(agent: Caller) -> None:
+def test_errors_found_by_the_agent_give_check_an_exit_status(agent: Caller) -> None:
     check = {"code": "double_counting", "severity": "error", "found": "PriorityWeightFairshare=9", "remedy": "Set 0"}
     agent.post("schedulers/c1/passes", report(checks=[check]))
     out = StringIO()

@@ -51,7 +51,7 @@ def adds_up(found: Comparison) -> bool:
     return parts == pytest.approx([one.difference for one in found.differences], abs=1e-12)
 
 
-def test_the_same_tree_usage_and_rule_give_sshares_numbers(rows: list[OwnValue]) -> None:
+def test_the_same_tree_usage_and_rule_equal_sshare(rows: list[OwnValue]) -> None:
     found = compare(rows, *ours_of(rows))
     assert (len(found.differences), found.n_equal, found.n_unknown, found.scale) == (8, 8, 0, "factor")
     assert found.largest <= 1e-6
@@ -80,7 +80,7 @@ def test_another_rule_is_the_reason_on_the_scale_of_positions(rows: list[OwnValu
     assert compare(rows, *ours_of(rows, read_algorithm("aequus"))).scale == "position"
 
 
-def test_a_tree_that_our_rule_refuses_is_a_matter_of_the_rule(rows: list[OwnValue]) -> None:
+def test_a_tree_that_our_algorithm_refuses_differs_by_rule(rows: list[OwnValue]) -> None:
     """Flux has no shares of the parent, Slurm has."""
     ours, entry = ours_of(rows, read_algorithm("flux"))
     found = compare(changed(rows, "cat", "biology", raw_shares=-1.0), ours, entry)
@@ -88,7 +88,7 @@ def test_a_tree_that_our_rule_refuses_is_a_matter_of_the_rule(rows: list[OwnValu
     assert not any(one.by_tree for one in found.differences)
 
 
-def test_digits_that_are_cut_off_are_rounding(rows: list[OwnValue]) -> None:
+def test_truncated_digits_are_rounding(rows: list[OwnValue]) -> None:
     """Two ties are broken by half a second that sshare doesn't print."""
     tied = [replace(one, raw_usage=7.0) if one.group == "biology" and one.user else one for one in rows]
     tied = changed(tied, "", "biology", raw_usage=21.0)
@@ -114,7 +114,7 @@ def test_usage_of_removed_users_stays_with_their_group(rows: list[OwnValue]) -> 
     assert own_usage_of(changed(rows, "", "physics", raw_usage=219.0))[of["physics"]] == 100
 
 
-def test_rows_without_parents_are_no_tree(rows: list[OwnValue]) -> None:
+def test_rows_without_parents_form_no_tree(rows: list[OwnValue]) -> None:
     assert build_their_tree([replace(one, parent="") for one in rows]) is None
     looped = [replace(one, parent="hep") if not one.user and one.group == "physics" else one for one in rows]
     assert build_their_tree(looped) is None

@@ -67,7 +67,7 @@ def test_a_frozen_agent_opens_a_notice_and_shows_in_the_metrics(agent: Caller) -
     assert metrics()["fairshare_agent_frozen"] == 1
 
 
-def test_passes_are_kept_for_their_days_and_the_last_one_for_good(agent: Caller) -> None:
+def test_passes_are_retained_for_their_days_and_the_last_one_forever(agent: Caller) -> None:
     for _each in range(3):
         agent.post("schedulers/c1/passes", report())
     with override_settings(FAIRSHARE_KEEP_PASSES_DAYS=1):

@@ -36,7 +36,7 @@ def _page(client: Client, path: str) -> Page:
     return read(answer)
 
 
-def test_a_scheduler_is_connected_by_the_form_with_what_was_typed(admin: Client) -> None:
+def test_a_scheduler_is_connected_by_the_form(admin: Client) -> None:
     assert _page(admin, "/schedulers/new/").each("#id_weight", "value") == ["100000"]
     answer = admin.post("/schedulers/new/", FORM)
     assert (answer.status_code, answer["Location"]) == (303, "/schedulers/c2/")
@@ -63,7 +63,7 @@ def test_settings_that_another_person_changed_are_not_overwritten(admin: Client)
         ([{"jobs": {**report()["jobs"], "failed": 2}}], "failing"),
     ],
 )
-def test_the_state_is_in_words(admin: Client, agent: Caller, passes: list[dict[str, Any]], key: str) -> None:
+def test_the_state_is_shown_as_text(admin: Client, agent: Caller, passes: list[dict[str, Any]], key: str) -> None:
     for each in passes:
         assert agent.post("schedulers/c1/passes", report(**each)).status_code == 200
     assert _page(admin, "/schedulers/").each(".badge[data-key]", "data-key") == [key]
@@ -79,7 +79,7 @@ def test_an_agent_is_silent_after_three_intervals(
         assert _page(admin, "/schedulers/").each(".badge[data-key]", "data-key") == [key]
 
 
-def test_it_is_paused_resumed_and_its_values_reset(admin: Client, agent: Caller) -> None:
+def test_a_scheduler_is_paused_resumed_and_reset(admin: Client, agent: Caller) -> None:
     agent.post("schedulers/c1/passes", report())
     for to, key, revision in (("pause", "paused", 2), ("resume", "running", 3), ("hand-back", "handing_back", 4)):
         assert admin.post("/schedulers/c1/switch/", {"to": to}).status_code == 303
@@ -90,9 +90,7 @@ def test_it_is_paused_resumed_and_its_values_reset(admin: Client, agent: Caller)
     assert _page(admin, "/schedulers/c1/").each("h1 .badge", "data-key") == ["handed_back"]
 
 
-def test_checks_are_listed_with_the_line_to_change_and_the_unit_names_the_scheduler(
-    admin: Client, agent: Caller
-) -> None:
+def test_checks_show_the_line_to_change_and_the_unit_names_the_scheduler(admin: Client, agent: Caller) -> None:
     check = {"code": "double_counting", "severity": "error", "found": "Weight=1", "remedy": "Set 0<b>"}
     agent.post("schedulers/c1/passes", report(checks=[check]))
     page = _page(admin, "/schedulers/c1/")
@@ -101,7 +99,7 @@ def test_checks_are_listed_with_the_line_to_change_and_the_unit_names_the_schedu
     assert len(page.all("[data-testid=pass]")) == 1
 
 
-def test_it_is_removed_with_a_reason(admin: Client) -> None:
+def test_a_scheduler_is_removed_with_a_reason(admin: Client) -> None:
     (tag,) = _page(admin, "/schedulers/c1/remove/").each("input[name=tag]", "value")
     assert admin.post("/schedulers/c1/remove/", {"tag": tag, "reason": " "}).status_code == 422
     assert admin.post("/schedulers/c1/remove/", {"tag": tag, "reason": "moved"}).status_code == 303

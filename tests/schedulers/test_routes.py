@@ -60,7 +60,7 @@ def test_a_scheduler_is_connected_changed_and_removed(site: Site) -> None:
         ({"namespace": "@feed"}, "namespace"),
     ],
 )
-def test_settings_that_do_not_fit_are_refused_at_their_field(site: Site, given: dict[str, Any], where: str) -> None:
+def test_invalid_settings_are_refused_at_their_field(site: Site, given: dict[str, Any], where: str) -> None:
     manager = Caller(token=site.token("policies:read", "policies:write"))
     answer = manager.post("schedulers", {"name": "c2", "policy": "grid", **given})
     assert refused(answer) == (422, "bad_scheduler", [where])
@@ -71,12 +71,12 @@ def test_settings_that_do_not_fit_are_refused_at_their_field(site: Site, given: 
     "wrong",
     [{"knob": "override_tickets"}, {"mode": "canary"}, {"step": 100_001}, {"every_s": 1}, {"changed_percent": 0}],
 )
-def test_the_database_refuses_what_does_not_fit(connected: Site, wrong: dict[str, Any]) -> None:
+def test_database_constraints_reject_invalid_schedulers(connected: Site, wrong: dict[str, Any]) -> None:
     with pytest.raises(IntegrityError), transaction.atomic():
         Scheduler.objects.filter(name="c1").update(**wrong)
 
 
-def test_orders_are_exactly_the_contract_and_304_when_they_are_known(agent: Caller, manager: Caller) -> None:
+def test_orders_follow_the_contract_and_are_304_if_known(agent: Caller, manager: Caller) -> None:
     first = agent.get("schedulers/c1/orders")
     assert first.json() == ORDERS
     assert first["ETag"] == '"1"'
@@ -86,7 +86,7 @@ def test_orders_are_exactly_the_contract_and_304_when_they_are_known(agent: Call
     assert again.json() == {**ORDERS, "paused": True, "revision": 2}
 
 
-def test_orders_are_for_tokens_of_the_scope_whose_owner_manages_the_policy(connected: Site) -> None:
+def test_orders_need_the_scope_and_a_manager_as_owner(connected: Site) -> None:
     for scopes, user, bounds, status in (
         (["schedulers"], connected.pia, {}, 404),  # manages a part
         (["schedulers"], connected.admin, {"policy_slug": "other"}, 404),
@@ -99,7 +99,7 @@ def test_orders_are_for_tokens_of_the_scope_whose_owner_manages_the_policy(conne
         assert answer.status_code == status, (scopes, user, bounds, answer.content)
 
 
-def test_an_agent_changes_nothing_and_a_manager_reports_nothing(agent: Caller, manager: Caller) -> None:
+def test_agents_cannot_change_settings_and_managers_cannot_report(agent: Caller, manager: Caller) -> None:
     assert agent.patch("schedulers/c1", {"mode": "off"}, if_match='"1"').status_code == 403
     assert agent.post("schedulers", {"name": "x", "policy": "grid"}).status_code == 403
     assert manager.post("schedulers/c1/passes", report()).status_code == 403
@@ -119,7 +119,7 @@ def test_a_pass_counts_once_and_names_the_revision(agent: Caller, manager: Calle
     assert (listed["pass"], listed["frozen"], listed["host"]) == (sent["pass"], None, "head1")
 
 
-def test_a_pass_may_come_in_gzip_and_a_bomb_is_refused(agent: Caller) -> None:
+def test_a_pass_can_be_gzipped_and_a_bomb_is_refused(agent: Caller) -> None:
     def packed(body: bytes) -> Any:
         return agent.post("schedulers/c1/passes", gzip.compress(body), content_encoding="gzip")
 
@@ -142,7 +142,7 @@ def test_a_pass_may_come_in_gzip_and_a_bomb_is_refused(agent: Caller) -> None:
         ({"typo": 1}, "queue[0]"),
     ],
 )
-def test_a_queue_that_is_not_one_is_refused_with_its_place(agent: Caller, change: dict[str, Any], where: str) -> None:
+def test_an_invalid_queue_is_refused_with_the_location(agent: Caller, change: dict[str, Any], where: str) -> None:
     answer = agent.post("schedulers/c1/passes", report(queue=[{**QUEUE[0], **change}]))
     assert refused(answer) == (400, "invalid", [where])
     assert not AgentPass.objects.exists()
@@ -168,7 +168,7 @@ def test_a_clock_that_is_ahead_is_refused(agent: Caller) -> None:
     assert refused(agent.post("schedulers/c1/passes", report(ended_at=late)))[:2] == (422, "clock_ahead")
 
 
-def test_each_sees_their_jobs(connected: Site, reported: dict[str, Any]) -> None:
+def test_users_see_their_own_jobs(connected: Site, reported: dict[str, Any]) -> None:
     def jobs(user: Any, *scopes: str) -> list[Any]:
         answer = Caller(token=connected.token(*(scopes or ("policies:read", "self:read")), user=user)).get(
             "schedulers/c1/queue"
@@ -184,7 +184,7 @@ def test_each_sees_their_jobs(connected: Site, reported: dict[str, Any]) -> None
     assert jobs(connected.nobody) == [404]
 
 
-def test_the_queue_comes_in_pages_and_by_user(manager: Caller, reported: dict[str, Any]) -> None:
+def test_the_queue_is_paged_and_filtered_by_user(manager: Caller, reported: dict[str, Any]) -> None:
     first = manager.get("schedulers/c1/queue", {"limit": 4}).json()
     rest = manager.get("schedulers/c1/queue", {"limit": 4, "cursor": first["next"]}).json()
     assert [one["job"] for one in first["results"] + rest["results"]] == [one["job"] for one in QUEUE]
@@ -198,7 +198,7 @@ def test_the_queue_comes_in_pages_and_by_user(manager: Caller, reported: dict[st
     assert one["entry"] == "/physics/alice"
 
 
-def test_a_frozen_agent_and_its_return_are_in_the_audit_log_and_other_passes_are_not(agent: Caller) -> None:
+def test_only_freezing_and_unfreezing_passes_are_audited(agent: Caller) -> None:
     frozen = {"code": "snapshot_too_old", "detail": "2000 s"}
     for k, each in enumerate((None, None, frozen, frozen, None)):
         at = instant(AT - timedelta(seconds=9 - k))
@@ -209,7 +209,7 @@ def test_a_frozen_agent_and_its_return_are_in_the_audit_log_and_other_passes_are
     assert rows[1].details["code"] == "snapshot_too_old"
 
 
-def test_half_a_manager_is_refused_on_record(connected: Site) -> None:
+def test_a_partial_manager_is_refused_and_audited(connected: Site) -> None:
     pia = Caller(user=connected.pia)
     answer = pia.post("schedulers", {"name": "mine", "policy": "grid"})
     assert answer.status_code == 403

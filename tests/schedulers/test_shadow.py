@@ -56,7 +56,7 @@ def test_rest_command_and_page_have_the_same_differences(
     assert len(figure["data"]) == 3
 
 
-def test_partitions_are_switched_on_one_by_one(listed: Scheduler, manager: Caller) -> None:
+def test_partitions_are_enabled_one_by_one(listed: Scheduler, manager: Caller) -> None:
     def on(**body: object) -> dict[str, object]:
         tag = manager.get("schedulers/c1").headers["ETag"]
         answer = manager.post("schedulers/c1/on", body, If_Match=tag)
@@ -73,7 +73,7 @@ def test_partitions_are_switched_on_one_by_one(listed: Scheduler, manager: Calle
     assert refused(manager.post("schedulers/c1/on", {}, If_Match=tag))[1] == "no_scope"
 
 
-def test_what_the_checks_found_comes_first(listed: Scheduler, client: Client, site: Site) -> None:
+def test_check_findings_are_listed_first(listed: Scheduler, client: Client, site: Site) -> None:
     Scheduler.objects.update(mode="shadow", checks=[{"code": "double_counting", "severity": "error"}])
     sign_in(client, site.admin)
     tag = str(listed.revision)
@@ -83,7 +83,7 @@ def test_what_the_checks_found_comes_first(listed: Scheduler, client: Client, si
     assert Scheduler.objects.get().mode == "shadow"
 
 
-def test_the_figure_says_the_last_tau_and_since_when() -> None:
+def test_the_figure_shows_the_last_tau_and_its_start() -> None:
     points = [AgreementPoint(AT + timedelta(hours=n), 40, 0.9 + n / 50, 0.95, 0.5) for n in range(5)]
     figure = agreement_figure(AgreementDays("c1", "grid", points), QueryDict(""))
     check_schema(figure)

@@ -76,7 +76,7 @@ def brief(found: dict[str, Any], kind: str) -> list[tuple[str, str, str, str]]:
     return [(one["group"], one["user"], one["scheduler"], one["policy"]) for one in found[kind]]
 
 
-def test_a_published_share_is_ordered_set_and_agreed_upon(carrying: Site, agent: Caller, manager: Caller) -> None:
+def test_a_published_share_is_ordered_set_and_confirmed(carrying: Site, agent: Caller, manager: Caller) -> None:
     assert manager.get("schedulers/c1/shares").json()["taken_at"] is None
     lists(agent, rows())
     same = manager.get("schedulers/c1/shares").json()
@@ -108,7 +108,7 @@ def test_a_published_share_is_ordered_set_and_agreed_upon(carrying: Site, agent:
     assert list(verbs) == ["scheduler.shares_ordered", "scheduler.shares_set"]
 
 
-def test_a_metric_counts_shares_changed_by_hand_once_the_agent_listed_shares(carrying: Site, agent: Caller) -> None:
+def test_a_metric_counts_manually_changed_shares(carrying: Site, agent: Caller) -> None:
     assert changed_by_hand() == {}
     lists(agent, rows())
     assert changed_by_hand() == {"c1": 0}
@@ -134,7 +134,9 @@ def changed_by_hand() -> dict[str, float]:
     }
 
 
-def test_a_share_changed_by_hand_opens_a_notice_and_is_put_back(carrying: Site, agent: Caller, manager: Caller) -> None:
+def test_a_manually_changed_share_opens_a_notice_and_is_restored(
+    carrying: Site, agent: Caller, manager: Caller
+) -> None:
     lists(agent, rows())
     lists(agent, rows(alice="99"))
     evaluate(at=AT)
@@ -157,7 +159,7 @@ def test_a_share_changed_by_hand_opens_a_notice_and_is_put_back(carrying: Site, 
     assert not Notice.objects.filter(kind="scheduler_shares", closed_at=None).exists()
 
 
-def test_a_share_changed_by_hand_is_taken_over_into_a_draft(carrying: Site, agent: Caller, manager: Caller) -> None:
+def test_a_manually_changed_share_is_adopted_in_a_draft(carrying: Site, agent: Caller, manager: Caller) -> None:
     lists(agent, rows())
     lists(agent, rows(alice="99"))
     tag = manager.get("schedulers/c1/shares").json()["tag"]
@@ -170,7 +172,7 @@ def test_a_share_changed_by_hand_is_taken_over_into_a_draft(carrying: Site, agen
     assert operation["entry"] == str(carrying.uid("/physics/alice"))
 
 
-def test_fractions_are_written_on_one_scale_and_taken_over_without_it(
+def test_fractions_are_scaled_for_the_scheduler_and_adopted_unscaled(
     carrying: Site, agent: Caller, manager: Caller
 ) -> None:
     publish(2.5)  # beside 60: both × 10
@@ -184,7 +186,7 @@ def test_fractions_are_written_on_one_scale_and_taken_over_without_it(
     assert ChangeSet.objects.get(pk=made.json()["change_set"]).operations[0]["shares"] == 4.5
 
 
-def test_a_line_that_failed_is_named_and_what_is_left_is_cancelled(
+def test_a_failed_line_is_reported_and_the_rest_is_cancelled(
     carrying: Site, agent: Caller, manager: Caller, client: Client
 ) -> None:
     lists(agent, rows())
@@ -204,7 +206,7 @@ def test_a_line_that_failed_is_named_and_what_is_left_is_cancelled(
     assert agent.get("schedulers/c1/orders").json()["share_order"] is None
 
 
-def test_the_page_sends_what_was_reviewed(carrying: Site, agent: Caller, client: Client) -> None:
+def test_the_page_sends_the_reviewed_order(carrying: Site, agent: Caller, client: Client) -> None:
     sign_in(client, carrying.admin)
     assert read(client.get("/schedulers/c1/shares/")).all("[data-testid]") == []
     lists(agent, rows())
@@ -220,7 +222,7 @@ def test_the_page_sends_what_was_reviewed(carrying: Site, agent: Caller, client:
     assert drafted["Location"].startswith("/changes/")
 
 
-def test_only_a_scheduler_that_carries_shares_takes_an_order(agent: Caller, manager: Caller) -> None:
+def test_only_a_scheduler_that_carries_shares_accepts_an_order(agent: Caller, manager: Caller) -> None:
     lists(agent, rows(biology="1"))
     found = manager.get("schedulers/c1/shares").json()
     assert refused(manager.post(ORDERS, {"tag": found["tag"]}))[:2] == (409, "sets_no_shares")
@@ -228,7 +230,7 @@ def test_only_a_scheduler_that_carries_shares_takes_an_order(agent: Caller, mana
     assert "mode" in refused(wrong)[2]
 
 
-def test_a_command_lists_and_sends(carrying: Site, agent: Caller, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_lists_and_sends_shares(carrying: Site, agent: Caller, capsys: pytest.CaptureFixture[str]) -> None:
     lists(agent, rows())
     publish(77)
     call_command("scheduler", "shares", "c1")
@@ -251,7 +253,7 @@ def test_grid_engine_has_nodes_by_path(carrying: Site, agent: Caller, manager: C
     assert [(one["group"], one["command"]) for one in found["to_send"]] == [("/biology", "qconf -mstnode /biology=77")]
 
 
-def test_outside_the_subtree_nothing_is_carried(carrying: Site, agent: Caller, manager: Caller) -> None:
+def test_nothing_outside_the_subtree_is_sent(carrying: Site, agent: Caller, manager: Caller) -> None:
     Scheduler.objects.update(subtree_uid=carrying.uid("/physics"), subtree_path="/physics")
     lists(agent, rows(biology="7", alice="9"))
     lists(agent, rows(biology="8", alice="8"))
@@ -268,5 +270,5 @@ def test_outside_the_subtree_nothing_is_carried(carrying: Site, agent: Caller, m
         {"rows": []},
     ],
 )
-def test_a_listing_that_is_none_is_refused_and_nothing_is_kept(agent: Caller, wrong: Any) -> None:
+def test_an_invalid_listing_is_refused_and_not_stored(agent: Caller, wrong: Any) -> None:
     assert agent.post("schedulers/c1/passes", report(queue=None, shares=wrong)).status_code == 400

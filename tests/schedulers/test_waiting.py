@@ -31,7 +31,7 @@ def send(agent: Caller, *jobs: dict[str, Any]) -> None:
     assert answer.status_code == 200, answer.content
 
 
-def test_terms_are_parts_of_what_raises_the_priority(agent: Caller, manager: Caller) -> None:
+def test_terms_are_fractions_of_the_positive_priority(agent: Caller, manager: Caller) -> None:
     terms = {"age": 300, "assoc": 0, "fairshare": 0, "jobsize": 100, "partition": 0, "qos": 0, "site": 600, "nice": 50}
     send(agent, job("101", terms=terms, priority=950))
     found = why(manager)
@@ -42,9 +42,7 @@ def test_terms_are_parts_of_what_raises_the_priority(agent: Caller, manager: Cal
     assert found["terms"][-1] == {"name": "nice", "value": -50.0, "share": None, "is_fairshare": False}
 
 
-def test_ahead_are_jobs_of_the_partition_with_a_higher_priority_and_held_ones_are_not(
-    agent: Caller, manager: Caller
-) -> None:
+def test_jobs_ahead_are_unheld_jobs_of_the_partition_with_higher_priority(agent: Caller, manager: Caller) -> None:
     early = instant(AT - timedelta(hours=2))
     send(
         agent,
@@ -62,7 +60,7 @@ def test_ahead_are_jobs_of_the_partition_with_a_higher_priority_and_held_ones_ar
     assert {one["path"]: one["jobs"] for one in found["groups"]} == {"/physics": 2, "/biology": 1}
 
 
-def test_fair_share_decides_where_the_order_were_another_without_it(agent: Caller, manager: Caller) -> None:
+def test_fair_share_decides_if_the_order_would_differ_without_it(agent: Caller, manager: Caller) -> None:
     def aged(number: str, user: str, age: int, site: int) -> dict[str, Any]:
         terms = {
             "age": age,
@@ -99,7 +97,7 @@ def test_fair_share_decides_where_the_order_were_another_without_it(agent: Calle
         ("<script>", "other", False),
     ],
 )
-def test_the_schedulers_reason_says_whether_the_order_is_why(
+def test_the_reason_of_the_scheduler_decides_whether_order_matters(
     agent: Caller, manager: Caller, reason: str, key: str, is_order: bool
 ) -> None:
     send(agent, job("101", reason=reason))
@@ -107,7 +105,7 @@ def test_the_schedulers_reason_says_whether_the_order_is_why(
     assert (found["code"], found["key"], found["is_order"]) == (reason, key, is_order)
 
 
-def test_a_job_that_is_hidden_reads_like_one_that_does_not_exist(connected: Site, agent: Caller) -> None:
+def test_a_hidden_job_is_answered_like_an_unknown_one(connected: Site, agent: Caller) -> None:
     send(agent, job("101"), job("102", "bob"))
     alice = Caller(token=connected.token("self:read", user=connected.alice))
     assert why(alice)["job"]["job"] == "101"
@@ -116,7 +114,7 @@ def test_a_job_that_is_hidden_reads_like_one_that_does_not_exist(connected: Site
     assert hidden.json()["detail"].replace("102", "999") == missing.json()["detail"]
 
 
-def test_groups_of_few_users_are_not_shown_to_who_does_not_see_their_numbers(connected: Site, agent: Caller) -> None:
+def test_groups_of_few_users_are_hidden_without_the_right_to_their_numbers(connected: Site, agent: Caller) -> None:
     send(agent, job("101", site=10), job("1", "bob", site=60), job("2", "carol", "biology", site=60))
     alice = Caller(token=connected.token("self:read", "policies:read", user=connected.alice))
     found = why(alice)
@@ -126,7 +124,7 @@ def test_groups_of_few_users_are_not_shown_to_who_does_not_see_their_numbers(con
     assert "bob" not in str(found)
 
 
-def test_a_group_is_counted_with_others_until_it_has_enough_users(connected: Site, agent: Caller) -> None:
+def test_small_groups_are_combined(connected: Site, agent: Caller) -> None:
     """A viewer of sums sees that there is biology, and not what one person does there."""
     Grant.objects.create(
         policy=connected.policy, entry_uid=connected.uid("/"), user=connected.alice, role="viewer", reason="test",
@@ -139,7 +137,7 @@ def test_a_group_is_counted_with_others_until_it_has_enough_users(connected: Sit
             assert {one["path"] for one in why(alice)["groups"]} == paths
 
 
-def test_a_value_that_is_not_in_the_scheduler_yet_is_named(agent: Caller, manager: Caller) -> None:
+def test_a_value_not_yet_in_the_scheduler_is_reported(agent: Caller, manager: Caller) -> None:
     send(agent, job("101", site=50_000, value=90_000), job("102", "bob", site=50_000, value=50_050))
     assert (why(manager, "101")["is_carried"], why(manager, "102")["is_carried"]) == (False, True)
 

@@ -67,7 +67,7 @@ def check_of(change_set: ChangeSet, actor: Actor) -> Check:
     return next(one for one in list_checks(review, sees=sees, actor=actor) if one.code == "accounts")
 
 
-def test_a_delegates_rule_for_everybody_takes_free_accounts_alone(people: dict[str, Actor]) -> None:
+def test_a_rule_of_a_delegate_for_all_users_maps_only_free_accounts(people: dict[str, Actor]) -> None:
     before, cleo = tops(), people["cleo"]
     outside = Outside.of(State.now(), cleo)
     publish(cleo, EVERYBODY)
@@ -79,13 +79,13 @@ def test_a_delegates_rule_for_everybody_takes_free_accounts_alone(people: dict[s
     assert (rule.reach, rule.written_at) == (str(uid("/climate")), AT.isoformat())
 
 
-def test_an_administrators_rule_for_everybody_takes_everybody(people: dict[str, Actor]) -> None:
+def test_a_rule_of_an_administrator_for_all_users_maps_all_accounts(people: dict[str, Actor]) -> None:
     publish(people["admin"], {**EVERYBODY, "entry": "/physics"})
     assert members_of("/physics")[0].reach == "*"
     assert set(tops().values()) == {"physics", "biology"}, "the administrator's rule for bio* was there before"
 
 
-def test_what_a_rule_would_take_is_asked_for_and_published_by_an_authority_above_both_ends(
+def test_a_rule_that_moves_accounts_is_published_by_a_manager_above_both_entries(
     people: dict[str, Actor],
 ) -> None:
     cleo, admin = people["cleo"], people["admin"]
@@ -100,7 +100,7 @@ def test_what_a_rule_would_take_is_asked_for_and_published_by_an_authority_above
     assert set(tops().values()) == {"climate", "biology"}
 
 
-def test_how_few_accounts_of_others_a_rule_is_for_is_not_told(people: dict[str, Actor]) -> None:
+def test_small_numbers_of_accounts_of_others_are_not_disclosed(people: dict[str, Actor]) -> None:
     rule = {**EVERYBODY, "members": [{"group": "bio-lab"}]}
     made = make_change_set(policy_slug=SLUG, operations=[rule], reason="r", at=AT, actor=people["cleo"])
     nobody = {**EVERYBODY, "members": [{"group": "no-such"}]}
@@ -108,14 +108,14 @@ def test_how_few_accounts_of_others_a_rule_is_for_is_not_told(people: dict[str, 
     assert check_of(made, people["cleo"]) == check_of(other, people["cleo"])
 
 
-def test_new_accounts_count_where_rules_of_others_lead_them(people: dict[str, Actor]) -> None:
+def test_new_accounts_follow_rules_of_others(people: dict[str, Actor]) -> None:
     publish(people["cleo"], EVERYBODY)
     add_account("newcomer", "physics")
     add_account("stray", "nowhere")
     assert (tops()["newcomer"], tops()["stray"]) == ("physics", "climate")
 
 
-def test_a_rule_elsewhere_that_goes_later_hands_accounts_to_nobody_without_an_authority(
+def test_removing_a_rule_elsewhere_maps_no_accounts_without_a_manager(
     people: dict[str, Actor],
 ) -> None:
     ben, pia = people["ben"], people["pia"]
@@ -128,7 +128,7 @@ def test_a_rule_elsewhere_that_goes_later_hands_accounts_to_nobody_without_an_au
     assert tops()["bioc"] == "physics", "free now, and the administrator decides about both ends"
 
 
-def test_of_two_delegates_the_first_to_write_a_rule_keeps_what_it_took(people: dict[str, Actor]) -> None:
+def test_the_first_rule_of_two_delegates_keeps_its_accounts(people: dict[str, Actor]) -> None:
     publish(people["pia"], {**EVERYBODY, "entry": "/physics/seasonal"})
     assert tops()["guest"] == "physics"
     publish(people["cleo"], EVERYBODY, at=LATER)
@@ -137,7 +137,7 @@ def test_of_two_delegates_the_first_to_write_a_rule_keeps_what_it_took(people: d
     assert tops()["guest"] == "physics"
 
 
-def test_nobody_states_a_wider_reach_or_an_earlier_instant_than_their_own(people: dict[str, Actor]) -> None:
+def test_a_rule_cannot_exceed_the_reach_or_time_of_its_author(people: dict[str, Actor]) -> None:
     publish(people["pia"], {**EVERYBODY, "entry": "/physics/seasonal"})
     claimed = {"group": "*", "reach": "*", "written_at": "2020-01-01T00:00:00+00:00"}
     publish(people["cleo"], {**EVERYBODY, "members": [claimed]}, at=LATER)
@@ -146,7 +146,7 @@ def test_nobody_states_a_wider_reach_or_an_earlier_instant_than_their_own(people
     assert tops()["alice"] == tops()["guest"] == "physics"
 
 
-def test_a_restored_entry_brings_no_wider_rule_than_its_restorers(people: dict[str, Actor]) -> None:
+def test_a_restored_entry_has_rules_within_the_rights_of_its_restorer(people: dict[str, Actor]) -> None:
     cleo, admin = people["cleo"], people["admin"]
     publish(admin, {"op": "add", "parent": "/climate", "name": "all"})
     entry = str(uid("/climate/all"))
@@ -157,7 +157,7 @@ def test_a_restored_entry_brings_no_wider_rule_than_its_restorers(people: dict[s
     assert tops()["alice"] == "physics"
 
 
-def test_an_administrator_who_goes_back_keeps_the_reach_that_rules_had(people: dict[str, Actor]) -> None:
+def test_a_restore_by_an_administrator_keeps_the_reach_of_rules(people: dict[str, Actor]) -> None:
     cleo, admin = people["cleo"], people["admin"]
     number = publish(cleo, EVERYBODY).number
     publish(admin, {**EVERYBODY, "members": []}, at=LATER)
@@ -167,7 +167,7 @@ def test_an_administrator_who_goes_back_keeps_the_reach_that_rules_had(people: d
     assert tops()["alice"] == "physics"
 
 
-def test_archiving_an_entry_pushes_its_accounts_to_nobody(people: dict[str, Actor]) -> None:
+def test_archiving_an_entry_moves_its_accounts_to_no_one(people: dict[str, Actor]) -> None:
     pia, admin = people["pia"], people["admin"]
     stored = load_rules(Policy.objects.get(slug=SLUG))
     exact = Rule("exact", uid("/physics/seasonal/summer"), user_pattern="carol")
@@ -178,7 +178,7 @@ def test_archiving_an_entry_pushes_its_accounts_to_nobody(people: dict[str, Acto
     assert refused.value.code == "moves_accounts"
 
 
-def test_a_date_that_archives_later_is_decided_about_now(people: dict[str, Actor]) -> None:
+def test_a_scheduled_archiving_is_authorised_when_it_is_set(people: dict[str, Actor]) -> None:
     admin = people["admin"]
     stored = load_rules(Policy.objects.get(slug=SLUG))
     exact = Rule("exact", uid("/physics/seasonal/summer"), user_pattern="carol")
@@ -189,7 +189,7 @@ def test_a_date_that_archives_later_is_decided_about_now(people: dict[str, Actor
     assert refused.value.code == "moves_accounts"
 
 
-def test_a_rule_that_was_moved_to_another_part_reaches_no_further_than_its_entry(people: dict[str, Actor]) -> None:
+def test_a_moved_rule_reaches_only_its_entry(people: dict[str, Actor]) -> None:
     admin = people["admin"]
     publish(admin, {"op": "add", "parent": "/climate", "name": "all"})
     publish(people["cleo"], {"op": "set_members", "entry": "/climate/all", "members": [{"group": "*"}]})
@@ -198,7 +198,7 @@ def test_a_rule_that_was_moved_to_another_part_reaches_no_further_than_its_entry
     assert tops()["cyd"] == "climate", "climate is no part of what the rule reaches any more"
 
 
-def test_a_trial_lists_free_and_own_accounts_and_counts_no_few_others(people: dict[str, Actor]) -> None:
+def test_a_preview_lists_free_and_own_accounts_without_small_counts(people: dict[str, Actor]) -> None:
     cleo = people["cleo"]
     rule = Rule("glob", uid("/climate"), user_pattern="*")
     stored = load_rules(Policy.objects.get(slug=SLUG))
@@ -220,14 +220,14 @@ def test_an_account_counted_by_a_default_rule_below_its_entry_is_not_free(people
     assert tops()["alice"] == "physics"
 
 
-def test_everybody_stays_who_they_are(people: dict[str, Actor]) -> None:
+def test_all_users_keep_their_accounts(people: dict[str, Actor]) -> None:
     """The world of these tests: nobody in it is free but the visitors."""
     assert {user for user, top in tops().items() if not top} == {"guest", "wanda"}
     assert AccountKey("a", "guest", "visitors", "", "", "") in State.now().places
     assert Account.objects.count() == 8
 
 
-def test_the_page_of_accounts_sums_up_what_its_reader_may_name(people: dict[str, Actor]) -> None:
+def test_the_accounts_page_sums_only_visible_accounts(people: dict[str, Actor]) -> None:
     for user, path in (("alice", "/physics/bob"), ("cyd", "/climate")):
         account = Account.objects.get(user_name=user)
         edit = Assign({account.pk: uid(path)})

@@ -41,9 +41,7 @@ def test_no_anonymous_request_costs_more_than_20_ms(computed: Site, settings: La
     assert {request: cost for request, cost in slow.items() if cost > BOUND_S and request not in LIMITED} == {}
 
 
-def test_attempts_to_sign_in_are_limited_by_address_before_a_password_is_hashed(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sign_in_attempts_are_limited_by_address_before_hashing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(views, "minute_now", lambda: 7)
     monkeypatch.setattr(views, "MOST_A_MINUTE", most := 4)
 

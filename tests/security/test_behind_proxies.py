@@ -36,7 +36,7 @@ def metrics(*lines: str) -> bytes:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_with_the_count_the_address_is_the_clients(counted: Instance, kind: str, tmp_path: Path) -> None:
+def test_with_the_proxy_count_the_address_is_that_of_the_client(counted: Instance, kind: str, tmp_path: Path) -> None:
     """The allow-list of /metrics has 127.0.0.1, where the proxy is; 127.0.0.2 is somebody else."""
     with proxy(kind, counted.port, tmp_path / kind) as port:
         assert status(ask_from("127.0.0.1", port, metrics())) == 200
@@ -46,7 +46,9 @@ def test_with_the_count_the_address_is_the_clients(counted: Instance, kind: str,
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_without_the_count_the_proxys_address_opens_nothing(instance: Instance, kind: str, tmp_path: Path) -> None:
+def test_without_the_proxy_count_the_proxy_address_grants_nothing(
+    instance: Instance, kind: str, tmp_path: Path
+) -> None:
     with proxy(kind, instance.port, tmp_path / kind) as port:
         for address in ("127.0.0.1", "127.0.0.2"):
             answer = ask_from(address, port, metrics())

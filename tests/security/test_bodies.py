@@ -57,7 +57,7 @@ async def read(messages: Iterator[Message], limit: int = LIMIT, declared: int | 
         return file.read()
 
 
-def test_a_body_of_any_length_is_read_whole_and_in_order() -> None:
+def test_a_body_of_any_length_is_read_completely_and_in_order() -> None:
     for n_parts in (1, 3, 40):
         parts = [bytes([i]) * 100_000 for i in range(n_parts)]
         assert in_a_loop(read(pieces(*parts))) == b"".join(parts)
@@ -88,7 +88,7 @@ def test_each_of_many_bodies_has_its_own_deadline(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("n_sent", [0, 5_000, 3_000_000])
-def test_a_body_that_stops_is_refused_at_its_deadline(n_sent: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stalled_body_is_refused_at_its_deadline(n_sent: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "GRACE_S", 0.0)
     monkeypatch.setattr(bodies, "LEAST_RATE", 1e12)
     with pytest.raises(Refused) as refused:
@@ -96,14 +96,14 @@ def test_a_body_that_stops_is_refused_at_its_deadline(n_sent: int, monkeypatch: 
     assert (refused.value.status, refused.value.code) == (408, "too_slow")
 
 
-def test_a_body_that_goes_on_for_ever_is_refused_at_its_limit() -> None:
+def test_an_endless_body_is_refused_at_its_limit() -> None:
     endless = (piece for _ in itertools.count() for piece in pieces(b"x" * 1_000, ends=False))
     with pytest.raises(Refused) as refused:
         in_a_loop(read(endless, limit=16 * 1024))
     assert (refused.value.status, str(refused.value)) == (413, "The body is over the limit of 16 kB for this address.")
 
 
-def test_who_leaves_before_the_end_is_not_answered() -> None:
+def test_a_disconnected_client_gets_no_response() -> None:
     gone: Message = {"type": "http.disconnect"}
     with pytest.raises(Disconnected):
         in_a_loop(read(itertools.chain(pieces(b"x", ends=False), [gone])))
@@ -141,13 +141,13 @@ def collected(make: Callable[[], Iterator[bytes]], *, reads_after_all: bool) -> 
 
 @pytest.mark.parametrize("reads_after_all", [False, True])
 @pytest.mark.parametrize("n_pieces", [0, 1, 30])
-def test_a_stream_arrives_whole_and_in_order_however_slowly_it_is_read(n_pieces: int, reads_after_all: bool) -> None:
+def test_a_stream_arrives_completely_for_slow_readers(n_pieces: int, reads_after_all: bool) -> None:
     """Thirty pieces are more than stays in memory."""
     sent = [bytes([i]) * 100_000 for i in range(n_pieces)]
     assert collected(lambda: iter(sent), reads_after_all=reads_after_all) == b"".join(sent)
 
 
-def test_a_stream_that_fails_never_looks_complete() -> None:
+def test_a_failed_stream_is_never_complete() -> None:
     def failing() -> Iterator[bytes]:
         yield b"x" * 2_000_000
         raise ValueError("no more")
@@ -157,7 +157,7 @@ def test_a_stream_that_fails_never_looks_complete() -> None:
             collected(failing, reads_after_all=reads_after_all)
 
 
-def test_a_client_that_reads_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_reads_nothing_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replies, "STALL_S", 0.0)
 
     async def send(message: Message) -> None:
@@ -186,7 +186,7 @@ def scope(**more: Any) -> dict[str, Any]:
     }
 
 
-def test_the_environment_is_that_of_wsgi() -> None:
+def test_the_environment_follows_wsgi() -> None:
     headers = [
         (b"host", b"a"),
         (b"x-name", b"J\xc3\xb6rg"),
@@ -206,7 +206,7 @@ def test_the_environment_is_that_of_wsgi() -> None:
     assert environ["REMOTE_ADDR"] == "192.0.2.1"
 
 
-def test_health_is_answered_while_every_thread_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_health_is_answered_while_every_thread_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even a pool is asked: whatever else runs, the event loop answers."""
     from fairshare_web.server import views
 

@@ -43,7 +43,7 @@ def look_up(site: Site, token: str) -> dict[str, object]:
     return found
 
 
-def test_everything_goes_on_after_the_clock_was_set_back(computed_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_work_continues_after_a_clock_reset(computed_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     turn(monkeypatch, AT)
     token = computed_site.token("priorities:read")
     first = look_up(computed_site, token)

@@ -428,7 +428,7 @@ def vars_of(found: Any) -> dict[str, Any]:
 
 @pytest.mark.deep
 @pytest.mark.timeout(3_600)
-def test_nothing_outside_of_a_delegates_part_changes_or_becomes_readable(db: None) -> None:
+def test_delegates_change_and_read_nothing_outside_their_subtree(db: None) -> None:
     Delegates.actors, Delegates.first_outsides = make_world(), {}
     Delegates.first = State.now()
     asked = examples(1_000, steps=5, suppress=HealthCheck, fixed=100)
@@ -436,6 +436,6 @@ def test_nothing_outside_of_a_delegates_part_changes_or_becomes_readable(db: Non
     run_state_machine_as_test(Delegates, settings=settings(asked, phases=without_shrinking))
 
 
-def test_every_key_of_an_operation_is_given_a_value() -> None:
+def test_every_key_of_an_operation_is_tried() -> None:
     asked = {key for kind in KINDS.values() for key in kind.keys}
     assert asked <= set(VALUES), "the machine doesn't know what to give for these"

@@ -58,14 +58,14 @@ def no_room(monkeypatch: pytest.MonkeyPatch) -> str:
         (1_023, 10_000_000, True),
     ],
 )
-def test_a_disk_is_full_below_100_mb_or_a_hundredth_of_it(
+def test_a_disk_is_full_below_100_mb_or_one_percent(
     monkeypatch: pytest.MonkeyPatch, free_mb: int, total_mb: int, is_full: bool
 ) -> None:
     leave(free_mb, monkeypatch, total_mb)
     assert bool(full_disks()) == is_full
 
 
-def test_readiness_and_a_notice_name_it_with_its_path(computed_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readiness_and_a_notice_report_the_full_disk(computed_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     def told(person: Any) -> list[str]:
         lines = list_open_notices(Actor(user=person, via="page"), AT)
         return [line.sentence.text for line in lines if line.kind.name == "full_disk"]
@@ -85,7 +85,7 @@ def test_readiness_and_a_notice_name_it_with_its_path(computed_site: Site, monke
     assert told(computed_site.admin) == []
 
 
-def test_without_a_database_readiness_names_the_disk_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_database_readiness_reports_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise OperationalError("no server")
 
@@ -98,7 +98,7 @@ def test_without_a_database_readiness_names_the_disk_beside_it(monkeypatch: pyte
     assert any(str(settings.VAR) in reason for reason in answer.json()["reasons"])
 
 
-def test_the_database_s_own_full_disk_is_known_by_its_code() -> None:
+def test_a_full_disk_of_the_database_is_recognised_by_its_code() -> None:
     with pytest.raises(OperationalError) as full, connection.cursor() as cursor:
         cursor.execute("DO $$ BEGIN RAISE 'could not extend file' USING ERRCODE = 'disk_full'; END $$")
     place = str(Path(settings.VAR) / "pg") if settings.FAIRSHARE_EMBEDDED_DATABASE else "the database server"
@@ -106,7 +106,7 @@ def test_the_database_s_own_full_disk_is_known_by_its_code() -> None:
     assert no_room_message(OperationalError("no server")) == no_room_message(None) == ""
 
 
-def test_an_upload_is_refused_with_the_path_and_leaves_nothing(
+def test_an_upload_to_a_full_disk_is_refused_with_the_path(
     computed_site: Site, no_room: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
@@ -122,7 +122,7 @@ def test_an_upload_is_refused_with_the_path_and_leaves_nothing(
         start_import(source_slug="cluster-a", format="swf", file=io.BytesIO(b"x"), file_name="x", at=AT, actor=COMMAND)
 
 
-def test_a_run_that_fails_for_it_says_so(no_room: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_fails_by_a_full_disk_reports_it(no_room: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def work(_run: Run, _lease: Any) -> dict[str, Any]:
         os.fsync(-1)
         return {}

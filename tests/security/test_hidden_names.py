@@ -66,7 +66,9 @@ def answer(do: Any, name: str) -> tuple[Any, ...]:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("by", ["cleo", pytest.param("lea", marks=pytest.mark.deep)])
 @pytest.mark.parametrize("at_once", [False, True])
-def test_a_taken_name_is_answered_like_a_free_one(people: dict[str, Actor], way: str, by: str, at_once: bool) -> None:
+def test_a_hidden_taken_name_is_answered_like_a_free_one(
+    people: dict[str, Actor], way: str, by: str, at_once: bool
+) -> None:
     def attempt(name: str) -> str:
         asked: dict[str, Any] = {
             "policy_slug": SLUG,
@@ -86,7 +88,7 @@ def test_a_taken_name_is_answered_like_a_free_one(people: dict[str, Actor], way:
     assert hidden[1] == "partial_view"
 
 
-def test_a_mount_names_nothing_and_a_file_is_compared_only_for_who_sees_all(people: dict[str, Actor]) -> None:
+def test_mounts_disclose_no_names_and_files_need_full_visibility(people: dict[str, Actor]) -> None:
     def mount(name: str) -> object:
         return make_mount(
             policy_slug=SLUG,
@@ -145,7 +147,7 @@ def test_rest_and_the_editor_answer_alike(people: dict[str, Actor], monkeypatch:
         assert hidden[0] == status
 
 
-def test_who_sees_all_below_an_entry_is_told_that_a_name_is_taken(people: dict[str, Actor]) -> None:
+def test_a_taken_name_is_reported_with_full_visibility(people: dict[str, Actor]) -> None:
     for by, parent, name in (("cleo", "/climate", "cyd"), ("admin", "/", HIDDEN)):
         operations = [{"op": "add", "parent": parent, "name": name}]
         with pytest.raises(DomainError) as refused:
@@ -201,7 +203,7 @@ def follow(draft: ChangeSet, actor: Actor, *, publishes: bool) -> object:
 
 @pytest.mark.parametrize("publishes", [False, True])
 @pytest.mark.parametrize("since", DRAFTS)
-def test_a_draft_names_nothing_that_its_author_lost_sight_of(
+def test_a_draft_discloses_no_entries_hidden_from_its_author(
     people: dict[str, Actor], since: str, publishes: bool
 ) -> None:
     """Neither what it was called nor what it is called now; `admin` reads both."""
@@ -221,9 +223,7 @@ def test_a_draft_names_nothing_that_its_author_lost_sight_of(
 
 
 @pytest.mark.parametrize("publishes", [False, True])
-def test_a_draft_learns_no_name_that_was_taken_after_its_author_lost_sight(
-    people: dict[str, Actor], publishes: bool
-) -> None:
+def test_a_draft_discloses_no_names_taken_after_visibility_was_lost(people: dict[str, Actor], publishes: bool) -> None:
     draft = drafted_before_sight_was_lost(people, {"op": "add", "parent": "/", "name": FREE})
     answers = []
     for name in ("other", FREE):  # the head moves on in both cases
@@ -240,7 +240,7 @@ def test_a_draft_learns_no_name_that_was_taken_after_its_author_lost_sight(
     assert free[1] == ("not_allowed" if publishes else "partial_view")
 
 
-def test_a_list_of_children_names_those_that_its_reader_sees(people: dict[str, Actor]) -> None:
+def test_a_list_of_children_names_visible_ones(people: dict[str, Actor]) -> None:
     """The root is seen by everybody, and the entries of others below it are not."""
     policy = Policy.objects.get(slug=SLUG)
     base = load_tree(policy)

@@ -52,7 +52,7 @@ def assert_whole(policy: Policy, head: int) -> None:
 
 
 @pytest.mark.parametrize("place", [*(pytest.param(place, marks=pytest.mark.deep) for place in BEFORE[:-1]), BEFORE[-1]])
-def test_a_publish_killed_before_its_commit_leaves_the_revision_before_it(small_site: Site, place: str) -> None:
+def test_a_publish_killed_before_commit_keeps_the_previous_revision(small_site: Site, place: str) -> None:
     policy, made = small_site.policy, draft()
     policy.refresh_from_db()
     head = policy.head_number
@@ -65,7 +65,7 @@ def test_a_publish_killed_before_its_commit_leaves_the_revision_before_it(small_
     assert load_tree(policy).index_of_path("/biology/dora") is not None
 
 
-def test_a_publish_killed_after_its_commit_stands_and_is_computed_by_the_next_tick(small_site: Site) -> None:
+def test_a_publish_killed_after_commit_is_computed_at_the_next_tick(small_site: Site) -> None:
     policy, made = small_site.policy, draft()
     policy.refresh_from_db()
     head = policy.head_number

@@ -87,7 +87,7 @@ def assert_one_plain_message(sink: Sink) -> None:
     [pytest.param(text, marks=() if n in (1, 3, 8) else pytest.mark.deep) for n, text in enumerate(PAYLOADS)],
     ids=lambda text: ascii(text)[:40],
 )
-def test_what_somebody_named_is_no_header_and_no_message_of_its_own(
+def test_user_text_injects_no_mail_header_or_message(
     computed_site: Site, sink: Sink, settings: Any, payload: str
 ) -> None:
     """The site's name in the subject; a source's, a person's and a file's in the body."""
@@ -113,7 +113,7 @@ def test_what_somebody_named_is_no_header_and_no_message_of_its_own(
     ],
     ids=ascii,
 )
-def test_an_address_with_more_in_it_is_written_to_nobody(computed_site: Site, sink: Sink, address: str) -> None:
+def test_an_address_with_injected_recipients_gets_no_mail(computed_site: Site, sink: Sink, address: str) -> None:
     prepared(computed_site)
     User.objects.filter(pk=computed_site.admin.pk).update(email=address)
     deliver()

@@ -115,7 +115,7 @@ def parts(instance: Instance) -> Site:
 
 
 @pytest.mark.deep
-def test_a_rule_for_everybody_moves_nobody_else_and_shows_nobody_else(parts: Site) -> None:
+def test_a_membership_rule_for_all_users_moves_and_discloses_no_one_else(parts: Site) -> None:
     before = {name: parts.served(name) for name in RIVALS}
     assert {found["entry"] for found in before.values()} == {"/rivals/rival", "/rivals/rita"}
     everybody = {"op": "set_members", "entry": "/climate/seasonal", "members": [{"group": "*"}]}

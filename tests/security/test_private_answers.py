@@ -15,7 +15,7 @@ from tests.security.routes import all_addresses
 from tests.test_idor_matrix import is_private
 
 
-def test_no_cache_keeps_an_answer_of_the_admin_site(computed: Site) -> None:
+def test_responses_of_the_admin_site_are_not_cached(computed: Site) -> None:
     """tests/test_idor_matrix.py holds each answer of all other routes to it."""
     stranger, admin = Client(), Client()
     admin.force_login(computed.admin, backend="django.contrib.auth.backends.ModelBackend")
@@ -28,7 +28,7 @@ def test_no_cache_keeps_an_answer_of_the_admin_site(computed: Site) -> None:
     assert wrong == {}
 
 
-def test_a_token_is_answered_privately(computed: Site) -> None:
+def test_responses_with_tokens_are_private(computed: Site) -> None:
     scheduler = Caller(token=computed.token("priorities:read"))
     for path in ("priorities?account=alice", "priorities/all", "priorities?account=alice&format=csv", "tree"):
         answer = scheduler.get(f"policies/grid/{path}")
@@ -54,7 +54,7 @@ def test_not_modified_has_no_content_type(computed: Site) -> None:
 @pytest.mark.parametrize(
     "path", ["/api/v1/policies/grid/priorities?account=alice", "/metrics", "/sign-in/", "/static/x"]
 )
-def test_another_host_is_refused_before_anything_is_looked_up(computed: Site, path: str) -> None:
+def test_another_host_is_refused_before_any_query(computed: Site, path: str) -> None:
     """A name that leads here without being ours: the page of a stranger would read what is allowed to 127.0.0.1."""
     headers = {"host": "attacker.example", "authorization": f"Bearer {computed.token('priorities:read')}"}
     assert Client().get(path, headers=headers).status_code == 400
@@ -66,9 +66,7 @@ def test_a_probe_reaches_a_container_by_its_address(site: Site) -> None:
 
 
 @pytest.mark.parametrize("header", ["x-forwarded-for", "forwarded", "x-real-ip", "via"])
-def test_a_proxy_that_nobody_counts_closes_metrics_to_addresses(
-    site: Site, settings: LazySettings, header: str
-) -> None:
+def test_an_uncounted_proxy_disables_metrics_by_address(site: Site, settings: LazySettings, header: str) -> None:
     assert Client().get("/metrics").status_code == 200
     forwarded = Client().get("/metrics", headers={header: "192.0.2.9"})
     assert (forwarded.status_code, "FAIRSHARE_PROXY_COUNT" in forwarded.json()["detail"]) == (401, True)
@@ -83,7 +81,7 @@ def test_a_proxy_that_nobody_counts_closes_metrics_to_addresses(
         {"FAIRSHARE_TRUSTED_HEADER": "Remote-User", "FAIRSHARE_TRUSTED_HEADER_ADDRESSES": ["10.0.0.1"]},
     ],
 )
-def test_the_start_warns_of_a_proxy_that_nobody_counts(settings: LazySettings, sign: dict[str, object]) -> None:
+def test_the_start_warns_of_an_uncounted_proxy(settings: LazySettings, sign: dict[str, object]) -> None:
     def warned() -> bool:
         return any(message.id == "accounts.W001" for message in run_checks())
 

@@ -54,7 +54,7 @@ PLAN = [
 ]
 
 
-def test_a_name_that_changes_its_mind_leads_nowhere_inside(
+def test_dns_rebinding_reaches_no_private_address(
     db: None, tmp_path: Path, settings: LazySettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     public, _private = make_certificate(tmp_path, HOST)

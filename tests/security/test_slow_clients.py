@@ -37,14 +37,14 @@ def assert_answers(instance: Instance) -> None:
 
 
 @pytest.mark.parametrize("n", [20, 200])
-def test_bodies_that_do_not_come_hold_up_nobody(instance: Instance, n: int) -> None:
+def test_stalled_bodies_block_no_one(instance: Instance, n: int) -> None:
     with dribbling(instance.port, slow_posts(instance, n)):
         for _ in range(5):
             assert_answers(instance)
         assert status(ask(instance.port, head("GET", "/sign-in/", "Connection: close"))) == 200  # pages, too
 
 
-def test_a_body_that_comes_too_slowly_and_a_head_that_does_not_end_are_refused(instance: Instance) -> None:
+def test_slow_bodies_and_endless_headers_are_refused(instance: Instance) -> None:
     """Both after ten seconds, which pass at the same time."""
     with connect(instance.port, 60.0) as unended, dribbling(instance.port, slow_posts(instance, 4)) as connections:
         unended.sendall(b"GET /healthz HTTP/1.1\r\nHost: local")
@@ -78,7 +78,7 @@ def test_a_chunked_body_is_counted(instance: Instance) -> None:
 
 
 @pytest.mark.parametrize("framing", ["length", "chunks"])
-def test_a_look_up_of_any_framing_is_answered(instance: Instance, framing: str) -> None:
+def test_a_look_up_with_any_framing_is_answered(instance: Instance, framing: str) -> None:
     """Short, and long enough to be asked for by the view before it is read."""
     for n_accounts in (1, 9_000):
         names = ["alice", *(f"account-{n}" for n in range(n_accounts - 1))]
@@ -87,7 +87,7 @@ def test_a_look_up_of_any_framing_is_answered(instance: Instance, framing: str) 
         assert (len(found), found[0]["entry"]) == (n_accounts, "/physics/alice")
 
 
-def test_a_long_body_of_a_stranger_is_refused_unread(instance: Instance) -> None:
+def test_a_long_anonymous_body_is_refused_unread(instance: Instance) -> None:
     path = "/api/v1/usage/records?source=cluster"
     answer = ask(instance.port, head("POST", path, "Content-Type: application/json", "Content-Length: 9000000"))
     assert (status(answer), header(answer, "connection")) == (401, "close")
@@ -114,7 +114,7 @@ def test_a_long_push_is_stored_once(instance: Instance) -> None:
         assert json.loads(answer.partition(b"\r\n\r\n")[2])[expected] == 5_000
 
 
-def test_a_token_for_oneself_is_answered_by_views(instance: Instance) -> None:
+def test_a_self_scoped_token_is_answered_by_views(instance: Instance) -> None:
     """Not from memory: whose accounts these are is in the database."""
     assert status(ask(instance.port, lookup(instance.tokens["own"]))) in (403, 404, 200)
     assert status(ask(instance.port, lookup("fsh_unknown_0"))) == 401
@@ -122,7 +122,7 @@ def test_a_token_for_oneself_is_answered_by_views(instance: Instance) -> None:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("n", [20, 200])
-def test_many_readers_of_the_api_description_hold_up_nobody(instance: Instance, n: int) -> None:
+def test_many_readers_of_the_schema_block_no_one(instance: Instance, n: int) -> None:
     request = head("GET", "/api/v1/schema?lang=de", "Connection: close")
     answered: list[int] = []
     done = threading.Event()
@@ -148,7 +148,7 @@ def test_many_readers_of_the_api_description_hold_up_nobody(instance: Instance, 
     assert len(answered) >= n
 
 
-def test_who_does_not_read_the_answer_holds_up_nobody(instance: Instance) -> None:
+def test_a_client_that_does_not_read_blocks_no_one(instance: Instance) -> None:
     """Each asks for a file of megabytes and for a page, and reads nothing."""
     requests = [head("GET", "/api/v1/schema"), head("GET", "/api/v1/schema", "Accept: application/json")] * 20
     opened: list[socket.socket] = []
@@ -174,7 +174,7 @@ def post(instance: Instance, path: str, body: str, framing: str, sender: str = "
     return ask(instance.port, head("POST", path, *lines, "Transfer-Encoding: chunked") + framed, 60.0)
 
 
-def test_the_server_speaks_http_1_alone_and_never_answers_trace(instance: Instance) -> None:
+def test_the_server_speaks_only_http_1_and_refuses_trace(instance: Instance) -> None:
     assert not ask(instance.port, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").startswith(b"\x00")
     for path in ("/", "/api/v1/me", "/healthz", "/sign-in/", "/nowhere", "/static/favicon.svg"):
         assert status(ask(instance.port, head("TRACE", path, "Connection: close"))) == 405

@@ -49,7 +49,7 @@ def stored(instance: Instance, name: str) -> int:
     return int(str(row[0]))
 
 
-def test_a_stop_answers_what_has_begun_and_loses_nothing(first_start: FirstStart) -> None:
+def test_a_stop_completes_started_requests(first_start: FirstStart) -> None:
     instance = start_instance(first_start)
     stack = instance.stack
     try:
@@ -79,7 +79,7 @@ def test_a_stop_answers_what_has_begun_and_loses_nothing(first_start: FirstStart
         stack.remove()
 
 
-def test_a_stop_during_an_import_hands_it_back_and_each_record_counts_once(first_start: FirstStart) -> None:
+def test_a_stop_during_an_import_releases_it_and_each_record_counts_once(first_start: FirstStart) -> None:
     """No attempt is counted: a worker that was killed, after the 28 s that it has, would have cost one."""
     instance = start_instance(first_start)
     stack = instance.stack
@@ -100,7 +100,7 @@ def test_a_stop_during_an_import_hands_it_back_and_each_record_counts_once(first
         stack.remove()
 
 
-def test_the_stack_waits_for_its_web_server_and_ends_within_30_seconds() -> None:
+def test_the_stack_stops_within_30_seconds() -> None:
     assert supervisor.STOP_S < supervisor.STOPPING_S <= 30
 
 

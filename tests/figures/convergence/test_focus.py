@@ -65,13 +65,13 @@ def lines_of(figure: Figure) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("query", ["", "show=ratio&range=7", "show=percent&pick=atlas", "range=all&view=raw"])
-def test_the_figure_is_one_that_plotly_draws(draw: Any, query: str) -> None:
+def test_the_figure_is_valid_for_plotly(draw: Any, query: str) -> None:
     found = draw(query)
     check_schema(found)
     assert "polyline" in first_drawing(found)
 
 
-def test_points_are_those_of_the_series_and_the_last_is_of_the_newest_snapshot(
+def test_points_come_from_the_series_and_the_last_from_the_newest_snapshot(
     draw: Any, open_grid: Grid, series: HandMade
 ) -> None:
     """atlas used 600 of 920 on the first day; the snapshot is of AT, a day after the last day of the series."""
@@ -86,7 +86,7 @@ def test_points_are_those_of_the_series_and_the_last_is_of_the_newest_snapshot(
     assert points["y"][-1] == round((float(actual) - 0.6) * 100, 2)
 
 
-def test_the_usual_picks_are_the_four_farthest_from_their_target(draw: Any) -> None:
+def test_the_default_selection_is_the_four_largest_deviations(draw: Any) -> None:
     found = draw()
     assert next(iter(lines_of(found))) in found.sentence
     assert len(found.extra["picks"]) == 3
@@ -94,7 +94,7 @@ def test_the_usual_picks_are_the_four_farthest_from_their_target(draw: Any) -> N
     assert off == sorted(off, reverse=True)
 
 
-def test_picks_of_different_depth_keep_their_colours_when_others_go(draw: Any, open_grid: Grid) -> None:
+def test_selected_entries_keep_their_colours_when_others_are_removed(draw: Any, open_grid: Grid) -> None:
     carol = str(open_grid.uid("/biomed/carol"))
     found = draw(f"pick=atlas&pick={carol}&pick=/cms")
     assert list(lines_of(found)) == ["atlas", "carol", "cms"]
@@ -113,7 +113,7 @@ def test_picks_of_different_depth_keep_their_colours_when_others_go(draw: Any, o
     assert list(lines_of(draw(chips["carol"].alone))) == ["carol"]
 
 
-def test_a_ninth_pick_asks_which_one_to_drop(draw: Any, open_grid: Grid) -> None:
+def test_a_ninth_selection_asks_which_one_to_drop(draw: Any, open_grid: Grid) -> None:
     tree = open_grid.tree
     nine = [tree.uuid(i) for i in range(1, 10)]
     found = draw("&".join(f"pick={uid}" for uid in nine))
@@ -144,19 +144,19 @@ def test_a_ninth_pick_asks_which_one_to_drop(draw: Any, open_grid: Grid) -> None
         ("window=nan&view=windowed", "window_s"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused_by_its_name_in_the_address(draw: Any, query: str, where: str) -> None:
+def test_invalid_figure_parameters_are_refused_by_name(draw: Any, query: str, where: str) -> None:
     with pytest.raises(Invalid) as caught:
         draw(query)
     assert [problem.where for problem in caught.value.fields] == [where]
 
 
-def test_a_range_before_the_first_day_says_which_there_are(draw: Any) -> None:
+def test_a_range_before_the_first_day_names_the_available_days(draw: Any) -> None:
     found = draw("from=1990-01-01&to=1990-02-01")
     assert "1990" in found.empty
     assert found.controls
 
 
-def test_an_entry_that_one_may_not_see_reads_like_one_that_is_not_there(
+def test_an_invisible_entry_is_answered_like_an_unknown_one(
     closed_grid: Grid, db: None, monkeypatch: pytest.MonkeyPatch, client: Client
 ) -> None:
     put_in_place(HandMade(LAST, {"/atlas/alice": [5.0] * DAYS, "/biomed/carol": [3.0] * DAYS}), monkeypatch)
@@ -183,18 +183,18 @@ def test_json_is_fetched_once_and_the_csv_has_every_day_of_the_range(eva: Client
     assert len(rows) == 32
 
 
-def test_ten_thousand_picks_are_refused(eva: Client) -> None:
+def test_ten_thousand_selected_entries_are_refused(eva: Client) -> None:
     answer = eva.get(f"{FIGURE}?" + "&".join(["pick=atlas"] * 10_000))
     assert answer.status_code == 400
     assert len(answer.content) < 100_000
 
 
-def test_the_page_keeps_the_picks_when_its_period_changes(eva: Client) -> None:
+def test_the_page_keeps_the_selection_when_its_period_changes(eva: Client) -> None:
     page = eva.get(f"/policy/{SLUG}/convergence/?pick=atlas&show=ratio").content.decode()
     assert "?days=90&amp;show=ratio&amp;pick=atlas" in page
     assert 'data-choice="show-ratio"' in page
 
 
-def test_a_name_is_text_for_plotly_whatever_it_contains() -> None:
+def test_names_are_escaped_for_plotly() -> None:
     drawn = line([0], [1.0], name="$ink %{x} R&D <b>", color="$series-1", words=["50 %"])
     assert drawn["hovertemplate"] == "&#36;ink %&#123;x} R&amp;D &lt;b&gt; %{customdata}<extra></extra>"

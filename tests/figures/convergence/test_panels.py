@@ -51,7 +51,7 @@ def line_of(panel: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_each_panel_is_one_that_plotly_draws_with_the_numbers_of_its_days(eva: Client) -> None:
+def test_each_panel_is_valid_for_plotly_with_the_numbers_of_its_days(eva: Client) -> None:
     panels = panels_of(eva, "view=raw")
     assert set(panels) == {"atlas", "biomed", "cms"}
     for panel in panels.values():
@@ -69,7 +69,7 @@ def test_a_section_has_one_scale_and_the_newest_snapshot_is_inside_it(eva: Clien
     assert {line_of(panel)["x"][-1] for panel in panels.values()} == {"2026-11-20"}
 
 
-def test_overlays_are_left_out_where_the_page_leaves_them_out(eva: Client) -> None:
+def test_overlays_hidden_on_the_page_are_hidden_in_figures(eva: Client) -> None:
     usual, bare = panels_of(eva, "view=raw"), panels_of(eva, "view=raw&overlay=none")
     for name, kind in (("cms", "fillpattern"), ("atlas", "fillcolor")):
         assert [one for one in usual[name]["data"] if kind in one]
@@ -80,7 +80,7 @@ def test_overlays_are_left_out_where_the_page_leaves_them_out(eva: Client) -> No
     assert [one["x"] for one in waits] == [["2026-11-16", "2026-11-19"]]
 
 
-def test_a_page_after_the_last_has_no_panels_and_unknown_figures_are_not_there(eva: Client) -> None:
+def test_a_page_after_the_last_is_empty_and_unknown_figures_are_not_found(eva: Client) -> None:
     assert panels_of(eva, "page=2") == {}
     assert eva.get(PANELS.replace("panels", "tea")).status_code == 404
     assert eva.get(f"{PANELS}?days=8").status_code == 422
@@ -92,7 +92,7 @@ def test_the_csv_has_every_subgroup(eva: Client) -> None:
     assert lines[0].count("actual") == 3
 
 
-def test_stacked_shares_fill_the_whole_with_borders_between_targets(eva: Client) -> None:
+def test_stacked_shares_sum_to_the_whole_with_target_borders(eva: Client) -> None:
     answer = eva.get(PANELS.replace("panels", "stack") + "?days=30&view=raw").json()
     areas = [one for one in answer["data"] if "stackgroup" in one]
     assert [one["name"] for one in areas] == ["atlas", "biomed", "cms"], "by target"
@@ -105,7 +105,7 @@ def test_stacked_shares_fill_the_whole_with_borders_between_targets(eva: Client)
     assert len(answer["table"]["rows"]) == 30
 
 
-def test_a_heat_map_has_a_step_for_each_entry_and_day(eva: Client, open_grid: Grid) -> None:
+def test_a_heat_map_has_a_cell_for_each_entry_and_day(eva: Client, open_grid: Grid) -> None:
     answer = eva.get(PANELS.replace("panels", "heat") + "?days=365&view=raw").json()
     cells = answer["data"][0]
     assert len(cells["x"]) == DAYS
@@ -119,7 +119,7 @@ def test_a_heat_map_has_a_step_for_each_entry_and_day(eva: Client, open_grid: Gr
     assert [line.split(",")[0].strip('"') for line in lines[1:]] == cells["y"][::-1]
 
 
-def test_live_changes_with_the_snapshot_and_writes_nothing(
+def test_live_updates_follow_the_snapshot_and_write_nothing(
     eva: Client, open_grid: Grid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = f"/policy/{SLUG}/live"

@@ -54,13 +54,13 @@ def figure(name: str, query: str = "", **changes: Any) -> Figure:
     ("name", "query"),
     [("usage", ""), ("usage", "usage_by=site"), ("usage", "usage_unit=percent&usage_hide=b"), ("burn-down", "")],
 )
-def test_a_figure_is_one_that_plotly_draws_and_the_server_too(name: str, query: str) -> None:
+def test_figures_are_valid_for_plotly_and_drawn_by_the_server(name: str, query: str) -> None:
     found = figure(name, query)
     check_schema(found)
     assert ("<rect" if name == "usage" else "polyline") in first_drawing(found)
 
 
-def test_bars_and_table_hold_the_core_hours_of_each_week() -> None:
+def test_bars_and_table_show_the_core_hours_of_each_week() -> None:
     found = figure("usage")
     assert [(trace["name"], trace["y"]) for trace in found.traces] == [
         ("bob", [10.0, 20.0, 0.75]),
@@ -76,7 +76,7 @@ def test_bars_and_table_hold_the_core_hours_of_each_week() -> None:
     assert found.sentence.startswith("bob used 31 of 35 core-hours in 3 weeks, 87.9")
 
 
-def test_percent_is_of_what_is_shown() -> None:
+def test_percentages_refer_to_the_shown_amounts() -> None:
     found = figure("usage", "usage_unit=percent&usage_hide=rest")
     assert [sum(week) for week in zip(*(trace["y"] for trace in found.traces), strict=True)] == pytest.approx([100] * 3)
     assert found.traces[1]["y"][0] == pytest.approx(100 / 11, abs=0.005)
@@ -104,7 +104,7 @@ def test_entries_without_amounts_are_counted_and_nothing_else() -> None:
     assert figure("usage", entries=(), rest=None, sites=(), edges=()).empty == "This period has not started."
 
 
-def test_what_is_left_is_in_percent_of_the_allocation_with_the_pace_so_far() -> None:
+def test_remaining_hours_are_in_percent_of_the_allocation_with_the_pace() -> None:
     found = figure("burn-down")
     pace, alice = found.traces
     assert alice["y"] == [100.0, 90.0, 60.0, 40.0]
@@ -116,7 +116,7 @@ def test_what_is_left_is_in_percent_of_the_allocation_with_the_pace_so_far() -> 
     assert "22 Jan 2026, 9 days early" in found.sentence
 
 
-def test_more_than_allocated_is_over_and_shaded() -> None:
+def test_usage_above_the_allocation_is_shaded() -> None:
     found = figure("burn-down", promises=(left("alice", 100.0, 90.0, 60.0, -4.0),))
     check_schema(found)
     assert found.sentence == "alice used 4.0 core-hours more than the 100 allocated, 4.0\u00a0% over."
@@ -142,7 +142,7 @@ def test_allocations_of_other_days_have_no_common_pace() -> None:
         ("&".join(f"usage_hide={n}" for n in range(900)), "usage_hide"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused_by_its_name_in_the_address(query: str, where: str) -> None:
+def test_invalid_figure_parameters_are_refused_by_name(query: str, where: str) -> None:
     with pytest.raises(Invalid) as caught:
         make_figure("usage", weeks(), QueryDict(query))
     assert [problem.where for problem in caught.value.fields] == [where]
@@ -154,6 +154,6 @@ def test_an_entry_has_the_same_colour_in_both_figures() -> None:
     assert left_of.traces[1]["line"]["color"] == colors["bob"]
 
 
-def test_a_figure_that_is_not_there_is_not_found() -> None:
+def test_an_unknown_figure_is_404() -> None:
     with pytest.raises(NotFound):
         figure("pie")

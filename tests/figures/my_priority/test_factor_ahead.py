@@ -34,7 +34,7 @@ def _named(grid: Grid) -> dict[str, str]:
     return {"policy": SLUG, "entry": str(grid.uid("/atlas/alice"))}
 
 
-def test_page_and_rest_draw_what_the_forecast_says(ratio_grid: Grid, client: Client) -> None:
+def test_page_and_rest_draw_the_forecast(ratio_grid: Grid, client: Client) -> None:
     actor = Actor(user=ratio_grid.alice, via="session")
     found = get_my_forecast(policy_slug=SLUG, entry_uid=ratio_grid.uid("/atlas/alice"), actor=actor, at=clock.now())
     assert found is not None
@@ -56,7 +56,7 @@ def test_page_and_rest_draw_what_the_forecast_says(ratio_grid: Grid, client: Cli
     assert read(client.get(reverse("dashboard:my-priority"))).has("#fig-factor")
 
 
-def test_where_levels_decide_there_is_no_such_figure(open_grid: Grid, client: Client) -> None:
+def test_without_a_factor_by_distance_there_is_no_figure(open_grid: Grid, client: Client) -> None:
     store.poll()
     client.force_login(open_grid.alice)
     assert client.get("/api/v1/me/figures/factor", _named(open_grid)).status_code == 404

@@ -29,9 +29,7 @@ SMALLEST = 5
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=200), st.data())
 @example([0.5] * 6, None)
 @example([0.0] * 6 + [0.99] * 5 + [1.0], None)
-def test_every_bin_has_nobody_or_enough_others_and_all_of_them_are_everybody(
-    factors: list[float], data: object
-) -> None:
+def test_every_bin_is_empty_or_large_enough_and_bins_cover_all_users(factors: list[float], data: object) -> None:
     own = factors[-1] if data is None else data.draw(st.sampled_from(factors))  # type: ignore[attr-defined]
     found = bin_factors(np.array(factors), own, smallest=SMALLEST)
     if not found:
@@ -67,7 +65,7 @@ def place(n: int, *, rank: int = 3) -> MyPosition:
     return MyPosition("grid", "Grid", "alice", AT, 7, rank, n, 0, float(factors[-rank]), True, SMALLEST, bins)
 
 
-def test_the_figure_is_one_that_plotly_draws_and_its_areas_are_the_people() -> None:
+def test_the_figure_is_valid_for_plotly_and_its_areas_count_users() -> None:
     figure = places_figure(place(69))
     check_schema(figure)
     assert len(figure.table.raw) > 8
@@ -80,13 +78,13 @@ def test_the_figure_is_one_that_plotly_draws_and_its_areas_are_the_people() -> N
     assert "66 behind" in figure.sentence
 
 
-def test_too_few_others_have_no_distribution_and_the_figure_says_from_how_many_on() -> None:
+def test_too_few_users_have_no_distribution_and_the_minimum_is_named() -> None:
     figure = places_figure(place(5))
     assert "5" in figure.empty
     assert figure.table.raw == []
 
 
-def test_only_one_s_own_place_is_told_and_nobody_else_is_named(open_grid: Grid, client: Client) -> None:
+def test_only_the_own_rank_is_shown_without_other_names(open_grid: Grid, client: Client) -> None:
     store.poll()
     actor = Actor(user=open_grid.alice, via="session")
     for path in ("/atlas/bob", "/atlas"):

@@ -62,7 +62,7 @@ def history(grid: Grid, path: str = "/atlas/alice", n_days: int = 30) -> RankHis
     return get_my_rank_history(policy_slug=SLUG, entry_uid=grid.uid(path), n_days=n_days, actor=actor, at=clock.now())
 
 
-def test_each_day_is_that_of_its_last_snapshot(grid: Grid) -> None:
+def test_each_day_uses_its_last_snapshot(grid: Grid) -> None:
     found = history(grid)
     rows = Snapshot.objects.filter(is_live=True).order_by("pk")
     wanted = []
@@ -86,15 +86,13 @@ def test_two_snapshots_of_a_day_are_one_point(grid: Grid, monkeypatch: pytest.Mo
     assert after.days[-1].as_of > before.days[-1].as_of
 
 
-def test_only_one_s_own_entry_is_told(grid: Grid) -> None:
+def test_only_the_own_entry_is_shown(grid: Grid) -> None:
     for path in ("/atlas/bob", "/atlas", "/biomed/carol"):
         with pytest.raises(NotFound):
             history(grid, path)
 
 
-def test_few_bytes_are_read_of_large_snapshots_and_the_newest_always(
-    grid: Grid, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_small_parts_of_large_snapshots_are_read(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = history(grid)
     monkeypatch.setattr(rank_history, "MOST_BYTES", 1 + sum(len(row.data) for row in Snapshot.objects.all()) // 2)
     found = history(grid)
@@ -134,14 +132,14 @@ def made(*ranks: int | None, of: int = 69, query: str = "") -> Figure:
 
 @pytest.mark.parametrize("query", ["", "rank_by=factor&rank_days=365"])
 @pytest.mark.parametrize("ranks", [(41, 38, None, 67), (3,), (1, 1)])
-def test_the_figure_is_one_that_plotly_draws(query: str, ranks: tuple[int | None, ...]) -> None:
+def test_the_figure_is_valid_for_plotly(query: str, ranks: tuple[int | None, ...]) -> None:
     figure = made(*ranks, query=query)
     check_schema(figure)
     assert "circle" in first_drawing(figure)
 
 
 @pytest.mark.parametrize(("n_days", "form"), [(1, "%H:%M"), (30, "%-d %b")])
-def test_no_date_stands_twice_below_the_picture(n_days: int, form: str) -> None:
+def test_date_labels_are_unique(n_days: int, form: str) -> None:
     found = made(*range(1, n_days + 1))
     assert found.layout["xaxis"]["tickformat"] == form
     first = found.layout["xaxis"]["range"][0]
@@ -150,12 +148,12 @@ def test_no_date_stands_twice_below_the_picture(n_days: int, form: str) -> None:
     assert len(dates) == len(set(dates))
 
 
-def test_few_days_have_a_tick_each_at_most() -> None:
+def test_few_days_have_at_most_one_tick_each() -> None:
     first = date(2026, 1, 1)
     assert [axes.day_axis(first, first + timedelta(days=n))["nticks"] for n in (0, 1, 5, 30)] == [1, 2, 6, 7]
 
 
-def test_points_and_table_are_the_numbers_of_the_days_and_a_day_without_rank_is_a_gap() -> None:
+def test_points_and_table_agree_and_a_day_without_rank_is_a_gap() -> None:
     figure = made(41, None, 67)
     assert list(figure.traces[0]["y"]) == [41, None, 67]
     assert [row[1] for row in figure.table.raw] == [67, None, 41]
@@ -165,13 +163,13 @@ def test_points_and_table_are_the_numbers_of_the_days_and_a_day_without_rank_is_
     assert figure.traces[0]["x"][0] == "2026-11-01 11:31", "the page of that minute has the snapshot"
 
 
-def test_without_a_rank_the_figure_says_so() -> None:
+def test_without_a_rank_the_figure_has_a_message() -> None:
     assert made(None, None).empty
     assert made().empty
 
 
 @pytest.mark.parametrize(("query", "where"), [("rank_days=8", "rank_days"), ("rank_by=luck", "rank_by")])
-def test_what_cannot_be_drawn_is_refused_by_its_name_in_the_address(query: str, where: str) -> None:
+def test_invalid_figure_parameters_are_refused_by_name(query: str, where: str) -> None:
     with pytest.raises(Invalid) as caught:
         read_rank(QueryDict(query))
     assert [problem.where for problem in caught.value.fields] == [where]

@@ -76,7 +76,7 @@ def waits(grid: Grid, path: str = "/atlas/alice", n_days: int = 30) -> MyWaits:
     return get_my_waits(policy_slug=SLUG, entry_uid=grid.uid(path), n_days=n_days, actor=actor, at=clock.now())
 
 
-def test_days_have_the_waits_of_one_s_own_jobs_and_the_balance_of_the_day_before(grid: Grid) -> None:
+def test_days_have_own_waiting_times_and_the_balance_of_the_day_before(grid: Grid) -> None:
     build_series()
     found = waits(grid)
     on = {(AT - back * DAY).date(): [hours * 3600 for hours in each] for back, (each, _cores) in PAST.items()}
@@ -98,7 +98,7 @@ def test_days_have_the_waits_of_one_s_own_jobs_and_the_balance_of_the_day_before
     assert sum(side.n_jobs for side in sides if side is not None) == n_known > 0
 
 
-def test_without_the_series_waits_are_shown_and_the_balance_is_missing(grid: Grid) -> None:
+def test_without_a_series_waiting_times_are_shown_without_balance(grid: Grid) -> None:
     found = waits(grid)
     assert all(day.deviation is None for day in found.days)
     figure = drawn(found)
@@ -106,14 +106,14 @@ def test_without_the_series_waits_are_shown_and_the_balance_is_missing(grid: Gri
     assert len(figure.table.raw) == len(found.days)
 
 
-def test_a_source_without_submissions_tells_no_wait(open_grid: Grid) -> None:
+def test_a_source_without_submit_times_has_no_waiting_times(open_grid: Grid) -> None:
     store.poll()
     found = waits(open_grid)
     assert (found.days, found.knows_waits, found.n_left_out) == ((), False, 1)
     assert drawn(found).empty
 
 
-def test_waits_of_others_are_not_told(grid: Grid) -> None:
+def test_waiting_times_of_others_are_not_shown(grid: Grid) -> None:
     for path in ("/atlas/bob", "/atlas", "/biomed/carol"):
         with pytest.raises(NotFound):
             waits(grid, path)
@@ -129,7 +129,7 @@ def made(*days: WaitDay, over: PooledWaits | None = None, under: PooledWaits | N
     return MyWaits("grid", "Grid", "alice", "atlas", "Grid", 7, days, over, under, True, 0)
 
 
-def test_dots_and_table_are_the_days_and_the_sentence_has_both_sides() -> None:
+def test_points_table_and_sentence_agree() -> None:
     days = [
         WaitDay((AT - 3 * DAY).date(), 4, 7200.0, 9000.0, 0.126),
         WaitDay((AT - 2 * DAY).date(), 1, 30.0, 30.0, -0.05),
@@ -149,7 +149,7 @@ def test_dots_and_table_are_the_days_and_the_sentence_has_both_sides() -> None:
     assert "0 s" not in at_once
 
 
-def test_another_period_is_refused_by_its_name_in_the_address() -> None:
+def test_an_unknown_period_is_refused_by_name() -> None:
     with pytest.raises(Invalid) as caught:
         read_waits(QueryDict("wait_days=1e9"))
     assert [problem.where for problem in caught.value.fields] == ["wait_days"]

@@ -38,7 +38,7 @@ def test_every_figure_of_the_analysis_is_drawn() -> None:
 @pytest.mark.parametrize(
     "address", ["", "operator=combined&k=0.2&resolution=7&bits=2&region=over&count=pairs&target=0.5&entry=/atlas/alice"]
 )
-def test_a_figure_is_one_that_plotly_draws_and_the_server_too(open_grid: Grid, name: str, address: str) -> None:
+def test_figures_are_valid_for_plotly_and_drawn_by_the_server(open_grid: Grid, name: str, address: str) -> None:
     found = figure(name, address)
     check_schema(found)
     assert ("<polyline" if name in ("profiles", "leaf-jobs", "exponent") else '<path d="M') in first_drawing(found)
@@ -48,7 +48,7 @@ def test_a_figure_is_one_that_plotly_draws_and_the_server_too(open_grid: Grid, n
     assert all(len(row) == len(found.table.csv_header) for row in found.table.raw)
 
 
-def test_lines_without_chips_are_named_in_a_narrow_window_and_regions_take_two_lines(open_grid: Grid) -> None:
+def test_narrow_windows_label_lines_and_wrap_regions(open_grid: Grid) -> None:
     leaves = figure("leaf-jobs")
     assert [(one.color, one.text) for one in leaves.series] == [(one.swatch, one.text) for one in leaves.labels]
     assert len(leaves.series) == 2
@@ -58,13 +58,13 @@ def test_lines_without_chips_are_named_in_a_narrow_window_and_regions_take_two_l
 
 
 @pytest.mark.parametrize("name", ["resolution", "leaf-jobs"])
-def test_without_usage_the_place_of_the_picture_says_why_it_is_empty(unused_grid: Grid, name: str) -> None:
+def test_without_usage_a_message_replaces_the_figure(unused_grid: Grid, name: str) -> None:
     found = figure(name)
     assert found.empty
     assert first_drawing(found) == ""
 
 
-def test_cells_of_job_sizes_are_those_of_the_region(open_grid: Grid) -> None:
+def test_cells_of_job_sizes_belong_to_the_region(open_grid: Grid) -> None:
     found = figure("job-size", "region=under&job_h=500")
     (trace,) = found.traces
     rows = {
@@ -83,7 +83,7 @@ def test_cells_of_job_sizes_are_those_of_the_region(open_grid: Grid) -> None:
     assert len(found.layout["shapes"]) <= 150
 
 
-def test_the_curves_hold_the_records(open_grid: Grid) -> None:
+def test_the_curves_show_the_records(open_grid: Grid) -> None:
     profiles = figure("profiles", "operator=slurm&target=0.1")
     by_name = {trace.get("name"): trace for trace in profiles.traces}
     for row in records("profiles", "target=0.1"):
@@ -97,7 +97,7 @@ def test_the_curves_hold_the_records(open_grid: Grid) -> None:
     assert marked["y"] == [point["k"]]
 
 
-def test_the_part_of_the_leaves_rises_to_those_for_which_a_job_shows(open_grid: Grid) -> None:
+def test_the_curve_rises_to_the_fraction_of_leaves_with_a_visible_job(open_grid: Grid) -> None:
     found, rows = figure("leaf-jobs"), records("leaf-jobs")
     for trace, name in zip(found.traces, ("any_level_h", "every_level_h"), strict=True):
         known = [row[name] for row in rows if row[name] is not None]
@@ -105,7 +105,7 @@ def test_the_part_of_the_leaves_rises_to_those_for_which_a_job_shows(open_grid: 
         assert trace["y"][-1] == pytest.approx(100 * len(known) / len(rows))
 
 
-def test_a_control_changes_one_thing_and_keeps_the_rest(open_grid: Grid) -> None:
+def test_a_control_changes_one_parameter_and_keeps_the_rest(open_grid: Grid) -> None:
     address = "operator=absolute&target=0.5&nodes=50"
     controls = {control.label: control for control in figure("profiles", address).controls}
     chosen = [choice.label for choice in controls["Operator"].choices if choice.is_chosen]
@@ -116,13 +116,13 @@ def test_a_control_changes_one_thing_and_keeps_the_rest(open_grid: Grid) -> None
 
 
 @pytest.mark.parametrize(("bits", "n_texts"), [(3, 56), (8, 0)])
-def test_a_picture_with_very_many_cells_has_no_numbers_in_them(open_grid: Grid, bits: int, n_texts: int) -> None:
+def test_a_figure_with_many_cells_has_no_numbers_in_them(open_grid: Grid, bits: int, n_texts: int) -> None:
     found = figure("local-density", f"bits={bits}")
     assert len(found.layout["annotations"]) == n_texts
     assert len(found.table.columns) == 1 + 2**bits
 
 
-def test_columns_of_resolutions_are_named_by_their_bits_and_the_one_in_use_is_outlined(open_grid: Grid) -> None:
+def test_resolution_columns_are_labelled_by_bits_and_the_active_one_outlined(open_grid: Grid) -> None:
     found = figure("resolution", "resolution=300")
     names = found.layout["xaxis"]["ticktext"]
     assert names == ["8", "300", "9", "10", "11", "12", "13", "10\u00a0k", "14", "15", "16"]

@@ -27,12 +27,12 @@ def figure_for(query: str = "", own: str = "relative", k: float = 0.5) -> Figure
 
 
 @pytest.mark.parametrize("query", ["", "profile_target=0.5&profile=own", "profile=" + "&profile=".join(NAMES)])
-def test_the_figure_is_one_that_plotly_draws(query: str) -> None:
+def test_the_figure_is_valid_for_plotly(query: str) -> None:
     check_schema(figure_for(query))
     assert "polyline" in first_drawing(figure_for(query))
 
 
-def test_its_points_are_the_priorities_of_the_engine() -> None:
+def test_points_are_priorities_of_the_engine() -> None:
     found = figure_for("profile_target=30&profile=combined&profile=sigmoid-3", own="slurm", k=0.25)
     lines = {trace["name"]: trace for trace in found.traces if trace.get("name")}
     assert list(lines) == ["sigmoid-3", "combined", "slurm"]
@@ -53,7 +53,7 @@ def test_every_curve_goes_through_zero_at_the_target_and_never_rises() -> None:
             assert all(one >= other for one, other in pairwise(trace["y"]))
 
 
-def test_operators_have_colours_of_their_own_whatever_else_is_shown() -> None:
+def test_each_operator_has_a_fixed_colour() -> None:
     whole = figure_for("profile=" + "&profile=".join(NAMES))
     colors = {trace["name"]: trace["line"]["color"] for trace in whole.traces if trace.get("name")}
     assert len(set(colors.values())) == len(colors) == 9
@@ -73,7 +73,7 @@ def test_operators_have_colours_of_their_own_whatever_else_is_shown() -> None:
         ("profile=relative-100000", "profile"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused_by_its_name_in_the_address(query: str, where: str) -> None:
+def test_invalid_figure_parameters_are_refused_by_name(query: str, where: str) -> None:
     with pytest.raises(Invalid) as caught:
         read_profile(QueryDict(query), "relative")
     assert [problem.where for problem in caught.value.fields] == [where]
