@@ -40,7 +40,7 @@ def test_every_list_opens(model: type, root: Client, policy: Policy) -> None:
     assert "script-src 'self'" in answer["Content-Security-Policy"]
 
 
-def test_a_revision_is_to_look_at(root: Client, policy: Policy) -> None:
+def test_a_revision_is_read_only(root: Client, policy: Policy) -> None:
     revision = Revision.objects.get()
     url = reverse("admin:policies_revision_change", args=[revision.pk])
     page: Any = root.get(url)
@@ -49,7 +49,7 @@ def test_a_revision_is_to_look_at(root: Client, policy: Policy) -> None:
     assert Revision.objects.get().reason == revision.reason != "other"
 
 
-def test_who_may_see_a_policy_is_changed_and_logged(root: Client, policy: Policy) -> None:
+def test_the_visibility_of_a_policy_is_changed_and_audited(root: Client, policy: Policy) -> None:
     url = reverse("admin:policies_policy_change", args=[policy.pk])
     form = {"name": "Grid", "description": "", "visibility": "tree"}
     assert root.post(url, form).status_code == 302
@@ -59,7 +59,7 @@ def test_who_may_see_a_policy_is_changed_and_logged(root: Client, policy: Policy
     assert (event.verb, event.actor_name, event.details) == ("admin.changed", "root", {"fields": ["visibility"]})
 
 
-def test_a_grant_given_and_taken_is_logged(root: Client, policy: Policy) -> None:
+def test_granting_and_revoking_is_audited(root: Client, policy: Policy) -> None:
     bob = User.objects.create_user("bob")
     form = {
         "policy": policy.pk,

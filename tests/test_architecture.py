@@ -89,7 +89,7 @@ def test_files_stay_short_enough_to_read() -> None:
     assert long == {}
 
 
-def test_no_module_is_named_for_having_no_name() -> None:
+def test_no_module_has_a_meaningless_name() -> None:
     nameless = {"utils", "util", "helpers", "helper", "common", "misc", "base_utils", "core"}
     assert [path for path in OUR_MODULES if path.stem in nameless] == []
 
@@ -150,14 +150,14 @@ def test_no_module_is_imported_by_nobody() -> None:
     assert [name for name in modules if name not in imported and not loaded.fullmatch(name)] == []
 
 
-def test_modules_import_each_other_in_no_circle_not_even_for_types_or_inside_functions() -> None:
+def test_modules_have_no_import_cycles_even_for_types_or_inside_functions() -> None:
     graph = build_graph("apps", cache_dir=None)
     imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     assert len(imports) > 500
     TopologicalSorter(imports).prepare()  # a CycleError names the circle
 
 
-def test_figures_import_no_selector_not_even_one_that_lives_beside_its_records() -> None:
+def test_figures_import_no_selectors() -> None:
     selector = re.compile(r"apps\.(?!figures\.|engine\.).*\.(get|list|load|open)_\w+")
     files = [path for path in OUR_MODULES if path.is_relative_to(ROOT / "apps/figures")]
     assert len(files) > 20
@@ -165,7 +165,7 @@ def test_figures_import_no_selector_not_even_one_that_lives_beside_its_records()
     assert {each for each in found if selector.search(each)} == set()
 
 
-def test_a_folder_has_few_modules() -> None:
+def test_a_folder_has_at_most_15_modules() -> None:
     """Django's own files and registries with one file an entry aside."""
     aside = {"__init__", "apps", "admin", "models", "tasks", "checks", "receivers"}
     registries = re.compile(r"apps/(usage/parsers|notices/kinds|cli/management/commands)")
@@ -177,7 +177,7 @@ def test_a_folder_has_few_modules() -> None:
     assert {folder: n for folder, n in counted.items() if n > MOST_MODULES} == {}
 
 
-def test_tests_lie_where_their_code_lies() -> None:
+def test_tests_mirror_the_folders_of_the_code() -> None:
     """Folders of a room's tests are those of the room; `tests/agent`, `tests/browser` and others cross rooms."""
     rooms = {path.parent.name for path in (ROOT / "apps").glob("*/__init__.py")}
     folders = {path.parent.relative_to(ROOT / "tests") for path in (ROOT / "tests").rglob("test_*.py")}
@@ -189,7 +189,7 @@ def test_tests_lie_where_their_code_lies() -> None:
     assert crowded.keys() <= {"cli", "usage/parsers"}  # a file a command and a format
 
 
-def test_the_engine_needs_numpy_and_the_standard_library_alone() -> None:
+def test_the_engine_needs_only_numpy_and_the_standard_library() -> None:
     foreign = {
         f"{path.relative_to(ROOT)}: {name}"
         for path in (ROOT / "apps/engine").rglob("*.py")
@@ -201,7 +201,7 @@ def test_the_engine_needs_numpy_and_the_standard_library_alone() -> None:
     assert foreign == set()
 
 
-def test_rooms_below_the_faces_know_neither_rest_nor_drawings_nor_requests() -> None:
+def test_domain_rooms_import_neither_rest_nor_figures_nor_requests() -> None:
     faces = re.compile(r"(rest_framework|drf_spectacular|plotly|django\.shortcuts|django\.http)\b.*")
     known = [
         f"{path.relative_to(ROOT)}: {name}"
@@ -214,7 +214,7 @@ def test_rooms_below_the_faces_know_neither_rest_nor_drawings_nor_requests() -> 
     assert known == []
 
 
-def test_commands_are_of_one_room() -> None:
+def test_commands_are_in_one_room() -> None:
     rooms = {path.relative_to(ROOT / "apps").parts[0] for path in (ROOT / "apps").rglob("management/commands/*.py")}
     assert rooms == {"cli"}
 
@@ -234,7 +234,7 @@ def test_migrations_are_named() -> None:
     assert automatic == []
 
 
-def test_time_is_read_in_one_place() -> None:
+def test_the_clock_is_read_in_one_module() -> None:
     readers = [
         f"{path.relative_to(ROOT)}:{line}"
         for path in OUR_MODULES
@@ -244,7 +244,7 @@ def test_time_is_read_in_one_place() -> None:
     assert readers == []
 
 
-def test_signals_of_our_own_are_just_one() -> None:
+def test_there_is_one_custom_signal() -> None:
     made = [path for path in OUR_MODULES if _read(path).makes_signals]
     assert [str(path.relative_to(ROOT)) for path in made] == ["apps/policies/publishing/revisions.py"]
 
@@ -277,7 +277,7 @@ def test_every_command_is_documented() -> None:
     assert [command for command in commands if f"## {command}" not in page] == []
 
 
-def test_documentation_links_lead_somewhere() -> None:
+def test_documentation_links_resolve() -> None:
     broken = [
         f"{page.name}: {target}"
         for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
@@ -314,7 +314,7 @@ def test_templates_carry_no_inline_style_or_script() -> None:
     assert found == []
 
 
-def test_two_modules_mark_markup_safe_by_hand() -> None:
+def test_only_two_modules_mark_markup_as_safe() -> None:
     """Elements of drawings, thousands a page, are escaped there: tests/figures/test_elements.py.
 
     The other holds guides: their text is the release's own.

@@ -50,13 +50,13 @@ def test_each_module_of_a_walk_is_linked_to_the_next(title: str) -> None:
     assert apart == []
 
 
-def test_the_rooms_of_the_page_are_those_there_are() -> None:
+def test_the_page_lists_the_existing_rooms() -> None:
     drawn = PAGE.partition("```\n")[2].partition("```")[0]
     rooms = {path.parent.name for path in (ROOT / "apps").glob("*/__init__.py")}
     assert sorted(room for room in rooms if not re.search(rf"\b{room}\b", drawn)) == []
 
 
-def test_twenty_questions_have_an_answer_of_their_own() -> None:
+def test_twenty_questions_have_their_own_answer() -> None:
     answers = re.findall(r"^\| [^|]+\? \| `([^`]+)` \|$", PAGE, flags=re.M)
     assert len(answers) >= 20
     assert len(set(answers)) == len(answers)

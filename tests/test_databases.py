@@ -65,7 +65,7 @@ SLOW_CHANGES = ("updates", "empties", "makes a table", "adds a column", "disable
 @pytest.mark.parametrize(
     "change", [pytest.param(name, marks=pytest.mark.deep if name in SLOW_CHANGES else ()) for name in CHANGES]
 )
-def test_whatever_a_test_did_the_next_copy_has_the_rows_of_the_world(
+def test_a_reset_copy_has_the_rows_of_the_world(
     databases: Databases, source: str, copies: list[str], change: str
 ) -> None:
     before = rows()

@@ -33,7 +33,7 @@ def names(requirements: list[str]) -> set[str]:
 
 
 @pytest.mark.parametrize("lock", ["requirements-run.lock", "requirements-fast.lock"])
-def test_the_image_installs_what_the_tests_ran_with(lock: str) -> None:
+def test_the_image_installs_the_tested_versions(lock: str) -> None:
     every = pins("requirements.lock")
     found = pins(lock)
     assert found
@@ -77,7 +77,7 @@ def test_compose_names_settings_that_exist() -> None:
     assert {name for name in named if name.removesuffix("_FILE") not in read} == set()
 
 
-def test_compose_asks_for_each_of_its_variables_in_the_example() -> None:
+def test_the_example_has_every_variable_of_compose() -> None:
     asked = set(re.findall(r"\$\{(\w+)", (DOCKER / "compose.yaml").read_text(encoding="utf-8")))
     told = set(re.findall(r"^(\w+)=", (DOCKER / ".env.example").read_text(encoding="utf-8"), re.MULTILINE))
     assert asked - told == {"FAIRSHARE_IMAGE"}  # the image that `docker compose build` makes, by default

@@ -40,7 +40,7 @@ def view_at(path: str) -> Any:
     return getattr(found.func, "view_class", found.func)
 
 
-def test_documented_addresses_lead_to_a_view_that_takes_the_method() -> None:
+def test_documented_routes_accept_the_method() -> None:
     wrong = [
         f"{place}: {method} {path}"
         for place, line in lines()
@@ -72,7 +72,7 @@ def options_of(parser: Any) -> set[str]:
     return found
 
 
-def test_the_table_of_scopes_is_what_routes_ask_for() -> None:
+def test_the_table_of_scopes_equals_the_routes() -> None:
     text = (REPOSITORY / "docs/scheduler.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(GET|POST) ([^`]+)` \| (.+) \|$", text, re.MULTILINE)
     assert len(rows) >= 16
@@ -118,7 +118,7 @@ IN_CONTRACTS = {
 }
 
 
-def test_every_field_beside_the_contracts_is_listed() -> None:
+def test_every_field_beyond_the_contracts_is_documented() -> None:
     listed = set(re.findall(r"`([a-z0-9_.]+)`", (REPOSITORY / "docs/rest.md").read_text(encoding="utf-8")))
     answers = (
         PrioritySerializer,
@@ -138,7 +138,7 @@ def test_every_field_beside_the_contracts_is_listed() -> None:
     assert missing == set()
 
 
-def test_every_field_of_sam_beside_the_contract_is_listed() -> None:
+def test_every_sam_field_beyond_the_contract_is_documented() -> None:
     listed = set(re.findall(r"`([a-z0-9_.]+)`", (REPOSITORY / "docs/rest.md").read_text(encoding="utf-8")))
     job = {"id": "j", "group": "g", "benefit": 1}
     answer = solve_job_case({"algorithm": {"name": "sam"}, "shares": {"g": 1}, "jobs": [job]})
@@ -146,7 +146,7 @@ def test_every_field_of_sam_beside_the_contract_is_listed() -> None:
     assert fields - {"id", "jobs", "queue", "priority", "fraction_after"} - listed == set()
 
 
-def test_every_operation_of_a_change_set_is_listed_with_its_fields() -> None:
+def test_every_change_set_operation_is_documented_with_its_fields() -> None:
     text = (REPOSITORY / "docs/rest.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `([a-z_]+)` \| (`entry`[^|]*|`parent`[^|]*|`settings`) \|", text, re.MULTILINE))
     listed = {kind: set(re.findall(r"`([a-z_]+)`", fields)) for kind, fields in rows.items()}

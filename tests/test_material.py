@@ -14,7 +14,7 @@ LARGEST = 2_500_000  # bytes of golden data altogether
 
 
 @pytest.mark.parametrize("value", [None, "", "0"])
-def test_missing_material_is_skipped_whatever_ci_says(value: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_material_is_skipped_regardless_of_ci(value: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "true")
     monkeypatch.delenv("FAIRSHARE_REQUIRE_ALL", raising=False)
     if value is not None:
@@ -23,7 +23,7 @@ def test_missing_material_is_skipped_whatever_ci_says(value: str | None, monkeyp
         missing("no browser", "install one")
 
 
-def test_missing_material_fails_where_everything_is_required(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_material_fails_if_required(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRSHARE_REQUIRE_ALL", "1")
     with pytest.raises(pytest.fail.Exception, match="no browser; install one"):
         missing("no browser", "install one")
@@ -32,9 +32,7 @@ def test_missing_material_fails_where_everything_is_required(monkeypatch: pytest
 @pytest.mark.parametrize(
     ("named", "told"), [("/nowhere/chromium", "CHROME_BIN names /nowhere/chromium"), ("", "no Chromium")]
 )
-def test_a_browser_that_is_not_there_is_missing_with_the_remedy(
-    named: str, told: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_browser_is_reported_with_the_remedy(named: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FAIRSHARE_REQUIRE_ALL", raising=False)
     monkeypatch.setenv("CHROME_BIN", named)
     monkeypatch.setenv("PATH", "")
@@ -43,7 +41,7 @@ def test_a_browser_that_is_not_there_is_missing_with_the_remedy(
 
 
 @pytest.mark.parametrize("workers", [pytest.param((), marks=pytest.mark.deep), ("-n", "1")])
-def test_what_was_not_tested_is_counted_once_at_the_end(workers: tuple[str, ...], tmp_path: Path) -> None:
+def test_skipped_material_is_counted_once_at_the_end(workers: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "test_two.py").write_text(
         "import pytest\nfrom tests.material import missing\n"

@@ -24,7 +24,7 @@ def read(path: Path, text: str, *, mode: int = 0o600, **environ: str) -> dict[st
     return given
 
 
-def test_names_and_values_are_read_and_the_environment_wins(tmp_path: Path) -> None:
+def test_the_environment_overrides_the_settings_file(tmp_path: Path) -> None:
     text = '\ufeff# the site\n\nFAIRSHARE_SITE="Nord grid"\nFAIRSHARE_PORT = 9000\nFAIRSHARE_EMAIL_HOST=a=b\n'
     found = read(tmp_path, text, FAIRSHARE_PORT="8001")
     assert (found["FAIRSHARE_SITE"], found["FAIRSHARE_PORT"]) == ("Nord grid", "8001")
@@ -45,13 +45,13 @@ def test_names_and_values_are_read_and_the_environment_wins(tmp_path: Path) -> N
         ("FAIRSHARE_SITE=a\n", 0o606, "may be written by others"),
     ],
 )
-def test_a_wrong_file_is_refused_by_name(tmp_path: Path, text: str, mode: int, says: str) -> None:
+def test_an_invalid_settings_file_is_refused_by_name(tmp_path: Path, text: str, mode: int, says: str) -> None:
     with pytest.raises(ImproperlyConfigured, match=says) as refused:
         read(tmp_path, text, mode=mode)
     assert "word@" not in str(refused.value)
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_settings_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ImproperlyConfigured, match="can't be read"):
         read_settings_file({"FAIRSHARE_CONFIG": str(tmp_path / "none")})
 
@@ -65,11 +65,11 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
         ("DATABASE_URL=postgres://db/f\n", 0o644),
     ],
 )
-def test_what_holds_no_secret_or_is_closed_to_others_is_read(tmp_path: Path, text: str, mode: int) -> None:
+def test_a_file_with_secrets_must_be_private(tmp_path: Path, text: str, mode: int) -> None:
     assert text.partition("=")[0] in read(tmp_path, text, mode=mode)
 
 
-def test_each_documented_setting_may_be_in_the_file() -> None:
+def test_each_documented_setting_can_be_in_the_file() -> None:
     assert set(read_variables()) - {"FAIRSHARE_CONFIG"} <= known_names()
 
 

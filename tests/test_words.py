@@ -211,7 +211,7 @@ def test_refusals_use_the_words_of_the_field() -> None:
     assert found_in(refusals()) == []
 
 
-def test_a_word_of_the_list_is_found() -> None:
+def test_a_listed_word_is_found() -> None:
     for text in ("Usage of %(told)s", "{{ told }} records", "Look up an account", "A token", "untold"):
         assert found_in((Text("here", (text,)),)) == [], text
     for text in ("Nothing is told to %(name)s", "All of it, put in force", "Whoever leads it", "It isn’t asked"):
@@ -231,6 +231,6 @@ def test_each_exception_is_still_needed() -> None:
     assert [part for part in ALLOWED if not any(part in form for form in forms)] == []
 
 
-def test_there_are_not_more_texts_than_people_read() -> None:
+def test_the_number_of_interface_texts_is_bounded() -> None:
     named = re.compile(r"\{\{\s*(\w+)\s*\}\}")  # gettext sees the same text in a template and in a module
     assert len({named.sub(r"%(\1)s", text.forms[0]) for text in translated()}) <= MOST_TEXTS

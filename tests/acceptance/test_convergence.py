@@ -146,7 +146,7 @@ def _query(view: str, until: date) -> str:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("view", ["decayed", "raw"])
-def test_everything_told_is_what_the_raw_records_say(raw: Raw, client: Client, view: str) -> None:
+def test_published_convergence_equals_the_raw_records(raw: Raw, client: Client, view: str) -> None:
     said_by_day: set[str] = set()
     for until in ENDS:
         reckoned = Reckoned(raw, view, until)

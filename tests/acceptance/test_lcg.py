@@ -61,7 +61,7 @@ def _contents() -> dict[str, Any]:
 
 
 @pytest.mark.deep
-def test_the_log_comes_out_as_printed_on_page_and_by_rest(log: Path, client: Client) -> None:
+def test_the_lcg_shares_are_as_printed_on_page_and_by_rest(log: Path, client: Client) -> None:
     counts = _import(log)
     assert (counts["new"], counts["duplicate"], counts["rejected"]) == (JOBS, 0, 0)
     before = _contents()

@@ -40,7 +40,7 @@ def raw(traces_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Raw:
 
 
 @pytest.mark.deep
-def test_series_and_figures_are_those_of_the_raw_records(raw: Raw) -> None:
+def test_series_and_figures_equal_the_raw_records(raw: Raw) -> None:
     policy = Policy.objects.get(slug="lcg")
     (asked,) = runs.build_series_stale(at=clock.now())
     assert work_run_now(asked).state == "succeeded"

@@ -15,7 +15,7 @@ PAGES = sorted((REPOSITORY / "docs").glob("*.md"))
 
 
 @pytest.mark.django_db(transaction=True)
-def test_commands_of_the_guides_answer_as_shown(
+def test_commands_of_the_guides_print_the_shown_output(
     sample_grid: None, live_server: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(REPOSITORY)
@@ -46,5 +46,5 @@ def test_commands_of_the_guides_answer_as_shown(
         ("", "anything", False),
     ],
 )
-def test_an_answer_matches_whole(shown: str, given: str, is_right: bool) -> None:
+def test_an_output_must_match_completely(shown: str, given: str, is_right: bool) -> None:
     assert is_answer(shown, given) is is_right

@@ -33,7 +33,7 @@ def test_every_variable_of_the_settings_has_a_meaning() -> None:
         ("FAIRSHARE_ISSUER", "", "none"),
     ],
 )
-def test_bounds_and_defaults_are_those_of_the_settings(name: str, values: str, default: str) -> None:
+def test_documented_bounds_and_defaults_equal_the_settings(name: str, values: str, default: str) -> None:
     variable = settings.read_variables()[name]
     assert (variable.values, variable.default) == (values, default)
 

@@ -82,7 +82,7 @@ _JOBS = [{"id": "a", "group": "/climate/seasonal", "benefit": 1}]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_commands_of_the_page_for_schedulers_run_as_they_stand(
+def test_commands_of_the_page_for_schedulers_run(
     sample_grid: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those outside of consoles: their files are the reader's, here made."""

@@ -106,7 +106,7 @@ def test_one_site_publishes_a_feed_and_another_subscribes(site: Policy, clock: L
 
 # --- A pipeline -------------------------------------------------------------------------------------------------------
 @pytest.mark.django_db(transaction=True)
-def test_a_pipeline_makes_reviews_and_proposes_a_policy(live_server: Any, tmp_path: Path) -> None:
+def test_a_pipeline_creates_reviews_and_proposes_a_policy(live_server: Any, tmp_path: Path) -> None:
     for program in ("curl", "jq", "git"):
         if not shutil.which(program):
             missing(f"{program} isn't here", f"apt-get install {program}")

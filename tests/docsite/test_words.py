@@ -36,7 +36,7 @@ RIDDLES = {
 @pytest.mark.parametrize(
     "page", [*PAGES, REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md"], ids=lambda p: p.name
 )
-def test_no_riddles(page: Path) -> None:
+def test_unclear_phrases_are_not_used(page: Path) -> None:
     text = _prose(page.read_text(encoding="utf-8"))
     found = {
         f"{match[0]!r} → {better}"

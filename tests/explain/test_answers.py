@@ -76,7 +76,7 @@ def outlook(outcome: Any = "recovers", **more: Any) -> Outlook:
     return Outlook(outcome, AT, **more)
 
 
-def test_a_group_that_decides_and_is_over_is_named_with_what_would_help() -> None:
+def test_a_deciding_group_over_target_is_named_with_advice() -> None:
     (said,) = changes_said(mine())
     assert (said.key, dict(said.values)) == ("change.group", {"name": "physics"})
     assert changes(mine(own="over", deciding=1)) == ["change.own_use"]
@@ -85,7 +85,7 @@ def test_a_group_that_decides_and_is_over_is_named_with_what_would_help() -> Non
     assert changes(mine(own="idle")) == ["change.group", "change.nothing_ran"]
 
 
-def test_where_nothing_is_over_only_the_jobs_of_others_change_it() -> None:
+def test_if_nothing_is_over_target_only_jobs_of_others_help() -> None:
     assert changes(mine(group="under")) == ["change.others"]
     assert changes(mine(group="under", own="idle")) == ["change.others"]
     assert changes(mine(deciding=None, is_decided_above=True)) == []
@@ -96,7 +96,7 @@ def test_where_nothing_is_over_only_the_jobs_of_others_change_it() -> None:
     assert when(mine(deciding=None, is_decided_above=True)) == ["when.above"]
 
 
-def test_without_shares_only_shares_help_and_there_is_no_date() -> None:
+def test_without_shares_only_shares_help() -> None:
     steps = (step("physics", "grid", "over", target=0.0), step("alice", "physics", "over"))
     told = mine(walk=steps)
     assert (when(told, outlook(at=days(2))), changes(told)) == (["when.no_shares"], ["change.shares"])
@@ -106,13 +106,13 @@ def test_without_shares_only_shares_help_and_there_is_no_date() -> None:
     ("rank", "of", "key"),
     [(1, 60, "when.first"), (1, 1, "when.first"), (2, 60, "when.front"), (6, 60, "when.front")],
 )
-def test_near_the_front_fairshare_is_not_what_holds_a_job(rank: int, of: int, key: str) -> None:
+def test_near_the_front_fairshare_does_not_delay_a_job(rank: int, of: int, key: str) -> None:
     told = mine(rank=rank, of=of)
     assert when(told, outlook(at=days(3))) == [key]
     assert changes(told, [mine(account="other", rank=1, of=of)]) == ["change.nothing"]
 
 
-def test_a_tenth_ahead_is_near_and_more_is_not() -> None:
+def test_near_the_front_means_at_most_a_tenth_ahead() -> None:
     assert is_near_front(mine(rank=11, of=101))
     assert not is_near_front(mine(rank=12, of=101))
     assert not is_near_front(mine(rank=2, of=2))
@@ -122,7 +122,7 @@ def test_a_tenth_ahead_is_near_and_more_is_not() -> None:
     assert many.text.replace("5", "1", 1) != one.text, "one and many read differently"
 
 
-def test_another_account_that_is_ahead_comes_first_the_best_of_them() -> None:
+def test_the_best_other_account_is_the_first_advice() -> None:
     worse, better, best = (mine(account=f"a{rank}", rank=rank, factor=1.0) for rank in (55, 30, 20))
     assert better_account(mine(), [worse, better, best]) is best
     first, *_rest = changes_said(mine(), [worse, better, best])
@@ -143,16 +143,16 @@ def test_another_account_that_is_ahead_comes_first_the_best_of_them() -> None:
     ],
     ids=str,
 )
-def test_an_account_elsewhere_or_behind_or_the_same_is_no_help(other: dict[str, Any]) -> None:
+def test_accounts_elsewhere_behind_or_equal_are_no_advice(other: dict[str, Any]) -> None:
     assert "change.other_account" not in changes(mine(), [mine(**{"account": "b", "rank": 10, **other})])
 
 
-def test_the_same_name_in_another_group_is_told_with_its_group() -> None:
+def test_the_same_name_in_another_group_has_its_group() -> None:
     other = replace(mine(group="over", rank=10), group="biology")
     assert changes_said(mine(), [other])[0].values["account"] == "c1:alice (biology)"
 
 
-def test_the_day_to_wait_for_is_named_with_its_range() -> None:
+def test_the_date_of_return_has_its_range() -> None:
     (said,) = when_said(mine(), outlook(at=days(6), earliest=days(0), latest=days(8)))
     assert said.key == "when.recovers_between"
     assert said.values == {"name": "physics", "on": days(6), "earliest": days(0), "latest": days(8)}
@@ -189,7 +189,7 @@ def test_without_known_days_there_is_no_date() -> None:
     assert when(mine()) == ["when.unknown"]
 
 
-def test_late_numbers_are_said_beside_the_reason() -> None:
+def test_late_numbers_are_reported_with_the_reason() -> None:
     late = mine(problems=("c1 is late",))
     assert changes(late) == ["change.group"]
     said = messages_of(late).stale
@@ -197,7 +197,7 @@ def test_late_numbers_are_said_beside_the_reason() -> None:
     assert (said.key, dict(said.values)) == ("fresh.behind", {"problems": ["c1 is late"]})
 
 
-def test_unmapped_and_uncomputed_and_unranked_have_answers_of_their_own() -> None:
+def test_unmapped_uncomputed_and_unranked_have_their_own_answers() -> None:
     told = [(when(one), changes(one)) for one in (mine(error="unmapped"), mine(error="no_snapshot"))]
     assert told == [(["when.unmapped"], ["change.unmapped"]), (["when.no_snapshot"], [])]
     assert (when(mine(rank=None)), changes(mine(rank=None))) == ([], ["change.unranked"])
@@ -206,13 +206,13 @@ def test_unmapped_and_uncomputed_and_unranked_have_answers_of_their_own() -> Non
     assert changes(mine(rank=None), [mine(account="b", rank=40)]) == ["change.unranked", "change.other_account"]
 
 
-def test_the_past_has_neither_but_a_later_time_where_nothing_is_kept() -> None:
+def test_past_answers_have_no_advice_but_a_later_time_if_nothing_is_stored() -> None:
     moment = Moment(AT, 2, "", "", AT, None, 2, None, None, False)
     assert (when(mine(moment=moment)), changes(mine(moment=moment))) == ([], [])
     assert changes(mine(moment=moment, error="no_snapshot")) == ["change.nothing_kept"]
 
 
-def test_an_instant_without_kept_numbers_is_not_called_one_before_the_first() -> None:
+def test_an_instant_without_stored_numbers_differs_from_one_before_the_first() -> None:
     """A later computation exists, so "nothing has been computed yet" would be false."""
     moment = Moment(AT, 2, "", "", AT, None, 2, None, None, False)
     then = messages_of(mine(moment=moment, error="no_snapshot"))

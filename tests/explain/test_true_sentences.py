@@ -279,7 +279,7 @@ def test_no_sentence_is_contradicted_by_the_ranks(algorithm: dict[str, Any], wor
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=IDS)
 @examples(20, fixed=4)
 @given(world=worlds())
-def test_why_one_goes_before_another_is_true(algorithm: dict[str, Any], world: Any) -> None:
+def test_reasons_for_the_order_are_true(algorithm: dict[str, Any], world: Any) -> None:
     root, usage = world
     snapshot = snapshot_of(root, usage, algorithm)
     if snapshot is None:
@@ -331,7 +331,7 @@ def _check_contrast(
 @pytest.mark.parametrize("name", ["slurm-classic", "slurm-depth-oblivious"])
 @examples(20, fixed=4)
 @given(world=worlds())
-def test_the_factor_at_target_is_what_a_recompute_gives(name: str, world: Any) -> None:
+def test_the_factor_at_target_equals_a_recompute(name: str, world: Any) -> None:
     root, usage = world
     snapshot = snapshot_of(root, usage, {"name": name})
     assert snapshot is not None
@@ -358,5 +358,5 @@ def _usage_in_group(told: Told, path: str) -> tuple[float, float]:
     return own, own + float(np.sum(values.usage[others]))
 
 
-def test_every_algorithm_is_among_those_that_are_checked() -> None:
+def test_every_algorithm_is_checked() -> None:
     assert {one["name"] for one in ALGORITHMS} == set(all_algorithms())

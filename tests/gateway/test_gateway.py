@@ -56,7 +56,7 @@ def test_every_decision_of_the_paper_s_vectors_by_rest(computed_site: Site, gold
         assert gateway.received() == pytest.approx(example["B"]), "booked when it starts"
 
 
-def test_a_priority_group_goes_before_both_and_is_in_no_books(gateway: Gateway) -> None:
+def test_a_priority_group_precedes_both_and_is_not_booked(gateway: Gateway) -> None:
     gateway.set(p_back=2, p_front=5, priority_groups={"daq": 7, "physics": 6})
     found = gateway.step("decide", "1", group="daq")
     assert (found["queue"], found["priority"], found["fraction_after"], found["benefit"]) == ("priority", 7, None, None)
@@ -68,7 +68,7 @@ def test_a_priority_group_goes_before_both_and_is_in_no_books(gateway: Gateway) 
     assert gateway.received() == {"biology": 0.0}
 
 
-def test_the_group_of_an_account_is_the_one_in_which_it_counts(gateway: Gateway) -> None:
+def test_the_group_of_an_account_follows_its_mapping(gateway: Gateway) -> None:
     gateway.set()
     account = {"user": "alice", "group": "physics"}
     assert gateway.step("decide", "1", account=account, benefit=1.0)["group"] == "physics"
@@ -94,7 +94,7 @@ def test_a_weighted_sum_of_named_quantities(gateway: Gateway) -> None:
     assert "run_s" in lacking.json()["detail"]
 
 
-def test_the_answer_warns_of_queues_that_do_not_settle(gateway: Gateway) -> None:
+def test_the_response_warns_of_queues_that_do_not_converge(gateway: Gateway) -> None:
     gateway.set()
     aging, arrival = gateway.step("decide", "1", group="physics", benefit=1.0)["notes"]
     assert "ages waiting jobs" in aging
@@ -125,7 +125,7 @@ def test_when_the_benefit_is_booked(
 
 @pytest.mark.parametrize("booked_at", ["submit", "start", "end"])
 @pytest.mark.parametrize("is_started", [False, True])
-def test_a_cancelled_job_leaves_nothing_in_the_books(gateway: Gateway, booked_at: str, is_started: bool) -> None:
+def test_a_cancelled_job_leaves_no_booking(gateway: Gateway, booked_at: str, is_started: bool) -> None:
     gateway.set(booked_at=booked_at, received={"physics": 10.0})
     gateway.step("decide", "1", group="physics", benefit=4.0)
     if is_started:
@@ -138,7 +138,7 @@ def test_a_cancelled_job_leaves_nothing_in_the_books(gateway: Gateway, booked_at
     assert gateway.received()["physics"] == 10.0
 
 
-def test_a_benefit_that_is_held_counts_while_the_job_runs(gateway: Gateway) -> None:
+def test_a_running_benefit_counts_while_the_job_runs(gateway: Gateway) -> None:
     gateway.set(benefit="processes")
     gateway.step("decide", "1", group="physics", quantities={"processes": 8})
     assert gateway.received()["physics"] == 0.0
@@ -150,7 +150,7 @@ def test_a_benefit_that_is_held_counts_while_the_job_runs(gateway: Gateway) -> N
 
 
 @pytest.mark.parametrize(("is_started", "left"), [(True, 4.0), (False, 0.0)])
-def test_a_job_that_never_ends_is_lost_and_keeps_what_it_had_if_it_ran(
+def test_a_job_that_never_ends_is_lost_and_keeps_its_booking_if_it_ran(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, is_started: bool, left: float
 ) -> None:
     gateway.set(booked_at="submit", lost_after_h=24)
@@ -165,9 +165,7 @@ def test_a_job_that_never_ends_is_lost_and_keeps_what_it_had_if_it_ran(
     assert gateway.received()["physics"] == 6.0
 
 
-def test_jobs_that_ended_long_ago_are_forgotten_and_their_benefit_stays(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_old_jobs_are_deleted_and_their_benefit_stays(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     gateway.set()
     gateway.step("decide", "1", group="physics", benefit=4.0)
     gateway.step("finished", "1", benefit=4.0)
@@ -178,7 +176,7 @@ def test_jobs_that_ended_long_ago_are_forgotten_and_their_benefit_stays(
 
 
 # --- Repeats ----------------------------------------------------------------------------------------------------------
-def test_every_step_may_be_sent_again(gateway: Gateway) -> None:
+def test_every_step_is_idempotent(gateway: Gateway) -> None:
     gateway.set(booked_at="submit")
     sent: list[tuple[str, dict[str, Any]]] = [
         ("decide", {"group": "physics", "benefit": 4.0}),
@@ -195,7 +193,7 @@ def test_every_step_may_be_sent_again(gateway: Gateway) -> None:
     assert gateway.received()["physics"] == 7.0
 
 
-def test_a_contradicting_repeat_is_refused_and_books_nothing(gateway: Gateway) -> None:
+def test_a_contradicting_repeat_is_refused_and_not_booked(gateway: Gateway) -> None:
     gateway.set(booked_at="submit")
     gateway.step("decide", "1", group="physics", benefit=4.0)
     for other in ({"group": "biology", "benefit": 4.0}, {"group": "physics", "benefit": 5.0}):
@@ -206,7 +204,7 @@ def test_a_contradicting_repeat_is_refused_and_books_nothing(gateway: Gateway) -
     assert gateway.received()["physics"] == 7.0
 
 
-def test_news_in_another_order(gateway: Gateway) -> None:
+def test_events_in_another_order(gateway: Gateway) -> None:
     gateway.set()
     assert refused(gateway.post("started", "1"))[:2] == (404, "not_found")
     gateway.step("decide", "1", group="physics", benefit=4.0)
@@ -229,20 +227,20 @@ def test_news_in_another_order(gateway: Gateway) -> None:
         ({"lost_after_h": 0}, "lost_after_h"),
     ],
 )
-def test_rules_that_cannot_be_meant(gateway: Gateway, rules: dict[str, Any], where: str) -> None:
+def test_invalid_rules(gateway: Gateway, rules: dict[str, Any], where: str) -> None:
     status, _, places = refused(gateway.admin.put(POLICY, rules))
     assert (status, places) == (422, [where])
     assert not Ledger.objects.exists()
 
 
 @pytest.mark.parametrize("benefit", ["NaN", -1, 1e19, "Infinity"])
-def test_a_benefit_that_is_no_number(gateway: Gateway, benefit: Any) -> None:
+def test_an_invalid_benefit(gateway: Gateway, benefit: Any) -> None:
     gateway.set()
     assert gateway.post("decide", "1", group="physics", benefit=benefit).status_code in (400, 422)
     assert not Job.objects.exists()
 
 
-def test_rules_are_in_the_audit_log(gateway: Gateway) -> None:
+def test_rule_changes_are_audited(gateway: Gateway) -> None:
     gateway.set(benefit={"cpu_s": 2}, received={"physics": 5.0})
     event = AuditEvent.objects.get(verb="policy.sam_rules_set")
     assert (event.policy_slug, event.details["benefit"], event.details["received"]) == (
@@ -254,7 +252,7 @@ def test_rules_are_in_the_audit_log(gateway: Gateway) -> None:
     assert gateway.received()["physics"] == 5.0, "what a group has received stays"
 
 
-def test_who_may_ask(gateway: Gateway) -> None:
+def test_decisions_need_the_right_scope(gateway: Gateway) -> None:
     site = gateway.site
     assert refused(gateway.post("decide", "1", group="physics"))[:2] == (404, "not_found")
     gateway.set()
@@ -274,7 +272,7 @@ def test_who_may_ask(gateway: Gateway) -> None:
 
 # --- At once ----------------------------------------------------------------------------------------------------------
 @pytest.mark.django_db(transaction=True)
-def test_decisions_at_once_see_each_other_s_bookings(gateway: Gateway) -> None:
+def test_concurrent_decisions_see_each_others_bookings(gateway: Gateway) -> None:
     """Eight of a group that may have half: as one after the other, whatever the threads do."""
     gateway.set(booked_at="submit", received={"physics": 0.0, "biology": 10.0})
     answers: dict[str, Any] = {}

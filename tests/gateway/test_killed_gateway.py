@@ -41,7 +41,7 @@ def books() -> list[float]:
         for place in PLACES
     ],
 )
-def test_killed_anywhere_and_sent_again(computed_site: Site, place: str) -> None:
+def test_a_killed_gateway_books_once_after_a_retry(computed_site: Site, place: str) -> None:
     store.poll()
     set_rules(rules=Rules(booked_at="submit"), received=None, **WHO)
     expected = [[4.0], [4.0], [7.0]]

@@ -12,7 +12,7 @@ from tests.sign_in import sign_in
 pytestmark = pytest.mark.django_db
 
 
-def test_books_jobs_and_warnings_are_shown_to_who_may_read_them(gateway: Gateway, client: Client) -> None:
+def test_ledger_jobs_and_warnings_are_shown_to_permitted_users(gateway: Gateway, client: Client) -> None:
     sign_in(client, gateway.site.admin)
     assert client.get("/policy/grid/sam/").status_code == 404
     gateway.set(entry="/", lost_after_h=48, priority_groups={"daq": 7})

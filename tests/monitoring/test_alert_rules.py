@@ -25,12 +25,12 @@ def names_of(rules: str) -> list[str]:
     return [rule["alert"] for group in yaml.safe_load(rules)["groups"] for rule in group["rules"]]
 
 
-def test_prometheus_reads_the_rules() -> None:
+def test_the_rules_are_valid_for_prometheus() -> None:
     rules = names_of(RULES.read_text(encoding="utf-8"))
     assert f"{len(rules)} rules found" in promtool("check", "rules", RULES)
 
 
-def test_each_alert_waits_fires_and_is_over() -> None:
+def test_each_alert_waits_fires_and_resolves() -> None:
     said = promtool("test", "rules", *(path.name for path in UNIT_TESTS))
     assert said.count("SUCCESS") == len(UNIT_TESTS) == 2
 
@@ -47,7 +47,7 @@ def test_each_alert_has_such_a_test() -> None:
         assert fires[:3] == [False, True, False], name
 
 
-def test_the_copy_that_does_not_wait_differs_in_nothing_else() -> None:
+def test_the_copy_without_waiting_differs_in_nothing_else() -> None:
     shipped, copy = yaml.safe_load(RULES.read_text(encoding="utf-8")), yaml.safe_load(rules_without_waiting())
     assert {rule["for"] for rule in copy["groups"][0]["rules"]} == {"0s"}
     for group in shipped["groups"]:

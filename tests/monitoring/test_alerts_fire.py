@@ -267,7 +267,7 @@ def test_alerts_about_peers(
         watch.expect()
 
 
-def test_alerts_about_what_everything_rests_on(
+def test_alerts_about_the_infrastructure(
     computed_site: Site, service: Callable[[], Service], watched: Watched, web: Web
 ) -> None:
     service()

@@ -39,7 +39,7 @@ def tree() -> TreeColumns:
     return first_tree(read_file(found, DUMP), found)
 
 
-def test_days_and_tolerance_are_reckoned_as_by_hand(tree: TreeColumns) -> None:
+def test_days_and_tolerance_equal_a_manual_calculation(tree: TreeColumns) -> None:
     rng = np.random.default_rng(6)
     places = ["/physics/ada", "/physics/hep*/ada", "/biology/carol", "/root", "/through/eve"]
     entry = np.array([*(tree.index_of_path(path) for path in places), -1], dtype=np.int32)
@@ -75,11 +75,11 @@ def test_days_and_tolerance_are_reckoned_as_by_hand(tree: TreeColumns) -> None:
         assert row.actual == pytest.approx(float(rows[name].sum()) / whole, rel=1e-12)
 
 
-def test_who_passes_shares_on_doesnt_compete_itself(tree: TreeColumns) -> None:
+def test_an_inheriting_group_does_not_compete_itself(tree: TreeColumns) -> None:
     assert sorted(tree.name[i] for i in top_entries(tree)) == ["biology", "eve", "physics", "root"]
 
 
-def test_without_usage_nothing_is_made_up(tree: TreeColumns) -> None:
+def test_without_usage_values_are_empty(tree: TreeColumns) -> None:
     ledger = compare_with_usage(
         tree, np.zeros(0, dtype=np.int32), np.zeros((0, 90)), half_life_days=7, tolerance=TOLERANCE
     )
@@ -99,7 +99,7 @@ def test_without_usage_nothing_is_made_up(tree: TreeColumns) -> None:
         ("carol", "nowhere", None),
     ],
 )
-def test_accounts_count_for_the_entry_of_their_name_wherever_the_group_is(
+def test_accounts_map_to_the_entry_of_their_name_in_any_group(
     tree: TreeColumns, user: str, group: str, path: str | None
 ) -> None:
     found = Resolver(default_rules(tree, "c"), tree).resolve(AccountKey("c", user, group)).entry

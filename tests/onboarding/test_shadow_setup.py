@@ -84,7 +84,7 @@ def compared(beginning: Beginning) -> SshareComparison:
     return found
 
 
-def test_our_factors_and_usage_are_those_of_sshare(folder: Path) -> None:
+def test_factors_and_usage_equal_sshare(folder: Path) -> None:
     found = compared(begin(folder))
     assert (found.algorithm, found.unit) == ("slurm-fair-tree", "billing_s")
     assert (found.factors.n_equal, len(found.factors.differences)) == (8, 8)
@@ -92,7 +92,7 @@ def test_our_factors_and_usage_are_those_of_sshare(folder: Path) -> None:
     assert (found.usage.n_different, found.usage.theirs) == (0, 199)
 
 
-def test_where_usage_differs_it_says_by_how_much_and_why(folder: Path) -> None:
+def test_usage_differences_have_amount_and_reason(folder: Path) -> None:
     """cat of biology: 60 in the log; Slurm lists 12, as where it lost the ends of jobs."""
     sshare = (folder / "sshare.txt").read_bytes().replace(b"biology|cat|1|0.333333|60|", b"biology|cat|1|0.333333|12|")
     config = (folder / "config.txt").read_bytes()
@@ -116,7 +116,7 @@ def test_where_usage_differs_it_says_by_how_much_and_why(folder: Path) -> None:
     assert compared(begun).usage.rows[0].reason == "removed_limits"
 
 
-def test_the_numbers_follow_the_choices_before_anything_is_published(folder: Path, client: Client) -> None:
+def test_the_comparison_updates_with_the_choices_before_publishing(folder: Path, client: Client) -> None:
     begun = begin(folder)
     sign_in(client, User.objects.create_superuser("eva"))
     form = {"version": str(begun.version), "name": "c1", "algorithm": "slurm-fair-tree", "compare": "1"}
@@ -132,7 +132,7 @@ def test_the_numbers_follow_the_choices_before_anything_is_published(folder: Pat
     assert not Policy.objects.exists()
 
 
-def test_a_tree_of_slurm_without_its_configuration_gets_slurms_algorithm(folder: Path) -> None:
+def test_a_slurm_tree_without_configuration_gets_fair_tree(folder: Path) -> None:
     dump = (folder / "dump.cfg").read_bytes()
     begun = read_tree(content=dump, file_name="dump.cfg", format="auto", at=clock.now(), actor=COMMAND)
     settings = proposed_settings(begun)
@@ -158,14 +158,14 @@ def test_the_policy_is_published_and_its_scheduler_is_in_shadow_mode(folder: Pat
     assert get_beginning(actor=COMMAND) is None
 
 
-def test_another_text_than_sshare_is_refused_and_begins_nothing(folder: Path) -> None:
+def test_text_that_is_not_sshare_output_is_refused(folder: Path) -> None:
     with pytest.raises(Invalid, match="sshare -a -P -l") as refused:
         begin(folder, sshare=b"sacct, perhaps\n")
     assert refused.value.code == "no_sshare"
     assert not Beginning.objects.exists()
 
 
-def test_one_command_takes_a_site_to_shadow_mode(folder: Path, tmp_path: Path) -> None:
+def test_one_command_sets_a_site_up_in_shadow_mode(folder: Path, tmp_path: Path) -> None:
     """With the outputs of all commands in one file, in another order than they are listed."""
     outputs = tmp_path / "slurm.txt"
     outputs.write_text("".join((folder / name).read_text() for name in ("sshare.txt", "config.txt", "dump.cfg")))
@@ -179,7 +179,7 @@ def test_one_command_takes_a_site_to_shadow_mode(folder: Path, tmp_path: Path) -
     assert (made.mode, made.policy.slug) == ("shadow", "c1")
 
 
-def test_outputs_are_found_in_one_text() -> None:
+def test_several_outputs_in_one_text_are_separated() -> None:
     assert of_site("Cluster - 'demo':Fairshare=1\nParent - 'root'\n") is None
     text = (
         "Configuration data as of 2026\nPriorityType = priority/basic\nAccount|User|RawShares|FairShare\n"

@@ -59,7 +59,7 @@ def test_real_configurations_become_settings(
     assert read.metric["weights"] == weights
 
 
-def test_every_line_that_matters_says_what_it_became(golden_dir: Path) -> None:
+def test_every_relevant_line_shows_its_setting(golden_dir: Path) -> None:
     found = {line.name: line for line in of(golden_dir, "depth-oblivious").lines}
     assert found["PriorityFlags"].value == "DEPTH_OBLIVIOUS,NO_FAIR_TREE,MAX_TRES"
     assert found["TRESBillingWeights (batch)"].value == "CPU=1.0,Mem=0.25G"
@@ -100,7 +100,7 @@ def test_flags_and_version_choose_the_algorithm(flags: str, version: str, name: 
         ("14-0:0:1", 1_209_601),
     ],
 )
-def test_times_are_read_as_slurm_writes_and_reads_them(text: str, seconds: int) -> None:
+def test_slurm_times_are_parsed(text: str, seconds: int) -> None:
     window = read_slurm_config(f"{BASE}PriorityDecayHalfLife={text}\nPriorityCalcPeriod={text}\n").settings["window"]
     assert (window["half_life_s"], window["calc_period_s"]) == (seconds, seconds)
 

@@ -83,7 +83,7 @@ def _core_h(value: float) -> str:
     return number(value, 1 if 0 < value < 10 else 0)
 
 
-def test_a_pack_has_the_numbers_of_statements_and_of_the_table_of_core_hours(hall: Policy, eva: User) -> None:
+def test_a_pack_has_the_numbers_of_statements_and_core_hours(hall: Policy, eva: User) -> None:
     _give(hall)
     pack = _rest(eva, "pack", **OCTOBER)["pack"]
     assert {row["path"] for row in pack["balance"]} == {"/physics", "/biology"}
@@ -108,7 +108,7 @@ def test_a_pack_has_the_numbers_of_statements_and_of_the_table_of_core_hours(hal
 
 
 @pytest.mark.parametrize("at_end", ["zero", "archive", 2.5, "keep"])
-def test_what_ends_has_the_target_that_it_gets_unless_renewed(hall: Policy, eva: User, at_end: str | float) -> None:
+def test_expiring_entries_show_their_target_without_renewal(hall: Policy, eva: User, at_end: str | float) -> None:
     actor = Actor(user=eva, via="page")
     dates = {"op": "set_dates", "entry": "/physics", "dates": {"ends_on": "2026-12-20", "at_end": at_end}}
     draft = services.make_change_set(policy_slug=hall.slug, operations=[dates], at=AT, actor=actor)
@@ -131,7 +131,7 @@ def _target(policy: Policy, path: str) -> float:
     return shares.get(path, 0.0) / sum(shares.values())
 
 
-def test_fairness_is_that_of_the_balance(hall: Policy, eva: User, admin: Client) -> None:
+def test_fairness_indices_follow_the_balance(hall: Policy, eva: User, admin: Client) -> None:
     pack = _rest(eva, "pack", **OCTOBER)["pack"]
     rows, fairness = pack["balance"], pack["fairness"]
     received = [row["used_core_h"] / row["entitled_core_h"] for row in rows]
@@ -186,7 +186,7 @@ def _address(answer: Any) -> str:
     return read(answer).text(".pack-address").removeprefix("http://testserver")
 
 
-def test_a_link_shows_this_pack_alone_until_it_ends(
+def test_a_link_shows_only_this_pack_until_it_expires(
     hall: Policy, admin: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = _address(_share(admin, hall, reason="Board of December"))
@@ -247,14 +247,14 @@ def test_impossible_periods_get_a_clear_answer(hall: Policy, admin: Client, mont
     assert read(answer, 422).error_codes()
 
 
-def test_people_have_no_pack_and_are_in_none(hall: Policy, admin: Client) -> None:
+def test_users_have_no_pack_and_are_in_none(hall: Policy, admin: Client) -> None:
     assert admin.get(_url(hall, path="/physics/alice"), OCTOBER).status_code == 422
     whole = admin.get(_url(hall, "pack-file", path="/physics", form="json"), OCTOBER).content
     assert b"alice" not in whole
     assert b'"n_people_left_out":2' in whole
 
 
-def test_what_is_suppressed_stays_so_in_every_form(hall: Policy, client: Client) -> None:
+def test_suppressed_values_stay_suppressed_in_every_format(hall: Policy, client: Client) -> None:
     """A reader of sums: groups of two people are hidden from him in statements, and so in pack, PDF and link."""
     vera = User.objects.create_user("vera", "", "correct horse battery")
     Grant.objects.create(
@@ -276,13 +276,13 @@ def test_what_is_suppressed_stays_so_in_every_form(hall: Policy, client: Client)
     assert "/physics (not shown)" in read(Client().get(address)).html
 
 
-def test_who_may_not_publish_makes_no_link(hall: Policy, client: Client) -> None:
+def test_creating_links_needs_the_right_to_publish(hall: Policy, client: Client) -> None:
     sign_in(client, User.objects.create_user("nick", "", "correct horse battery"))
     assert _share(client, hall).status_code in {403, 404}
     assert not SharedPack.objects.exists()
 
 
-def test_links_are_made_listed_and_ended_by_rest(hall: Policy, eva: User) -> None:
+def test_links_are_created_listed_and_revoked_by_rest(hall: Policy, eva: User) -> None:
     actor = Actor(user=eva, via="page")
     scopes = [Token.Scope.POLICIES_READ, Token.Scope.POLICIES_WRITE]
     _token, secret = make_token(name="board", scopes=scopes, user=eva, at=AT, actor=actor)
@@ -306,7 +306,7 @@ def test_links_are_made_listed_and_ended_by_rest(hall: Policy, eva: User) -> Non
     assert refused.status_code == 400
 
 
-def test_names_of_all_alphabets_are_written() -> None:
+def test_names_of_all_alphabets_are_printed() -> None:
     pdf = PdfDocument("Übersicht")
     pdf.add_page()
     for text in ("Łódź – Ωμέγα – Физика → 33 %", "日本"):

@@ -107,7 +107,7 @@ def photograph(page: Page, name: str) -> None:
         page.screenshot(path=folder / f"{name}-{theme}-{width}.png", full_page=True)
 
 
-def test_there_are_as_many_pages_as_there_were() -> None:
+def test_the_number_of_pages_is_unchanged() -> None:
     """A filter that loses pages by mistake would make everything below true of nothing."""
     assert sum(map(is_opened, PAGES)) > 80
 
@@ -115,7 +115,7 @@ def test_there_are_as_many_pages_as_there_were() -> None:
 @pytest.mark.parametrize(
     "part", [pytest.param(part, marks=() if part == LOOKED_AT else pytest.mark.deep) for part in range(PARTS)]
 )
-def test_a_page_is_accessible_as_wide_as_its_window_and_walked_by_tab(world: World, visit: Open, part: int) -> None:
+def test_a_page_is_accessible_fits_and_is_reachable_by_tab(world: World, visit: Open, part: int) -> None:
     """One visit a page: axe in the light theme at the widest window and in the dark one at the narrowest."""
     window = visit(width=WIDTHS[0], is_kept=False)
     window.checks_dark = True
@@ -140,7 +140,7 @@ def test_a_page_is_accessible_as_wide_as_its_window_and_walked_by_tab(world: Wor
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("theme", THEMES)
-def test_a_page_that_is_opened_in_a_theme_at_a_width_is_accessible(
+def test_a_page_is_accessible_in_each_theme_and_width(
     world: World, visit: Open, part: int, width: int, theme: str
 ) -> None:
     """Opened so, where the visit above changes theme and width of an open page."""
@@ -200,7 +200,7 @@ def _tab_out(page: Page, path: str, *, presses: int) -> list[dict[str, Any]]:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("part", range(PARTS))
-def test_a_member_sees_pages_that_are_as_good(world: World, visit: Open, part: int) -> None:
+def test_pages_of_a_member_are_accessible_and_fit(world: World, visit: Open, part: int) -> None:
     """What alice may open: narrower trees, other sentences, empty lists."""
     window = visit(width=WIDTHS[0])
     sign_in(window, world, "alice")

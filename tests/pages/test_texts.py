@@ -37,7 +37,7 @@ def lines_of(html: str, *places: str) -> str:
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_what_a_page_says(world: World, part: int, snapshot: SnapshotAssertion) -> None:
+def test_texts_of_a_page(world: World, part: int, snapshot: SnapshotAssertion) -> None:
     client = world.client("admin")
     for name, path, _row in pages_of(world, part):
         answer = client.get(path)
@@ -49,14 +49,14 @@ def test_what_a_page_says(world: World, part: int, snapshot: SnapshotAssertion) 
             assert {"action", "method"} & form.attributes.keys(), (path, form.html)
 
 
-def test_what_is_around_every_page(world: World, snapshot: SnapshotAssertion) -> None:
+def test_texts_around_every_page(world: World, snapshot: SnapshotAssertion) -> None:
     html = world.client("admin").get("/").content.decode()
     around = Page(html)
     around.one("main").decompose()
     assert lines_of(around.html, "body") == snapshot
 
 
-def test_what_markup_lacks_is_found() -> None:
+def test_markup_errors_are_found() -> None:
     html = (
         "<h1>One</h1><h1>Two</h1><p id=a></p><p id=a></p><a href=/><svg></svg></a><button> </button><input id=b>"
         "<label for=c>C</label><img src=x><p aria-describedby='a d'></p>"

@@ -203,7 +203,7 @@ def _recovered(life: Life, told: list[Told]) -> set[str]:
 
 @pytest.mark.deep
 @pytest.mark.timeout(600)
-def test_no_combination_of_told_numbers_is_one_members(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_combination_of_published_numbers_reveals_one_member(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     vera, admin = Attack(life.vera), Attack(life.admin)
     _live(life, monkeypatch, vera, admin)
     told = list(vera.told.values())
@@ -237,7 +237,7 @@ def _is_a_difference(secret: float, numbers: set[float]) -> bool:
 
 
 @pytest.mark.timeout(600)
-def test_days_of_the_series_are_told_by_the_same_rule(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_days_of_the_series_are_suppressed_by_the_same_rule(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     _live(life, monkeypatch)
     policy, end = Policy.objects.get(slug="p"), FROM + timedelta(days=N_DAYS, hours=2)
     monkeypatch.setenv("FAIRSHARE_CLOCK", end.isoformat())

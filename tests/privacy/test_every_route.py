@@ -43,7 +43,7 @@ EXEMPT = {
 }
 
 
-def test_every_route_is_asked_or_exempted_with_a_reason() -> None:
+def test_every_route_is_tested_or_exempted_with_a_reason() -> None:
     known = {route for route in routes(get_resolver()) if not route.startswith("admin/")}  # administrators read all
     asked = {row.route for row in ROWS if row.route not in EXEMPT}
     assert known == asked | EXEMPT.keys()
@@ -159,7 +159,7 @@ def _leaks(world: World, row: Row, actor: str, known_by: Marks, instants: Instan
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_nobody_reads_what_colleagues_used_nor_who_they_are(
+def test_no_route_discloses_usage_or_names_of_colleagues(
     known: World, is_deep: bool, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache_navigation_counts(monkeypatch)
@@ -176,7 +176,7 @@ def test_nobody_reads_what_colleagues_used_nor_who_they_are(
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_nor_by_anything_they_try_out_or_send(
+def test_no_write_discloses_usage_or_names_of_colleagues(
     known: World, is_deep: bool, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache_navigation_counts(monkeypatch)
@@ -192,7 +192,7 @@ def test_nor_by_anything_they_try_out_or_send(
 
 
 @pytest.mark.timeout(600)
-def test_who_may_know_it_reads_it_in_many_places(known: World) -> None:
+def test_permitted_users_read_the_numbers_on_many_routes(known: World) -> None:
     """Else the numbers looked for would be written in another way than pages write them."""
     of_bob = _any_of(marks("bob"))
     reads = (

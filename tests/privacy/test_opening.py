@@ -47,7 +47,7 @@ def told(site: Site, user: User) -> dict[str, bool]:  # noqa: F811
     return {view.tree.path(i): bool(view.shows_numbers[i]) for i in range(len(view.tree)) if view.visibility.may_see(i)}
 
 
-def test_a_part_of_a_policy_is_opened_to_everybody_until_its_end(site: Site) -> None:  # noqa: F811
+def test_a_subtree_is_opened_to_all_users_until_a_day(site: Site) -> None:  # noqa: F811
     site.recompute()
     assert told(site, site.nobody) == {}
     give(site, "/biology", by(site.admin), expires_at=AT + timedelta(days=9))
@@ -59,13 +59,13 @@ def test_a_part_of_a_policy_is_opened_to_everybody_until_its_end(site: Site) -> 
     assert not later.mask.any()
 
 
-def test_sums_can_be_opened_alone(site: Site) -> None:  # noqa: F811
+def test_only_totals_can_be_opened(site: Site) -> None:  # noqa: F811
     site.recompute()
     give(site, "/", by(site.admin), ["view_aggregate"])
     assert told(site, site.nobody) == dict.fromkeys(("/", "/biology", "/physics"), False)  # of two people and one
 
 
-def test_it_says_who_it_is_for_and_stands_in_the_log(site: Site) -> None:  # noqa: F811
+def test_opening_names_its_audience_and_is_audited(site: Site) -> None:  # noqa: F811
     grant = give(site, "/biology", by(site.admin))
     assert grant.people == EVERYBODY
     assert name_of(grant) not in ("", EVERYBODY), "in words"
@@ -90,7 +90,7 @@ def assert_only_sight(refused: Invalid) -> None:
     assert [verb for verb in SIGHT if verb not in refused.fields[0].message] == []
 
 
-def test_only_the_site_opens_and_only_sight(site: Site) -> None:  # noqa: F811
+def test_only_administrators_open_and_only_for_reading(site: Site) -> None:  # noqa: F811
     with pytest.raises(NotAllowed) as denied:
         give(site, "/biology", by(site.ben))
     assert denied.value.code == "site_only"
@@ -110,7 +110,7 @@ def test_only_the_site_opens_and_only_sight(site: Site) -> None:  # noqa: F811
     assert_only_sight(refused.value)
 
 
-def test_pages_and_rest_open_and_tell_it(site: Site) -> None:  # noqa: F811
+def test_pages_and_rest_open_and_show_it(site: Site) -> None:  # noqa: F811
     caller = Caller(user=site.admin)
     answer = caller.post(
         "policies/grid/grants",

@@ -43,7 +43,7 @@ def end_the_day(grid: Grid) -> None:
     Snapshot.objects.update(computed_at=grid.at - timedelta(days=1))
 
 
-def test_before_a_day_has_ended_there_is_nothing_to_tell(grid: Grid, vera: Client) -> None:
+def test_before_the_first_complete_day_nothing_is_shown(grid: Grid, vera: Client) -> None:
     page = read(vera.get(f"/policy/{SLUG}/"))
     assert page.item("sums-only").attributes["data-state"] == "later"
     assert not page.has('[data-testid="not-shown"]')
@@ -68,7 +68,7 @@ def test_suppressed_values_have_a_reason(grid: Grid, vera: Client) -> None:
     assert re.findall(r"\d+", why_not_shown()) == [str(settings.FAIRSHARE_SMALLEST_GROUP)]
 
 
-def test_rest_tells_null_and_that_it_is_suppressed(grid: Grid, vera: Client) -> None:
+def test_rest_returns_null_and_a_suppressed_flag(grid: Grid, vera: Client) -> None:
     end_the_day(grid)
     answer = vera.get(f"/api/v1/policies/{SLUG}/tree").json()
     assert answer["as_of"] is not None
@@ -80,7 +80,7 @@ def test_rest_tells_null_and_that_it_is_suppressed(grid: Grid, vera: Client) -> 
         assert entry["state"] == "unknown"
 
 
-def test_who_sees_by_name_is_told_as_it_is_now(grid: Grid, vera: Client) -> None:
+def test_users_with_access_to_names_see_current_numbers(grid: Grid, vera: Client) -> None:
     Grant.objects.update(verbs=["view_aggregate", "view_members"])
     answer = vera.get(f"/api/v1/policies/{SLUG}/tree?depth=2").json()
     assert answer["suppressed"] is False

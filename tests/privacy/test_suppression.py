@@ -51,62 +51,62 @@ def people(group: str, n: int, each: float = 1.0) -> dict[str, float]:
     return {f"{group}/p{k}": each for k in range(n)}
 
 
-def test_a_group_of_five_is_told_and_one_of_four_is_not() -> None:
+def test_a_group_needs_five_members_to_be_shown() -> None:
     five = people("/a", 5)
     assert told(list(five), five) == {"/", "/a"}
     four = people("/a", 4)
     assert told(list(four), four) == set()
 
 
-def test_a_member_who_used_nothing_doesnt_count() -> None:
+def test_members_without_usage_do_not_count() -> None:
     used = people("/a", 4)
     assert told([*used, "/a/idle"], used) == set()
 
 
-def test_a_group_in_which_one_used_more_than_four_fifths_isnt_told() -> None:
+def test_a_group_dominated_by_one_member_is_suppressed() -> None:
     used = {**people("/a", 9), "/a/big": 36.0}
     assert told(list(used), used) == {"/", "/a"}  # exactly four fifths
     used["/a/big"] = 36.1
     assert told(list(used), used) == set()
 
 
-def test_the_only_small_sibling_takes_the_smallest_told_one_along() -> None:
+def test_a_single_suppressed_sibling_suppresses_the_smallest_shown_one() -> None:
     used = {**people("/a", 9), **people("/b", 7), **people("/c", 2)}
     assert told(list(used), used) == {"/", "/a"}
 
 
-def test_two_small_siblings_that_are_large_enough_together_take_nobody_along() -> None:
+def test_two_small_siblings_large_enough_together_suppress_no_other() -> None:
     used = {**people("/a", 9), **people("/b", 3), **people("/c", 2)}
     assert told(list(used), used) == {"/", "/a"}
 
 
-def test_an_idle_sibling_is_protected_too() -> None:
+def test_an_idle_sibling_is_protected() -> None:
     used = {**people("/a", 9), **people("/b", 6)}
     assert told([*used, "/c/p0", "/c/p1"], used) == {"/", "/a"}
 
 
-def test_a_group_without_people_protects_nobody_and_needs_no_protection() -> None:
+def test_a_group_without_users_needs_no_protection() -> None:
     used = {**people("/a", 9), **people("/b", 6)}
     assert told([*used, "/empty+"], used) == {"/", "/a", "/b"}
 
 
-def test_nested_groups_give_no_difference() -> None:
+def test_nested_groups_reveal_no_difference() -> None:
     used = {**people("/a/x", 6), **people("/a/y", 1), **people("/b", 8)}
     assert told(list(used), used) == {"/", "/a", "/b"}  # with /a/x told, /a − /a/x would be one person
 
 
-def test_members_directly_below_a_group_are_a_remainder_like_any_other() -> None:
+def test_direct_members_are_a_protected_remainder() -> None:
     used = {**people("/a/x", 6), "/a/solo": 3.0, **people("/b", 8)}
     assert "/a/x" not in told(list(used), used)
 
 
-def test_nothing_is_told_below_what_isnt_told() -> None:
+def test_descendants_of_a_suppressed_group_are_suppressed() -> None:
     """An actual share is of the parent's usage: it would tell that."""
     used = {**people("/a/x", 6), "/a/y": 1000.0, **people("/b", 8)}
     assert told(list(used), used) == set()
 
 
-def test_the_own_path_is_told_whatever_and_protects_nobody() -> None:
+def test_the_own_path_is_always_shown_and_protects_no_other() -> None:
     used = {"/a/me": 5.0, "/a/you": 3.0, **people("/b", 9), **people("/c", 9)}
     assert told(list(used), used, outright=("/", "/a", "/a/me"), hidden=("/b", "/c")) == {"/", "/a", "/a/me"}
     # Beside it sums are told where what is left is large enough, or nothing is.
@@ -115,7 +115,7 @@ def test_the_own_path_is_told_whatever_and_protects_nobody() -> None:
     assert told(list(alone), alone, outright=("/", "/a", "/a/me")) == {"/", "/a", "/a/me", "/c"}
 
 
-def test_every_number_that_could_be_known_has_to_be_safe() -> None:
+def test_every_derivable_number_must_be_safe() -> None:
     used = {**people("/a", 9), **people("/b", 9)}
     since = {**people("/a", 9), **people("/b", 1)}  # yesterday /b was one person
     assert told(list(used), used, since) == {"/"}
@@ -142,7 +142,7 @@ def worlds(draw: st.DrawFn) -> tuple[list[str], list[Used], tuple[str, ...], tup
 
 @examples(300)
 @given(worlds())
-def test_no_sum_of_fewer_than_five_can_be_worked_out(
+def test_no_sum_of_fewer_than_five_can_be_derived(
     world: tuple[list[str], list[Used], tuple[str, ...], tuple[str, ...]],
 ) -> None:
     paths, rows, outright, hidden = world
@@ -196,7 +196,7 @@ def _above(path: str) -> set[str]:
     return set() if path == "/" else {_parent(path), *_above(_parent(path))}
 
 
-def test_the_answer_is_the_same_every_time_and_quick_for_a_hundred_thousand() -> None:
+def test_suppression_is_deterministic_and_fast() -> None:
     rng = np.random.default_rng(5)
     groups = [f"/v{v}/g{g}" for v in range(20) for g in range(100)]
     paths = [f"{group}/u{u}" for group in groups for u in range(50)]

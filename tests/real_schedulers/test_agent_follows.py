@@ -129,7 +129,7 @@ def frozen_code(report: dict[str, Any]) -> str:
 
 @pytest.mark.deep
 @pytest.mark.timeout(600)
-def test_slurms_queue_follows_operators_and_shares_through_a_killed_controller_and_is_handed_back(
+def test_the_slurm_queue_follows_the_policy_through_a_killed_controller_and_is_reset(
     computed_site: Site, agent_for: Callable[..., RunPass], tmp_path: Path
 ) -> None:
     (tmp_path / "slurm").mkdir()
@@ -178,7 +178,7 @@ def test_slurms_queue_follows_operators_and_shares_through_a_killed_controller_a
         assert len(set(listed(slurm, [*jobs.values(), array, held]).values())) == 1
 
 
-def test_grid_engines_queue_follows_operators_and_is_handed_back(
+def test_the_grid_engine_queue_follows_the_policy_and_is_reset(
     computed_site: Site, agent_for: Callable[..., RunPass], tmp_path: Path
 ) -> None:
     (tmp_path / "gridengine").mkdir()

@@ -98,7 +98,7 @@ def prepared(slurm: SlurmSite) -> None:
     slurm.sacctmgr("add", "user", "bob", "account=physics", "partition=other", "fairshare=9", f"cluster={CLUSTER}")
 
 
-def test_a_share_arrives_in_slurm_alone_and_drift_is_noticed_and_put_back(
+def test_a_share_is_set_in_slurm_and_drift_is_detected_and_corrected(
     agent_for: Callable[..., RunPass], tmp_path: Path
 ) -> None:
     (tmp_path / "slurm").mkdir()
@@ -143,7 +143,7 @@ def killed_at_steps(slurm: SlurmSite, folder: Path) -> None:
     assert shares == ["5"]
 
 
-def test_nodes_of_grid_engines_share_tree_are_set_and_usage_stays(
+def test_grid_engine_share_tree_nodes_are_set_and_usage_stays(
     computed_site: Site, agent_for: Callable[..., RunPass], tmp_path: Path
 ) -> None:
     (tmp_path / "gridengine").mkdir()

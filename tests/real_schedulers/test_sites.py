@@ -35,7 +35,7 @@ def processes_of(site: Enclosure) -> set[int]:
     return found
 
 
-def test_a_site_has_users_and_a_host_of_its_own_and_changes_nothing_outside(folder: Path) -> None:
+def test_a_site_has_its_own_users_and_host_and_changes_nothing_outside(folder: Path) -> None:
     before = Path("/etc/passwd").read_bytes()
     with enclosed(folder, ["ann"]) as site:
         assert site.run("id", "-un", user="ann").stdout == "ann\n"
@@ -44,7 +44,7 @@ def test_a_site_has_users_and_a_host_of_its_own_and_changes_nothing_outside(fold
     assert site.folder.exists()
 
 
-def test_daemons_end_with_the_site_even_those_that_leave_their_session(folder: Path) -> None:
+def test_all_daemons_end_with_the_site(folder: Path) -> None:
     with enclosed(folder, []) as site:
         site.start("daemon", ["sh", "-c", "setsid sleep 600 & exec sleep 600"])
         eventually(lambda: len(processes_of(site)) == 3, "first process, daemon and its child")

@@ -35,7 +35,7 @@ def collect(source: Source, command: str) -> Run:
 
 
 @pytest.mark.deep
-def test_a_controller_that_is_down_makes_no_job_vanish_and_is_asked_again(slurm: SlurmSite, source: Source) -> None:
+def test_an_unavailable_controller_makes_no_job_vanish_and_is_retried(slurm: SlurmSite, source: Source) -> None:
     slurm.load(TREE)
     assert collect(source, "squeue --json").state == "succeeded"  # nothing waits yet
     jobs = [slurm.submit(user, "hep", "--hold") for user in ("ann", "bob")]
@@ -55,7 +55,7 @@ def test_a_controller_that_is_down_makes_no_job_vanish_and_is_asked_again(slurm:
     assert source.collect_error == ""
 
 
-def test_accounting_that_finds_nothing_is_no_failure_and_a_lost_database_is(slurm: SlurmSite, source: Source) -> None:
+def test_empty_accounting_is_not_a_failure_but_a_lost_database_is(slurm: SlurmSite, source: Source) -> None:
     found_nothing = collect(source, "sacct -a -X --json --state=TIMEOUT -S {from} -E {to}")
     assert found_nothing.state == "succeeded", found_nothing.error
     slurm.stop("slurmdbd")

@@ -97,7 +97,7 @@ def fair_shares(site: SlurmSite) -> dict[str, float]:
     return {row["Path"]: float(row["FairShare"]) for row in site.shares() if row["User"]}
 
 
-def test_our_fair_share_is_slurms_and_every_account_is_mapped(used: SlurmSite, imported: Policy) -> None:
+def test_fair_share_equals_slurm_and_every_account_is_mapped(used: SlurmSite, imported: Policy) -> None:
     leaves = json.loads(run("priorities", CLUSTER, "--json"))["results"]
     ours = {one["entry"]: one["factor"] for one in leaves}
     slurms = fair_shares(used)
@@ -108,9 +108,7 @@ def test_our_fair_share_is_slurms_and_every_account_is_mapped(used: SlurmSite, i
 
 
 @pytest.mark.deep
-def test_the_set_up_reads_slurm_here_and_is_as_far_from_sshare_as_its_numbers_say(
-    used: SlurmSite, settings: Any
-) -> None:
+def test_the_setup_reads_a_local_slurm_and_agrees_with_sshare(used: SlurmSite, settings: Any) -> None:
     settings.FAIRSHARE_COLLECT_COMMANDS = [str(used.bin / name) for name in ("scontrol", "sacctmgr", "sshare", "sacct")]
     found = json.loads(run("scheduler", "setup", CLUSTER, "--here", "--json", "--publish", "--reason", "As it is"))
     slurms = {(row["Account"], row["User"]): row for row in used.shares() if row["User"]}
@@ -127,7 +125,7 @@ def test_the_set_up_reads_slurm_here_and_is_as_far_from_sshare_as_its_numbers_sa
     assert json.loads(run("scheduler", "differences", CLUSTER, "--json"))["equal"] == len(slurms)
 
 
-def test_one_changed_share_goes_to_slurm_and_nothing_else_changes(
+def test_one_changed_share_is_set_in_slurm_and_nothing_else(
     used: SlurmSite, imported: Policy, dump: Path, tmp_path: Path
 ) -> None:
     before = dump.read_text().splitlines()
@@ -181,7 +179,7 @@ def case_of(tree: TreeColumns, algorithm: Mapping[str, Any], usage: Mapping[str,
 
 
 @pytest.mark.deep
-def test_a_deep_tree_with_slurms_own_usage_gives_sshares_numbers(slurm: SlurmSite, used: SlurmSite) -> None:
+def test_a_deep_tree_with_slurm_usage_equals_sshare(slurm: SlurmSite, used: SlurmSite) -> None:
     slurm.load(deep_tree(9))
     ids = sorted(who for who in slurm.associations() if who[1] not in ("", "root", "hal"))
     usage = {who: float(100 * 3**n % 99_991) for n, who in enumerate(ids) if not who[0].startswith("unused")}

@@ -152,7 +152,7 @@ def make_token(world: World, name: str, *, reader: str) -> str:
     return world.run(name, "create_token", replaced).strip()
 
 
-def test_the_docs_word_for_word(world: World) -> None:
+def test_the_documented_commands_literally(world: World) -> None:
     vo, site = world.instances[VO], world.instances[SITE]
 
     # The site has a revision 1 and usage before anything is mounted.

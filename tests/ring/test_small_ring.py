@@ -87,7 +87,7 @@ def test_a_change_of_the_vo_is_in_every_sites_ranks_within_one_refresh(small: Sm
 
 
 @pytest.mark.deep
-def test_each_site_compares_by_what_ran_there_and_what_the_other_one_tells(small: Small) -> None:
+def test_each_site_compares_by_local_and_reported_usage(small: Small) -> None:
     ring, approach = small.ring, small.ring.evaluation.approach
     for _ in range(ROUNDS):
         ring.run_round()

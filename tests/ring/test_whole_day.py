@@ -56,7 +56,7 @@ def assert_nothing_failed(ring: Ring) -> None:
     assert {name: said for name, said in ring.tell(ring.sites, "failed_runs").items() if said} == {}
 
 
-def test_by_each_sites_own_usage_two_projects_at_half_of_the_sites_get_half(
+def test_with_local_usage_two_projects_at_half_of_the_sites_get_half(
     server: Server, expectations: Mapping[str, Any]
 ) -> None:
     evaluation = Evaluation("imbalanced-local", n_sites=SITES, hours=HOURS)
@@ -68,7 +68,7 @@ def test_by_each_sites_own_usage_two_projects_at_half_of_the_sites_get_half(
     assert_shares(_told["own usage"], expectations["imbalanced-local"])
 
 
-def test_by_everybodys_usage_they_get_all_of_it_and_a_change_of_the_project_is_everywhere_at_once(
+def test_with_global_usage_they_get_their_target_and_changes_reach_every_site(
     server: Server, expectations: Mapping[str, Any]
 ) -> None:
     evaluation = Evaluation("imbalanced-global-predictive", n_sites=SITES, hours=HOURS)
@@ -83,9 +83,7 @@ def test_by_everybodys_usage_they_get_all_of_it_and_a_change_of_the_project_is_e
     assert_shares(_told["good day"], expectations["imbalanced-global-predictive"])
 
 
-def test_a_day_of_faults_changes_nothing_outside_of_the_faulty_mounts_and_sites(
-    server: Server, expectations: Mapping[str, Any]
-) -> None:
+def test_a_day_of_faults_affects_only_faulty_mounts_and_sites(server: Server, expectations: Mapping[str, Any]) -> None:
     evaluation = Evaluation("imbalanced-global-predictive", n_sites=SITES, hours=HOURS)
     expected = expectations["imbalanced-global-predictive"]
     with fronts_of_a_faulty_day() as fronts:

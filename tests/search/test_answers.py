@@ -30,7 +30,7 @@ def ask(text: str, actor: Actor) -> SearchAnswer:
 
 
 # --- Why --------------------------------------------------------------------------------------------------------------
-def test_why_is_answered_as_the_comparison_of_two_leaves(open_grid: Grid) -> None:
+def test_why_questions_use_the_comparison_of_two_leaves(open_grid: Grid) -> None:
     actor = as_person(open_grid.admin)
     compared = compare_leaves(policy_slug=SLUG, one="/atlas/alice", other="/atlas/bob", actor=actor)
     assert compared.ahead is compared.other, "bob used less"
@@ -52,24 +52,24 @@ def test_why_is_answered_as_the_comparison_of_two_leaves(open_grid: Grid) -> Non
         ("why is dave behind erin", "tie", True),
     ],
 )
-def test_a_wrong_premise_is_answered_by_what_is_so(open_grid: Grid, question: str, key: str, contradicts: bool) -> None:
+def test_a_false_assumption_is_corrected(open_grid: Grid, question: str, key: str, contradicts: bool) -> None:
     answer = ask(question, as_person(open_grid.admin))
     assert (answer.key, answer.contradicts) == (key, contradicts)
 
 
-def test_i_am_the_own_account(open_grid: Grid) -> None:
+def test_i_means_the_own_account(open_grid: Grid) -> None:
     answer = ask("why am I behind bob", as_person(open_grid.alice))
     assert answer.key == "behind"
     assert ask("why am I behind bob", as_person(User.objects.create_user("guest"))).key == "nobody"
 
 
-def test_groups_have_no_rank_and_the_answer_says_so_with_their_numbers(open_grid: Grid) -> None:
+def test_groups_are_answered_without_a_rank(open_grid: Grid) -> None:
     answer = ask("why is atlas behind cms", as_person(open_grid.admin))
     assert answer.key == "not_compared"
     assert [row.name for row in answer.rows] == ["atlas", "cms"]
 
 
-def test_a_hidden_name_is_answered_like_one_that_does_not_exist(closed_grid: Grid) -> None:
+def test_a_hidden_name_is_answered_like_an_unknown_one(closed_grid: Grid) -> None:
     actor = as_person(closed_grid.alice)
     for question in (
         "why is alice behind {}",
@@ -86,7 +86,7 @@ def test_a_hidden_name_is_answered_like_one_that_does_not_exist(closed_grid: Gri
 
 
 # --- Who --------------------------------------------------------------------------------------------------------------
-def test_who_is_over_is_what_the_tree_says_now(sample_grid: None) -> None:
+def test_who_is_over_agrees_with_the_tree(sample_grid: None) -> None:
     actor = as_person(User.objects.get(username="admin"))
     over = ask("who is over target", actor)
     under = ask("who is under target", actor)
@@ -98,7 +98,7 @@ def test_who_is_over_is_what_the_tree_says_now(sample_grid: None) -> None:
     assert away == sorted(away, reverse=True)
 
 
-def test_days_are_full_days_in_a_row_up_to_yesterday(sample_grid: None) -> None:
+def test_days_are_consecutive_complete_days(sample_grid: None) -> None:
     actor = as_person(User.objects.get(username="admin"))
     for days in (1, 3, 12):
         rows = ask(f"who is over target for {days} days", actor).rows
@@ -109,12 +109,12 @@ def test_days_are_full_days_in_a_row_up_to_yesterday(sample_grid: None) -> None:
     assert ask("who is over target for 366 days", actor).key == "none_off"
 
 
-def test_who_sees_nothing_is_told_that_there_are_no_numbers(closed_grid: Grid) -> None:
+def test_a_user_without_visibility_gets_no_numbers(closed_grid: Grid) -> None:
     assert ask("who is over target", as_person(User.objects.create_user("guest"))).key == "not_shown"
 
 
 # --- What changed -----------------------------------------------------------------------------------------------------
-def test_changes_of_a_part_are_those_that_touched_it(open_grid: Grid) -> None:
+def test_changes_of_a_subtree_are_those_affecting_it(open_grid: Grid) -> None:
     actor = as_person(open_grid.admin)
     for entry, reason in (("/atlas/bob", "Bob gets more."), ("/cms", "Fewer for CMS.")):
         operation = {"op": "set_shares", "entry": entry, "shares": 7}
@@ -138,7 +138,7 @@ def test_changes_of_hidden_entries_below_do_not_count(closed_grid: Grid) -> None
 
 
 # --- When -------------------------------------------------------------------------------------------------------------
-def test_when_is_answered_by_the_forecast(sample_grid: None) -> None:
+def test_when_questions_use_the_forecast(sample_grid: None) -> None:
     actor = as_person(User.objects.get(username="admin"))
     for row in ask("who is over target", actor).rows[:2]:
         answer = ask(f"when is {row.name} on target", actor)
@@ -147,7 +147,7 @@ def test_when_is_answered_by_the_forecast(sample_grid: None) -> None:
         assert [each.actual for each in answer.rows] == pytest.approx([row.actual])
 
 
-def test_a_viewer_of_sums_is_not_told_of_one_person(closed_grid: Grid) -> None:
+def test_a_viewer_of_totals_gets_no_answer_about_one_user(closed_grid: Grid) -> None:
     user = User.objects.create_user("vera")
     Grant.objects.create(
         policy=Policy.objects.get(),
@@ -164,7 +164,7 @@ def test_a_viewer_of_sums_is_not_told_of_one_person(closed_grid: Grid) -> None:
 
 # --- What can't be read -----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("who", ["admin", "alice", "guest"])
-def test_a_question_that_cannot_be_read_gets_three_that_can(closed_grid: Grid, who: str) -> None:
+def test_an_unknown_question_gets_three_suggestions(closed_grid: Grid, who: str) -> None:
     User.objects.get_or_create(username="guest")
     actor = as_person(User.objects.get(username=who))
     answer = ask("how is the weather?", actor)

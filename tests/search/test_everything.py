@@ -45,7 +45,7 @@ def lead(grid: Grid, path: str = "/atlas", *, role: str = "manager") -> User:
 
 
 # --- What is found ----------------------------------------------------------------------------------------------------
-def test_entries_people_and_sources_are_groups_the_best_match_first(open_grid: Grid) -> None:
+def test_results_are_grouped_with_the_best_match_first(open_grid: Grid) -> None:
     actor = as_person(open_grid.admin)
     assert titles(search_everything(query="AT", actor=actor)) == {"entries": ["atlas"]}
     assert titles(search_everything(query="al", actor=actor)) == {"people": ["alice", "Alice Berg", TRICKY]}
@@ -55,7 +55,7 @@ def test_entries_people_and_sources_are_groups_the_best_match_first(open_grid: G
     assert [group.hits[0].match for group in found.groups] == sorted(group.hits[0].match for group in found.groups)
 
 
-def test_a_path_and_words_along_it_lead_to_an_entry(open_grid: Grid) -> None:
+def test_an_entry_is_found_by_path_or_words_of_it(open_grid: Grid) -> None:
     actor = as_person(open_grid.admin)
     for query in ("/atlas/bob", "atlas bob", "atl/bo", "swe atlas bob"):
         (hit,) = search_everything(query=query, actor=actor).groups[0].hits
@@ -64,18 +64,18 @@ def test_a_path_and_words_along_it_lead_to_an_entry(open_grid: Grid) -> None:
     assert search_everything(query="cms bob", actor=actor).groups == []
 
 
-def test_people_carry_their_rank_where_it_may_be_seen(open_grid: Grid) -> None:
+def test_users_have_their_rank_if_visible(open_grid: Grid) -> None:
     (hit,) = search_everything(query="carol", actor=as_person(open_grid.admin)).groups[0].hits
     assert isinstance(hit, EntryHit)
     assert hit.rank is not None
 
 
-def test_names_of_old_with_signs_in_them_are_found(open_grid: Grid) -> None:
+def test_existing_names_with_special_characters_are_found(open_grid: Grid) -> None:
     (hit,) = search_everything(query="o'neil", actor=as_person(open_grid.admin)).groups[0].hits
     assert hit.title == TRICKY
 
 
-def test_an_account_that_is_called_otherwise_leads_to_its_entry(computed_site: Any) -> None:
+def test_an_account_with_another_name_links_to_its_entry(computed_site: Any) -> None:
     actor = as_person(computed_site.admin)
     names = {hit.title for hit in _accounts(search_everything(query="a", actor=actor))}
     index = {account.user_name for account in Account.objects.all()}
@@ -101,7 +101,7 @@ def _changes(found: Found) -> list[ChangeSetHit]:
     return [hit for group in found.groups for hit in group.hits if isinstance(hit, ChangeSetHit)]
 
 
-def test_a_group_alone_is_listed_further_and_counted(large_grid: Grid) -> None:
+def test_a_single_group_of_results_is_paged_and_counted(large_grid: Grid) -> None:
     actor = as_person(large_grid.admin)
     found = search_everything(query="member", actor=actor)
     (group,) = found.groups
@@ -112,7 +112,7 @@ def test_a_group_alone_is_listed_further_and_counted(large_grid: Grid) -> None:
 
 
 # --- Only what one may see --------------------------------------------------------------------------------------------
-def test_a_person_finds_the_own_path_alone_where_the_tree_is_closed(closed_grid: Grid) -> None:
+def test_in_a_closed_tree_a_user_finds_only_the_own_path(closed_grid: Grid) -> None:
     actor = as_person(closed_grid.alice)
     assert paths(search_everything(query="swe", actor=actor)) == {"/"}
     assert paths(search_everything(query="a", actor=actor)) == {"/atlas", "/atlas/alice"}
@@ -120,27 +120,27 @@ def test_a_person_finds_the_own_path_alone_where_the_tree_is_closed(closed_grid:
         assert search_everything(query=hidden, actor=actor).groups == [], hidden
 
 
-def test_a_manager_finds_the_own_part(closed_grid: Grid) -> None:
+def test_a_manager_finds_the_own_subtree(closed_grid: Grid) -> None:
     actor = as_person(lead(closed_grid))
     assert paths(search_everything(query="bob", actor=actor)) == {"/atlas/bob"}
     assert search_everything(query="carol", actor=actor).groups == []
 
 
-def test_a_reader_of_sums_finds_groups_and_no_members(closed_grid: Grid) -> None:
+def test_a_viewer_of_totals_finds_groups_but_no_members(closed_grid: Grid) -> None:
     actor = as_person(lead(closed_grid, role="viewer"))
     found = paths(search_everything(query="a", actor=actor))
     assert "/atlas" in found
     assert "/atlas/alice" not in found
 
 
-def test_lost_rights_are_lost_at_once(closed_grid: Grid) -> None:
+def test_lost_rights_apply_at_once(closed_grid: Grid) -> None:
     user = lead(closed_grid)
     assert paths(search_everything(query="bob", actor=as_person(user))) == {"/atlas/bob"}
     Grant.objects.all().delete()
     assert search_everything(query="bob", actor=as_person(user)).groups == []
 
 
-def test_drafts_of_others_and_people_who_sign_in_are_for_administrators(closed_grid: Grid) -> None:
+def test_only_administrators_find_drafts_of_others_and_users(closed_grid: Grid) -> None:
     operation = {"op": "set_shares", "entry": "/cms", "shares": 20}
     make_change_set(policy_slug=SLUG, operations=[operation], reason="Autumn", at=closed_grid.at, actor=COMMAND)
     for user in (closed_grid.alice, lead(closed_grid)):
@@ -152,7 +152,7 @@ def test_drafts_of_others_and_people_who_sign_in_are_for_administrators(closed_g
     assert group.hits == [UserHit("admin", "Eva Kling", Match.WORD_BEGINS)]
 
 
-def test_hidden_names_take_no_part_in_a_search(closed_grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hidden_names_do_not_affect_results(closed_grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only visible names are in what is searched, so a hidden one can't even make an answer slower."""
     from apps.search import entries
 

@@ -20,7 +20,7 @@ def found(names: list[str], query: str, most: int = 20) -> list[tuple[str, Match
     return [(names[place], match) for place, match in index_of(names).find(fold(query), most=most)]
 
 
-def test_the_start_of_a_name_comes_before_the_start_of_a_word_and_a_part() -> None:
+def test_prefixes_rank_before_word_starts_and_substrings() -> None:
     assert found(NAMES, "clim") == [
         ("Clim", Match.BEGINS),
         ("climate", Match.BEGINS),
@@ -30,7 +30,7 @@ def test_the_start_of_a_name_comes_before_the_start_of_a_word_and_a_part() -> No
     assert found(NAMES, "ice") == [("ice", Match.BEGINS), ("sea_ice", Match.WORD_BEGINS)]
 
 
-def test_letters_in_order_are_the_last_resort() -> None:
+def test_subsequence_matches_rank_last() -> None:
     assert found(NAMES, "cmt") == [
         ("climate", Match.LETTERS),
         ("acclimate", Match.LETTERS),
@@ -40,23 +40,23 @@ def test_letters_in_order_are_the_last_resort() -> None:
 
 
 @pytest.mark.parametrize(("query", "name"), [("åsa", "Åsa Ek"), ("EK", "Åsa Ek"), ("STRASSE", "straße")])
-def test_case_and_special_letters_match(query: str, name: str) -> None:
+def test_case_and_diacritics_are_ignored_in_search(query: str, name: str) -> None:
     assert [hit for hit, _match in found(NAMES, query)] == [name]
 
 
-def test_equal_names_are_found_whole() -> None:
+def test_equal_names_are_all_found() -> None:
     index = index_of(["kim", "kimberg", "Kim", "xkim"])
     assert sorted(index.find_equal("kim", most=9)) == [0, 2]
     assert index.find_equal("kimb", most=9) == []
 
 
-def test_no_names_and_no_query_find_nothing() -> None:
+def test_empty_index_and_empty_query_find_nothing() -> None:
     assert index_of([]).find("a", most=5) == []
     assert index_of(["a"]).find("", most=5) == []
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_best_of_many_are_those_of_a_plain_sort(seed: int) -> None:
+def test_the_best_results_equal_a_full_sort(seed: int) -> None:
     """With more matches than are looked at one by one: 4,000 names of few letters."""
     pick = random.Random(seed)
     names = ["".join(pick.choices("ab-_c", k=pick.randint(1, 6))) for _ in range(4_000)]

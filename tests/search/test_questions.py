@@ -66,11 +66,11 @@ READ: list[tuple[str, Question | None]] = [
 
 
 @pytest.mark.parametrize(("text", "question"), READ, ids=[text.strip() for text, _question in READ])
-def test_a_text_is_read_as_a_question_or_as_a_name(text: str, question: Question | None) -> None:
+def test_input_is_parsed_as_a_question_or_a_name(text: str, question: Question | None) -> None:
     assert read_question(text) == question
 
 
-def test_a_period_counts_today_as_its_last_day() -> None:
+def test_a_period_includes_today_as_its_last_day() -> None:
     today = date(2026, 11, 20)
     assert first_day(WhatChanged(1), today) == today
     assert first_day(WhatChanged(7), today) == date(2026, 11, 14)

@@ -125,7 +125,7 @@ def test_one_account_is_one_number(callout: Callout, site: FakeSite) -> None:
     assert len(site.seen) == 1, "the second one comes from the cache"
 
 
-def test_group_namespace_and_project_are_sent_and_kept_apart(callout: Callout, site: FakeSite) -> None:
+def test_group_namespace_and_project_are_sent_and_cached_separately(callout: Callout, site: FakeSite) -> None:
     plain = callout.run("ann")[1]
     grouped = callout.run("ann", "--group", "physics", "--namespace", "a")[1]
     assert site.seen[-1]["body"] == {"accounts": [{"user": "ann", "group": "physics", "namespace": "a"}]}
@@ -135,7 +135,7 @@ def test_group_namespace_and_project_are_sent_and_kept_apart(callout: Callout, s
     assert found == (DONE, "".join(f"{factor_of(each)!r}\n" for each in ("annp1", "annp2", "ann", "annphysics")), "")
 
 
-def test_the_best_of_several_entries_and_the_site_s_own_number_for_strangers(callout: Callout) -> None:
+def test_the_best_of_several_entries_or_the_fallback_factor_is_printed(callout: Callout) -> None:
     status, out, err = callout.run("--stdin", "--format", "json", names="both1\nstranger\nboth2\n")
     document = json.loads(out)
     assert (status, err) == (DONE, "")
@@ -145,7 +145,7 @@ def test_the_best_of_several_entries_and_the_site_s_own_number_for_strangers(cal
     assert 5 <= document["age_s"] < 30
 
 
-def test_lines_keep_their_order_and_odd_ones_get_the_fallback(callout: Callout, site: FakeSite) -> None:
+def test_lines_keep_their_order_and_invalid_ones_get_the_fallback(callout: Callout, site: FakeSite) -> None:
     names = b"zoe\n\nann\n\xff\xfe\nann\n" + b"x" * 1025 + b"\nbo\x07b\n\xc3\xa5sa\n"
     status, out, err = callout.run("--stdin", "--format", "columns", "--fallback", "0.125", names=names)
     rows = [line.split("\t") for line in out.splitlines()]
@@ -172,7 +172,7 @@ def test_ten_thousand_names_are_one_request(callout: Callout, site: FakeSite) ->
 
 
 # --- Renewing ---------------------------------------------------------------------------------------------------------
-def test_an_old_cache_is_renewed_as_a_whole_and_confirmed_by_one_short_answer(callout: Callout, site: FakeSite) -> None:
+def test_an_old_cache_is_renewed_or_confirmed_by_one_request(callout: Callout, site: FakeSite) -> None:
     callout.run("--stdin", names="ann\nbob\n")
     callout.age(60)
     assert callout.run("ann")[0] == DONE
@@ -204,7 +204,7 @@ def test_refresh_renews_what_is_cached_and_prints_nothing(callout: Callout, site
     assert callout.run("--refresh", "--wait-s", "0.2")[0] == UNREACHED
 
 
-def test_names_that_nobody_asked_for_in_a_week_leave_the_cache(callout: Callout, site: FakeSite) -> None:
+def test_names_unused_for_a_week_are_removed_from_the_cache(callout: Callout, site: FakeSite) -> None:
     callout.run("--stdin", names="ann\nbob\n")
     (path,) = callout.cache.glob("*.names")
     found = json.loads(path.read_text())
@@ -262,9 +262,7 @@ BAD: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("how", BAD)
-def test_a_site_that_misbehaves_costs_one_wait_and_the_cached_numbers_stay(
-    callout: Callout, site: FakeSite, how: str
-) -> None:
+def test_a_failing_site_costs_one_timeout_and_cached_numbers_stay(callout: Callout, site: FakeSite, how: str) -> None:
     first = callout.run("ann")[1]
     callout.age(60)
     site.behave = getattr(site, how, BAD[how])
@@ -281,7 +279,7 @@ def test_a_site_that_misbehaves_costs_one_wait_and_the_cached_numbers_stay(
     assert callout.run("zoe")[0] == DONE
 
 
-def test_the_process_ends_with_its_wait_while_the_site_hangs(callout: Callout, site: FakeSite) -> None:
+def test_the_process_respects_its_timeout_while_the_site_hangs(callout: Callout, site: FakeSite) -> None:
     site.behave = site.hang
     status, out, err = callout.execute("ann", "--wait-s", "0.5")
     assert (status, out) == (UNREACHED, "0.5\n")
@@ -291,7 +289,7 @@ def test_the_process_ends_with_its_wait_while_the_site_hangs(callout: Callout, s
     assert callout.execute("--refresh")[0] == DONE, "no lock is left, and no thread held the process"
 
 
-def test_cached_numbers_have_an_age_and_an_end(callout: Callout, site: FakeSite) -> None:
+def test_cached_numbers_have_an_age_and_an_expiry(callout: Callout, site: FakeSite) -> None:
     callout.run("ann")
     site.behave = broken
     callout.age(3600)
@@ -301,7 +299,7 @@ def test_cached_numbers_have_an_age_and_an_end(callout: Callout, site: FakeSite)
     assert callout.run("ann", "--stale-s", "1800", "--fallback", "0.3")[:2] == (UNREACHED, "0.3\n")
 
 
-def test_a_clock_that_was_set_back_renews_and_never_hides_the_number(callout: Callout, site: FakeSite) -> None:
+def test_a_clock_reset_renews_the_cache_and_keeps_the_number(callout: Callout, site: FakeSite) -> None:
     first = callout.run("ann")[1]
     callout.age(-86400)
     site.behave = broken
@@ -309,7 +307,7 @@ def test_a_clock_that_was_set_back_renews_and_never_hides_the_number(callout: Ca
     assert len(site.seen) == 2, "a time that is still to come is not fresh"
 
 
-def test_a_refused_connection_and_an_unknown_host_are_no_wait(tmp_path: Path) -> None:
+def test_refused_connections_and_unknown_hosts_fail_at_once(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
     callout = Callout(tmp_path, f"http://127.0.0.1:{port}")
@@ -317,7 +315,7 @@ def test_a_refused_connection_and_an_unknown_host_are_no_wait(tmp_path: Path) ->
     assert callout.run("ann", "--format", "value", "--quiet") == (UNREACHED, "0.5\n", "")
 
 
-def test_a_refusal_is_status_1_and_names_the_reason(callout: Callout, site: FakeSite) -> None:
+def test_a_refusal_exits_with_1_and_the_reason(callout: Callout, site: FakeSite) -> None:
     site.behave = refuses
     status, out, err = callout.run("ann")
     assert (status, out) == (REFUSED, "0.5\n")
@@ -351,7 +349,7 @@ def test_a_redirect_is_not_followed(callout: Callout, site: FakeSite) -> None:
         None,
     ],
 )
-def test_an_answer_that_makes_no_sense_is_no_number(callout: Callout, site: FakeSite, results: Any) -> None:
+def test_an_invalid_response_is_not_a_number(callout: Callout, site: FakeSite, results: Any) -> None:
     def answer(handler: Any) -> None:
         handler.send(200, {"snapshot": 3, "age_s": 1.0, "results": results})
 
@@ -360,14 +358,14 @@ def test_an_answer_that_makes_no_sense_is_no_number(callout: Callout, site: Fake
 
 
 # --- Many processes, and the disk ----------------------------------------------------------------------------------
-def test_of_many_processes_one_asks(callout: Callout, site: FakeSite) -> None:
+def test_one_of_many_processes_sends_the_request(callout: Callout, site: FakeSite) -> None:
     started = [callout.start("ann", "--wait-s", "20") for _ in range(12)]
     outs = {process.communicate(timeout=60)[0] for process in started}
     assert outs == {f"{factor_of('ann')!r}\n".encode()}
     assert len(site.seen) == 1
 
 
-def test_who_has_a_cached_number_does_not_wait_for_the_process_that_renews(callout: Callout, site: FakeSite) -> None:
+def test_a_cached_number_needs_no_wait_for_the_renewal(callout: Callout, site: FakeSite) -> None:
     first = callout.run("ann")[1]
     callout.age(60)
     site.behave = site.hang
@@ -385,7 +383,7 @@ def test_who_has_a_cached_number_does_not_wait_for_the_process_that_renews(callo
     assert callout.run("bob", "--wait-s", "20")[0] == DONE, "a killed process leaves no lock behind"
 
 
-def test_a_process_that_hangs_with_the_lock_keeps_no_other_from_its_number(callout: Callout, site: FakeSite) -> None:
+def test_a_process_that_hangs_with_the_lock_blocks_no_other(callout: Callout, site: FakeSite) -> None:
     site.behave = site.hang
     one = callout.start("ann", "--wait-s", "20")
     while not site.seen:
@@ -397,7 +395,7 @@ def test_a_process_that_hangs_with_the_lock_keeps_no_other_from_its_number(callo
     one.communicate()
 
 
-def test_the_directory_is_its_own(callout: Callout, site: FakeSite) -> None:
+def test_the_cache_directory_is_private(callout: Callout, site: FakeSite) -> None:
     callout.run("ann")
     assert callout.cache.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in callout.cache.iterdir()} == {0o600}
@@ -435,14 +433,14 @@ def test_a_link_in_place_of_the_directory_or_a_file_is_not_followed(callout: Cal
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"format": 1}', b"[]", b"\xff", b'{"format": 1, "names": 7}'])
-def test_a_damaged_cache_is_none(callout: Callout, content: bytes) -> None:
+def test_a_damaged_cache_is_ignored(callout: Callout, content: bytes) -> None:
     callout.run("ann")
     (path,) = callout.cache.glob("*.names")
     path.write_bytes(content)
     assert callout.run("ann") == (DONE, f"{factor_of('ann')!r}\n", "")
 
 
-def test_without_a_place_for_the_cache_numbers_come_all_the_same(callout: Callout) -> None:
+def test_without_a_cache_directory_numbers_are_printed(callout: Callout) -> None:
     callout.cache.parent.mkdir()
     callout.cache.write_text("a file is in the way")
     status, out, err = callout.run("ann")
@@ -493,7 +491,7 @@ def test_options_from_a_file(callout: Callout, site: FakeSite, tmp_path: Path) -
         ("ann", "--unknown"),
     ],
 )
-def test_wrong_usage_prints_nothing_and_asks_nobody(
+def test_wrong_usage_prints_nothing_and_sends_nothing(
     callout: Callout, site: FakeSite, arguments: tuple[str, ...]
 ) -> None:
     status, out, err = callout.run(*arguments)
@@ -502,7 +500,7 @@ def test_wrong_usage_prints_nothing_and_asks_nobody(
     assert "Traceback" not in err
 
 
-def test_it_is_one_file_of_the_standard_library_that_python_3_6_reads() -> None:
+def test_the_callout_is_one_file_for_python_3_6_without_packages() -> None:
     tree = ast.parse(SOURCE.read_text(encoding="utf-8"), feature_version=(3, 6))
     imported = {
         name.partition(".")[0]
@@ -514,7 +512,7 @@ def test_it_is_one_file_of_the_standard_library_that_python_3_6_reads() -> None:
 
 
 # --- Quota ------------------------------------------------------------------------------------------------------------
-def test_quota_climbs_to_the_group_that_has_an_allocation(callout: Callout, site: FakeSite) -> None:
+def test_quota_uses_the_nearest_ancestor_with_an_allocation(callout: Callout, site: FakeSite) -> None:
     days = {"starts_on": "2026-01-01", "ends_on": "2026-12-31"}
     row = {"allocated_core_h": 1000.0, "delivered_core_h": 600.25, "remaining_core_h": 399.75}
     site.pages = {"allocations": {"results": [days]}, "allocations/table": {"group": row}}
@@ -531,7 +529,7 @@ def test_quota_climbs_to_the_group_that_has_an_allocation(callout: Callout, site
     assert callout.run("quota", "biology")[:2] == (UNREACHED, "-\n")
 
 
-def test_quota_of_a_group_by_name_and_of_none(callout: Callout, site: FakeSite) -> None:
+def test_quota_of_a_named_group_and_of_an_unknown_one(callout: Callout, site: FakeSite) -> None:
     site.pages = {"allocations": {"results": []}}
     status, out, _ = callout.run("quota", "physics", "--format", "json")
     found = json.loads(out)

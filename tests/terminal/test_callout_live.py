@@ -25,7 +25,7 @@ def run(terminal: Terminal, *arguments: str, names: str = "") -> tuple[int, str,
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
-def test_its_numbers_are_those_of_the_site(terminal: Terminal) -> None:
+def test_numbers_equal_those_of_the_site(terminal: Terminal) -> None:
     terminal.keep(terminal.site.token("priorities:read"))
     status, out, err = run(terminal, "--stdin", "--format", "json", names="alice\nbob\tphysics\ncarol\nmallory\n")
     assert (status, err) == (DONE, "")
@@ -44,7 +44,7 @@ def test_a_token_of_another_scope_is_refused(terminal: Terminal) -> None:
     assert "priorities:read" in err
 
 
-def test_quota_of_a_group_and_of_those_below_it(terminal: Terminal, tmp_path: Path) -> None:
+def test_quota_of_a_group_and_its_descendants(terminal: Terminal, tmp_path: Path) -> None:
     site = terminal.site
     year = site.at.year
     give_allocation(

@@ -79,7 +79,7 @@ def test_each_call_uses_options_that_the_callout_has() -> None:
     assert n_calls >= 9
 
 
-def test_the_page_names_every_recipe_and_says_whether_it_was_tried() -> None:
+def test_the_page_lists_every_recipe_and_whether_it_was_tested() -> None:
     page = (SOURCE.parents[1] / "docs" / "recipe-others.md").read_text()
     for path in RECIPES.iterdir():
         (line,) = [each for each in page.splitlines() if f"callout/{path.name}" in each]
@@ -87,7 +87,7 @@ def test_the_page_names_every_recipe_and_says_whether_it_was_tried() -> None:
 
 
 # --- One by one -------------------------------------------------------------------------------------------------------
-def test_the_jsv_speaks_its_protocol(host: Host) -> None:
+def test_the_jsv_follows_its_protocol(host: Host) -> None:
     talk = [
         *("START", "PARAM USER ann", "PARAM GROUP users", "PARAM P climate", "PARAM CONTEXT server", "BEGIN"),
         *("START", "PARAM USER -rf", "BEGIN", "START", "PARAM USER bob", "PARAM GROUP physics", "BEGIN", "QUIT"),
@@ -101,7 +101,7 @@ def test_the_jsv_speaks_its_protocol(host: Host) -> None:
     assert all(-1023 <= value <= 0 for value in values)
 
 
-def test_the_lua_script_sets_the_site_factor_and_lets_no_shell_see_odd_names(host: Host) -> None:
+def test_the_lua_script_sets_the_site_factor_and_escapes_names(host: Host) -> None:
     lua = shutil.which("lua5.3") or shutil.which("lua") or missing("lua5.3 isn't here", "apt-get install lua5.3")
     script = (
         (RECIPES / "job_submit.lua").read_text().replace("/usr/local/bin/", "").replace("--wait-s 0.2", "--wait-s 20")
@@ -155,7 +155,7 @@ def test_pending_jobs_of_lsf_get_the_admin_factor_and_keep_it_without_numbers(ho
     assert len(host.calls()) == n_before + 1, "bjobs alone"
 
 
-def test_esub_says_what_is_left(host: Host) -> None:
+def test_esub_prints_the_remaining_hours(host: Host) -> None:
     days = {"starts_on": "2026-01-01", "ends_on": "2026-12-31"}
     row = {"allocated_core_h": 10.0, "delivered_core_h": 6.0, "remaining_core_h": 4.0}
     host.site.pages = {"allocations": {"results": [days]}, "allocations/table": {"group": row}}

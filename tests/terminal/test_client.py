@@ -39,7 +39,7 @@ def plain(text: str) -> str:
     return head + "\n" + re.sub(r"\d+(?=\D*$)", "N", last) if "2026-11-20" in last else text
 
 
-def test_the_site_hands_out_the_program_with_its_address_and_the_page_tells_the_checksum(terminal: Terminal) -> None:
+def test_the_site_serves_the_program_with_its_address_and_checksum(terminal: Terminal) -> None:
     with urllib.request.urlopen(f"{terminal.url}/fairshare") as answer:
         headers, content = answer.headers, answer.read()
     assert f"SITE = {terminal.url!r}" in content.decode()
@@ -74,7 +74,7 @@ def test_the_line_of_the_page_installs_it(terminal: Terminal) -> None:
     assert not (terminal.home / "bin" / "fairshare").exists(), "what isn't what the page says becomes no program"
 
 
-def test_the_link_to_a_token_chooses_the_scope_and_makes_nothing(terminal: Terminal) -> None:
+def test_the_token_link_preselects_the_scope_and_creates_nothing(terminal: Terminal) -> None:
     client = Client()
     client.force_login(terminal.site.alice, backend="django.contrib.auth.backends.ModelBackend")
     found = re.findall(
@@ -84,9 +84,7 @@ def test_the_link_to_a_token_chooses_the_scope_and_makes_nothing(terminal: Termi
     assert not Token.objects.filter(user=terminal.site.alice).exists()
 
 
-def test_a_person_is_told_where_they_stand_why_and_what_to_do(
-    terminal: Terminal, alice: str, snapshot: SnapshotAssertion
-) -> None:
+def test_the_client_shows_rank_reason_and_advice(terminal: Terminal, alice: str, snapshot: SnapshotAssertion) -> None:
     told = terminal.run("me", token=alice)
     assert (told.status, told.err) == (0, "")
     first, entry, *_, last = told.out.splitlines()
@@ -105,7 +103,7 @@ def test_a_person_is_told_where_they_stand_why_and_what_to_do(
     assert [plain(each.out) for each in (told, why, accounts)] == snapshot
 
 
-def test_why_says_at_which_level_this_sites_usage_alone_counts(terminal: Terminal, alice: str) -> None:
+def test_why_marks_levels_compared_by_local_usage_only(terminal: Terminal, alice: str) -> None:
     reason = "R2 wasn’t heard for a day."
     assert reason not in terminal.run("why", token=alice).out
     shared = {"op": "set_scope", "entry": "/physics", "scope": "global"}
@@ -121,7 +119,7 @@ def test_why_says_at_which_level_this_sites_usage_alone_counts(terminal: Termina
     assert "Compared by local usage: physics, alice." in told, "what it was compared by, not what is stated"
 
 
-def test_whose_usage_levels_are_compared_by_is_shown(terminal: Terminal, alice: str) -> None:
+def test_the_usage_scope_of_levels_is_shown(terminal: Terminal, alice: str) -> None:
     assert "local usage: physics, alice." in terminal.run("why", token=alice).out
     scope = {"op": "set_scope", "entry": "/physics", "scope": "global", "sources": ["cluster-a"]}
     publish_operations(policy_slug="grid", operations=[scope], reason="Shared.", at=AT, actor=SYSTEM)
@@ -135,7 +133,7 @@ def test_whose_usage_levels_are_compared_by_is_shown(terminal: Terminal, alice: 
     assert "global usage, only of cluster-a" in below, "from above"
 
 
-def test_json_is_what_the_site_says(terminal: Terminal, alice: str) -> None:
+def test_json_equals_the_response_of_the_site(terminal: Terminal, alice: str) -> None:
     for command in ("me", "accounts", "why", "tree"):
         told = terminal.run(command, "--json", token=alice)
         assert told.status == 0, told.err
@@ -144,7 +142,7 @@ def test_json_is_what_the_site_says(terminal: Terminal, alice: str) -> None:
     assert json.loads(terminal.run("--json", "me", token=alice).out)["username"] == "alice"
 
 
-def test_the_tree_is_the_own_way_and_what_else_may_be_seen(
+def test_the_tree_shows_the_own_path_and_visible_entries(
     terminal: Terminal, alice: str, snapshot: SnapshotAssertion
 ) -> None:
     own = terminal.run("tree", token=alice)
@@ -159,7 +157,7 @@ def test_the_tree_is_the_own_way_and_what_else_may_be_seen(
     assert terminal.run("tree", "--policy=grid", "--depth=0", token=pia).out.count("physics") == 0
 
 
-def test_two_are_compared_as_far_as_they_may_be_seen(
+def test_two_entries_are_compared_as_far_as_visible(
     terminal: Terminal, alice: str, snapshot: SnapshotAssertion
 ) -> None:
     pia = terminal.site.token("self:read", "policies:read", user=terminal.site.pia)
@@ -176,7 +174,7 @@ def test_two_are_compared_as_far_as_they_may_be_seen(
     assert terminal.run("compare", token=alice).status == 2
 
 
-def test_others_and_what_does_not_exist_read_alike(terminal: Terminal, alice: str) -> None:
+def test_hidden_and_unknown_entries_are_answered_alike(terminal: Terminal, alice: str) -> None:
     refusals = set()
     for command, name in (("why", "bob"), ("why", "nobody-at-all"), ("why", "/physics/bob"), ("why", "/nothing")):
         told = terminal.run(command, name, token=alice)
@@ -191,7 +189,7 @@ def test_others_and_what_does_not_exist_read_alike(terminal: Terminal, alice: st
     assert (other.status, other.err) == (none.status, none.err) == (1, none.err)
 
 
-def test_a_token_that_ended_or_may_not_is_refused_with_the_way_to_a_new_one(terminal: Terminal, alice: str) -> None:
+def test_an_invalid_token_is_refused_with_a_link_to_a_new_one(terminal: Terminal, alice: str) -> None:
     other = terminal.site.token("policies:read", user=terminal.site.alice)
     told = terminal.run("me", token=other)
     assert (told.status, "self:read" in told.err) == (1, True)
@@ -201,7 +199,7 @@ def test_a_token_that_ended_or_may_not_is_refused_with_the_way_to_a_new_one(term
     assert f"{terminal.url}/me/tokens/" in told.err
 
 
-def test_the_past_is_told_as_it_was(terminal: Terminal, alice: str) -> None:
+def test_past_instants_show_their_numbers(terminal: Terminal, alice: str) -> None:
     then = (AT + timedelta(hours=1)).strftime("%Y-%m-%d %H:%M")
     told = terminal.run("me", "--at", then, token=alice)
     assert told.status == 0, told.err
@@ -220,7 +218,7 @@ def test_the_past_is_told_as_it_was(terminal: Terminal, alice: str) -> None:
 
 
 @pytest.mark.parametrize("width", first(2, [None, 60, 40, 120]))
-def test_lines_fit_eighty_columns_and_any_width_asked_for(terminal: Terminal, alice: str, width: int | None) -> None:
+def test_lines_fit_eighty_columns_or_the_given_width(terminal: Terminal, alice: str, width: int | None) -> None:
     for command in ("me", "accounts", "why", "tree"):
         more = () if width is None else ("--width", str(width))
         told = terminal.run(command, *more, token=alice)
@@ -258,7 +256,7 @@ def on_a_terminal(terminal: Terminal, token: str, **more: str) -> str:
     return text.decode()
 
 
-def test_colour_is_for_terminals_and_only_where_it_is_wanted(terminal: Terminal, alice: str) -> None:
+def test_colour_is_used_only_on_terminals_that_want_it(terminal: Terminal, alice: str) -> None:
     text = on_a_terminal(terminal, alice)
     assert "\x1b[33mover" in text
     assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in text.splitlines()) <= 70
@@ -266,7 +264,7 @@ def test_colour_is_for_terminals_and_only_where_it_is_wanted(terminal: Terminal,
     assert "\x1b" not in on_a_terminal(terminal, alice, TERM="dumb")
 
 
-def test_a_reader_that_has_enough_ends_it_without_a_word(terminal: Terminal, alice: str) -> None:
+def test_a_closed_pipe_ends_the_client_silently(terminal: Terminal, alice: str) -> None:
     environment = {"HOME": str(terminal.home), "PATH": os.environ["PATH"], "FAIRSHARE_TOKEN": alice}
     command = f"'{sys.executable}' '{terminal.program}' tree --json | true"
     done = subprocess.run(["sh", "-c", command], env=environment, capture_output=True, timeout=60)

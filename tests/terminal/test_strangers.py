@@ -103,7 +103,7 @@ def test_the_token_goes_to_the_site_in_the_header_and_never_in_the_address(tmp_p
 
 
 @pytest.mark.parametrize("status", first(2, [301, 302, 303, 307, 308]))
-def test_a_redirect_is_named_and_not_followed(tmp_path: Path, status: int) -> None:
+def test_a_redirect_is_reported_and_not_followed(tmp_path: Path, status: int) -> None:
     with stranger(body=json.dumps(ME).encode()) as elsewhere:
         to = f"http://localhost:{elsewhere.port}/api/v1/me"
         with stranger(status, {"Location": to}, b"") as server:
@@ -116,7 +116,7 @@ def test_a_redirect_is_named_and_not_followed(tmp_path: Path, status: int) -> No
 
 
 @pytest.mark.parametrize("mode", first(3, [0o640, 0o604, 0o660, 0o644, 0o620, 0o601]))
-def test_a_file_that_others_can_get_at_is_refused(tmp_path: Path, mode: int) -> None:
+def test_a_token_file_accessible_to_others_is_refused(tmp_path: Path, mode: int) -> None:
     path = keep(tmp_path, mode)
     with stranger() as server:
         code, out, err = run(tmp_path, "me", at(server.port), token=None)
@@ -126,7 +126,7 @@ def test_a_file_that_others_can_get_at_is_refused(tmp_path: Path, mode: int) -> 
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o400])
-def test_a_file_of_ones_own_is_taken(tmp_path: Path, mode: int) -> None:
+def test_a_private_token_file_is_accepted(tmp_path: Path, mode: int) -> None:
     keep(tmp_path, mode)
     with stranger(body=json.dumps(ME).encode()) as server:
         assert run(tmp_path, "me", at(server.port), token=None)[0] == DONE
@@ -136,7 +136,7 @@ def test_a_file_of_ones_own_is_taken(tmp_path: Path, mode: int) -> None:
     assert {seen["Authorization"] for seen in server.seen} == {f"Bearer {TOKEN}"}
 
 
-def test_without_a_token_it_says_where_to_get_one(tmp_path: Path) -> None:
+def test_without_a_token_the_client_names_the_page(tmp_path: Path) -> None:
     code, out, err = run(tmp_path, "me", at(9), token=None)
     assert (code, out) == (USAGE, "")
     assert "http://127.0.0.1:9/me/tokens/?scope=self:read" in err
@@ -145,7 +145,7 @@ def test_without_a_token_it_says_where_to_get_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", first(3, ["hello", "fsh_", "fsh_a_b\nX: y", "Bearer fsh_a_b", "fsh_a_b fsh_c_d"]))
-def test_what_is_no_token_is_not_sent(tmp_path: Path, text: str) -> None:
+def test_an_invalid_token_is_not_sent(tmp_path: Path, text: str) -> None:
     with stranger() as server:
         code, _, err = run(tmp_path, "me", at(server.port), token=text)
     assert (code, server.seen) == (USAGE, [])
@@ -179,18 +179,18 @@ def test_a_token_that_is_a_folder_or_a_pipe_is_refused_at_once(tmp_path: Path) -
         ],
     ),
 )
-def test_addresses_that_would_give_the_token_away_are_refused(tmp_path: Path, site: str) -> None:
+def test_addresses_that_would_leak_the_token_are_not_used(tmp_path: Path, site: str) -> None:
     code, _, err = run(tmp_path, "me", f"--site={site}")
     assert code == USAGE
     assert TOKEN not in err
 
 
-def test_without_an_address_it_asks_for_one(tmp_path: Path) -> None:
+def test_without_an_address_the_client_asks_for_one(tmp_path: Path) -> None:
     code, _, err = run(tmp_path, "me")
     assert (code, "--site" in err) == (USAGE, True)
 
 
-def test_the_own_machine_is_reached_without_a_proxy(tmp_path: Path) -> None:
+def test_loopback_is_reached_without_a_proxy(tmp_path: Path) -> None:
     with stranger() as proxy, stranger(body=json.dumps(ME).encode()) as server:
         through = f"http://127.0.0.1:{proxy.port}"
         assert run(tmp_path, "me", at(server.port), http_proxy=through, HTTP_PROXY=through)[0] == DONE
@@ -218,7 +218,7 @@ def test_the_own_machine_is_reached_without_a_proxy(tmp_path: Path) -> None:
         ],
     ),
 )
-def test_every_answer_has_a_status_and_a_sentence(
+def test_every_response_has_an_exit_status_and_a_message(
     tmp_path: Path, answer: tuple[int, dict[str, str], bytes], status: int, word: str, snapshot: SnapshotAssertion
 ) -> None:
     with stranger(*answer) as server:
@@ -229,7 +229,7 @@ def test_every_answer_has_a_status_and_a_sentence(
     assert err.replace(str(server.port), "PORT").replace(str(tmp_path), "HOME") == snapshot
 
 
-def test_nobody_there_and_no_such_name_are_said(tmp_path: Path) -> None:
+def test_unreachable_and_unknown_hosts_are_reported(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     for site in (at(port), "--site=https://no-such-host.invalid"):
@@ -238,7 +238,7 @@ def test_nobody_there_and_no_such_name_are_said(tmp_path: Path) -> None:
         assert site.removeprefix("--site=") in err
 
 
-def test_a_site_that_says_nothing_is_left_after_a_while(tmp_path: Path) -> None:
+def test_a_silent_site_times_out(tmp_path: Path) -> None:
     source = SOURCE.read_text()
     assert "TIMEOUT_S = 30" in source
     with silence() as port:
@@ -275,7 +275,7 @@ def certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, Path]:
     return context, path
 
 
-def test_a_site_has_to_prove_who_it_is(tmp_path: Path) -> None:
+def test_an_untrusted_site_certificate_is_refused(tmp_path: Path) -> None:
     ours, known = certificate(tmp_path, "127.0.0.1")
     others, foreign = certificate(tmp_path, "other.example")
     body = json.dumps(ME).encode()
@@ -293,7 +293,7 @@ def test_a_site_has_to_prove_who_it_is(tmp_path: Path) -> None:
 
 
 # --- Text -------------------------------------------------------------------------------------------------------------
-def test_what_would_steer_a_terminal_is_left_out(tmp_path: Path) -> None:
+def test_terminal_control_characters_are_removed(tmp_path: Path) -> None:
     evil = json.loads(json.dumps(ME))
     evil["accounts"][0].update(policy_name="\x1b]0;gotcha\x07G\u202egrid\x9b31m", account="a\rb\nc")
     with stranger(body=json.dumps(evil).encode()) as server:
@@ -306,13 +306,13 @@ def test_what_would_steer_a_terminal_is_left_out(tmp_path: Path) -> None:
         assert "\x1b" not in run(tmp_path, "me", at(server.port))[2]
 
 
-def test_names_that_a_terminal_cannot_show_are_no_failure(tmp_path: Path) -> None:
+def test_names_outside_the_terminal_encoding_are_replaced(tmp_path: Path) -> None:
     with stranger(body=json.dumps(ME, ensure_ascii=False).encode()) as server:
         code, out, _ = run(tmp_path, "me", at(server.port), LANG="C", PYTHONIOENCODING="ascii")
     assert (code, "alice (f\\xedsicos)" in out) == (DONE, True)
 
 
-def test_old_numbers_are_a_status_only_where_that_was_asked_for(tmp_path: Path) -> None:
+def test_stale_numbers_change_the_exit_status_only_on_request(tmp_path: Path) -> None:
     with stranger(body=json.dumps(ME).encode()) as server:
         assert run(tmp_path, "me", at(server.port))[0] == DONE
         assert run(tmp_path, "me", at(server.port), "--max-age=4000")[0] == DONE
@@ -333,7 +333,7 @@ def test_old_numbers_are_a_status_only_where_that_was_asked_for(tmp_path: Path) 
         ("41", "41"),
     ],
 )
-def test_a_day_means_where_one_is(tmp_path: Path, given: str, asked: str) -> None:
+def test_a_day_is_in_the_local_zone(tmp_path: Path, given: str, asked: str) -> None:
     with stranger(body=json.dumps(ME).encode()) as server:
         assert run(tmp_path, "me", at(server.port), "--at", given, TZ="Europe/Stockholm")[0] == DONE
     assert server.seen[0]["path"] == f"/api/v1/me?at={asked.replace(':', '%3A')}"
@@ -351,7 +351,7 @@ def test_a_day_means_where_one_is(tmp_path: Path, given: str, asked: str) -> Non
         ("me", "alice"),
     ],
 )
-def test_wrong_usage_has_its_own_status(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_wrong_usage_has_its_own_exit_status(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     code, out, err = run(tmp_path, *arguments, *([at(9)] if arguments else []))
     assert (code, out) == (USAGE, "")
     assert err
@@ -420,7 +420,7 @@ THERE_IN_36 = {
 }
 
 
-def test_it_is_python_3_6_and_nothing_but_its_library() -> None:
+def test_the_client_needs_only_python_3_6() -> None:
     tree = ast.parse(SOURCE.read_text(encoding="utf-8"), feature_version=(3, 6))
     imported: set[str] = set()
     used: set[str] = set()
@@ -438,7 +438,7 @@ def test_it_is_python_3_6_and_nothing_but_its_library() -> None:
     assert used & NEWER == set()
 
 
-def test_the_oldest_python_here_runs_it_without_any_package(tmp_path: Path) -> None:
+def test_the_oldest_available_python_runs_the_client(tmp_path: Path) -> None:
     with stranger(body=json.dumps(ME).encode()) as server:
         new = run(tmp_path, "me", at(server.port))
         old = run(tmp_path, "me", at(server.port), python=str(PYTHONS[0]))

@@ -13,7 +13,7 @@ from tests.terminal.conftest import Terminal
 from tests.worlds import AT
 
 
-def test_why_explains_an_own_waiting_job_and_hides_those_of_others(terminal: Terminal, alice: str) -> None:
+def test_why_explains_own_waiting_jobs_and_hides_others(terminal: Terminal, alice: str) -> None:
     connect_scheduler(policy_slug="grid", name="c1", given={"mode": "on", "namespace": "a"}, at=AT, actor=SYSTEM)
     queue = [job("101", site=10), job("102", "bob", site=1_000_000)]
     came = {"started_at": AT, "ended_at": AT, "pass": uuid4()}
