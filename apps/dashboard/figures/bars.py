@@ -1,7 +1,7 @@
-"""Geometry of bars: the bullet bar of an entry, and the meter of what is handed out.
+"""Coordinates of bars: the bullet bar of an entry (actual, target, tolerance) and the meter of an allocated amount.
 
-The template draws them as SVG attributes. A bar of width W maps v to x(v) = 1 + v·(W − 2)/max, clipped to 0..max.
-Shares are fractions 0..1 here; words and percent signs are made in `presentation`.
+Templates write them into SVG attributes. A bar of width W maps v to x(v) = 1 + v·(W − 2)/max, clipped to 0..max.
+Shares are fractions 0..1; `presentation` formats them as text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MIN_BAND = 2.0
 
 
 class State(StrEnum):
-    """What the bar says; the value is its CSS class."""
+    """State of an entry compared with its target; the value is the CSS class of its bar."""
 
     ON = "on"
     OVER = "over"
@@ -33,11 +33,15 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """Half the width of the band: a part of the target, and at least so much of the whole."""
+    """Half the width of the tolerance band around a target.
+
+    relative: fraction of the target. floor: smallest half-width, as a share of the siblings' total.
+    leaves: tolerance of entries without children; None if it is the same.
+    """
 
     relative: float = 0.10
     floor: float = 0.005
-    leaves: Tolerance | None = None  # of entries without children, where it is their own
+    leaves: Tolerance | None = None
 
     def at(self, is_leaf: bool) -> Tolerance:
         return (is_leaf and self.leaves) or self
@@ -51,7 +55,7 @@ USUAL_TOLERANCE = Tolerance()
 
 @dataclass(frozen=True, slots=True)
 class Bullet:
-    """Coordinates of one bar, rounded to a tenth of a pixel; None where a part is not drawn."""
+    """Coordinates of one bullet bar, rounded to a tenth of a pixel; None for parts that are not drawn."""
 
     state: State
     width: int
@@ -65,23 +69,26 @@ class Bullet:
 
 
 def share_scale(pairs: Iterable[tuple[float, float]], tolerance: Tolerance = USUAL_TOLERANCE) -> float:
-    """The smallest step that holds every (actual, target + tolerance) of one group of siblings."""
+    """Smallest step of SHARE_STEPS that holds every actual and every target + tolerance of these siblings.
+
+    pairs: (actual, target) of each.
+    """
     return scale_for(max((max(actual, target + tolerance.around(target)) for actual, target in pairs), default=1.0))
 
 
 def scale_for(needed: float) -> float:
-    """The smallest step that holds `needed`, a part of 1."""
+    """Smallest step of SHARE_STEPS that is at least `needed`, a fraction of 1."""
     return next((step for step in SHARE_STEPS if step >= needed - 1e-12), 1.0)
 
 
 def differ_tenfold(targets: Iterable[float]) -> bool:
-    """Whether one common scale would flatten the small ones of these targets."""
+    """Whether the largest target is more than ten times the smallest, so that a common scale would hide small bars."""
     positive = [target for target in targets if target > 0]
     return len(positive) > 1 and max(positive) > 10 * min(positive)
 
 
 def against_target(target: float) -> float:
-    """Scale on which every tick stands at the same place: the bar ends at 160 % of the target."""
+    """Maximum of a scale that ends at 160 % of the target, so that all targets are drawn at the same x."""
     return AGAINST_TARGET * target if target > 0 else SHARE_STEPS[0]
 
 
@@ -95,7 +102,7 @@ def draw(
     before: float | None = None,
     tolerance: Tolerance = USUAL_TOLERANCE,
 ) -> Bullet:
-    """Coordinates for one bar; `before` is the target a draft started from."""
+    """Coordinates of one bar. before: the target in the revision that a draft is based on, drawn as a second tick."""
     pixels = (width - 2) / maximum
 
     def x(value: float) -> float:
@@ -122,12 +129,12 @@ def _tenth(value: float) -> float:
 
 # --- Meter ------------------------------------------------------------------------------------------------------------
 WIDTH = 64
-_REACH = 1.2  # the meter ends at 120 % of the limit
+_REACH = 1.2  # the meter's scale ends at 120 % of the limit
 
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """Coordinates of one meter; `more` is the part beyond the limit, None where there is none."""
+    """Coordinates of one meter. more_width: of the part beyond the limit, None if the limit isn't exceeded."""
 
     width: int
     track_width: int
@@ -138,7 +145,7 @@ class Meter:
 
 
 def draw_meter(part: float, *, width: int = WIDTH) -> Meter:
-    """part: of the limit, 1 where it is reached."""
+    """Coordinates of a meter. part: amount divided by its limit; 1 is the limit."""
     pixels = (width - 2) / _REACH
     within, beyond = min(max(part, 0.0), 1.0), min(max(part - 1, 0.0), _REACH - 1)
     return Meter(

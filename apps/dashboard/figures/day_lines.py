@@ -1,4 +1,4 @@
-"""Lines of days: the deviation with its publishes, and a sparkline beside numbers. Numbers in, coordinates out."""
+"""Coordinates of line charts by day: the deviation with publications marked, and the sparkline beside an entry."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Publish:
 
 @dataclass(frozen=True)
 class DeviationLine:
-    """`lines` and `areas`: stretches of days that are known. `end`: the last known day."""
+    """Coordinates of the deviation chart. lines, areas: one for each run of known days. end: the last known day."""
 
     width: int
     lines: tuple[str, ...]
@@ -55,9 +55,9 @@ def draw_deviation(
     end_label: str,
     width: int = WIDE,
 ) -> DeviationLine | None:
-    """points: one a day, NaN where nothing is known. publishes: the day's place and what it is called.
+    """Coordinates of the deviation chart; None with fewer than two known days.
 
-    None where there are fewer than two days to draw.
+    points: one value a day, NaN if unknown. publishes: (index of the day, label) of each published revision.
     """
     known = [value for value in points if isfinite(value)]
     if len(known) < 2:
@@ -109,7 +109,10 @@ _SPARK_LEFT, _SPARK_RIGHT, _SPARK_TOP, _SPARK_BOTTOM = 2.0, 60.0, 2.5, 15.5
 
 @dataclass(frozen=True, slots=True)
 class Sparkline:
-    """`points` are stretches of days that are known; `target_y` is today's target; `state` its colour."""
+    """Coordinates of a sparkline. points: one polyline for each run of known days. target_y: of today's target.
+
+    state: CSS class of its colour.
+    """
 
     points: tuple[str, ...]
     target_y: float | None
@@ -118,9 +121,9 @@ class Sparkline:
 
 
 def draw_sparkline(actual: Sequence[float], target: float | None, *, state: str) -> Sparkline | None:
-    """Fractions 0..1, oldest first, NaN where nothing is known; the scale holds the target and all of them.
+    """Sparkline of daily actual shares on a scale that holds all of them and the target; None with fewer than two days.
 
-    None where there are fewer than two days to draw.
+    actual: fractions 0..1, oldest first, NaN if unknown.
     """
     known = [value for value in actual if isfinite(value)]
     if len(known) < 2:

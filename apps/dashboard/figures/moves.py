@@ -1,4 +1,4 @@
-"""A change in pictures: before and after of entries, and how many leaves move how far."""
+"""Coordinates of the figures of a change: targets of entries before and after, and a histogram of rank moves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _VALUE_WIDTH = 84
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One entry; an end that isn't there has no dot. `y` is the middle of the row."""
+    """One entry. before_x and after_x are None if the entry doesn't exist then. y: the middle of the row."""
 
     name: str
     value: str
@@ -36,7 +36,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Dumbbell:
-    """A drawing for one width; text is written at its own size, so it is drawn for the width it gets."""
+    """Coordinates for one width: its text isn't scaled, so each page width has a drawing of its own."""
 
     width: int
     height: int
@@ -50,7 +50,11 @@ class Dumbbell:
 def draw_dumbbell(
     lines: Sequence[tuple[str, str, float | None, float | None]], *, width: int, narrow: bool = False
 ) -> Dumbbell:
-    """lines: (name, value, before, after), fractions 0..1 or None. Narrow: names stand above their line."""
+    """Coordinates of a dumbbell chart.
+
+    lines: (name, value, before, after) of each entry; before and after are fractions 0..1 or None.
+    narrow: names are drawn above their line instead of beside it.
+    """
     most = max((value for *_, old, new in lines for value in (old, new) if value is not None), default=0.0) * 100
     maximum = next((scale for scale in SCALES if scale >= most), 100)
     left, right = (6, width - 10) if narrow else (_NAME_WIDTH, width - _VALUE_WIDTH)
@@ -99,7 +103,7 @@ _WIDTH = 160
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """`step` as in ReviewPage.histogram; the width is of the most frequent one's."""
+    """One bar of the histogram. step: as in ReviewPage.histogram. width: in proportion to the most frequent step."""
 
     step: int
     n: int
@@ -107,6 +111,6 @@ class Bar:
 
 
 def draw_moves(histogram: Sequence[tuple[int, int]]) -> list[Bar]:
-    """Forward first, as a rank list reads."""
+    """Bars of a histogram of rank moves: moves to a better rank first."""
     most = max((n for _, n in histogram), default=0)
     return [Bar(step, n, round(_WIDTH * n / most, 1) if most else 0.0) for step, n in reversed(histogram)]

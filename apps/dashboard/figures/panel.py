@@ -1,7 +1,7 @@
-"""One panel of small multiples: an entry's share day by day beside its target. Numbers in, drawing out.
+"""Coordinates of one panel of small multiples: an entry's actual share and target by day.
 
-Each day takes an equal part of the width: its target and what is shaded fill that part, what was used is a point in
-the middle of it. Shares are fractions 0..1; what isn't known is NaN and leaves a hole in the line.
+Each day has an equal part of the width. Target and shading fill that part; the actual share is a point in its middle.
+Shares are fractions 0..1; unknown values are NaN and leave a gap in the line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LABELS = 3
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The view box, and where in it days and shares are drawn."""
+    """Size of the view box and the area in it where days and shares are drawn."""
 
     width: int = 280
     height: int = 118
@@ -43,7 +43,7 @@ SMALL, LARGE = Frame(), Frame(width=920, height=180)
 
 @dataclass(frozen=True, eq=False)
 class Days:
-    """What is drawn of one entry, arrays (days,). marks: places of the days on which something was published."""
+    """Daily values of one entry, arrays (days,). marks: (index of the day, label) of each published revision."""
 
     actual: F8
     target: F8
@@ -85,7 +85,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Panel:
-    """Everything in pixels of the view box, rounded to a tenth; `end` is where the line ends today."""
+    """Coordinates in pixels, rounded to a tenth. end: last point of the line, None if today's share is unknown."""
 
     frame: Frame
     lines: tuple[str, ...]
@@ -107,7 +107,7 @@ class Panel:
 def draw(
     days: Days, *, maximum: float, state: str, tolerance: Tolerance, labels: Sequence[str], frame: Frame = SMALL
 ) -> Panel:
-    """labels: what each day is called; the first, the middle and the last of them are written."""
+    """Coordinates of a panel. labels: of each day; the first, the middle and the last are drawn."""
     n = len(days.actual)
     place = _Place(frame, (frame.right - frame.left) / max(n, 1), maximum)
     runs = list(_stretches(np.isfinite(days.actual)))
@@ -134,7 +134,7 @@ def draw(
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where days and shares are in the view box; `step` is the width of a day."""
+    """Maps days and shares to coordinates. step: width of a day in pixels."""
 
     frame: Frame
     step: float
@@ -156,7 +156,7 @@ class _Place:
         return tuple(Span(self.x(a), round(self.x(b) - self.x(a), 1)) for a, b in _stretches(mask))
 
     def across(self) -> Iterator[Tick]:
-        """0, the half and the whole of the scale, in percent without its sign."""
+        """Ticks at 0, half and all of the scale, in percent without the sign."""
         for part in (0.0, 0.5, 1.0):
             yield Tick(self.y(part * self.maximum), f"{part * self.maximum * 100:g}")
 
@@ -176,7 +176,7 @@ def _stretches(mask: Mask) -> Iterator[tuple[int, int]]:
 
 
 def _levels(target: F8) -> Iterator[tuple[int, int, float]]:
-    """Stretches of days with one and the same target."""
+    """Runs of days with the same target: (first, end, target)."""
     for a, b in _stretches(np.isfinite(target)):
         start = a
         for i in range(a + 1, b + 1):

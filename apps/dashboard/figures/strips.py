@@ -1,4 +1,4 @@
-"""Geometry of strips along the days: coverage of sources, and promises over the months."""
+"""Coordinates of charts along days: coverage of usage sources, and the calendar of allocations."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Strip:
 
 @dataclass(frozen=True, slots=True)
 class CoverageFigure:
-    """Everything in pixels of the view box; widths as strings, so that no locale puts a comma into them."""
+    """Coordinates in pixels of the view box; strings, so that no locale writes a decimal comma into SVG."""
 
     width: int
     height: int
@@ -51,9 +51,9 @@ class CoverageFigure:
 def coverage_figure(
     rows: Sequence[tuple[str, Sequence[Day]]], *, width: int, n_days: int, labels: dict[int, str]
 ) -> CoverageFigure:
-    """`labels` are the day headings by index from the left; rows are cut to their last `n_days`.
+    """Coordinates of the coverage strips. A single row has no name and takes the whole width.
 
-    One row alone needs no name beside it, so its cells take the whole width.
+    rows: (name, days), of which the last `n_days` are drawn. labels: headings of days, by index from the left.
     """
     left = _LABELS if len(rows) > 1 else 0
     step = (width - left) / n_days
@@ -90,7 +90,7 @@ SOON = timedelta(days=60)
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One promise: the whole bar, the passed part of it, and an amber end where it ends soon without a successor."""
+    """One allocation: its bar, the elapsed part of it, and a mark at its end if it ends soon without a successor."""
 
     x: float
     y: int
@@ -131,7 +131,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What a bar stands for: days, words, and whether something follows."""
+    """One allocation to draw. is_covered: another one follows it."""
 
     period: Period
     text: str
@@ -139,7 +139,7 @@ class Span:
 
 
 def months_around(today: date) -> Period:
-    """Six months back, eight ahead, whole months."""
+    """Whole months from six before to eight after the current one."""
     first = _month(today, -6)
     return Period(first, _month(first, MONTHS) - timedelta(days=1))
 
@@ -147,7 +147,7 @@ def months_around(today: date) -> Period:
 def draw_plan(
     lines: Sequence[tuple[str, Sequence[Span]]], today: date, month_names: Sequence[tuple[date, str]]
 ) -> Plan:
-    """lines: a label and its spans each. month_names: the first days of the shown months with how they are written."""
+    """Coordinates of the calendar. lines: (label, spans) of each row. month_names: (first day, label) of each month."""
     shown = months_around(today)
     bottom = TOP + ROW * len(lines) + 6
     pixels = (WIDTH - LABELS - 1) / shown.n_days
@@ -168,7 +168,7 @@ def draw_plan(
 
 
 def _bar(span: Span, shown: Period, today: date, y: int, x: Callable[[date], float], free: float) -> Bar | None:
-    """free: up to where nothing stands to the right of the bar."""
+    """Coordinates of one bar; None outside the shown months. free: x of the next bar to the right."""
     part = span.period.overlap(shown)
     if part is None:
         return None
@@ -193,7 +193,7 @@ def _bar(span: Span, shown: Period, today: date, y: int, x: Callable[[date], flo
 
 
 def _text_x(text: str, left: float, right: float, now: float, free: float) -> float | None:
-    """Where the words begin: right of the bar, else within it; they cross neither its end nor the line of today."""
+    """X of the text: right of the bar, else within it; None if it would cross the bar's end or today's line."""
     width = len(text) * _LETTER + 2 * _GAP
     rooms = [(right, free), (left, right)]
     parts = [part for a, b in rooms for part in ([(now, b), (a, now)] if a < now < b else [(a, b)])]
@@ -201,7 +201,7 @@ def _text_x(text: str, left: float, right: float, now: float, free: float) -> fl
 
 
 def _month(day: date, n: int) -> date:
-    """The first of the month, n months on."""
+    """First day of the month n months later."""
     months = day.year * 12 + day.month - 1 + n
     return date(months // 12, months % 12 + 1, 1)
 
