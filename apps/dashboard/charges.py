@@ -1,4 +1,4 @@
-"""What jobs count in a policy: a list of one's own or of those that one may read, and the arithmetic of each."""
+"""Charges of jobs in a policy: the list of one's own or of readable jobs, and the arithmetic of each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SHOWN_HOURS = 48
 
 @dataclass(frozen=True, slots=True)
 class ChargeLine:
-    """One job of a list."""
+    """One job of the list."""
 
     job: ChargedJob
     url: str
@@ -54,7 +54,7 @@ class HourRow:
 
 @dataclass(frozen=True, slots=True)
 class ResourceRow:
-    """4 cores × 2 h = 8 core-hours, × weight = weighed."""
+    """One resource: 4 cores × 2 h = 8 core-hours, × weight = weighted amount."""
 
     unit: str
     rate: str
@@ -82,7 +82,7 @@ def lines_of(page: ChargesPage) -> list[ChargeLine]:
 
 
 def draw(job: ChargedJob, page: ChargesPage) -> dict[str, Any]:
-    """The whole arithmetic of one job."""
+    """Template context of one job with its complete arithmetic."""
     charge = job.charge
     shown = list(reversed(charge.hours))[:_SHOWN_HOURS]
     older = charge.hours[: -_SHOWN_HOURS or None] if len(charge.hours) > _SHOWN_HOURS else ()
@@ -117,7 +117,7 @@ def draw(job: ChargedJob, page: ChargesPage) -> dict[str, Any]:
 
 
 def hours(seconds: float) -> str:
-    """A sum of the metric in hours, small ones with decimals, because the sums are there to be checked."""
+    """A sum of the metric in hours, small ones with decimals, so that sums can be checked."""
     value = seconds / 3600
     if 0 < value < 0.005:
         return presentation.core_hours(seconds)
@@ -125,7 +125,7 @@ def hours(seconds: float) -> str:
 
 
 def unit_of(settings: PolicySettings) -> str:
-    """core-hours, where one resource counts once; else a sum has no unit of its own."""
+    """Unit of a sum of the policy's metric, such as core-hours."""
     return unit_of_metric(settings.metric["weights"])
 
 
@@ -176,7 +176,7 @@ def _hour(row: HourLine) -> HourRow:
 
 
 def _scopes(job: ChargedJob) -> Sequence[tuple[str, str, str]]:
-    """Where it counts, how much, and what of it."""
+    """(scope, amount, components) of where the job counts."""
     told = {
         "historical": _("finished jobs"),
         "active": _("running jobs so far"),
@@ -201,27 +201,27 @@ def page_url(policy: str) -> str:
 
 @require_safe
 def charges(request: HttpRequest, policy: str) -> HttpResponse:
-    """`?job=`, `?account=` and `?source=` choose others than one's own."""
+    """The list. `?job=`, `?account=` and `?source=` find jobs of others."""
     return _private(render(request, "dashboard/charges/charges.html", _listed(request, policy)))
 
 
 @require_safe
 @fragment(page_url)
 def rows(request: HttpRequest, policy: str) -> HttpResponse:
-    """The list of what was searched for."""
+    """The list as a fragment."""
     return _private(render(request, "dashboard/charges/_rows.html", _listed(request, policy)))
 
 
 @require_safe
 def table(request: HttpRequest, policy: str) -> HttpResponseBase:
-    """The same list as CSV: numbers unrounded."""
+    """The list as CSV with unrounded numbers."""
     found = _found(request, policy, limit=_MOST_CSV)
     return csv_response(f"{policy}-charges.csv", HEADER, charge_rows(found.jobs))
 
 
 @require_safe
 def charge(request: HttpRequest, policy: str, record: int) -> HttpResponse:
-    """One job, worked out."""
+    """The arithmetic of one job."""
     job, page = get_charge(policy_slug=policy, record_id=record, actor=actor_of(request))
     number = number_of(job)
     crumbs = [*_crumbs(page), {"label": f"{_('Job')} {number}"}]

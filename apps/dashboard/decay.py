@@ -1,4 +1,4 @@
-"""Which past usage a policy counts: windows and decay functions in words, those of schedulers, and the choice."""
+"""Which past usage a policy counts: usage windows and decay functions as text, and the form to choose them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SHOWN_AGES_S = (HOUR_S, 5 * HOUR_S, DAY_S, 3 * DAY_S, 7 * DAY_S, 14 * DAY_S, 28 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What is left of usage of this age, with the active decay and with the one that is shown."""
+    """Weight of usage of this age under the active decay and under the shown one."""
 
     age: str
     in_force: str
@@ -47,13 +47,13 @@ class Left:
 
 
 def fading(window: Mapping[str, Any]) -> str:
-    """How usage fades, as a phrase: half-life 7 d; LSF, a tenth left after 5 h. Empty where it doesn't."""
+    """The decay as a phrase: half-life 7 d; LSF, a tenth left after 5 h. "" without decay."""
     law = DECAY_FUNCTIONS.get(window["aging"])
     if law is None:
         return _("%(law)s, whose package isn’t installed") % {"law": window["aging"]}
     told = {parameter.name: _told(window, parameter.name, parameter.default) for parameter in law.parameters}
     has_decay = not any(window.get(name, 1) == 0 for name in ("halftime_h", "hist_hours") if name in told)
-    if law.name not in _PHRASES:  # of a package: its own words, and its parameters
+    if law.name not in _PHRASES:  # of a package: its label and parameters
         return ", ".join([law.label, *(f"{name} {value}" for name, value in told.items())])
     return _PHRASES[law.name]() % {**told, "law": law.label} if has_decay else ""
 
@@ -85,7 +85,7 @@ def list_laws() -> Sequence[DecayFunction]:
 
 
 def left_after(in_force: Mapping[str, Any], chosen: Mapping[str, Any] | None, as_of_s: float) -> list[Left]:
-    """Percent left by age; for decay functions with fixed instants, as of now. Empty where a package fails."""
+    """Percent left by age; decay functions with fixed instants as of now. Empty if a package fails."""
     try:
         columns = [weights(SHOWN_AGES_S, window_of(window), as_of_s) for window in (in_force, chosen or in_force)]
     except (BadParameter, PackageFailed):
@@ -109,7 +109,7 @@ _PLACE = "settings.window."
 
 @dataclass(frozen=True, slots=True)
 class WindowField:
-    """One number of a window, kept as it was typed."""
+    """One number of a usage window, as typed."""
 
     name: str
     label: str
@@ -124,7 +124,7 @@ class WindowField:
 
 @dataclass(frozen=True)
 class WindowForm:
-    """What was typed, field by field; `window` when all of it can be used."""
+    """The typed values by field. window: set if all are valid."""
 
     fields: Sequence[WindowField]
     window: Mapping[str, Any] | None
@@ -133,20 +133,20 @@ class WindowForm:
 
 
 def unbound(law: DecayFunction, settings: PolicySettings) -> WindowForm:
-    """With the current values where the decay function has them, else its scheduler's own."""
+    """Form with the active values if the decay function has them, else with its scheduler's defaults."""
     window = settings.window
     start = window if window["aging"] == law.name else {**window, **_defaults(law), "aging": law.name}
     texts = {one.name: _typed(one, start.get(one.name, one.default)) for one in _own(law)}
     fields = _fields(law, {"length_s": _typed_duration(window["length_s"]), **texts}, {})
     try:
         read = PolicySettings.from_json({"window": _of_law(law, start)}, base=settings).window
-    except Invalid:  # linear aging of a window without an end
+    except Invalid:  # linear decay needs a window with an end
         read = None
     return WindowForm(fields, read)
 
 
 def bound(law: DecayFunction, settings: PolicySettings, data: Mapping[str, Any]) -> WindowForm:
-    """As somebody typed it; an empty length is no limit, another empty field the scheduler's own value."""
+    """Form with the typed values; an empty length is no limit, other empty fields get the scheduler's default."""
     names = ("length_s", *(one.name for one in _own(law)))
     texts = {name: str(data.get(name, "")).strip()[:_LONGEST] for name in names}
     given: dict[str, Any] = {"aging": law.name, "length_s": None, **_defaults(law)}
@@ -172,7 +172,7 @@ def _fields(law: DecayFunction, texts: Mapping[str, str], errors: Mapping[str, s
 
 
 def _own(law: DecayFunction) -> list[Parameter]:
-    """The parameters beside the window's length, which every law has."""
+    """Parameters other than the window's length, which every decay function has."""
     return [parameter for parameter in law.parameters if parameter.name != "length_s"]
 
 
@@ -209,7 +209,7 @@ def _typed_duration(seconds: float | None) -> str:
 
 
 def _read_duration(text: str) -> Any:
-    """Seconds; what is no duration stays text, for the settings to refuse."""
+    """Seconds; text that isn't a duration is returned for the settings to reject."""
     match = _DURATION.fullmatch(text.replace("\u00a0", " "))
     if match is None:
         return text
@@ -220,19 +220,19 @@ def _read_duration(text: str) -> Any:
 # --- Views ------------------------------------------------------------------------------------------------------------
 @require_safe
 def decay(request: HttpRequest, policy: str, form: str = "json") -> HttpResponseBase:
-    """The figure of the page, for the page's own query."""
+    """The figure for the page's query."""
     current = get_algorithm_page(policy_slug=policy, actor=actor_of(request))
     return answer_figure(request, _decay(request, current), form)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def aging(request: HttpRequest, policy: str) -> HttpResponse:
-    """`?aging=` shows a law that isn't active; POST first shows what it leaves, then publishes it."""
+    """`?aging=` shows a decay function that isn't active. POST first previews it, then publishes it."""
     current = get_algorithm_page(policy_slug=policy, actor=actor_of(request))
     if request.method == "POST":
         return _decide(request, current)
     own = str(current.settings.window["aging"])
-    usual = own if own in DECAY_FUNCTIONS else "none"  # its package isn't installed any more: another one is chosen
+    usual = own if own in DECAY_FUNCTIONS else "none"  # its package is no longer installed
     return _show(request, current, _known(request.GET.get("aging") or usual))
 
 

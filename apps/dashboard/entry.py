@@ -1,4 +1,4 @@
-"""One entry: its target and usage, and why; and where its shares are changed, with a preview."""
+"""The page of one entry: target, usage and explanation; and the form that changes its shares, with a preview."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from apps.dashboard.figures import bars
 from apps.dashboard.figures.bars import USUAL_TOLERANCE, Bullet
 from apps.dashboard.history import presenters
 from apps.dashboard.shell import lines, presentation, time_travel
-from apps.dashboard.shell.publishing import say_published
+from apps.dashboard.shell.publishing import add_published_message
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.explain.entry_page import EntryPage, get_entry_page
 from apps.policies import selectors as policy_selectors
@@ -42,7 +42,7 @@ Shares = float | Literal["parent"]
 
 
 def read_shares(text: str) -> Shares:
-    """A number ≥ 0, with a decimal point or comma, or the word *inherit*."""
+    """A number ≥ 0 with a decimal point or comma, or the word *inherit*."""
     if text.strip().lower() in INHERIT_WORDS:
         return "parent"
     try:
@@ -61,7 +61,7 @@ def read_shares(text: str) -> Shares:
 
 
 class SharesForm(forms.Form):
-    """One entry's shares, with the reason and the revision the change was thought out on."""
+    """An entry's shares, with the reason and the revision that the change is based on."""
 
     shares = forms.CharField(
         max_length=40, label=gettext_lazy("Shares"), error_messages={"required": gettext_lazy("Enter the shares.")}
@@ -79,7 +79,7 @@ class SharesForm(forms.Form):
 
     @property
     def is_previewed(self) -> bool:
-        """Whether the effect that was shown is the effect of what is now typed."""
+        """Whether the shown preview is of the shares typed now."""
         return bool(self.data.get("previewed")) and self.data.get("previewed") == self.data.get("shares")
 
 
@@ -104,7 +104,7 @@ class EffectLine:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a page shows of a preview; the changed entry is always among the shown lines."""
+    """A preview as the page shows it; the changed entry is always among the shown lines."""
 
     parent_name: str
     lines: Sequence[EffectLine]
@@ -114,7 +114,7 @@ class Effect:
 
 
 def draw_preview(preview: SharesPreview, *, policy_slug: str, groups: Collection[UUID] = ()) -> Effect:
-    """The changed entry first, then those that move most, in their own order. Groups are shown without rank."""
+    """The changed entry first, then those whose target changes most, in tree order. Groups are shown without rank."""
     moved = [row for row in preview.rows if row.is_changed or row.target_before != row.target_after]
     most = sorted(moved, key=lambda row: (not row.is_changed, -_moved_by(row)))[:SHOWN]
     shown = sorted((row for row in moved if row in most), key=lambda row: not row.is_changed)
@@ -181,7 +181,7 @@ def page_url(policy: str, uid: UUID, **_kwargs: Any) -> str:
 
 @require_safe
 def find(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
-    """The address without a name leads to the one with it."""
+    """Redirect from the URL without a name to the one with it."""
     page = _page_of(request, policy, uid)
     return SeeOther(lines.entry_url(policy, uid, page.entry.name, _moment(page)))
 
@@ -198,7 +198,7 @@ def entry(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpRespon
 
 
 def _page_of(request: HttpRequest, policy: str, uid: UUID, cursor: str | None = None) -> EntryPage:
-    """As of the moment that is asked for; an archived entry without one as it last was."""
+    """The entry at the requested moment; an archived entry without one as it was last."""
     actor, at = actor_of(request), time_travel.moment_asked(request)
     try:
         return get_entry_page(policy_slug=policy, uid=uid, actor=actor, cursor=cursor, at=at)
@@ -216,7 +216,7 @@ def _moment(page: EntryPage) -> str:
 @require_safe
 @fragment(page_url)
 def preview(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
-    """What the siblings' targets would be; asked for while somebody types."""
+    """Preview of the siblings' targets, refreshed while typing."""
     typed = request.GET.get("shares", "")
     context: dict[str, Any] = {"typed": typed, "policy": policy, "uid": uid}
     try:
@@ -230,13 +230,13 @@ def preview(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def change_shares(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
-    """First the preview, then the publish; the second step is refused when the number changed in between."""
+    """First the preview, then the publication, which is rejected if the number changed in between."""
     if request.method != "POST":
         return SeeOther(f"{page_url(policy, uid)}")
     actor = actor_of(request)
     wants_publish = request.POST.get("step") == "publish"
     form = SharesForm(request.POST)
-    form.fields["reason"].required = wants_publish  # a look at the effect needs no reason yet
+    form.fields["reason"].required = wants_publish  # a preview needs no reason
     if not form.is_valid():
         return _show_form(request, policy, uid, form, shares=form.cleaned_data.get("shares"), status=422)
     shares: Shares = form.cleaned_data["shares"]
@@ -257,7 +257,7 @@ def change_shares(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         return _show_form(request, policy, uid, form, status=422)
     except Conflict as error:
         return _show_form(request, policy, uid, form, shares=shares, conflict=error, status=409)
-    say_published(request, revision)
+    add_published_message(request, revision)
     return SeeOther(page_url(policy, uid))
 
 
@@ -271,7 +271,7 @@ def _show_form(
     conflict: Conflict | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    """The page again with what was typed; after a conflict the change is on top of the new revision."""
+    """The page with the typed values; after a conflict the change is based on the new revision."""
     page = get_entry_page(policy_slug=policy, uid=uid, actor=actor_of(request))
     extra: dict[str, Any] = {"form": form, "conflict": conflict, "conflict_lines": _conflict_lines(conflict)}
     if shares is not None:
@@ -280,7 +280,7 @@ def _show_form(
 
 
 def _conflict_lines(conflict: Conflict | None) -> list[str]:
-    """Base, theirs and mine of each field; a refusal without fields speaks for itself."""
+    """Base, present and typed value of each conflicting field; empty for errors without fields."""
     if not isinstance(conflict, EditConflict):
         return [conflict.message] if conflict else []
     return [
@@ -317,7 +317,7 @@ def _show(request: HttpRequest, page: EntryPage, *, status: int = 200, **extra: 
 
 
 def entry_context(page: EntryPage) -> dict[str, Any]:
-    """The page of one entry, drawn; its own bar stands on the scale of its siblings."""
+    """Template context of an entry's page; its bar is on the scale of its siblings."""
     tolerance = lines.tolerance_of(page.settings)
     slug, moment = page.policy_slug, _moment(page)
     group = page.siblings if any(row.uid == page.entry.uid for row in page.siblings) else [page.entry]

@@ -1,4 +1,4 @@
-"""Cards of my priority that look ahead: when it gets better, and what would become of it if."""
+"""Cards of My priority about the future: when the priority recovers, and what a changed usage would do."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from apps.priorities.sentences import text_of
 # --- Sentences --------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class LevelLine:
-    """One level in a sentence; the main reason is marked."""
+    """One level in a sentence. decides: it is the main reason."""
 
     text: str
     decides: bool
@@ -40,7 +40,7 @@ class LevelLine:
 
 @dataclass(frozen=True)
 class ForecastCard:
-    """What stands below the curve. share: what is typed into its field; problem: why that can't be."""
+    """The form below the curve. share: as typed; problem: why it is invalid."""
 
     policy: str
     entry: str
@@ -55,7 +55,7 @@ class ForecastCard:
 
 
 def card_of(found: Forecast, *, share: str = "", problem: str = "") -> ForecastCard | None:
-    """None where there is nothing to tell."""
+    """The card of a forecast, None if there is nothing to show."""
     shown = found.shown or (found.levels[-1] if found.levels else None)
     if shown is None:
         return None
@@ -71,7 +71,7 @@ def card_of(found: Forecast, *, share: str = "", problem: str = "") -> ForecastC
 
 
 def _pace(shown: ForecastLevel) -> str:
-    """Where the pace comes from, in one line; empty where nothing can be foreseen."""
+    """Source of the assumed pace of usage, in one line; "" without a forecast."""
     if shown.outlook is None or not shown.n_days:
         return ""
     facts = {
@@ -87,7 +87,7 @@ def _pace(shown: ForecastLevel) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ChangeLine:
-    """What is so now, and what would be; alike where nothing changes."""
+    """A value now and in the what-if; equal if nothing changes."""
 
     key: str
     label: str
@@ -101,7 +101,7 @@ class ChangeLine:
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """An example that fills the form in."""
+    """An example that fills in the form."""
 
     label: str
     query: str
@@ -110,13 +110,13 @@ class Preset:
 
 @dataclass(frozen=True)
 class WhatIfCard:
-    """The form as it was filled in, what is wrong with it, and what came out. target_now: of the level, in percent."""
+    """The what-if form as filled in, its problems and its result. target_now: of the level, in percent."""
 
     policy: str
     entry: str
     group: str
     levels: Sequence[tuple[str, str]]
-    metric: Mapping[str, Any]  # whose unit the usage is typed in
+    metric: Mapping[str, Any]  # gives the unit in which usage is typed
     typed: Mapping[str, str]
     problems: Mapping[str, str] = field(default_factory=dict)
     message: str = ""
@@ -140,7 +140,7 @@ class WhatIfCard:
 
 
 def outcome_of(tried: Tried) -> tuple[list[ChangeLine], str]:
-    """Before beside after, and where the pace comes from."""
+    """Values before and after, and the source of the assumed pace."""
     lines = [
         ChangeLine("rank_now", _("Rank now"), _rank(tried.now, tried.of), _rank(tried.now_if, tried.of)),
         ChangeLine("rank_then", _("Rank in 7 days"), _rank(tried.then, tried.of), _rank(tried.then_if, tried.of)),
@@ -175,12 +175,12 @@ def _rank(place: Place, of: int) -> str:
 
 
 def target_line(tried: Tried, shown: ForecastLevel, back: Recovery, back_if: Recovery) -> ChangeLine:
-    """When the level meets its target, by the side that it comes from: from below, that ends its going first."""
+    """When the level reaches its target; for a level below it, until when it stays below."""
     before, after = (when_words(each, tried.instant(each)) for each in (back, back_if))
     words = {"name": shown.name}
     actual, target = shown.actual, shown.target
     if tried.asked.target is not None or actual is None or target is None or actual >= target:
-        is_over = tried.asked.target is None and actual is not None  # else it may come from either side
+        is_over = tried.asked.target is None and actual is not None  # with a changed target it may be on either side
         key = "back_at_target" if is_over else "at_target"
         return ChangeLine(key, _("%(name)s at its target") % words, before, after)
     before, after = (
@@ -191,7 +191,7 @@ def target_line(tried: Tried, shown: ForecastLevel, back: Recovery, back_if: Rec
 
 
 def when_words(found: Recovery, at: datetime | None) -> str:
-    """A day, or in few words why there is none; at: the instant that is meant, where there is one."""
+    """A date, or a short reason why there is none. at: the instant, if there is one."""
     if found.outcome == "on_target":
         return _("now")
     if at is not None:
@@ -215,7 +215,7 @@ _PRESET_H = 1000
 
 
 def forecast_card(request: HttpRequest, policy: str, entry: UUID) -> ForecastCard | None:
-    """The card for a page or alone; None where nothing can be told of the account."""
+    """The card on the page or as a fragment; None if the account has no forecast."""
     return _drawn(request, forecast_asked(request, policy, entry))
 
 
@@ -225,7 +225,7 @@ def _drawn(request: HttpRequest, found: Forecast | None) -> ForecastCard | None:
 
 
 def what_if_card(request: HttpRequest, policy: str, entry: UUID) -> WhatIfCard | None:
-    """The form, and what comes out where something is supposed."""
+    """The form, and its result if a change is assumed."""
     return _what_if(request, policy, entry, _forecast(request, policy, entry, None))
 
 
@@ -252,7 +252,7 @@ def _what_if(request: HttpRequest, policy: str, entry: UUID, found: Forecast | N
 
 
 def cards_of(request: HttpRequest, policy: str, entry: UUID | None) -> dict[str, Any]:
-    """Both cards, as the page includes them; of what is away for a moment there are none."""
+    """Both cards for the page; empty while numbers are temporarily unavailable."""
     if entry is None:
         return {"forecast": None, "what_if": None}
     try:
@@ -267,7 +267,7 @@ def _sentence(error: Invalid) -> str:
 
 
 def forecast_asked(request: HttpRequest, policy: str, entry: UUID) -> Forecast | None:
-    """At the pace that the address supposes."""
+    """Forecast at the pace in the query string."""
     return _forecast(request, policy, entry, _share(request)[0])
 
 
@@ -276,7 +276,7 @@ def _forecast(request: HttpRequest, policy: str, entry: UUID, share: float | Non
 
 
 def _share(request: HttpRequest) -> tuple[float | None, str, str]:
-    """The pace that is supposed, 0..1, as it was typed in percent, and why it can't be."""
+    """The assumed pace 0..1, the percentage as typed, and why it is invalid."""
     typed = request.GET.get(SHARE, "")[:_MOST_TYPED].strip()
     try:
         return read_share(typed), typed, ""
@@ -292,7 +292,7 @@ def page_url(**_kwargs: Any) -> str:
 @require_safe
 @fragment(page_url)
 def forecast(request: HttpRequest) -> HttpResponse:
-    """`?policy=` and `?entry=` choose the account, `?share=` another pace in percent; the page's address takes it."""
+    """`?policy=` and `?entry=` choose the account, `?share=` another pace in percent."""
     policy, entry = account_asked(request)
     request.GET = state = _state_of_page(request)  # type: ignore[assignment]  # it is only read from here on
     card = forecast_card(request, policy, entry)
@@ -306,7 +306,7 @@ def forecast(request: HttpRequest) -> HttpResponse:
 @require_safe
 @fragment(page_url)
 def what_if(request: HttpRequest) -> HttpResponse:
-    """`?core_h=`, `?days=`, `?load=`, `?level=` and `?target=`; nothing is kept."""
+    """`?core_h=`, `?days=`, `?load=`, `?level=` and `?target=`; stores nothing."""
     policy, entry = account_asked(request)
     card = what_if_card(request, policy, entry)
     status = 422 if card is not None and card.message else 200
@@ -314,7 +314,7 @@ def what_if(request: HttpRequest) -> HttpResponse:
 
 
 def _state_of_page(request: HttpRequest) -> QueryDict:
-    """The query of the page that asks, with what is asked here set anew."""
+    """Query string of the page with the values of this form."""
     state = QueryDict(urlsplit(request.headers.get("HX-Current-URL", "")).query, mutable=True)
     for name, values in request.GET.lists():
         state.setlist(name, values)

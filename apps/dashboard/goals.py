@@ -1,4 +1,4 @@
-"""The page of a goal: a form, the options side by side with what each changes, and one of them as a draft."""
+"""The page of a goal: its form, options compared with their effects, and creating a draft from one."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ TITLES: dict[Lever, object] = {
     "refund": gettext_lazy("Credit usage"),
     "half_life": gettext_lazy("Change the half-life"),
 }
-_TAKES = {  # where the entry has to give
+_TAKES = {  # labels if the entry has to lose share
     "unused": gettext_lazy("Siblings over their target get the rest"),
     "equal": gettext_lazy("All siblings give the same"),
 }
 _MOST_SHOWN = 8
-_WHOLE_H = 10  # below, decimals count
+_WHOLE_H = 10  # shorter durations are shown with decimals
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,13 @@ class DrawnOption:
     title: str
     changes: Sequence[str]
     outcome: str
-    moved: Sequence[tuple[str, str]]  # a path, and its points with a sign
+    moved: Sequence[tuple[str, str]]  # (path, signed percentage points)
     n_more: int
     is_reached: bool
 
 
 def draw(found: GoalSolution, half_life_s: float) -> dict[str, object]:
-    """What the page shows below its form."""
+    """Template context below the form."""
     drawn = [_option(found, one, half_life_s) for one in found.options]
     return {
         "found": found,
@@ -129,7 +129,7 @@ def _changes(option: GoalOption, half_life_s: float) -> list[str]:
 
 
 def signed_points(one: GoalMoved) -> str:
-    """+0.8, −1.2: points of percent."""
+    """Percentage points with sign: +0.8, −1.2."""
     shown = number(abs(one.points), 1)
     return shown if float(f"{one.points:.1f}") == 0 else f"{'+' if one.points > 0 else MINUS}{shown}"
 
@@ -147,7 +147,7 @@ _USUAL_DAYS = 21
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def goal(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
-    """`?by=`, `?most_lost=`, `?least_target=` and `?most_target=`; POST with `lever` takes that option over."""
+    """`?by=`, `?most_lost=`, `?least_target=` and `?most_target=`. POST with `lever` creates a draft of that option."""
     view = open_view(policy_slug=policy, actor=actor_of(request))
     i = view.require(uid)
     given = request.POST if request.method == "POST" else request.GET

@@ -1,4 +1,4 @@
-"""The page of a pack with its files and links; and what a link shows to anyone who has it: this pack alone."""
+"""Evidence packs: their page with files and links, and the public page of a link, which shows that pack only."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def context_of(sealed: Sealed) -> dict[str, Any]:
 
 
 def html_file(sealed: Sealed) -> str:
-    """One file with its style in it: it is saved, sent and printed, and asks for nothing else."""
+    """The pack as one HTML file with inline CSS, which loads nothing else when saved, sent or printed."""
     found = finders.find("css/packs.css")
     with open(str(found), encoding="utf-8") as file:
-        style = element("style", file.read())  # it holds nothing that HTML escapes
+        style = element("style", file.read())  # contains no character that HTML escapes
     return render_to_string("packs/document.html", {**context_of(sealed), "style": style})
 
 
@@ -80,7 +80,7 @@ _TYPES = {"html": "text/html; charset=utf-8", "pdf": "application/pdf", "json": 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def pack(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
-    """`?from=` and `?to=` months; POST makes a link (`step=share`), or ends one (`step=revoke`)."""
+    """`?from=` and `?to=` months. POST creates a link (`step=share`) or revokes one (`step=revoke`)."""
     if request.method != "POST":
         return _show(request, policy, uid)
     try:
@@ -107,7 +107,7 @@ def pack(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 
 @require_safe
 def download(request: HttpRequest, policy: str, uid: UUID, form: str) -> HttpResponse:
-    """The same months as a file: `html`, `pdf`, or the signed numbers as `json`."""
+    """The pack as a file: `html`, `pdf`, or its signed numbers as `json`."""
     return _file(_sealed(request, policy, uid), form)
 
 
@@ -115,7 +115,7 @@ def download(request: HttpRequest, policy: str, uid: UUID, form: str) -> HttpRes
 @never_cache
 @require_safe
 def shared(request: HttpRequest, token: str) -> HttpResponse:
-    """A stored pack; 410 once it has ended."""
+    """A stored pack; 410 after its link has expired."""
     try:
         sealed = _behind(token)
     except Archived as error:
@@ -127,7 +127,7 @@ def shared(request: HttpRequest, token: str) -> HttpResponse:
 @never_cache
 @require_safe
 def shared_file(request: HttpRequest, token: str, form: str) -> HttpResponse:
-    """Its PDF, or its signed numbers."""
+    """PDF or signed numbers of a stored pack."""
     try:
         sealed = _behind(token)
     except Archived as error:
@@ -141,7 +141,7 @@ def _behind(token: str) -> Sealed:
 
 
 def _bare(response: HttpResponse) -> HttpResponse:
-    """The address is a secret: nobody indexes it or learns it from a referrer."""
+    """Response headers for a secret URL: no indexing, no referrer."""
     response["X-Robots-Tag"] = "noindex, nofollow"
     response["Referrer-Policy"] = "no-referrer"
     return response

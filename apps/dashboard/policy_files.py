@@ -20,7 +20,7 @@ from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, TooLarge, status_of
 from apps.core.typed_numbers import read_whole
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.publishing import say_published
+from apps.dashboard.shell.publishing import add_published_message
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.policies.files.exports import Export, export_policy
 from apps.policies.files.import_export import compare_change_set, import_policy
@@ -149,7 +149,7 @@ def decide(request: HttpRequest, policy: str, change_set: int) -> HttpResponse:
     except (Invalid, Conflict) as refusal:
         status = status_of(refusal)
         return _decision(request, found, comparison, status=status, refusal=refusal)
-    say_published(request, revision)
+    add_published_message(request, revision)
     return SeeOther(reverse("dashboard:policy", kwargs={"policy": policy}))
 
 

@@ -1,4 +1,4 @@
-"""Monthly statements of a group: core-hours as a page, and the same as a table."""
+"""Monthly statements of a group in core-hours, as a page and as a table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from apps.notices.statements.selectors import AMOUNTS, Month, StatementLine, Sta
 
 # --- Numbers in words -------------------------------------------------------------------------------------------------
 HOUR_S = 3600.0
-# Each amount with its formula, one a line: the page and the documents say the same.
+# Amount and formula, as in docs/.
 FORMULAS = (
     ("entitled", gettext_lazy("Entitled"), gettext_lazy("Its target, each day, of the usage of all its competitors")),
     ("used", gettext_lazy("Used"), gettext_lazy("Usage")),
@@ -94,7 +94,7 @@ def month_words(month: Month) -> str:
 
 
 def note(line: StatementLine) -> str:
-    """What is to be said about the row besides its numbers."""
+    """Remark on a row."""
     if line.is_suppressed:
         return _("not shown: fewer than five active members")
     if line.figures is None:
@@ -115,7 +115,7 @@ def note(line: StatementLine) -> str:
 
 
 def verdict(line: StatementLine) -> str:
-    """One sentence for the month."""
+    """Summary of the month in one sentence."""
     given = {"name": line.name, "month": month_words(line.month)}
     if line.is_suppressed:
         return f"{line.name}, {given['month']}: {_('not shown: fewer than five active members')}"
@@ -132,7 +132,7 @@ def corrections(line: StatementLine) -> list[tuple[str, str]]:
 
 
 def table_rows(found: Sequence[StatementLine]) -> Iterator[tuple[Any, ...]]:
-    """For CSV: numbers where they may be told, else empty with `suppressed`."""
+    """CSV rows; hidden numbers are empty with `suppressed`."""
     for line in found:
         figures = line.figures
         amounts = [None if figures is None else getattr(figures, name) / HOUR_S for name in AMOUNTS]
@@ -157,7 +157,7 @@ def table_rows(found: Sequence[StatementLine]) -> Iterator[tuple[Any, ...]]:
 # --- Views ------------------------------------------------------------------------------------------------------------
 @require_safe
 def statements(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpResponse:
-    """Twelve months, and one of them with its formulas, its parts and its changes of shares."""
+    """Twelve months, and one of them with formulas, children and changes of shares."""
     actor, problem = actor_of(request), ""
     try:
         page = get_statements(policy_slug=policy, uid=uid, month=request.GET.get("month", ""), actor=actor)
@@ -193,7 +193,7 @@ def statements(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpR
 
 @require_safe
 def table(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpResponseBase:
-    """With a month: that month of the group and its parts. Without: twelve months of the group."""
+    """CSV: with a month, that month of the group and its children; without, twelve months of the group."""
     month = request.GET.get("month", "")
     page = get_statements(policy_slug=policy, uid=uid, month=month, actor=actor_of(request))
     found = [page.chosen, *page.children] if month else list(page.months)
@@ -202,5 +202,5 @@ def table(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpRespon
 
 
 def _is_worth_a_row(line: StatementLine, chosen: StatementLine) -> bool:
-    """Months from before there was anything are left out."""
+    """Whether to show the month: the chosen one, and months with figures or adjustments, also hidden ones."""
     return line.month == chosen.month or line.figures is not None or line.is_suppressed or bool(line.adjusted)

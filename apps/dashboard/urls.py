@@ -1,4 +1,4 @@
-"""Pages and, one underscore below each, the fragments they are made of."""
+"""URLs of pages and, with a leading underscore in the last segment, of their fragments."""
 
 from __future__ import annotations
 
@@ -256,6 +256,6 @@ urlpatterns = [
     path("me/views/", saved_views.save, name="views"),
     path("me/views/<int:view_id>/", saved_views.change, name="view"),
 ]
-urlpatterns = notice_urls.urlpatterns + urlpatterns  # before the page of an entry, which takes any name
+urlpatterns = notice_urls.urlpatterns + urlpatterns  # before the entry page, which matches any name
 urlpatterns += draft_urls.urlpatterns + review_urls.urlpatterns + allocation_urls.urlpatterns
 urlpatterns += federation_urls.urlpatterns + scheduler_urls.urlpatterns

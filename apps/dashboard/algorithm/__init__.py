@@ -1,1 +1,1 @@
-"""Algorithms, operators and resolution."""
+"""Pages of algorithms, operators and resolution."""

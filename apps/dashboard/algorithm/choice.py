@@ -1,4 +1,4 @@
-"""Choosing an algorithm: its parameters as a form, checked by the registry, and algorithms side by side, in words."""
+"""Choosing an algorithm: the form of its parameters, checked by the registry, and algorithms compared in words."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LONGEST = 64
 
 @dataclass(frozen=True, slots=True)
 class ParameterField:
-    """One parameter: a list where the registry names all values, else a text field with suggestions."""
+    """One parameter: a list if the registry has all values, else a text field with suggestions."""
 
     name: str
     label: str
@@ -36,11 +36,11 @@ class ParameterField:
     suggestions: Sequence[str]
     is_number: bool
     error: str = ""
-    operators: Sequence[OperatorChoice] = ()  # each with its sentence; any other one is typed as `operator_named`
+    operators: Sequence[OperatorChoice] = ()  # with descriptions; other ones are typed into `operator_named`
 
     @property
     def is_listed(self) -> bool:
-        """Whether the value is one of the operators that can be picked."""
+        """Whether the value is one of the listed operators."""
         return self.value in [operator.name for operator in self.operators]
 
     @property
@@ -50,7 +50,7 @@ class ParameterField:
 
 @dataclass(frozen=True)
 class ParametersForm:
-    """What was typed, field by field; `settings` when all of it can be used."""
+    """The typed values by field. settings: set if all are valid."""
 
     fields: Sequence[ParameterField]
     settings: Mapping[str, Any] | None
@@ -58,14 +58,14 @@ class ParametersForm:
 
 
 def unbound(algorithm: Algorithm, current: Mapping[str, Any]) -> ParametersForm:
-    """With the active values, or the defaults where another algorithm is active."""
+    """Form with the active values, or with the defaults of an algorithm that isn't active."""
     start = current if current.get("name") == algorithm.name else read_algorithm(algorithm.name)
     fields = [_field(one, _typed(one, start)) for one in algorithm.parameters]
     return ParametersForm(fields, read_algorithm(algorithm.name))
 
 
 def bound(algorithm: Algorithm, data: Mapping[str, Any]) -> ParametersForm:
-    """As somebody typed it; a field left empty takes its default, or nothing where it doesn't apply."""
+    """Form with the typed values; an empty field gets its default, or nothing if it doesn't apply."""
     given = {one.name: str(data.get(one.name, "")).strip()[:_LONGEST] for one in algorithm.parameters}
     if "operator" in given:
         given["operator"] = str(data.get("operator_named", "")).strip()[:_LONGEST] or given["operator"]
@@ -80,19 +80,19 @@ def bound(algorithm: Algorithm, data: Mapping[str, Any]) -> ParametersForm:
 
 
 def _typed(parameter: Parameter, settings: Mapping[str, Any]) -> str:
-    """Nothing where it doesn't apply; an optional one that is left out has its default."""
+    """Value as text; empty if it doesn't apply, the default if an optional one is left out."""
     if parameter.is_optional and parameter.applies(settings):
         return typed(settings.get(parameter.name, parameter.default))
     return typed(settings[parameter.name]) if parameter.name in settings else ""
 
 
 def _read(parameter: Parameter, text: str) -> Any:
-    """A number where one is wanted; a decimal comma is one too. What isn't stays text, for the registry to refuse."""
+    """The number if one is expected, also with a decimal comma; other text is returned for the registry to reject."""
     return number_or_text(text) if _is_number(parameter) else text
 
 
 def number_or_text(text: str) -> Any:
-    """A number as people type it; what isn't one stays text, for the settings to refuse."""
+    """The number as typed; other text is returned for the settings to reject."""
     try:
         value = read_number(text)
     except ValueError:
@@ -144,7 +144,7 @@ DEFAULTS = (IN_FORCE, "slurm-fair-tree", "slurm-classic")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One algorithm that may stand in a column; `key` is its name in the address."""
+    """An algorithm to compare. key: its name in the query string."""
 
     key: str
     label: str
@@ -152,18 +152,18 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The head of one column."""
+    """Head of one compared column."""
 
     key: str
     label: str
     note: str
     refused: str
-    moves: str  # against the first column, the operator's part and that of rounding
+    moves: str  # differences from the first column by operator and by rounding
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Rank, factor, and the way from the first column."""
+    """Rank, factor, and the difference from the first column."""
 
     rank: str
     factor: str
@@ -179,7 +179,7 @@ class Row:
 
 
 def options(current: Mapping[str, Any]) -> list[Option]:
-    """In force first; then every algorithm with its defaults, and those with operators once for each."""
+    """The active algorithm first, then every algorithm with its defaults, one for each operator."""
     found = [Option(IN_FORCE, f"{_('active')}: {label_of(current)}")]
     for name, algorithm in all_algorithms().items():
         if any(parameter.name == "operator" for parameter in algorithm.parameters):
@@ -193,7 +193,7 @@ def options(current: Mapping[str, Any]) -> list[Option]:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One column as the form asks for it: an algorithm, and of vectors the resolution and k, "" for the usual ones."""
+    """One requested column: an algorithm and, for vectors, resolution and k; "" for defaults."""
 
     key: str
     resolution: str = ""
@@ -205,7 +205,7 @@ class Place:
 
 
 def read_places(query: QueryDict) -> list[Place]:
-    """`?with=&resolution=&k=`, each once for every column; the last two may be left out."""
+    """Requested columns: `?with=&resolution=&k=`, repeated; the last two are optional."""
     keys, resolutions, ks = (query.getlist(name) for name in ("with", "resolution", "k"))
     found = [
         Place(key, _at(resolutions, at), _at(ks, at)) if _has_operator(key) else Place(key)
@@ -224,7 +224,7 @@ def _has_operator(key: str) -> bool:
 
 
 def settings_of(place: Place, current: Mapping[str, Any]) -> dict[str, Any]:
-    """The algorithm that a column asks for; {} is the policy's own. What can't be read is refused by who computes."""
+    """Settings of a requested column; {} for the policy's own. Invalid values are rejected by the computation."""
     name, _colon, operator = place.key.partition(":")
     if place.key == IN_FORCE:
         if not (place.resolution or place.k) or current.get("name") != "aequus":
@@ -276,7 +276,7 @@ def _cell(standing: Standing, *, is_first: bool) -> Cell:
 
 
 def verdict(comparison: Comparison) -> str:
-    """How much it matters which algorithm is chosen."""
+    """Sentence on how much the choice of the algorithm matters."""
     if comparison.as_of is None:
         return _("No usage yet: nothing to compare")
     usable = [side for side in comparison.sides if not side.refused]
@@ -292,7 +292,7 @@ def verdict(comparison: Comparison) -> str:
 
 
 def parted(side: Side) -> str:
-    """How many leaves move against the first column, and of these how many by the operator and how many by rounding."""
+    """Number of leaves whose rank differs from the first column, split by cause: operator or rounding."""
     if not side.n_moved:
         return _("No rank changes")
     text = ngettext(
@@ -308,7 +308,7 @@ def parted(side: Side) -> str:
 
 
 def furthest(comparison: Comparison) -> str:
-    """Who gains and who loses most against the first column, of those that are shown."""
+    """The shown leaves that gain and lose most against the first column."""
     sentences = []
     for at, side in enumerate(comparison.sides[1:], start=1):
         moves = [(leaf.standings[at].moved or 0, leaf) for leaf in comparison.leaves]

@@ -1,4 +1,4 @@
-"""The algorithm of a policy: what it is, how another would decide, the choice; and operators with their figures."""
+"""Pages of a policy's algorithm: description, comparison, choice; and operators with their figures."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def page_url(policy: str) -> str:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def algorithm(request: HttpRequest, policy: str) -> HttpResponse:
-    """`?algorithm=` shows one that isn't active; POST first shows what it would change, then publishes it."""
+    """`?algorithm=` shows one that isn't active. POST first previews it, then publishes it."""
     if request.method == "POST":
         return _decide(request, policy)
     current = get_algorithm_page(policy_slug=policy, actor=actor_of(request))
@@ -66,14 +66,14 @@ def algorithm(request: HttpRequest, policy: str) -> HttpResponse:
 
 @require_safe
 def profile(request: HttpRequest, policy: str, form: str = "json") -> HttpResponseBase:
-    """The figure of the page: operators over actual, for the page's own query."""
+    """Figure of operators over the actual share, for the page's query."""
     current = get_algorithm_page(policy_slug=policy, actor=actor_of(request))
     return answer_figure(request, profile_of(current.settings.algorithm, policy, request.GET), form)
 
 
 @require_safe
 def compare(request: HttpRequest, policy: str) -> HttpResponse:
-    """`?with=&resolution=&k=` once for each column, up to four; `?sort=rank` in the order of the first one."""
+    """Compare up to four columns: `?with=&resolution=&k=`, repeated; `?sort=rank` orders by the first one."""
     current = get_algorithm_page(policy_slug=policy, actor=actor_of(request)).settings.algorithm
     places = choice.read_places(request.GET)
     found = compare_algorithms(
@@ -144,7 +144,7 @@ def _show(request: HttpRequest, current: PolicyAlgorithm, name: str, *, status: 
 def _resolution_check(
     request: HttpRequest, policy: str, chosen: Any, shown: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """What the resolution of the form does to this tree; nothing for algorithms that do not round."""
+    """Effect of the typed resolution on this tree; empty for algorithms that do not round."""
     if chosen is None or chosen.name != "aequus":
         return {}
     settings = shown or {}
@@ -154,7 +154,7 @@ def _resolution_check(
     address = reverse("dashboard:operators", kwargs={"policy": policy})
     try:
         check = check_tree(policy_slug=policy, query=query, actor=actor_of(request))
-    except Invalid:  # an operator of a package that fails, or is gone: the page says so elsewhere
+    except Invalid:  # the package fails or is missing: the page reports it elsewhere
         check = None
     return {
         "check": check,
@@ -164,7 +164,7 @@ def _resolution_check(
 
 
 def _profile(request: HttpRequest, current: PolicyAlgorithm, chosen: Any) -> FigureFrame | None:
-    """For algorithms that have an operator."""
+    """Figure of the operator; None for algorithms without one."""
     if chosen is None or all(parameter.name != "operator" for parameter in chosen.parameters):
         return None
     policy = current.policy_slug
@@ -180,7 +180,7 @@ def _shown_settings(more: dict[str, Any], in_force: dict[str, Any], name: str) -
 
 
 def _effect(request: HttpRequest, policy: str, form: ParametersForm) -> dict[str, Any]:
-    """What the chosen settings would change on the newest usage."""
+    """What the chosen settings would change, computed from the newest usage."""
     found = compare_algorithms(policy_slug=policy, algorithms=[{}, form.settings or {}], actor=actor_of(request))
     movers = [row for row in choice.rows(found) if row.leaf.spread or row.cells[0].rank != row.cells[1].rank]
     return {
@@ -193,7 +193,7 @@ def _effect(request: HttpRequest, policy: str, form: ParametersForm) -> dict[str
 
 
 def _moves(side: Side) -> str:
-    """Of what moves, the part of the operator and that of rounding."""
+    """Parts of the differences caused by the operator and by rounding."""
     return f"{choice.parted(side)}." if side.n_moved and not side.refused else ""
 
 
@@ -219,7 +219,7 @@ def _crumbs(found: Comparison | PolicyAlgorithm) -> list[dict[str, str]]:
 
 # --- Operators and resolution -----------------------------------------------------------------------------------------
 def drawn(asked: OperatorQuery, name: str, address: QueryDict) -> Figure:
-    """One figure; NotFound for a name that there isn't."""
+    """One figure. Raises NotFound for an unknown name."""
     view = asked.view
     found = get_figure_definition(name).table(asked)
     shown = Shown(
@@ -250,7 +250,7 @@ def _caption(asked: OperatorQuery) -> str:
 def frames(
     request: HttpRequest, policy: str, asked: OperatorQuery | None, problem: Exception | None
 ) -> list[FigureFrame]:
-    """All figures of the page; what the address asks for in vain is said in the place of each picture."""
+    """All figures of the page; an error of the query is shown instead of each picture."""
 
     def make(name: str) -> Figure:
         if asked is None:
@@ -265,19 +265,19 @@ def source_of(policy: str, name: str) -> str:
 
 
 def address_of(query: FigureQuery) -> str:
-    """What of a query isn't as it is by default, behind a question mark."""
+    """Query string with "?" of the values that differ from defaults."""
     plain = FigureQuery()
     given = {name: getattr(query, name) for name in NAMES if getattr(query, name) != getattr(plain, name)}
     return f"?{urlencode(given)}" if given else ""
 
 
-# What the controls of the figures set stays as it is when the form is sent.
+# Parameters of the figures' controls are unchanged when the form is sent.
 _SET_BY_FIGURES = ("target", "region", "count", "entry")
 
 
 @require_safe
 def operators(request: HttpRequest, policy: str) -> HttpResponse:
-    """Everything that can be asked is in the address; what cannot be read is named at its field and in each figure."""
+    """The query string has the complete state; invalid values are reported at their field and in each figure."""
     actor, problem = actor_of(request), None
     asked: OperatorQuery | None = None
     try:
@@ -308,7 +308,7 @@ def operators(request: HttpRequest, policy: str) -> HttpResponse:
 
 @require_safe
 def figure(request: HttpRequest, policy: str, figure: str, form: str = "json") -> HttpResponseBase:
-    """One figure for the page's own query, as JSON or CSV."""
+    """One figure for the page's query, as JSON or CSV."""
     asked = _asked(request, policy, actor_of(request))
     return answer_figure(request, drawn(asked, figure, request.GET), form)
 
@@ -319,7 +319,7 @@ def _asked(request: HttpRequest, policy: str, actor: Actor) -> OperatorQuery:
 
 
 def _own(policy: str, actor: Actor) -> OperatorsPage:
-    """The policy's own; where its operator is of a package that fails or is gone, relative."""
+    """The policy's own operator; `relative` if it is of a package that fails or is missing."""
     try:
         return build_page(open_query(policy_slug=policy, query=FigureQuery(), actor=actor))
     except Invalid:
@@ -327,7 +327,7 @@ def _own(policy: str, actor: Actor) -> OperatorsPage:
 
 
 def _fields(page: OperatorsPage, request: HttpRequest, problems: dict[str, str]) -> list[dict[str, str]]:
-    """Text fields of the form, as they were typed or as they are."""
+    """Text fields of the form, as typed or with present values."""
     check, query = page.check, page.query
     shown: dict[str, tuple[str, object]] = {
         "operator": (_("Operator"), check.operator),

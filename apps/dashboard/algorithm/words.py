@@ -1,4 +1,4 @@
-"""Algorithms in words: what each is, what is declared of it, and its own numbers with over or under beside them."""
+"""Algorithms as text: description, declared properties, and their specific numbers with over or under."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Told:
     holds: bool
     title: str
     text: str
-    measured: bool | None = None  # what a trial at load found, of an operator that a package brings
+    measured: bool | None = None  # result of the trial at load, for operators of packages
 
     @property
     def is_contradicted(self) -> bool:
@@ -50,13 +50,13 @@ class Described:
     package: str
     takes_inherit: bool
     properties: Sequence[Told]
-    orders_like: str  # operators of ours with which one of a package was found to agree about every order
+    orders_like: str  # built-in operators that give the same order as a package's
     operator: str  # with its formula, "" for an algorithm without operators
 
 
 @dataclass(frozen=True, slots=True)
 class OwnNumber:
-    """A number of an algorithm's own: its name there, the number, and what it means for this entry."""
+    """A number specific to an algorithm: its name, its value, and what it means for this entry."""
 
     name: str
     title: str
@@ -67,7 +67,7 @@ class OwnNumber:
 
 
 def describe(name: str, settings: Mapping[str, Any] | None = None) -> Described | None:
-    """With the parameters that decide its properties; None for one whose package is gone."""
+    """Description with the parameters that decide its properties; None if its package is missing."""
     try:
         algorithm = get_algorithm(name)
     except BadParameter:
@@ -90,12 +90,12 @@ def describe(name: str, settings: Mapping[str, Any] | None = None) -> Described 
 
 
 def decides_by_levels(settings: Mapping[str, Any]) -> bool:
-    """Whether everybody below an entry goes before or after everybody below its sibling."""
+    """Whether all leaves below an entry rank before or after all leaves below its sibling."""
     return explanation_of(settings).kind == "levels"
 
 
 def _beside_measured(told: Sequence[Told], measured: Measured | None) -> Sequence[Told]:
-    """Each declared property with what the trial of a package's operator found of it."""
+    """Declared properties, each with the measurement of a package's operator."""
     if measured is None:
         return told
     found = (None, measured.proportional_redistribution, None, measured.boundaries)
@@ -103,9 +103,9 @@ def _beside_measured(told: Sequence[Told], measured: Measured | None) -> Sequenc
 
 
 def _beside_trial(told: Sequence[Told], measured: Properties | None) -> Sequence[Told]:
-    """Each property that is declared to hold with what the trial of a package's algorithm found of it.
+    """Properties declared to hold, each with the measurement of a package's algorithm.
 
-    One that isn't declared stays alone: that no small tree disproves it is no finding.
+    Properties not declared to hold are unchanged: that no small tree disproves them shows nothing.
     """
     if measured is None:
         return told
@@ -124,7 +124,7 @@ def _operator(settings: Mapping[str, Any]) -> str:
 
 
 def defaults_of(algorithm: Algorithm) -> dict[str, Any]:
-    """Every parameter at its default, those that don't apply and optional ones left out."""
+    """Default values of all parameters, without optional ones and ones that don't apply."""
     settings: dict[str, Any] = {"name": algorithm.name}
     for parameter in algorithm.parameters:
         if parameter.applies(settings) and not parameter.is_optional:
@@ -133,7 +133,7 @@ def defaults_of(algorithm: Algorithm) -> dict[str, Any]:
 
 
 def label_of(settings: Mapping[str, Any], *, with_resolution: bool = False) -> str:
-    """Short, for heads of columns: Aequus, relative; Slurm: Fair Tree; with the resolution: Aequus, relative at 256."""
+    """Short label for column heads: Aequus, relative; Slurm: Fair Tree; with resolution: Aequus, relative at 256."""
     found = all_algorithms().get(str(settings.get("name", "")))
     label = str(settings.get("name", "")) if found is None else found.label.removesuffix(": priority vectors")
     label = label.removesuffix(": deviations by level")
@@ -149,7 +149,7 @@ def label_of(settings: Mapping[str, Any], *, with_resolution: bool = False) -> s
 
 
 def parameters_in_words(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(label, value) of everything set, in the registry's order."""
+    """(label, value) of every set parameter, in the registry's order."""
     try:
         parameters = get_algorithm(str(settings.get("name", ""))).parameters
     except BadParameter:
@@ -158,14 +158,14 @@ def parameters_in_words(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def typed(value: object) -> str:
-    """A value of a parameter as somebody would type it."""
+    """A parameter's value as it would be typed."""
     if isinstance(value, float):
         return f"{value:.12g}"
     return str(value)
 
 
 def properties_in_words(declared: Properties) -> list[Told]:
-    """Plain sentences, whether it holds or not."""
+    """Sentences on whether each property holds."""
     return [
         Told(
             declared.isolation,
@@ -203,7 +203,7 @@ def properties_in_words(declared: Properties) -> list[Told]:
 def own_numbers(
     columns: Mapping[str, float | None], algorithm: Mapping[str, Any], tolerance: Tolerance = USUAL_TOLERANCE
 ) -> list[OwnNumber]:
-    """What an algorithm tells of an entry besides what all of them do; what doesn't exist is left out."""
+    """Numbers of an entry that are specific to the algorithm; missing ones are left out."""
     name = str(algorithm.get("name", ""))
     return [_own(key, value, name, tolerance) for key, value in columns.items() if value is not None]
 
@@ -211,18 +211,18 @@ def own_numbers(
 def own_number(
     columns: Mapping[str, float | None], name: str, algorithm: Mapping[str, Any], tolerance: Tolerance
 ) -> OwnNumber | None:
-    """One of them; None where the entry has none."""
+    """One number specific to the algorithm; None if the entry has none."""
     value = columns.get(name)
     return None if value is None else _own(name, value, str(algorithm.get("name", "")), tolerance)
 
 
 def telling_column(names: Sequence[str]) -> str:
-    """Which of an algorithm's own columns says most about who goes first; "" where there is none."""
+    """The algorithm's own column that best shows who goes first; "" without one."""
     return next((name for name in _TELLING if name in names), next(iter(names), ""))
 
 
 def title_of(name: str) -> str:
-    """The head of a column."""
+    """Column title of a number."""
     titles = {"level_fs": _("Level fairshare"), "weight": _("Weight"), "effective_usage": _("Effective usage")}
     return titles.get(name, name)
 
@@ -260,7 +260,7 @@ def quotient(value: float) -> str:
 
 
 def _balance_of(value: float, tolerance: Tolerance) -> Balance | None:
-    """By the policy's relative tolerance; nothing is said of who has no shares."""
+    """Balance by the policy's relative tolerance; None for entries without shares."""
     if value == 0:
         return None
     if value == inf or value >= 2.0**64:

@@ -34,7 +34,7 @@ from apps.dashboard.allocations.forms import (
     zone,
 )
 from apps.dashboard.shell import lines, presentation
-from apps.dashboard.shell.publishing import say_published
+from apps.dashboard.shell.publishing import add_published_message
 from apps.dashboard.shell.requests import SeeOther, actor_of, is_htmx
 from apps.mapping.permissions import see
 from apps.policies.allocations.services import change_dates, give_allocation, period_of
@@ -119,7 +119,7 @@ def dates(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
             form.add_refusal(refusal)
             return _page(request, _found(request, policy, uid), dates_form=form, status=409)
         else:
-            say_published(request, revision)
+            add_published_message(request, revision)
             return SeeOther(f"{back}#dates")
     return _page(request, found, dates_form=form, status=422)
 

@@ -1,1 +1,1 @@
-"""The audit log."""
+"""Pages of the audit log."""

@@ -1,4 +1,4 @@
-"""Rows of the audit log as sentences under headings by day, and where each leads."""
+"""Rows of the audit log as sentences under headings by day, with links."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from apps.dashboard.history.presenters import day_heading
 from apps.policies.audit_reading import AuditReader
 
 _CHANGE_SET = re.compile(r"change set (\d{1,9})")
-_GAP = "\0"  # where in a sentence its link stands: no text of the log has it
+_GAP = "\0"  # marks the link's place in a sentence: no text of the log contains it
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One row: what stands before and after what it was done to; `more` are rows of the same request."""
+    """One row: text before and after its subject. more: rows of the same request."""
 
     event: AuditEvent
     before: str
@@ -42,13 +42,13 @@ class Sentence:
 
 
 class Teller:
-    """Tells rows to one reader: names and links only of what they may open."""
+    """Formats rows for one reader, with names and links only of what the reader may open."""
 
     def __init__(self, reader: AuditReader, may_undo: Callable[[str], bool]) -> None:
         self._reader, self._may_undo = reader, may_undo
 
     def days(self, events: Sequence[AuditEvent]) -> list[tuple[str, list[Sentence]]]:
-        """Under headings by day, what one request did in one place; in the order of the log, newest record first."""
+        """Rows by day, those of one request in one place grouped, in the log's order: newest first."""
         found: list[tuple[str, list[Sentence]]] = []
         for group in _by_request(events):
             first, *rest = (self.sentence(event) for event in group)
@@ -99,7 +99,7 @@ class Teller:
 
 
 def what_of(event: AuditEvent) -> str:
-    """Its subject in the words of the pages."""
+    """Subject of a row as pages call it."""
     if revision := revision_of(event):
         return _("revision %(n)s of %(policy)s") % {"n": revision, "policy": event.policy_slug}
     if match := _CHANGE_SET.fullmatch(event.subject):
@@ -108,7 +108,7 @@ def what_of(event: AuditEvent) -> str:
 
 
 def _by_request(events: Sequence[AuditEvent]) -> Iterator[list[AuditEvent]]:
-    """Neighbours of one request together, what was published or done last first, as they come."""
+    """Adjacent rows of one request, published or completed actions first."""
     group: list[AuditEvent] = []
     for event in events:
         if group and not (event.request_id and event.request_id == group[-1].request_id):
@@ -120,7 +120,7 @@ def _by_request(events: Sequence[AuditEvent]) -> Iterator[list[AuditEvent]]:
 
 
 def _address(name: str, *, query: str = "", **kwargs: str | int | UUID) -> str:
-    """Empty where what is written in the log makes no address."""
+    """URL of a page, "" if the logged values don't fit its route."""
     try:
         return reverse(f"dashboard:{name}", kwargs=kwargs) + query
     except NoReverseMatch:

@@ -1,4 +1,4 @@
-"""The audit log: who did what, as far as one may read it, narrowed, as a file, and checked."""
+"""The audit log page: rows that the reader may see, filters, export, and the check of its hash chain."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _NAMES = ("q", "who", "verb", "policy", "entry", "via", "outcome", "since", "unt
 
 @dataclass(frozen=True)
 class Asked:
-    """The filter, and whether it can match anything: an entry that isn't there, or isn't theirs to see, has no rows."""
+    """The requested filter. has_entry: false if its entry doesn't exist or isn't visible, so that no row matches."""
 
     filter: AuditFilter
     fields: Mapping[str, str]
@@ -87,7 +87,7 @@ def row_number(request: HttpRequest, name: str) -> int | None:
 
 
 def _entries(text: str, policy_slug: str, reader: AuditReader) -> frozenset[UUID]:
-    """A path as it is now, or a uid, by which also what is archived is found."""
+    """Uids of an entry by its present path, or by uid, which also finds archived entries."""
     try:
         return frozenset([UUID(text)]) if text else frozenset()
     except ValueError:
@@ -96,7 +96,7 @@ def _entries(text: str, policy_slug: str, reader: AuditReader) -> frozenset[UUID
 
 
 def _day(text: str, name: str, *, days: int = 0) -> datetime | None:
-    """A day in the zone of the page; `until` is meant with that day."""
+    """Start of a day in the page's time zone. days: 1 for `until`, which includes its day."""
     if not text:
         return None
     try:
@@ -110,7 +110,7 @@ def _wrong(name: str, problem: str) -> Invalid:
 
 
 def _address(request: HttpRequest) -> str:
-    """What narrows the list, as the end of an address."""
+    """Query string of the filter."""
     state = request.GET.copy()
     for name in list(state):
         if name not in _NAMES or not state[name]:
@@ -139,20 +139,20 @@ _COLUMNS = (
 
 
 def as_lines(reader: AuditReader, wanted: Asked, at: datetime) -> HttpResponseBase:
-    """What the list shows, newest first; the last line holds the hash of all before it."""
+    """The filtered list as JSON lines, newest first; the last line has the hash of all lines before it."""
     response = StreamingHttpResponse(_lines(reader, wanted), content_type="application/x-ndjson")
     response["Content-Disposition"] = f'attachment; filename="audit-{at:%Y-%m-%d}.jsonl"'
     return response
 
 
 def as_table(reader: AuditReader, wanted: Asked, at: datetime) -> HttpResponseBase:
-    """The same as CSV; what the reader may not know stays empty."""
+    """The filtered list as CSV; values that the reader may not see are empty."""
     rows = (_cells(told(event, reader)) for event in _events(reader, wanted))
     return csv_response(f"audit-{at:%Y-%m-%d}.csv", _COLUMNS, rows)
 
 
 def told(event: AuditEvent, reader: AuditReader) -> dict[str, Any]:
-    """A row as JSON, without what the reader may not know."""
+    """A row as JSON without values that the reader may not see."""
     found: dict[str, Any] = {
         "id": event.id,
         "at": event.at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
@@ -206,7 +206,7 @@ def page_url(**_kwargs: Any) -> str:
 @require_safe
 @keeps_views("audit")
 def audit(request: HttpRequest) -> HttpResponse:
-    """`?row=` shows one of them beside the list; the rest of the address narrows it."""
+    """The page. `?row=` shows one row beside the list; other parameters filter the list."""
     reader = _reader(request)
     count = reader.count(AuditFilter(since=clock.now() - _WEEK))
     context = {
@@ -224,7 +224,7 @@ def audit(request: HttpRequest) -> HttpResponse:
 @require_safe
 @fragment(page_url)
 def rows(request: HttpRequest) -> HttpResponse:
-    """The list again, narrowed or going on."""
+    """The list, filtered or continued."""
     found = _rows(request, _reader(request))
     response = render(request, "dashboard/audit/_rows.html", {**found, "is_fragment": True})
     response["HX-Replace-Url"] = f"{page_url()}{found['address']}"
@@ -234,7 +234,7 @@ def rows(request: HttpRequest) -> HttpResponse:
 @require_safe
 @fragment(page_url)
 def event(request: HttpRequest) -> HttpResponse:
-    """What stands beside the list for one row."""
+    """The panel of one row."""
     return render(request, "dashboard/audit/_event.html", _chosen(request, _reader(request)))
 
 
@@ -278,7 +278,7 @@ def _teller(request: HttpRequest, reader: AuditReader) -> Teller:
     def may_undo(slug: str) -> bool:
         try:
             policy = get_policy(slug=slug, actor=actor_of(request))
-        except DomainError:  # not theirs any more, or gone
+        except DomainError:  # no longer visible, or removed
             return False
         return history_pages.may_draft(request, policy)
 
@@ -299,7 +299,7 @@ def _chosen(request: HttpRequest, reader: AuditReader) -> dict[str, Any]:
 
 
 def _before_and_after(request: HttpRequest, event: AuditEvent) -> dict[str, Any]:
-    """What a published revision changed, as far as the reader sees it."""
+    """Changes of a published revision, as far as the reader sees them."""
     revision = audit_words.revision_of(event)
     if revision < 2:
         return {}
@@ -307,13 +307,13 @@ def _before_and_after(request: HttpRequest, event: AuditEvent) -> dict[str, Any]
         found = diff_revisions(
             policy_slug=event.policy_slug, before=revision - 1, after=revision, at=clock.now(), actor=actor_of(request)
         )
-    except DomainError:  # a policy or revision that isn't there any more
+    except DomainError:  # the policy or revision no longer exists
         return {}
     return {**compared_context(found), "policy": event.policy_slug}
 
 
 def _check(found: AuditCheck | None, *, shows_all: bool) -> dict[str, Any]:
-    """What the last look at the whole chain found: unbroken, broken, or too long ago to say."""
+    """Result of the last check of the whole chain: intact, broken, or overdue."""
     if found is None:
         return {"state": "warn", "key": "unchecked", "words": _("chain not checked yet")}
     now = clock.now()

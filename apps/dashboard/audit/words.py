@@ -1,4 +1,4 @@
-"""What the audit log says of each verb, with its topics, ways in, outcomes and details."""
+"""Sentences of the audit log for each verb, and labels of its topics, interfaces, outcomes and details."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from apps.dashboard.shell import presentation
 from apps.policies.audit_reading import AuditCount
 from apps.policies.models import Grant
 
-# %(what)s is what it was done to, with a link where there is something to open.
-# What can be done to things of several topics: the topic follows in brackets.
+# %(what)s is the subject, with a link if it has a page.
+# Verbs of several topics: the topic follows in brackets.
 _CREATED = gettext_lazy("created %(what)s")
 _CHANGED = gettext_lazy("changed %(what)s")
 _REMOVED = gettext_lazy("removed %(what)s")
@@ -178,7 +178,7 @@ SENTENCES = {
     "federation.capacity_agreed": gettext_lazy("approved the capacity of %(what)s"),
     "federation.key_rotated": gettext_lazy("replaced the signing key %(what)s"),
 }
-# The first words of verbs, as the filter offers them.
+# First parts of verbs, as options of the filter.
 TOPICS = {
     "policy": gettext_lazy("Policies"),
     "changeset": gettext_lazy("Change sets"),
@@ -216,7 +216,7 @@ OUTCOMES = {
     "refused": gettext_lazy("refused"),
     "failed": gettext_lazy("failed"),
 }
-# Details that are shown with the entry that they concern.
+# Details that are shown together with their entry.
 AT_AN_ENTRY = ("grant.", "allocation.", "account.attached", "account.detached")
 _DETAILS = {
     "base": gettext_lazy("Drafted on revision"),
@@ -238,7 +238,7 @@ _UNKNOWN = re.compile(r"[._]")
 
 
 def told(event: AuditEvent, *, what: str) -> str:
-    """The sentence after the name, with `what` where its subject stands."""
+    """Sentence after the actor's name, with `what` as its subject."""
     known = SENTENCES.get(event.verb)
     topic = event.verb.partition(".")[0]
     sentence = str(known) if known else _UNKNOWN.sub(" ", event.verb).replace("%", "%%") + ": %(what)s"
@@ -254,7 +254,7 @@ def told(event: AuditEvent, *, what: str) -> str:
 
 
 def revision_of(event: AuditEvent) -> int:
-    """The revision that it published; 0 where it is about something else."""
+    """Number of the revision that the row published; 0 for other rows."""
     given = event.details.get("revision") if isinstance(event.details, dict) else None
     return given if isinstance(given, int) and event.verb == "policy.published" else 0
 
@@ -271,14 +271,14 @@ def facts(event: AuditEvent, *, shows_all: bool, is_own: bool) -> list[tuple[str
 
 
 def details(event: AuditEvent) -> list[tuple[str, str]]:
-    """The recorded details without the operations, which are shown as changes."""
+    """Recorded details without operations, which are shown as changes."""
     given: dict[str, Any] = event.details if isinstance(event.details, dict) else {}
     given = {**given, **({"tree_digest": str(given["tree_digest"])[:16]} if "tree_digest" in given else {})}
     return [(_label(key), plain(value)[:300]) for key, value in given.items() if key != "operations"]
 
 
 def plain(value: Any) -> str:
-    """What JSON says, as people read it."""
+    """A JSON value as text."""
     if value is None or value == "" or value == []:
         return "–"
     if isinstance(value, bool):
@@ -301,7 +301,7 @@ def _role(event: AuditEvent) -> str:
 
 
 def count_words(found: AuditCount) -> str:
-    """41 events in 7 days, 1 refused."""
+    """Summary such as 41 events in 7 days, 1 refused."""
     shown = presentation.count(found.n) if found.is_all else _("Over %(n)s") % {"n": presentation.count(found.n)}
     told = ngettext("%(n)s event in 7 days", "%(n)s events in 7 days", found.n) % {"n": shown}
     return told + _(", %(n)s refused") % {"n": presentation.count(found.n_refused)}

@@ -1,1 +1,1 @@
-"""Target and actual share, day by day."""
+"""Pages of target and actual share by day."""

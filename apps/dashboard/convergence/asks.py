@@ -1,4 +1,4 @@
-"""What an address of a convergence page asks for: period, way to count, overlays; and addresses of the same but one."""
+"""Query string of a convergence page (period, method, overlays): reading it, and the same with one change."""
 
 from __future__ import annotations
 
@@ -39,8 +39,10 @@ OVERLAYS = ("band", "changes", "demand", "gaps")
 
 @dataclass(frozen=True)
 class Asked:
-    """`last`: the preset that was chosen, or "" for two days; `problem`: why the usual period is shown instead, and
-    `problem_at` the name in the address that it is about."""
+    """The requested view. last: the chosen preset, or "" for two dates.
+
+    problem: why the default period is shown instead; problem_at: the parameter that it is about.
+    """
 
     period: Period
     method: ShareMethod
@@ -50,13 +52,13 @@ class Asked:
     problem_at: str = ""
     against_today: bool = False
     by_hour: bool = False
-    kept: tuple[tuple[str, str], ...] = ()  # the state of the picture of picks, which other choices leave as it is
+    kept: tuple[tuple[str, str], ...] = ()  # query of the comparison figure, unchanged by other choices
 
     def shows(self, overlay: str) -> bool:
         return overlay in self.overlays
 
     def query(self, **changes: Any) -> str:
-        """The address of this view, with some of it changed; what is usual is left out."""
+        """Query string of this view with `changes`; default values are left out."""
         method = replace(self.method, **{name: changes[name] for name in ("view", "of") if name in changes})
         last = changes.get("last", self.last)
         found: dict[str, Any] = {}
@@ -81,7 +83,7 @@ class Asked:
 
 
 def read_asked(request: HttpRequest, state: SeriesState, now: datetime) -> Asked:
-    """What can't be read is answered with the usual view, and the problem."""
+    """The requested view; the default view and a problem if the query string can't be read."""
     here, given = today_of(now), request.GET
     chosen = tuple(given.getlist("overlay"))
     overlays = tuple(name for name in OVERLAYS if name in chosen) if chosen else OVERLAYS

@@ -1,4 +1,4 @@
-"""Convergence as a page shows it: one panel a member, in groups that share a scale, with tables of the same numbers."""
+"""Convergence as a page shows it: one panel a member, in groups with a common scale, and tables of the same numbers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MOST_MARKS = 24
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Days of a kind among those of a panel."""
+    """Number of days of each kind in a panel."""
 
     idle: int
     starved: int
@@ -46,9 +46,9 @@ class Counts:
 
 @dataclass(frozen=True)
 class PanelLine:
-    """One member. Without a `panel` nothing of it may be told, or there is nothing to tell; `reason` says which.
+    """One member. Without `panel` there are no numbers, or they can't be shown; `reason` says which.
 
-    state: of the last point, as in the CSV; "not_told" where no day may be told.
+    state: of the last point, as in the CSV; "not_told" if no day may be shown.
     """
 
     member: Member
@@ -74,14 +74,14 @@ class Group:
 
 
 def member_url(policy: str, member: Member) -> str:
-    """The member's own convergence; of one that has left, its history."""
+    """URL of a member's convergence; of its history if it has left the tree."""
     if not member.is_here:
         return reverse("dashboard:entry-history", kwargs={"policy": policy, "uid": member.uid})
     return f"{lines.entry_url(policy, member.uid, member.name)}convergence/"
 
 
 def groups_of(found: Convergence, asked: Asked, *, page: int = 1) -> list[Group]:
-    """The panels of a page in their sections."""
+    """The panels of one page, by section."""
     tolerance = lines.tolerance_of(found.settings)
     return [
         Group(
@@ -98,7 +98,7 @@ def n_pages(found: Convergence) -> int:
 
 
 def lines_of_itself(found: Convergence, asked: Asked) -> tuple[PanelLine | None, PanelLine | None]:
-    """The one panel of an entry looked at alone, for wide pages and for narrow ones."""
+    """The panel of a single entry, drawn for wide pages and for narrow ones."""
     if not found.members:
         return None, None
     tolerance = lines.tolerance_of(found.settings)
@@ -146,12 +146,12 @@ def draw_line(
 
 
 def last(values: Any) -> float | None:
-    """The last point's, None where it isn't known."""
+    """The last value, None if unknown."""
     return float(values[-1]) if len(values) and isfinite(values[-1]) else None
 
 
 def balance_of(found: Convergence, row: int) -> Balance | None:
-    """That of the newest snapshot where the line ends there, else of the last day."""
+    """Balance from the newest snapshot if the line ends there, else of the last day."""
     if not len(found.on):
         return None
     shape, amount, word = balance_words(str(found.states[row, -1]), float(found.deviation[row, -1]))
@@ -159,14 +159,14 @@ def balance_of(found: Convergence, row: int) -> Balance | None:
 
 
 def counts_of(found: Convergence, row: int) -> Counts:
-    """Of those that are over."""
+    """Counts over complete days."""
     over = slice(found.n_finished)
     idle, starved = (found.idle[row] | found.idle_inferred[row])[over], found.states[row, over] == "starved"
     return Counts(int(idle.sum()), int(starved.sum()), int(_gap_mask(found).sum()))
 
 
 def label_of(found: Convergence, row: int, counts: Counts, reason: str) -> str:
-    """What a panel says to somebody who can't see it."""
+    """Text alternative of a panel."""
     name = found.members[row].name
     if reason:
         return f"{name}: {reason}"
@@ -200,7 +200,7 @@ def short_day(day: date) -> str:
 
 
 def _labels(on: Sequence[date]) -> list[str]:
-    """What the axis calls the days that it names; with the year where there are several."""
+    """Axis labels of days, with the year if there are several."""
     form = "j M" if on and on[0].year == on[-1].year else "M Y"
     if on and isinstance(on[0], datetime):
         form = "H:i" if on[0].toordinal() == on[-1].toordinal() else "j M, H:i"
@@ -229,7 +229,7 @@ def _gap_mask(found: Convergence) -> Any:
 
 
 def _marks(found: Convergence, row: int) -> list[tuple[int, str]]:
-    """A rule for every day on which something was published; of very many those that changed this target."""
+    """Days with a published revision; if there are very many, only those that changed this target."""
     by_day: dict[int, list[int]] = {}
     for one in found.published:
         if one.day >= 0:
@@ -245,7 +245,7 @@ def _marks(found: Convergence, row: int) -> list[tuple[int, str]]:
 
 
 def _scale_words(found: Convergence, rows: Sequence[int], scales: Sequence[float], common: float) -> tuple[str, str]:
-    """Key and sentence."""
+    """Key and sentence about the scale."""
     giant = next((row for row, scale in zip(rows, scales, strict=True) if scale > common), None)
     said: dict[str, Any] = {"to": presentation.percent(common, 0)}
     if giant is None:
@@ -255,7 +255,7 @@ def _scale_words(found: Convergence, rows: Sequence[int], scales: Sequence[float
 
 
 def _extent(found: Convergence, maximum: float) -> dict[str, str]:
-    """What a drawing spans: its first day, days a step, the top of its axis."""
+    """First day, days per step, and top of the axis of a drawing."""
     if not found.on:
         return {}
     step = "" if found.is_by_hour else str((found.on[-1] - found.on[0]).days // max(len(found.on) - 1, 1))
@@ -265,7 +265,7 @@ def _extent(found: Convergence, maximum: float) -> dict[str, str]:
 # --- Tables -----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class MemberRow:
-    """A member in the table beside the panels. mean, inside: of what is over."""
+    """A member in the table beside the panels. mean, inside: over complete days."""
 
     member: Member
     url: str
@@ -297,7 +297,7 @@ def member_rows(found: Convergence) -> Iterator[MemberRow]:
 
 @dataclass(frozen=True, slots=True)
 class DayRow:
-    """A day of one member. as_of: of the newest snapshot, None for a day or an hour that is over."""
+    """A day of one member. as_of: of the newest snapshot, None for a complete day or hour."""
 
     on: date
     as_of: datetime | None
@@ -310,7 +310,7 @@ class DayRow:
 
 
 def day_rows(found: Convergence, row: int = 0) -> list[DayRow]:
-    """Newest first."""
+    """Rows of the days, newest first."""
     return [
         DayRow(
             day,
@@ -351,9 +351,9 @@ CSV_HEADER = (
 
 
 def csv_rows(found: Convergence) -> Iterator[tuple[Any, ...]]:
-    """Every member on every day; a number that isn't known, or not told, is empty and never 0.
+    """Every member on every day; unknown and hidden numbers are empty, never 0.
 
-    as_of: when the newest snapshot was made that the last row is of; empty on days that are over.
+    as_of: when the snapshot behind the last row was computed; empty on complete days.
     """
     for row, member in enumerate(found.members):
         for at, day in enumerate(found.on):
@@ -377,8 +377,8 @@ def csv_rows(found: Convergence) -> Iterator[tuple[Any, ...]]:
 
 
 def scope_words(found: Convergence) -> str:
-    """What the page is about."""
-    if found.itself or not found.n_all:  # nothing is worked out yet, or there is nobody below it
+    """Sentence about which entries the page shows."""
+    if found.itself or not found.n_all:  # nothing is computed yet, or the entry has no members
         return f"{_('Convergence')}: {found.entry.name}"
     text = ngettext("Convergence of %(n)s entry in %(name)s", "Convergence of %(n)s entries in %(name)s", found.n_all)
     return text % {"n": presentation.count(found.n_all), "name": found.entry.name}

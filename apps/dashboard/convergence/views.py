@@ -1,4 +1,4 @@
-"""Does use follow the policy: panels day by day for the children of an entry, their figures and tables."""
+"""Pages that compare usage with the policy by day: panels of an entry's children, figures and tables."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Kpi:
 
 
 def kpis(found: Convergence) -> list[Kpi]:
-    """Mean deviation, time inside the band, half-time to target after the last change, share given away."""
+    """Mean deviation, time within tolerance, half-life of the deviation after the last change, redistributed share."""
     figures = found.figures
     mean = presentation.UNKNOWN if figures.mean_deviation is None else presentation.points(figures.mean_deviation)
     n_days = found.n_finished
@@ -85,7 +85,7 @@ def figure(
 
 
 def frame_of(request: HttpRequest, policy: str, figure: str, uid: UUID | None = None, name: str = "") -> FigureFrame:
-    """The figure on its page; uid and name: of the entry that the page is about, if any."""
+    """A figure on its page. uid, name: of the page's entry, if any."""
     source = figure_url(policy, figure, uid, name)
     return framed(request, source, lambda: _make(request, policy, figure, uid))
 
@@ -108,7 +108,7 @@ def _make(request: HttpRequest, policy: str, name: str, uid: UUID | None, query:
 
 
 def _links(policy: str) -> Links:
-    """A click on a day opens the tree as it was at its end, one on a revision its change set."""
+    """Links of a figure: a day opens the tree at its end, a revision its change set."""
     tree = reverse("dashboard:policy", kwargs={"policy": policy})
     diff = reverse("dashboard:diff", kwargs={"policy": policy})
     return Links(
@@ -130,7 +130,7 @@ def page_url(policy: str, uid: UUID | None = None, name: str = "", **_kwargs: An
 
 @require_safe
 def convergence(request: HttpRequest, policy: str, uid: UUID | None = None, name: str = "") -> HttpResponse:
-    """`?days=` or `?from=&to=`, `?view=&window=`, `?of=`, `?overlay=`: the whole state, so that it can be shared."""
+    """`?days=` or `?from=&to=`, `?view=&window=`, `?of=`, `?overlay=`: the complete state, so URLs can be shared."""
     asked, found = _read(request, policy, uid)
     if uid is not None and name != lines.name_slug(found.entry.name):
         query = request.GET.urlencode()
@@ -145,7 +145,7 @@ def convergence(request: HttpRequest, policy: str, uid: UUID | None = None, name
 @require_safe
 @fragment(page_url)
 def over_time(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpResponse:
-    """The card of an entry's page: its usage and target day by day; of the whole policy the children farthest off."""
+    """Card of an entry's page: usage and target by day; for the root the children furthest from their target."""
     actor = actor_of(request)
     entry = get_entry_page(policy_slug=policy, uid=uid, actor=actor)
     query = QueryDict(urlencode(({"pick": str(uid)} if entry.ancestors else {}) | {"range": "30"}))
@@ -157,7 +157,7 @@ def over_time(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpRe
 @require_safe
 @fragment(page_url)
 def panels(request: HttpRequest, policy: str, uid: UUID | None = None, name: str = "") -> HttpResponse:
-    """Twelve more of the panels."""
+    """The next twelve panels."""
     asked, found = _read(request, policy, uid)
     return render(request, "dashboard/convergence/_panels.html", _panels(request, asked, found))
 
@@ -165,7 +165,7 @@ def panels(request: HttpRequest, policy: str, uid: UUID | None = None, name: str
 @require_safe
 @fragment(page_url)
 def building(request: HttpRequest, policy: str, uid: UUID | None = None, name: str = "") -> HttpResponse:
-    """How far the days are worked out; once they are, the page asks for itself again."""
+    """Progress of building the daily series; the page reloads itself when it is complete."""
     state = _state(request, policy)
     response = render(request, "dashboard/convergence/_building.html", _building(request, policy, state))
     if state.run is None:
@@ -175,7 +175,7 @@ def building(request: HttpRequest, policy: str, uid: UUID | None = None, name: s
 
 @require_safe
 def days_csv(request: HttpRequest, policy: str, uid: UUID | None = None, name: str = "") -> HttpResponseBase:
-    """Every day of every member as numbers; of an entry without children its own days."""
+    """Every day of every member as numbers; for an entry without children its own days."""
     _asked, found = _read(request, policy, uid, itself="itself" in request.GET)
     what = lines.name_slug(found.entry.name) if uid is not None else policy
     by = "-by-hour" if found.is_by_hour else ""
@@ -199,7 +199,7 @@ def _read(request: HttpRequest, policy: str, uid: UUID | None, *, itself: bool =
 
 
 def _get(request: HttpRequest, policy: str, uid: UUID | None, asked: Asked, *, itself: bool) -> Convergence:
-    """With the newest snapshot as the last point, as the figures have it."""
+    """Convergence with the newest snapshot as its last point, like the figures."""
     query = ChildrenQuery(
         period=asked.period,
         method=asked.method,
@@ -247,13 +247,13 @@ def _context(request: HttpRequest, asked: Asked, found: Convergence) -> dict[str
 
 
 def _more(found: Convergence) -> list[str]:
-    """A heat map says which of many are off, where a picture of lines would be too full."""
+    """Additional figures: a heat map if there are too many members for lines."""
     many = ["heat"] if len(found.members) >= LEAST_ENTRIES else []
     return ["stack", *many] if len(found.members) > 1 and not found.itself else []
 
 
 def _figures(request: HttpRequest, found: Convergence, uid: UUID | None) -> dict[str, Any]:
-    """The pictures below the panels, and what the form that adds a pick offers."""
+    """Figures below the panels, and options of the form that adds an entry to compare."""
     if not found.on:
         return {}
     name = lines.name_slug(found.entry.name)
@@ -273,7 +273,7 @@ def _figures(request: HttpRequest, found: Convergence, uid: UUID | None) -> dict
 
 
 def _panels(request: HttpRequest, asked: Asked, found: Convergence) -> dict[str, Any]:
-    """The groups of one page, and where the next one is."""
+    """Groups of one page of panels, and the URL of the next page."""
     drawn = sample_weekly(found) if found.period.n_days > DAILY_UP_TO else found
     n_pages = drawing.n_pages(found)
     page = _page(request, n_pages)
@@ -302,7 +302,7 @@ def _page(request: HttpRequest, n_pages: int) -> int:
 
 
 def _of_itself(request: HttpRequest, asked: Asked, found: Convergence, uid: UUID | None) -> dict[str, Any]:
-    """The entry's own panel among its siblings, with a table of its days; the root has none."""
+    """The entry's own panel among its siblings with a table of its days; empty for the root."""
     if uid is None or not found.way:
         return {}
     own = found
@@ -328,7 +328,7 @@ def _of_itself(request: HttpRequest, asked: Asked, found: Convergence, uid: UUID
 
 
 def _once(said: list[Sentence]) -> list[Sentence]:
-    """What holds for the entry and for its children is one sentence."""
+    """Sentences without duplicates: what holds for the entry and its children is shown once."""
     return list({sentence.text: sentence for sentence in said}.values())
 
 
@@ -343,13 +343,13 @@ def _building(request: HttpRequest, policy: str, state: SeriesState) -> dict[str
 
 
 def _hours_are_late(found: Convergence) -> bool:
-    """Whether hours that ended are missing though nobody is at work on them."""
+    """Whether complete hours are missing and no run is building them."""
     through_at = found.state.hours_through_at
     return through_at is not None and found.state.run is None and clock.now() - through_at > timedelta(hours=2)
 
 
 def _gap_words(found: Convergence) -> str:
-    """Which sources are missing on how many days."""
+    """Sentence naming the sources with missing days and how many."""
     counted: dict[str, int] = {}
     for names in found.gaps.values():
         for name in names:

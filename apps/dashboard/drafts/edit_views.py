@@ -30,7 +30,7 @@ from apps.dashboard.drafts.presenters import PERCENT, typed_value
 from apps.dashboard.drafts.views import show, words_of_refusal
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.errors import Refusal, refuse
-from apps.dashboard.shell.publishing import say_published
+from apps.dashboard.shell.publishing import add_published_message
 from apps.dashboard.shell.requests import SeeOther, actor_of, is_htmx
 from apps.policies import services
 from apps.policies.changesets import drafts
@@ -132,7 +132,7 @@ def finish(request: HttpRequest, change_set: int) -> HttpResponse:
     try:
         if request.POST.get("step") == "publish":
             revision = services.publish_change_set(**common, reason=reason)
-            say_published(request, revision, has_link=False)
+            add_published_message(request, revision, has_link=False)
             return SeeOther(pages.review_url(change_set))
         if request.POST.get("step") == "propose":
             if not pages.draft_of(request, change_set).operations:

@@ -22,7 +22,7 @@ from apps.dashboard.drafts import presenters as draft_words
 from apps.dashboard.drafts.edit_views import unconditional, version_of
 from apps.dashboard.drafts.pages import draft_url
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.publishing import say_published
+from apps.dashboard.shell.publishing import add_published_message
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.policies.changesets import drafts
 from apps.policies.changesets.conflicts import EditConflict
@@ -256,7 +256,7 @@ def decide(
     except (Invalid, Conflict) as error:
         status = status_of(error)
         return show(status=status, reason=reason, stated=stated, refusal=_refusal(error), refusal_code=error.code)
-    say_published(request, revision)
+    add_published_message(request, revision)
     return SeeOther(back)
 
 

@@ -1,1 +1,1 @@
-"""My group."""
+"""Pages of the group that a user leads or belongs to."""

@@ -1,4 +1,4 @@
-"""What a lead typed for the members of a group, kept as it was typed until it is right."""
+"""The form for members of a group: reads what a lead typed and keeps it as typed until it is valid."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from apps.policies.tree.columns import Node
 
 BOOST_TIMES = 2
 BOOST_DAYS = 14
-STEPS = {"less": -1.0, "more": 1.0}  # points of the group, by button
+STEPS = {"less": -1.0, "more": 1.0}  # percentage points of the group, by button
 MOST_NAMES = 50
 
 
 @dataclass
 class MemberInput:
-    """One row of the form. until: the day as typed, "" for no end."""
+    """One row of the form. until: last day as typed, "" for none."""
 
     shares: str
     until: str
@@ -38,7 +38,7 @@ class MemberInput:
 
 @dataclass
 class GroupInput:
-    """The whole form. problems, codes: sentences and their codes by field; "" for what belongs to none."""
+    """The whole form. problems, codes: messages and their codes by field; "" for errors of no field."""
 
     nodes: Mapping[UUID, Node]
     members: dict[UUID, MemberInput] = field(default_factory=dict)
@@ -50,21 +50,21 @@ class GroupInput:
     codes: dict[str, str] = field(default_factory=dict)
 
     def member(self, uid: UUID) -> MemberInput:
-        """As typed, else as it is in force."""
+        """Typed values of a member, else the active ones."""
         return self.members.get(uid) or untouched(self.nodes[uid])
 
     def refuse(self, where: str, message: str, code: str) -> None:
         self.problems[where], self.codes[where] = message, code
 
     def division(self) -> Division:
-        """What is wanted; what can't be read is told in `problems` and left as it is in force."""
+        """The requested division. Unreadable values are added to `problems` and left as they are now."""
         self._resolve_percentages()
         terms = {uid: found for uid, row in self.members.items() if (found := self._terms(uid, row)) is not None}
         leaves = [uid for uid, row in self.members.items() if row.leaves]
         return Division(terms, joins=self._joins(), leaves=leaves)
 
     def _resolve_percentages(self) -> None:
-        """A percentage becomes the shares that make it while the other members keep what is typed for them."""
+        """Replace each percentage by the shares that produce it, given the shares of the other members."""
         typed = {uid: row for uid, row in self.members.items() if row.shares.endswith("%") and not row.leaves}
         percents = {uid: _percent(row.shares) for uid, row in typed.items()}
         stay = {uid: node for uid, node in self.nodes.items() if not self.member(uid).leaves}
@@ -122,14 +122,14 @@ class GroupInput:
 
 
 def untouched(node: Node) -> MemberInput:
-    """A row as it is before anybody types."""
+    """Row of a member before any input."""
     boosted = node.dates if is_boost(node.dates) else None
     until = boosted.ends_on.isoformat() if boosted is not None and boosted.ends_on else ""
     return MemberInput(presentation.shares(node.shares), until)
 
 
 def read_group(data: QueryDict, nodes: Mapping[UUID, Node]) -> GroupInput:
-    """Rows of members that are still there; others are gone from the page too."""
+    """Read the form; rows of members that no longer exist are skipped."""
     found = GroupInput(
         nodes,
         names=data.get("names", "")[:8_192],
@@ -150,7 +150,7 @@ def read_group(data: QueryDict, nodes: Mapping[UUID, Node]) -> GroupInput:
 
 
 def take_step(typed: GroupInput, step: str, today: date) -> None:
-    """A button that changes what is typed, and writes nothing: open, close, end a boost, one point, equalise."""
+    """Apply a button to the typed values: open, close, end a boost, change by one point, equalise. Stores nothing."""
     name, _colon, text = step.partition(":")
     if name == "equalise":
         for each, terms in equal_terms(list(typed.nodes.values())).items():
@@ -176,7 +176,7 @@ def take_step(typed: GroupInput, step: str, today: date) -> None:
 
 
 def _percent_of(typed: GroupInput, uid: UUID) -> float:
-    """What a member has of the group by what is typed for everybody."""
+    """A member's percentage of the group, by the typed shares of all members."""
     own = typed.member(uid).shares
     if own.endswith("%"):
         return _percent(own) or 0.0
@@ -186,7 +186,7 @@ def _percent_of(typed: GroupInput, uid: UUID) -> float:
 
 
 def may_boost(node: Node) -> bool:
-    """A number that there is something to go back to, and no dates that mean something else."""
+    """Whether the member has shares to return to and no dates other than a boost's."""
     return bool(node.shares) and (node.dates is None or is_boost(node.dates))
 
 
@@ -207,7 +207,7 @@ def _percent(text: str) -> float | None:
 
 
 def _number(text: str) -> float:
-    """0 for what can't be read, which has its own message at its field, and for what inherits."""
+    """The number as typed; 0 if it can't be read, which is reported at its field, or if shares are inherited."""
     try:
         return _shares(text) or 0.0
     except ValidationError:

@@ -1,4 +1,4 @@
-"""Members of a group as lines: what they have and used, what they would have, and whose rank would change."""
+"""Members of a group as table rows: target and usage now, target after the typed changes, and rank changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WIDTH = 104
 
 @dataclass(frozen=True, slots=True)
 class MemberLine:
-    """One member as it is shown and typed."""
+    """One member as shown and typed."""
 
     uid: UUID
     name: str
@@ -37,7 +37,7 @@ class MemberLine:
     target_before: str
     target_after: str
     is_edited: bool
-    is_shifted: bool  # moved by what was typed for others
+    is_shifted: bool  # its target changes because of others' typed shares
     used: str
     bar: Bullet | None
     balance: Balance
@@ -45,15 +45,15 @@ class MemberLine:
     may_boost: bool
     is_boosted: bool
     button: str
-    terms: str  # in words, what happens at the end
+    terms: str  # sentence about what happens at the end
     terms_key: str
-    former_shares: float | None  # what it returns to
+    former_shares: float | None  # shares after a boost
     problem: str
     until_problem: str
 
 
 def draw_members(page: GroupPage, typed: GroupInput) -> list[MemberLine]:
-    """On one scale, which also holds the targets from before."""
+    """Table rows of all members, their bars on one scale that also holds the present targets."""
     tolerance = lines.tolerance_of(page.settings)
     scale = scale_of(page)
     return [_line(row, typed, page.policy_slug, scale, tolerance) for row in page.members]
@@ -99,7 +99,7 @@ def _line(row: MemberRow, typed: GroupInput, slug: str, scale: float, tolerance:
 
 
 def _balance(row: MemberRow, tolerance: Tolerance) -> Balance:
-    """Against the target that would hold: nothing is typed, and it is the one in force."""
+    """Balance against the new target; against the active target if nothing is typed."""
     state, target, actual = row.state_after, row.target_after, row.entry.actual
     if state in ("over", "under") and target is not None and actual is not None:
         word = _("over") if state == "over" else _("under")
@@ -130,7 +130,7 @@ def _button(row: MemberRow, typed: MemberInput) -> str:
 
 
 def _terms(row: MemberRow, typed: MemberInput) -> tuple[str, str]:
-    """Key and sentence: what happens by itself, and when."""
+    """Key and sentence about what happens automatically at the end date."""
     if row.has_own_dates:
         return "own_dates", _("It has its own dates.")
     until = _day(typed.until)
@@ -169,7 +169,7 @@ _MOST_SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A rank now and then; "–" for none."""
+    """A rank now and after the change; "–" for none."""
 
     name: str
     before: str
@@ -178,7 +178,7 @@ class Move:
 
 @dataclass(frozen=True)
 class RankEffect:
-    """moves: the furthest few of `n_moved`, among those that the reader sees."""
+    """Rank changes. moves: the largest few of `n_moved` that the reader may see."""
 
     root: str
     n_moved: int
@@ -191,7 +191,7 @@ class RankEffect:
 
 
 def rank_effect(page: GroupPage, operations: Sequence[Operation]) -> RankEffect | None:
-    """None without edits, before anything is computed, and of trees too large to rank while somebody types."""
+    """Rank changes of the typed edits; None without edits or priorities, and for trees too large for live preview."""
     if not operations or len(page.view.tree) > MOST_RANKED_AT_ONCE:
         return None
     found = simulate_operations(page.view, operations)

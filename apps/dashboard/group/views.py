@@ -1,4 +1,4 @@
-"""My group: a lead's first page. Members in one table, changed together; and asking upward for more."""
+"""Pages of a group's lead: change all members in one table, and request more for the group."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from apps.dashboard.group.forms import GroupInput, read_group, take_step
 from apps.dashboard.group.presenters import RankEffect, draw_members, long_day, rank_effect, scale_of
 from apps.dashboard.requests.presenters import AskForm, RequestCard, draw_request, group_url
 from apps.dashboard.shell import lines, presentation
-from apps.dashboard.shell.publishing import say_published
+from apps.dashboard.shell.publishing import add_published_message
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.explain.my_priority import get_my_priority
 from apps.policies.access.scope import holds_a_role
@@ -71,7 +71,7 @@ _MOST_REQUESTS = 3
 
 @dataclass(frozen=True)
 class Found:
-    """A group as it is looked at, and what is typed for it."""
+    """A group's page and the typed form."""
 
     page: GroupPage
     typed: GroupInput
@@ -89,7 +89,7 @@ def open_group(request: HttpRequest, policy: str, uid: UUID) -> Found:
 
 
 def work_out(request: HttpRequest, policy: str, uid: UUID, typed: GroupInput) -> Found:
-    """With the effect of what is typed, as far as it makes sense; what doesn't is told in its place."""
+    """The group with the effect of the valid typed values; invalid ones are reported at their field."""
     actor, at = actor_of(request), clock.now()
     division = typed.division()
     operations: Sequence[Operation] = ()
@@ -106,7 +106,7 @@ def work_out(request: HttpRequest, policy: str, uid: UUID, typed: GroupInput) ->
 
 
 def tell(typed: GroupInput, error: DomainError) -> None:
-    """A refusal at its field; what belongs to no field of this form stands above it."""
+    """Add an error to the form: at its field, or above the form if it belongs to none."""
     for problem in error.fields:
         known = problem.where.startswith(("shares-", "until-")) or problem.where == "reason"
         if known:
@@ -128,14 +128,14 @@ def show(
     context = context_of(request, found)
     if conflict is not None:
         context["conflict_lines"] = _conflict_lines(conflict)
-        context["base_revision"] = found.page.revision  # publishing again is on top of what is in force now
+        context["base_revision"] = found.page.revision  # publishing again is based on the current revision
     context |= {"ask": ask, "ask_refusal": ask_refusal, "ask_problem": ask_refusal.message if ask_refusal else ""}
     context |= {"refusal": refusal, **_around(request, found)}
     return render(request, "dashboard/group/group.html", context, status=status)
 
 
 def context_of(request: HttpRequest, found: Found) -> dict[str, Any]:
-    """What the form shows."""
+    """Template context of the form."""
     page, typed = found.page, found.typed
     return {
         "page": page,
@@ -156,7 +156,7 @@ def context_of(request: HttpRequest, found: Found) -> dict[str, Any]:
 
 
 def _around(request: HttpRequest, found: Found) -> dict[str, Any]:
-    """What stands beside the form."""
+    """Template context beside the form."""
     page, actor, at = found.page, actor_of(request), clock.now()
     policy = Policy.all_objects.get(slug=page.policy_slug)
     led = list_led_groups(at=at, actor=actor)
@@ -216,7 +216,10 @@ def _cursor(request: HttpRequest) -> str | None:
 # --- Views ------------------------------------------------------------------------------------------------------------
 @require_safe
 def my_group(request: HttpRequest) -> HttpResponse:
-    """To the first group that somebody leads, else to the one of their first account; without both it says so."""
+    """Redirect to the first group that the actor leads, else to the group of their first account.
+
+    Without both, a page says so.
+    """
     led = list_led_groups(at=clock.now(), actor=actor_of(request))
     if led:
         return SeeOther(group_url(led[0].policy_slug, led[0].uid))
@@ -230,7 +233,7 @@ def my_group(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def start(request: HttpRequest) -> HttpResponse:
-    """Where a person begins: leads with their group, users with their priority, all others with the overview."""
+    """Start page: leads go to their group, users to their priority, all others to the overview."""
     at, actor = clock.now(), actor_of(request)
     if list_led_groups(at=at, actor=actor):
         return SeeOther(reverse("dashboard:my-group"))
@@ -239,7 +242,7 @@ def start(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def group(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
-    """POST changes what is typed, shows its effect, or publishes it; only the last writes."""
+    """The group's page. POST changes the typed values, previews them or publishes them; only publishing stores."""
     if request.method != "POST":
         return show(request, open_group(request, policy, uid))
     step = request.POST.get("step", "")
@@ -252,7 +255,7 @@ def group(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @fragment(page_url)
 def form(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
-    """The table again, after a button that changes what is typed. Writes nothing."""
+    """The table after a button that changes typed values. Stores nothing."""
     typed = _typed(request, policy, uid, request.POST.get("step", ""))
     found = work_out(request, policy, uid, typed)
     return _announced(render(request, "dashboard/group/_form.html", context_of(request, found)), found)
@@ -261,7 +264,7 @@ def form(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @fragment(page_url)
 def effect(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
-    """Only the cells that follow from what is typed, while somebody types. Writes nothing."""
+    """The cells that depend on the typed values, refreshed while typing. Stores nothing."""
     typed = _typed(request, policy, uid, "")
     found = work_out(request, policy, uid, typed)
     return _announced(render(request, "dashboard/group/_effect.html", context_of(request, found)), found)
@@ -270,7 +273,7 @@ def effect(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 @require_safe
 @fragment(page_url)
 def ask_effect(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
-    """The target that an amount would make; asked for while somebody types it."""
+    """Preview of the target for a requested amount, refreshed while typing."""
     found = open_group(request, policy, uid)
     typed = AskForm(request.GET)
     context: dict[str, Any] = {"group": found.page.group, "parent": found.page.parent}
@@ -292,7 +295,7 @@ def ask_effect(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 
 @require_POST
 def ask(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
-    """Send a request upward."""
+    """Send a request for more to the group's managers."""
     found = open_group(request, policy, uid)
     typed = AskForm(request.POST)
     if not typed.is_valid():
@@ -315,7 +318,7 @@ def ask(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 
 @require_POST
 def undo(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
-    """Take back a change of this group."""
+    """Revert a change of this group."""
     number = read_whole(request.POST.get("number", ""), 9) or 0
     found = open_group(request, policy, uid)
     try:
@@ -362,7 +365,7 @@ def _publish(request: HttpRequest, found: Found) -> HttpResponse:
     if done.revision is None:
         messages.warning(request, _("Submitted. %(why)s") % {"why": done.why})
     else:
-        say_published(request, done.revision)
+        add_published_message(request, done.revision)
     return SeeOther(group_url(policy, uid))
 
 

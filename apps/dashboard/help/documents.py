@@ -1,4 +1,4 @@
-"""docs/ as pages of this site: the same files that `make docs` builds, rendered when they are asked for."""
+"""Pages of docs/ rendered as pages of this site, from the same files that `make docs` builds."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FILES = ("pictures/", "examples/", "monitoring/")  # static files below help/, 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A page of docs/: its title, its text as HTML without the title, and (anchor, text) of its headings."""
+    """A page of docs/: title, HTML without the title, and (anchor, text) of its headings."""
 
     name: str
     title: str
@@ -48,17 +48,19 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """A part of the table of contents: (name of a document, title). title: empty for pages without a part."""
+    """A section of the table of contents, with (document name, title) pairs; title is empty for pages outside a
+    section.
+    """
 
     title: str
     documents: tuple[tuple[str, str], ...]
 
 
 def address_of(place: str) -> str:
-    """The address of `user.md#how-to-read-it` in this site.
+    """URL in this site of a reference such as `user.md#how-to-read-it`.
 
     Raises:
-        ValueError: that is no page of docs/.
+        ValueError: it is no page of docs/.
     """
     match = _PLACE.fullmatch(place)
     if match is None:
@@ -69,13 +71,14 @@ def address_of(place: str) -> str:
 
 
 def guide_address(route: str | None) -> str:
-    """Where the guide of a page is, by the name of its route; the first guide where there is none."""
+    """URL of the guide for a page, by its route name; the first guide if it has none."""
     guide = guide_of(route or "")
     return address_of(guide.reads[0][1] if guide else f"{HOME}.md")
 
 
 def read_document(name: str) -> Document:
-    """
+    """A page of docs/ by its name.
+
     Raises:
         NotFound: docs/ has no such page.
     """
@@ -92,7 +95,7 @@ def _rendered(name: str, _changed_ns: int) -> Document:
     head, _, body = text.partition("\n")
     title = head.removeprefix("# ").strip()
     renderer = Markdown(extensions=["tables", "fenced_code", "sane_lists", "toc", _OfThisSite()], output_format="html")
-    html = renderer.convert(body).replace("<pre>", '<pre tabindex="0">')  # it can be scrolled by keys
+    html = renderer.convert(body).replace("<pre>", '<pre tabindex="0">')  # scrollable by keyboard
     tokens: list[dict[str, Any]] = getattr(renderer, "toc_tokens")  # noqa: B009 - set by the extension `toc`
     return Document(name, title, mark_safe(html), tuple(_headings(tokens)))  # noqa: S308 - our own files
 
@@ -106,7 +109,7 @@ def _headings(tokens: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
 
 @lru_cache(maxsize=1)
 def contents() -> tuple[Contents, ...]:
-    """The navigation of mkdocs.yml, with the pages that are files of docs/."""
+    """The navigation of mkdocs.yml, limited to pages that exist in docs/."""
     entries = yaml.safe_load(_NAVIGATION.read_text(encoding="utf-8"))["nav"]
     parts: list[Contents] = []
     for entry in entries:
@@ -127,7 +130,7 @@ class _OfThisSite(Extension):  # type: ignore[misc]  # the library has no types
 
 
 class _Places(Treeprocessor):  # type: ignore[misc]
-    """Links lead to pages of this site; what is wide can be scrolled, also by keys."""
+    """Rewrites links to pages of this site and makes wide elements scrollable, also by keyboard."""
 
     def run(self, root: Element) -> None:
         for parent in list(root.iter()):
@@ -146,7 +149,7 @@ def _link(link: Element) -> None:
         link.set("href", address_of(place))
     elif place.startswith(_FILES):
         link.set("href", static(f"help/{place}"))
-    elif place.startswith("../"):  # a file of the repository, which an installation need not have
+    elif place.startswith("../"):  # a file of the repository, which may be missing in an installation
         link.tag = "span"
         link.attrib.clear()
     elif place.startswith("https://"):

@@ -1,4 +1,4 @@
-"""Which guide describes which page, and which routes of REST have the same numbers."""
+"""Which guide describes each page, and which REST routes return the same numbers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from functools import cache
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """Of the pages of one feature.
+    """Guide to the pages of one feature.
 
-    pages: what they are called. routes: names of their routes. reads: (text, place below docs/), the most important
-    first. rest: methods and paths below /api/v1/.
+    pages: their titles. routes: their route names. reads: (text, reference below docs/), the most important first.
+    rest: methods and paths below /api/v1/.
     """
 
     pages: str
@@ -230,7 +230,7 @@ GUIDES = (
 @cache
 def _by_route() -> dict[str, Guide]:
     found = {route: guide for guide in GUIDES for route in guide.routes.split()}
-    # Steps of one form share the guide of the first.
+    # Later steps of a form share the guide of its first step.
     return found | {route: found["setup"] for route in _SETUP_STEPS}
 
 
@@ -241,11 +241,11 @@ _SETUP_STEPS = (
 
 
 def guide_of(route: str) -> Guide | None:
-    """The guide of a page, by the name of its route."""
+    """The guide of a page by its route name, or None."""
     return _by_route().get(route)
 
 
 def rest_of(page: str) -> list[str]:
-    """Methods and paths of the pages that a page of docs/ describes, each once. page: `user.md`."""
+    """REST methods and paths of the pages that a docs page such as `user.md` describes, without duplicates."""
     described = [guide for guide in GUIDES if any(place.partition("#")[0] == page for _, place in guide.reads)]
     return list(dict.fromkeys(route for guide in described for route in guide.rest))

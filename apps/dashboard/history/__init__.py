@@ -1,1 +1,1 @@
-"""Revisions of a policy, compared and undone."""
+"""Pages that list, compare, revert and restore the revisions of a policy."""

@@ -1,4 +1,4 @@
-"""A policy's history as pages show it: revisions by day, choices, and what differs between two, as rows."""
+"""A policy's history for templates: revisions by day, options, and differences between two revisions as rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from apps.priorities.selectors.history import PLACE, Correction, HistoryLine
 from apps.priorities.sentences import unit_of
 
 # --- Differences ------------------------------------------------------------------------------------------------------
-# Class, icon, and what it is for somebody who sees neither.
+# CSS class, icon and text alternative.
 MARKS = {
     "added": ("add", "plus", gettext_lazy("Added")),
     "removed": ("del", "archive", gettext_lazy("Archived")),
@@ -56,7 +56,7 @@ FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
-    """One field of one entry; the lines of an entry after its first say only the field."""
+    """One changed field of one entry; lines after an entry's first show only the field."""
 
     css: str
     icon: str
@@ -72,7 +72,7 @@ class DiffLine:
 
 
 def diff_lines(diff: RevisionDiff, rows: Sequence[EntryDifference], *, now: int) -> Iterator[DiffLine]:
-    """Links lead to the entry as it was in the later of the revisions that has it."""
+    """Rows of a comparison. An entry links to the later of the two revisions that has it."""
 
     def moment(row: EntryDifference) -> str:
         there = diff.before.number if row.change == "removed" else diff.after.number
@@ -84,7 +84,7 @@ def diff_lines(diff: RevisionDiff, rows: Sequence[EntryDifference], *, now: int)
 def entry_lines(
     rows: Sequence[EntryDifference], *, policy_slug: str, moment: Callable[[EntryDifference], str] = lambda row: ""
 ) -> Iterator[DiffLine]:
-    """moment: what the address of an entry ends with."""
+    """Rows of changed entries. moment: returns the query string of an entry's link."""
     for row in rows:
         css, icon, label = MARKS[row.change]
         for at, (field, before, after) in enumerate(_fields(row)):
@@ -104,31 +104,33 @@ def entry_lines(
 
 
 def settings_rows(diff: RevisionDiff) -> list[tuple[str, str, str]]:
-    """Name, before and after of each setting."""
+    """(name, before, after) of each changed setting."""
     return [(setting_name(name), *_setting_values(name, before, after)) for name, before, after in diff.settings]
 
 
 def setting_name(name: str) -> str:
-    """usage window: half life, for window.half_life_s."""
+    """Readable name of a setting: usage window: half life, for window.half_life_s."""
     part, _dot, keys = name.partition(".")
     words = keys.removesuffix("_s").replace("_", " ").replace(".", ", ")
     return f"{change_words.PARTS.get(part, part)}: {words}" if words else str(change_words.PARTS.get(part, part))
 
 
 def _setting_values(name: str, before: Any, after: Any) -> tuple[str, str]:
-    key = "" if name.startswith("metric.weights.") else name.rpartition(".")[2]  # a weight of core-seconds is no time
+    key = (
+        "" if name.startswith("metric.weights.") else name.rpartition(".")[2]
+    )  # weights named after core-seconds are not durations
     return change_words.value_words(before, key), change_words.value_words(after, key)
 
 
 def correction_words(correction: Correction) -> str:
-    """+12 core-hours."""
+    """A usage adjustment with its unit: +12 core-hours."""
     sign = "+" if correction.amount_s > 0 else presentation.MINUS
     unit = unit_of(correction.resource)
     return f"{sign}{presentation.core_hours(abs(correction.amount_s))} {unit}"
 
 
 def effect(row: EntryDifference) -> str:
-    """By how many points of its group its target moves: +7.5 pts."""
+    """Change of an entry's target in points of its group: +7.5 pts."""
     before, after = row.target_before, row.target_after
     if before is None and after is None:
         return ""
@@ -136,14 +138,14 @@ def effect(row: EntryDifference) -> str:
 
 
 def field_key(field: str, before: Any, after: Any) -> str:
-    """Which phrase `field_words` makes: the field, or what happened to the entry."""
+    """Key of the phrase that `field_words` returns: the field, or the event of the entry."""
     if field == "archived":
         return "archived" if after else "restored" if before else "added"
     return "moved" if field == PLACE else field
 
 
 def field_words(field: str, before: Any, after: Any) -> str:
-    """One change of an entry's history as a phrase: shares 20 to 30, moved from physics to biology, archived."""
+    """A change of an entry as a phrase: shares 20 to 30, moved from physics to biology, archived."""
     if field == "archived":
         return _("archived") if after else _("Restored") if before else _("Added")
     if field == PLACE:
@@ -158,13 +160,13 @@ def field_words(field: str, before: Any, after: Any) -> str:
 
 
 def history_row(line: HistoryLine) -> dict[str, Any]:
-    """For the list of what changed an entry."""
+    """Row of an entry's history."""
     words = [{"key": field_key(*each), "text": field_words(*each)} for each in line.fields]
     return {"line": line, "words": words, "origin": origin_words(line.origin)}
 
 
 def value_words(field: str, value: Any) -> str:
-    """A field of an entry as people write it."""
+    """Value of an entry's field as text."""
     if field == "shares":
         return "" if value is None else presentation.shares(value if isinstance(value, int | float) else None)
     if field == "dates":
@@ -180,7 +182,7 @@ def value_words(field: str, value: Any) -> str:
 
 
 def origin_words(origin: str) -> str:
-    """Where a change set came from, unless somebody wrote it by hand."""
+    """Origin of a change set; "" if it was made by hand."""
     return {
         "import": _("from a file"),
         "rule": _("by a membership rule"),
@@ -192,7 +194,7 @@ def origin_words(origin: str) -> str:
 
 
 def verdict(diff: RevisionDiff) -> str:
-    """12 entries changed, 3 added, 2 settings differ."""
+    """Summary such as 12 entries changed, 3 added, 2 settings differ."""
     told = [
         ngettext("%(n)s entry changed", "%(n)s entries changed", n) % {"n": presentation.count(n)}
         for n in [diff.counts["changed"]]
@@ -213,7 +215,7 @@ def verdict(diff: RevisionDiff) -> str:
 
 
 def _fields(row: EntryDifference) -> list[tuple[str, str, str]]:
-    """(field, before, after) in words; the place of what moved comes first."""
+    """(field, before, after) as text; the parent of a moved entry comes first."""
     if row.change in ("added", "removed"):
         kind, shares = (dict((name, (old, new)) for name, old, new in row.fields).get(f) for f in ("kind", "shares"))
         which = 1 if row.change == "added" else 0
@@ -239,7 +241,7 @@ def _weight(value: Any) -> float | None:
 
 
 def _above(path: str) -> str:
-    """The path of the parent, without the slash it begins with."""
+    """Path of the parent, without its leading slash."""
     return path.rpartition("/")[0].removeprefix("/").replace("/", " / ") or _("the root")
 
 
@@ -255,7 +257,7 @@ _MOST_OPTIONS = 300
 
 @dataclass(frozen=True, slots=True)
 class RevisionRow:
-    """One line of the list. `change_url` is empty for who may not see the change set."""
+    """One row of the list. change_url: empty for readers who may not see the change set."""
 
     revision: Revision
     title: str
@@ -268,7 +270,7 @@ class RevisionRow:
 def revision_rows(
     request: HttpRequest, policy: Policy, *, before: int | None, query: str
 ) -> tuple[list[RevisionRow], int | None]:
-    """A page of the list, and with which revision the next one goes on."""
+    """One page of the list, and the revision number that the next page starts before."""
     found = list_revisions(policy=policy, before=before, query=query, limit=PAGE + 1)
     older = found[PAGE - 1].number if len(found) > PAGE else None
     shown = found[:PAGE]
@@ -295,7 +297,7 @@ def _row(revision: Revision, undone: dict[int, int], may_see: bool) -> RevisionR
 
 
 def by_day(rows: Sequence[RevisionRow]) -> list[tuple[str, list[RevisionRow]]]:
-    """Under headings such as Thu 26 November."""
+    """Rows under headings such as Thu 26 November."""
 
     def key(row: RevisionRow) -> str:
         return day_heading(row.revision.published_at)
@@ -328,12 +330,12 @@ def options(policy: Policy) -> list[dict[str, Any]]:
 
 
 def may_draft(request: HttpRequest, policy: Policy) -> bool:
-    """Whether this person changes anything here: others are offered no way back."""
+    """Whether the actor may change anything in this policy; others get no Revert and Restore buttons."""
     return policy.archived_at is None and drafts.may_edit(policy, actor_of(request), clock.now())
 
 
 def number_asked(request: HttpRequest, name: str) -> int | None:
-    """A revision's number from the address; what is none is refused, not guessed at."""
+    """Revision number in the query string; raises Invalid if it is not a number."""
     text = request.GET.get(name, "")
     if not text:
         return None

@@ -1,4 +1,4 @@
-"""The history of a policy: what was put in force and why, any two revisions side by side, and the way back."""
+"""History of a policy: published revisions with their reasons, comparison of any two, revert and restore."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def diff_url(policy: str, **_kwargs: Any) -> str:
 
 @require_safe
 def history(request: HttpRequest, policy: str) -> HttpResponse:
-    """Everything put in force, newest first, and the last two revisions side by side."""
+    """Published revisions, newest first, and the changes of the newest."""
     found = get_policy(slug=policy, actor=actor_of(request), is_past=True)
     head = get_revision(policy=found)
     context = {
@@ -57,14 +57,14 @@ def history(request: HttpRequest, policy: str) -> HttpResponse:
 @require_safe
 @fragment(page_url)
 def rows(request: HttpRequest, policy: str) -> HttpResponse:
-    """The list again, narrowed or going on."""
+    """The list, filtered or continued."""
     found = get_policy(slug=policy, actor=actor_of(request), is_past=True)
     return render(request, "dashboard/history/_rows.html", _rows(request, found))
 
 
 @require_safe
 def diff(request: HttpRequest, policy: str) -> HttpResponse:
-    """`?from=` and `?to=`, in either order; without them what the newest revision changed."""
+    """Compare `?from=` and `?to=`, in either order; by default the newest revision with the one before."""
     found = get_policy(slug=policy, actor=actor_of(request), is_past=True)
     return render(
         request,
@@ -85,7 +85,7 @@ def diff(request: HttpRequest, policy: str) -> HttpResponse:
 @require_safe
 @fragment(diff_url)
 def diff_part(request: HttpRequest, policy: str) -> HttpResponse:
-    """The comparison alone."""
+    """The comparison as a fragment."""
     context = _diff_context(request, get_policy(slug=policy, actor=actor_of(request), is_past=True))
     response = render(request, "dashboard/history/_diff.html", context)
     response["HX-Push-Url"] = (
@@ -96,7 +96,7 @@ def diff_part(request: HttpRequest, policy: str) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def undo(request: HttpRequest, policy: str, revision: int) -> HttpResponse:
-    """What undoing it would change; POST makes the change set that does."""
+    """Preview of reverting a revision; POST creates the change set."""
 
     def draft(reason: str) -> ChangeSet:
         return revert.revert_revision(
@@ -112,7 +112,7 @@ def undo(request: HttpRequest, policy: str, revision: int) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def restore(request: HttpRequest, policy: str, revision: int) -> HttpResponse:
-    """What leads from the tree in force to that of a revision; POST makes the change set that does."""
+    """Preview of restoring the tree of a revision; POST creates the change set."""
 
     def draft(reason: str) -> ChangeSet:
         return revert.restore_revision(
@@ -132,7 +132,7 @@ def restore(request: HttpRequest, policy: str, revision: int) -> HttpResponse:
 
 @require_safe
 def entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
-    """Who changed one entry, when and why."""
+    """Changes of one entry: by whom, when and why."""
     found = get_entry_history(
         policy_slug=policy, uid=uid, before=presenters.number_asked(request, "before"), actor=actor_of(request)
     )
@@ -190,7 +190,7 @@ def _compared(request: HttpRequest, found: Policy, before: int, after: int) -> d
 
 
 def compared_context(compared: RevisionDiff) -> dict[str, Any]:
-    """The rows of a comparison, in words."""
+    """Template context of a comparison."""
     head, between = compared.policy.head_number, abs(compared.after.number - compared.before.number)
     moment = "" if compared.after.number == head else f"?at={compared.after.number}"
     kept = [

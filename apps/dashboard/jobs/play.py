@@ -1,4 +1,4 @@
-"""Grid Engine's policies to try: the form of settings and owners, and its case, with states to start from."""
+"""Grid Engine's policies to experiment with: a form of settings and owners, its case, and examples to start from."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Settings that belong together."""
+    """A group of related settings."""
 
     title: Text
     fields: Sequence[Field]
@@ -93,7 +93,7 @@ USER_FIELDS = (
     Field("tree", _("Tree shares")),
     Field("cpu", _("CPU used")),
 )
-_ONCE = ("fshare", "oticket", "tree", "cpu")  # of a user, whose jobs may have several rows
+_ONCE = ("fshare", "oticket", "tree", "cpu")  # values of a user, whose jobs may have several rows
 DEPARTMENT_FIELDS = (
     Field("dept", _("Department"), "name"),
     Field("dept_fshare", _("Functional shares")),
@@ -108,13 +108,13 @@ PROJECT_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """An input with what was typed, the number it means (None: left out) and what is wrong with it."""
+    """An input with the typed text, its number (None if empty), and the problem with it."""
 
     field: Field
     typed: str
     value: Number | None
     problem: str = ""
-    key: str = ""  # tells the inputs of a page apart
+    key: str = ""  # unique on the page
 
     @property
     def is_name(self) -> bool:
@@ -123,7 +123,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One owner; `number` counts from 1 in its table."""
+    """One owner. number: counts from 1 in its table."""
 
     number: int
     cells: Sequence[Cell]
@@ -141,7 +141,7 @@ class Row:
 
 
 class PlayForm:
-    """What a query says. Blank rows are left out, `settings` has only what was filled in."""
+    """The form as read from the query string. Blank rows are left out; `settings` has only filled-in values."""
 
     def __init__(self, query: QueryDict) -> None:
         self.preset = query.get("preset", "")
@@ -160,7 +160,7 @@ class PlayForm:
 
     @property
     def problems(self) -> list[tuple[str, str]]:
-        """Where (in the words of the page) and what, cell by cell; then what concerns several."""
+        """(field, message) of each invalid input, then of problems of several inputs."""
         found = [(str(cell.field.label), cell.problem) for _g, cells in self.groups for cell in cells if cell.problem]
         for row in (*self.users, *self.departments, *self.projects):
             where = row.name or gettext("Row %(n)s") % {"n": row.number}
@@ -185,12 +185,12 @@ class PlayForm:
 
 
 def blank_row(fields: Sequence[Field], number: int) -> Row:
-    """A row to be filled in."""
+    """An empty row to fill in."""
     return Row(number, [_read(field, "", number) for field in fields])
 
 
 def _rows(query: QueryDict, fields: Sequence[Field]) -> list[Row]:
-    """Rows from repeated parameters, of which the first `MOST_ROWS` count; `drop=user-2` leaves out the second user."""
+    """Rows from repeated parameters, at most `MOST_ROWS`; `drop=user-2` leaves out the second user."""
     columns = [query.getlist(field.name)[:MOST_ROWS] for field in fields]
     dropped = query.get("drop", "")
     rows: list[Row] = []
@@ -235,7 +235,7 @@ _STATES = (("running", "running"), ("waiting", "pending"))
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A state of the form to start from, as the query of its address."""
+    """An example to start from, as a query string."""
 
     name: str
     label: str | Promise
@@ -288,7 +288,7 @@ STARTS = (
 
 
 def case_of(form: PlayForm) -> dict[str, Any]:
-    """The case that the form describes, as `manage.py jobs` takes it. Only for a form without problems."""
+    """The job case that the form describes, as `manage.py jobs` reads it. Only for a form without problems."""
     settings = dict(form.settings)
     slots = settings.pop("slots_urgency", None)
     config: dict[str, Any] = {**({"preset": form.preset} if form.preset else {}), **settings}
@@ -327,7 +327,7 @@ def _user_entry(row: Row) -> dict[str, Any]:
 
 
 def _owners(form: PlayForm, rows: Sequence[Row], field: str, prefix: str) -> list[dict[str, Any]]:
-    """Departments or projects: those with a row, then those that only users name, which have nothing to give."""
+    """Departments or projects: those with a row, then those that only users name, which have no shares."""
     found = {}
     for row in rows:
         cells = {name: row.cell(f"{prefix}_{name}").value for name in ("fshare", "oticket")}
@@ -339,7 +339,7 @@ def _owners(form: PlayForm, rows: Sequence[Row], field: str, prefix: str) -> lis
 
 
 def _jobs(form: PlayForm) -> Iterator[dict[str, Any]]:
-    """Running jobs of every user, then waiting ones: the first of each user, the second of each, and so on."""
+    """Running jobs of every user, then waiting ones: the first job of each user, then the second, and so on."""
     numbers: Counter[str] = Counter()
     for field, state in _STATES:
         most = max((int(row.cell(field).value or 0) for row in form.users), default=0)
@@ -351,6 +351,6 @@ def _jobs(form: PlayForm) -> Iterator[dict[str, Any]]:
 
 
 def _of_each(row: Row) -> dict[str, Any]:
-    """What all jobs of a row have in common."""
+    """Values that all jobs of a row share."""
     owners = {name: row.cell(name).typed for name in ("department", "project") if row.cell(name).typed}
     return owners | {to: row.cell(name).value for name, to in _TO_CASE.items() if row.cell(name).value is not None}

@@ -1,4 +1,4 @@
-"""From what was pasted to the table a page shows: listings checked, cases solved, variants side by side."""
+"""Turns pasted text into the table of a page: checks listings, solves cases, and compares variants."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ from apps.engine.jobs.listing_check import (
 from apps.engine.jobs.listings import ASIDE, PENDING, Printed, read_printed
 from apps.priorities.jobs import explain_jobs
 
-MOST_JOBS = 2_000  # a page solves the same case once for every variant
+MOST_JOBS = 2_000  # a page solves the case once for each variant
 
 
 def read_table(text: str, weights: Mapping[str, float] | None, variants: Sequence[str]) -> JobTable:
-    """Everything about the pasted jobs.
+    """Table of the pasted jobs.
 
     Raises:
-        Invalid: with the line or the place, and what to do about it.
-        TooLarge: more jobs than a page takes.
+        Invalid: names the line or field and what to do.
+        TooLarge: more jobs than a page shows.
     """
     try:
         if text.lstrip()[:1] in ("{", "["):
@@ -159,7 +159,7 @@ def _sam_case(algorithm: JobAlgorithm, result: dict[str, Any]) -> JobTable:
 
 
 def _benefit_cell(answer: dict[str, Any]) -> Cell:
-    """What the job is worth to its group, and what each function of a weighted sum adds to it."""
+    """The job's benefit to its group, and the part of each function of a weighted sum."""
     amount = "–" if answer["benefit"] is None else short(answer["benefit"])
     return Cell(_("Benefit"), amount, ", ".join(f"{name} {short(value)}" for name, value in answer["parts"].items()))
 
@@ -278,7 +278,7 @@ def _printed_cell(column: Column, each: Followed, *, decimals: int) -> Cell:
 
 
 def _order(followed: Sequence[Followed], totals: Mapping[str, float]) -> dict[str, int]:
-    """Places of pending jobs: by priority, then by submission, then as they were listed."""
+    """Position of pending jobs: by priority, then by submission, then in the listing's order."""
     pending = [each.job for each in followed if each.job.role == PENDING]
     return places_of([job.job for job in sorted(pending, key=lambda job: (-totals[job.job], job.submitted, job.line))])
 
@@ -294,7 +294,7 @@ def _weights_told(weights: Mapping[str, float], *, is_given: bool, is_found: boo
 
 
 def _doubted(followed: Sequence[Followed]) -> list[Note]:
-    """How many rows don't follow, and how much of each priority comes from terms that the listing has no column for."""
+    """Notes on rows whose priority doesn't match, and on terms that the listing has no column for."""
     n = sum(bool(each.doubts) for each in followed)
     notes = _not_listed([each for each in followed if each.not_listed])
     if n:

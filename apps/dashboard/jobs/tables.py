@@ -1,4 +1,4 @@
-"""Jobs taken apart, as a page shows them: terms in columns, sums, variants side by side, and who moved."""
+"""Explained job priorities as tables: weighted terms in columns, sums, variants side by side, and changed positions."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from apps.engine.jobs.listings import PENDING
 from apps.priorities.jobs import explain_jobs
 
 # --- Terms of jobs ----------------------------------------------------------------------------------------------------
-MOST_ROWS = 200  # of a page; all jobs count, these are shown
-Variants = list[tuple[str, dict[str, float], dict[str, int]]]  # label, priorities and places of each reading
+MOST_ROWS = 200  # shown on a page; all jobs are computed
+Variants = list[tuple[str, dict[str, float], dict[str, int]]]  # label, priorities and positions of each variant
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One term: its label, and the weight it is multiplied by, where all jobs share one."""
+    """One term: its label, and its weight if all jobs have the same."""
 
     name: str
     label: str
@@ -30,17 +30,17 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A weighted term, and the normalised value it comes from."""
+    """A weighted term and its normalised value."""
 
     label: str
     amount: str
     value: str = ""
-    is_wide: bool = False  # needs a line of its own in a narrow window
+    is_wide: bool = False  # takes a whole line in a narrow window
 
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """The job under another variant: its priority, its place, and by how many places it moved up."""
+    """The job under another variant: priority, position, and by how many positions it moved up."""
 
     label: str
     total: str
@@ -56,7 +56,7 @@ class Other:
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """One job: what it is, its terms, their sum, and every line of how they come about."""
+    """One job: its terms, their sum, and the lines that explain them."""
 
     job: str
     user: str
@@ -71,7 +71,7 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True)
 class TicketSum:
-    """How many jobs a user has running and waiting, their tickets, and the place of the first that waits."""
+    """A user's running and waiting jobs, their tickets, and the position of the first waiting job."""
 
     label: str
     n_running: int
@@ -84,7 +84,7 @@ class TicketSum:
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """A fair-share group: its share, its benefit before, booked and after, its part of all, and what it is owed."""
+    """A fair-share group: share; benefit before, booked and after; fraction of all; and balance owed."""
 
     group: str
     share: str
@@ -96,7 +96,7 @@ class LedgerRow:
 
 
 class Note(NamedTuple):
-    """What is to be said of a whole table, with a key that stays when its words change."""
+    """A remark on a whole table; its key doesn't change with its wording."""
 
     key: str
     text: str
@@ -104,7 +104,7 @@ class Note(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JobTable:
-    """Everything the result shows, in words and in rows; `sum_label` is what the sum of the terms is called."""
+    """The complete result. sum_label: name of the sum of the terms."""
 
     title: str
     formula: str
@@ -131,12 +131,12 @@ class JobTable:
 
 
 def places_of(order: Sequence[str]) -> dict[str, int]:
-    """Place of each job in line, from 1."""
+    """Position of each job in the queue, from 1."""
     return {job: place for place, job in enumerate(order, start=1)}
 
 
 def waiting_verdict(places: Mapping[str, int]) -> str:
-    """How many jobs wait, and which is next."""
+    """Sentence: how many jobs wait, and which is next."""
     if not places:
         return _("No job is waiting.")
     first = next(iter(places))
@@ -145,14 +145,14 @@ def waiting_verdict(places: Mapping[str, int]) -> str:
 
 
 def short(value: object) -> str:
-    """A weight as people write it."""
+    """A weight as text."""
     return f"{value:.10g}" if isinstance(value, int | float) else str(value)
 
 
 def others_of(
     job: str, base: Mapping[str, int], variants: Sequence[tuple[str, Mapping[str, float], Mapping[str, int]]]
 ) -> list[Other]:
-    """The job under each variant (label, priorities, places) beside its place under the base."""
+    """The job under each variant (label, priorities, positions) compared with its position under the base."""
     return [
         Other(
             label,
@@ -165,7 +165,7 @@ def others_of(
 
 
 def moved_notes(base: Mapping[str, int], variants: Sequence[tuple[str, object, Mapping[str, int]]]) -> list[Note]:
-    """What the variants change in the order, in words."""
+    """Notes on what each variant changes in the order."""
     if not variants:
         return []
     told = []
@@ -177,7 +177,7 @@ def moved_notes(base: Mapping[str, int], variants: Sequence[tuple[str, object, M
 
 # --- Grid Engine ------------------------------------------------------------------------------------------------------
 AS_SHIPPED = "8.1.9"
-MOST_SUMS = 20  # users of a page whose tickets are added up
+MOST_SUMS = 20  # users on a page whose tickets are summed
 _TICKETS = (
     ("otckt", gettext_lazy("override")),
     ("ftckt", gettext_lazy("functional")),
@@ -188,12 +188,13 @@ _TICKETS = (
 def grid_engine_table(
     case: dict[str, Any], variants: Sequence[str], *, most_jobs: int, with_tickets: bool = False
 ) -> JobTable:
-    """8.1.9 in full; beside it each amendment alone and, where there are several, all that are chosen together.
+    """Table for Grid Engine 8.1.9, beside it each amendment alone and all chosen ones together.
 
-    with_tickets: also a column of tickets by policy, as `qstat -ext` prints them.
+    with_tickets: adds a column of tickets by policy, as `qstat -ext` prints them.
 
     Raises:
-        Invalid: with the place. TooLarge: more than most_jobs.
+        Invalid: names the field.
+        TooLarge: more than most_jobs.
     """
     algorithm = get_job_algorithm("gridengine")
     base, others = _solve(case, variants, most_jobs)
@@ -229,7 +230,7 @@ def grid_engine_table(
 def _solve(
     case: dict[str, Any], variants: Sequence[str], most_jobs: int
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """The answer as 8.1.9 has it, and those of the case's own variant and the chosen ones by their setting."""
+    """Result as in 8.1.9, and results of the case's own variant and the chosen ones, by their setting."""
     config = case.get("config")
     known = dict(config) if isinstance(config, dict) else {}
     own = [part for part in str(known.get("variant") or AS_SHIPPED).split("+") if part != AS_SHIPPED]
@@ -242,7 +243,7 @@ def _solve(
 
 
 def _places(result: Mapping[str, Any], waiting: set[str]) -> dict[str, int]:
-    """Places of the jobs that could start; the scheduler lists held ones behind them."""
+    """Positions of jobs that could start; the scheduler lists held jobs after them."""
     return places_of([job for job in result["pending_order"] if job in waiting])
 
 
@@ -282,7 +283,7 @@ def _row(
 
 
 def _sums(base: Mapping[str, Any], given: Mapping[str, Any], places: Mapping[str, int]) -> list[TicketSum]:
-    """Tickets of running and waiting jobs by user, in the order of the case, then of all; none where there are none."""
+    """Tickets of running and waiting jobs by user, in the case's order, then in all; empty without tickets."""
     totals = base.get("totals")
     if not totals or not any(each["tckts"] for each in totals.values()):
         return []
@@ -319,12 +320,12 @@ def _sum(
 
 
 def _tickets(value: float) -> str:
-    """To a tenth of a ticket."""
+    """Tickets with one decimal."""
     return f"{value:,.1f}".removesuffix(".0")
 
 
 def reading_label(reading: str) -> str:
-    """What a variant is called; several joined by +."""
+    """Label of a variant; several are joined by +."""
     variants = get_job_algorithm("gridengine").variants
     labels = {each.setting: each.label for each in variants}
     return labels.get(reading) or " + ".join(labels.get(part, part) for part in reading.split("+"))

@@ -1,4 +1,4 @@
-"""Why a job has its place in a queue, from a pasted listing or case; nothing that is pasted is kept."""
+"""Why a job has its position in a queue, from a pasted listing or case; pasted text is never stored."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _FOLDER = Path(__file__).with_name("examples")
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One text of the folder, and the amendments that show something with it."""
+    """One example text, and the amendments to show with it."""
 
     name: str
     label: str | Promise
@@ -58,7 +58,7 @@ class Example:
 
     @property
     def data(self) -> QueryDict:
-        """As the form would send it."""
+        """The example as form data."""
         sent = QueryDict(mutable=True)
         sent["text"] = (_FOLDER / self.file_name).read_text(encoding="utf-8")
         sent.setlist("variants", list(self.variants))
@@ -81,7 +81,7 @@ EXAMPLES = (
 
 
 def example(name: str) -> Example | None:
-    """The example of this name, if there is one."""
+    """The example with this name, or None."""
     return next((each for each in EXAMPLES if each.name == name), None)
 
 
@@ -96,13 +96,13 @@ _LABELS = {
 
 
 def amendments() -> list[tuple[str, str, str]]:
-    """Setting, label and what it changes, of each amendment alone."""
+    """(setting, label, description) of each single amendment."""
     variants = get_job_algorithm("gridengine").variants
     return [(each.setting, each.label, each.changes) for each in variants[1:] if "+" not in each.setting]
 
 
 class JobsForm(forms.Form):
-    """`text` is a listing or a case; weights are asked for because `qstat` doesn't print them."""
+    """text: a listing or a case. Weights are inputs because `qstat` doesn't print them."""
 
     text = forms.CharField(
         label=gettext_lazy("Input"),
@@ -129,7 +129,7 @@ class JobsForm(forms.Form):
 
     @property
     def weights(self) -> Mapping[str, float] | None:
-        """All three, or None where none was given: then they are found from the rows."""
+        """All three weights; None if none was given, so that they are estimated from the rows."""
         given = {name: self.cleaned_data[name] for _term, name in TERMS}
         return None if all(value is None for value in given.values()) else {k: v or 0.0 for k, v in given.items()}
 
@@ -158,7 +158,7 @@ class JobsForm(forms.Form):
         return cleaned
 
     def _weight(self, name: str) -> float | None:
-        """Nothing is no weight."""
+        """The weight; None if empty."""
         text = str(self.cleaned_data[name]).strip()
         if not text:
             return None
@@ -180,9 +180,7 @@ _MOST_POLICIES = 5
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def jobs(request: HttpRequest) -> HttpResponse:
-    """The form and, below it, what it gave; `?example=` fills it in with something to look at, `?sam=` with the books
-    of a policy.
-    """
+    """The form and its result. `?example=` fills in an example, `?sam=` the ledger of a policy."""
     form = JobsForm(request.POST) if request.method == "POST" else _filled_in(request)
     found = _result(form) if form.is_bound else {}
     context = {
@@ -209,13 +207,13 @@ def _filled_in(request: HttpRequest) -> JobsForm:
 @require_http_methods(["GET", "HEAD", "POST"])
 @fragment(lambda: reverse("dashboard:jobs"))
 def result(request: HttpRequest) -> HttpResponse:
-    """What the form gives, alone."""
+    """The result as a fragment."""
     found = _result(JobsForm(request.POST or None))
     return render(request, "dashboard/jobs/_result.html", found, status=_status(found))
 
 
 def _result(form: JobsForm) -> dict[str, Any]:
-    """The table, or what is wrong and where."""
+    """The table, or the problem and its location."""
     if not form.is_valid():
         problems = [(str(form[name].label), error) for name, errors in form.errors.items() for error in errors]
         return {"problems": problems or [("", _("Paste scheduler output with its header line, or a case as JSON."))]}
@@ -235,13 +233,13 @@ def _status(found: dict[str, Any]) -> int:
 
 
 # --- Grid Engine's policies -------------------------------------------------------------------------------------------
-MOST_SHOWN = 200  # jobs of a case that is shown as JSON
+MOST_SHOWN = 200  # jobs of a case shown as JSON
 
 
 @never_cache
 @require_safe
 def play(request: HttpRequest) -> HttpResponse:
-    """The whole page; without a query the first state to start from."""
+    """The whole page; without a query it shows the first example."""
     query = request.GET if request.GET else QueryDict(STARTS[0].query)
     form = PlayForm(query)
     chosen = [variant for variant, _label, _changes in amendments() if variant in form.variants]
@@ -263,14 +261,14 @@ def play(request: HttpRequest) -> HttpResponse:
 @require_safe
 @fragment(lambda: reverse("dashboard:jobs-play"))
 def play_result(request: HttpRequest) -> HttpResponse:
-    """The numbers alone; the address of the page follows what was typed."""
+    """The result as a fragment; the page's URL is updated to the form."""
     response = render(request, "dashboard/jobs/_play_result.html", _played(PlayForm(request.GET)))
     response["HX-Replace-Url"] = f"{reverse('dashboard:jobs-play')}?{request.GET.urlencode()}"
     return response
 
 
 def _played(form: PlayForm) -> dict[str, Any]:
-    """The table and its case, or what is wrong and where. A form that isn't filled in yet is no error: 200."""
+    """The table and its case, or the problems. An incomplete form is no error: status 200."""
     if form.problems:
         return {"problems": form.problems, "is_live": True}
     case = case_of(form)
@@ -287,13 +285,13 @@ def _played(form: PlayForm) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class OwnerTable:
-    """One table of inputs: its rows, then blank ones to fill in. name: of its first column."""
+    """One table of inputs: its rows, then blank ones. name: of its first column."""
 
     name: str
     title: str
     fields: Sequence[Field]
     rows: Sequence[Row]
-    focused: str = ""  # key of the input to go on with
+    focused: str = ""  # key of the input to focus
 
     @property
     def may_grow(self) -> bool:
@@ -301,7 +299,7 @@ class OwnerTable:
 
 
 def layout_of(form: PlayForm, *, adding: str) -> dict[str, Any]:
-    """Tables with a blank row each, settings with the value that a blank one has. adding: the table that grew last."""
+    """Tables with a blank row each, and settings with their defaults. adding: the table that was extended last."""
     tables = {
         "users_table": _table(_("Jobs"), USER_FIELDS, form.users, adding),
         "departments_table": _table(_("Department"), DEPARTMENT_FIELDS, form.departments, adding),

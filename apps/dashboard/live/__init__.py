@@ -1,1 +1,1 @@
-"""Pages that follow what changes: one conditional request for a page, whatever it shows."""
+"""Live updates of open pages."""

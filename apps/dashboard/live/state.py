@@ -1,4 +1,4 @@
-"""What an open page depends on, as a tag for each part; and what the frame of a page says so that it can follow."""
+"""State that an open page depends on, as a tag for each part, and the data of the frame that polls for changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from apps.priorities.selectors import freshness
 from apps.priorities.serving import store
 
 # --- State ------------------------------------------------------------------------------------------------------------
-# Each reads one end of an index, or an index of open rows alone: a page asks every four seconds.
+# Each reads one end of an index, or an index of open rows only: pages poll every four seconds.
 _AT_WORK = "(SELECT (count(*), sum(progress_done))::text FROM runs_run WHERE state = '{}' AND kind LIKE 'usage%%')"
 _OPEN_NOTICES = "(SELECT (count(*), max(news_at), max(changed_at))::text FROM notices_notice WHERE closed_at IS NULL)"
 _OPEN_CHANGES = """(SELECT (count(*), max(change_set.id), sum(change_set.version))::text
@@ -47,8 +47,7 @@ LEFT JOIN analytics_series AS series ON series.policy_id = shown.policy_id
 
 @dataclass(frozen=True, slots=True)
 class PageState:
-    """parts: a tag for each part of a page; `tag` is one for all of them. computed_at: of the snapshot that is served,
-    None before the first one."""
+    """parts: tag of each part; tag: of all parts. computed_at: of the newest snapshot, None before the first."""
 
     tag: str
     parts: Mapping[str, str]
@@ -59,9 +58,9 @@ class PageState:
 def get_page_state(
     *, policy_slug: str, actor: Actor, series: tuple[Any, ...] | None = None, marks: Sequence[str] | None = None
 ) -> PageState:
-    """Two small queries beside what this process has in memory; none where the caller has read both.
+    """Two small queries, none if the caller has run both.
 
-    series: see `get_live_state`; marks: what the queries of MARKS answer, in their order.
+    series: see `get_live_state`; marks: results of the queries of MARKS, in their order.
     """
     state = get_live_state(policy_slug=policy_slug, actor=actor, series=series)
     fresh = freshness(policy_slug=policy_slug, actor=actor)
@@ -107,11 +106,11 @@ def read_frame(*, user_id: int, policy_id: int | None, at: datetime) -> FrameRow
 
 @dataclass(frozen=True, slots=True)
 class LivePage:
-    """Where an open page asks for news, and what it has; tag "" asks for all. age_s: of the snapshot, None without."""
+    """URL that an open page polls, and the state that it shows; tag "" requests everything. age_s: of the snapshot."""
 
     url: str
     tag: str
-    parts: str  # JSON: the tag of each part
+    parts: str  # JSON of the tag of each part
     revision: int
     age_s: float | None
 
@@ -126,12 +125,12 @@ def live_page(request: HttpRequest, policy_slug: str, frame: FrameRow) -> LivePa
 
 
 def age_of(computed_at: datetime | None) -> float | None:
-    """Seconds."""
+    """Age in seconds, at least 0; None without a snapshot."""
     return None if computed_at is None else max(round((clock.now() - computed_at).total_seconds(), 1), 0.0)
 
 
 def _changed_since_start(request: HttpRequest, slug: str) -> bool:
-    """Whether the page may show numbers of before: a snapshot came while it was made."""
+    """Whether the page may show outdated numbers, because a new snapshot arrived while it was rendered."""
     began = getattr(request, "served_at_start", None)
     if began is None or settings.FAIRSHARE_SNAPSHOT_POLL_S <= 0:
         return False

@@ -1,4 +1,4 @@
-"""What an open page fetches: a 304 in one query, before sessions and views, or its frame and the parts that changed."""
+"""Polling by open pages: a 304 in one query, before sessions and views, or the frame and changed parts as JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from apps.priorities.serving import store
 
 # --- Middleware -------------------------------------------------------------------------------------------------------
 def unchanged(request: HttpRequest, state: PageState) -> HttpResponse | None:
-    """The 304 of a page that has this state; None where it has another one."""
+    """304 response if the request has the tag of this state, else None."""
     tag = f'"{state.tag}"'
     if request.headers.get("If-None-Match") != tag:
         return None
@@ -64,21 +64,21 @@ class _Asked(NamedTuple):
 
 
 class LiveMiddleware:
-    """Answers 304 by itself where the page has what there is; everything else goes on to sessions and views.
+    """Responds with 304 if nothing changed since the page's state; other requests go to sessions and views.
 
-    Session, person and rights are read anew each time. Only who the person behind a session was is kept in memory, so
-    that all three are one query; a session that says somebody else goes on to the view.
+    Session, user and permissions are read on every request. Only the user id of a session is cached, so that all three
+    are one query; if the session then names another user, the view handles the request.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
-        self._known: FIFOCache[str, int] = FIFOCache(_MOST_KNOWN)  # who a session is of; reading one needs no lock
+        self._known: FIFOCache[str, int] = FIFOCache(_MOST_KNOWN)  # user id by session key; reading needs no lock
         self._lock = Lock()
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         match = _ROUTE.fullmatch(request.path_info) if request.method in ("GET", "HEAD") else None
         request.served_at_start = store.cached_state()  # type: ignore[attr-defined]
-        if match is None or settings.FAIRSHARE_TRUSTED_HEADER:  # there each request says who it is from
+        if match is None or settings.FAIRSHARE_TRUSTED_HEADER:  # each request names its user in a header
             return self.get_response(request)
         answer = self._unchanged(request, match[1])
         if answer is None:
@@ -93,7 +93,7 @@ class LiveMiddleware:
             return None
         try:
             asked = _ask(key, user_id, policy.id)
-        except DatabaseError:  # the view says what is wrong
+        except DatabaseError:  # the view reports it
             return None
         if asked is None or not _is_signed_in(asked):
             return None
@@ -107,7 +107,7 @@ class LiveMiddleware:
         return unchanged(request, state)
 
     def _remember(self, request: HttpRequest) -> None:
-        """Whom the session is of, once the view has answered."""
+        """Cache the user id of the session after the view's response."""
         user, session = getattr(request, "user", None), getattr(request, "session", None)
         if user is None or session is None or not user.is_authenticated or not session.session_key:
             return
@@ -116,7 +116,7 @@ class LiveMiddleware:
 
 
 def _ask(key: str, user_id: int, policy_id: int) -> _Asked | None:
-    """None where the session has ended."""
+    """None if the session has ended."""
     row = fetch_prepared("live_page", _ASKED, [user_id, policy_id, key])
     if row is None:
         return None
@@ -126,33 +126,33 @@ def _ask(key: str, user_id: int, policy_id: int) -> _Asked | None:
 
 
 def _is_signed_in(asked: _Asked) -> bool:
-    """As `django.contrib.auth.get_user` decides it; sessions of an older secret key are the view's."""
-    said, user = _said(asked.session_data), asked.user
+    """As `django.contrib.auth.get_user` decides; sessions signed with an older secret key are left to the view."""
+    session, user = _decoded(asked.session_data), asked.user
     return bool(
-        said.get(SESSION_KEY) == str(user.pk)
-        and said.get(BACKEND_SESSION_KEY) in settings.AUTHENTICATION_BACKENDS
-        and constant_time_compare(said.get(HASH_SESSION_KEY, ""), _hash_of(user.password))
+        session.get(SESSION_KEY) == str(user.pk)
+        and session.get(BACKEND_SESSION_KEY) in settings.AUTHENTICATION_BACKENDS
+        and constant_time_compare(session.get(HASH_SESSION_KEY, ""), _hash_of(user.password))
         and user.is_active
     )
 
 
 @lru_cache(_MOST_KNOWN)
-def _said(session_data: str) -> Mapping[str, Any]:
-    """What a sealed text says follows from the text alone; the text is read anew each time."""
+def _decoded(session_data: str) -> Mapping[str, Any]:
+    """Decoded session data, cached by its text, which is read on every request."""
     found: dict[str, Any] = SessionStore().decode(session_data)
     return found
 
 
 @lru_cache(_MOST_KNOWN)
 def _hash_of(password: str) -> str:
-    """password: as stored, itself a hash."""
+    """password: as stored, which is a hash."""
     return User(password=password).get_session_auth_hash()
 
 
 # --- View -------------------------------------------------------------------------------------------------------------
 @require_safe
 def live(request: HttpRequest, policy: str) -> HttpResponse:
-    """304 without a body while nothing has changed. Writes nothing, not even the session."""
+    """304 without a body if nothing has changed. Writes nothing, not even the session."""
     state = get_page_state(policy_slug=policy, actor=actor_of(request))
     return unchanged(request, state) or _news(request, policy, state)
 
@@ -174,7 +174,7 @@ def _news(request: HttpRequest, policy: str, state: PageState) -> HttpResponse:
 
 
 def _published(request: HttpRequest, policy: str) -> dict[str, Any]:
-    """The newest revision, for pages that still show the one before."""
+    """The newest revision, for pages that show an older one."""
     actor = actor_of(request)
     revision = get_revision(policy=get_policy(slug=policy, actor=actor))
     return {

@@ -1,1 +1,1 @@
-"""The overview: does the policy hold, and what needs somebody."""
+"""The overview: whether usage follows the policy, and what needs attention."""

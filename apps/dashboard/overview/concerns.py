@@ -1,4 +1,4 @@
-"""The verdict of a policy in words, and what needs somebody, each with what to do about it and where."""
+"""The overview's verdict on a policy, and the concerns that need attention, each with an action and its URL."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from apps.usage.quality import findings as quality
 # --- Verdict ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Furthest:
-    """The entry furthest on one side, and what its jobs wait for."""
+    """The entry furthest from its target on one side. asks: what its waiting jobs request."""
 
     line: Line
     asks: str
@@ -55,13 +55,13 @@ def compared(lines: Sequence[Line]) -> list[Line]:
 
 
 def within_band(lines: Sequence[Line]) -> tuple[int, int]:
-    """How many of those that can be compared are, and how many those are."""
+    """(number of compared entries within tolerance, number of compared entries)."""
     found = compared(lines)
     return sum(line.balance is not None and line.balance.state in {State.ON, State.IDLE} for line in found), len(found)
 
 
 def verdict(lines: Sequence[Line], *, sees_all: bool) -> str:
-    """26 of 28 VOs are within their band."""
+    """Sentence such as 26 of 28 VOs are within their band."""
     found = compared(lines)
     if not found:
         return _("No usage yet: nothing to compare")
@@ -90,7 +90,7 @@ def verdict(lines: Sequence[Line], *, sees_all: bool) -> str:
 
 
 def furthest(lines: Sequence[Line], overview: Overview) -> dict[str, Furthest | None]:
-    """The entry furthest over, and the one furthest under."""
+    """The entries furthest over and furthest under their target, by "over" and "under"."""
     found: dict[str, Furthest | None] = {}
     for state in (State.OVER, State.UNDER):
         these = [line for line in compared(lines) if line.balance and line.balance.state is state]
@@ -102,7 +102,7 @@ def furthest(lines: Sequence[Line], overview: Overview) -> dict[str, Furthest | 
 
 
 def idle_words(lines: Sequence[Line]) -> str:
-    """Who wants nothing hands the share on: the others get it."""
+    """Sentence about idle entries, whose share goes to the others."""
     n = sum(line.balance is not None and line.balance.state is State.IDLE for line in lines)
     if not n:
         return ""
@@ -115,7 +115,7 @@ def distance(line: Line) -> float:
 
 
 def deviation_now(lines: Sequence[Line]) -> str:
-    """Share-weighted, of the entries that are compared, in points; "" where there are none."""
+    """Share-weighted mean deviation of the compared entries, in points; "" without any."""
     found = compared(lines)
     weight = sum(line.entry.target or 0.0 for line in found)
     if not weight:
@@ -127,7 +127,7 @@ def deviation_now(lines: Sequence[Line]) -> str:
 ENDING_DAYS = 60
 _RECENT = timedelta(days=7)
 _MOST_EACH = 3
-# Kinds of notices that nothing above tells already.
+# Kinds of notices that no other concern reports.
 _ONLY_NOTICES = (
     "drift",
     "failing_collection",
@@ -140,8 +140,8 @@ _ONLY_NOTICES = (
     "failed_package",
     "coarse_resolution",
 )
-# How what is fetched from others may stand, and everybody who sees the entry reads it beside its numbers.
-_OLD = {
+# Conditions of fetched documents that are shown to everyone who sees the entry.
+_OUTDATED = {
     Condition.STALE: gettext_lazy("%(name)s: the data of %(issuer)s is stale"),
     Condition.EXPIRED: gettext_lazy("%(name)s: the data of %(issuer)s has expired"),
     Condition.FROZEN: gettext_lazy("%(name)s: %(issuer)s is frozen"),
@@ -150,7 +150,7 @@ _OLD = {
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """One thing that needs somebody: its kind, what it is, what to do, where."""
+    """One matter that needs attention, with what to do and where."""
 
     key: str
     icon: str
@@ -164,7 +164,7 @@ class Concern:
 def list_concerns(
     view: PolicyView, overview: Overview, drawn: list[Line], *, at: datetime, actor: Actor
 ) -> list[Concern]:
-    """Decisions first, then what is broken, then what ends, then who is outside the band."""
+    """Concerns in order: decisions, failures, what ends soon, then entries outside their tolerance."""
     inbox = get_inbox(at=at, actor=actor)
     return [
         *_decisions(inbox),
@@ -225,14 +225,14 @@ def _late(view: PolicyView, actor: Actor) -> Iterator[Concern]:
 
 
 def _others(view: PolicyView, at: datetime, actor: Actor) -> Iterator[Concern]:
-    """Where this site's usage alone counts because others aren't heard; else who isn't heard, or not followed."""
+    """Concerns about other sites: local-only fallbacks, peers without contact, and blocked peers."""
     fallen = list_local_only(view)
     for each in fallen[:_MOST_EACH]:
         url = lines.entry_url(view.policy.slug, each.uid, each.path.rpartition("/")[2])
         yield Concern("local_only", "world", each.title.text, each.reason, url, _("View"), "warn")
     told = {each.uid for each in fallen}
     place = Place(view.policy, at, actor)
-    found = [_old(view, place, remote, at) for remote in _remotes(view) if remote.entry_uid not in told]
+    found = [_outdated(view, place, remote, at) for remote in _remotes(view) if remote.entry_uid not in told]
     yield from [concern for concern in found if concern][:_MOST_EACH]
 
 
@@ -241,17 +241,17 @@ def _remotes(view: PolicyView) -> list[Mount | Subscription]:
     return [*mounts, *Subscription.objects.filter(policy=view.policy).order_by("pk")]
 
 
-def _old(view: PolicyView, place: Place, remote: Mount | Subscription, at: datetime) -> Concern | None:
-    """Whoever decides about it is led to it, everybody else who sees the entry to that."""
+def _outdated(view: PolicyView, place: Place, remote: Mount | Subscription, at: datetime) -> Concern | None:
+    """Concern about outdated data of a peer; its URL is the mount for its managers, else the entry."""
     i = view.tree.index_of_uid(remote.entry_uid)
     condition = condition_of(remote, is_held=False, at=at)
-    if i is None or condition not in _OLD or not view.visibility.may_see(i):
+    if i is None or condition not in _OUTDATED or not view.visibility.may_see(i):
         return None
     name, kind = view.tree.name[i], "mount" if isinstance(remote, Mount) else "subscription"
     url = lines.entry_url(view.policy.slug, remote.entry_uid, name)
     if place.decides(remote.entry_uid):
         url = reverse(f"dashboard:federation-{kind}", args=[remote.pk])
-    title = _OLD[condition] % {"name": view.tree.path(i), "issuer": remote.issuer}
+    title = _OUTDATED[condition] % {"name": view.tree.path(i), "issuer": remote.issuer}
     age_s = age_of(remote, at)
     age = _("No contact yet") if age_s is None else _("Last contact %(age)s ago.") % {"age": presentation.age(age_s)}
     acts = Remote.StaleAction.FREEZE if condition is Condition.FROZEN else remote.stale_action
@@ -293,7 +293,7 @@ def _held(actor: Actor) -> Iterator[Concern]:
 
 
 def _ending(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[Concern]:
-    """Shares, boosts and roles of the inbox; promises of core-hours without a successor."""
+    """Shares, boosts and roles of the inbox that end soon; allocations of core-hours without a successor."""
     for shares in inbox.shares[:_MOST_EACH]:
         day = long_day(shares.dates.ends_on) if shares.dates.ends_on else ""
         url = lines.entry_url(shares.policy.slug, shares.uid, shares.name)
@@ -316,7 +316,7 @@ def _ending(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[Concern]:
 
 
 def _noticed(at: datetime, actor: Actor) -> Iterator[Concern]:
-    """What only somebody who watches over days can tell."""
+    """Notices that only a check over several days can find."""
     found = [one for one in list_open_notices(actor, at, limit=50) if one.notice.kind in _ONLY_NOTICES]
     for one in found[:_MOST_EACH]:
         notice = one.notice

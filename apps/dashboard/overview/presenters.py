@@ -1,4 +1,4 @@
-"""The cards of the overview: what each is filled with; a broken one says so and the page stays."""
+"""The cards of the overview, built one by one: a card that fails shows an error and the page stays."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ from apps.priorities.selectors.rows import PolicyView, open_view
 # --- Cards that fail alone --------------------------------------------------------------------------------------------
 logger = logging.getLogger(__name__)
 
-KEPT_FOR = timedelta(minutes=15)  # how long a last good value is worth showing, and to the same person alone
+KEPT_FOR = timedelta(minutes=15)  # longest age of the last good content, shown to the same user only
 _MOST_KEPT = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One part of a page: its root id, where it is fetched from, and what it is filled with.
+    """One part of a page: its element id, its URL and how it is filled.
 
-    build: None where there is nothing to show, and no card then.
+    build: returns the template context; None if there is nothing to show, and then no card.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Card:
 
 
 class _LastGood:
-    """The last whole inside of cards, by person and address; this process's alone."""
+    """The last complete content of each card, by user and URL, in this process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -92,7 +92,7 @@ last_good = _LastGood()
 
 
 def draw_card(request: HttpRequest, card: Card, page_url: str) -> str:
-    """Never raises: what goes wrong is said in the card. Empty where there is nothing to show."""
+    """HTML of a card, "" if there is nothing to show. Never raises: errors are shown in the card."""
     key = (request.user.pk, card.url, get_language())
     now = clock.now()
     problem, inside, since = "", "", None
@@ -104,7 +104,7 @@ def draw_card(request: HttpRequest, card: Card, page_url: str) -> str:
         last_good.keep(key, now, inside)
     except DomainError as error:
         problem = error.message
-    except Exception:  # whatever it is, the other cards are still worth reading
+    except Exception:  # any failure is limited to its card
         logger.exception("Card %s", card.name)
         problem = _("This part could not be loaded.")
         kept = last_good.find(key, now)
@@ -125,7 +125,7 @@ _TICK_DAYS = 10
 
 @dataclass(frozen=True)
 class DeviationDay:
-    """One day of the line; None where nothing is to tell."""
+    """One day of the deviation line; deviation is None if it can't be shown."""
 
     on: date
     deviation: float | None  # a fraction
@@ -135,7 +135,7 @@ class DeviationDay:
 
 @dataclass(frozen=True)
 class Desk:
-    """Everything the cards of one answer share, each read once, and only if a card asks."""
+    """Data that the cards of one response share; each part is loaded on first use."""
 
     request: HttpRequest
     policy_slug: str
@@ -158,7 +158,7 @@ class Desk:
 
     @cached_property
     def ranked(self) -> list[Line]:
-        """The entries at the top, the largest target first."""
+        """Entries at the top of the tree, the largest target first."""
         found = self.overview
         rows = sorted(found.top, key=lambda row: (-(row.target or 0.0), row.name))
         return lines.draw_lines(
@@ -179,18 +179,18 @@ class Desk:
 
     @cached_property
     def series(self) -> DailySeries:
-        """Of the children of the root, the last 30 days that are over."""
+        """Daily series of the root's children over the last 30 complete days."""
         to_on = self.now.astimezone(site_zone()).date()
         root = self.view.tree.uuid(0)
         return load_children(self.view.policy, root, from_on=to_on - timedelta(days=DAYS), to_on=to_on)
 
     @cached_property
     def told(self) -> tuple[DailySeries, npt.NDArray[np.bool_]]:
-        """The same days, and of which numbers may be told."""
+        """The daily series with a mask of the numbers that the actor may see."""
         return as_visible(self.series, view=self.view)
 
     def trend(self, line: Line) -> Sparkline | None:
-        """Where an entry came from in the last days, in the colour of now."""
+        """Sparkline of an entry over the last days, in the colour of its present state."""
         series, told = self.told
         at = {uid: place for place, uid in enumerate(series.uids)}.get(line.entry.uid)
         if at is None or line.balance is None:
@@ -203,7 +203,7 @@ class Desk:
 
     @cached_property
     def deviation(self) -> list[DeviationDay]:
-        """Share-weighted |actual − target| of the entries whose numbers may be told, day by day."""
+        """Share-weighted |actual − target| by day, over entries whose numbers the actor may see."""
         series, told = self.told
         counts = told & series.competes & (series.peers_decayed > 0)
         actual = convergence.actual_share(series.decayed, series.peers_decayed)
@@ -216,7 +216,7 @@ class Desk:
 
 
 def cards_of(desk: Desk) -> dict[str, Card]:
-    """By name. Each has an address of its own."""
+    """Cards by name; each has a URL of its own."""
     made = (
         ("mine", _("Your priority"), _mine, "card verdict mb"),
         ("verdict", _("Verdict"), _verdict, "card verdict"),
@@ -246,7 +246,7 @@ def _bound(build: Callable[[Desk], Mapping[str, Any] | None], desk: Desk) -> Cal
 
 
 def _mine(desk: Desk) -> Mapping[str, Any] | None:
-    """An end user sees the own priority first; who runs the place sees the place."""
+    """The best account of the actor; None for administrators and for users without an account."""
     story = own_story(desk.actor)
     return None if story is None else {"mine": story}
 
@@ -259,7 +259,7 @@ def own_story(actor: Actor) -> Story | None:
 
 
 def led_groups(actor: Actor, at: datetime) -> list[dict[str, str]]:
-    """Leads find their groups before anything else."""
+    """Groups that the actor leads, as links."""
     led = list_led_groups(at=at, actor=actor)
     return [{"name": each.name, "url": group_url(each.policy_slug, each.uid)} for each in led[:MOST_LED]]
 
@@ -332,7 +332,7 @@ def _deviation_label(known: list[float]) -> str:
 
 
 def _pins(desk: Desk) -> Mapping[str, Any] | None:
-    """Entries of any policy; without pins there is no card for who sees no policy."""
+    """Pinned entries of any policy; None without pins for a user who sees no policy."""
     drawn = []
     for view, row in list_pinned(actor=desk.actor):
         tolerance = lines.tolerance_of(view.settings)
@@ -360,5 +360,5 @@ def _recent(desk: Desk) -> Mapping[str, Any]:
 
 
 def _by_balance(desk: Desk) -> bool:
-    """Unless the order by target is asked for: those farthest from their target are never among those left out."""
+    """Whether entries are ordered by distance from their target, the default, so that the furthest are never cut."""
     return desk.request.GET.get("sort") != "target"

@@ -1,4 +1,4 @@
-"""Is the policy holding, and what needs somebody: a sentence, then cards that come and fail one by one."""
+"""The overview page: whether usage follows the policy, as a sentence, then cards that load and fail one by one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def page_url(**_kwargs: Any) -> str:
 
 @require_safe
 def overview(request: HttpRequest) -> HttpResponse:
-    """The page needs to know no more than whether there is a policy; the rest is the cards' own affair."""
+    """The page without its cards' data: it checks only whether there is a policy."""
     slug, actor = current_policy_slug(request), actor_of(request)
     if slug is None:
         crumbs = [{"label": _("Overview")}]
@@ -49,7 +49,7 @@ def overview(request: HttpRequest) -> HttpResponse:
 
 
 def _card(name: str) -> Callable[..., HttpResponse]:
-    """The fragment of one card: what is wrong with it stands in it, so the answer is always a card."""
+    """View of one card; errors are shown in the card, so the response is always a card."""
 
     @fragment(page_url)
     @require_safe
@@ -69,7 +69,7 @@ pins, attention, sources, recent = (_card(name) for name in ("pins", "attention"
 
 @require_safe
 def deviation_csv(request: HttpRequest) -> HttpResponseBase:
-    """The days of the line."""
+    """The days of the deviation line as CSV."""
     slug = current_policy_slug(request)
     if slug is None:
         raise NotFound(_("No policy is visible to you yet"))
@@ -85,7 +85,7 @@ def _rows(days: list[DeviationDay]) -> Iterator[tuple[Any, ...]]:
 
 @require_POST
 def pin(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
-    """`pinned`: 1 to see it first, 0 no longer."""
+    """Pin or unpin an entry. `pinned`: 1 to list it first, 0 to remove it."""
     actor = actor_of(request)
     if request.POST.get("pinned") == "0":
         unpin_entry(policy_slug=policy, uid=uid, actor=actor)

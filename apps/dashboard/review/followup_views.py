@@ -19,7 +19,7 @@ from apps.core.errors import DomainError, FieldProblem, Invalid, NotFound
 from apps.dashboard.review import followup as presenters
 from apps.dashboard.review.pages import open_page, page_context, tab_url
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.publishing import say_published
+from apps.dashboard.shell.publishing import add_published_message
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.notices.rank_notices import preview_rank_notices, send_rank_notices, sent_notices
 from apps.notices.watches import watch_entry
@@ -120,5 +120,5 @@ def undo(request: HttpRequest, change_set: int) -> HttpResponse:
             request, _("Not undone yet: %(why)s The change that undoes it is a draft.") % {"why": error.message}
         )
     else:
-        say_published(request, revision, has_link=False)
+        add_published_message(request, revision, has_link=False)
     return SeeOther(reverse("dashboard:change", kwargs={"change_set": draft.pk}))

@@ -1,4 +1,4 @@
-"""Pages, settings, actions and guides that search finds, each with its right and its two keys."""
+"""Pages, settings, actions and guides that search finds, each with its permission and its keyboard shortcut."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 
 # --- Keys -------------------------------------------------------------------------------------------------------------
-KEYS_COOKIE = "keys"  # "off": no single keys (WCAG 2.1.4)
+KEYS_COOKIE = "keys"  # value "off": no single-key shortcuts (WCAG 2.1.4)
 
 _OF_POLICY = {"t": "policy", "c": "changes", "v": "convergence", "a": "allocations", "r": "history"}
 _PAGES = {"o": "overview", "m": "my-priority", "i": "inbox", "n": "notices", "s": "sources", "h": "audit"}
@@ -40,14 +40,17 @@ def _by_url(policy_slug: str) -> dict[str, str]:
 
 
 def shortcut_of(url: str, policy_slug: str) -> str:
-    """ "g t" for the address of the policy tree; empty for a page without keys."""
+    """Keyboard shortcut of a page, such as "g t" for the policy tree; empty for a page without one."""
     return _by_url(policy_slug).get(url, "")
 
 
 # --- Choices ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One line of search. question: it is asked, and no page opened. press: what it does in the browser."""
+    """One search result.
+
+    question: text to search for when chosen, instead of opening `url`. press: action in the browser.
+    """
 
     icon: str
     title: str
@@ -61,7 +64,7 @@ class Choice:
 
 
 class _Menu(Shell):
-    """The navigation without its counts, which cost more than a search."""
+    """The navigation without its counts, whose queries cost more than the search itself."""
 
     @cached_property
     def n_waiting(self) -> int:
@@ -78,7 +81,7 @@ class _Menu(Shell):
 
 
 class Here:
-    """Who asks, and about which policy."""
+    """The actor of a search and the policy that it is about."""
 
     def __init__(self, request: HttpRequest) -> None:
         self.request = request
@@ -104,7 +107,7 @@ class Here:
 
 # --- Pages ------------------------------------------------------------------------------------------------------------
 def pages(here: Here) -> Iterator[Choice]:
-    """What the navigation and the account menu of this person have."""
+    """Pages in the actor's navigation and account menu."""
     for section in here.shell.sections:
         for item in section.items:
             yield Choice(item.icon, item.label, section.title, item.url, keys=shortcut_of(item.url, here.slug))
@@ -114,7 +117,7 @@ def pages(here: Here) -> Iterator[Choice]:
 
 
 def guides(here: Here) -> Iterator[Choice]:
-    """The pages of docs/, for everybody."""
+    """Pages of docs/, which every user may read."""
     for part in contents():
         for name, title in part.documents:
             yield Choice("help", title, part.title, address_of(f"{name}.md"))
@@ -130,7 +133,7 @@ _SETTINGS = (
 
 
 def settings(here: Here) -> Iterator[Choice]:
-    """Of the policy: the page that shows them, from which who may changes them."""
+    """Settings of the policy: links to the pages that show them and let managers change them."""
     if here.policy is None:
         return
     for title, name, icon in _SETTINGS:
@@ -140,7 +143,10 @@ def settings(here: Here) -> Iterator[Choice]:
 # --- Actions ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Action:
-    """is_of_policy: its address names one. decides: who may, told to who may not."""
+    """An action that search offers.
+
+    is_of_policy: its URL needs a policy. decides: the role that may do it, shown to users who may not.
+    """
 
     title: str | Promise
     name: str
@@ -188,7 +194,7 @@ _ACTIONS = (
 
 
 def actions(here: Here) -> Iterator[Choice]:
-    """Links to the form that does it; what the person may not do is denied and names who may."""
+    """Links to the form of each action; actions that the actor may not do are denied and name the role that may."""
     for action in _ACTIONS:
         if action.is_of_policy and here.policy is None:
             continue
@@ -204,7 +210,7 @@ def actions(here: Here) -> Iterator[Choice]:
 
 
 def instead(here: Here) -> Iterator[Choice]:
-    """What is left to who may not do something."""
+    """What the actor can do instead of an action that they may not do."""
     if here.shell.leads:
         yield Choice("users-group", _("My group"), _("ask for a larger share"), reverse("dashboard:my-group"))
     yield Choice("user-star", _("My priority"), _("why, and what would change it"), reverse("dashboard:my-priority"))

@@ -1,4 +1,4 @@
-"""Search as a page, as the fragment of the palette, and the switch of single keys: groups of lines with addresses."""
+"""Search as a page and as the fragment of the palette, and the switch for single-key shortcuts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from apps.search.selectors import (
 )
 
 # --- In words ---------------------------------------------------------------------------------------------------------
-MOST_LINES = 20  # of all groups together
+MOST_LINES = 20  # in all groups together
 _BAR_WIDTH = 120
 
 LABELS = {
@@ -72,7 +72,10 @@ LISTED_ALONE = ("entries", "people", "changes", "sources")
 
 @dataclass(frozen=True, slots=True)
 class ResultGroup:
-    """key: of LABELS. more: how many there are besides, None where that isn't counted; more_url lists them."""
+    """Results of one kind.
+
+    key: of LABELS. more: number of further results, None if not counted; more_url lists them.
+    """
 
     key: str
     items: Sequence[Choice]
@@ -86,7 +89,7 @@ class ResultGroup:
 
 @dataclass(frozen=True, slots=True)
 class AnswerRow:
-    """Numbers of one entry beside its bar."""
+    """One entry of an answer: its numbers and its bar."""
 
     name: str
     url: str
@@ -99,7 +102,7 @@ class AnswerRow:
 
 # --- Groups -----------------------------------------------------------------------------------------------------------
 def groups_of(found: Found, here: Here, *, only: str = "") -> list[ResultGroup]:
-    """The group with the best hit first; in all at most MOST_LINES lines, unless one group is asked for alone."""
+    """Result groups, the best match first, with at most MOST_LINES lines in all. only: the one group to return."""
     made = [(group.hits[0].match, _found_group(group, found.query, here, only)) for group in found.groups]
     denied: list[ResultGroup] = []
     if not only:
@@ -111,7 +114,7 @@ def groups_of(found: Found, here: Here, *, only: str = "") -> list[ResultGroup]:
 
 
 def empty_groups(recent: Sequence[EntryHit], questions: Sequence[str], here: Here) -> list[ResultGroup]:
-    """Before anything is typed."""
+    """Result groups for an empty search field: recent entries, actions and example questions."""
     allowed = [choice for choice in catalogue.actions(here) if not choice.is_denied][:3]
     groups = [
         ResultGroup("recent", [_entry(hit) for hit in recent]),
@@ -122,7 +125,7 @@ def empty_groups(recent: Sequence[EntryHit], questions: Sequence[str], here: Her
 
 
 def answer_groups(answer: SearchAnswer) -> list[ResultGroup]:
-    """What goes on from an answer."""
+    """Links and similar names offered below an answer."""
     groups = [
         ResultGroup("open", [_link(link) for link in answer.links]),
         ResultGroup("questions", [_question(text) for text in answer.examples]),
@@ -139,7 +142,7 @@ def _found_group(group: Group, query: str, here: Here, only: str) -> ResultGroup
 
 
 def _fixed(query: str, here: Here) -> list[tuple[Match, ResultGroup]]:
-    """Pages, settings, actions and guides."""
+    """Matching pages, settings, actions and guides."""
     found = []
     kinds = {
         "actions": catalogue.actions,
@@ -155,7 +158,7 @@ def _fixed(query: str, here: Here) -> list[tuple[Match, ResultGroup]]:
 
 
 def _matching(choices: Iterable[Choice], query: str) -> list[tuple[Match, Choice]]:
-    """By title, else by note."""
+    """Choices whose title or note matches the query, best match first."""
     wanted, hits = fold(query), []
     for choice in choices:
         match = match_of(fold(choice.title), wanted)
@@ -167,7 +170,7 @@ def _matching(choices: Iterable[Choice], query: str) -> list[tuple[Match, Choice
 
 
 def _denied(query: str, here: Here) -> list[ResultGroup]:
-    """Actions of this name that the person may not do, and what they can do instead."""
+    """Matching actions that the actor may not do, and what they can do instead."""
     denied = [choice for choice in catalogue.actions(here) if choice.is_denied]
     hits = [choice for match, choice in _matching(denied, query) if match <= Match.WORD_BEGINS][:2]
     if not hits:
@@ -176,7 +179,7 @@ def _denied(query: str, here: Here) -> list[ResultGroup]:
 
 
 def _trimmed(groups: Sequence[ResultGroup]) -> list[ResultGroup]:
-    """At most MOST_LINES lines: of each group the first, then of each the second, and so on."""
+    """Groups cut to MOST_LINES lines in all: first one line of each group, then a second of each, and so on."""
     rounds = zip_longest(*(group.items for group in groups))
     kept = [0] * len(groups)
     for line in rounds:
@@ -205,7 +208,7 @@ def _choice(hit: Hit) -> Choice:
 
 
 def _entry(hit: EntryHit) -> Choice:
-    """A root leads to its tree, everything else to its page."""
+    """A result for an entry; a root links to its tree, any other entry to its page."""
     if hit.path == "/":
         url = reverse("dashboard:policy", kwargs={"policy": hit.policy_slug})
         return Choice("sitemap", hit.title, _("Policy"), url, ref=f"{hit.policy_slug}:{hit.uid}")
@@ -284,7 +287,7 @@ def _convergence(link: Link) -> str:
 
 
 def recent_refs(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Policy and uid of `policy:uid`, as the browser keeps what was opened last; anything else is passed over."""
+    """(policy, uid) of the last three opened entries, which the browser stores as `policy:uid`; skips invalid ones."""
     for text in list(texts)[:3]:
         slug, colon, uid = text.partition(":")
         if colon and slug and len(uid) == 36:
@@ -301,7 +304,7 @@ def page_url(**_kwargs: Any) -> str:
 
 @require_safe
 def search(request: HttpRequest) -> HttpResponse:
-    """`?q=` a name or a question, `?in=` one group alone, `?policy=` the policy that comes first."""
+    """`?q=`: a name or a question; `?in=`: one group only; `?policy=`: the policy to list first."""
     context = {**_results(request), "crumbs": [{"label": _("Search")}]}
     return _private(render(request, "dashboard/search/search.html", context))
 
@@ -309,14 +312,14 @@ def search(request: HttpRequest) -> HttpResponse:
 @require_safe
 @fragment(page_url)
 def results(request: HttpRequest) -> HttpResponse:
-    """The lines of the palette; `?last=` what this browser opened last, as `policy:uid`."""
+    """Results for the palette; `?last=`: entries opened last in this browser, as `policy:uid`."""
     return _private(render(request, "dashboard/search/_results.html", _results(request)))
 
 
 @login_not_required
 @require_POST
 def keys(request: HttpRequest) -> HttpResponse:
-    """Single keys on or off in this browser; then back to the page it was asked on."""
+    """Switch single-key shortcuts on or off in this browser, then redirect back."""
     back = request.POST.get("next", "")
     if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}, require_https=request.is_secure()):
         back = reverse("dashboard:overview")
@@ -354,7 +357,7 @@ def _answer_rows(request: HttpRequest, answer: Any) -> list[AnswerRow]:
 
 
 def _recent(request: HttpRequest) -> list[EntryHit]:
-    """What this browser opened last, as far as it is still there and may be seen."""
+    """Entries opened last in this browser that still exist and that the actor may see."""
     found = []
     for slug, uid in recent_refs(request.GET.getlist("last")):
         try:

@@ -1,4 +1,4 @@
-"""The one place where a refusal of a room becomes a page, or a fragment for a page that stays open."""
+"""Turns errors of the domain into a page, or into a fragment for an open page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RETRY_AFTER = {429: "60", 503: RETRY_AFTER_S}  # limits are by the minute
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What the error templates show."""
+    """Context of the error templates."""
 
     status: int
     title: str
@@ -35,7 +35,7 @@ class Refusal:
 
 
 class DomainErrorMiddleware:
-    """Pages only: the API has its own problem documents."""
+    """Pages only: the API returns problem documents."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -69,7 +69,7 @@ def refuse(request: HttpRequest, refusal: Refusal) -> HttpResponse:
 
 
 def _takes_problem(request: HttpRequest) -> bool:
-    """A figure shows it in the picture's place."""
+    """Whether the client is a figure, which shows the error instead of the picture."""
     return request.headers.get("Accept") == "application/json"
 
 
@@ -79,7 +79,7 @@ def _problem(refusal: Refusal) -> HttpResponse:
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """A sign-in in another tab changes the token: say what to do, and keep what was typed."""
+    """Response for an outdated CSRF token, such as after a sign-in in another tab."""
     message = _("This page is older than your sign-in. Reload it and submit again; your input is kept.")
     response = refuse(request, Refusal(403, _("The form has expired"), message, "csrf"))
     response.is_csrf_failure = True  # type: ignore[attr-defined]
@@ -87,7 +87,7 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def session_ended(request: HttpRequest) -> HttpResponse:
-    """For a fragment asked for after the session ended: the page around it stays as it is."""
+    """Response to a fragment request after the session ended; the rest of the page stays."""
     message = _("Sign in again in a new tab, then repeat your last action. Your input is kept.")
     response = refuse(request, Refusal(401, _("Your session has ended"), message, "session_ended"))
     response["HX-Retarget"] = "#problem"
@@ -133,18 +133,18 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def _in_shell(request: HttpRequest, refusal: Refusal) -> HttpResponse:
-    """With navigation and search for who is signed in."""
+    """Error page with navigation and search for signed-in users."""
     user = getattr(request, "user", None)  # a refusal before the session is read has none
     return refuse(request, refusal) if user is not None and user.is_authenticated else _plain(request, refusal)
 
 
 def refused_body(request: HttpRequest, status: int, code: str, detail: str) -> HttpResponse:
-    """For a server that refuses a body before any view runs. Nothing here asks the database."""
+    """Response of a server that rejects a body before any view. Uses no database."""
     return _plain(request, Refusal(status, _title(status), detail, code))
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Nothing here asks the database: it may be what failed, and then this is a 503 that heals by itself."""
+    """Response to an unexpected exception. Uses no database, which may be the cause; then the status is 503."""
     error = sys.exc_info()[1]
     if message := no_room_message(error):
         return _plain(request, Refusal(503, _title(503), message, "disk_full"))

@@ -1,4 +1,4 @@
-"""Figures on pages: the frame with its first drawing, and the answers that the browser fetches for it."""
+"""Figures on pages: the first drawing with its frame, and the JSON and CSV that the browser fetches later."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from apps.figures.paint import first_drawing
 
 @dataclass(frozen=True)
 class FigureFrame:
-    """What `dashboard/_figure.html` shows. source: the address of the figure's JSON; its CSV ends in `.csv`.
+    """Context of `dashboard/_figure.html`. source: URL of the figure's JSON; its CSV URL ends in `.csv`.
 
-    is_refused: the query can't be answered.
+    is_refused: the query is invalid.
     """
 
     figure: Figure
@@ -33,13 +33,13 @@ class FigureFrame:
 
     @property
     def rows(self) -> Iterator[tuple[Sequence[str], str | None]]:
-        """The lines of the table, each with the state of the page that it opens."""
+        """Table rows, each with the page state that it links to."""
         table = self.figure.table
         yield from zip(table.first_rows, table.first_queries or repeat(None), strict=False)
 
     @property
     def csv_url(self) -> str:
-        """What the source names itself goes before what the page's query says, as in the browser."""
+        """URL of the CSV; parameters of `source` override those of the page, as in the browser."""
         path, _, own = self.source.partition("?")
         query = QueryDict(self.query, mutable=True)
         for name, values in QueryDict(own).lists():
@@ -48,9 +48,9 @@ class FigureFrame:
 
 
 def framed(request: HttpRequest, source: str, make: Callable[[], Figure]) -> FigureFrame:
-    """The figure for the page's own query; `source` answers the same for the same query.
+    """The figure for the page's query; `source` returns the same for this query.
 
-    A query that can't be answered leaves the rest of the page as it is: the message stands in the picture's place.
+    An invalid query is shown as a message instead of the picture, without failing the page.
     """
     try:
         figure = make()
@@ -64,7 +64,7 @@ def framed(request: HttpRequest, source: str, make: Callable[[], Figure]) -> Fig
 
 
 def answer_figure(request: HttpRequest, figure: Figure, form: str = "json") -> HttpResponseBase:
-    """The figure as JSON, or its numbers as CSV: all of them, without formatting."""
+    """The figure as JSON, or its numbers as CSV, unformatted."""
     if form == "csv":
         name = f"{figure.file or f'fairshare_{figure.name}'}.csv"
         return csv_response(name, figure.table.csv_header, figure.table.raw)
@@ -74,7 +74,7 @@ def answer_figure(request: HttpRequest, figure: Figure, form: str = "json") -> H
 
 
 def _json(request: HttpRequest, figure: Figure) -> HttpResponse:
-    """304 without a body where the browser has these numbers."""
+    """JSON of a figure; 304 without a body if the browser has these numbers."""
     body, tag = body_of(answer_of(figure))
     if request.headers.get("If-None-Match") == tag:
         response = HttpResponse(status=304)

@@ -1,4 +1,4 @@
-"""Entries of a tree as lines of a page: text, bar, balance and sparkline, siblings on one scale."""
+"""Entries of a tree as table rows: text, bar, balance and sparkline, siblings on one scale."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from apps.priorities.selectors import EntryRow, MoreRow, PolicyView
 # --- Scope ------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class ScopeBadge:
-    """scope: `local` or `global`. short: for a badge; words: for a title, and for who can't see it."""
+    """scope: `local` or `global`. short: text of the badge; words: its title and text alternative."""
 
     scope: str
     sources: Sequence[str]
@@ -38,7 +38,7 @@ class ScopeBadge:
 
 
 def badge_of(entry: EntryRow) -> ScopeBadge | None:
-    """None for an entry that has its parent's scope, and for one without children, where a scope has no effect."""
+    """None for an entry with its parent's scope, and for one without children, where a scope has no effect."""
     if not entry.scope or not (entry.n_children or entry.hidden_children):
         return None
     words = _("Children are compared by %(usage)s") % {"usage": phrase(entry.scope, entry.scope_sources)}
@@ -46,7 +46,7 @@ def badge_of(entry: EntryRow) -> ScopeBadge | None:
 
 
 def phrase(scope: str, sources: Sequence[str]) -> str:
-    """Such as "global usage, all sites" and "local usage, only of cluster"."""
+    """Text of a scope, such as "global usage, all sites" and "local usage, only of cluster"."""
     usage = _("global usage") if scope == "global" else _("local usage")
     if sources:
         return _("%(usage)s, only of %(sources)s") % {"usage": usage, "sources": ", ".join(sources)}
@@ -60,20 +60,20 @@ def _short(scope: str, sources: Sequence[str]) -> str:
 
 
 # --- Trends -----------------------------------------------------------------------------------------------------------
-MOST = 300  # rows of one page that get theirs
+MOST = 300  # sparklines on one page
 _COLOURED = ("over", "under")
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnTrend:
-    """A line, and what it says to somebody who can't see it."""
+    """A sparkline and its text alternative."""
 
     figure: Sparkline
     words: str
 
 
 def draw_trends(view: PolicyView, rows: Sequence[EntryRow], *, of: str = "parent") -> dict[UUID, DrawnTrend]:
-    """By entry; one read for all rows. Entries without known days are left out."""
+    """Sparklines by entry, loaded in one query. Entries without known days are left out."""
     wanted = [row for row in rows if row.parent_uid is not None and row.target is not None][:MOST]
     found = load_trends(view, [row.uid for row in wanted], of=of)
     drawn = {}
@@ -102,10 +102,10 @@ OF_TOTAL = "total"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """words: from vo-a.example, version 41, 3 min old. standing: only where that isn't fresh.
+    """Where a mounted entry's document comes from, such as vo-a.example, version 41, 3 min old.
 
-    url: of the mount's page, empty for who may not open it. at: the entry that it is mounted at. version: 0 for
-    nothing yet, and of the past, as age_s None.
+    standing: set if the document isn't fresh. url: of the mount, empty for users who may not open it. at: path of the
+    mounted entry. version: 0 before the first document and for past revisions, where age_s is None.
     """
 
     words: str
@@ -120,7 +120,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One entry as it is shown."""
+    """One entry as a table row."""
 
     entry: EntryRow
     url: str
@@ -129,34 +129,34 @@ class Line:
     actual: str
     balance: Balance | None
     bar: Bullet | None
-    numbers: tuple[float | None, float | None]  # actual and target, as the bar shows them
+    numbers: tuple[float | None, float | None]  # actual and target of the bar
     tolerance: Tolerance
     own: OwnNumber | None = None
     trend: DrawnTrend | None = None
-    origin: Origin | None = None  # of another authority's document, where one is mounted
-    scope: ScopeBadge | None = None  # where it says by whose usage its children are compared
+    origin: Origin | None = None  # only of mounted entries
+    scope: ScopeBadge | None = None  # whose usage its children are compared by
     more: None = None
 
     @property
     def label(self) -> str:
-        """For a bar that stands alone."""
+        """Text alternative of the bar without numbers beside it."""
         if self.entry.suppressed:
             return presentation.why_not_shown()
         return bar_label(*self.numbers, self.tolerance)
 
     @property
     def exact_actual(self) -> str:
-        """For the tooltip."""
+        """Actual share with four decimals, for the tooltip."""
         return presentation.percent(self.numbers[0], decimals=4)
 
     @property
     def exact_target(self) -> str:
-        """For the tooltip."""
+        """Target with four decimals, for the tooltip."""
         return presentation.percent(self.numbers[1], decimals=4)
 
     @property
     def why_not(self) -> str:
-        """Why its numbers aren't there."""
+        """Why the numbers are hidden."""
         return presentation.why_not_shown() if self.entry.suppressed else ""
 
     @property
@@ -170,7 +170,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class MoreLine:
-    """Stands for the children of a large group that are not on the page yet."""
+    """Row for the children of a large group that are not on the page yet."""
 
     more: MoreRow
     url: str
@@ -181,9 +181,9 @@ class MoreLine:
 
 
 def entry_url(policy_slug: str, uid: UUID, name: str, moment: str = "") -> str:
-    """The entry's page. A tree page has hundreds of these, so the route is worked out once a policy.
+    """URL of an entry's page; the route is reversed once per policy, because a tree page has hundreds of them.
 
-    moment: what the address ends with on pages of the past.
+    moment: query string on pages of past revisions.
     """
     before, after = _around_uid(policy_slug)
     return f"{before}{uid}{after.replace(_NAME, name_slug(name))}{moment}"
@@ -200,7 +200,7 @@ def _around_uid(policy_slug: str) -> tuple[str, str]:
 
 
 def name_slug(name: str) -> str:
-    """The readable end of an address. It is only for reading: the uid finds the entry."""
+    """Readable last part of an entry's URL; the entry is found by its uid."""
     return slugify(name) or "entry"
 
 
@@ -216,7 +216,7 @@ def tolerance_for(entry: EntryRow, tolerance: Tolerance) -> Tolerance:
 
 
 def values(entry: EntryRow, of: str) -> tuple[float | None, float | None]:
-    """(actual, target) among siblings, or of the whole; actual is None where nobody's usage is known."""
+    """(actual, target) among siblings or of the whole; actual is None if the usage is unknown."""
     if of == OF_TOTAL:
         return (None if entry.state == "unknown" else entry.actual_global), entry.target_global
     return (None if entry.state == "unknown" else entry.actual), entry.target
@@ -279,7 +279,7 @@ def draw_lines(
 def with_more(
     lines: Sequence[Line], more: Iterable[MoreRow], *, policy_slug: str, moment: str = ""
 ) -> Iterator[Line | MoreLine]:
-    """Put "load more" after the last shown descendant of each large group."""
+    """Insert "load more" rows after the last shown descendant of each large group."""
     waiting = {row.parent_uid: row for row in more}
     open_groups: list[tuple[int, MoreRow]] = []
     names = {line.entry.uid: line.entry.name for line in lines}
@@ -302,7 +302,7 @@ def with_more(
 
 
 def whole_of(entries: Iterable[EntryRow]) -> str:
-    """What the shares of a group are parts of: also right when only some of its members are in the list."""
+    """Sum of the shares of a group, also if only some of its members are in the list."""
     group = list(entries)
     known = next((row for row in group if row.shares and row.target), None)
     if known is not None and known.shares and known.target:
@@ -319,7 +319,7 @@ def sibling_scales(entries: Iterable[EntryRow], *, of: str, tolerance: Tolerance
 
 
 def bar_label(actual: float | None, target: float | None, tolerance: Tolerance) -> str:
-    """What a bar says to somebody who can't see it."""
+    """Text alternative of a bar."""
     if target is None:
         return ""
     if actual is None:
@@ -334,7 +334,7 @@ def bar_label(actual: float | None, target: float | None, tolerance: Tolerance) 
 
 
 def balance_of(entry: EntryRow, tolerance: Tolerance, of: str = OF_PARENT) -> Balance | None:
-    """How one entry stands; None for the root and where there is no target."""
+    """Balance of one entry; None for the root and without a target."""
     actual, target = values(entry, of)
     if entry.parent_uid is None or target is None:
         return None

@@ -1,4 +1,4 @@
-"""What stands around every page: policy switch, sections, account menu, age of the numbers, preferences."""
+"""The frame around every page: policy switch, navigation, account menu, freshness of the numbers, preferences."""
 
 from __future__ import annotations
 
@@ -84,7 +84,10 @@ _OF_A_CHANGE = ("change", "change-effect", "change-checks", "change-discussion",
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One link of the navigation. count: how much there is for somebody to do; counted: of what, for screen readers."""
+    """One link of the navigation.
+
+    count: number of open matters for the user; counted: their name, for screen readers.
+    """
 
     label: str
     url: str
@@ -107,7 +110,7 @@ class PolicyLink:
     title: str
     note: str
     url: str
-    is_whole: bool = False  # this person sees all of it
+    is_whole: bool = False  # the user sees all of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,7 @@ class InputLine:
 
 @dataclass(frozen=True, slots=True)
 class FreshnessChip:
-    """Shape, time, revision and the one problem that matters most; the rest is in the popover."""
+    """State, time, revision and most important problem; the others are in the popover."""
 
     state: str
     as_of: Any
@@ -131,12 +134,12 @@ class FreshnessChip:
 
 
 def shell(request: HttpRequest) -> dict[str, Any]:
-    """Context processor. Lazy, so that fragments and the API never pay for it."""
+    """Context processor: the frame, created on first use, so that fragments and the API don't pay for it."""
     return {"shell": SimpleLazyObject(lambda: Shell(request))}
 
 
 def current_policy_slug(request: HttpRequest) -> str | None:
-    """The policy a page is about: from its address, else from `?policy=`, else the first one visible."""
+    """The policy of a page: from its URL, else from `?policy=`, else the first visible one."""
     match = request.resolver_match
     if match and "policy" in match.kwargs:
         return str(match.kwargs["policy"])
@@ -147,7 +150,10 @@ def current_policy_slug(request: HttpRequest) -> str | None:
 
 
 class Shell:
-    """Reads what the frame needs, each part once, and never fails a page: an error page has a frame too."""
+    """Data of the frame, each part loaded on first use.
+
+    Failures leave parts empty, because error pages have a frame too.
+    """
 
     def __init__(self, request: HttpRequest) -> None:
         self._request = request
@@ -210,7 +216,7 @@ class Shell:
     def sections(self) -> list[Section]:
         if not self.user:
             return []
-        with cache_for_request():  # also around the page of a request that has written
+        with cache_for_request():  # also for a request that has written
             return self._sections()
 
     def _sections(self) -> list[Section]:
@@ -264,7 +270,7 @@ class Shell:
         return [self._item(*page, policy=policy.slug) for page in pages]
 
     def _schedulers(self) -> list[Item]:
-        """For managers of a whole policy."""
+        """Link for managers of a whole policy."""
         who: dict[str, Any] = {"at": clock.now(), "actor": actor_of(self._request)}
         try:
             if not manages_any(**who):
@@ -275,7 +281,7 @@ class Shell:
         return [self._item(_("Schedulers"), "server-2", *names)]
 
     def _of_a_user(self) -> list[Item]:
-        """Who holds no role anywhere: the five pages that answer for their own work."""
+        """Navigation of users without a role."""
         first = [self._item(_("My priority"), "user-star", "my-priority")]
         notices = replace(self._item(_("Notices"), "bell", *_OF_NOTICES), count=self.n_notices, counted=_("unread"))
         if self.policy is None:
@@ -288,13 +294,13 @@ class Shell:
         return [*first, jobs, group, tree, notices]
 
     def _accounts(self) -> list[Item]:
-        """For those who may read names somewhere; the page decides."""
+        """Link for users who may see user names somewhere; the page checks permission."""
         if not self.policy or not (self.leads or actor_of(self._request).is_admin):
             return []
         return [self._item(_("Accounts"), "user-question", *_OF_THE_MAPPING, policy=self.policy.slug)]
 
     def _federation(self) -> list[Item]:
-        """For who may mount what others maintain, or administers; with how much of it needs a look."""
+        """Link for administrators and users who may mount, with the number of fetches that need attention."""
         who: dict[str, Any] = {"at": clock.now(), "actor": actor_of(self._request)}
         try:
             if not may_federate(**who):
@@ -321,7 +327,7 @@ class Shell:
 
     @cached_property
     def n_waiting(self) -> int:
-        """Decisions that wait for this person."""
+        """Number of decisions that wait for the user."""
         try:
             ids = self._frame.undecided_policy_ids
             return count_waiting(at=clock.now(), actor=actor_of(self._request), policy_ids=ids)
@@ -330,7 +336,7 @@ class Shell:
 
     @cached_property
     def n_notices(self) -> int:
-        """Notices that this person hasn't read."""
+        """Number of unread notices."""
         try:
             ids = self._frame.unread_ids
             return count_unread(at=clock.now(), actor=actor_of(self._request), unread_ids=ids)
@@ -349,7 +355,7 @@ class Shell:
 
     @property
     def help(self) -> str:
-        """The guide of this page; of a page without one, the first guide."""
+        """URL of the page's guide; of the first guide if it has none."""
         match = self._request.resolver_match
         return guide_address(match.url_name if match and match.namespace == "dashboard" else None)
 
@@ -364,7 +370,7 @@ class Shell:
 
     @cached_property
     def live(self) -> LivePage | None:
-        """None where there is no policy to follow."""
+        """State of the page for live updates; None without a policy."""
         if not self.user or not self.policy:
             return None
         try:
@@ -374,12 +380,12 @@ class Shell:
 
     @property
     def counts(self) -> list[dict[str, Any]]:
-        """What the navigation counts, by address."""
+        """Counts of the navigation by URL."""
         items = [item for section in self.sections for item in section.items if item.counted]
         return [{"url": item.url, "count": item.count, "alert": item.alert, "counted": item.counted} for item in items]
 
     def _item(self, label: str, icon: str, *names: str, **kwargs: str) -> Item:
-        """names: the page, then those that belong to it. kwargs: of its address."""
+        """names: route of the page, then routes of its sub-pages. kwargs: of its URL."""
         return Item(label, reverse(f"dashboard:{names[0]}", kwargs=kwargs), icon, current=self._is_at(*names))
 
     def _is_at(self, *names: str) -> bool:
@@ -388,7 +394,7 @@ class Shell:
 
 
 def chip(fresh: priorities.Freshness) -> FreshnessChip:
-    """Freshness in words."""
+    """Freshness as text."""
     problem = fresh.problems[0] if fresh.problems else ""
     label = _("Age of the numbers")
     lines = [

@@ -1,4 +1,4 @@
-"""Preferences of a browser."""
+"""Preferences stored in a browser's cookies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _YEAR_S = 365 * 86400
 @login_not_required
 @require_POST
 def theme(request: HttpRequest) -> HttpResponse:
-    """Light, dark, or as the system says; then back to the page it was asked on."""
+    """Set the light, dark or system theme, then redirect back."""
     back = request.POST.get("next", "")
     if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}, require_https=request.is_secure()):
         back = reverse("dashboard:overview")

@@ -1,4 +1,4 @@
-"""Numbers into words, in one place: what a page says for a share, a balance, an amount or an age."""
+"""Formats shares, balances, amounts, durations and instants as text for all pages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from apps.priorities.sentences.numbers import unit_of_metric
 # --- Sentences with a key ---------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Keyed:
-    """One sentence, or several with their keys one after the other."""
+    """One sentence with its key; several are joined with their keys."""
 
     key: str
     text: str
@@ -46,7 +46,7 @@ class Keyed:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A condition as a badge: class, icon, word and key."""
+    """A condition as a badge: CSS class, icon, word and key."""
 
     css: str
     icon: str
@@ -64,12 +64,12 @@ SECONDS_PER_HOUR = 3600.0
 
 
 def hour_unit(metric: Mapping[str, Any]) -> str:
-    """What an hour of usage is called where a policy's metric counts it: core-h, billing-hours."""
+    """Unit of an hour of usage in a policy's metric: core-h, billing-hours."""
     return _("core-h") if unit_of_usage(metric) == CORE_S else unit_of_metric(metric["weights"])
 
 
 def change(before: float, after: float) -> str:
-    """A signed change of shares in points: +7.4, −3.3, ±0."""
+    """Signed change of shares in points: +7.4, −3.3, ±0."""
     difference = round((after - before) * 100, 1)
     if difference == 0:
         return "±0"
@@ -77,21 +77,21 @@ def change(before: float, after: float) -> str:
 
 
 def shares(value: float | None) -> str:
-    """Stored shares as somebody typed them; None is *inherit*."""
+    """Stored shares as they were typed; None is *inherit*."""
     if value is None:
         return _("inherit")
     return as_typed(value)
 
 
 def shares_short(value: float | None) -> str:
-    """Shares in a column: whole ones whole, others to six significant digits; the tooltip has the rest."""
+    """Shares with at most six significant digits for a column; the tooltip has the exact number."""
     if value is None or value == int(value) or abs(value) >= 1e6:
         return shares(value)
     return shares(float(f"{value:.6g}"))
 
 
 def core_hours(core_seconds: float | None) -> str:
-    """Core-hours without unit: 214,806; one decimal below ten; <0.1 for a trace."""
+    """Core-hours without unit: 214,806; one decimal below ten; <0.1 for smaller amounts."""
     if core_seconds is None:
         return UNKNOWN
     hours = core_seconds / SECONDS_PER_HOUR
@@ -101,13 +101,13 @@ def core_hours(core_seconds: float | None) -> str:
 
 
 def signed_hours(core_seconds: float) -> str:
-    """−120, +0.5, 0: a correction in hours; a trace keeps its sign."""
+    """Hours of a correction with sign: −120, +0.5, 0."""
     hours = core_hours(abs(core_seconds))
     return hours if not core_seconds else f"{MINUS if core_seconds < 0 else '+'}{hours}"
 
 
 def age(seconds: float) -> str:
-    """How old an input is: 40 s, 4 min, 9 h, 3 d."""
+    """Age of data: 40 s, 4 min, 9 h, 3 d."""
     whole = max(0, int(seconds))
     if whole < 60:
         return f"{whole}{NBSP}s"
@@ -119,7 +119,7 @@ def age(seconds: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A window or a half-life in the largest unit that fits evenly: 7 d, 36 h, 90 s."""
+    """A window or half-life in the largest unit without remainder: 7 d, 36 h, 90 s."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size and seconds % size == 0:
             return f"{count(seconds / size)}{NBSP}{unit}"
@@ -127,7 +127,7 @@ def duration(seconds: float) -> str:
 
 
 def clock_time(at: datetime, now: datetime) -> str:
-    """12:04 for today, "1 Dec, 12:04" this year, else with the year."""
+    """12:04 for today, "1 Dec, 12:04" for this year, else with the year."""
     here, today = timezone.localtime(at), timezone.localtime(now)
     if here.date() == today.date():
         return formats.date_format(here, "H:i")
@@ -142,7 +142,7 @@ def day(at: datetime, now: datetime) -> str:
 
 
 def calendar_day(text: str) -> str:
-    """1 Dec 2026, of a day as operations write it."""
+    """1 Dec 2026 for an ISO date."""
     return formats.date_format(date.fromisoformat(text), "j M Y")
 
 
@@ -152,7 +152,7 @@ def seconds_between(earlier: datetime, later: datetime) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """Shape, number and word of one comparison; `state` is shape and colour."""
+    """State, number and word of a comparison with the target; `state` sets icon and colour."""
 
     state: State
     amount: str
@@ -174,7 +174,7 @@ def balance(
     has_usage: bool = True,
     tolerance: Tolerance = USUAL_TOLERANCE,
 ) -> Balance:
-    """Over, under or on target by the tolerance; nobody ran and part was promised: no demand."""
+    """Over, under or on target by the tolerance; no demand if a positive target has no usage."""
     if actual is None or target is None:
         return Balance(State.NO_DATA, "", _("no data"))
     if not has_usage and target > 0:
@@ -188,12 +188,12 @@ def balance(
 
 
 def not_shown() -> Balance:
-    """In the place of a balance that isn't told."""
+    """Shown instead of a hidden balance."""
     return Balance(State.NO_DATA, "", _("not shown"))
 
 
 def why_not_shown() -> str:
-    """Why a sum isn't told to who sees sums only."""
+    """Why a sum is hidden from readers of sums."""
     return ngettext(
         "Not shown: it would reveal single users. Group usage is shown with at least %(n)s active "
         "member, none above four fifths of it.",
@@ -204,8 +204,8 @@ def why_not_shown() -> str:
 
 
 def field_conflict(path: str, field: str, *, base: object, theirs: object, mine: object) -> str:
-    """One field that two people changed at once."""
-    written = _typed if field == "shares" else _plain
+    """Sentence about a field that two users changed at the same time."""
+    written = _shares_text if field == "shares" else _value_text
     return _("%(field)s of %(path)s: originally %(base)s, now %(theirs)s; your value is %(mine)s.") % {
         "field": field[:1].upper() + field[1:],
         "path": path,
@@ -215,11 +215,11 @@ def field_conflict(path: str, field: str, *, base: object, theirs: object, mine:
     }
 
 
-def _typed(value: object) -> str:
+def _shares_text(value: object) -> str:
     return shares(float(value)) if isinstance(value, int | float) else shares(None)
 
 
-def _plain(value: object) -> str:
+def _value_text(value: object) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
     return UNKNOWN if value in (None, "") else str(value)

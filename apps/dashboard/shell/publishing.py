@@ -1,4 +1,4 @@
-"""A small change from a form: published at once, or as an edit of one's draft; and what a page says afterwards."""
+"""Small changes from a form: published directly or added to the user's draft, with a message on the next page."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ from apps.policies.models import Revision
 from apps.policies.publishing.direct import publish_operations
 
 
-def say_published(request: HttpRequest, revision: Revision, *, has_link: bool = True) -> None:
-    """Its class names the revision. has_link: no on the page of the change set itself."""
+def add_published_message(request: HttpRequest, revision: Revision, *, has_link: bool = True) -> None:
+    """Add the message that a revision was published; its CSS class names the revision.
+
+    has_link: false on the page of the change set itself.
+    """
     text = _("Published as revision %(n)s.") % {"n": revision.number}
     if has_link:
         followed = reverse("dashboard:change", kwargs={"change_set": revision.change_set_id})
@@ -32,16 +35,16 @@ Operations = Sequence[Mapping[str, Any]]
 
 
 def publish(request: HttpRequest, policy: str, operations: Operations, reason: str, back: str) -> HttpResponse:
-    """Publish, say so, and lead back. Raises what the services refuse."""
+    """Publish operations, add a message and redirect. Errors of the service are raised."""
     revision = publish_operations(
         policy_slug=policy, operations=operations, reason=reason, at=clock.now(), actor=actor_of(request)
     )
-    say_published(request, revision)
+    add_published_message(request, revision)
     return SeeOther(back)
 
 
 def add_to_draft(request: HttpRequest, policy: str, operations: Operations, reason: str = "") -> HttpResponse:
-    """Write it into the draft that is open, or into a new one for this reason, and lead there."""
+    """Add operations to the user's open draft, or to a new one with this reason, and redirect to it."""
     at, actor = clock.now(), actor_of(request)
     draft = drafts.find_draft_of(policy_slug=policy, at=at, actor=actor) or drafts.open_draft(
         policy_slug=policy, reason=reason, at=at, actor=actor

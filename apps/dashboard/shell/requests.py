@@ -1,4 +1,4 @@
-"""What every view does with a request: who asks, whole page or fragment, a table as a download."""
+"""Helpers for views: the acting user, fragments of pages, redirects and CSV downloads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["SeeOther", "View", "actor_of", "csv_response", "fragment", "harmless
 
 
 def actor_of(request: HttpRequest) -> Actor:
-    """The signed-in person, through a page. Views need a sign-in, so there always is one."""
+    """The signed-in user, acting through a page. Views require sign-in, so there is always one."""
     return Actor(
         user=cast(User, request.user),
         via="page",
@@ -31,7 +31,7 @@ View = Callable[..., HttpResponse]
 
 
 class SeeOther(HttpResponseRedirect):
-    """303: go there with GET, whatever brought you here."""
+    """303: redirect to a GET after any method."""
 
     status_code = 303
 
@@ -41,7 +41,7 @@ def is_htmx(request: HttpRequest) -> bool:
 
 
 def fragment(page: Callable[..., str]) -> Callable[[View], View]:
-    """Mark a view that answers with a part of a page; `page(**kwargs)` names the whole one."""
+    """Decorator for views that return a part of a page: without htmx they redirect to the page, `page(**kwargs)`."""
 
     def decorate(view: View) -> View:
         @wraps(view)
@@ -56,7 +56,7 @@ def fragment(page: Callable[..., str]) -> Callable[[View], View]:
 
 
 def csv_response(file_name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> StreamingHttpResponse:
-    """Streamed, so that a million lines need no memory. Numbers stay numbers; text is made harmless."""
+    """A streamed CSV file, so that a million rows need no memory. Numbers stay numbers; text is made harmless."""
     response = StreamingHttpResponse(_lines([header], rows), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="{file_name}"'
     response["Cache-Control"] = "private, no-store"
@@ -64,7 +64,7 @@ def csv_response(file_name: str, header: Sequence[str], rows: Iterable[Sequence[
 
 
 class _Echo:
-    """What csv writes to: it hands every line straight on."""
+    """File object for csv that returns each line instead of storing it."""
 
     def write(self, line: str) -> str:
         return line

@@ -1,4 +1,4 @@
-"""Pages of the past: which moment an address asks for, the bar that says so, and the slider over days."""
+"""Pages of past revisions and instants: the requested moment, the bar that shows it, and the slider over days."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ _MINUTE = "%Y-%m-%dT%H:%M"
 
 @dataclass(frozen=True)
 class LookBack:
-    """The slider over days and the field of a day and time. on: the day shown, as ordinals; kept: what else the address
-    carries."""
+    """Slider over days, and field for a day and time. on: shown day as ordinal; kept: other query parameters."""
 
     days: PastDays
     shown: datetime
@@ -37,7 +36,7 @@ class LookBack:
 
     @property
     def stops(self) -> Sequence[tuple[int, str]]:
-        """Days on which a revision was published, the last of each day."""
+        """(day, label) of days with a published revision, for the last revision of each day."""
         words = _("Revision %(n)s")
         return [(day, words % {"n": number}) for day, number in dict(self.days.revisions).items()]
 
@@ -55,7 +54,7 @@ class LookBack:
 
     @property
     def least(self) -> str:
-        """For the field, which knows minutes: the first whole one."""
+        """First selectable minute, for the field."""
         return timezone.localtime(self.days.first_at + timedelta(minutes=1)).strftime(_MINUTE)
 
     @property
@@ -64,13 +63,13 @@ class LookBack:
 
     @property
     def local(self) -> str:
-        """For the field, in the zone of the page."""
+        """Shown instant in the page's time zone, for the field."""
         return timezone.localtime(self.shown).strftime(_MINUTE)
 
 
 @dataclass(frozen=True)
 class TimeBar:
-    """What the bar says."""
+    """Content of the bar of a past moment."""
 
     moment: Moment
     shown: datetime
@@ -89,7 +88,7 @@ def moment_asked(request: HttpRequest) -> int | datetime | None:
 
 
 def day_asked(request: HttpRequest) -> str | None:
-    """Where a day, or a day and time without zone, was chosen: the same address with the instant that it is here.
+    """URL with the instant for a day, or a day and time, chosen in the page's time zone; None if none was chosen.
 
     A day of the slider is its end; today is now.
     """
@@ -107,7 +106,7 @@ def day_asked(request: HttpRequest) -> str | None:
 
 
 def _address_of_day(request: HttpRequest, day: str) -> str:
-    """day: its number, as the slider sends it, or a date."""
+    """day: its ordinal, as the slider sends it, or a date."""
     try:
         chosen = date.fromordinal(int(day)) if day.isdecimal() else date.fromisoformat(day)
         instant = timezone.make_aware(datetime.combine(chosen, time(23, 59, 59)))
@@ -117,7 +116,7 @@ def _address_of_day(request: HttpRequest, day: str) -> str:
 
 
 def suffix(at: int | datetime | None) -> str:
-    """What an address of the same moment ends with."""
+    """Query string for other pages of the same moment."""
     return "" if at is None else f"?{urlencode({AT: written(at)})}"
 
 
@@ -126,7 +125,7 @@ def written(at: int | datetime) -> str:
 
 
 def look_back(request: HttpRequest, policy: str, shown: datetime | None = None) -> LookBack | None:
-    """None while there is nothing to look back at."""
+    """None if there is no past day to show."""
     now = clock.now()
     days = list_past_days(policy_slug=policy, zone=timezone.get_current_timezone(), now=now)
     kept = [(name, str(value)) for name, values in _kept(request).lists() for value in values]
@@ -156,7 +155,7 @@ def time_bar(request: HttpRequest, moment: Moment | None, policy: str) -> TimeBa
 
 
 def _numbers(moment: Moment) -> tuple[str, str]:
-    """Key and sentences: where the numbers are from; they are never mixed with those of another moment."""
+    """Key and sentences about the origin of the numbers; numbers of different moments are never mixed."""
     notes = moment.notes
     return notes[0].key.removeprefix("past."), text_of(notes)
 

@@ -1,4 +1,4 @@
-"""Drawings as tags: a page has a dozen panels of hundreds of days, and a template would cost ten times as much."""
+"""Template tags that draw figures as SVG in Python: a template would be ten times slower for a dozen panels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ register = template.Library()
 
 @register.simple_tag
 def panel_chart(drawn: Panel, label: str, extent: dict[str, str] | None = None) -> SafeString:
-    """{% panel_chart line.panel line.label line.extent %}; `extent`: first day, step and top of the axis."""
+    """{% panel_chart line.panel line.label line.extent %}; extent: first day, step and top of the axis."""
     return format_html(
         '<svg class="chart panel-chart" viewBox="0 0 {} {}" role="img" aria-label="{}"{}>{}</svg>',
         drawn.frame.width,
@@ -28,7 +28,7 @@ def panel_chart(drawn: Panel, label: str, extent: dict[str, str] | None = None) 
 
 
 def _panel_parts(drawn: Panel) -> Iterator[SafeString]:
-    """In the order of painting: grid, shading, band, target, rules, line."""
+    """SVG elements in painting order: grid, shading, band, target, publications, line."""
     frame = drawn.frame
     left, right, top, bottom = (_px(one) for one in (frame.left, frame.right, frame.top, frame.bottom))
     for tick in drawn.across:
@@ -81,7 +81,7 @@ def _shades(kind: str, spans: Iterable[Span], frame: Frame) -> Iterator[SafeStri
 
 @register.simple_tag
 def sparkline(drawn: Sparkline | None) -> str:
-    """{% sparkline line.trend %}: hidden from screen readers, for the numbers stand beside it."""
+    """{% sparkline line.trend %}: hidden from screen readers, because the numbers are beside it."""
     if drawn is None:
         return ""
     parts = [format_html('<path class="t" d="M1 {}H63"/>', _px(drawn.target_y))] if drawn.target_y is not None else []
@@ -101,5 +101,5 @@ def _joined(parts: Iterable[SafeString]) -> SafeString:
 
 
 def _px(value: float) -> str:
-    """Whatever the language of the page, a point and no comma."""
+    """A number with a decimal point, in any language."""
     return f"{value:g}"

@@ -1,4 +1,4 @@
-"""Tags for icons, bars and balance, and filters for numbers. Pages never format a number themselves."""
+"""Template tags for icons, bars and balances, and filters that format numbers; templates never format numbers."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ KIND_ICONS = {
 
 @register.simple_tag
 def icon(name: str, classes: str = "") -> SafeString:
-    """{% icon "check" %}, {% icon "check" "s ok" %}: a symbol of the sprite, hidden from screen readers."""
+    """{% icon "check" %} or {% icon "check" "s ok" %}: an icon of the sprite, hidden from screen readers."""
     return _drawn_icon(name, f"i {classes}".strip())
 
 
 @lru_cache(maxsize=512)
 def _drawn_icon(name: str, classes: str) -> SafeString:
-    """A tree page has a thousand icons and two dozen different ones."""
+    """Cached, because a tree page has a thousand icons and two dozen different ones."""
     return format_html(
         '<svg class="{}" aria-hidden="true" focusable="false"><use href="{}#{}"/></svg>',
         classes,
@@ -53,9 +53,9 @@ def _drawn_icon(name: str, classes: str) -> SafeString:
 
 @register.simple_tag
 def asset(name: str) -> str:
-    """{% asset "favicon.svg" %}: the address of a static file, also before files were collected.
+    """{% asset "favicon.svg" %}: URL of a static file, even if static files were not collected.
 
-    Error pages use it, because they must render then, too.
+    Error pages use it, because they must render in that case too.
     """
     try:
         return static(name)
@@ -65,7 +65,7 @@ def asset(name: str) -> str:
 
 @register.filter
 def person(username: str) -> str:
-    """The display name of who did something: the same on every page."""
+    """Display name of a username."""
     return display_name(username)
 
 
@@ -76,15 +76,15 @@ def kind_icon(kind: str) -> str:
 
 @register.filter
 def kind_label(kind: str) -> str:
-    """Kinds are free labels; at the start of a sentence they read as one."""
+    """Label of an entry kind with a capital first letter; "VO" for vo."""
     return "VO" if kind == "vo" else kind[:1].upper() + kind[1:]
 
 
 @register.simple_tag
 def bullet(bar: Bullet | None, label: str = "") -> str:
-    """{% bullet row.bar %} beside its numbers; {% bullet row.bar row.label %} when it stands alone.
+    """{% bullet row.bar %} beside its numbers; {% bullet row.bar row.label %} without them.
 
-    Drawn here and not in a template: a tree page has hundreds, and a template costs ten times as much.
+    Drawn in Python: a tree page has hundreds of bars, and a template would be ten times slower.
     """
     if bar is None:
         return ""
@@ -101,7 +101,7 @@ def bullet(bar: Bullet | None, label: str = "") -> str:
 
 
 def _parts(bar: Bullet) -> Iterator[SafeString]:
-    """In the order of painting: track, band, bar, was, tick."""
+    """SVG elements in painting order: track, band, bar, earlier target, target."""
     yield format_html(
         '<rect class="{}" x="1" y="6" width="{}" height="4" rx="2"/>',
         "none" if bar.state is State.NO_DATA else "track",
@@ -123,7 +123,7 @@ def _parts(bar: Bullet) -> Iterator[SafeString]:
 
 @register.simple_tag
 def balance(value: Balance) -> SafeString:
-    """Shape, number and word."""
+    """State icon, number and word of a balance."""
     coloured = f"bal {value.state.value}" if value.state in {State.OVER, State.UNDER} else "bal"
     mark = '<span class="{}" data-testid="balance" data-state="{}">{}{}</span>'
     return format_html(mark, coloured, value.state.value, icon(value.icon, "solid"), value.text)
@@ -131,9 +131,9 @@ def balance(value: Balance) -> SafeString:
 
 @register.simple_tag
 def when(at: datetime | None, form: str = "time") -> str:
-    """{% when at %} → 12:04 or "1 Dec, 12:04"; {% when at "day" %} → 1 Dec. Zone in the tooltip.
+    """{% when at %} → 12:04 or "1 Dec, 12:04"; {% when at "day" %} → 1 Dec. The tooltip has the time zone.
 
-    No template of its own: the line end of one would stand before a full stop.
+    A template of its own would put its final newline before a full stop that follows.
     """
     if at is None:
         return "–"
@@ -216,7 +216,7 @@ def fading(window: dict[str, Any]) -> str:
 
 @register.filter
 def initials(name: str) -> str:
-    """EK for Eva Kling, EV for eva."""
+    """Initials of a name: EK for Eva Kling, EV for eva."""
     words = name.split()
     letters = "".join(word[0] for word in words[:2]) if len(words) > 1 else name[:2]
     return letters.upper()
@@ -224,23 +224,23 @@ def initials(name: str) -> str:
 
 @register.filter
 def times(count: int) -> range:
-    """Something to loop over: one guide per ancestor."""
+    """Range of `count` to loop over."""
     return range(max(0, int(count)))
 
 
 @register.filter
 def at(items: Sequence[Any], index: int) -> Any:
-    """{% with column=columns|at:forloop.counter0 %}: what stands at the same place of another list."""
+    """{% with column=columns|at:forloop.counter0 %}: the item at this index of another list."""
     return items[index]
 
 
 @register.filter
 def plain(value: float) -> str:
-    """A number for an attribute of a drawing, whatever the language of the page."""
+    """A number for an SVG attribute, independent of the page's language."""
     return f"{value:g}"
 
 
 @register.filter
 def utc_words(at: datetime) -> str:
-    """2027-01-01 08:00 UTC, beside the local time."""
+    """Instant in UTC, such as 2027-01-01 08:00 UTC, shown beside the local time."""
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")

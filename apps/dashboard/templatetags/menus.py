@@ -1,4 +1,4 @@
-"""Menus of pages: the way into the editor, views above a list, and the keys and marked names of search."""
+"""Template tags for menus: own drafts, saved views, keyboard shortcuts, and marked matches of a search."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SHOWN = 5
 
 @register.inclusion_tag("dashboard/drafts/_mine.html", takes_context=True)
 def my_drafts(context: dict[str, Any], policy_slug: str) -> dict[str, Any]:
-    """{% my_drafts page.policy_slug %}: edit, and what I have open here; nothing for who may change nothing."""
+    """{% my_drafts page.policy_slug %}: Edit button and the actor's open drafts; empty without permission to edit."""
     actor, at = actor_of(context["request"]), clock.now()
     policy = get_policy(slug=policy_slug, actor=actor)
     may_edit = drafts.may_edit(policy, actor, at)
@@ -38,12 +38,12 @@ def my_drafts(context: dict[str, Any], policy_slug: str) -> dict[str, Any]:
 # --- Saved views ------------------------------------------------------------------------------------------------------
 @register.inclusion_tag("dashboard/saved_views/_menu.html", takes_context=True)
 def saved_views(context: dict[str, Any]) -> dict[str, Any]:
-    """{% saved_views %}: open, save and change one's own views of this page's list."""
+    """{% saved_views %}: menu to open, save and change the actor's saved views of this list."""
     request = context["request"]
     query = request.META.get("QUERY_STRING", "")
     try:
         here = kept_query(query)
-    except ValueError:  # nothing that could be saved
+    except ValueError:  # this query can't be saved
         here = query
     views = list_views(page=request.path, actor=actor_of(request))
     return {
@@ -59,7 +59,7 @@ def saved_views(context: dict[str, Any]) -> dict[str, Any]:
 # --- Search -----------------------------------------------------------------------------------------------------------
 @register.filter
 def marked(text: str, query: str) -> str:
-    """{{ item.title|marked:query }}: the first place of the query as <mark>."""
+    """{{ item.title|marked:query }}: the first match of the query in <mark>."""
     at = text.lower().find(query.lower()) if query else -1
     if at < 0 or len(text.lower()) != len(text):
         return text
@@ -69,12 +69,12 @@ def marked(text: str, query: str) -> str:
 
 @register.filter
 def shortcut(url: str, policy: PolicyLink | None) -> str:
-    """{{ item.url|shortcut:shell.policy }}: "g t", or nothing."""
+    """{{ item.url|shortcut:shell.policy }}: keyboard shortcut such as "g t", or ""."""
     return shortcut_of(url, policy.slug if policy else "")
 
 
 @register.simple_tag(takes_context=True)
 def keys_state(context: template.Context) -> str:
-    """{% keys_state %}: off, where this browser switched single keys off; else on."""
+    """{% keys_state %}: "off" if single-key shortcuts are switched off in this browser, else "on"."""
     request = context.get("request")
     return "off" if request is not None and request.COOKIES.get(KEYS_COOKIE) == "off" else "on"

@@ -1,1 +1,1 @@
-"""The policy tree, as lines and as one picture."""
+"""The policy tree as rows and as a picture."""

@@ -1,4 +1,4 @@
-"""The state of the tree in its address, and what templates show: rows, controls, and the panel of the chosen entry."""
+"""State of the tree page in its query string, and context of its templates: rows, controls, selected entry."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _LARGEST_FIRST = ("target", "deviation", "factor")
 
 @dataclass(frozen=True, slots=True)
 class TreeState:
-    """columns: in the order of COLUMNS. sort: see Arrangement."""
+    """State of the tree page. columns: in the order of COLUMNS. sort: see Arrangement."""
 
     of: str = lines.OF_PARENT
     level: int | None = None
@@ -68,7 +68,7 @@ class TreeState:
         )
 
     def pairs(self) -> list[tuple[str, str]]:
-        """As the address carries it; what is usual is left out."""
+        """Query parameters of this state; default values are left out."""
         found = [("of", self.of)] if self.of != lines.OF_PARENT else []
         if self.at is not None:
             found.append((time_travel.AT, time_travel.written(self.at)))
@@ -82,17 +82,22 @@ class TreeState:
         return found
 
     def address(self, **changes: Any) -> str:
-        """`?…` of the same state but for `changes`."""
+        """Query string `?…` of this state with `changes`."""
         return f"?{urlencode(replace(self, **changes).pairs())}"
 
     def sorted_by(self, name: str) -> str:
-        """What a click on the head of a column leads to: the natural direction, the other one, the policy's order."""
+        """Query string for the next click on a column's head: its default direction, the reverse, then the policy's
+        order.
+        """
         first, second = (f"-{name}", name) if name in _LARGEST_FIRST else (name, f"-{name}")
         return {first: second, second: ""}.get(self.sort, first)
 
 
 def read_state(request: HttpRequest, given: QueryDict | None = None) -> TreeState:
-    """given: the state where the address of the request doesn't carry it. Unknown values are the usual ones."""
+    """State in the query string. Unknown values are replaced by defaults.
+
+    given: state to read if the request's query string doesn't contain it.
+    """
     asked = request.GET if given is None else given
     level = read_whole(asked.get("level", ""), 3)
     sort = asked.get("sort", "")
@@ -111,7 +116,7 @@ def read_state(request: HttpRequest, given: QueryDict | None = None) -> TreeStat
 
 
 def toggled(asked: QueryDict) -> QueryDict:
-    """The state after opening or closing entries (`toggle=`), for a page without scripts."""
+    """State after opening or closing entries (`toggle=`), for browsers without JavaScript."""
     state = asked.copy()
     opened, shut = dict.fromkeys(state.getlist("open")), dict.fromkeys(state.getlist("shut"))
     for uid in map(str, state.pop("toggle")):
@@ -140,7 +145,10 @@ _SORTED_BY = {"entry": "name", "target": "target", "balance": "deviation", "rank
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """key: names it in the address and, as `c-…`, in styles. sort_url: empty where it doesn't sort. order: of ARIA."""
+    """One column. key: its name in the query string and, as `c-…`, in CSS. sort_url: empty if it can't be sorted.
+
+    order: value of aria-sort.
+    """
 
     key: str
     title: str
@@ -155,7 +163,7 @@ class Column:
 
 
 def columns_of(page: TreePage, state: TreeState) -> list[Column]:
-    """Those that there are here, in the order of the table; the name of the entry isn't among them."""
+    """Columns available on this page in table order, without the entry's name."""
     own = own_column_of(page)
     titles = {
         "shares": _("Shares"),
@@ -176,7 +184,7 @@ def has_trend(page: TreePage) -> bool:
 
 
 def own_column_of(page: TreePage) -> str:
-    """The algorithm's own number that says most; empty where it has none."""
+    """The most informative number specific to the algorithm; "" if it has none."""
     return algorithm_words.telling_column(page.own_columns)
 
 
@@ -189,7 +197,7 @@ def _column(key: str, title: str, state: TreeState, hint: str = "") -> Column:
 
 
 def controls_context(page: TreePage, state: TreeState) -> dict[str, Any]:
-    """Links and fields above the rows: each leads to this state with one thing changed."""
+    """Links and fields above the rows; each URL is this state with one change."""
     plain, is_whole = {"open": (), "shut": ()}, not (state.open or state.shut)
     levels = [
         {
@@ -211,7 +219,7 @@ def controls_context(page: TreePage, state: TreeState) -> dict[str, Any]:
 
 
 def selection_context(page: TreePage, actor: Actor) -> dict[str, Any]:
-    """Actions on selected rows, and the drafts that they can go into; nothing of the past, or for who may not edit."""
+    """Actions for selected rows and the drafts they can go into; empty for past revisions and without permission."""
     at = clock.now()
     if page.view is None or page.moment is not None or not drafts.may_edit(page.view.policy, actor, at):
         return {"may_select": False}
@@ -233,13 +241,13 @@ def selection_context(page: TreePage, actor: Actor) -> dict[str, Any]:
 
 
 def _with_level(page: TreePage, state: TreeState) -> list[tuple[str, str]]:
-    """With the level that a fresh page was opened to: otherwise one more open entry would close the others."""
+    """State with the level that a fresh page is opened to: without it, opening an entry would close the others."""
     pairs = state.pairs()
     return pairs if state.level is not None or not page.level else [("level", str(page.level)), *pairs]
 
 
 def _carried(state: TreeState) -> dict[str, Any]:
-    """What a search by name keeps of the state."""
+    """Parts of the state that a search by name keeps."""
     found: dict[str, Any] = {}
     for name, value in state.pairs():
         if name in ("q", "open", "shut"):
@@ -287,14 +295,14 @@ def rows_context(page: TreePage, state: TreeState) -> dict[str, Any]:
 
 
 def _next_url(page: TreePage, state: TreeState) -> str:
-    """The rows after those of this page, if there are any."""
+    """URL of the next page of rows, or ""."""
     if not page.n_left:
         return ""
     return f"{state.address()}&after={page.rows[-1].uid}".replace("?&", "?")
 
 
 def _scales(page: TreePage, of: str, tolerance: Tolerance) -> Mapping[UUID | None, float] | None:
-    """Of all siblings, so that bars keep their scale whichever of them are on the page."""
+    """Scale of the bars by parent, over all siblings, so that it doesn't depend on which rows are shown."""
     view = page.view
     if view is None:
         return None
@@ -315,7 +323,7 @@ def csv_header(shown: Sequence[str], own_column: str) -> list[str]:
 
 
 def csv_rows(page: TreePage, state: TreeState, rows: Iterator[Any], shown: Sequence[str]) -> Iterator[list[Any]]:
-    """Numbers as they are, targets and usage as parts of 1; empty where there is none to show."""
+    """CSV rows: unformatted numbers, targets and usage as fractions of 1, empty if there is no value."""
     own = own_column_of(page)
     for row in rows:
         actual, target = lines.values(row, state.of)
@@ -345,7 +353,10 @@ def local_only_of(page: TreePage) -> list[LocalOnly]:
 
 # --- Panel ------------------------------------------------------------------------------------------------------------
 def panel_context(request: HttpRequest, policy: str, uid: UUID | None) -> dict[str, Any]:
-    """The chosen entry drawn large, of the past beside what it is now; without one the panel explains the tree."""
+    """Context of the panel for the selected entry, for a past revision also its present state.
+
+    Without an entry the panel explains the tree.
+    """
     if uid is None:
         return {"chosen": None}
     at = time_travel.moment_asked(request)
@@ -379,7 +390,7 @@ def _large(page: EntryPage, moment: str = "") -> lines.Line | None:
 
 
 def _now(request: HttpRequest, policy: str, uid: UUID) -> dict[str, Any] | None:
-    """The same entry today, if it is still there."""
+    """The same entry today, None if it no longer exists."""
     try:
         page = get_entry_page(policy_slug=policy, uid=uid, actor=actor_of(request))
     except NotFound:

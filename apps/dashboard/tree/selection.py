@@ -1,4 +1,4 @@
-"""Selected entries and one action on all of them, as operations of a draft: all of them, or none."""
+"""One action on several selected entries, as operations of a draft: all of them or none."""
 
 from __future__ import annotations
 
@@ -31,17 +31,21 @@ _DECIMALS = 10
 def add_to_draft(
     *, policy_slug: str, uids: Sequence[UUID], given: Mapping[str, Any], at: datetime, actor: Actor
 ) -> ChangeSet:
-    """The draft with one more operation for each entry. given: `action`, its `factor`, `ends_on` or `to`, and `draft`,
-    one of the actor's own; else the one to go on with, or a new one.
+    """Add one operation for each entry to a draft and return it.
 
-    Raises TooLarge above MOST_SELECTED, Invalid naming the entry that an operation is refused for; then nothing stays.
+    given: `action`, with its `factor`, `ends_on` or `to`; and `draft`, one of the actor's own. Without `draft` the
+    actor's newest draft is used, or a new one.
+
+    Raises:
+        TooLarge: more than MOST_SELECTED entries.
+        Invalid: an operation is rejected; it names the entry, and nothing is stored.
     """
     if not uids:
         raise Invalid(_("Select at least one entry."), fields=[FieldProblem("e", "is empty")])
     if len(uids) > MOST_SELECTED:
         told = {"n": f"{len(uids):,}", "most": MOST_SELECTED}
         raise TooLarge(_("%(n)s entries are selected; one action takes at most %(most)s. Narrow the filter.") % told)
-    with transaction.atomic():  # a refused action leaves no new draft behind
+    with transaction.atomic():  # a rejected action creates no draft
         draft = _draft(policy_slug, given.get("draft", ""), at, actor)
         view = open_draft_view(change_set_id=draft.pk, at=at, actor=actor)
         nodes = [view.require(uid) for uid in dict.fromkeys(uids)]
@@ -65,7 +69,7 @@ def _draft(policy_slug: str, wanted: str, at: datetime, actor: Actor) -> ChangeS
 
 
 def _operations(view: DraftView, nodes: list[Node], given: Mapping[str, Any]) -> tuple[list[Node], list[Operation]]:
-    """The entries that get one, and the operations in the same order."""
+    """The entries that get an operation, and their operations in the same order."""
     action = given.get("action", "")
     if action == "scale":
         factor = _factor(given.get("factor", ""))
@@ -77,7 +81,7 @@ def _operations(view: DraftView, nodes: list[Node], given: Mapping[str, Any]) ->
         return nodes, [_ending(node, ends_on) for node in nodes]
     if action in ("lock", "unlock"):
         return nodes, [{"op": "lock", "entry": str(node.uid), "locked": action == "lock"} for node in nodes]
-    tops = _uppermost(view, nodes)  # what is below a selected entry goes with it
+    tops = _uppermost(view, nodes)  # entries below a selected one move with it
     if action == "archive":
         return tops, [{"op": "archive", "entry": str(node.uid)} for node in tops]
     if action == "move":
@@ -104,7 +108,7 @@ def _scaled(view: DraftView, node: Node, factor: float) -> Operation:
 
 
 def _ending(node: Node, ends_on: str) -> Operation:
-    """Its first day stays; after the last one it has 0 shares."""
+    """Operation that sets an entry's last day and keeps its first; afterwards it has 0 shares."""
     dates = node.dates.to_json() if node.dates else {"starts_on": None, "shares": None}
     return {"op": "set_dates", "entry": str(node.uid), "dates": {**dates, "ends_on": ends_on, "at_end": "zero"}}
 
@@ -124,7 +128,7 @@ def _goal(view: DraftView, path: str) -> Node:
 
 
 def _named(error: Invalid, view: DraftView, nodes: Sequence[Node]) -> str:
-    """The refusal with the path of its entry instead of the number of the operation."""
+    """Message of the error with the entry's path instead of the operation's number."""
     places = (_PLACE.search(text) for text in (error.message, *(field.where for field in error.fields)))
     at = next((int(place[1]) for place in places if place), None)
     said = message_of(error)
@@ -140,6 +144,6 @@ def _wrong(field: str, message: str) -> Invalid:
 
 
 def problem_of(error: DomainError) -> dict[str, Any]:
-    """What the page says above the rows, and which field it is about."""
+    """Error message above the rows, and the field that it is about."""
     field = error.fields[0].where if isinstance(error, Invalid) and error.fields else ""
     return {"problem": error.message, "problem_field": field}

@@ -1,4 +1,4 @@
-"""The policy tree: shares beside usage, one line an entry; fragments, CSV, selected rows, and the tree as a picture."""
+"""The policy tree page: shares beside usage, one row an entry; fragments, CSV, selected rows and the picture."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from apps.priorities.selectors import open_view
 from apps.priorities.selectors.tree import get_icicle, get_tree_rows, iterate_rows, selectable
 
 # --- Tree -------------------------------------------------------------------------------------------------------------
-MOST_CURRENT = 100  # rows of one window
+MOST_CURRENT = 100  # rows of one request
 
 
 def page_url(policy: str, **_: Any) -> str:
@@ -43,7 +43,7 @@ def page_url(policy: str, **_: Any) -> str:
 @require_safe
 @keeps_views("policy")
 def tree(request: HttpRequest, policy: str) -> HttpResponse:
-    """The whole page; the address carries its state, see TreeState, and the chosen entry."""
+    """The whole page; the query string has its state (see TreeState) and the selected entry."""
     if "toggle" in request.GET:
         return SeeOther(f"{page_url(policy)}?{toggled(request.GET).urlencode()}")
     if elsewhere := time_travel.day_asked(request):
@@ -60,7 +60,7 @@ def show(
     selected: Sequence[UUID] = (),
     **more: Any,
 ) -> HttpResponse:
-    """The page, with what is said on top of it."""
+    """Render the page; `more` is added to its context."""
     page = selectors.get_tree_page(
         policy_slug=policy, actor=actor_of(request), arranged=state.arranged, after=_after(request), at=state.at
     )
@@ -88,7 +88,7 @@ def show(
 @require_safe
 @fragment(page_url)
 def rows(request: HttpRequest, policy: str) -> HttpResponse:
-    """Children of one entry (`parent`), or the rows behind one (`after`)."""
+    """Rows of the children of one entry (`parent`), or the rows after one (`after`)."""
     state = read_state(request)
     after = _after(request)
     page = selectors.get_tree_page(
@@ -106,7 +106,7 @@ def rows(request: HttpRequest, policy: str) -> HttpResponse:
 @require_safe
 @fragment(page_url)
 def current(request: HttpRequest, policy: str) -> HttpResponse:
-    """What the rows in the window say now: `?e=` is one of them, the head of the page comes along."""
+    """Present content of the visible rows (`?e=`, repeated) and of the page's head."""
     wanted = tuple(uid_of(text) for text in request.GET.getlist("e")[:MOST_CURRENT])
     page = get_tree_rows(policy_slug=policy, actor=actor_of(request), uids=wanted)
     return render(request, "dashboard/policy/_current.html", rows_context(page, read_state(request)))
@@ -115,7 +115,7 @@ def current(request: HttpRequest, policy: str) -> HttpResponse:
 @require_safe
 @fragment(page_url)
 def search(request: HttpRequest, policy: str) -> HttpResponse:
-    """The tree narrowed to what matches, with the way to it."""
+    """Rows of the matching entries and their ancestors."""
     state = read_state(request)
     page = selectors.get_tree_page(policy_slug=policy, actor=actor_of(request), arranged=state.arranged, at=state.at)
     response = render(request, "dashboard/policy/_rows.html", rows_context(page, state))
@@ -127,7 +127,7 @@ def search(request: HttpRequest, policy: str) -> HttpResponse:
 
 @require_safe
 def table(request: HttpRequest, policy: str) -> HttpResponseBase:
-    """All rows of the state as CSV: the same filter, order, columns and rights as the page."""
+    """All rows of the state as CSV, with the page's filter, order, columns and permissions."""
     state = read_state(request)
     page = selectors.get_tree_page(policy_slug=policy, actor=actor_of(request), arranged=state.arranged, at=state.at)
     shown = [column.key for column in presenters.columns_of(page, state) if column.is_shown]
@@ -139,7 +139,7 @@ def table(request: HttpRequest, policy: str) -> HttpResponseBase:
 @require_safe
 @fragment(page_url)
 def panel(request: HttpRequest, policy: str) -> HttpResponse:
-    """What stands beside the tree for the chosen entry."""
+    """The panel of the selected entry."""
     context = panel_context(request, policy, uid_of(request.GET.get("entry", "")))
     return render(request, "dashboard/policy/_panel.html", context)
 
@@ -151,7 +151,10 @@ def _after(request: HttpRequest) -> UUID | None:
 # --- Selected rows ----------------------------------------------------------------------------------------------------
 @require_http_methods(["GET", "HEAD", "POST"])
 def act(request: HttpRequest, policy: str) -> HttpResponse:
-    """`e`: an entry, once for each; `entries`: many in one field; `all`: every row of `state`, which is the address."""
+    """Apply an action to the selected entries.
+
+    `e`: an entry, repeated; `entries`: several in one field; `all`: every row of the query string in `state`.
+    """
     if request.method != "POST":
         return SeeOther(page_url(policy))
     state = read_state(request, QueryDict(request.POST.get("state", "").removeprefix("?")))
@@ -179,8 +182,11 @@ def _selected(request: HttpRequest, policy: str, state: TreeState) -> list[UUID]
 # --- Icicle -----------------------------------------------------------------------------------------------------------
 @require_safe
 def icicle(request: HttpRequest, policy: str) -> HttpResponse:
-    """`?entry=` is chosen, `?kind=icicle|treemap`, `?size=target|actual`, `?color=balance|share`, `?at=` a revision or
-    an instant. What can't be drawn is said in the picture's place."""
+    """The tree as a picture. Errors of the query are shown instead of the picture.
+
+    `?entry=`: the selected entry; `?kind=icicle|treemap`; `?size=target|actual`; `?color=balance|share`; `?at=`: a
+    revision or an instant.
+    """
     if elsewhere := time_travel.day_asked(request):
         return SeeOther(elsewhere)
     problem = None
@@ -213,13 +219,16 @@ def icicle(request: HttpRequest, policy: str) -> HttpResponse:
 
 @require_safe
 def figure(request: HttpRequest, policy: str, form: str = "json") -> HttpResponseBase:
-    """The picture as JSON, its entries as CSV, for the page's own query."""
+    """The picture as JSON, or its entries as CSV, for the page's query."""
     page, asked = _read(request, policy, request.GET)
     return answer_figure(request, tree_figure(page, asked, request.GET, _entry_of(request, policy)), form)
 
 
 def _read(request: HttpRequest, policy: str, query: QueryDict) -> tuple[IciclePage, TreeAsked]:
-    """Raises Invalid for a query that can't be drawn, NotFound for an entry that the actor may not see."""
+    """Page and query of the picture.
+
+    Raises Invalid for a wrong query, NotFound for an entry that the actor may not see.
+    """
     asked = read_tree_asked(query)
     page = get_icicle(
         policy_slug=policy,
@@ -234,6 +243,6 @@ def _read(request: HttpRequest, policy: str, query: QueryDict) -> tuple[IciclePa
 
 
 def _entry_of(request: HttpRequest, policy: str) -> Callable[[UUID, str], str]:
-    """The page of an entry, as of the same moment."""
+    """Function that returns the URL of an entry's page at the same moment."""
     suffix = time_travel.suffix(time_travel.moment_asked(request))
     return lambda uid, name: f"{lines.entry_url(policy, uid, name, suffix)}#children"
