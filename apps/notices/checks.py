@@ -1,4 +1,4 @@
-"""Kinds of notices that packages bring: what is refused is named at start and in `check`."""
+"""System check of notice kinds that packages bring."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from apps.priorities.checks import refused_warnings
 
 
 def check_notice_kinds(**_more: Any) -> list[CheckMessage]:
-    """One warning for each entry point that is refused."""
+    """One warning for each rejected entry point."""
     return refused_warnings(installed_kinds())

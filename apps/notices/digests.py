@@ -1,9 +1,8 @@
-"""Mail about notices: each person's settings, and one message a person and period, written down before it goes out.
+"""Mail about notices: users' settings, and one message per user and period, stored before it is sent.
 
-A row is made first, unique by person and period; it is sent while its lock is held, and marked as sent in the same
-transaction. A worker that dies between the two sends the same message again, under the same Message-ID, by which mail
-programs drop the second one: at least once, and seen once. What it says is worked out when it is sent, by the rights of
-then.
+A row is unique by user and period. It is sent while its lock is held, and marked as sent in the same transaction. A
+worker that dies in between sends the same message again with the same Message-ID, which mail programs discard: at least
+one delivery, shown once. The text is composed when it is sent, with the permissions of that time.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def sends_mail() -> bool:
 
 
 def preference_of(user: User) -> Preference:
-    """As stored, or as it is for everybody."""
+    """The user's stored settings, else the defaults."""
     return Preference.objects.filter(user=user).first() or Preference(user=user)
 
 
@@ -75,7 +74,7 @@ def set_preference(*, interval: str, hour: int, muted: Sequence[str], actor: Act
 
 
 def want_statements(*, wanted: bool, at: datetime, actor: Actor) -> None:
-    """Monthly statements by mail: of the months that are closed from now on, or none any more."""
+    """Switch monthly statements by mail on, for months closed from now on, or off."""
     user = _person(actor)
     row, _is_new = Preference.objects.get_or_create(user=user)
     if wanted != (row.statements_since is not None):
@@ -92,20 +91,20 @@ def _person(actor: Actor) -> User:
 # --- Digests ----------------------------------------------------------------------------------------------------------
 logger = logging.getLogger(__name__)
 
-MOST_AT_ONCE = 200  # messages in one round; the next one goes on
-MOST_S = 10.0  # no message is begun later in a round: it holds a worker that also computes priorities
+MOST_AT_ONCE = 200  # messages in one run of the task
+MOST_S = 10.0  # no message is started later in a run, which occupies a worker
 MOST_LINES = 50
-MOST_ATTEMPTS = 6  # at once, and 5, 15, 35, 75 and 155 minutes later
+MOST_ATTEMPTS = 6  # immediately, and 5, 15, 35, 75 and 155 minutes later
 _BACK_OFF = timedelta(minutes=5)
-_TOLD_AGAIN = timedelta(days=1)  # of a failed immediate message, where nothing new comes before
+_REPEAT_AFTER = timedelta(days=1)  # a failed immediate message is repeated after this time
 _KEPT = timedelta(days=90)
-_AT_ONCE = "at "  # how the period of an immediate message begins
-_LONGEST_SUBJECT = 120  # characters of a sentence
+_AT_ONCE = "at "  # prefix of the period of an immediate message
+_LONGEST_SUBJECT = 120  # characters of the first sentence
 Interval, State = Preference.Interval, Mail.State
 
 
 def plan_mails(*, at: datetime) -> int:
-    """A row for everybody whose hour has come; how many messages are to be sent."""
+    """Store a message for every user whose sending time has come; returns how many are to be sent."""
     if not sends_mail():
         return 0
     Mail.objects.filter(created_at__lt=at - _KEPT, told=[]).delete()
@@ -120,7 +119,7 @@ def plan_mails(*, at: datetime) -> int:
 
 
 def _due(at: datetime) -> Iterator[tuple[User, str]]:
-    """People and the period for which they have no mail yet; "" for those with immediate mail."""
+    """Users and the period for which they have no message yet; "" for immediate mail."""
     local = timezone.localtime(at)
     year, week, weekday = local.isocalendar()
     day, week_name = f"{local:%Y-%m-%d}", f"{year}-W{week:02}"
@@ -139,7 +138,7 @@ def _due(at: datetime) -> Iterator[tuple[User, str]]:
 
 def _plan(user: User, period: str, at: datetime) -> bool:
     with transaction.atomic():
-        Preference.objects.select_for_update().filter(user=user).first()  # one plan for a person at a time
+        Preference.objects.select_for_update().filter(user=user).first()  # lock: one plan per user at a time
         news = _news(user, period, at)
         if not news and not period:
             return False
@@ -151,37 +150,36 @@ def _plan(user: User, period: str, at: datetime) -> bool:
 
 
 def _news(user: User, period: str, at: datetime) -> list[str]:
-    """What no message has told: never planned, or planned for messages that all failed. An immediate one brings lost
-    news with fresh ones, or a day after it failed.
+    """Keys of news that no message contained, or only messages that failed.
+
+    An immediate message repeats failed news together with new ones, or a day after the failure.
     """
-    told: set[str] = set()
+    sent: set[str] = set()
     lost: dict[str, datetime] = {}
     for state, keys, due_at in Mail.objects.filter(user=user).order_by("pk").values_list("state", "told", "due_at"):
         if state == State.FAILED:
             lost |= dict.fromkeys(keys, due_at)
         else:
-            told.update(keys)
-    untold = sorted(key for key in map(key_of, _wanted(user, at)) if key not in told)
-    is_due = bool(period) or any(key not in lost or lost[key] <= at for key in untold)
-    return untold if is_due else []
+            sent.update(keys)
+    unsent = sorted(key for key in map(key_of, _wanted(user, at)) if key not in sent)
+    is_due = bool(period) or any(key not in lost or lost[key] <= at for key in unsent)
+    return unsent if is_due else []
 
 
 def _wanted(user: User, at: datetime) -> list[NoticeLine]:
-    """Open and unread notices of a person, of the kinds chosen for mail."""
+    """The user's open and unread notices of kinds that are chosen for mail."""
     muted = set(preference_of(user).muted)
     lines = list_open_notices(Actor(user=user, via="worker"), at, limit=500)
     return [line for line in lines if line.is_unread and line.kind.name not in muted]
 
 
 def key_of(line: NoticeLine) -> str:
-    """Which news of which notice."""
+    """Identifies one piece of news of one notice."""
     return f"{line.notice.pk} {line.notice.news_at.isoformat()}"
 
 
 def send_mails(*, at: datetime) -> int:
-    """Send waiting mails; returns how many went out. Each is locked while it is sent, so that no other process sends
-    it.
-    """
+    """Send waiting messages and return how many were sent. Each is locked meanwhile, so that it is sent only once."""
     n_sent = n_tried = 0
     began_s = time.monotonic()
     while sends_mail() and n_tried < MOST_AT_ONCE and time.monotonic() - began_s < MOST_S:
@@ -194,13 +192,13 @@ def send_mails(*, at: datetime) -> int:
             try:
                 n_sent += _send(mail, at)
             except ServerDown:
-                n_tried = MOST_AT_ONCE  # the others would wait as long for the same server; they go next time
+                n_tried = MOST_AT_ONCE  # the others would time out as well; they are sent in the next run
             mail.save()
     return n_sent
 
 
 def _send(mail: Mail, at: datetime) -> bool:
-    """The result is set on the row, which the caller stores. Raises ServerDown, with the result set."""
+    """Send one message and set the result on the row, which the caller stores. Raises ServerDown after setting it."""
     compose = statement_mail.compose if mail.is_statement else _compose
     message = compose(mail, at) if mail.user.is_active else None
     if message is None:
@@ -208,18 +206,18 @@ def _send(mail: Mail, at: datetime) -> bool:
         return False
     try:
         validate_email(mail.user.email)
-        if not mail.user.email.isprintable():  # Django's check lets line ends of other alphabets pass
+        if not mail.user.email.isprintable():  # Django's check accepts Unicode line separators
             raise ValidationError("The address is none.")
         message.send(fail_silently=False)
     except ValidationError:
-        mail.state, mail.error, mail.due_at = State.FAILED, "The address is none.", at + _TOLD_AGAIN
+        mail.state, mail.error, mail.due_at = State.FAILED, "The address is none.", at + _REPEAT_AFTER
         return False
-    except Exception as error:  # whatever a mail server does, the next message still goes out
+    except Exception as error:  # a failure of one message doesn't stop the others
         logger.warning("Mail %s can't be sent now: %s", mail.pk, type(error).__name__)
         mail.attempts += 1
         mail.error = f"{type(error).__name__}"[:256]
         has_failed = mail.attempts >= MOST_ATTEMPTS
-        mail.due_at = at + (_TOLD_AGAIN if has_failed else _BACK_OFF * 2 ** (mail.attempts - 1))
+        mail.due_at = at + (_REPEAT_AFTER if has_failed else _BACK_OFF * 2 ** (mail.attempts - 1))
         mail.state = State.FAILED if has_failed else State.WAITING
         if is_down(error):
             raise ServerDown from error
@@ -229,7 +227,10 @@ def _send(mail: Mail, at: datetime) -> bool:
 
 
 def _compose(mail: Mail, at: datetime) -> EmailMessage | None:
-    """By the reader's rights of now; None where nothing is left to report. An immediate message has only the news."""
+    """The message with the reader's present permissions; None if nothing is left to report.
+
+    An immediate message contains only the news.
+    """
     lines = _wanted(mail.user, at)
     news = [line for line in lines if key_of(line) in set(mail.told)]
     if not news or preference_of(mail.user).interval == Interval.OFF:
@@ -242,7 +243,7 @@ def _compose(mail: Mail, at: datetime) -> EmailMessage | None:
 
 
 def _subject(news: list[NoticeLine]) -> str:
-    """The worst of the news, and how many there are."""
+    """The worst piece of news, and how many there are."""
     text, n = one_line(news[0].sentence.text), len(news)
     first = text if len(text) <= _LONGEST_SUBJECT else f"{text[:_LONGEST_SUBJECT]}…"
     if n > 1:

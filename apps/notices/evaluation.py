@@ -1,5 +1,7 @@
-"""Notices follow what is the case: opened once, changed with it, closed when it is over. Safe to run at any moment,
-by several workers at once, and to be killed in: each place of each kind is one transaction."""
+"""Evaluates notice rules: opens, updates and closes notices. Safe to run at any time and concurrently.
+
+Each combination of a kind and a place is one transaction, so that a killed run leaves no half-done work.
+"""
 
 from __future__ import annotations
 
@@ -23,47 +25,47 @@ from apps.usage.models import Source
 logger = logging.getLogger(__name__)
 
 KEPT_AFTERWARDS = timedelta(days=90)
-MOST_OPEN = 1_000  # of one kind at one entry or source; a person with more of them knows already
+MOST_OPEN = 1_000  # of one kind at one entry or source
 _WORSE = {"info": 0, "warn": 1, "bad": 2}
-_LOCK = 0x6E6F7469  # "noti": who evaluates one kind at one place doesn't meet another who does
+_LOCK = 0x6E6F7469  # "noti": serialises evaluations of one kind at one place
 
 
 def evaluate(*, at: datetime, only: Collection[str] | None = None) -> int:
     """Check everything that rules watch; returns how many notices were opened. A failing kind blocks no other.
 
-    only: names of kinds, for one that must not wait for a worker.
+    only: names of kinds to check; all by default.
     """
     ensure_site_rules(at=at)
     rules = list(Rule.objects.order_by("pk"))
     _close_archived(at)
     n_opened = 0
     for kind in (kind for kind in kinds().values() if only is None or kind.name in only):
-        for look in _CHECKS[kind.watches](kind, Ruling(kind, rules), at):
+        for check in _CHECKS[kind.watches](kind, Ruling(kind, rules), at):
             try:
-                n_opened += _settle(kind, look, at)
+                n_opened += _settle(kind, check, at)
             except DatabaseError:
                 if connection.in_atomic_block or not connection.is_usable():
                     raise
-                logger.exception("Notices of the kind %s can't be told now.", kind.name)
+                logger.exception("Notices of the kind %s can't be evaluated now.", kind.name)
             except Exception:
-                logger.exception("Notices of the kind %s can't be told now.", kind.name)
+                logger.exception("Notices of the kind %s can't be evaluated now.", kind.name)
     forget_old(at=at)
     return n_opened
 
 
 def _close_archived(at: datetime) -> None:
-    """Nothing is watched in what is archived: its notices are over."""
+    """Close notices of archived policies and sources, which are no longer checked."""
     archived = Q(policy__archived_at__isnull=False) | Q(source__archived_at__isnull=False)
     _close(list(Notice.objects.filter(archived, closed_at=None)), at)
 
 
 def forget_old(*, at: datetime) -> int:
-    """Notices that closed long ago, with what people did with them."""
+    """Delete notices that closed long ago, with their marks."""
     return Notice.objects.filter(closed_at__lt=at - KEPT_AFTERWARDS).delete()[0]
 
 
 class _Check:
-    """One kind at one place; `place` is None where its rule is off."""
+    """One kind at one place; place is None if its rule is off."""
 
     def __init__(self, place: Any, *, policy: Policy | None = None, source: Source | None = None) -> None:
         self.place, self.policy, self.source = place, policy, source
@@ -99,15 +101,15 @@ def _site(kind: Kind, ruling: Ruling, at: datetime) -> Iterable[_Check]:
 _CHECKS = {"policy": _policies, "source": _sources, "site": _site}
 
 
-def _settle(kind: Kind, look: _Check, at: datetime) -> int:
-    """Open what is new, change what changed, close what is over."""
+def _settle(kind: Kind, check: _Check, at: datetime) -> int:
+    """Open new notices, update changed ones, close those that no longer apply. Returns how many were opened."""
     with transaction.atomic():
-        _lock(kind, look)
-        found = look.find(kind)
-        here = Notice.objects.filter(kind=kind.name, policy=look.policy, source=look.source, closed_at=None)
+        _lock(kind, check)
+        found = check.find(kind)
+        here = Notice.objects.filter(kind=kind.name, policy=check.policy, source=check.source, closed_at=None)
         known = {notice.key: notice for notice in here.select_for_update()}
-        # Notices say when they are from; an evaluation that was overtaken says nothing older.
-        opened = [_opened(kind, look, finding, at) for finding in found if finding.key not in known]
+        # Notices have their time of opening; an overtaken evaluation must not open older ones.
+        opened = [_opened(kind, check, finding, at) for finding in found if finding.key not in known]
         made = Notice.objects.bulk_create(opened, ignore_conflicts=True)
         for finding in found:
             if finding.key in known:
@@ -116,21 +118,21 @@ def _settle(kind: Kind, look: _Check, at: datetime) -> int:
     return len(made)
 
 
-def _lock(kind: Kind, look: _Check) -> None:
-    place = f"{kind.name}:{look.policy.pk if look.policy else ''}:{look.source.pk if look.source else ''}"
+def _lock(kind: Kind, check: _Check) -> None:
+    place = f"{kind.name}:{check.policy.pk if check.policy else ''}:{check.source.pk if check.source else ''}"
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [_LOCK, place])
 
 
-def _opened(kind: Kind, look: _Check, finding: Finding, at: datetime) -> Notice:
+def _opened(kind: Kind, check: _Check, finding: Finding, at: datetime) -> Notice:
     return Notice(
         kind=kind.name,
         key=finding.key,
         level=finding.level,
         facts=dict(finding.facts),
-        policy=look.policy,
+        policy=check.policy,
         entry_uid=finding.entry_uid,
-        source=look.source,
+        source=check.source,
         opened_at=at,
         news_at=at,
         changed_at=at,
@@ -138,7 +140,7 @@ def _opened(kind: Kind, look: _Check, finding: Finding, at: datetime) -> Notice:
 
 
 def _change(notice: Notice, finding: Finding, at: datetime) -> None:
-    """What became worse is news; what only went on isn't."""
+    """Update a notice; it becomes unread only if it became worse."""
     if notice.level == finding.level and notice.facts == finding.facts:
         return
     if at < notice.changed_at:

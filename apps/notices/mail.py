@@ -1,4 +1,4 @@
-"""Mail of the service: what every message has in common, how it is stopped, and whether mail goes out."""
+"""Common parts of all mail: headers, unsubscribe links, and whether messages are being delivered."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\s]+")
 
 
 def make_message(mail: Mail, subject: str, parts: Sequence[str]) -> EmailMessage:
-    """No numbers its reader couldn't see, no secrets. parts: of the text; empty ones are left out."""
+    """A message without secrets. parts: paragraphs of its text; empty ones are left out."""
     stop = unsubscribe_address(mail.user, is_statement=mail.is_statement)
     closing = [
         _("Mail settings: %(address)s") % {"address": address("/notices/mail/")},
@@ -46,14 +46,14 @@ def make_message(mail: Mail, subject: str, parts: Sequence[str]) -> EmailMessage
 
 
 def message_id(mail: Mail) -> str:
-    """An id that stays for every attempt."""
+    """Message-ID, equal for every attempt."""
     key = f"{settings.SECRET_KEY}:{mail.pk}:{mail.user_id}:{mail.period}"
     host = parseaddr(settings.DEFAULT_FROM_EMAIL)[1].rpartition("@")[2] or "localhost"
     return f"<notices.{mail.pk}.{hashlib.sha256(key.encode()).hexdigest()[:24]}@{host}>"
 
 
 def one_line(text: str) -> str:
-    """Without anything that begins a line or a header of its own."""
+    """The text without characters that start a line or a header."""
     return _CONTROL.sub(" ", text).strip()[:500]
 
 
@@ -63,13 +63,13 @@ def address(path: str) -> str:
 
 # --- Unsubscribing ----------------------------------------------------------------------------------------------------
 def unsubscribe_address(user: User, *, is_statement: bool = False) -> str:
-    """A signed link that stops this kind of mail without sign-in, and does nothing else; it stays valid."""
+    """Signed link that stops this kind of mail without sign-in and does nothing else; it doesn't expire."""
     what = [user.pk, _STATEMENTS] if is_statement else user.pk
     return address(f"/notices/unsubscribe/{signing.dumps(what, salt=_SALT)}/")
 
 
 def read_unsubscribe(token: str) -> tuple[User, bool]:
-    """Whose mail the link stops, and whether it is about statements, else about notices. Raises NotFound."""
+    """(user, whether the link is about statements instead of notices). Raises NotFound."""
     try:
         what = signing.loads(token, salt=_SALT)
     except signing.BadSignature:
@@ -83,20 +83,20 @@ def read_unsubscribe(token: str) -> tuple[User, bool]:
 
 
 def unsubscribe(token: str) -> None:
-    """No more such mail; everything else stays as chosen. Safe to run twice."""
+    """Stop this kind of mail; other settings are unchanged. Safe to run twice."""
     user, is_statement = read_unsubscribe(token)
     stopped: dict[str, Any] = {"statements_since": None} if is_statement else {"interval": Preference.Interval.OFF}
     Preference.objects.update_or_create(user=user, defaults=stopped)
 
 
 # --- Whether mail goes out --------------------------------------------------------------------------------------------
-# Readiness, metrics and notices all ask here.
+# Used by readiness, metrics and notices.
 State = Mail.State
 
 
 @dataclass(frozen=True, slots=True)
 class FailingMail:
-    """n: messages whose last attempt failed. since_at: when the oldest of them was written. error: of the newest."""
+    """n: messages whose last attempt failed. since_at: when the oldest was stored. error: of the newest."""
 
     n: int
     since_at: datetime
@@ -104,9 +104,9 @@ class FailingMail:
 
 
 def failing_mail() -> FailingMail | None:
-    """Messages that wait for another attempt, and those that were abandoned after all that went out.
+    """Messages that wait for another attempt, and those abandoned after the last message that was sent.
 
-    A message to an address that is none was never attempted, and says nothing of the mail server.
+    Messages to invalid addresses were never attempted, and don't count.
     """
     if str(settings.FAIRSHARE_EMAIL) == "off":
         return None
@@ -123,6 +123,6 @@ def failing_mail() -> FailingMail | None:
 
 
 def count_mails() -> Mapping[str, int]:
-    """By state, as long as they are kept."""
+    """Number of stored messages by state."""
     counts = dict(Mail.objects.exclude(state=State.EMPTY).values_list("state").annotate(n=Count("pk")).order_by())
     return {state: counts.get(state, 0) for state in (State.WAITING, State.SENT, State.FAILED)}

@@ -1,4 +1,4 @@
-"""Rules and watches, notices they open, who has read them, what went out by mail and webhook, and statements."""
+"""Notice rules and watches, notices, their marks, mail, webhooks with deliveries, and statements."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from django.db.models import F, Q
 
 
 class Rule(models.Model):
-    """What is watched where, and from when on it is worth a word. The nearest rule above a thing decides about it.
+    """What is checked where, with its limits. The nearest rule above a thing applies.
 
-    Without policy and source it is the site's; with an entry it decides about what lies below that entry.
+    Without policy and source it is for the site; with an entry it applies to what is below that entry.
     """
 
     kind = models.CharField(max_length=32)
@@ -21,8 +21,8 @@ class Rule(models.Model):
     entry_uid = models.UUIDField(null=True)
     source = models.ForeignKey("usage.Source", null=True, on_delete=models.CASCADE, related_name="notice_rules")
     is_on = models.BooleanField(default=True)
-    terms = models.JSONField(default=dict)  # by name; what is left out is as the kind says
-    version = models.PositiveIntegerField(default=1)  # its ETag
+    terms = models.JSONField(default=dict)  # by name; missing ones are the kind's defaults
+    version = models.PositiveIntegerField(default=1)  # for ETag
     changed_at = models.DateTimeField()
     author_name = models.CharField(max_length=256, blank=True, default="")
 
@@ -42,14 +42,14 @@ class Rule(models.Model):
 
 
 class Watch(models.Model):
-    """A rule of one person for one entry, with an end: notices while it is off target, and a summary at the end."""
+    """A user's rule for one entry until a date: notices while it is off target, and a summary at the end."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="watches")
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="watches")
     entry_uid = models.UUIDField()
     begins_at = models.DateTimeField()
     ends_at = models.DateTimeField()
-    actual_before = models.FloatField(null=True)  # when it began, for the summary
+    actual_before = models.FloatField(null=True)  # at the start, for the summary
 
     class Meta:
         verbose_name_plural = "watches"
@@ -71,14 +71,14 @@ class Notice(models.Model):
         BAD = "bad", "Action required"
 
     kind = models.CharField(max_length=32)
-    key = models.CharField(max_length=200)  # what it is about: the same thing is never open twice
+    key = models.CharField(max_length=200)  # subject: unique among open notices
     level = models.CharField(max_length=8, choices=Level.choices)
-    facts = models.JSONField(default=dict)  # what its sentence is made of
+    facts = models.JSONField(default=dict)  # values of its sentence
     policy = models.ForeignKey("policies.Policy", null=True, on_delete=models.CASCADE, related_name="notices")
     entry_uid = models.UUIDField(null=True)
     source = models.ForeignKey("usage.Source", null=True, on_delete=models.CASCADE, related_name="notices")
     opened_at = models.DateTimeField()
-    news_at = models.DateTimeField()  # opened, or became worse: from then on it is unread again
+    news_at = models.DateTimeField()  # when it opened or became worse, which makes it unread
     changed_at = models.DateTimeField()
     closed_at = models.DateTimeField(null=True)
 
@@ -101,7 +101,7 @@ class Notice(models.Model):
 
 
 class Mark(models.Model):
-    """One person's marks on a notice; private."""
+    """A user's private marks on a notice."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="notice_marks")
     notice = models.ForeignKey(Notice, on_delete=models.CASCADE, related_name="marks")
@@ -116,7 +116,7 @@ class Mark(models.Model):
 
 
 class Preference(models.Model):
-    """A person's mail settings; without a row: daily, if the site sends mail at all."""
+    """A user's mail settings; without a row: daily, if the site sends mail."""
 
     class Interval(models.TextChoices):
         OFF = "off", "Never"
@@ -127,8 +127,8 @@ class Preference(models.Model):
     user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="notice_preference")
     interval = models.CharField(max_length=8, choices=Interval.choices, default=Interval.DAILY)
     hour = models.PositiveSmallIntegerField(default=8)  # in FAIRSHARE_TIME_ZONE
-    muted = ArrayField(models.CharField(max_length=32), default=list)  # kinds that are left out of mail
-    statements_since = models.DateTimeField(null=True)  # monthly statements of what is closed later; None sends none
+    muted = ArrayField(models.CharField(max_length=32), default=list)  # kinds excluded from mail
+    statements_since = models.DateTimeField(null=True)  # send statements of months closed later; None: send none
 
     class Meta:
         constraints = [models.CheckConstraint(condition=Q(hour__lte=23), name="notices_preference_hour")]
@@ -138,7 +138,7 @@ class Preference(models.Model):
 
 
 class Mail(models.Model):
-    """One message to one person about one period: written down before it is sent, so that there is only one."""
+    """One message to one user for one period, stored before it is sent so that there is only one."""
 
     class State(models.TextChoices):
         WAITING = "waiting", "To be sent"
@@ -147,11 +147,11 @@ class Mail(models.Model):
         FAILED = "failed", "Failed"
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="notice_mails")
-    STATEMENT = "statement "  # how the period of a statement begins
+    STATEMENT = "statement "  # prefix of the period of a statement
 
-    # 2026-11-20, 2026-W47, the instant of the news in an immediate mail, or month and policy of a statement.
+    # 2026-11-20, 2026-W47, the instant of an immediate message, or month and policy of a statement.
     period = models.CharField(max_length=40)
-    told = models.JSONField(default=list)  # the news in it, so that no later message repeats them
+    told = models.JSONField(default=list)  # keys of the news in it, so that later messages don't repeat them
     state = models.CharField(max_length=8, choices=State.choices, default=State.WAITING)
     attempts = models.PositiveSmallIntegerField(default=0)
     due_at = models.DateTimeField()
@@ -172,19 +172,19 @@ class Mail(models.Model):
 
 
 class Webhook(models.Model):
-    """An address that receives notices: those that its owner may see, at an entry and below it."""
+    """A URL that receives notices that its owner may see, at an entry and below it."""
 
     name = models.CharField(max_length=128)
     url = models.CharField(max_length=2048)
-    secret = models.TextField()  # sealed; shown once
+    secret = models.TextField()  # encrypted; shown once
     policy = models.ForeignKey("policies.Policy", null=True, on_delete=models.CASCADE, related_name="webhooks")
     entry_uid = models.UUIDField(null=True)
-    kinds = ArrayField(models.CharField(max_length=32), default=list)  # none: all
+    kinds = ArrayField(models.CharField(max_length=32), default=list)  # empty: all
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="webhooks")
     is_on = models.BooleanField(default=True)
-    off_because = models.CharField(max_length=256, blank=True, default="")  # why we turned it off
+    off_because = models.CharField(max_length=256, blank=True, default="")  # why the service turned it off
     n_failed = models.PositiveIntegerField(default=0)  # abandoned deliveries in a row
-    queued_until = models.DateTimeField()  # news up to here are written down as deliveries
+    queued_until = models.DateTimeField()  # news up to this instant are stored as deliveries
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField()
 
@@ -193,7 +193,7 @@ class Webhook(models.Model):
 
 
 class Delivery(models.Model):
-    """One event for one webhook, with what became of it. `uid` stays the same with every attempt."""
+    """One event for one webhook and its result. `uid` is the same for every attempt."""
 
     class Event(models.TextChoices):
         OPENED = "opened", "Opened"
@@ -210,11 +210,11 @@ class Delivery(models.Model):
     uid = models.UUIDField(default=uuid.uuid4, unique=True)
     event = models.CharField(max_length=8, choices=Event.choices)
     notice = models.ForeignKey(Notice, null=True, on_delete=models.CASCADE, related_name="deliveries")
-    news_at = models.DateTimeField()  # which news of the notice
+    news_at = models.DateTimeField()  # identifies the news of the notice
     state = models.CharField(max_length=8, choices=State.choices, default=State.WAITING)
     attempts = models.PositiveSmallIntegerField(default=0)
     due_at = models.DateTimeField()
-    status = models.PositiveSmallIntegerField(null=True)  # of the last answer
+    status = models.PositiveSmallIntegerField(null=True)  # HTTP status of the last response
     error = models.CharField(max_length=256, blank=True, default="")
     created_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True)
@@ -237,7 +237,7 @@ class Delivery(models.Model):
 
 
 class Statement(models.Model):
-    """A group's month as it was when the month was closed. What is found later is a correction beside it."""
+    """A group's month as it was when the month was closed. Later findings are shown as corrections."""
 
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="statements")
     entry_uid = models.UUIDField()

@@ -1,4 +1,4 @@
-"""Notify the people whose rank a publication changed: each gets the own numbers, once for a revision."""
+"""Notifies users whose rank a publication changed: each gets their own numbers, once per revision."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from apps.priorities.serving.served_snapshot import AccountQuery, ServedSnapshot
 
 @dataclass(frozen=True, slots=True)
 class RankNotice:
-    """One message before it is sent."""
+    """One notice before it is sent."""
 
     user: User
     move: RankMove
@@ -32,16 +32,16 @@ class RankNotice:
 
 @dataclass(frozen=True, slots=True)
 class SentNotices:
-    """Of one revision; at: of the newest."""
+    """Notices sent for one revision. at: of the newest."""
 
     n: int
     at: datetime | None
 
 
 def preview_rank_notices(found: Followup, *, only_down: bool = False, group: UUID | None = None) -> list[RankNotice]:
-    """Of moves that the sender sees, for people whom nobody has notified of this revision.
+    """Notices for moves that the sender sees, to users not yet notified of this revision.
 
-    group: only below this entry of the first level.
+    group: only users below this entry of the first level.
 
     Raises:
         Conflict: `not_recomputed`, the ranks aren't known yet.
@@ -56,7 +56,7 @@ def preview_rank_notices(found: Followup, *, only_down: bool = False, group: UUI
             continue
         for user in people.get(found.after.tree.index_of_uid(move.uid) or 0, ()):
             if _key(found, user) not in known:
-                known.add(_key(found, user))  # of several entries the one that moved furthest
+                known.add(_key(found, user))  # moves are sorted, so this is the entry that moved furthest
                 facts = _facts(found, move, user)
                 prepared.append(RankNotice(user, move, facts, rank_moved.describe(facts).text))
     return prepared
@@ -65,7 +65,7 @@ def preview_rank_notices(found: Followup, *, only_down: bool = False, group: UUI
 def send_rank_notices(
     found: Followup, *, only_down: bool = False, group: UUID | None = None, at: datetime, actor: Actor
 ) -> int:
-    """How many were sent; who got one already gets no second one."""
+    """Send notices; returns how many. Users already notified of this revision are skipped."""
     prepared = preview_rank_notices(found, only_down=only_down, group=group)
     with transaction.atomic():
         made = [
@@ -101,7 +101,7 @@ def sent_notices(found: Followup) -> SentNotices:
 
 
 def refuse_sender(found: Followup) -> None:
-    """Who may publish the change may tell of it."""
+    """Raises NotAllowed unless the actor may publish the change."""
     refusal = found.page.review.why_not_publish(found.page.actor)
     if refusal is not None:
         raise refusal
@@ -136,7 +136,7 @@ def _facts(found: Followup, move: RankMove, user: User) -> dict[str, Any]:
 
 
 def _people_at(snapshot: ServedSnapshot) -> dict[int, Sequence[User]]:
-    """By entry: the active people whose accounts count there; of several accounts each person once."""
+    """Active users by entry at which their accounts count; each user once per entry."""
     found: dict[int, dict[int, User]] = {}
     accounts = Account.objects.filter(person__is_active=True).select_related("person").order_by("pk")
     for account in accounts:

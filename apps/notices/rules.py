@@ -1,6 +1,6 @@
-"""Rules of notices: administrators set them for the site and its sources, authorities for what lies below them.
+"""Notice rules: administrators set them for the site and its sources, managers for what is below their entries.
 
-The nearest rule above a thing decides about it.
+The nearest rule above a thing applies to it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from apps.usage.selectors import get_source
 
 # --- Resolution: the nearest rule above -------------------------------------------------------------------------------
 def ensure_site_rules(*, at: datetime) -> None:
-    """Safe to run twice and at once."""
+    """Create missing rules of the site. Safe to run twice and concurrently."""
     known = set(Rule.objects.filter(policy=None, source=None).values_list("kind", flat=True))
     missing = [Rule(kind=name, is_on=kind.is_on, changed_at=at) for name, kind in kinds().items() if name not in known]
     if missing:
@@ -42,12 +42,12 @@ def ensure_site_rules(*, at: datetime) -> None:
 
 
 def make_site_rules(**_signal: Any) -> None:
-    """After the tables are made."""
+    """Signal receiver: runs after migrations."""
     ensure_site_rules(at=clock.now())
 
 
 class Ruling:
-    """All rules of one kind, asked place by place."""
+    """All rules of one kind, looked up by place."""
 
     def __init__(self, kind: Kind, rules: Sequence[Rule]) -> None:
         self._kind, self._rules = kind, [rule for rule in rules if rule.kind == kind.name]
@@ -60,8 +60,10 @@ class Ruling:
         return self._terms(own or self._site_rule())
 
     def for_policy(self, policy: Policy, tree: TreeColumns) -> PolicyRuling:
-        """A rule at an entry applies to everything below it, and not to the entry itself: whether that one has its
-        share is for managers above to watch, whose rules can't be silenced from below.
+        """Terms for a policy's tree.
+
+        A rule at an entry applies to everything below it and not to the entry itself: that is checked by rules of
+        managers above, which can't be switched off from below.
         """
         of_policy = [rule for rule in self._rules if rule.policy_id == policy.pk]
         whole = next((rule for rule in of_policy if rule.entry_uid is None), None)
@@ -79,7 +81,7 @@ class Ruling:
         return next((rule for rule in self._rules if rule.policy_id is None and rule.source_id is None), None)
 
     def _terms(self, rule: Rule | None) -> Terms | None:
-        """None where it is off; without any rule the kind's own."""
+        """None if the rule is off; without any rule the kind's defaults."""
         if rule is None:
             return self._kind.defaults() if self._kind.is_on else None
         return terms_of(self._kind, rule) if rule.is_on else None
@@ -100,17 +102,17 @@ class PolicyRuling:
 
 
 def terms_of(kind: Kind, rule: Rule) -> dict[str, float]:
-    """Those of the rule; what it leaves out is as the kind says."""
+    """Terms of the rule, with the kind's defaults for missing ones."""
     return {name: float(rule.terms.get(name, default)) for name, default in kind.defaults().items()}
 
 
 # --- Rules as people set them -----------------------------------------------------------------------------------------
-NEW = 0  # the version of a rule that isn't there yet
+NEW = 0  # version of a rule that doesn't exist yet
 
 
 @dataclass(frozen=True, slots=True)
 class RuleLine:
-    """One rule as its list shows it; path is "" but for a rule at an entry."""
+    """One rule in the list. path: "" unless the rule is at an entry."""
 
     rule: Rule
     kind: Kind
@@ -121,7 +123,7 @@ class RuleLine:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a rule holds: the site, a policy, below an entry, or a source."""
+    """Where a rule applies: the site, a policy, below an entry, or a source."""
 
     policy: Policy | None = None
     entry_uid: UUID | None = None
@@ -129,7 +131,7 @@ class Place:
 
 
 def list_rules(*, policy_slug: str = "", at: datetime, actor: Actor) -> list[RuleLine]:
-    """Everybody signed in may read the site's; those of policies and entries, who sees these."""
+    """Rules that the actor may see: the site's, and those of visible policies and entries."""
     found = Rule.objects.select_related("policy", "source").order_by("kind", "pk")
     known = {policy.pk: policy for policy in list_policies(actor=actor) if policy_slug in ("", policy.slug)}
     sights: dict[int, Visibility] = {}
@@ -155,7 +157,7 @@ def get_rule(*, id: int, at: datetime, actor: Actor) -> RuleLine:
 
 
 def place_of(*, policy_slug: str = "", entry_uid: UUID | None = None, source_slug: str = "", actor: Actor) -> Place:
-    """By names; what the actor may not know of is not found."""
+    """Place by names. Raises NotFound for what the actor may not see."""
     if source_slug and policy_slug:
         message = "A rule is for a policy or for a source, not for both."
         raise Invalid(message, fields=[FieldProblem("source", message)])
@@ -167,11 +169,11 @@ def place_of(*, policy_slug: str = "", entry_uid: UUID | None = None, source_slu
 def set_rule(
     *, kind: str, place: Place, is_on: bool, terms: Mapping[str, Any], version: int, at: datetime, actor: Actor
 ) -> Rule:
-    """Make a rule, or change the existing one. version: of the rule the caller saw, 0 where there was none.
+    """Create or change a rule. version: of the rule that the caller read, 0 for a new one.
 
     Raises:
         Invalid: limits out of range, each with its field.
-        Stale: it was changed or made meanwhile.
+        Stale: it was changed or created meanwhile.
     """
     chosen = kind_of(kind)
     require_place(place, at, actor)
@@ -192,7 +194,7 @@ def set_rule(
 
 
 def remove_rule(*, id: int, version: int, at: datetime, actor: Actor) -> None:
-    """The rule above decides again. The site's own rules can be turned off, not removed."""
+    """Remove a rule; the next rule above applies again. Rules of the site can be turned off, not removed."""
     line = get_rule(id=id, at=at, actor=actor)
     place = Place(line.rule.policy, line.rule.entry_uid, line.rule.source)
     require_place(place, at, actor)
@@ -206,7 +208,7 @@ def remove_rule(*, id: int, version: int, at: datetime, actor: Actor) -> None:
 
 
 def may_set(place: Place, at: datetime, actor: Actor) -> bool:
-    """Administrators everywhere; for an entry and what lies below it, its managers."""
+    """Whether the actor may set rules here: administrators everywhere, managers at their entries and below."""
     if not actor.has_scope(WRITE):
         return False
     if place.policy is None:
@@ -235,9 +237,10 @@ def require_place(place: Place, at: datetime, actor: Actor) -> None:
 
 
 def checked_terms(kind: Kind, given: Mapping[str, Any]) -> dict[str, float]:
-    """
+    """The terms as numbers.
+
     Raises:
-        Invalid: an unknown limit, or one out of its range; each at its place.
+        Invalid: an unknown limit, or one out of its range; each with its field.
     """
     known = {term.name: term for term in kind.terms}
     problems, clean = [], {}

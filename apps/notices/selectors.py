@@ -1,4 +1,4 @@
-"""Notices as one person reads them: open, unread, snoozed."""
+"""Notices as one user reads them: open, unread, snoozed."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from apps.notices.models import Mark, Notice
 from apps.notices.visibility import Reader
 
 STATES = ("open", "unread", "snoozed", "closed")
-MOST = 500  # searched for one page
+MOST = 500  # notices searched for one page
 LONGEST_SNOOZE = timedelta(days=366)
 _FIRST = {"bad": 0, "warn": 1, "info": 2}
 
 
 @dataclass(frozen=True, slots=True)
 class NoticeLine:
-    """One notice as its reader gets it."""
+    """One notice with its reader's marks."""
 
     notice: Notice
     kind: Kind
@@ -35,7 +35,7 @@ class NoticeLine:
 
 
 def list_open_notices(actor: Actor, at: datetime, limit: int = 20) -> list[NoticeLine]:
-    """What needs attention now, the worst and the newest first; without snoozed ones."""
+    """Open notices without snoozed ones, the worst and newest first."""
     lines = list(_lines(_open(), Reader(actor, at)))
     return sorted((line for line in lines if line.snoozed_until is None), key=_worst_first)[:limit]
 
@@ -50,7 +50,7 @@ def list_notices(
     at: datetime,
     actor: Actor,
 ) -> list[NoticeLine]:
-    """The newest first. open: all that is the case, without snoozed ones; unread: the unread ones of these."""
+    """Notices, newest first. state: open ones without snoozed ones, unread, snoozed, or closed."""
     if state not in STATES:
         message = f"is one of {', '.join(STATES)}"
         raise Invalid(f"state {message}.", fields=[FieldProblem("state", message)])
@@ -71,7 +71,7 @@ def list_notices(
 
 
 # Ids of the newest open notices that a user has neither read nor snoozed, whether they may see them or not.
-# As `_open`, `_has_news` and `_put_off` decide it; parameters: user, at.
+# As `_open`, `_has_news` and `_is_snoozed` decide it; parameters: user, at.
 UNREAD_IDS = f"""
 SELECT recent.id FROM (
     SELECT notice.id, notice.news_at FROM notices_notice AS notice
@@ -112,12 +112,12 @@ def get_notice(*, id: int, at: datetime, actor: Actor) -> NoticeLine:
 
 
 def mark_read(*, ids: Sequence[int], at: datetime, actor: Actor) -> int:
-    """Returns how many there were; notices that the actor can't see can't be marked."""
+    """Returns how many were marked. Raises NotFound for notices that the actor can't see."""
     return _mark([get_notice(id=id, at=at, actor=actor).notice for id in ids], actor, read_at=at)
 
 
 def mark_all_read(*, up_to: int, at: datetime, actor: Actor) -> int:
-    """All open ones up to the number that the reader saw: what came since stays unread."""
+    """Mark all open notices up to this id, the newest that the reader saw, so that later ones stay unread."""
     lines = list_notices(state="unread", at=at, actor=actor)
     return _mark([line.notice for line in lines if line.notice.pk <= up_to], actor, read_at=at)
 
@@ -127,7 +127,7 @@ def mark_unread(*, id: int, at: datetime, actor: Actor) -> int:
 
 
 def snooze(*, id: int, until: datetime | None, at: datetime, actor: Actor) -> int:
-    """Snooze; None: show again. It is reported once more after that, if it is still the case."""
+    """Hide a notice until an instant; None shows it again. If it is still open then, it is reported once more."""
     if until is not None and not at < until <= at + LONGEST_SNOOZE:
         message = "must be in the future, at most a year ahead"
         raise Invalid(f"until {message}.", fields=[FieldProblem("until", message)])
@@ -154,7 +154,7 @@ def _lines(notices: QuerySet[Notice], reader: Reader) -> Iterator[NoticeLine]:
     for notice in found:
         if is_visible(reader, notice):
             mark, kind = marks.get(notice.pk), kind_of(notice.kind)
-            until = mark.snoozed_until if mark and _put_off(mark, reader.at) else None
+            until = mark.snoozed_until if mark and _is_snoozed(mark, reader.at) else None
             yield NoticeLine(notice, kind, kind.describe(notice.facts), _is_unread(notice, mark), until)
 
 
@@ -173,7 +173,7 @@ def _has_news(news_at: datetime, mark: Mark | None) -> bool:
     return mark is None or mark.read_at is None or mark.read_at < news_at
 
 
-def _put_off(mark: Mark | None, at: datetime) -> bool:
+def _is_snoozed(mark: Mark | None, at: datetime) -> bool:
     return mark is not None and mark.snoozed_until is not None and mark.snoozed_until > at
 
 

@@ -1,4 +1,4 @@
-"""What the schedule rings: each task calls one service and may run twice."""
+"""Scheduled tasks; each calls one service and is safe to run twice."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from apps.notices.statements.month_close import close_months
 
 @shared_task(name="apps.notices.tasks.evaluate_notices")
 def evaluate_notices() -> int:
-    """How many notices were opened."""
+    """Returns how many notices were opened."""
     return evaluate(at=clock.now())
 
 
 @shared_task(name="apps.notices.tasks.send_notices")
 def send_notices() -> int:
-    """How many messages and deliveries went out."""
+    """Returns how many messages and deliveries were sent."""
     at = clock.now()
     digests.plan_mails(at=at)
     webhook_calls.plan_deliveries(at=at)
@@ -27,5 +27,5 @@ def send_notices() -> int:
 
 @shared_task(name="apps.notices.tasks.close_statements")
 def close_statements() -> int:
-    """How many statements were kept."""
+    """Returns how many statements were stored."""
     return close_months(at=clock.now())

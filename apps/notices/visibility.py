@@ -1,4 +1,4 @@
-"""Who gets which notice: the one rule for pages, REST, mail and webhooks."""
+"""Who may see which notice: the one rule for pages, REST, mail and webhooks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from apps.priorities.selectors.rows import PolicyView, open_view
 
 
 class PolicyVisibility:
-    """What one reader may learn about one policy; each part is computed at its first use."""
+    """What one reader may see of one policy; each part is computed on first use."""
 
     def __init__(self, policy: Policy, actor: Actor, at: datetime) -> None:
         self.policy, self._actor, self._at = policy, actor, at
@@ -35,7 +35,7 @@ class PolicyVisibility:
         return Decider(self.policy, self._actor, self._at)
 
     def grant(self, number: int) -> GrantLine | None:
-        """None where there is none that the reader may know of."""
+        """None if there is no such grant or the reader may not see it."""
         try:
             return get_grant_line(policy_slug=self.policy.slug, grant_id=number, at=self._at, actor=self._actor)
         except NotFound:
@@ -43,7 +43,7 @@ class PolicyVisibility:
 
     @cached_property
     def _concerned(self) -> Mask:
-        """Entries at or below a right of the reader, and the way to the own ones: the rest is not theirs."""
+        """Mask of entries at or below a grant of the reader, and of the path to their own entries."""
         tree = self.view.tree
         mask: Mask = np.full(len(tree), self.rules, dtype=np.bool_)
         for uid in self.rights.anywhere:
@@ -55,19 +55,20 @@ class PolicyVisibility:
         return mask
 
     def concerns(self, uid: UUID | None) -> bool:
-        """Whether the reader sees the entry and has to do with it."""
+        """Whether the reader sees the entry and holds a grant at or above it, or it is on their own path."""
         i = None if uid is None else self.view.tree.index_of_uid(uid)
         return i is not None and self.view.visibility.may_see(i) and bool(self._concerned[i])
 
     def sees_exact_numbers(self, uid: UUID | None) -> bool:
-        """Whether a page shows the reader the entry's numbers to the last digit: the own path, and entries seen by
-        name. Readers of sums, which are rounded and of finished days, get no numbers in notices.
+        """Whether pages show the reader the entry's exact numbers: on the own path, and for entries seen by name.
+
+        Readers of sums, which are rounded and of complete days, get no numbers in notices.
         """
         i = None if uid is None else self.view.tree.index_of_uid(uid)
         return i is not None and bool(self.view.visibility.outright[i])
 
     def sees_all_children(self, uid: UUID | None) -> bool:
-        """Whether the reader may see the exact numbers of each child of the entry, and has a role there."""
+        """Whether the reader sees exact numbers of every child of the entry, and holds a role there."""
         i = None if uid is None else self.view.tree.index_of_uid(uid)
         if i is None:
             return False
@@ -75,7 +76,7 @@ class PolicyVisibility:
         return bool(self._concerned[children].all() and self.view.visibility.outright[children].all())
 
     def divides_around(self, uid: UUID | None) -> bool:
-        """Whether the reader divides the group that the entry is in, or what lies below it."""
+        """Whether the reader may edit shares in the entry's group, or below the entry."""
         i = None if uid is None else self.view.tree.index_of_uid(uid)
         if i is None:
             return False
@@ -87,7 +88,7 @@ class PolicyVisibility:
 
 
 class Reader:
-    """One person (or the system) who reads notices at one instant."""
+    """One user (or the system) who reads notices at one instant."""
 
     def __init__(self, actor: Actor, at: datetime) -> None:
         self.actor, self.at = actor, at
@@ -103,12 +104,12 @@ class Reader:
 
     @property
     def _is_bound(self) -> bool:
-        """A token for one policy, entry or source gets nothing of the site as a whole."""
+        """Whether a token is limited to a policy, entry or source; it gets no notices of the whole site."""
         token = self.actor.token
         return token is not None and bool(token.policy_slug or token.subtree_uid or token.source_slug)
 
     def of(self, policy: Policy | None) -> PolicyVisibility | None:
-        """None where the reader may not know of the policy."""
+        """None if the reader may not see the policy."""
         if policy is None:
             return None
         if policy.pk not in self._known:

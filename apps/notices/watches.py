@@ -1,4 +1,4 @@
-"""Watches: a person's own notice rules for single entries, each with an end."""
+"""Watches: a user's own notice rules for single entries, each until a date."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from apps.core.errors import DomainError, FieldProblem, Invalid, NotAllowed, Not
 from apps.notices.models import Watch
 from apps.priorities.selectors.rows import EntryRow, open_view
 
-DAYS, LONGEST_DAYS, MOST = 14, 180, 100  # of one person
+DAYS, LONGEST_DAYS, MOST = 14, 180, 100  # default and longest; watches of one user
 _KEPT = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
 class WatchLine:
-    """One watch, and its entry as its person sees it."""
+    """One watch with its entry as its user sees it."""
 
     watch: Watch
     row: EntryRow
 
 
 def watch_entry(*, policy_slug: str, uid: UUID, days: int = DAYS, at: datetime, actor: Actor) -> Watch:
-    """Begin, or give an existing watch a new end.
+    """Create a watch, or give an existing one a new end.
 
     Raises:
-        Invalid: `days` out of range, or the person watches too many entries.
-        NotFound: there is no such entry for the person.
-        NotAllowed: its numbers are hidden from the person.
+        Invalid: `days` out of range, or the user has too many watches.
+        NotFound: the user sees no such entry.
+        NotAllowed: its numbers are hidden from the user.
     """
     user = _person(actor)
     if not 1 <= days <= LONGEST_DAYS:
@@ -52,7 +52,7 @@ def watch_entry(*, policy_slug: str, uid: UUID, days: int = DAYS, at: datetime, 
 
 
 def list_watches(*, at: datetime, actor: Actor) -> list[WatchLine]:
-    """The actor's own that haven't ended, the first to end first."""
+    """The actor's current watches, the first to end first."""
     if actor.user is None:
         return []
     found = Watch.objects.filter(user=actor.user, ends_at__gt=at, policy__archived_at=None).select_related("policy")

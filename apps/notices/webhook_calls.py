@@ -1,7 +1,7 @@
-"""Webhook calls: news becomes deliveries, and each is sent until it is accepted or abandoned.
+"""Webhook calls: creates deliveries for news, and sends each until it is accepted or abandoned.
 
-A delivery is unique by webhook, notice and news, and sent while its lock is held. A worker that dies after the call and
-before it is stored calls again with that `id`: receivers that drop a known id see each once.
+A delivery is unique by webhook, notice and news, and is sent while its lock is held. A worker that dies after the call
+and before the result is stored calls again with the same `id`; receivers that ignore known ids process each once.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ from apps.runs.models import Run
 logger = logging.getLogger(__name__)
 
 RETRY_AFTER = (timedelta(seconds=30), timedelta(minutes=5), timedelta(minutes=30))
-JITTER = (0.5, 1.5)  # times the wait, so that many that failed together don't come back together
-MOST_FAILED = 5  # abandoned deliveries in a row: then it is turned off
+JITTER = (0.5, 1.5)  # factor of the wait, so that simultaneous failures aren't retried simultaneously
+MOST_FAILED = 5  # abandoned deliveries in a row after which a webhook is turned off
 MOST_AT_ONCE = 100
 LIMITS = Limits(n_bytes=64 * 1024, total_s=10.0, redirects=0)
-_LATE = timedelta(minutes=15)  # an evaluation that began earlier may be stored later
+_LATE = timedelta(minutes=15)  # evaluations that started earlier may be committed later
 _KEPT = timedelta(days=30)
 Event, State = Delivery.Event, Delivery.State
 Jitter = Callable[[float, float], float]
 
 
 def work_calls(run: Run, lease: Lease) -> dict[str, Any]:
-    """A run requested by a test; it works like the schedule's."""
+    """Work a run that a test delivery requested, like the scheduled task."""
     return {"sent": call_due(at=lease.clock())}
 
 
 def plan_deliveries(*, at: datetime) -> int:
-    """How many are new. A webhook whose owner may not any more is turned off."""
+    """Create deliveries; returns how many. A webhook whose owner lost the permission is turned off."""
     Delivery.objects.filter(ended_at__lt=at - _KEPT).delete()
     n_planned = 0
     for id in Webhook.objects.filter(is_on=True).values_list("pk", flat=True):
@@ -96,7 +96,7 @@ def _plan(webhook: Webhook, at: datetime) -> int:
 
 
 def _news(webhook: Webhook, since_at: datetime, at: datetime) -> Iterator[tuple[Notice, str, datetime]]:
-    """Notices that opened or became worse; closed ones, where their opening was sent."""
+    """Notices that opened or became worse; closed ones if their opening was sent."""
     notices = Notice.objects.select_related("policy", "source").order_by("pk")
     changed = notices.filter(Q(news_at__gt=since_at) | Q(closed_at__gt=since_at))
     told = set(webhook.deliveries.filter(event=Event.OPENED, state=State.SENT).values_list("notice_id", flat=True))
@@ -111,7 +111,7 @@ def _news(webhook: Webhook, since_at: datetime, at: datetime) -> Iterator[tuple[
 
 
 def is_wanted(webhook: Webhook, notice: Notice, reader: Reader) -> bool:
-    """Of its kinds, at its entry or below, and visible to its owner."""
+    """Whether the notice is of the webhook's kinds, at its entry or below, and visible to its owner."""
     if webhook.kinds and notice.kind not in webhook.kinds:
         return False
     if webhook.policy is not None:
@@ -131,7 +131,7 @@ def _is_below(webhook: Webhook, notice: Notice) -> bool:
 
 
 def call_due(*, at: datetime, resolve: Resolve | None = None, jitter: Jitter = random.uniform) -> int:
-    """Send what is due; returns how many were accepted. One try for each webhook that doesn't answer."""
+    """Send due deliveries; returns how many were accepted. One attempt per webhook that doesn't respond."""
     n_sent = 0
     silent: set[int] = set()
     for _n in range(MOST_AT_ONCE):
@@ -152,7 +152,7 @@ def call_due(*, at: datetime, resolve: Resolve | None = None, jitter: Jitter = r
 
 
 def _call(delivery: Delivery, at: datetime, resolve: Resolve | None, jitter: Jitter) -> bool:
-    """The result is set on the row, which the caller stores."""
+    """Send one delivery and set the result on the row, which the caller stores."""
     webhook = delivery.webhook
     if not _is_still_wanted(delivery, at):
         delivery.state, delivery.ended_at = State.DROPPED, at
@@ -185,7 +185,7 @@ def _is_still_wanted(delivery: Delivery, at: datetime) -> bool:
 
 
 def _failed(delivery: Delivery, at: datetime, jitter: Jitter) -> None:
-    """Three more tries; a test has one."""
+    """Schedule up to three more attempts; a test delivery has only one."""
     is_last = delivery.attempts > len(RETRY_AFTER) or delivery.event == Event.TEST
     if not is_last:
         delivery.due_at = at + RETRY_AFTER[delivery.attempts - 1] * jitter(*JITTER)
@@ -201,7 +201,7 @@ def _failed(delivery: Delivery, at: datetime, jitter: Jitter) -> None:
 
 
 def turn_off(webhook: Webhook, because: str, at: datetime) -> None:
-    """By ourselves, with a notice for those who keep it."""
+    """Turn a webhook off automatically; its owner and administrators get a notice."""
     webhook.is_on, webhook.off_because = False, because[:256]
     webhook.version += 1
     webhook.save(update_fields=["is_on", "off_because", "version"])
@@ -219,7 +219,7 @@ def turn_off(webhook: Webhook, because: str, at: datetime) -> None:
 
 
 def signed(secret: str, delivery: Delivery, body: bytes, at: datetime) -> dict[str, str]:
-    """HMAC-SHA256 of "<timestamp>.<body>" under the secret; the timestamp is that of the attempt."""
+    """Headers with the HMAC-SHA256 of "<timestamp>.<body>" under the secret; the timestamp is of the attempt."""
     timestamp = str(int(at.timestamp()))
     digest = hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
     return {
@@ -232,7 +232,7 @@ def signed(secret: str, delivery: Delivery, body: bytes, at: datetime) -> dict[s
 
 
 def body_of(delivery: Delivery, at: datetime) -> bytes:
-    """JSON: what happened, and the notice as its owner reads it."""
+    """JSON of the event and of the notice as the webhook's owner reads it."""
     told: dict[str, Any] = {
         "id": str(delivery.uid),
         "event": f"notice.{delivery.event}" if delivery.notice else "test",
@@ -245,7 +245,7 @@ def body_of(delivery: Delivery, at: datetime) -> bytes:
 
 
 def payload_of(notice: Notice) -> dict[str, Any]:
-    kind = kinds().get(notice.kind)  # None: its package was uninstalled meanwhile
+    kind = kinds().get(notice.kind)  # None if its package was uninstalled
     sentence = Sentence(notice.kind, notice.facts, notice.kind) if kind is None else kind.describe(notice.facts)
     return {
         "id": notice.pk,

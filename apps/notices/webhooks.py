@@ -1,4 +1,4 @@
-"""Webhooks as people keep them: made, changed, tested, turned on again, removed; the secret is shown once."""
+"""Managing webhooks: create, change, test, turn on or off, remove. A secret is shown once."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from apps.runs.services import enqueue_run
 
 PURPOSE = "webhook"
 RUN_KIND = "notice_calls"
-MOST = 50  # of one owner
+MOST = 50  # webhooks of one owner
 LOGGED = 50
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookLine:
-    """path: "/" for a whole policy, "" for the site. host: the only part of the address that other readers see."""
+    """path: "/" for a whole policy, "" for the site. host: the only part of the URL that other readers see."""
 
     webhook: Webhook
     host: str
@@ -38,7 +38,7 @@ class WebhookLine:
 
 
 def list_webhooks(*, at: datetime, actor: Actor) -> list[WebhookLine]:
-    """Those whose place the actor rules, and the own ones."""
+    """Webhooks at places where the actor may set rules, and the actor's own."""
     found = Webhook.objects.select_related("policy", "owner").order_by("name", "pk")
     return [_line(each) for each in found if _may_manage(each, at, actor)]
 
@@ -51,7 +51,7 @@ def get_webhook(*, id: int, at: datetime, actor: Actor) -> WebhookLine:
 
 
 def list_deliveries(*, id: int, at: datetime, actor: Actor, limit: int = LOGGED) -> list[Delivery]:
-    """The newest first, with what became of each."""
+    """Deliveries with their results, newest first."""
     line = get_webhook(id=id, at=at, actor=actor)
     return list(line.webhook.deliveries.select_related("notice").order_by("-pk")[:limit])
 
@@ -59,11 +59,11 @@ def list_deliveries(*, id: int, at: datetime, actor: Actor, limit: int = LOGGED)
 def make_webhook(
     *, name: str, url: str, place: Place, kinds: Sequence[str], at: datetime, actor: Actor
 ) -> tuple[Webhook, str]:
-    """The webhook and its secret, which is not shown again.
+    """Create a webhook; returns it with its secret, which is not shown again.
 
     Raises:
-        Invalid: an address that this site doesn't connect to, or another wrong field.
-        NotAllowed: another manager's entry.
+        Invalid: a URL that this site doesn't connect to, or another wrong field.
+        NotAllowed: an entry of another manager.
     """
     owner = actor.user
     if owner is None or actor.token is not None:
@@ -90,7 +90,7 @@ def make_webhook(
 def change_webhook(
     *, id: int, version: int, name: str, url: str, kinds: Sequence[str], at: datetime, actor: Actor
 ) -> Webhook:
-    """Another name, address or choice of kinds; who may see its address may change it."""
+    """Change name, URL or kinds; allowed for users who may see the URL."""
     given = _checked(name, url, kinds)
     with transaction.atomic():
         found = _locked(id, version, at, actor)
@@ -102,7 +102,7 @@ def change_webhook(
 
 
 def turn(*, id: int, version: int, is_on: bool, at: datetime, actor: Actor) -> Webhook:
-    """On: from now on; events meanwhile aren't sent. Off: waiting deliveries aren't sent."""
+    """On: events from now on are sent, not those of the time it was off. Off: waiting deliveries are cancelled."""
     with transaction.atomic():
         found = _locked(id, version, at, actor)
         if found.is_on != is_on:
@@ -114,7 +114,7 @@ def turn(*, id: int, version: int, is_on: bool, at: datetime, actor: Actor) -> W
 
 
 def renew_secret(*, id: int, version: int, at: datetime, actor: Actor) -> tuple[Webhook, str]:
-    """The old one signs nothing from now on."""
+    """Replace the secret; returns the webhook with the new one."""
     secret = secrets.token_urlsafe(32)
     with transaction.atomic():
         found = _locked(id, version, at, actor)
@@ -132,7 +132,7 @@ def remove_webhook(*, id: int, version: int, at: datetime, actor: Actor) -> None
 
 
 def send_test(*, id: int, at: datetime, actor: Actor) -> Delivery:
-    """A delivery that says nothing but hello, on its way at once."""
+    """Send a test delivery immediately."""
     with transaction.atomic():
         found = Webhook.objects.select_for_update().get(pk=get_webhook(id=id, at=at, actor=actor).webhook.pk)
         if found.deliveries.filter(event=Delivery.Event.TEST, state=Delivery.State.WAITING).exists():
@@ -173,7 +173,7 @@ def _line(webhook: Webhook) -> WebhookLine:
 
 
 def host_of(url: str) -> str:
-    """The visible part of an address: those of chat programs carry a secret in their path."""
+    """The visible part of a URL: those of chat programs have a secret in their path."""
     try:
         return target_of(url).host
     except Refused:

@@ -1,4 +1,4 @@
-"""Every kind of notice, found by listing this folder: adding one is one file and one test."""
+"""All kinds of notices, found by listing this folder: a new kind is one file and one test."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from apps.notices.visibility import Reader
 
 @cache
 def kinds() -> Mapping[str, Kind]:
-    """Ours by name, in the order of the names; then those of packages."""
+    """Built-in kinds by name in alphabetical order, then those of packages."""
     found = _ours()
     return {**found, **brought_kinds(tuple(found)).found}
 
 
 def installed_kinds() -> Installed[Kind]:
-    """Kinds that other packages bring (entry points `fairshare.notice_kinds`), and what was refused."""
+    """Kinds of packages (entry points `fairshare.notice_kinds`), and rejected ones."""
     return brought_kinds(tuple(_ours()))
 
 
@@ -43,7 +43,7 @@ def kind_of(name: str) -> Kind:
 
 
 def is_visible(reader: Reader, notice: Notice) -> bool:
-    """Whether the notice is for this reader. Notices of a removed kind are for no one."""
+    """Whether the reader may see the notice. Notices of a removed kind are visible to no one."""
     kind = kinds().get(notice.kind)
     if kind is None or (reader.actor.user is not None and not reader.actor.user.is_active):
         return False

@@ -1,4 +1,4 @@
-"""An agent of a scheduler that sends nothing, because a limit of its settings is passed or it can't read."""
+"""An agent of a scheduler that sends nothing, because a limit of its settings is exceeded or reading fails."""
 
 from __future__ import annotations
 

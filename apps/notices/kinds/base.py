@@ -1,7 +1,4 @@
-"""What a kind of notice is made of, and what kinds about other authorities share.
-
-A kind is one file here that names its `KIND`.
-"""
+"""Parts of a kind of notice, and functions shared by kinds about peers. A kind is a module with a `KIND`."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ Level = Literal["info", "warn", "bad"]
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One limit of a rule, a whole number unless said otherwise."""
+    """One limit of a rule; a whole number by default."""
 
     name: str
     label: Words
@@ -44,7 +41,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """What a notice says: a message key and its values, and the text in the reader's language."""
+    """Text of a notice: message key, its values, and the text in the reader's language."""
 
     key: str
     values: Mapping[str, Any]
@@ -53,7 +50,7 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something worth a word now. key: what it is about, within the kind. facts: JSON of what its sentence needs."""
+    """A condition to notify about. key: its subject, unique within the kind. facts: JSON with the sentence's values."""
 
     key: str
     level: Level
@@ -63,7 +60,7 @@ class Finding:
 
 @dataclass(frozen=True, eq=False)
 class PolicyPlace:
-    """A policy to check: its current tree, and the terms at each entry; None where the rule is off."""
+    """A policy to check: its current tree, and the terms at each entry; None if the rule is off there."""
 
     policy: Policy
     tree: TreeColumns
@@ -84,7 +81,7 @@ class SourcePlace:
 
 @dataclass(frozen=True, eq=False)
 class SitePlace:
-    """What belongs to no policy and no source."""
+    """The site to check, for conditions of no policy and no source."""
 
     terms: Terms
     at: datetime
@@ -93,10 +90,10 @@ class SitePlace:
 
 @dataclass(frozen=True)
 class Kind:
-    """find: everything that is the case at a place now; notices that are no longer found are closed.
+    """A kind of notice.
 
-    is_for: whether a reader gets it; it must hide what no page shows the reader. leads_to: which page shows the matter,
-    as the faces call it.
+    find: all present conditions at a place; notices that are no longer found are closed. is_for: whether a reader gets
+    the notice; it must hide what pages hide from the reader. leads_to: the page to link to.
     """
 
     name: str
@@ -107,15 +104,15 @@ class Kind:
     describe: Callable[[Mapping[str, Any]], Sentence]
     leads_to: str
     terms: tuple[Term, ...] = field(default_factory=tuple)
-    about: Words = ""  # where the title alone leaves it open
-    is_on: bool = True  # until it is changed
+    about: Words = ""  # explains the title
+    is_on: bool = True  # default
 
     def defaults(self) -> dict[str, float]:
         return {term.name: term.default for term in self.terms}
 
 
 def day_words(text: str) -> str:
-    """A day as facts hold it, for a sentence: 31 Dec 2026."""
+    """A day in facts as text: 31 Dec 2026."""
     return str(formats.date_format(date.fromisoformat(text[:10]), "j M Y"))
 
 
@@ -128,7 +125,7 @@ Other = Mount | Subscription
 
 
 def watched(place: PolicyPlace) -> Iterator[tuple[Other, Terms]]:
-    """Those at whose entry a rule is on; of one whose entry is gone the rule of the whole policy decides."""
+    """Peers at whose entry the rule is on; if the entry is gone, the rule of the whole policy applies."""
     for table in (Mount, Subscription):
         for remote in table._default_manager.filter(policy=place.policy).select_related("policy").order_by("pk"):
             terms = place.terms_at(place.tree.index_of_uid(remote.entry_uid) or 0)
@@ -141,13 +138,13 @@ def key_of(remote: Other) -> str:
 
 
 def facts_of(remote: Other) -> dict[str, Any]:
-    """What leads to its page, and what it is called."""
+    """Facts that identify a peer's page and its name."""
     place = "mount" if isinstance(remote, Mount) else "subscription"
     return {"what": str(remote), place: remote.pk, "is_usage": place == "subscription"}
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:
-    """The managers who decide about it: peers' addresses and troubles are hidden from others."""
+    """Managers who decide about the peer: addresses and problems of peers are hidden from others."""
     uid = notice.entry_uid
     return notice.policy is not None and uid is not None and may_mount_at(notice.policy, uid, reader.actor, reader.at)
 

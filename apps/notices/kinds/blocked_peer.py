@@ -1,4 +1,4 @@
-"""Another authority that is no longer followed, because its key or lineage changed: a manager has to check."""
+"""A peer that is no longer fetched because its key or lineage changed: a manager has to check it."""
 
 from __future__ import annotations
 

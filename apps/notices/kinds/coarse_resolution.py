@@ -1,4 +1,4 @@
-"""A resolution that gives many leaves another rank than exact numbers would."""
+"""A resolution that changes the rank of many leaves compared with exact numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
-    """As long as the newest snapshot has so many; nothing for algorithms that do not round."""
+    """Present while the newest snapshot has too many such leaves; nothing for algorithms that do not round."""
     terms = place.terms_at(0)
     if terms is None:
         return
@@ -38,7 +38,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
         if counted.n_misplaced * 100 < terms["percent"] * counted.n_leaves:
             return
         bits = checked.safe().same_ranks
-    except Invalid:  # a package fails: another kind says so
+    except Invalid:  # a package fails: another kind reports it
         return
     facts = {
         "policy": place.policy.name,
@@ -53,7 +53,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, _notice: Notice) -> bool:
-    """Only administrators change the resolution; the count is of all leaves."""
+    """Administrators, who alone can change the resolution; the count is of all leaves."""
     return reader.is_admin
 
 

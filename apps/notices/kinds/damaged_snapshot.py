@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
-    """The newest one alone: older ones are served only while it is damaged."""
+    """Checks the newest snapshot only: older ones are served only while it is damaged."""
     newest = Snapshot.objects.filter(policy=place.policy, is_live=True).order_by("-pk").values_list("pk", flat=True)
     snapshot_id = newest.first()
     if snapshot_id is not None and is_damaged(snapshot_id):
@@ -27,7 +27,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, _notice: Notice) -> bool:
-    """It says something about the site's disk: for administrators."""
+    """Administrators, because it concerns the site's disk."""
     return reader.is_admin
 
 

@@ -1,4 +1,4 @@
-"""Groups outside their band for days, with demand: starved, or over while others are."""
+"""Groups outside their tolerance for days, with demand: under target (starved), or over while siblings are starved."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STALE_AFTER = timedelta(days=3)
 
 
 def newest_day(policy: Policy, today: date) -> date | None:
-    """The last day that is built, or None where it lies so far back that nothing can be said of now."""
+    """The last built day; None if it is too old to describe the present."""
     through_on = series_state(policy).through_on
     return through_on if through_on is not None and today - through_on <= STALE_AFTER else None
 
@@ -45,10 +45,10 @@ F8 = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Drift:
-    """Of some siblings, up to the last day; arrays (entries,).
+    """Drift of siblings up to the last day; arrays (entries,).
 
-    starved_days: in a row under the band with demand. pushing_days: in a row over it while a sibling was starved.
-    deviation: actual − target on the last day.
+    starved_days: consecutive days under the tolerance with demand. pushing_days: consecutive days over it while a
+    sibling was starved. deviation: actual − target on the last day.
     """
 
     starved_days: I8
@@ -57,10 +57,10 @@ class Drift:
 
 
 def drift_of(siblings: DailySeries, *, tolerance: Mapping[str, Any]) -> Drift:
-    """All competitors of one group; only days without a gap before the last one count.
+    """Drift of all competitors of one group, over the days since the last gap.
 
-    actual = decayed / peers_decayed at the day's end. Starved, over: its DayState, as the convergence page draws them;
-    days without a report on waiting jobs are neither.
+    actual = decayed / peers_decayed at the day's end. Starved and over are DayState, as on convergence pages; days
+    without a report on waiting jobs are neither.
     """
     counted = _without_gaps(siblings)
     peers = siblings.peers_decayed[:, counted]
@@ -82,7 +82,7 @@ def drift_of(siblings: DailySeries, *, tolerance: Mapping[str, Any]) -> Drift:
 
 
 def _without_gaps(series: DailySeries) -> Mask:
-    """The days after the last gap, and of the policy's own life."""
+    """Days after the last gap, since the policy's first revision."""
     on = series.days.on
     counted = np.zeros(len(on), dtype=np.bool_)
     for at in range(len(on) - 1, -1, -1):
@@ -94,20 +94,20 @@ def _without_gaps(series: DailySeries) -> Mask:
 
 
 def _run_at_end(mask: Mask) -> I8:
-    """How many of the last days in a row."""
+    """Length of the run of true days at the end."""
     backwards = mask[:, ::-1]
     found: I8 = np.cumprod(backwards, axis=1).sum(axis=1, dtype=np.int64)
     return found
 
 
 # --- The kind ---------------------------------------------------------------------------------------------------------
-_LEAST_FAMILY = 2  # groups beside each other
+_LEAST_FAMILY = 2  # siblings
 _NAMED = 3
-_LEAST_DAYS = 30  # days searched, so that a sentence can say for how long
+_LEAST_DAYS = 30  # days searched, so that the sentence can state the duration
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
-    """Groups that were starved, or displaced others, on each of the last days. Never entries of people."""
+    """Groups that were starved, or pushed siblings out, on each of the last days. Never entries of users."""
     through_on = newest_day(place.policy, place.today)
     if through_on is None:
         return
@@ -131,7 +131,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
 
 
 def _as_family(place: PolicyPlace, parent: int, away: list[Finding]) -> Iterator[Finding]:
-    """One finding about all of them, at their parent; and one for each, for readers who don't get the family's."""
+    """One finding for all, at their parent; and one each, for readers who may not see all of them."""
     groups = sorted((dict(finding.facts) for finding in away), key=lambda facts: -abs(facts["deviation"]))
     level: Level = "bad" if any(finding.level == "bad" for finding in away) else "warn"
     uid = place.tree.uuid(parent)
@@ -142,7 +142,7 @@ def _as_family(place: PolicyPlace, parent: int, away: list[Finding]) -> Iterator
 
 
 def _families(place: PolicyPlace) -> Iterator[tuple[int, dict[int, Mapping[str, float]]]]:
-    """Each parent with those of its children that are watched."""
+    """Each parent with those of its children that are checked."""
     tree = place.tree
     for parent in (i for i in range(len(tree)) if tree.n_children[i]):
         groups = {}
@@ -171,8 +171,9 @@ def _finding(place: PolicyPlace, i: int, least: int, days: tuple[int, int], devi
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:
-    """People concerned with the entry who see its numbers; displacing others reveals something of these too, so for
-    that all of their numbers must be visible.
+    """Users concerned with the entry who see its numbers.
+
+    Pushing siblings out reveals numbers of these too, so for that the reader must see all of their numbers.
     """
     sight, uid = reader.of(notice.policy), notice.entry_uid
     if sight is None or uid is None:
@@ -203,7 +204,7 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
 
 
 def _describe_family(facts: Mapping[str, Any]) -> Sentence:
-    """The groups that are away furthest, by name; the others by number."""
+    """Sentence naming the groups furthest from target; the others are counted."""
     groups = facts["groups"]
     under = _("%(name)s under by %(points)s points for %(n)s days")
     over = _("%(name)s over by %(points)s points for %(n)s days")

@@ -23,7 +23,7 @@ _FURTHEST = 366
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
-    """As the list of what ends soon has them: up to a month after the end, and none that another follows."""
+    """Allocations without a successor, until a month after their end."""
     tree = place.tree
     everything = np.ones(len(tree), dtype=np.bool_)
     for event in ending_soon(tree, everything, allocations_of(place.policy), place.today, _FURTHEST):
@@ -44,7 +44,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:
-    """People concerned with the entry: allocations are shown wherever it is visible."""
+    """Users concerned with the entry: allocations are visible wherever it is."""
     sight = reader.of(notice.policy)
     return sight is not None and sight.concerns(notice.entry_uid)
 

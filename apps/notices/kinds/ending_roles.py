@@ -1,4 +1,4 @@
-"""Roles that end soon, and those that ended a short while ago."""
+"""Roles that end soon or ended recently."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _AFTERWARDS = timedelta(days=14)
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
-    """Within so many days, and for two weeks after the end; a grant at an archived entry has no effect and is left
-    out.
+    """Roles that end within the limit or ended in the last two weeks; grants at archived entries have no effect and are
+    skipped.
     """
     grants = Grant.objects.filter(policy=place.policy, expires_at__gte=place.at - _AFTERWARDS)
     for grant in grants.select_related("user").order_by("expires_at", "pk"):
@@ -48,7 +48,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:
-    """Who holds it, and who may change it."""
+    """The holder, and users who may change the grant."""
     sight = reader.of(notice.policy)
     line = sight.grant(int(notice.facts["grant"])) if sight else None
     return line is not None and (line.is_own or line.may_change)

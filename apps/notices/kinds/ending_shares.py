@@ -1,4 +1,4 @@
-"""Shares and boosts that end soon, and shares that ended and were kept."""
+"""Shares and boosts that end soon, and shares still in use after their end."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from apps.notices.models import Notice
     from apps.notices.visibility import Reader
 
-_CLOSE = 7  # days: from here on it is more than to know
+_CLOSE = 7  # days before the end from which the level is a warning
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
-    """Entries with a last day within so many days; past it they keep their shares until a manager acts."""
+    """Entries whose last day is within the limit; afterwards they keep their shares until a manager acts."""
     tree = place.tree
     for i, dates in tree.dates.items():
         terms = place.terms_at(i)
@@ -40,7 +40,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:
-    """Managers of the group it is in, or of what lies below it; shares and dates are shown wherever it is visible."""
+    """Managers of the entry's group or of what is below it; shares and dates are visible wherever the entry is."""
     sight = reader.of(notice.policy)
     return sight is not None and sight.divides_around(notice.entry_uid)
 

@@ -1,4 +1,4 @@
-"""API tokens that end soon, and those that ended a short while ago."""
+"""API tokens that end soon or ended recently."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _AFTERWARDS = timedelta(days=7)
 
 
 def find(place: SitePlace) -> Iterable[Finding]:
-    """Within so many days, and for a week after the end. Whoever made one for no longer than that knows its end."""
+    """Tokens that end within the limit or ended in the last week, except tokens made for no longer than the limit."""
     ahead = timedelta(days=place.terms["days"])
     tokens = Token.objects.filter(revoked_at=None, user__is_active=True, expires_at__gte=place.at - _AFTERWARDS)
     for token in tokens.filter(expires_at__lte=place.at + ahead).select_related("user").order_by("expires_at", "pk"):
@@ -44,7 +44,7 @@ def find(place: SitePlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:
-    """Its owner; administrators, where it has a scope that only they give."""
+    """The owner; administrators, for scopes that only they can give."""
     is_own = reader.user_id is not None and notice.facts.get("owner") == reader.user_id and reader.actor.token is None
     return is_own or (reader.is_admin and bool(notice.facts.get("of_services")))
 

@@ -1,4 +1,4 @@
-"""Files of usage whose import failed."""
+"""Usage files whose import failed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def find(place: SourcePlace) -> Iterable[Finding]:
-    """Those of the last days whose run failed, unless the same file went through afterwards. Trials don't count."""
+    """Failed imports of the last days, unless the same file was imported afterwards. Trial imports don't count."""
     since_at = place.at - timedelta(days=place.terms["days"])
     imports = Import.objects.filter(source=place.source, dry_run=False)
     failed = imports.filter(run__state=Run.State.FAILED, run__finished_at__gte=since_at).select_related("run")
@@ -37,7 +37,7 @@ def find(place: SourcePlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:
-    """The uploader, and administrators."""
+    """The uploader and administrators."""
     is_own = reader.user_id is not None and notice.facts.get("owner") == reader.user_id
     return reader.is_admin or (is_own and reader.actor.token is None)
 

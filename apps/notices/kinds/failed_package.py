@@ -1,4 +1,4 @@
-"""An algorithm or operator of an installed package that fails, so that priorities stay as they were."""
+"""An algorithm or operator of an installed package that fails, so that priorities aren't updated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
-    """As long as the newest recompute that has ended failed by it."""
+    """Present while the newest finished recompute failed because of the package."""
     run = failed_recompute(place.policy)
     if run is None or run.error_code != PackageFailed.code or place.terms_at(0) is None:
         return
@@ -26,7 +26,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, _notice: Notice) -> bool:
-    """What is installed is the business of administrators."""
+    """Administrators, who install packages."""
     return reader.is_admin
 
 

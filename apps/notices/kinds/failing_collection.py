@@ -1,4 +1,4 @@
-"""Collections of a usage source that fail again and again."""
+"""Repeatedly failing collections of a usage source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def find(place: SourcePlace) -> Iterable[Finding]:
-    """So many in a row, up to the newest; a paused source isn't collected."""
+    """Consecutive failures up to the newest collection; paused sources aren't collected."""
     source = place.source
     if not source.is_collected or source.is_paused:
         return
@@ -28,7 +28,7 @@ def find(place: SourcePlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, _notice: Notice) -> bool:
-    """Errors may name machines: for the keepers of sources."""
+    """Managers of sources, because errors may contain host names."""
     return reader.is_admin
 
 

@@ -1,4 +1,4 @@
-"""A disk of the service without room: imports, recomputes and publishing fail until some is free."""
+"""A full disk of the service: imports, recomputes and publishing fail until there is space."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def find(_place: SitePlace) -> Iterable[Finding]:
-    """By its path, as the worker sees it."""
+    """One finding per path, as the worker sees it."""
     for disk in full_disks():
         yield Finding(disk.path, "bad", {"path": disk.path, "free_mb": disk.free_mb})
 
 
 def is_for(reader: Reader, _notice: Notice) -> bool:
-    """Paths of the machine are for administrators."""
+    """Administrators, because of paths."""
     return reader.is_admin
 
 

@@ -1,4 +1,4 @@
-"""A mounted policy changed by more than lands by itself: its document waits for a decision."""
+"""A mounted policy that changed by more than is accepted automatically: its document waits for a decision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A peer that reports more usage than its capacity, or than was agreed."""
+"""A peer that reports more usage than its capacity or than was agreed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from apps.priorities.sentences.numbers import count
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
-    """Held hours and held running jobs; a capacity that grew is only a question until something is held."""
+    """Held hours and held running jobs; a grown capacity alone is no finding until something is held."""
     for remote, _terms in watched(place):
         if not isinstance(remote, Subscription):
             continue

@@ -1,4 +1,4 @@
-"""A usage source whose last contact is overdue; how old its newest record is decides nothing."""
+"""A usage source without contact for longer than expected, whatever the age of its newest record."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HOUR = timedelta(hours=1)
 
 
 def find(place: SourcePlace) -> Iterable[Finding]:
-    """As pages and readiness have it, and the grace; one that was never collected has a kind of its own."""
+    """As on pages and in readiness, plus the grace period; sources never collected have their own kind."""
     source, grace = place.source, place.terms["grace_h"] * _HOUR
     if timeliness(source, place.at, grace=grace) is not Timeliness.LATE:
         return
@@ -37,7 +37,7 @@ def find(place: SourcePlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, _notice: Notice) -> bool:
-    """Everyone may see sources; their keepers get the notice."""
+    """Managers of sources; every user may see the sources themselves."""
     return reader.is_admin
 
 

@@ -1,4 +1,4 @@
-"""Mail that the mail server refuses, or a server that does not answer."""
+"""Mail rejected by the mail server, or a mail server that does not respond."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def find(_place: SitePlace) -> Iterable[Finding]:
-    """Shown on the page, where people look whom no mail reaches."""
+    """Shown on the page, since mail about it wouldn't arrive."""
     found = failing_mail()
     if found is not None:
         yield Finding("mail", "bad", {"n": found.n, "error": found.error})
 
 
 def is_for(reader: Reader, _notice: Notice) -> bool:
-    """Errors may name machines."""
+    """Administrators, because errors may contain host names."""
     return reader.is_admin
 
 

@@ -1,4 +1,4 @@
-"""Kinds of notices that other packages bring: checked when they are loaded, and contained where they fail."""
+"""Notice kinds of other packages: checked when they are loaded, and isolated if they fail."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ENTRY_POINT_GROUP = "fairshare.notice_kinds"
-# Where a kind may watch, and the pages that show what is found there.
+# Places that a kind may check, and pages that its notices may link to.
 LEADS = {"policy": ("policy", "entry", "algorithm"), "source": ("source",), "site": ("site",)}
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _LONGEST_KEY = 200
@@ -32,12 +32,12 @@ _MOST_FACTS = 20_000
 
 @cache
 def brought_kinds(ours: tuple[str, ...]) -> Installed[Kind]:
-    """Kinds of other packages, and what was refused. ours: names that are taken."""
+    """Kinds of packages, and rejected ones. ours: names of built-in kinds, which are reserved."""
     return load_installed(ENTRY_POINT_GROUP, _check, is_taken=lambda name: name in ours)
 
 
 def _check(name: str, given: Any) -> Kind:
-    """The kind, or ValueError: it is complete."""
+    """The kind if it is complete, else raises ValueError."""
     if type(given) is not Kind:
         raise ValueError(f"it must be a Kind, not a {type(given).__name__}")
     require_name(given, name)
@@ -62,8 +62,10 @@ def _check(name: str, given: Any) -> Kind:
 
 
 def _guarded(given: Kind) -> Kind:
-    """Each finding is checked. A notice that the package can't describe gets a general text; one whose readers it can't
-    name is shown to nobody. Other notices are shown as ever.
+    """The kind with each finding checked.
+
+    A notice that the package can't describe gets a general text; one whose readers it can't determine is shown to no
+    one.
     """
 
     def find(place: Any) -> Iterator[Finding]:
@@ -96,7 +98,7 @@ def _guarded(given: Kind) -> Kind:
 
 
 def _problem(finding: object) -> str:
-    """What is wrong with what was found; "" for nothing."""
+    """What is wrong with a finding; "" if nothing."""
     if not isinstance(finding, Finding):
         return f"a {type(finding).__name__} in place of a Finding"
     key: object = finding.key

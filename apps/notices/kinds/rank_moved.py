@@ -1,4 +1,4 @@
-"""Notice to a person whose rank a publication changed, sent by who published; see `notices.rank_notices`."""
+"""Notice to a user whose rank a publication changed, sent by the publisher; see `notices.rank_notices`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEPT = timedelta(days=14)
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
-    """What was sent stays open for two weeks."""
+    """Sent notices stay open for two weeks."""
     if place.terms_at(0) is None:
         return
     sent = Notice.objects.filter(kind=NAME, policy=place.policy, closed_at=None, opened_at__gt=place.at - KEPT)
@@ -31,7 +31,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:
-    """The person alone, for whom it still is the own entry."""
+    """The user alone, while the entry is still theirs."""
     if reader.user_id is None or reader.user_id != notice.facts["user"]:
         return False
     sight = reader.of(notice.policy)

@@ -1,4 +1,4 @@
-"""Recomputes of a policy that fail, so that its last priorities stay."""
+"""Failing recomputes of a policy, so that its priorities aren't updated."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
-    """As long as the newest recompute that has ended failed; failures of a package have a kind of their own."""
+    """Present while the newest finished recompute failed; failures of a package have a kind of their own."""
     run = failed_recompute(place.policy)
     if run is not None and run.error_code != PackageFailed.code and place.terms_at(0) is not None:
         yield Finding(place.policy.slug, "bad", {"policy": place.policy.name, "error": run.error[:300]})
 
 
 def is_for(reader: Reader, _notice: Notice) -> bool:
-    """Errors of the service are for administrators."""
+    """Administrators, because these are errors of the service."""
     return reader.is_admin
 
 

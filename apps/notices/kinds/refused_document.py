@@ -1,4 +1,4 @@
-"""A rejected document of another site: the last good one stays until the cause is fixed."""
+"""A rejected document of another site: the last valid one is used until the cause is fixed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from apps.federation.fetch_requests import NOT_FETCHED
 from apps.federation.models import Fetch
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, facts_of, is_for, key_of, watched, what
 
-_PASSES = "older_version"  # a cache that is behind: the next fetch brings the newer one
+_PASSES = "older_version"  # from an outdated cache: the next fetch gets the newer one
 _MOST_MESSAGE = 600
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
-    """As long as the newest fetch was refused; `blocked_peer` is for those that aren't asked any more."""
+    """Present while the newest fetch was rejected; `blocked_peer` is for peers that are no longer fetched."""
     for remote, _terms in watched(place):
         if remote.error_code in ("", _PASSES) or remote.state in NOT_FETCHED:
             continue

@@ -1,4 +1,4 @@
-"""Shares that somebody changed in a scheduler whose shares come from a policy."""
+"""Shares that were changed in a scheduler, although a policy sets them."""
 
 from __future__ import annotations
 

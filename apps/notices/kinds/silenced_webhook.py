@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def find(_place: SitePlace) -> Iterable[Finding]:
-    """Until it is turned on, changed or removed."""
+    """Present until the webhook is turned on, changed or removed."""
     from apps.notices.models import Webhook
 
     for webhook in Webhook.objects.filter(is_on=False).exclude(off_because="").order_by("pk"):
@@ -25,7 +25,7 @@ def find(_place: SitePlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:
-    """Its owner, and administrators."""
+    """The owner and administrators."""
     is_own = reader.user_id is not None and notice.facts.get("owner") == reader.user_id
     return reader.is_admin or (is_own and reader.actor.token is None)
 

@@ -1,4 +1,4 @@
-"""A usage source that is set up for collection and has never been reached."""
+"""A usage source that is set up for collection and was never reached."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def find(place: SourcePlace) -> Iterable[Finding]:
-    """After the first failure, or when nothing tried for twice its interval."""
+    """After the first failure, or without any attempt for twice its interval."""
     source = place.source
     if timeliness(source, place.at) is Timeliness.NEVER_COLLECTED:
         facts = {"source": source.name, "slug": source.slug, "error": source.collect_error[:300]}
@@ -25,7 +25,7 @@ def find(place: SourcePlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, _notice: Notice) -> bool:
-    """Errors may name machines: for the keepers of sources."""
+    """Managers of sources, because errors may contain host names."""
     return reader.is_admin
 
 

@@ -1,4 +1,4 @@
-"""Another authority without contact for longer than allowed."""
+"""A peer without contact for longer than its limit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HOUR = timedelta(hours=1)
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
-    """By the age allowed for each; the chosen action is reported with it."""
+    """By each peer's age limit; the chosen action is reported too."""
     for remote, _terms in watched(place):
         if not is_stale(remote, place.at):
             continue

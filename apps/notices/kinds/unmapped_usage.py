@@ -1,4 +1,4 @@
-"""Usage of accounts that no entry is for, above a part of the whole."""
+"""Usage of unmapped accounts above a fraction of all usage."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def find(place: PolicyPlace) -> Iterable[Finding]:
     """In the newest snapshot: unmapped / (mapped + unmapped), in the policy's metric and window.
 
-    Nothing for a policy without entries: there is nothing to map accounts to yet.
+    Nothing for a policy without entries, to which no account can be mapped yet.
     """
     terms = place.terms_at(0)
     if terms is None:
@@ -44,7 +44,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:
-    """People who map accounts for the whole policy."""
+    """Users who map accounts for the whole policy."""
     sight = reader.of(notice.policy)
     return sight is not None and sight.holds_over_all(Verb.MAP_ACCOUNTS)
 

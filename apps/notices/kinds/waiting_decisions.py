@@ -1,4 +1,4 @@
-"""Changes to review and requests from below that have waited for days."""
+"""Changes to review and requests that have waited for days."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from apps.notices.models import Notice
     from apps.notices.visibility import Reader
 
-_LONG = 3  # times what the rule says
+_LONG = 3  # times the rule's limit
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
-    """Sent and undecided, since it was last touched; what is approved for a time to come doesn't wait."""
+    """Undecided change sets by the time since their last change; changes approved for a later date don't wait."""
     for one in ChangeSet.objects.filter(policy=place.policy, state__in=OPEN).order_by("pk"):
         if one.state == ChangeSet.State.APPROVED and one.effective_at is not None and not one.held_for:
             continue
@@ -41,7 +41,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:
-    """People who can decide it now."""
+    """Users who can decide it now."""
     sight = reader.of(notice.policy)
     one = ChangeSet.objects.filter(pk=notice.facts["change_set"]).first() if sight else None
     if sight is None or one is None or not sight.decider.may_decide_at_all:

@@ -1,4 +1,4 @@
-"""Entries that a person watches until a day: off target meanwhile, and how they are at the end."""
+"""Watched entries: notices while they are off target, and a summary at the end of the watch."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from apps.priorities.sentences.numbers import percent
 if TYPE_CHECKING:
     from apps.notices.visibility import Reader
 
-SUMMARY_FOR = timedelta(days=3)  # a summary is open so long
+SUMMARY_FOR = timedelta(days=3)  # how long a summary stays open
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
-    """By the rights of each watch's person: what they may not see is not found."""
+    """By the permissions of each watch's user."""
     if place.terms_at(0) is None:
         return
     watches = Watch.objects.filter(policy=place.policy, user__is_active=True, ends_at__gt=place.at - SUMMARY_FOR)
@@ -49,7 +49,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
 
 
 def row_of(watch: Watch) -> EntryRow | None:
-    """The entry as its person sees it now; None where they don't."""
+    """The entry as the watch's user sees it now; None if they don't."""
     try:
         view = open_view(policy_slug=watch.policy.slug, actor=Actor(user=watch.user, via="worker"), is_live=True)
         return view.row(view.require(watch.entry_uid))

@@ -1,4 +1,4 @@
-"""Workers that work no more: nothing is imported, recomputed, collected or sent."""
+"""Workers that stopped: nothing is imported, recomputed, collected or sent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def find(place: SitePlace) -> Iterable[Finding]:
-    """Beat checks this kind too (fairshare_web/beat.py): silent workers evaluate nothing."""
+    """Beat checks this kind too (fairshare_web/beat.py), because stopped workers evaluate nothing."""
     found = silent_workers(place.at)
     if found is not None:
         contact_at = found.last_contact_at.isoformat() if found.last_contact_at else ""

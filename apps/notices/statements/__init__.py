@@ -1,1 +1,1 @@
-"""Monthly statements of groups: what each was entitled to, used, lent and borrowed, and how sure that is."""
+"""Monthly statements of groups: entitled, used, lent and borrowed usage, and how certain it is."""

@@ -1,7 +1,7 @@
-"""Monthly statements by mail, for people who asked: one message a policy and month, once the month is closed.
+"""Monthly statements by mail: one message per subscribed user, policy and month, after the month is closed.
 
-It has the entries at which a person holds a role, and those of the person's accounts, as the page of statements shows
-them to that person when it is sent.
+It covers the entries at which the user holds a role and those of their accounts, as the statements page shows them to
+the user when the message is sent.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from apps.policies.models import Policy
 from apps.priorities.selectors.rows import open_view
 from apps.priorities.sentences.numbers import UNKNOWN, number
 
-_RECENT = timedelta(days=30)  # after the end of a month it is sent, or not at all
+_RECENT = timedelta(days=30)  # after the end of a month; later it isn't sent
 _MOST_ENTRIES = 50
 _HOUR_S = 3600.0
 
 
 def plan_statements(*, at: datetime) -> int:
-    """A row for each person and policy whose newest month was closed since the person asked; a failed one waits again.
+    """Store messages for users and policies with a month closed since the subscription; failed ones are retried.
 
     Returns how many messages are to be sent.
     """
@@ -51,7 +51,7 @@ def plan_statements(*, at: datetime) -> int:
 
 
 def _closed(at: datetime) -> Iterator[tuple[int, Month, datetime]]:
-    """Of each policy, the newest closed month and when that was, if that was lately."""
+    """(policy id, newest closed month, when it was closed) of policies whose month was closed recently."""
     newest = Statement.objects.values_list("policy_id").annotate(month_on=Max("month_on")).order_by()
     for policy_id, month_on in newest:
         rows = Statement.objects.filter(policy_id=policy_id, month_on=month_on)
@@ -61,7 +61,7 @@ def _closed(at: datetime) -> Iterator[tuple[int, Month, datetime]]:
 
 
 def compose(mail: Mail, at: datetime) -> EmailMessage | None:
-    """None where the person doesn't want it any more, or sees nothing of the policy."""
+    """The message; None if the user no longer wants it or sees nothing of the policy."""
     wanted = Preference.objects.filter(user=mail.user, statements_since__isnull=False).exists()
     text, _space, policy_id = mail.period.removeprefix(Mail.STATEMENT).partition(" ")
     policy = Policy.objects.filter(pk=int(policy_id)).first()
@@ -77,7 +77,7 @@ def compose(mail: Mail, at: datetime) -> EmailMessage | None:
 
 
 def _lines(policy: Policy, month: Month, actor: Actor, at: datetime) -> list[StatementLine]:
-    """By path; of a role at the whole policy, the entries below its root."""
+    """Statements by path; for a role at the whole policy, of the entries below its root."""
     assert actor.user is not None  # noqa: S101 - says so to the type checker
     found: dict[UUID, StatementLine] = {}
     try:
@@ -88,7 +88,7 @@ def _lines(policy: Policy, month: Month, actor: Actor, at: datetime) -> list[Sta
                 continue
             page = get_statements(policy_slug=policy.slug, uid=uid, month=month.text, actor=actor)
             found |= {line.uid: line for line in (page.children if page.is_root else [page.chosen])}
-    except DomainError:  # nothing of it is visible any more
+    except DomainError:  # no longer visible
         return []
     return sorted(found.values(), key=lambda line: line.path)[:_MOST_ENTRIES]
 

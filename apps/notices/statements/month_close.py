@@ -1,7 +1,7 @@
-"""Months are closed once they are over and known: what they were then is kept, and what is found later is a correction.
+"""Closes complete months: their statements are stored, and later findings are shown as corrections.
 
-Until then a statement is reckoned anew each time it is read. A month of a policy is closed a week after its end, when
-the daily series has all of its days and none of them waits to be made again; all its groups in one transaction.
+Until then a statement is computed on each request. A month of a policy is closed a week after its end, if the daily
+series has all of its days and none has to be rebuilt; all groups in one transaction.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from apps.policies.tree.stored import load_tree
 
 logger = logging.getLogger(__name__)
 
-GRACE = timedelta(days=7)  # usage of the last days comes late
-MOST_MONTHS = 24  # in one go, and so far back
+GRACE = timedelta(days=7)  # usage of the last days arrives late
+MOST_MONTHS = 24  # closed in one run, and how far back
 _BATCH = 1_000  # entries read at once
 _LOCK = 0x73746D74  # "stmt"
 
 
 def close_months(*, at: datetime) -> int:
-    """How many statements were kept. Safe to run twice, at once, and to be killed in."""
+    """Returns how many statements were stored. Safe to run twice or concurrently, and to be killed."""
     n_kept = 0
     for policy in Policy.objects.filter(head_number__gt=0).order_by("pk"):
         state = series_state(policy)
@@ -42,7 +42,7 @@ def close_months(*, at: datetime) -> int:
 
 
 def _due(policy: Policy, state: SeriesState, at: datetime) -> Iterator[Month]:
-    """Months that are over, built and settled, and in which something was published; the oldest first."""
+    """Complete months, built and up to date, in which there was a published revision; oldest first."""
     if state.through_on is None or state.first_on is None:
         return
     today = at.astimezone(site_zone()).date()
@@ -86,7 +86,7 @@ def _close(policy: Policy, month: Month, at: datetime) -> int:
 
 
 def _groups(policy: Policy, month: Month) -> list[UUID]:
-    """Groups that were in the tree when the month began, when it ended, or are in it now."""
+    """Groups in the tree at the start or end of the month, or now."""
     days = load_series(policy, (), from_on=month.first_on, to_on=month.last_on).days
     revisions = {policy.head_number, *(np.unique(days.revision)[[0, -1]].tolist() if len(days.on) else ())}
     found: dict[UUID, None] = {}

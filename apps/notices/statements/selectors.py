@@ -42,7 +42,7 @@ AMOUNTS = ("entitled", "used", "lent", "missed", "unclear", "borrowed")
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Sums of a month, and the days they are of. target_first, target_last: None without any counted day."""
+    """Sums of a month, and the number of days they cover. target_first, target_last: None without a counted day."""
 
     entitled: Annotated[float, "Σ target · what all that compete with it used on the day"]
     used: float
@@ -65,7 +65,7 @@ FIELDS = tuple(field.name for field in fields(Figures))
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """`first_on` is the first of the month."""
+    """A month. first_on: its first day."""
 
     first_on: date
 
@@ -94,7 +94,7 @@ def month_of(on: date) -> Month:
 
 
 def reckon(series: DailySeries, row: int, month: Month) -> Figures:
-    """The statement of one entry of a series for the days of a month that are in it."""
+    """The statement of one entry of a series, over the month's days in the series."""
     within = np.array([on in month for on in series.days.on], dtype=np.bool_)
     days = within & series.exists[row] & series.competes[row]
     used, target = series.used[row, days], series.target[row, days]
@@ -120,7 +120,7 @@ def reckon(series: DailySeries, row: int, month: Month) -> Figures:
 
 
 def corrections_of(kept: dict[str, float], now: Figures) -> dict[str, float]:
-    """What a statement that was closed would be otherwise now: new − kept, by amount; nothing where they agree."""
+    """Differences between a closed statement and a present computation, by amount: new − stored; empty if equal."""
     found = {}
     for name in AMOUNTS:
         difference = getattr(now, name) - float(kept[name])
@@ -137,7 +137,7 @@ _FIRST_YEAR = 1970
 
 @dataclass(frozen=True, slots=True)
 class ShareChange:
-    """One published change of the entry's shares within a month; None is *inherit*."""
+    """One published change of the entry's shares in a month; None is *inherit*."""
 
     revision: int
     on: date
@@ -147,8 +147,10 @@ class ShareChange:
 
 @dataclass(frozen=True, slots=True)
 class StatementLine:
-    """figures: None where they are hidden, or don't exist; is_suppressed says which. adjusted: None where it is hidden.
-    corrections: what a closed month would differ by now, by amount, new − kept.
+    """One entry's month.
+
+    figures: None if hidden or missing; is_suppressed distinguishes them. adjusted: None if hidden.
+    corrections: differences of a closed month to a present computation, by amount, new − stored.
     """
 
     uid: UUID
@@ -166,7 +168,7 @@ class StatementLine:
 
 @dataclass(frozen=True)
 class StatementPage:
-    """One entry's last months, newest first, and one of them with its parts."""
+    """An entry's last months, newest first, and one of them with its children."""
 
     policy_slug: str
     policy_name: str
@@ -184,10 +186,11 @@ class StatementPage:
 
 
 def get_statements(*, policy_slug: str, uid: UUID, month: str = "", actor: Actor) -> StatementPage:
-    """
+    """Statements of an entry.
+
     Raises:
-        Invalid: a month that is none, or one that hasn't begun.
-        NotFound: no such policy or entry, for this actor.
+        Invalid: the month can't be read or hasn't started.
+        NotFound: the actor sees no such policy or entry.
     """
     view = open_view(policy_slug=policy_slug, actor=actor)
     i = view.require(uid)
@@ -225,7 +228,7 @@ def day_today(view: PolicyView) -> date:
 
 
 def read_month(text: str, today: date) -> Month:
-    """2026-10, from 1970 up to this month."""
+    """A month such as 2026-10, from 1970 up to the current one."""
     message = f"is a month from {_FIRST_YEAR}-01 to {today:%Y-%m}, such as {month_of(today).before().text}"
     try:
         found = Month(date.fromisoformat(f"{text}-01")) if len(text) == 7 else None
@@ -239,7 +242,7 @@ def read_month(text: str, today: date) -> Month:
 def lines_of(
     view: PolicyView, entries: Sequence[int], months: Sequence[Month], begins_on: date | None
 ) -> dict[tuple[int, Month], StatementLine]:
-    """By entry and month. One read of the series for all of them."""
+    """Statements by entry and month, with one query of the series."""
     uids = [view.tree.uuid(i) for i in entries]
     first_on, last_on = min(each.first_on for each in months), max(each.last_on for each in months)
     series = load_series(view.policy, uids, from_on=first_on, to_on=last_on)
@@ -296,7 +299,7 @@ def _line(
 
 
 def _missing(month: Month, series: DailySeries, begins_on: date | None, today: date) -> int:
-    """Days that are over and not in the series, from its first one on; without a series all of them."""
+    """Number of complete days not in the series, counted from its first day; without a series all of them."""
     first_on = max(month.first_on, begins_on or month.first_on)
     due = (min(month.last_on, today - timedelta(days=1)) - first_on).days + 1
     return max(due - sum(on in month for on in series.days.on), 0)
@@ -309,7 +312,7 @@ def _kept(view: PolicyView, uids: Sequence[UUID], months: Sequence[Month]) -> di
 
 
 def _adjusted(view: PolicyView, entries: Sequence[int], months: Sequence[Month]) -> dict[tuple[int, Month], float]:
-    """Σ amount · weight of its resource, of current adjustments that count in the month, at the entry or below it."""
+    """Σ amount · weight of its resource, of current adjustments in the month, at the entry or below it."""
     zone = site_zone()
     spans = [(each, day_of(each.first_on, zone).from_at, day_of(each.last_on, zone).to_at) for each in months]
     number = view.policy.head_number
@@ -330,7 +333,7 @@ def _adjusted(view: PolicyView, entries: Sequence[int], months: Sequence[Month])
 
 
 def _changes(view: PolicyView, uid: UUID, month: Month) -> list[ShareChange]:
-    """Oldest first. The entry is seen, so its shares are."""
+    """Changes of shares, oldest first. Shares are visible wherever the entry is."""
     zone, found = site_zone(), []
     for change in entry_history(policy=view.policy, uid=uid, limit=200):
         on = change.at.astimezone(zone).date()
