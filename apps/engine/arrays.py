@@ -1,4 +1,4 @@
-"""Names for the array types that every module of the engine passes around."""
+"""Array types of the engine, and the chunk size of its cached loops."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ LongArray = npt.NDArray[np.longdouble]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
-# Entries processed at once where several steps follow, so that what is between stays in the processor's cache.
+# Entries processed at once by loops of several steps, so that intermediate arrays stay in the processor's cache.
 CHUNK = 1 << 14

@@ -1,4 +1,4 @@
-"""JSON text to cases, however it is broken: what can't be read becomes a BadCase in its place, never a crash."""
+"""Read cases from JSON text; a case that can't be read becomes a BadCase in its position, never a crash."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 from apps.engine.errors import BadCase
 from apps.engine.tree import MAX_DEPTH
 
-_LONGEST_PLACE = 200  # characters of a place in a message
+_LONGEST_PLACE = 200  # longest location in a message, in characters
 
 
 class RepeatedKeys(dict[str, Any]):
-    """A JSON object with a duplicate key, and so no one meaning."""
+    """A JSON object with a duplicate key, whose meaning is ambiguous."""
 
     repeated: str
 
@@ -35,10 +35,10 @@ def _integer(digits: str) -> int | float:
 
 
 def read_cases(text: str) -> list[Any]:
-    """The cases of one JSON text, a list or a single one; BadCase in place of one that is nested too deeply.
+    """Read the cases of a JSON text, a list or a single case.
 
-    NaN, Infinity and 1e999 are read as what they are, so that the case that has them can be named. BadCase when the
-    text is no JSON.
+    A case that is nested too deeply becomes a BadCase. NaN, Infinity and 1e999 are read as such, so that the error
+    names the case that has them. Raises BadCase if the text isn't JSON.
     """
     try:
         found = _parse(text)
@@ -68,7 +68,7 @@ _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]', re.DOTALL)
 
 
 def _tokens(text: str) -> Iterator[tuple[str, int, int]]:
-    """Strings, brackets, commas and colons with their depth and offset."""
+    """Yield strings, brackets, commas and colons with their depth and offset."""
     depth = 0
     for match in _TOKEN.finditer(text):
         mark = match[0]
@@ -78,7 +78,7 @@ def _tokens(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _top_level_parts(text: str) -> list[str]:
-    """The texts of a list's elements, or the text itself when it is no list; the parser is too shallow for them."""
+    """Split a list that is too deep for the parser into the texts of its elements; other text is returned whole."""
     if not text.lstrip().startswith("["):
         return [text]
     cuts = [at for mark, depth, at in _tokens(text) if (mark == "," and depth == 1) or (mark == "]" and depth == 0)]
@@ -104,14 +104,14 @@ def _outer_id(text: str) -> str | None:
 
 
 def name_of(case: object, index: int) -> str:
-    """What an error calls the case: its id, else its index."""
+    """Name of the case in errors: its id, otherwise its index."""
     found = case.case_id if isinstance(case, BadCase) else case.get("id") if isinstance(case, dict) else None
     is_named = isinstance(found, str | int | float) and not isinstance(found, bool) and found != ""
     return abbreviate(str(found)) if is_named else str(index)
 
 
 def abbreviate(text: str) -> str:
-    """Head and tail of a place that is too long for a line."""
+    """Shorten a location to its head and tail if it is too long for a line."""
     half = _LONGEST_PLACE // 2
     return text if len(text) <= _LONGEST_PLACE else f"{text[:half]}…{text[-half:]}"
 
@@ -125,7 +125,7 @@ def read_id(value: object) -> str | int | float | None:
 
 
 def weight(value: object) -> float | None:
-    """The number as a double, if it is one, finite and not negative."""
+    """The number as a double if it is finite and not negative, otherwise None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -136,7 +136,7 @@ def weight(value: object) -> float | None:
 
 
 def shown(value: object) -> str:
-    """A value as in the JSON text, truncated where it is absurdly long."""
+    """A value as in the JSON text, truncated if it is very long."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 256:

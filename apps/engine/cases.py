@@ -1,4 +1,4 @@
-"""One case of `compute`: parsed JSON in, a result ready for JSON out; every refusal names the place."""
+"""Solve one case of `compute`: parsed JSON in, JSON result out; every error names the location."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ USER = "user"
 
 
 class Policy(NamedTuple):
-    """A case's tree, the path of every entry in the tree's order, and the entry at each path."""
+    """A case's tree, the path of each entry in tree order, and the entry at each path."""
 
     tree: FairshareTree
     paths: list[str]
@@ -29,7 +29,7 @@ class Policy(NamedTuple):
 
 
 def solve(case: object) -> dict[str, Any]:
-    """The result of one case as the contract has it; raises EngineError with the place."""
+    """Compute the result of one case as JSON; raises EngineError with the location."""
     if isinstance(case, BadCase):
         raise case
     if not isinstance(case, dict):
@@ -60,7 +60,7 @@ def _read_algorithm(case: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Columns:
-    """Rows of a policy in breadth-first order, as they are read."""
+    """Rows of a policy in breadth-first order, filled while reading."""
 
     def __init__(self) -> None:
         self.parent: list[int] = []
@@ -81,7 +81,7 @@ class _Columns:
 
 
 def read_policy(case: dict[str, Any]) -> Policy:
-    """The nested entries of `policy` as a tree; reads level by level, so that no depth exhausts the stack."""
+    """Read the nested entries of `policy` as a tree; works level by level, so that no depth exhausts the stack."""
     root = case.get("policy")
     if not isinstance(root, dict):
         raise BadCase("must be an object with children", place="policy")
@@ -130,7 +130,7 @@ def _refuse_repeated(entry: dict[str, Any], path: str) -> None:
 
 
 def _read_entry(entry: object, place: str) -> dict[str, Any]:
-    """An entry with a usable name."""
+    """Check that an entry is an object with a valid name."""
     if not isinstance(entry, dict):
         raise BadCase("must be an object with name and shares", place=place)
     name = entry.get("name")
@@ -167,7 +167,7 @@ def _read_shares(entry: dict[str, Any], path: str) -> float:
 
 
 def _read_usage(case: dict[str, Any], policy: Policy) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Own usage of every entry; the root's may be given as `/`."""
+    """Own usage of every entry; the root's is given as `/`."""
     given = case.get("usage", {})
     if not isinstance(given, dict):
         raise BadCase('must be an object of paths and numbers, such as {"/physics/alice": 1200}', place="usage")
@@ -192,7 +192,10 @@ def _read_usage(case: dict[str, Any], policy: Policy) -> np.ndarray[tuple[int], 
 
 
 def _refuse_underflow(policy: Policy, settings: dict[str, Any]) -> None:
-    """Shares whose quotients in doubles equal those of zero shares; over several levels where the whole tree counts."""
+    """Reject shares that are too small: their targets in doubles would equal those of zero shares.
+
+    Under algorithms that use the global target, this is also checked along the whole path.
+    """
     prepared = prepare(policy.tree)
     lost, where = prepared.lost, "in its group"
     if lost < 0 and not get_algorithm(settings["name"]).properties(settings).isolation:
@@ -203,7 +206,7 @@ def _refuse_underflow(policy: Policy, settings: dict[str, Any]) -> None:
 
 
 def _refuse_infinite(policy: Policy, result: PriorityResult) -> None:
-    """Numbers that JSON can't carry are the case's fault, or an algorithm's, and are named."""
+    """Reject results with numbers that JSON can't represent, and name the entry."""
     for name in get_algorithm(result.settings["name"]).fields:
         values = result.columns[name].values if name in result.columns else getattr(result, name, None)
         if not isinstance(values, np.ndarray) or values.dtype.kind != "f":
@@ -215,7 +218,7 @@ def _refuse_infinite(policy: Policy, result: PriorityResult) -> None:
 
 
 def _nodes(policy: Policy, result: PriorityResult) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Path and answer of every entry but the root, parents before their children, siblings in order."""
+    """Yield path and result of every entry but the root: parents before children, siblings in order."""
     fields = get_algorithm(result.settings["name"]).fields
     rows = list(zip(*(_told(result, name) for name in fields), strict=True))
     is_group = policy.tree.is_group.tolist() if "value" in fields else None
@@ -227,7 +230,7 @@ def _nodes(policy: Policy, result: PriorityResult) -> Iterator[tuple[str, dict[s
 
 
 def _told(result: PriorityResult, name: str) -> list[Any]:
-    """What is said of each entry under this name; None where it doesn't exist, and infinity as JSON can carry it."""
+    """A result field of every entry; None where it doesn't exist, and "Infinity" for infinity."""
     if name == "vector":
         return _vectors(result)
     if name == "value":
@@ -246,7 +249,7 @@ def _told(result: PriorityResult, name: str) -> list[Any]:
 
 
 def _vectors(result: PriorityResult) -> list[list[int]]:
-    """Every entry's vector: its parent's and one component more."""
+    """Every entry's vector: its parent's and one more component."""
     contest, entry_of, seat, _ = result.tree.competition
     found: list[list[int]] = [[]]
     components = result.scalar[entry_of].tolist()
@@ -270,7 +273,7 @@ def _depth_first(tree: FairshareTree) -> Iterator[int]:
 def solve_all(
     cases: list[Any], *, first_index: int = 0, solver: Callable[[object], dict[str, Any]] = solve
 ) -> Iterator[dict[str, Any] | tuple[str, str]]:
-    """Results in order; for a bad case its name and what is wrong with it, where."""
+    """Yield results in order; for a bad case its name, the problem and its location."""
     for index, case in enumerate(cases, start=first_index):
         try:
             yield solver(case)

@@ -1,4 +1,4 @@
-"""Priority vectors, and their codecs to single numbers: the only place that rounds."""
+"""Priority vectors and their encoding as single numbers; nothing else in the engine rounds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from apps.engine.tree import FairshareTree
 
 
 def balance(resolution: int) -> int:
-    """The component of an entry on target, r//2: what a missing level counts as."""
+    """The component of an entry on target, r//2, which also stands in for a missing level."""
     return resolution // 2
 
 
@@ -29,12 +29,12 @@ def lineage(tree: FairshareTree, entry: int) -> IntArray:
 
 
 def pad(vector: Sequence[int], depth: int, resolution: int) -> list[int]:
-    """The vector with missing levels filled by r//2; for comparison only."""
+    """The vector with missing levels filled with r//2; used for comparison only."""
     return [*vector, *[balance(resolution)] * (depth - len(vector))]
 
 
 def compare(one: Sequence[int], other: Sequence[int], resolution: int) -> int:
-    """1 when `one` is ahead, −1 when behind, 0 when they tie: lexicographic, padded, higher wins."""
+    """1 if `one` is ahead, −1 if behind, 0 if they tie: lexicographic, padded, higher wins."""
     depth = max(len(one), len(other))
     first, second = pad(one, depth, resolution), pad(other, depth, resolution)
     return (first > second) - (first < second)
@@ -58,12 +58,13 @@ MIN_RESOLUTION = 2
 MAX_RESOLUTION = 2**31
 DEFAULT_RESOLUTION = 10000
 GRID_BASE = 200
-# What is less than this part of the resolution below a whole number is that number: rounding of target, actual and
-# operator stays far below it, so that priorities equal on paper have equal components.
+# A value this close below a whole number (as a part of the resolution) is rounded up to it. Rounding errors of target,
+# actual and operator are far smaller, so priorities that are equal on paper have equal components.
 SNAP = 2.0**-47
-# As above for deviations in points, which are differences of two rounded parts of 100.
+# The same for deviations in points, which are differences of two rounded parts of 100.
 SNAP_POINTS = 200.0 * SNAP
-# Digits of a deviation in a key, from −100 points up: steps a tenth of what ties, so that no two classes share a step.
+# Steps of a deviation in a key, counted from −100 points: a tenth of the tie tolerance, so that two classes never share
+# a step.
 KEY_STEPS = 10**10
 _KEY_WIDTH = len(str(200 * KEY_STEPS))
 
@@ -71,7 +72,7 @@ _KEY_WIDTH = len(str(200 * KEY_STEPS))
 def scalar(priority: FloatArray, resolution: int) -> IntArray:
     """`min(r − 1, floor((p + 1)/2 · r))`, 0..r − 1; priority in −1..1. Source: operators paper, figure 4.
 
-    Within r · 2⁻⁴⁷ below a whole number it is that number, but below 0 it never reaches r/2.
+    A value within r · 2⁻⁴⁷ below a whole number is rounded up to it, but a negative priority never reaches r/2.
     """
     out = np.empty(len(priority), dtype=np.int64)
     for begin in range(0, len(priority), CHUNK):
@@ -81,7 +82,7 @@ def scalar(priority: FloatArray, resolution: int) -> IntArray:
 
 def components(priority: FloatArray | float, resolution: int | IntArray) -> npt.NDArray[Any]:
     """`scalar` as float64, for priorities and resolutions that broadcast against each other."""
-    scaled: FloatArray = np.add(priority, 1.0) * (resolution / 2.0)  # a power of two moves no bit
+    scaled: FloatArray = np.add(priority, 1.0) * (resolution / 2.0)  # multiplying by a power of two is exact
     scaled += resolution * SNAP
     np.floor(scaled, out=scaled)
     is_balance = np.equal(scaled, resolution / 2.0)
@@ -91,7 +92,7 @@ def components(priority: FloatArray | float, resolution: int | IntArray) -> npt.
 
 
 def component_of(priority: float, resolution: float) -> float:
-    """`scalar` of one number: what kernels compile."""
+    """`scalar` of one number, as compiled by kernels."""
     found = float(math.floor((priority + 1.0) * (resolution / 2.0) + resolution * SNAP))
     if priority < 0.0 and found * 2.0 == resolution:
         found -= 1.0
@@ -99,13 +100,13 @@ def component_of(priority: float, resolution: float) -> float:
 
 
 def effective_priority(scalars: IntArray, resolution: int) -> FloatArray:
-    """`scalar/r · 2 − 1`: the lowest priority with that scalar (eq. 17). Never make a scalar of it again."""
+    """`scalar/r · 2 − 1`: the lowest priority with that scalar (eq. 17). Don't convert it to a scalar again."""
     effective: FloatArray = np.asarray(scalars) / resolution * 2.0 - 1.0
     return effective
 
 
 def key_string(vector: Sequence[int], depth: int, resolution: int) -> str:
-    """Components in fixed width, padded to `depth` with r//2: strings sort as the vectors do."""
+    """Components in fixed width, padded to `depth` with r//2: the strings sort as the vectors do."""
     width = len(str(resolution - 1))
     padded = [*vector, *[resolution // 2] * (depth - len(vector))]
     return "".join(f"{component:0{width}d}" for component in padded)
@@ -114,8 +115,8 @@ def key_string(vector: Sequence[int], depth: int, resolution: int) -> str:
 def grid_value(deviations: Sequence[float], depth: int) -> int:
     """`Σ (d_i + 100) · 200^(depth − i)`, d rounded half-even to whole points, unclamped; missing levels are 0.
 
-    What is a half but for rounding counts as a half. A deviation of +100 is digit 200 and carries, so values may tie
-    where vectors don't. Source: Elmroth, Gardfjäll, section 4.
+    A value that differs from a half only by rounding errors counts as a half. A deviation of +100 is digit 200 and
+    carries, so values may tie where vectors don't. Source: Elmroth, Gardfjäll, section 4.
     """
     value = 0
     for deviation in _padded(deviations, depth):
@@ -124,7 +125,7 @@ def grid_value(deviations: Sequence[float], depth: int) -> int:
 
 
 def grid_key(deviations: Sequence[float], depth: int) -> str:
-    """Deviations in steps of 1e-10 points above −100, in fixed width: strings sort as the deviations do."""
+    """Deviations in steps of 1e-10 points above −100, in fixed width: the strings sort as the deviations do."""
     digits = (round((deviation + 100.0) * KEY_STEPS) for deviation in _padded(deviations, depth))
     return "".join(f"{digit:0{_KEY_WIDTH}d}" for digit in digits)
 
@@ -142,12 +143,12 @@ def _whole_points(deviation: float) -> int:
 
 
 def factor_from_rank(rank: IntArray, n_ranked: int) -> FloatArray:
-    """`1 − (rank − 1)/N`: best 1, a leaf never 0; a group behind all gets 1/N, as the last leaf does."""
+    """`1 − (rank − 1)/N`: 1 for the best, never 0 for a leaf; a group behind all leaves has 1/N like the last leaf."""
     return factor_from_ahead(rank - 1, n_ranked)
 
 
 def factor_from_ahead(ahead: IntArray, n_ranked: int) -> FloatArray:
-    """The factor from the number of leaves strictly ahead (rank − 1)."""
+    """`factor_from_rank` for the number of leaves strictly ahead, rank − 1."""
     if n_ranked == 0:
         return np.ones(len(ahead))
     factor: FloatArray = ahead / -n_ranked

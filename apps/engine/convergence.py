@@ -1,7 +1,8 @@
-"""Whether usage comes to where shares want it: figures of merit of entries over days, and how fair usage was.
+"""Measures of how usage converges to shares over days, and of how fair usage was.
 
-Arrays are (entries, days) unless they say otherwise, siblings of one group or any others; shares 0..1, usage ≥ 0 in one
-unit. counts: where there is something to compare: the entry competes on that day, and its peers used anything."""
+Arrays are (entries, days) unless stated otherwise; entries may be siblings or any others. Shares are 0..1, usage is ≥ 0
+in one unit. counts: the compared entries and days: the entry competes on that day, and its peers have usage.
+"""
 
 from __future__ import annotations
 
@@ -16,34 +17,36 @@ from apps.engine.arrays import BoolArray, FloatArray
 from apps.engine.errors import BadParameter
 
 States = npt.NDArray[np.int8]
-_ROUNDING = 1e-12  # an edge that is met to the last bit but one is met
+_ROUNDING = 1e-12  # an edge that is reached but for the last bit counts as reached
 
 
 class DayState(IntEnum):
-    """One entry on one day. Demand is inferred where sources don't report submit times."""
+    """State of one entry on one day. Demand is inferred if sources don't report submit times."""
 
-    ABSENT = 0  # nothing to compare: not in the tree, or no shares of its own
-    NO_DEMAND = 1  # nothing ran and nothing waited
-    MET = 2  # under, and everything that was asked for ran
-    STARVED = 3  # under, while jobs waited
-    INFERRED = 4  # under and running; waiting isn't reported
+    ABSENT = 0  # nothing to compare: not in the tree, or without shares
+    NO_DEMAND = 1  # no job ran and none waited
+    MET = 2  # under target, and all requested usage ran
+    STARVED = 3  # under target, while jobs waited
+    INFERRED = 4  # under target and running; waiting isn't reported
     ON = 5
     OVER = 6
 
 
 class Outcome(StrEnum):
-    """What became of the gap that a change of the target made."""
+    """Outcome for the gap opened by a change of the target."""
 
     REACHED = "reached"  # it halved, and stayed so until the next change or the end
-    NOT_YET = "not_yet"  # the last change, and the days that are known end before
-    OVERTAKEN = "overtaken"  # the next change came before
-    NO_GAP = "no_gap"  # it was within the tolerance from the beginning
+    NOT_YET = "not_yet"  # the last change, and data ends before the gap halved
+    OVERTAKEN = "overtaken"  # the next change came first
+    NO_GAP = "no_gap"  # it was within the tolerance from the start
 
 
 @dataclass(frozen=True, slots=True)
 class HalfTime:
-    """at: the first day with the new target. gap: |actual of the day before − new target|. days: until the end of the
-    first day of those on which the gap was half of that or less until the next change; None where `outcome` says why.
+    """Half-life of one gap. at: the first day with the new target. gap: |actual of the day before − new target|.
+
+    days: until the end of the first day from which the gap stays at half of that or less until the next change. None if
+    `outcome` gives the reason.
     """
 
     at: int
@@ -53,13 +56,13 @@ class HalfTime:
 
 
 def actual_share(used: FloatArray, peers: FloatArray) -> FloatArray:
-    """used / peers, 0 where the peers have none; any one shape."""
+    """used / peers, 0 where peers have no usage; any shape."""
     share: FloatArray = np.divide(used, peers, out=np.zeros(np.shape(used)), where=peers > 0)
     return share
 
 
 def trailing_sum(values: FloatArray, n_days: int) -> FloatArray:
-    """Σ of the last n_days days, that day included; of fewer where the days begin. n_days ≥ 1."""
+    """Σ of the last n_days days including each day itself, or of fewer at the start. n_days ≥ 1."""
     if not values.shape[1]:
         return np.zeros(values.shape)
     padded = np.pad(values, ((0, 0), (n_days - 1, 0)))
@@ -89,15 +92,15 @@ def is_inside(actual: FloatArray, target: FloatArray, tolerance: FloatArray) -> 
 
 
 def mean_deviation(actual: FloatArray, target: FloatArray, counts: BoolArray) -> tuple[FloatArray, BoolArray]:
-    """Σ target · |actual − target| / Σ target over the entries that count, (days,); and on which days there are any.
+    """(Σ target · |actual − target| / Σ target over compared entries, days with any compared entry), each (days,).
 
-    Each entry is weighted by its share; 0 on days on which none counts.
+    Each entry is weighted by its share; the mean is 0 on days without compared entries.
     """
     return weighted_mean(gap_of(actual, target), target, counts)
 
 
 def weighted_mean(values: FloatArray, weight: FloatArray, counts: BoolArray) -> tuple[FloatArray, BoolArray]:
-    """Σ weight · value / Σ weight over the entries that count, (days,); and on which days there is any weight."""
+    """(Σ weight · value / Σ weight over compared entries, days with any weight), each (days,)."""
     weights = np.where(counts, weight, 0.0)
     total = weights.sum(axis=0)
     mean = np.divide((weights * values).sum(axis=0), total, out=np.zeros(len(total)), where=total > 0)
@@ -105,12 +108,12 @@ def weighted_mean(values: FloatArray, weight: FloatArray, counts: BoolArray) -> 
 
 
 def mean_of_days(values: FloatArray, there: BoolArray) -> float | None:
-    """Mean of the days that are there, (days,); None without any."""
+    """Mean of the selected days, (days,); None if there are none."""
     return float(values[there].mean()) if there.any() else None
 
 
 def time_inside(inside: BoolArray, counts: BoolArray) -> tuple[FloatArray, npt.NDArray[np.int64]]:
-    """Part 0..1 of the days that count on which each entry is inside its band, (entries,), and how many count."""
+    """(part 0..1 of compared days on which each entry is inside its band, number of compared days), (entries,)."""
     n_days = counts.sum(axis=1)
     n_inside = (inside & counts).sum(axis=1)
     part = np.divide(n_inside, n_days, out=np.zeros(len(n_days)), where=n_days > 0)
@@ -118,7 +121,7 @@ def time_inside(inside: BoolArray, counts: BoolArray) -> tuple[FloatArray, npt.N
 
 
 def half_times(actual: FloatArray, target: FloatArray, tolerance: FloatArray) -> list[HalfTime]:
-    """After each change of one entry's target; all (days,), consecutive days on which it competes.
+    """Half-lives after each change of one entry's target; all arrays (days,), consecutive days on which it competes.
 
     The gap may halve and open again: it counts as halved from the day on after which it stays so.
     """
@@ -147,7 +150,7 @@ def day_states(
     knows_waiting: BoolArray,
     competes: BoolArray,
 ) -> States:
-    """A DayState for each entry and day. used: on that day alone; waited: asked for by jobs that waited on it."""
+    """The DayState of each entry and day. used: on that day alone; waited: requested by jobs that waited on it."""
     under = actual < target - tolerance - _ROUNDING
     over = actual > target + tolerance + _ROUNDING
     ran, waits = used > 0, waited > 0
@@ -162,10 +165,10 @@ def day_states(
 
 
 def demand_aware_gap(actual: FloatArray, target: FloatArray, states: States) -> FloatArray:
-    """The part of the gap that is against demand; of one sibling group.
+    """The part of the gap that contradicts demand; for one sibling group.
 
-    max(target − actual, 0) where the entry had demand, known or inferred: STARVED or INFERRED.
-    max(actual − target, 0) where another one of the group was STARVED on that day.
+    max(target − actual, 0) where the entry had demand, known or inferred (STARVED or INFERRED). max(actual − target, 0)
+    where another entry of the group was STARVED on that day.
     """
     starved = states == DayState.STARVED
     wanted = starved | (states == DayState.INFERRED)
@@ -176,7 +179,7 @@ def demand_aware_gap(actual: FloatArray, target: FloatArray, states: States) -> 
 
 
 def given_away(actual: FloatArray, target: FloatArray, states: States) -> FloatArray:
-    """Σ max(target − actual, 0) over the entries that wanted no more: NO_DEMAND or MET; (days,)."""
+    """Σ max(target − actual, 0) over entries without further demand (NO_DEMAND or MET), (days,)."""
     quiet = (states == DayState.NO_DEMAND) | (states == DayState.MET)
     left: FloatArray = np.where(quiet, np.maximum(target - actual, 0.0), 0.0).sum(axis=0)
     return left
@@ -185,17 +188,17 @@ def given_away(actual: FloatArray, target: FloatArray, states: States) -> FloatA
 def demand_aware_error(
     actual: FloatArray, target: FloatArray, states: States, counts: BoolArray
 ) -> tuple[FloatArray, BoolArray]:
-    """Σ target · demand-aware gap / Σ target over the entries that count, (days,); and on which days there are any."""
+    """(Σ target · demand-aware gap / Σ target over compared entries, days with any compared entry), each (days,)."""
     return weighted_mean(demand_aware_gap(actual, target, states), target, counts)
 
 
 # --- Fairness of one group, or of all leaves by their global targets --------------------------------------------------
 @dataclass(frozen=True)
 class Fairness:
-    """jain: 1/n..1, 1 where all have an equal part of their target. gini: 0..1, 0 where they have.
+    """Fairness indices. jain: 1/n..1, 1 if all have an equal part of their target. gini: 0..1, 0 in that case.
 
     deviation_points: share-weighted mean of |actual − target|. misplaced_points: the part of all usage that exceeds
-    targets. demand_error_points: against the targets that demand allows; None without it.
+    targets. demand_error_points: relative to the targets that demand allows; None without demand.
     """
 
     jain: float
@@ -206,9 +209,9 @@ class Fairness:
 
 
 def fairness(target: npt.ArrayLike, actual: npt.ArrayLike, demand: npt.ArrayLike | None = None) -> Fairness:
-    """All indices of one group. target, actual: ≥ 0, normalised here; demand: what each could have used, in any unit.
+    """All indices of one group. target, actual: ≥ 0, normalised here.
 
-    demand is in the unit of `actual` before that is normalised: usage beside what was asked for.
+    demand: usage plus requested time, in the unit of `actual` before that is normalised.
     """
     t, used = _weights(target, "target"), _weights(actual, "actual")
     if len(t) != len(used):
@@ -241,8 +244,8 @@ def jain_index(received: npt.ArrayLike) -> float:
 def gini_index(received: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> float:
     """Σᵢⱼ wᵢwⱼ|xᵢ − xⱼ|/(2·Σw·Σwx), 0..1; 0 without usage.
 
-    With targets as weights an entry of 20 % counts like two of 10 %: cutting a group in two changes nothing.
-    O(n log n), by the area under the Lorenz curve.
+    With targets as weights an entry of 20 % counts like two of 10 %, so splitting a group changes nothing. O(n log n),
+    by the area under the Lorenz curve.
     """
     x = _weights(received, "received")
     w = np.ones_like(x) if weights is None else _weights(weights, "weights")
@@ -257,23 +260,23 @@ def gini_index(received: npt.ArrayLike, weights: npt.ArrayLike | None = None) ->
 
 
 def share_weighted_deviation_points(target: npt.ArrayLike, actual: npt.ArrayLike) -> float:
-    """100 · Σ t·|s − t|/Σ t, 0..100: large entries count by their size."""
+    """100 · Σ t·|s − t|/Σ t, 0..100: entries are weighted by their targets."""
     t, s = _weights(target, "target"), _weights(actual, "actual")
     total = float(t.sum())
     return 100.0 * float((t * np.abs(s - t)).sum()) / total if total > 0 else 0.0
 
 
 def misplaced_points(wished: npt.ArrayLike, actual: npt.ArrayLike) -> float:
-    """100 · ½ Σ |s − a|, 0..100: the part of usage that would have to change hands."""
+    """100 · ½ Σ |s − a|, 0..100: the part of usage that would have to be redistributed."""
     a, s = _weights(wished, "wished"), _weights(actual, "actual")
     return 50.0 * float(np.abs(s - a).sum())
 
 
 def water_fill(target: npt.ArrayLike, demand: npt.ArrayLike, capacity: float) -> FloatArray:
-    """min(demand, θ·target) of each, with the one θ that distributes min(capacity, demand).
+    """min(demand, θ·target) of each, with the θ for which the sum is min(capacity, Σ demand).
 
-    No entry gets more than its demand; the rest goes to the others in proportion to their targets, again and
-    again. Exact, by sorting demand/target. Entries with target 0 get nothing.
+    No entry gets more than its demand; the rest is distributed among the others in proportion to their targets,
+    repeatedly. Exact, by sorting demand/target. Entries with target 0 get nothing.
     """
     t, asked = _weights(target, "target"), _weights(demand, "demand")
     asked = np.where(t > 0, asked, 0.0)
@@ -293,10 +296,10 @@ def water_fill(target: npt.ArrayLike, demand: npt.ArrayLike, capacity: float) ->
 
 
 def demand_error_points(target: npt.ArrayLike, used: npt.ArrayLike, demand: npt.ArrayLike) -> float:
-    """100 · ½ Σ |used − wished|/Σ used, wished = `water_fill` of what was used in all, by target and demand.
+    """100 · ½ Σ |used − wished|/Σ used, wished = `water_fill` of all usage by target and demand.
 
-    An idle entry's share is no error of the scheduler: its target is capped by its demand. Demand below usage is
-    raised to it: what ran was requested. 0 without usage.
+    An idle entry's share is not an error of the scheduler: its target is capped by its demand. Demand below usage is
+    raised to usage, because usage was requested. 0 without usage.
     """
     got = _weights(used, "used")
     asked = np.maximum(_weights(demand, "demand"), got)

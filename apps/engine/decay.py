@@ -1,8 +1,8 @@
-"""Windows of usage, and the decay functions that age it, those of common schedulers under their own names.
+"""Windows of usage and the registry of decay functions, among them those of common schedulers under their own names.
 
-Registry of decay functions, those of common schedulers under their own names and units.
-A decay function gives the weight 0..1 of usage at an instant, from when it was used. Most need its age alone; those
-that decay all usage at fixed instants (`pbs`, `flux`) need how many of these instants have passed since.
+A decay function gives the weight 0..1 at an instant of usage, depending on when it was used. Most depend on its age
+alone; those that decay all usage at fixed instants (`pbs`, `flux`) depend on how many of these instants have passed
+since.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _PHASE = number("phase_s", "Start of a period, since 1970-01-01 00:00 UTC", 0, 0
 
 
 def power_of_age(base: float, age: FloatArray) -> FloatArray:
-    """base^age for a base of 0..1; what is used now counts whole, whatever the base."""
+    """base^age for a base of 0..1; 1 at age 0, whatever the base."""
     if base <= 0:
         return np.where(age > 0, 0.0, 1.0)
     with np.errstate(under="ignore"):
@@ -60,9 +60,9 @@ def power_of_age(base: float, age: FloatArray) -> FloatArray:
 
 
 def instants_passed(age_s: FloatArray, as_of_s: float, period_s: float, phase_s: float) -> FloatArray:
-    """How many of the instants phase + n · period lie from the end of the usage to `as_of_s`, both included.
+    """The number of instants phase + n · period from the end of the usage to `as_of_s`, both included.
 
-    Usage ends where its bucket ends, so that what was used right up to an instant is decayed at it.
+    Usage ends where its bucket ends, so usage right before an instant is decayed at it.
     """
     ended = (as_of_s - phase_s - age_s) / period_s
     passed: FloatArray = np.maximum(0.0, math.floor((as_of_s - phase_s) / period_s) - np.ceil(ended) + 1.0)
@@ -98,9 +98,10 @@ def _slurm(age: FloatArray, as_of_s: float, settings: Settings) -> FloatArray:
 
 
 def _slurm_hour(settings: Settings) -> float:
-    """k^D · (1 − k^H) / (H / D · (1 − k^D)): what D-second calculations leave of an hour H of steady use at its end.
+    """k^D · (1 − k^H) / (H / D · (1 − k^D)): the part of an hour of steady use that is left at its end.
 
-    Slurm charges a period when it ends and decays it whole, so usage ages from the beginning of its period on.
+    H is an hour, D the period of Slurm's calculations. Slurm charges a period at its end and decays all of it, so usage
+    ages from the beginning of its period.
     """
     base, period_s = 1.0 - SLURM_LN2 / settings["half_life_s"], settings["calc_period_s"]
     if not period_s or base <= 0:
@@ -242,12 +243,12 @@ DECAY_FUNCTIONS: dict[str, DecayFunction] = {**_OURS, **_BROUGHT.found}
 
 
 def installed_decay_functions() -> Installed[DecayFunction]:
-    """Those that other packages bring (entry points `fairshare.decay_functions`), and what was refused."""
+    """Decay functions of other packages (entry points `fairshare.decay_functions`), and those that were rejected."""
     return _BROUGHT
 
 
 def get_decay_function(name: str) -> DecayFunction:
-    """BadParameter for one that isn't there; it says why a package wasn't let."""
+    """The decay function of this name; BadParameter if there is none, with the reason if its package was rejected."""
     if name not in DECAY_FUNCTIONS:
         message = f"unknown aging {name!r}; allowed are {', '.join(DECAY_FUNCTIONS)}{told_why(_BROUGHT, name)}"
         raise BadParameter(message, place="aging")
@@ -260,10 +261,10 @@ AGINGS = tuple(DECAY_FUNCTIONS)
 
 @dataclass(frozen=True)
 class Window:
-    """Length and aging of the usage that counts; times in the unit that their names end with.
+    """Length and decay of the usage that counts; times are in the unit of the name's suffix.
 
-    length_s: buckets younger than this count, None for all. aging: the name of a decay function; the others are its
-    parameters, None for its default. Raises BadParameter for a parameter out of range, or a missing one.
+    length_s: buckets younger than this count, None for all. aging: the name of a decay function; the other fields are
+    its parameters, None for its default. Raises BadParameter for a parameter out of range, or a missing one.
     """
 
     length_s: float | None = None
@@ -279,7 +280,8 @@ class Window:
     phase_s: float | None = None
     calc_period_s: float | None = None
     more: Mapping[str, Any] = field(default_factory=dict, hash=False)  # parameters of a package's function
-    settings: dict[str, Any] = field(init=False, repr=False, compare=False)  # of the decay function, defaults filled in
+    # parameters of the decay function with defaults
+    settings: dict[str, Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         get_decay_function(self.aging)
@@ -293,7 +295,7 @@ class Window:
 
     @classmethod
     def of(cls, aging: str, length_s: float | None, parameters: Mapping[str, Any]) -> Window:
-        """parameters: those of the decay function, by name; others are left aside."""
+        """Build a window. parameters: those of the decay function, by name; others are ignored."""
         asked = {one.name: parameters.get(one.name) for one in get_decay_function(aging).parameters}
         common: dict[str, Any] = {name: asked.pop(name) for name in list(asked) if name in _RESERVED}
         common.update(length_s=length_s, aging=aging, more=asked)
@@ -317,15 +319,15 @@ class Window:
 
     @property
     def reach_s(self) -> float | None:
-        """Age from which on nothing counts, None for never."""
+        """Age from which on usage has weight 0; None for never."""
         found = [reach for reach in (self.length_s, self.law.reach_s(self.settings)) if reach is not None]
         return min(found, default=None)
 
 
 def weights(age_s: npt.ArrayLike, window: Window, as_of_s: float = 0.0) -> FloatArray:
-    """Weight 0..1 at `as_of_s` of usage of this age, shape of `age_s`, ages ≥ 0; 0 from the window's length on.
+    """Weight 0..1 at `as_of_s` of usage of this age (≥ 0), in the shape of `age_s`; 0 beyond the window's length.
 
-    as_of_s counts since 1970-01-01 00:00 UTC; decay functions with fixed instants need it.
+    as_of_s is in seconds since 1970-01-01 00:00 UTC, for decay functions with fixed instants.
     """
     age = np.asarray(age_s, dtype=np.float64)
     weight = window.law.weigh(age, as_of_s, window.settings)
@@ -335,10 +337,10 @@ def weights(age_s: npt.ArrayLike, window: Window, as_of_s: float = 0.0) -> Float
 
 
 def bucket_weights(hour_start_s: npt.ArrayLike, as_of_s: float, window: Window) -> FloatArray:
-    """Weight of the hourly buckets [h, h + 1 h) at `as_of_s`; both count since 1970-01-01 00:00 UTC.
+    """Weight of the hourly buckets [h, h + 1 h) at `as_of_s`; both in seconds since 1970-01-01 00:00 UTC.
 
-    age = max(0, as_of − (h + 1 hour)); a bucket counts whole or not at all, and not when it begins at or after as_of.
-    Some functions decay within the hour, too (`hour_factor`).
+    age = max(0, as_of − (h + 1 hour)). A bucket counts completely or not at all; it doesn't count if it begins at or
+    after as_of. Some functions also decay within the hour (`hour_factor`).
     """
     start = np.asarray(hour_start_s, dtype=np.float64)
     age = np.maximum(0.0, as_of_s - (start + BUCKET_S))

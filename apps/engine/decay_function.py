@@ -1,4 +1,4 @@
-"""What a decay function is, and those that packages bring: measured at load, and checked each time they are used."""
+"""The interface of decay functions, and the checks of those that packages bring: at load and at each use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.engine.errors import PackageFailed
 from apps.engine.installed import Installed, load_installed, require_name, require_texts
 from apps.engine.parameters import Parameter, Settings
 
-# --- What one is ------------------------------------------------------------------------------------------------------
+# --- Interface --------------------------------------------------------------------------------------------------------
 Weigh = Callable[[FloatArray, float, Settings], FloatArray]
 
 
@@ -36,19 +36,20 @@ class DecayFunction:
     hour_factor: Callable[[Settings], float] = field(repr=False, default=lambda settings: 1.0)
 
 
-# --- Those of packages ------------------------------------------------------------------------------------------------
+# --- Decay functions of packages --------------------------------------------------------------------------------------
 ENTRY_POINT_GROUP = "fairshare.decay_functions"
 _DAY_S = 86_400.0
 _AGES_S = np.concatenate([[0.0], np.geomspace(1.0, 200 * 365 * _DAY_S, 2_000)])
-# Between the hours at which functions with fixed instants may let all usage fall at once.
+# The sampled hours between which functions with fixed instants may drop all usage at once.
 _INSTANTS_S = (1_700_000_123.0, 1_731_234_567.5, 2_000_000_011.0)
 _packages: dict[str, str] = {}
 
 
 @cache
 def brought_decay_functions(ours: tuple[str, ...], reserved: frozenset[str]) -> Installed[DecayFunction]:
-    """Those of other packages, each measured, and what was refused. ours: names that are taken. reserved: names of
-    parameters that windows have already with a meaning of their own.
+    """Decay functions of other packages that passed their checks, and those that were rejected.
+
+    ours: names of built-in functions. reserved: parameter names that windows already use.
     """
     found = load_installed(
         ENTRY_POINT_GROUP, lambda name, given: _check(name, given, reserved), is_taken=lambda name: name in ours
@@ -58,7 +59,7 @@ def brought_decay_functions(ours: tuple[str, ...], reserved: frozenset[str]) -> 
 
 
 def _check(name: str, given: Any, reserved: frozenset[str]) -> DecayFunction:
-    """The function with its weights checked, or ValueError: it is complete, and decays as it must on fixed ages."""
+    """The function with its weights guarded; raises ValueError if it is incomplete or fails on fixed ages."""
     if type(given) is not DecayFunction:
         raise ValueError(f"it must be a DecayFunction, not a {type(given).__name__}")
     require_name(given, name)
@@ -94,7 +95,7 @@ def _trials(parameters: tuple[Parameter, ...]) -> Iterator[dict[str, Any]]:
 
 
 def _measure(function: DecayFunction, settings: Settings) -> None:
-    """ValueError unless usage of now counts whole, older usage never more, and nothing beyond the reach."""
+    """Raise ValueError unless weights are 1 at age 0, never rise with age, and are 0 beyond the reach."""
     said = f" with {dict(settings)}" if settings else ""
     for as_of_s in _INSTANTS_S:
         found = function.weigh(_AGES_S, as_of_s, settings)
@@ -114,19 +115,19 @@ def _measure(function: DecayFunction, settings: Settings) -> None:
 
 
 def guarded(given: DecayFunction) -> Callable[[FloatArray, float, Settings], FloatArray]:
-    """Its formula on ages that can't be written to, and weights from 0 to 1 out of it; else PackageFailed."""
+    """Wrap its formula: read-only ages in, and weights from 0 to 1 out, otherwise PackageFailed."""
 
     def weigh(age_s: FloatArray, as_of_s: float, settings: Settings) -> FloatArray:
         shown = age_s.view()
         shown.flags.writeable = False
         try:
-            with np.errstate(all="ignore"):  # what it comes to is checked
+            with np.errstate(all="ignore"):  # the result is checked below
                 found = np.asarray(given.weigh(shown, as_of_s, dict(settings)), dtype=np.float64)
-        except Exception as error:  # whatever a package does in its functions
+        except Exception as error:  # packages may raise anything
             raise _failed(given.name, f"{type(error).__name__}: {error}") from error
         if found.shape != age_s.shape:
             raise _failed(given.name, f"it gave an array of shape {found.shape} for ages of shape {age_s.shape}")
-        wrong = ~((found >= 0.0) & (found <= 1.0))  # NaN is wrong too
+        wrong = ~((found >= 0.0) & (found <= 1.0))  # also rejects NaN
         if wrong.any():
             at = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
             raise _failed(given.name, f"its weight must be a number from 0 to 1, not {found[at]} at {age_s[at]:g} s")

@@ -1,10 +1,10 @@
-"""What the engine refuses, with the place: faces turn it into a message, a status or an exit code."""
+"""Errors of the engine with their location; pages, REST and commands turn them into messages or statuses."""
 
 from __future__ import annotations
 
 
 class EngineError(ValueError):
-    """A refusal: `message` says what is wrong and what is allowed, `place` where, `row` which input row."""
+    """An invalid input. message: the problem and what is allowed. place: its location. row: the input row."""
 
     code = "engine_error"
 
@@ -16,19 +16,19 @@ class EngineError(ValueError):
 
 
 class BadTree(EngineError):
-    """The tree has a cycle, an orphan, too many levels, or shares that are no weight."""
+    """The tree has a cycle, an orphan, too many levels, or invalid shares."""
 
     code = "bad_tree"
 
 
 class BadUsage(EngineError):
-    """Usage is negative, not finite, of the wrong shape, or where none may be."""
+    """Usage is negative, not finite, of the wrong shape, or on an entry that can't have any."""
 
     code = "bad_usage"
 
 
 class BadParameter(EngineError):
-    """An algorithm, operator or window was given something it doesn't take."""
+    """A parameter of an algorithm, operator or window is unknown or out of range."""
 
     code = "bad_parameter"
 
@@ -44,7 +44,7 @@ class BadCase(EngineError):
 
 
 class PackageFailed(EngineError):
-    """Code of an installed package raised, or gave what can't be used; `package` and `name` say whose it is."""
+    """Code of an installed package raised or returned something invalid; `package` and `name` identify it."""
 
     code = "package_failed"
 

@@ -1,4 +1,4 @@
-"""The optional accelerator: numba where it is installed, bit-identical without it."""
+"""Optional acceleration by numba, with bit-identical results without it."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _is_on = IS_INSTALLED
 
 
 def is_on() -> bool:
-    """Whether compiled kernels are to be used: numba is installed and not disabled."""
+    """Whether compiled kernels are used: numba is installed and not switched off."""
     return _is_on
 
 
 @contextmanager
 def switched(on: bool) -> Iterator[None]:
-    """Compiled kernels on or off within the block, so that both ways can be compared in one process."""
+    """Switch compiled kernels on or off within the block, so that both can be compared in one process."""
     global _is_on
     before = _is_on
     _is_on = on and IS_INSTALLED
@@ -44,9 +44,9 @@ def switched(on: bool) -> Iterator[None]:
 
 
 def compiled(function: Function) -> Function:
-    """The function as serial machine code, kept on disk between processes; unchanged where numba is not installed.
+    """Compile the function to serial machine code, cached on disk; returned unchanged if numba is not installed.
 
-    No fused or reordered arithmetic: the compiled function gives the bits of the plain one.
+    Arithmetic is neither fused nor reordered: the compiled function returns the bits of the plain one.
     """
     if not IS_INSTALLED:
         return function
@@ -55,14 +55,17 @@ def compiled(function: Function) -> Function:
     with _kept_beside_its_sources():
         try:
             fast = njit(cache=True, **exact)(function)
-        except RuntimeError:  # no place to keep machine code: compiled again in each process
+        except RuntimeError:  # no writable cache directory: compiled again in each process
             fast = njit(**exact)(function)
     return fast  # type: ignore[no-any-return]
 
 
 @contextmanager
 def _kept_beside_its_sources() -> Iterator[None]:
-    """numba watches the file of a kernel, not those of the kernels it calls: a folder for each state of all sources."""
+    """Cache machine code in a folder for the present state of all sources.
+
+    numba checks the source file of a kernel, but not those of the kernels that it calls.
+    """
     before = config.CACHE_DIR
     if not before:
         config.CACHE_DIR = str(_ENGINE / "__pycache__" / f"machine-code-{_state_of_sources()}")
@@ -74,7 +77,7 @@ def _kept_beside_its_sources() -> Iterator[None]:
 
 @cache
 def _state_of_sources() -> str:
-    """Digest of the sources alone, independent of time and path."""
+    """Digest of the sources, independent of time and path."""
     found = hashlib.sha256()
     for source in sorted(_ENGINE.rglob("*.py")):
         found.update(f"{source.relative_to(_ENGINE)}\0".encode())
@@ -83,7 +86,7 @@ def _state_of_sources() -> str:
 
 
 def interpreted(function: Function) -> Function:
-    """The plain function behind a compiled one, calling plain functions in place of compiled ones: its slow twin."""
+    """The plain function behind a compiled one, which calls plain functions instead of compiled ones."""
     if not hasattr(function, "py_func"):
         return function
     return _plain_names(function.__module__)[function.__name__]  # type: ignore[no-any-return]
@@ -91,7 +94,7 @@ def interpreted(function: Function) -> Function:
 
 @cache
 def _plain_names(module: str) -> dict[str, Any]:
-    """The names of a module, with plain functions that see each other in place of the compiled ones."""
+    """The names of a module, with its compiled functions replaced by plain ones that call each other."""
     names = dict(vars(sys.modules[module]))
     for name, value in list(names.items()):
         source: Any = getattr(value, "py_func", None)

@@ -1,4 +1,4 @@
-"""What other packages bring by entry points: loaded once, checked, and refused by name where it can't be used."""
+"""Load objects that other packages provide through entry points, check them, and reject invalid ones by name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
-# Every group of entry points that is read.
+# All supported groups of entry points.
 GROUPS = (
     "fairshare.algorithms",
     "fairshare.operators",
@@ -22,7 +22,7 @@ Brought = TypeVar("Brought")
 
 @dataclass(frozen=True)
 class Refused:
-    """An entry point that isn't used, and why; everything else works as if its package weren't installed."""
+    """A rejected entry point and the reason; everything else works as if its package weren't installed."""
 
     group: str
     name: str
@@ -32,7 +32,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Installed(Generic[Brought]):
-    """What is used, by name; the package of each; and what was refused."""
+    """Accepted objects by name, the package of each, and rejected entry points."""
 
     found: Mapping[str, Brought]
     package: Mapping[str, str]
@@ -42,7 +42,7 @@ class Installed(Generic[Brought]):
 def load_installed(
     group: str, check: Callable[[str, object], Brought], *, is_taken: Callable[[str], bool]
 ) -> Installed[Brought]:
-    """Load a group. check(name, object): the object, or ValueError with what is wrong with it."""
+    """Load a group of entry points. check(name, object) returns the object or raises ValueError with the problem."""
     found: dict[str, Brought] = {}
     package: dict[str, str] = {}
     refused = []
@@ -60,7 +60,7 @@ def load_installed(
 
 
 def unknown_groups(known: Iterable[str]) -> list[EntryPoint]:
-    """Entry points of a group `fairshare.…` that isn't one of `known`: a slip of the pen, which nothing reads."""
+    """Entry points of a group `fairshare.…` that isn't one of `known`, for example because its name is misspelt."""
     groups = {each for each in entry_points().groups if each.startswith("fairshare.")} - set(known)
     return [point for group in sorted(groups) for point in entry_points(group=group)]
 
@@ -70,13 +70,13 @@ def package_of(point: EntryPoint) -> str:
 
 
 def told_why(installed: Installed[Brought], name: str) -> str:
-    """For the message about an unknown name: that a package wanted to bring it, and why it wasn't let."""
+    """Addition to the message about an unknown name: the package that wanted to provide it and why it was rejected."""
     refused = next((each for each in installed.refused if each.name == name), None)
     return "" if refused is None else f" (package {refused.package} was refused: {refused.reason})"
 
 
 def require_texts(thing: object, names: Iterable[str]) -> None:
-    """ValueError for an attribute that is missing or no text."""
+    """Raise ValueError if an attribute is missing or not a non-empty string."""
     for name in names:
         value = getattr(thing, name, None)
         if not isinstance(value, str) or not value.strip():
@@ -84,7 +84,7 @@ def require_texts(thing: object, names: Iterable[str]) -> None:
 
 
 def require_name(thing: object, name: str) -> None:
-    """ValueError where an object calls itself otherwise than its entry point does."""
+    """Raise ValueError if an object's name differs from that of its entry point."""
     if getattr(thing, "name", None) != name:
         raise ValueError(f"it calls itself {getattr(thing, 'name', None)!r:.60}, its entry point {name!r}")
 
@@ -92,7 +92,7 @@ def require_name(thing: object, name: str) -> None:
 def _loaded(point: EntryPoint) -> object:
     try:
         loaded: object = point.load()
-    except (Exception, SystemExit) as error:  # whatever a package does while it is imported
+    except (Exception, SystemExit) as error:  # packages may raise anything on import
         raise ValueError(f"{point.value} can't be imported: {type(error).__name__}: {error}") from error
     if isinstance(loaded, type):
         raise ValueError(f"{point.value} is a class: the entry point must name an instance")

@@ -1,6 +1,6 @@
-"""What a function of targets and actuals keeps on fixed points: definition, isolation, redistribution, order.
+"""Test an operator on a grid of targets and actuals: definition, isolation, redistribution, order.
 
-The analysis asks it of our operators, and loading a package asks it of the operators that the package brings.
+Used by the analysis for all operators, and when an operator of another package is loaded.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from apps.engine.arrays import BoolArray, FloatArray
 
 Apply = Callable[[FloatArray, FloatArray], FloatArray]
 _TOLERANCE = 1e-12
-# Priorities nearer to each other than this count as equal, so that rounding is no disagreement.
+# Priorities closer together than this count as equal, so that rounding errors are no disagreement.
 _EQUAL = 1e-9
 _CHOSEN = ((0.25, 0.5), (0.5, 0.25), (0.05, 0.0), (0.0, 0.3), (1.0, 0.9), (0.3, 0.3))
 
 
 @dataclass(frozen=True)
 class Definition:
-    """What held on a grid of targets and actuals. Source: operators paper, eq. 1–4 and table 1.
+    """Properties that held on a grid of targets and actuals. Source: operators paper, eq. 1–4 and table 1.
 
-    is_in_range: −1..1. has_sign: 0 on target only, above below it. rises_with_target, falls_with_actual: strictly, on
-    (0, 1]. lowest_without_target: t = 0 < s gives −1. highest_without_usage: s = 0 < t gives 1. is_odd: F(s, t) is
-    −F(t, s), so that what an operator does below target it does above it.
+    is_in_range: −1..1. has_sign: 0 on target only, positive below it, negative above it. rises_with_target,
+    falls_with_actual: strictly, on (0, 1]. lowest_without_target: t = 0 < s gives −1. highest_without_usage: s = 0 < t
+    gives 1. is_odd: F(s, t) is −F(t, s), so that it is symmetric about the target.
     """
 
     is_in_range: bool
@@ -39,7 +39,7 @@ class Definition:
 
     @property
     def is_operator(self) -> bool:
-        """Equations 1 to 3; the boundaries of equation 4 are wished for, not demanded."""
+        """Equations 1 to 3; the boundaries of equation 4 are optional."""
         return self.is_in_range and self.has_sign and self.rises_with_target and self.falls_with_actual
 
     @property
@@ -49,7 +49,7 @@ class Definition:
 
     @property
     def broken(self) -> str:
-        """The first part of the definition that doesn't hold, in words; "" where all do."""
+        """The first part of the definition that doesn't hold, in words; "" if all do."""
         words = (
             (self.is_in_range, "its priorities must be numbers from −1 to 1"),
             (self.has_sign, "its priority must be above 0 below the target, and below 0 above it"),
@@ -60,11 +60,11 @@ class Definition:
 
 
 def check_definition(apply: Apply, *, steps: int = 40) -> Definition:
-    """Evaluate the operator at (i/steps, j/steps), i and j from 0 to steps; what holds there may fail between."""
+    """Evaluate the operator at (i/steps, j/steps), i and j from 0 to steps; between these points nothing is checked."""
     points = np.arange(steps + 1) / steps
     t, s = (axis.ravel() for axis in np.meshgrid(points, points, indexing="ij"))
     flat = apply(t, s)
-    values = flat.reshape(steps + 1, steps + 1)  # rows targets, columns actuals
+    values = flat.reshape(steps + 1, steps + 1)  # rows are targets, columns are actuals
     inner = values[1:, 1:]
     return Definition(
         is_in_range=bool((np.abs(flat) <= 1.0 + _TOLERANCE).all()),
@@ -87,7 +87,7 @@ def is_entry_by_entry(apply: Apply) -> bool:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Pairs of entries that two ways put in an order: compared ones, and those put the other way round."""
+    """Number of compared pairs of entries, and of pairs that two operators order differently."""
 
     pairs: int
     reversed_pairs: int
@@ -95,7 +95,7 @@ class Agreement:
 
     @property
     def share(self) -> float:
-        """0..1; 1 where they always agree."""
+        """Part 0..1 of pairs in the same order; 1 if all are."""
         return 1.0 - self.reversed_pairs / self.pairs if self.pairs else 1.0
 
     @property
@@ -104,10 +104,10 @@ class Agreement:
 
 
 def compare_orders(one: Apply, other: Apply, *, steps: int = 12) -> Agreement:
-    """Do both order every pair of inputs of a grid alike? Targets and actuals are 1/steps … (steps − 1)/steps.
+    """Compare how two operators order all pairs of inputs on a grid of 1/steps … (steps − 1)/steps.
 
-    Equal for one and apart for the other counts as reversed. Full agreement on a grid shows that no counterexample is
-    on it; that operators are equivalent follows from eq. 16 of the operators paper.
+    A pair that is equal for one and different for the other counts as reversed. Full agreement means that the grid has
+    no counterexample; equivalence of operators follows from eq. 16 of the operators paper.
     """
     points = np.arange(1, steps) / steps
     t, s = (axis.ravel() for axis in np.meshgrid(points, points))
@@ -115,10 +115,10 @@ def compare_orders(one: Apply, other: Apply, *, steps: int = 12) -> Agreement:
 
 
 def check_redistribution(apply: Apply, *, steps: int = 12, active_share: float = 0.5) -> Agreement:
-    """Is the order under virtual targets the order under the given ones? Eq. 15 on a grid.
+    """Compare the order under virtual targets with the order under the given ones. Source: operators paper, eq. 15.
 
-    Entries have t' = i/steps and t = active_share · t', the rest of the shares being idle. Full agreement means that
-    the operator brings active entries to their virtual targets: unused share is handed on in proportion.
+    Entries have t' = i/steps and t = active_share · t'; the rest of the shares is idle. Full agreement means that the
+    operator brings active entries to their virtual targets: unused share is redistributed in proportion.
     """
     points = np.arange(1, steps) / steps
     wished, s = (axis.ravel() for axis in np.meshgrid(points, points))

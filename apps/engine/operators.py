@@ -1,4 +1,4 @@
-"""Priority operators F(target, actual) → −1..1, and the registry that says what holds for each.
+"""Priority operators F(target, actual) → −1..1, and their registry with the properties of each.
 
 Source: Rodrigo, Östberg, Elmroth, *Priority Operators for Fairshare Scheduling*, equations 5–12, table 1 and §4.
 """
@@ -18,9 +18,9 @@ from apps.engine.arrays import CHUNK, BoolArray, FloatArray
 from apps.engine.errors import BadParameter, PackageFailed
 from apps.engine.installed import Installed, load_installed, require_name, require_texts, told_why
 
-# Decimal usage would otherwise break exact balance and ties.
+# Without it, rounding of decimal usage would break exact balance and ties.
 ON_TARGET_TOLERANCE = 1e-12
-# What differs from its target has at least this priority, however small the formula makes it (relative-N).
+# Smallest priority of an entry that isn't on target, where the formula gives less (relative-N).
 SMALLEST = float(np.finfo(np.float64).tiny)
 PAPER = "Rodrigo, Östberg, Elmroth: Priority Operators for Fairshare Scheduling"
 ENTRY_POINT_GROUP = "fairshare.operators"
@@ -29,9 +29,9 @@ _NEWTON_STEPS = 16
 
 @dataclass(frozen=True)
 class Properties:
-    """What is declared to hold; tests check it and pages say it.
+    """Declared properties, which tests check and pages show.
 
-    The last four hold for nearly everything, and are said where they don't.
+    The last four hold for nearly all operators; pages show them only where they don't.
     """
 
     isolation: Annotated[bool, "Depends on the entry's own sibling group alone"]
@@ -46,11 +46,11 @@ class Properties:
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator, ready to use; `off_target` is its formula where target ≠ actual.
+    """One operator; `off_target` is its formula where target ≠ actual.
 
     off_target(t, s): float64 arrays in 0..1 → −1..1. inverse(p, t): the s with F(t, s) = p for t > 0, by the formula
-    alone: beyond 0..1 where no real state has this priority. resolves: where it distinguishes entries, as a sentence;
-    used_by: schedulers whose fairshare orders like it.
+    alone; outside 0..1 if no real state has this priority. resolves: a sentence about where it distinguishes entries
+    best. used_by: schedulers whose fairshare orders like it.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Operator:
         return priority
 
     def state(self, priority: FloatArray, target: FloatArray) -> FloatArray:
-        """Where the actual in 0..1 has the priority nearest to this one, for targets > 0; needs the inverse."""
+        """The actual share in 0..1 with the priority nearest to this one, for targets > 0; requires the inverse."""
         if self.inverse is None:
             raise BadParameter(f"{self.name} has no inverse", place="operator")
         with np.errstate(divide="ignore", over="ignore"):
@@ -84,7 +84,7 @@ class Operator:
 
 
 def on_target(target: FloatArray, actual: FloatArray) -> BoolArray:
-    """|t − s| ≤ 1e-12 · max(t, s): counts as t = s, and 0 = 0 does too."""
+    """|t − s| ≤ 1e-12 · max(t, s): counts as t = s; 0 = 0 is on target, too."""
     is_balanced: BoolArray = np.abs(target - actual) <= ON_TARGET_TOLERANCE * np.maximum(target, actual)
     return is_balanced
 
@@ -102,14 +102,14 @@ def _odd_power(value: FloatArray, exponent: float) -> FloatArray:
 
 
 def _relative_power(target: FloatArray, actual: FloatArray, exponent: float) -> FloatArray:
-    """sign(gap) · |gap|^exponent; beyond `SMALLEST` it isn't 0, because only an entry on target has 0 (eq. 2)."""
+    """sign(gap) · |gap|^exponent, at least `SMALLEST` in size, because only an entry on target has 0 (eq. 2)."""
     gap = relative_gap(target, actual)
     power: FloatArray = np.copysign(np.maximum(np.abs(gap) ** exponent, SMALLEST), gap)
     return power
 
 
 def _state_of_gap(gap: FloatArray, target: FloatArray) -> FloatArray:
-    """The s ≥ 0 whose relative gap it is; infinite for −1."""
+    """The s ≥ 0 with this relative gap; infinite for −1."""
     with np.errstate(divide="ignore"):
         above = target / np.maximum(1.0 + gap, 0.0)
     state: FloatArray = np.where(gap >= 0, target * (1.0 - gap), above)
@@ -224,7 +224,7 @@ def _combined(k: float) -> Operator:
         return mixed
 
     def inverse(p: FloatArray, t: FloatArray) -> FloatArray:
-        """Below target the root of a quadratic in t − s; above it Newton's steps, halved where they leave the bracket.
+        """Below target the root of a quadratic in t − s, above it Newton's steps, halved if they leave the bracket.
 
         Each part of the mixture alone bounds s from above: k·(s − t) ≤ −p and (1 − k)·(1 − t/s)² ≤ −p.
         """
@@ -264,15 +264,15 @@ _PLAIN: Mapping[str, Callable[[], Operator]] = {
     "slurm": _slurm,
 }
 _FAMILIES: Mapping[str, Callable[[float], Operator]] = {"relative": _relative_n, "sigmoid": _sigmoid_n}
-_packages: dict[str, str] = {}  # of operators, to name whose failed
+_packages: dict[str, str] = {}  # package of each operator, for errors
 _FAMILY_NAME = re.compile(r"(relative|sigmoid)-([1-9][0-9]{0,8})", re.ASCII)
 DEFAULT_K = 0.5
-MOST_N = 1000  # beyond, nearly all priorities are one double
+MOST_N = 1000  # beyond this, nearly all priorities are the same double
 NAMES = ("absolute", "relative", "relative-N", "sigmoid", "sigmoid-N", "slurm", "combined")
 
 
 def get_operator(name: str, *, k: float = DEFAULT_K) -> Operator:
-    """The operator of this name (`relative-3`, `combined` with k, …); BadParameter when there is none."""
+    """The operator of this name (`relative-3`, `combined` with k, …); BadParameter if there is none."""
     if name == "combined":
         return _combined(k)
     if name in _PLAIN:
@@ -295,13 +295,13 @@ def get_operator(name: str, *, k: float = DEFAULT_K) -> Operator:
 
 
 def installed_operators() -> Mapping[str, Operator]:
-    """Operators that other packages bring."""
+    """Operators of other packages, by name."""
     return brought_operators().found
 
 
 @cache
 def brought_operators() -> Installed[Operator]:
-    """Operators of other packages (entry points `fairshare.operators`), each tried out, and what was refused."""
+    """Operators of other packages (entry points `fairshare.operators`) that passed their checks, and those rejected."""
     found = load_installed(ENTRY_POINT_GROUP, _check_operator, is_taken=_is_taken)
     _packages.update(found.package)
     return found
@@ -312,7 +312,7 @@ def _is_taken(name: str) -> bool:
 
 
 def _check_operator(name: str, given: object) -> Operator:
-    """The operator with its results checked, or ValueError: it is complete, and keeps the definition on a grid."""
+    """The operator with guarded results; raises ValueError if it is incomplete or violates the definition on a grid."""
     if type(given) is not Operator:
         raise ValueError(f"it must be an Operator, not a {type(given).__name__}")
     require_name(given, name)
@@ -333,7 +333,7 @@ def _check_operator(name: str, given: object) -> Operator:
 
 
 def _guarded(given: Operator) -> Callable[[FloatArray, FloatArray], FloatArray]:
-    """Its formula on arrays that can't be written to, and numbers from −1 to 1 out of it; else PackageFailed."""
+    """Wrap its formula: read-only arrays in, and numbers from −1 to 1 out, otherwise PackageFailed."""
 
     def off_target(t: FloatArray, s: FloatArray) -> FloatArray:
         shown = [values.view() for values in (t, s)]
@@ -341,11 +341,11 @@ def _guarded(given: Operator) -> Callable[[FloatArray, FloatArray], FloatArray]:
             values.flags.writeable = False
         try:
             found = np.asarray(given.off_target(*shown), dtype=np.float64)
-        except Exception as error:  # whatever a package does in its functions
+        except Exception as error:  # packages may raise anything
             raise _failed(given.name, f"{type(error).__name__}: {error}") from error
         if found.shape != t.shape:
             raise _failed(given.name, f"it gave an array of shape {found.shape} for {len(t)} entries")
-        wrong = ~(np.abs(found) <= 1.0) & ~on_target(t, s)  # NaN is wrong too
+        wrong = ~(np.abs(found) <= 1.0) & ~on_target(t, s)  # also rejects NaN
         if wrong.any():
             at = int(np.argmax(wrong))
             raise _failed(
@@ -361,7 +361,7 @@ def _failed(name: str, reason: str) -> PackageFailed:
 
 
 def all_operators() -> tuple[Operator, ...]:
-    """One of each for pages and docs, families with n = 2 and 3."""
+    """One of each operator for pages and docs; families with n = 2 and 3."""
     families = {"relative-N": ("relative-2", "relative-3"), "sigmoid-N": ("sigmoid-2", "sigmoid-3")}
     names = [name for listed in NAMES for name in families.get(listed, (listed,))]
     return (*map(get_operator, names), *installed_operators().values())

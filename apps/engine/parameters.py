@@ -1,4 +1,4 @@
-"""Declared parameters: meaning, range, and reading of given values."""
+"""Declared parameters: meaning, range, and reading of values."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of an algorithm: what it is, what it may be, what it is when left out."""
+    """One parameter of an algorithm: its meaning, allowed values and default."""
 
     name: str
     label: str
     default: Any
-    allowed: str  # a phrase for messages and pages
-    read: Callable[[object], Any] = field(repr=False)  # the value in its type, or ValueError
+    allowed: str  # allowed values in words, for messages and pages
+    read: Callable[[object], Any] = field(repr=False)  # returns the value in its type, or raises ValueError
     applies: Callable[[Settings], bool] = field(repr=False, default=lambda settings: True)
-    condition: str = ""  # when it applies, for messages and pages
+    condition: str = ""  # the condition in words, for messages and pages
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str, ...] = ()
-    unit: str = ""  # s, h, …; nothing for a plain number
-    note: str = ""  # what its values mean, for pages and documentation
-    is_optional: bool = False  # settings leave it out at its default, as they did before there was such a parameter
+    unit: str = ""  # s, h, …; empty for a plain number
+    note: str = ""  # meaning of its values, for pages and documentation
+    is_optional: bool = False  # omitted from settings at its default, because older settings don't have it
 
 
 def integer(name: str, label: str, default: int, minimum: int, maximum: int, **more: Any) -> Parameter:
-    """An integer within a range; 1000.0 is one."""
+    """An integer within a range; 1000.0 counts as one."""
 
     def read(value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -72,9 +72,9 @@ def choice(name: str, label: str, default: str, choices: tuple[str, ...], **more
 
 
 def read_settings(name: str, parameters: Sequence[Parameter], given: Settings) -> dict[str, Any]:
-    """The settings of the algorithm of this name with defaults filled in; BadParameter for what it doesn't take.
+    """The settings of the algorithm of this name with all defaults; BadParameter for unknown or invalid ones.
 
-    An optional parameter is left out at its default.
+    An optional parameter is omitted at its default.
     """
     settings: dict[str, Any] = {"name": name}
     refused = set(given) - {"name"} - {parameter.name for parameter in parameters}
@@ -104,7 +104,7 @@ def read_settings(name: str, parameters: Sequence[Parameter], given: Settings) -
 
 
 def _shown(value: object) -> str:
-    """The value as typed, truncated where it is absurdly long."""
+    """The value as given, truncated if it is very long."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 128:
         return f"an integer of {value.bit_length()} bits"
     text = repr(value) if not isinstance(value, dict | list) else f"a {type(value).__name__}"
