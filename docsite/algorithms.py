@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from apps.engine.algorithms import Algorithm, all_algorithms, brought_algorithms
+from apps.engine.algorithms import Algorithm, algorithms_of_packages, all_algorithms
 from apps.engine.decay import DECAY_FUNCTIONS
 from apps.engine.decay_function import DecayFunction
 from apps.engine.jobs import JobAlgorithm, all_job_algorithms
@@ -27,7 +27,7 @@ _PROPERTIES = {
 
 def tree_algorithms() -> str:
     """A table of what holds for each, then a section each."""
-    own = [each for name, each in all_algorithms().items() if name not in brought_algorithms().found]
+    own = [each for name, each in all_algorithms().items() if name not in algorithms_of_packages().found]
     held = table(
         ("property", *(code(each.name) for each in own)), _property_rows(_default_properties(each) for each in own)
     )

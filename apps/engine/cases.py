@@ -220,7 +220,7 @@ def _refuse_infinite(policy: Policy, result: PriorityResult) -> None:
 def _nodes(policy: Policy, result: PriorityResult) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield path and result of every entry but the root: parents before children, siblings in order."""
     fields = get_algorithm(result.settings["name"]).fields
-    rows = list(zip(*(_told(result, name) for name in fields), strict=True))
+    rows = list(zip(*(_json_values(result, name) for name in fields), strict=True))
     is_group = policy.tree.is_group.tolist() if "value" in fields else None
     for entry in _depth_first(policy.tree):
         node = dict(zip(fields, rows[entry], strict=True))
@@ -229,7 +229,7 @@ def _nodes(policy: Policy, result: PriorityResult) -> Iterator[tuple[str, dict[s
         yield policy.paths[entry], node
 
 
-def _told(result: PriorityResult, name: str) -> list[Any]:
+def _json_values(result: PriorityResult, name: str) -> list[Any]:
     """A result field of every entry; None where it doesn't exist, and "Infinity" for infinity."""
     if name == "vector":
         return _vectors(result)

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.engine.arrays import FloatArray
-from apps.engine.decay_function import DecayFunction, brought_decay_functions
+from apps.engine.decay_function import DecayFunction, decay_functions_of_packages
 from apps.engine.errors import BadParameter
-from apps.engine.installed import Installed, told_why
+from apps.engine.installed import Installed, rejection_note
 from apps.engine.parameters import Parameter, Settings, integer, number
 
 # --- Decay functions --------------------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ _DECAY_FUNCTIONS = (
 )
 _OURS = {law.name: law for law in _DECAY_FUNCTIONS}
 _RESERVED = frozenset({"aging", "length_s", "more", *(one.name for law in _DECAY_FUNCTIONS for one in law.parameters)})
-_BROUGHT = brought_decay_functions(tuple(_OURS), _RESERVED)
+_BROUGHT = decay_functions_of_packages(tuple(_OURS), _RESERVED)
 DECAY_FUNCTIONS: dict[str, DecayFunction] = {**_OURS, **_BROUGHT.found}
 
 
@@ -250,7 +250,7 @@ def installed_decay_functions() -> Installed[DecayFunction]:
 def get_decay_function(name: str) -> DecayFunction:
     """The decay function of this name; BadParameter if there is none, with the reason if its package was rejected."""
     if name not in DECAY_FUNCTIONS:
-        message = f"unknown aging {name!r}; allowed are {', '.join(DECAY_FUNCTIONS)}{told_why(_BROUGHT, name)}"
+        message = f"unknown aging {name!r}; allowed are {', '.join(DECAY_FUNCTIONS)}{rejection_note(_BROUGHT, name)}"
         raise BadParameter(message, place="aging")
     return DECAY_FUNCTIONS[name]
 

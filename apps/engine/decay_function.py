@@ -46,7 +46,7 @@ _packages: dict[str, str] = {}
 
 
 @cache
-def brought_decay_functions(ours: tuple[str, ...], reserved: frozenset[str]) -> Installed[DecayFunction]:
+def decay_functions_of_packages(ours: tuple[str, ...], reserved: frozenset[str]) -> Installed[DecayFunction]:
     """Decay functions of other packages that passed their checks, and those that were rejected.
 
     ours: names of built-in functions. reserved: parameter names that windows already use.

@@ -69,7 +69,7 @@ def package_of(point: EntryPoint) -> str:
     return point.dist.name if point.dist is not None else point.module.partition(".")[0]
 
 
-def told_why(installed: Installed[Brought], name: str) -> str:
+def rejection_note(installed: Installed[Brought], name: str) -> str:
     """Addition to the message about an unknown name: the package that wanted to provide it and why it was rejected."""
     refused = next((each for each in installed.refused if each.name == name), None)
     return "" if refused is None else f" (package {refused.package} was refused: {refused.reason})"

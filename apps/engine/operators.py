@@ -16,7 +16,7 @@ import numpy as np
 from apps.engine import operator_trial
 from apps.engine.arrays import CHUNK, BoolArray, FloatArray
 from apps.engine.errors import BadParameter, PackageFailed
-from apps.engine.installed import Installed, load_installed, require_name, require_texts, told_why
+from apps.engine.installed import Installed, load_installed, rejection_note, require_name, require_texts
 
 # Without it, rounding of decimal usage would break exact balance and ties.
 ON_TARGET_TOLERANCE = 1e-12
@@ -285,10 +285,10 @@ def get_operator(name: str, *, k: float = DEFAULT_K) -> Operator:
         )
     if family and int(family[2]) >= 2:
         return _FAMILIES[family[1]](float(family[2]))
-    brought = brought_operators()
+    brought = operators_of_packages()
     if name in brought.found:
         return brought.found[name]
-    allowed, why = ", ".join((*NAMES, *brought.found)), told_why(brought, name)
+    allowed, why = ", ".join((*NAMES, *brought.found)), rejection_note(brought, name)
     raise BadParameter(
         f"unknown operator {name!r}; allowed are {allowed} (N an integer, 2 to {MOST_N}){why}", place="operator"
     )
@@ -296,11 +296,11 @@ def get_operator(name: str, *, k: float = DEFAULT_K) -> Operator:
 
 def installed_operators() -> Mapping[str, Operator]:
     """Operators of other packages, by name."""
-    return brought_operators().found
+    return operators_of_packages().found
 
 
 @cache
-def brought_operators() -> Installed[Operator]:
+def operators_of_packages() -> Installed[Operator]:
     """Operators of other packages (entry points `fairshare.operators`) that passed their checks, and those rejected."""
     found = load_installed(ENTRY_POINT_GROUP, _check_operator, is_taken=_is_taken)
     _packages.update(found.package)

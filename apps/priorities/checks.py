@@ -6,13 +6,13 @@ from typing import Any
 
 from django.core.checks import CheckMessage, Warning
 
-from apps.engine.algorithms import brought_algorithms, read_algorithm
+from apps.engine.algorithms import algorithms_of_packages, read_algorithm
 from apps.engine.algorithms.packages import disproved
 from apps.engine.analysis.properties import measured_algorithms, measured_operators
 from apps.engine.decay import installed_decay_functions
 from apps.engine.installed import GROUPS, Installed, package_of, unknown_groups
-from apps.engine.jobs.benefits import brought_benefits
-from apps.engine.operators import brought_operators
+from apps.engine.jobs.benefits import benefits_of_packages
+from apps.engine.operators import operators_of_packages
 from apps.policies.formats.registry import installed_formats as installed_policy_formats
 from apps.usage.parsers.registry import installed_formats
 
@@ -24,9 +24,9 @@ UNKNOWN = "fairshare.W003"
 def check_packages(**_more: Any) -> list[CheckMessage]:
     """One warning for each entry point that is refused, and for each property that is declared and isn't measured."""
     groups: tuple[Installed[Any], ...] = (
-        brought_algorithms(),
-        brought_operators(),
-        brought_benefits(),
+        algorithms_of_packages(),
+        operators_of_packages(),
+        benefits_of_packages(),
         installed_formats(),
         installed_decay_functions(),
         installed_policy_formats(),
@@ -62,7 +62,7 @@ def _unknown_groups() -> list[CheckMessage]:
 
 
 def _declared_otherwise() -> list[CheckMessage]:
-    by_operator, by_algorithm = brought_operators(), brought_algorithms()
+    by_operator, by_algorithm = operators_of_packages(), algorithms_of_packages()
     declared = {name: by_algorithm.found[name].properties(read_algorithm(name)) for name in measured_algorithms()}
     return [
         *(

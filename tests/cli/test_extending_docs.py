@@ -21,17 +21,17 @@ import io, json, os
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
 import django
 django.setup()
-from apps.engine.algorithms import brought_algorithms
+from apps.engine.algorithms import algorithms_of_packages
 from apps.engine.decay import Window, installed_decay_functions, weights
-from apps.engine.jobs.benefits import brought_benefits
-from apps.engine.operators import brought_operators
+from apps.engine.jobs.benefits import benefits_of_packages
+from apps.engine.operators import operators_of_packages
 from apps.notices.kinds import installed_kinds, kind_of
 from apps.policies.formats.registry import guess_format, installed_formats as policy_formats, read_file
 from apps.policies.settings import PolicySettings
 from apps.priorities.metering import window_of
 from apps.usage.parsers.registry import installed_formats
-groups = (brought_operators(), brought_benefits(), installed_decay_functions(), installed_formats(),
-          policy_formats(), installed_kinds(), brought_algorithms())
+groups = (operators_of_packages(), benefits_of_packages(), installed_decay_functions(), installed_formats(),
+          policy_formats(), installed_kinds(), algorithms_of_packages())
 window = PolicySettings.from_json({"window": {"aging": "plateau", "whole_d": 7}}).window
 outline = guess_format("# outline\\nphysics 3\\n  alice 1\\n")
 tree = read_file(outline, b"# outline\\nphysics 3\\n  alice 1\\n").tree

@@ -25,11 +25,11 @@ from apps.api.authentication import ANY, POLICIES_READ, SELF_READ, Scopes, actor
 from apps.api.records import record_serializer, serializer_of
 from apps.api.shapes import asked, list_of, listed
 from apps.api.views import APIView
-from apps.engine.algorithms import Algorithm, Parameter, all_algorithms, brought_algorithms, read_algorithm
+from apps.engine.algorithms import Algorithm, Parameter, algorithms_of_packages, all_algorithms, read_algorithm
 from apps.engine.analysis.properties import Measured, measured_algorithms, measured_operators
 from apps.engine.decay import DECAY_FUNCTIONS
 from apps.engine.decay_function import DecayFunction
-from apps.engine.operators import Operator, Properties, all_operators, brought_operators
+from apps.engine.operators import Operator, Properties, all_operators, operators_of_packages
 
 # --- Registries -------------------------------------------------------------------------------------------------------
 READ: Scopes = {"GET": ANY}
@@ -139,7 +139,7 @@ def algorithm_json(algorithm: Algorithm) -> dict[str, Any]:
         "takes_inherit": algorithm.takes_inherit,
         "properties": PropertiesSerializer(properties).data,
         "measured": None if measured is None else PropertiesSerializer(measured).data,
-        "package": brought_algorithms().package.get(algorithm.name),
+        "package": algorithms_of_packages().package.get(algorithm.name),
     }
 
 
@@ -151,7 +151,7 @@ def operator_json(operator: Operator) -> dict[str, Any]:
         "parameters": dict(operator.parameters),
         "properties": PropertiesSerializer(operator.properties).data,
         "measured": None if measured is None else MeasuredSerializer(measured).data,
-        "package": brought_operators().package.get(operator.name),
+        "package": operators_of_packages().package.get(operator.name),
     }
 
 

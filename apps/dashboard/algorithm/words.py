@@ -13,7 +13,7 @@ from apps.analytics.operators.sentences import operator_text, resolution_text
 from apps.dashboard.figures.bars import USUAL_TOLERANCE, State, Tolerance
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.presentation import Balance
-from apps.engine.algorithms import Algorithm, all_algorithms, brought_algorithms, explanation_of, get_algorithm
+from apps.engine.algorithms import Algorithm, algorithms_of_packages, all_algorithms, explanation_of, get_algorithm
 from apps.engine.analysis.properties import Measured, measured_algorithms, measured_operators
 from apps.engine.errors import BadParameter
 from apps.engine.operators import DEFAULT_K, Properties, get_operator
@@ -81,7 +81,7 @@ def describe(name: str, settings: Mapping[str, Any] | None = None) -> Described 
         formula=algorithm.formula,
         component=algorithm.component,
         reference=algorithm.reference,
-        package=brought_algorithms().package.get(name, ""),
+        package=algorithms_of_packages().package.get(name, ""),
         takes_inherit=algorithm.takes_inherit,
         properties=_beside_trial(properties, measured_algorithms().get(name)),
         orders_like="" if measured is None else ", ".join(measured.orders_like),

@@ -19,7 +19,7 @@ from apps.engine.algorithms.slurm_classic import SlurmClassic
 from apps.engine.algorithms.slurm_depth_oblivious import SlurmDepthOblivious
 from apps.engine.algorithms.slurm_fair_tree import SlurmFairTree
 from apps.engine.errors import BadParameter, BadTree
-from apps.engine.installed import Installed, load_installed, told_why
+from apps.engine.installed import Installed, load_installed, rejection_note
 from apps.engine.parameters import Parameter, Settings, read_settings
 from apps.engine.tree import FairshareTree
 
@@ -28,8 +28,8 @@ __all__ = [
     "Explanation",
     "Parameter",
     "PriorityResult",
+    "algorithms_of_packages",
     "all_algorithms",
-    "brought_algorithms",
     "compute",
     "compute_prepared",
     "explanation_of",
@@ -51,11 +51,11 @@ _BUILT_IN: dict[str, Algorithm] = {
 
 def all_algorithms() -> dict[str, Algorithm]:
     """Built-in algorithms, then those of other packages (entry points `fairshare.algorithms`), by name."""
-    return {**_BUILT_IN, **brought_algorithms().found}
+    return {**_BUILT_IN, **algorithms_of_packages().found}
 
 
 @cache
-def brought_algorithms() -> Installed[Algorithm]:
+def algorithms_of_packages() -> Installed[Algorithm]:
     """Algorithms of other packages that passed their checks, and the reasons why others were rejected."""
     return load_installed(ENTRY_POINT_GROUP, check_algorithm, is_taken=_BUILT_IN.__contains__)
 
@@ -65,7 +65,7 @@ def get_algorithm(name: str) -> Algorithm:
     found = _BUILT_IN.get(name) or all_algorithms().get(name)
     if found is None:
         allowed = ", ".join(sorted(all_algorithms()))
-        why = told_why(brought_algorithms(), name)
+        why = rejection_note(algorithms_of_packages(), name)
         raise BadParameter(f"unknown algorithm {name!r:.80}; allowed are {allowed}{why}", place="algorithm.name")
     return found
 
@@ -127,12 +127,12 @@ def compute_prepared(prepared: Prepared, compared: Compared, settings: Settings)
     chosen = get_algorithm(name)
     if name in _BUILT_IN:
         return chosen.compute(prepared, compared, settings)
-    return run_foreign(brought_algorithms().package.get(name, ""), chosen, prepared, compared, settings)
+    return run_foreign(algorithms_of_packages().package.get(name, ""), chosen, prepared, compared, settings)
 
 
 def package_of(settings: Settings) -> str:
     """The package of the algorithm or operator of these settings; "" if both are built-in or unknown."""
     name = str(settings.get("name", ""))
     if name not in _BUILT_IN:
-        return brought_algorithms().package.get(name, "")
-    return operators.brought_operators().package.get(str(settings.get("operator", "")), "")
+        return algorithms_of_packages().package.get(name, "")
+    return operators.operators_of_packages().package.get(str(settings.get("operator", "")), "")

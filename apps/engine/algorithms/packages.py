@@ -1,7 +1,7 @@
-"""Algorithms that other packages bring: tried out before use, computed with checked results; their properties.
+"""Algorithms of other packages: checked when loaded, computed with checked results, and tested for their properties.
 
-Which properties an algorithm keeps on fixed small trees: what a package declares of its algorithm, tried out.
-A property that fails here is disproved by an example. One that holds here may still fail on another tree.
+Properties are tested on fixed small trees. A property that fails here is disproved by an example; one that holds here
+may still fail on another tree.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _MASKS = ("competes", "has_rank", "has_factor", "is_ranked")
 def run_foreign(
     package: str, algorithm: Algorithm, prepared: Prepared, compared: Compared, settings: Settings
 ) -> PriorityResult:
-    """The result, or PackageFailed: the algorithm raised, or gave what a snapshot can't hold."""
+    """Compute with an algorithm of a package; PackageFailed if it raises or returns what a snapshot can't store."""
     shown = _read_only(prepared)
     given = replace(_read_only(compared), prepared=shown)
     try:
         result: object = algorithm.compute(shown, given, settings)
-    except PackageFailed:  # of another package, whose operator it uses
+    except PackageFailed:  # from another package, whose operator the algorithm uses
         raise
-    except (Exception, SystemExit) as error:  # whatever a package does in its methods
+    except (Exception, SystemExit) as error:  # packages may raise anything
         raise PackageFailed(package, "algorithm", algorithm.name, f"{type(error).__name__}: {error}") from error
     wrong = what_is_wrong(result, prepared, compared)
     if wrong:
@@ -48,7 +48,7 @@ def run_foreign(
 
 
 def what_is_wrong(result: object, prepared: Prepared, compared: Compared) -> str:
-    """Why this can't be the result of a tree, in words; "" where it can."""
+    """The reason why this can't be the result of a tree, in words; "" if it can."""
     if not isinstance(result, PriorityResult):
         return f"its method compute must give a PriorityResult, not a {type(result).__name__}"
     n = prepared.tree.n_entries
@@ -94,7 +94,7 @@ def _shape_of(values: object) -> str:
 
 
 def _read_only(given: Inputs) -> Inputs:
-    """With read-only views; what was one array stays one."""
+    """Replace arrays by read-only views; fields that share an array still share a view."""
     views: dict[int, Any] = {}
     for each in fields(given):
         value = getattr(given, each.name)
@@ -115,7 +115,7 @@ _TREES = (
 
 
 def check_algorithm(name: str, given: object) -> Algorithm:
-    """The algorithm, or ValueError: what it says of itself is complete, and a small tree comes out well."""
+    """The algorithm; raises ValueError unless its declarations are complete and small trees can be computed."""
     if not _NAME.fullmatch(name):
         raise ValueError("its name must be of a–z, 0–9 and single hyphens")
     require_name(given, name)
@@ -138,7 +138,7 @@ def _try_out(algorithm: Algorithm) -> None:
     try:
         settings = read_settings(algorithm.name, algorithm.parameters, {})
         properties = algorithm.properties(settings)
-    except Exception as error:  # whatever a package does in its methods
+    except Exception as error:  # packages may raise anything
         raise ValueError(f"its properties can't be read: {type(error).__name__}: {error}") from error
     if not isinstance(properties, Properties):
         raise ValueError("its method properties must give Properties")
@@ -168,14 +168,14 @@ def _check_explanation(algorithm: Algorithm, result: PriorityResult) -> None:
 
 # --- Properties -------------------------------------------------------------------------------------------------------
 _N_DRAWN, _N_ENTRIES = 10, 11
-# Priorities nearer to each other than this count as equal, so that rounding is no disagreement.
+# Priorities closer together than this count as equal, so that rounding errors are no disagreement.
 _EQUAL = 1e-9
-_STEPS, _ACTIVE, _NEAR = 200, 5 / 8, 0.01  # of the active share 5 : 3, the idle 2 left out
+_STEPS, _ACTIVE, _NEAR = 200, 5 / 8, 0.01  # the active shares are 5 : 3, the idle one is 2
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """A tree in breadth-first order, row 0 the root: usage at leaves alone, and these are users."""
+    """A tree in breadth-first order, row 0 the root; only leaves have usage, and they are users."""
 
     parent: tuple[int, ...]
     shares: tuple[float, ...]
@@ -198,13 +198,13 @@ class _Rows:
 
 
 _Solve = Callable[[_Rows], PriorityResult]
-# Two tied accounts: what order they are listed in decides under Slurm's own ties.
+# Two tied accounts, whose order in the list decides under Slurm's own ties.
 _TIED = _Rows((-1, 0, 0, 1, 1, 2, 2), (1, 1, 1, 1, 0, 1, 0), (0.0,) * 7)
 _IDLE = _Rows((-1, 0, 0, 1, 1, 1, 2), (1, 1, 1, 5, 3, 2, 1), (0, 0, 0, 1, 1, 0, _STEPS))
 
 
 def measure_properties(algorithm: Algorithm, settings: Settings) -> Properties:
-    """What held on all trees. Raises PackageFailed where the algorithm fails on one of them."""
+    """Properties that held on all trees. Raises PackageFailed if the algorithm fails on one of them."""
 
     def solve(rows: _Rows) -> PriorityResult:
         parent = np.array(rows.parent)
@@ -215,7 +215,7 @@ def measure_properties(algorithm: Algorithm, settings: Settings) -> Properties:
     trees = [_TIED, _IDLE, *_drawn()]
     return Properties(
         isolation=all(_is_isolated(solve, rows) for rows in trees),
-        proportional_redistribution=_hands_on_in_proportion(solve),
+        proportional_redistribution=_redistributes_in_proportion(solve),
         scale_invariance=all(_keeps_under_scaling(solve, rows) for rows in trees),
         boundaries=_has_boundaries([solve(rows) for rows in trees]),
         order_in_groups=all(_keeps_order_in_groups(solve, rows) for rows in trees),
@@ -226,13 +226,13 @@ def measure_properties(algorithm: Algorithm, settings: Settings) -> Properties:
 
 
 def disproved(measured: Properties, declared: Properties) -> tuple[str, ...]:
-    """Names of properties that are declared to hold, and that an example disproves."""
+    """Names of properties that are declared to hold and are disproved by an example."""
     names = [each.name for each in fields(Properties)]
     return tuple(name for name in names if getattr(declared, name) and not getattr(measured, name))
 
 
 def _drawn() -> Iterator[_Rows]:
-    """Deterministic: small whole shares and usage, so that some are 0 and some tie."""
+    """Deterministic trees with small whole shares and usage, so that some are 0 and some tie."""
     for seed in range(_N_DRAWN):
         draw = Random(seed)
         parent = [-1, *sorted(draw.randrange(0, max(1, row // 2)) for row in range(1, _N_ENTRIES))]
@@ -241,7 +241,7 @@ def _drawn() -> Iterator[_Rows]:
 
 
 def _elsewhere(rows: _Rows) -> Iterator[tuple[list[int], _Rows]]:
-    """Each group, and the tree with more usage at a leaf that isn't below its parent."""
+    """Each group, and the tree with more usage at a leaf that isn't below the group's parent."""
     leaves = [row for row in range(1, len(rows.parent)) if row not in rows.parent]
     for group in rows.groups():
         parent = rows.parent[group[0]]
@@ -260,19 +260,20 @@ def _keeps_order_in_groups(solve: _Solve, rows: _Rows) -> bool:
     before = solve(rows)
     for group, after in ((group, solve(more)) for group, more in _elsewhere(rows)):
         leaves = [row for row in group if before.is_ranked[row]]
-        if _turned(before.priority[group], after.priority[group]) or _turned(-before.rank[leaves], -after.rank[leaves]):
+        ranks = -before.rank[leaves], -after.rank[leaves]
+        if _is_reversed(before.priority[group], after.priority[group]) or _is_reversed(*ranks):
             return False
     return True
 
 
-def _turned(before: FloatArray | IntArray, after: FloatArray | IntArray) -> bool:
-    """Whether one that was above another is below it now."""
+def _is_reversed(before: FloatArray | IntArray, after: FloatArray | IntArray) -> bool:
+    """Whether any pair's order is reversed."""
     was, now = np.subtract.outer(before, before) > _EQUAL, np.subtract.outer(after, after) < -_EQUAL
     return bool((was & now).any())
 
 
 def _keeps_under_scaling(solve: _Solve, rows: _Rows) -> bool:
-    """By powers of two, which round nothing: all usage, and the shares of one group after the other."""
+    """Scale by powers of two, which are exact: all usage, and the shares of one group after the other."""
     before = solve(rows)
     scaled = [replace(rows, usage=tuple(0.25 * each for each in rows.usage))]
     for group in rows.groups():
@@ -283,14 +284,17 @@ def _keeps_under_scaling(solve: _Solve, rows: _Rows) -> bool:
 
 
 def _ignores_order(solve: _Solve, rows: _Rows) -> bool:
-    """Siblings listed backwards; the order of groups stays, so that rows stay breadth-first."""
-    place = np.arange(len(rows.parent))  # new row i was row place[i]
+    """Whether results don't depend on the order of siblings.
+
+    Siblings are reversed; the order of groups stays, so that rows stay breadth-first.
+    """
+    order_of = np.arange(len(rows.parent))  # new row i was row order_of[i]
     for group in rows.groups():
-        place[group] = group[::-1]
-    new_row = np.argsort(place)
-    # Children follow their parents: sorted by the new row of the parent, then as in `place`.
+        order_of[group] = group[::-1]
+    new_row = np.argsort(order_of)
+    # Children follow their parents: sorted by the new row of the parent, then in the new order of siblings.
     order: list[int] = sorted(
-        place.tolist(), key=lambda old: (-1 if old == 0 else int(new_row[rows.parent[old]]), int(new_row[old]))
+        order_of.tolist(), key=lambda old: (-1 if old == 0 else int(new_row[rows.parent[old]]), int(new_row[old]))
     )
     at = np.argsort(order)
     turned = _Rows(
@@ -302,7 +306,7 @@ def _ignores_order(solve: _Solve, rows: _Rows) -> bool:
 
 
 def _are_alike(one: PriorityResult, other: PriorityResult, at: IntArray) -> bool:
-    """Whether the entries, at index `at` of the other, have equal ranks and priorities."""
+    """Whether the entries, which are at index `at` in the other result, have equal ranks and priorities."""
     same_rank = np.array_equal(one.rank, other.rank[at])
     return same_rank and bool((np.abs(one.priority - other.priority[at]) <= _EQUAL).all())
 
@@ -326,12 +330,15 @@ def _is_monotone(solve: _Solve, rows: _Rows) -> bool:
 
 
 def _is_overtaken(before: IntArray, after: IntArray, row: int, among: Sequence[int]) -> bool:
-    """Whether a leaf that had a larger number than the row's has a smaller one now."""
+    """Whether a leaf whose number was larger than the row's has a smaller one now."""
     return any(before[each] > before[row] and after[each] < after[row] for each in among)
 
 
 def _has_sign(result: PriorityResult) -> bool:
-    """Above 0 below the target, below 0 above it, 0 on it; entries with neither shares nor usage are left out."""
+    """Whether priorities are positive below the target, negative above it, 0 on it.
+
+    Entries with neither shares nor usage are ignored.
+    """
     target, actual = result.target[1:], result.actual[1:]
     expected = np.where(on_target(target, actual), 0.0, np.sign(target - actual))
     counts: BoolArray = (target > 0) | (actual > 0)
@@ -339,7 +346,7 @@ def _has_sign(result: PriorityResult) -> bool:
 
 
 def _has_boundaries(results: Iterable[PriorityResult]) -> bool:
-    """Whether nothing used has the one highest priority of all trees, and use without a target the lowest."""
+    """Whether no usage has the highest priority of all trees, and usage without a target the lowest."""
     priority, highest, lowest = (np.concatenate(each) for each in zip(*map(_ends, results), strict=True))
     return bool((priority[highest] == priority.max()).all() and (priority[lowest] == priority.min()).all())
 
@@ -349,8 +356,12 @@ def _ends(result: PriorityResult) -> tuple[FloatArray, BoolArray, BoolArray]:
     return result.priority[1:], ~used & (result.target_global[1:] > 0), used & (target == 0)
 
 
-def _hands_on_in_proportion(solve: _Solve) -> bool:
-    """Of two with shares 5 and 3 the one ahead gets the next job, while a third with 2 is idle: 5 of 8 in the end."""
+def _redistributes_in_proportion(solve: _Solve) -> bool:
+    """Whether idle shares are redistributed in proportion.
+
+    Of two entries with shares 5 and 3 the one ahead gets the next job, while a third with 2 is idle: the first ends up
+    with 5/8.
+    """
     rows = _IDLE
     for _ in range(_STEPS):
         result = solve(rows)

@@ -1,6 +1,6 @@
-"""What an operator, a resolution and a tree can distinguish, and the change that brings an entry to its target.
+"""Analysis of what an operator, a resolution and a tree can distinguish, and of changes that reach a target.
 
-properties: boundary conditions, equivalence and proportional redistribution; inputs that fall on one component.
-job_size: the smallest job that shows, and the bits it takes. tree_resolution: bits and collisions. goals: what brings
+properties: boundary conditions, equivalence, proportional redistribution, density of inputs. job_size: the smallest job
+that changes a component, and the bits that a job needs. tree_resolution: bits and collisions. goals: changes that bring
 an entry to its target.
 """

@@ -25,15 +25,15 @@ from apps.engine.arrays import BoolArray, FloatArray
 from apps.engine.errors import BadParameter
 
 _ROUNDING = 1e-12
-_INSIDE = 1.0 - 1e-9  # of a tolerance: what is computed again, in another order, is still within it
+_INSIDE = 1.0 - 1e-9  # part of a tolerance that is used, so that recomputing in another order stays within it
 _MOST_DIGITS = 15
 
 
 @dataclass(frozen=True)
 class Rule:
-    """relative, points: the tolerance, points as a part of 1. most_lost: of any other entry, a part of 1.
+    """Bounds of a change. relative, points: the tolerance, points as a part of 1.
 
-    least_target, most_target: of the entry, 0..1.
+    most_lost: the most that any other entry may lose, a part of 1. least_target, most_target: of the entry, 0..1.
     """
 
     relative: float
@@ -55,16 +55,16 @@ class Rule:
         return max(self.relative * target, self.points)
 
     def distance(self, actual: float, target: float) -> float:
-        """How far actual is outside the tolerance, a part of 1; 0 within it."""
+        """How far actual is outside the tolerance, as a part of 1; 0 within it."""
         outside = abs(actual - target) - self.tolerance(target)
         return outside if outside > _ROUNDING else 0.0
 
     def allows(self, lost: FloatArray) -> bool:
-        """Whether nobody loses more than the bound; lost: (n,) of the other entries."""
+        """Whether no other entry loses more than the bound; lost: (n,) of the other entries."""
         return bool((lost <= self.most_lost + _ROUNDING).all())
 
     def nearest_target(self, actual: float, target: float) -> float:
-        """The target nearest to `target` that has `actual` within its tolerance; `target` where it has already."""
+        """The target nearest to `target` that has `actual` within its tolerance; `target` itself if it has."""
         if self.distance(actual, target) == 0.0:
             return target
         relative, points = self.relative * _INSIDE, self.points * _INSIDE
@@ -76,10 +76,10 @@ class Rule:
 
 @dataclass(frozen=True, eq=False)
 class Contest:
-    """Entries that compete for the same shares: shares, usage and may_give are (n,); entry: the one of the goal.
+    """Entries that compete for the same shares: shares, usage and may_give are (n,); entry: the one with the goal.
 
-    whole: what usage is divided by, ≥ Σ usage (a Slurm group's own usage counts in it too).
-    may_give: whose shares may be written.
+    whole: divisor of usage, ≥ Σ usage (a Slurm group's own usage counts in it, too). may_give: entries whose shares may
+    change.
     """
 
     shares: FloatArray
@@ -94,7 +94,7 @@ class Contest:
 
     @property
     def actual(self) -> FloatArray:
-        """0 where nothing is used."""
+        """Usage / whole; 0 without usage."""
         return self.usage / self.whole if self.whole > 0 else np.zeros(len(self.usage))
 
     @property
@@ -112,20 +112,20 @@ class SharesFound(NamedTuple):
 
 
 class RefundFound(NamedTuple):
-    """Usage to take off the entry, ≥ 0, in its unit; or as much of it as the bound allows."""
+    """Usage to subtract from the entry, ≥ 0, in its unit; or as much of it as the bound allows."""
 
     amount: float
     is_reached: bool
 
 
 def targets_of(shares: FloatArray) -> FloatArray:
-    """Shares normalised, (n,); zeros where all are 0."""
+    """Normalised shares, (n,); zeros if all are 0."""
     whole = float(shares.sum())
     return shares / whole if whole > 0 else np.zeros(len(shares))
 
 
 def by_dilution(contest: Contest, rule: Rule) -> SharesFound:
-    """One weight changes; all others keep theirs and give, or gain, in proportion."""
+    """Change the entry's weight alone; all others keep theirs and lose, or gain, in proportion."""
     at, target = contest.entry, contest.target
     now, rest = float(target[at]), float(contest.shares[contest.others].sum())
     change = _change(contest, rule)
@@ -151,9 +151,9 @@ def by_dilution(contest: Contest, rule: Rule) -> SharesFound:
 
 
 def by_unused(contest: Contest, rule: Rule) -> SharesFound:
-    """Those give that use less than their target, in proportion to what they leave unused; their sum stays.
+    """Take shares from entries below their target, in proportion to what they leave unused; the sum stays.
 
-    Where the entry has to give, those get that use more than their target.
+    If the entry has to give shares, entries above their target get them.
     """
     gap = contest.target - contest.actual
     change = _change(contest, rule)
@@ -164,8 +164,9 @@ def by_unused(contest: Contest, rule: Rule) -> SharesFound:
 
 
 def by_equal_parts(contest: Contest, rule: Rule) -> SharesFound:
-    """All others give the same number of points, and nobody more than the bound or than they have: this finds shares
-    wherever any do.
+    """Take the same number of points from all others, but from none more than the bound or than it has.
+
+    This finds shares wherever any exist.
     """
     change = _change(contest, rule)
     most = np.minimum(contest.target, rule.most_lost) if change > 0 else np.ones(len(contest.shares))
@@ -175,8 +176,8 @@ def by_equal_parts(contest: Contest, rule: Rule) -> SharesFound:
 def refund(contest: Contest, rule: Rule, above: Sequence[Contest] = ()) -> RefundFound:
     """Usage to refund to an entry over its target. above: the contests of its ancestors, nearest first.
 
-    A refund counts in all totals above, so that the siblings of ancestors lose by it too. 0, and not reached, for an
-    entry under its target.
+    A refund counts in all totals above, so siblings of ancestors lose by it, too. 0, and not reached, for an entry
+    under its target.
     """
     at = contest.entry
     used, target = float(contest.usage[at]), float(contest.target[at])
@@ -191,13 +192,13 @@ def refund(contest: Contest, rule: Rule, above: Sequence[Contest] = ()) -> Refun
 
 
 def nearest_of(candidates: Sequence[float], is_reached: Sequence[bool], present: float) -> int | None:
-    """Which of the candidates that reach the goal is nearest to the present one, by ratio; the smaller of two."""
+    """Index of the candidate that reaches the goal and is nearest to `present` by ratio; the smaller if tied."""
     reached = [n for n, one in enumerate(is_reached) if one]
     return min(reached, key=lambda n: (abs(math.log(candidates[n] / present)), candidates[n]), default=None)
 
 
 def tidy(value: float, is_fine: Callable[[float], bool], *, up: bool) -> float:
-    """The number with the fewest digits at or beyond `value`, in the direction, that is fine; `value` where none is."""
+    """The number with the fewest digits at or beyond `value` in this direction for which `is_fine`; else `value`."""
     if value <= 0 or not math.isfinite(value):
         return value
     for digits in range(1, _MOST_DIGITS + 1):
@@ -211,7 +212,7 @@ def tidy(value: float, is_fine: Callable[[float], bool], *, up: bool) -> float:
 
 # --- Parts ------------------------------------------------------------------------------------------------------------
 def _change(contest: Contest, rule: Rule) -> float:
-    """By how much the entry's target has to change, within its bounds."""
+    """The required change of the entry's target, within its bounds."""
     at = contest.entry
     now = float(contest.target[at])
     wanted = rule.nearest_target(float(contest.actual[at]), now)
@@ -223,7 +224,7 @@ def _of_others(contest: Contest, most: FloatArray) -> FloatArray:
 
 
 def _given(contest: Contest, rule: Rule, change: float, most: FloatArray, *, is_level: bool) -> SharesFound:
-    """most: the largest part of 1 that each gives or gets, (n,)."""
+    """Shares after a change. most: the largest part of 1 that each entry may give or get, (n,)."""
     whole, room = float(contest.shares.sum()), float(most.sum())
     if whole <= 0 or room <= 0 or not change:
         return SharesFound(contest.shares, not change and _is_reached(contest, contest.shares, rule))
@@ -243,11 +244,11 @@ def _given(contest: Contest, rule: Rule, change: float, most: FloatArray, *, is_
 
 
 def _levelled(most: FloatArray, amount: float) -> FloatArray:
-    """Parts with the sum `amount` ≤ Σ most, each min(level, most): the level that makes it so."""
+    """Parts min(level, most) with the sum `amount` ≤ Σ most."""
     ordered = np.sort(most)
     n = len(ordered)
     below = np.concatenate([[0.0], np.cumsum(ordered)[:-1]])
-    filled = below + ordered * (n - np.arange(n))  # with the level at each of them
+    filled = below + ordered * (n - np.arange(n))  # the sum if the level equals each of them
     at = min(int(np.searchsorted(filled, amount)), n - 1)
     level = (amount - below[at]) / (n - at)
     parts: FloatArray = np.minimum(most, level)
@@ -263,7 +264,7 @@ def _is_reached(contest: Contest, shares: FloatArray, rule: Rule) -> bool:
 
 
 def _largest_refund(contest: Contest, most_lost: float) -> float:
-    """The most that nobody else of this contest loses more by than the bound."""
+    """The largest refund at which no other entry of this contest loses more than the bound."""
     used = contest.usage[contest.others]
     used = used[used > 0]
     if not len(used) or contest.whole <= 0:

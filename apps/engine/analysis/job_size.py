@@ -1,13 +1,12 @@
-"""How big a job must be to show: in an entry's component, in bits, and along every path of a computed tree.
+"""The size of a job that changes an entry's component, in bits, and along every path of a computed tree.
 
-How big a job must be to change an entry's component, and how many bits make a given job show.
-Source: operators paper, §5.4, eq. 22–25. A job of k times the pool U of all usage raises an actual of s to
-(s + k)/(1 + k). The printed equation 23 has (1 + k)(s + k) instead, so that the printed equation 25 understates the
-job, the more the higher s is. Both are here, by name.
+Source: operators paper, §5.4, eq. 22–25. A job of k times the pool U of all usage raises an actual of s to (s + k)/(1 +
+k). The printed equation 23 has (1 + k)(s + k) instead, so the printed equation 25 understates the job, the more the
+higher s is. Both are here, by name.
 
-Figure 17 of the operators paper beside what its definitions give: bits that make a job of 2,000 h show.
-The published cells don't follow from the text: no reading that it allows gives them. So ours are listed beside them, by
-named readings, and none is fitted to them.
+Figure 17 of the operators paper is compared with the results of its definitions: bits that make a job of 2,000 h
+visible. The published cells don't follow from any reading of the text, so our cells are listed beside them by named
+readings, and none is fitted to them.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def fraction_printed(step: FloatArray, actual: FloatArray) -> FloatArray:
 
 
 def fraction_corrected(step: FloatArray, actual: FloatArray) -> FloatArray:
-    """k = D/(1 − s − D), from (s + k)/(1 + k) = s + D; infinite from s + D = 1 on: no job makes the others vanish."""
+    """k = D/(1 − s − D), from (s + k)/(1 + k) = s + D; infinite if s + D ≥ 1, as no job removes the others' usage."""
     rest = 1.0 - actual - step
     with np.errstate(divide="ignore", invalid="ignore"):
         fraction: FloatArray = np.where(rest > _ROUNDING, step / rest, np.inf)
@@ -54,10 +53,10 @@ _FRACTIONS = {"printed": fraction_printed, "corrected": fraction_corrected}
 
 @dataclass(frozen=True)
 class SignificantJob:
-    """The job after which one entry's component is another one.
+    """The job beyond which one entry's component changes.
 
-    step: by how much the actual must rise. fraction: the job as a part k of the pool. usage: k · pool, in the pool's
-    unit. All None when no job changes the component: it is the lowest that this target can have.
+    step: the required rise of the actual. fraction: the job as a part k of the pool. usage: k · pool, in the pool's
+    unit. All None if no job changes the component: it is the lowest for this target.
     """
 
     component: int
@@ -94,11 +93,11 @@ def significant_job(
 
 @dataclass(frozen=True)
 class Reading:
-    """One reading of "the job that shows": which formula, and what is the worst or the easiest case over what.
+    """One reading of "the job that shows": formula, and which case is chosen among targets and priorities.
 
     over_targets: the `biggest` or the `smallest` job among targets, for each priority. over_priorities: then among the
     priorities of a region: the biggest, the smallest, the job at the `lower-third` of them, or their geometric mean.
-    real_states_only: leave out components that lie, wholly or in part, at actuals outside 0..1.
+    real_states_only: exclude components at actuals that are wholly or partly outside 0..1.
     """
 
     formula: Formula
@@ -107,12 +106,12 @@ class Reading:
     real_states_only: bool
 
 
-# What the text says, read plainly, with the printed equation and with the corrected one.
+# The literal text, with the printed equation and with the corrected one.
 PLAIN_PRINTED = Reading("printed", "biggest", "biggest", real_states_only=True)
 PLAIN_CORRECTED = Reading("corrected", "biggest", "biggest", real_states_only=True)
 # "Among all the possible k on each target, the biggest (as a bigger k means smaller job)".
 EASIEST_TARGET = Reading("printed", "smallest", "biggest", real_states_only=True)
-# Chosen after comparison with the published table: the one that may be compared with it, within one bit.
+# Chosen after comparison with the published table: the reading that agrees with it within one bit.
 TYPICAL = Reading("corrected", "smallest", "lower-third", real_states_only=False)
 
 REGIONS = {"balance": (-0.25, 0.25), "over": (-0.9, -0.6), "under": (0.6, 0.9)}
@@ -125,7 +124,7 @@ FEWEST_BITS, MOST_BITS = 3, 20
 def job_fractions(
     operator: Operator, *, bits: int, region: tuple[float, float], targets: Sequence[float], reading: Reading
 ) -> FloatArray:
-    """k of every component whose lowest priority lies in the region, shape (targets, components); NaN for left out."""
+    """k of every component whose lowest priority is in the region, shape (targets, components); NaN if excluded."""
     low, high = region
     edges = np.append(effective_priorities(2**bits), 1.0)
     inside = np.flatnonzero((edges[:-1] >= low - _EDGE) & (edges[:-1] <= high + _EDGE))
@@ -161,7 +160,7 @@ def job_fraction(
     reading: Reading,
     targets: Sequence[float] = TARGETS,
 ) -> float | None:
-    """One k for a region, by the reading; None where no component of the region exists."""
+    """One k for a region, by the reading; None if the region has no component."""
     fractions = job_fractions(operator, bits=bits, region=region, targets=targets, reading=reading)
     fractions = fractions[:, ~np.isnan(fractions).all(axis=0)]
     if not fractions.size:
@@ -183,7 +182,10 @@ def bits_for_job(
     pool: float = POOL_H,
     targets: Sequence[float] = TARGETS,
 ) -> int | None:
-    """The fewest bits, 3 to 20, at which the job shows in a region; None when 20 aren't enough. Job and pool alike."""
+    """The fewest bits, 3 to 20, at which the job shows in a region; None if 20 aren't enough.
+
+    Job and pool in one unit.
+    """
     for bits in range(FEWEST_BITS, MOST_BITS + 1):
         fraction = job_fraction(operator, bits=bits, region=region, reading=reading, targets=targets)
         if fraction is not None and fraction * pool <= job:
@@ -207,7 +209,7 @@ def bits_table(
 
 
 def best_first(operators: Sequence[Operator], region: str, reading: Reading, *, bits: int = 10) -> list[str]:
-    """Operators by the job they need in a region at these bits, the smallest first; those without one last."""
+    """Operators by the smallest job that shows in a region at these bits, smallest first; those without one last."""
 
     def size(operator: Operator) -> float:
         fraction = job_fraction(operator, bits=bits, region=REGIONS[region], reading=reading)
@@ -232,7 +234,7 @@ PUBLISHED: Mapping[str, tuple[int, int, int, int]] = {
 
 @dataclass(frozen=True)
 class NamedReading:
-    """A reading with what it says; is_comparable: the one that may be held against the published cells."""
+    """A reading and its description; is_comparable: the one that may be compared with the published cells."""
 
     name: str
     text: str
@@ -255,7 +257,7 @@ READINGS = (
 
 @dataclass(frozen=True)
 class Cell:
-    """Bits by a reading, None for more than 20, beside the published ones."""
+    """Bits by a reading, None for more than 20, and the published ones."""
 
     operator: str
     column: str
@@ -315,17 +317,17 @@ def jobs_that_show(settings: Settings, target: FloatArray, actual: FloatArray, g
     """
     operator = operator_of(settings)
     component: IntArray = codecs.scalar(operator(target, actual), settings["resolution"])
-    least = int(puts_zero_shares_last(settings))  # below which no component goes
+    least = int(puts_zero_shares_last(settings))  # the lowest component
     reach = highest_actual(operator, codecs.effective_priority(component, settings["resolution"]), target)
     step = np.maximum(reach - actual, 0.0)
     never = (component <= least) | (reach >= 1.0 - _EDGE) | ((target == 0) & (least > 0))
     with np.errstate(invalid="ignore"):
         job = np.where(never, np.inf, fraction_corrected(step, actual) * group_usage)
-    return np.where(np.isnan(job), 0.0, job)  # a group without usage: the first job has everything
+    return np.where(np.isnan(job), 0.0, job)  # in a group without usage the first job has all of it
 
 
 def _down(contest: FairshareTree, own: FloatArray, join: np.ufunc) -> FloatArray:
-    """Each entry's own value joined with those of all above it."""
+    """Each entry's own value joined with those of all its ancestors."""
     path = own.copy()
     for level in contest.levels:
         here = slice(level.lo, level.hi)

@@ -1,4 +1,4 @@
-"""What operators and algorithms are found to keep, such as order and redistribution, and how many inputs look alike."""
+"""Measured properties of operators and algorithms, such as order and redistribution, and the density of inputs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.engine import codecs, operator_trial
-from apps.engine.algorithms import brought_algorithms, read_algorithm
+from apps.engine.algorithms import algorithms_of_packages, read_algorithm
 from apps.engine.algorithms.packages import measure_properties
 from apps.engine.arrays import FloatArray
 from apps.engine.errors import PackageFailed
 from apps.engine.operator_trial import Agreement, Definition, check_definition, check_redistribution, compare_orders
-from apps.engine.operators import Operator, Properties, brought_operators, get_operator
+from apps.engine.operators import Operator, Properties, get_operator, operators_of_packages
 
 __all__ = [
     "Agreement",
@@ -45,12 +45,12 @@ __all__ = [
 
 
 def without_target(operator: Operator, actual: FloatArray) -> FloatArray:
-    """F(0, s): what entries without shares get. Table 1, first column."""
+    """F(0, s): priorities of entries without shares. Table 1, first column."""
     return operator(np.zeros_like(actual), actual)
 
 
 def without_usage(operator: Operator, target: FloatArray) -> FloatArray:
-    """F(t, 0): what entries that used nothing get. Table 1, second column."""
+    """F(t, 0): priorities of entries without usage. Table 1, second column."""
     return operator(target, np.zeros_like(target))
 
 
@@ -67,9 +67,9 @@ def state_of_same_priority(operator: Operator, target: FloatArray, actual: Float
 
 
 def virtual_targets(target: npt.ArrayLike, is_active: npt.ArrayLike) -> FloatArray:
-    """Targets with the idle entries' shares handed to the active ones in proportion; 0 for idle ones.
+    """Targets after idle entries' shares are redistributed to active ones in proportion; 0 for idle ones.
 
-    t'_i = t_i / Σ_active t. Source: operators paper, eq. 15. Where the active have no shares all are 0.
+    t'_i = t_i / Σ_active t. Source: operators paper, eq. 15. All 0 if the active entries have no shares.
     """
     t = np.where(np.asarray(is_active, dtype=np.bool_), np.asarray(target, dtype=np.float64), 0.0)
     total = float(t.sum())
@@ -77,7 +77,7 @@ def virtual_targets(target: npt.ArrayLike, is_active: npt.ArrayLike) -> FloatArr
 
 
 def equal_split_targets(target: npt.ArrayLike, is_active: npt.ArrayLike) -> FloatArray:
-    """Where the absolute operator settles: the idle entries' shares in equal points for each active entry.
+    """The steady state of the absolute operator: idle entries' shares are divided equally among the active entries.
 
     t_i + (Σ_idle t)/n_active, for active entries. Source: Grid-wide paper, figure 13.
     """
@@ -91,9 +91,9 @@ def equal_split_targets(target: npt.ArrayLike, is_active: npt.ArrayLike) -> Floa
 
 @dataclass(frozen=True)
 class Measured:
-    """What an operator is found to keep on fixed points, beside what it declares; see `Properties`.
+    """Properties measured on fixed points, in addition to the declared ones; see `Properties`.
 
-    orders_like: those of ours, by the order of every pair of a grid.
+    orders_like: built-in operators that order every pair of a grid alike.
     """
 
     proportional_redistribution: bool
@@ -108,7 +108,7 @@ class Measured:
 
 
 def measure(operator: Operator) -> Measured:
-    """Try it out on fixed points; PackageFailed where its code fails there."""
+    """Measure an operator on fixed points; PackageFailed if its code fails there."""
     definition = operator_trial.check_definition(operator)
     return Measured(
         proportional_redistribution=operator_trial.check_redistribution(operator).is_full,
@@ -124,9 +124,9 @@ def measure(operator: Operator) -> Measured:
 
 @cache
 def measured_operators() -> Mapping[str, Measured]:
-    """Of the operators that packages bring, by name; nothing of one that fails on these points."""
+    """Measurements of operators of packages, by name, without those that fail on these points."""
     found = {}
-    for name, operator in brought_operators().found.items():
+    for name, operator in operators_of_packages().found.items():
         with suppress(PackageFailed):
             found[name] = measure(operator)
     return found
@@ -134,9 +134,9 @@ def measured_operators() -> Mapping[str, Measured]:
 
 @cache
 def measured_algorithms() -> Mapping[str, Properties]:
-    """Of the algorithms that packages bring, with their defaults, by name; nothing of one that fails on these trees."""
+    """Measurements of algorithms of packages with their defaults, by name, without those that fail on these trees."""
     found = {}
-    for name, algorithm in brought_algorithms().found.items():
+    for name, algorithm in algorithms_of_packages().found.items():
         with suppress(PackageFailed):
             found[name] = measure_properties(algorithm, read_algorithm(name))
     return found
@@ -203,7 +203,7 @@ def input_density(operator: Operator, resolution: int) -> FloatArray:
 def areas_at_least(operator: Operator, priority: FloatArray) -> FloatArray:
     """Share of inputs with at least each of these priorities, 0..1, shape of `priority`."""
     begin = _first_targets(operator, priority, actual=0.0)  # below it no entry has this priority
-    end = _first_targets(operator, priority, actual=1.0)  # above it all entries have
+    end = _first_targets(operator, priority, actual=1.0)  # above it all entries have it
     middle, half = (begin + end) / 2, (end - begin) / 2
     targets = middle[:, np.newaxis] + half[:, np.newaxis] * _NODES
     each = np.broadcast_to(priority[:, np.newaxis], targets.shape).ravel()
@@ -217,7 +217,7 @@ def areas_at_least(operator: Operator, priority: FloatArray) -> FloatArray:
 
 
 def _first_targets(operator: Operator, priority: FloatArray, *, actual: float) -> FloatArray:
-    """The least target in 0..1 at which this actual still has each priority, by halving; 1 where none has."""
+    """The smallest target in 0..1 at which this actual still has each priority, by halving; 1 if there is none."""
     low, high = np.zeros_like(priority), np.ones_like(priority)
     actuals = np.full_like(priority, actual)
     for _ in range(_HALVINGS):
@@ -228,7 +228,7 @@ def _first_targets(operator: Operator, priority: FloatArray, *, actual: float) -
 
 
 # --- The exponent of slurm-depth-oblivious ----------------------------------------------------------------------------
-EXPONENT_RATIOS = (0.2, 5.0)  # ratios of the parent, as the manual's figure has them
+EXPONENT_RATIOS = (0.2, 5.0)  # ratios of the parent, as in the manual's figure
 
 
 def exponent_of(parent_ratio: FloatArray) -> FloatArray:

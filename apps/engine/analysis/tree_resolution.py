@@ -1,4 +1,4 @@
-"""What a resolution does to a whole tree: leaves that collide, pairs ordered otherwise, bits that a job needs."""
+"""Effects of a resolution on a whole tree: collisions of leaves, reversed pairs, and the bits that a job needs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from apps.engine.tree import FairshareTree
 
 
 def changed_pairs(before: IntArray, after: IntArray) -> tuple[int, int]:
-    """(pairs that differ before and tie after, pairs that change places) of two rankings of some leaves.
+    """(pairs that differ before and tie after, pairs in reversed order) of two rankings of the same leaves.
 
-    before, after: (n,) ranks, equal ones tie. O(n log² n), a merge sort that counts level by level.
+    before, after: (n,) ranks; equal ones tie. O(n log² n), a merge sort that counts level by level.
     """
     most = int(after.max(initial=0)) + 1
     _, both = np.unique(before * most + after, return_counts=True)
@@ -31,7 +31,7 @@ def changed_pairs(before: IntArray, after: IntArray) -> tuple[int, int]:
 
 
 def _out_of_order(values: IntArray) -> BoolArray:
-    """Those with a larger value before or a smaller one after them: all others are in no inversion."""
+    """Values with a larger value before or a smaller one after them; all others are in no inversion."""
     largest_before = np.maximum.accumulate(values)
     smallest_after = np.minimum.accumulate(values[::-1])[::-1]
     found: BoolArray = (values < largest_before) | (values > smallest_after)
@@ -43,12 +43,12 @@ def _pairs(sizes: IntArray) -> int:
 
 
 def _inversions(values: IntArray) -> int:
-    """Pairs of places whose values are in falling order."""
+    """Number of pairs of positions whose values are in descending order."""
     values = values[_out_of_order(values)]
     _, dense = np.unique(values, return_inverse=True)
     n = len(dense)
     span = 1 << max(n - 1, 0).bit_length()
-    row = np.full(span, n, dtype=np.int64)  # what is filled up is larger than all, at the end: no inversion
+    row = np.full(span, n, dtype=np.int64)  # padding is larger than all values and at the end, so it adds no inversion
     row[:n] = dense
     found, width = 0, 1
     while width < span:
@@ -70,13 +70,13 @@ _CLOSEST_PAIRS = 256
 
 @dataclass(frozen=True)
 class Collisions:
-    """What a resolution does to the ranked leaves of a tree, or to the chosen ones among themselves.
+    """Effects of a resolution on the ranked leaves of a tree, or on chosen leaves among themselves.
 
-    n_distinct: different vectors. n_sharing: leaves whose vector another leaf has, too; largest: most leaves on one.
-    n_lost: leaves that share a vector with one whose unrounded priorities differ: distinctions that were lost.
-    n_misplaced: leaves whose rank is another one than that of unrounded priorities. A lost distinction high up hands
-    the decision to the level below, so leaves may be misplaced though all vectors are distinct. n_pairs: pairs of
-    leaves with another order; n_tied_pairs of them tie only by rounding, n_turned_pairs change places.
+    n_distinct: different vectors. n_sharing: leaves whose vector another leaf has, too; largest: most leaves on one
+    vector. n_lost: leaves that share a vector with one whose unrounded priorities differ. n_misplaced: leaves whose
+    rank differs from that by unrounded priorities. If a distinction is lost at an upper level, the level below decides,
+    so leaves may be misplaced though all vectors are distinct. n_pairs: pairs of leaves with another order;
+    n_tied_pairs of them tie only by rounding, n_turned_pairs are reversed.
     """
 
     resolution: int
@@ -130,13 +130,13 @@ def _count(exact: IntArray, rounded: IntArray, resolution: int) -> Collisions:
 
 
 def ranks_among(ahead: IntArray) -> IntArray:
-    """1 + how many of these leaves are strictly ahead of each, from counts over a larger set."""
+    """1 + the number of these leaves strictly ahead of each, from counts over a larger set."""
     ranks: IntArray = np.searchsorted(np.sort(ahead), ahead, side="left").astype(np.int64) + 1
     return ranks
 
 
 def _chosen(result: PriorityResult, leaves: BoolArray | None) -> BoolArray:
-    """Of the ranked leaves, in the order of the tree, those that are among `leaves`."""
+    """Mask of the ranked leaves that are among `leaves`, in tree order."""
     ranked = result.tree.is_ranked
     return np.ones(int(ranked.sum()), dtype=np.bool_) if leaves is None else leaves[ranked]
 
@@ -154,9 +154,9 @@ class LeastResolution:
 
 
 def least_resolution(result: PriorityResult, *, leaves: BoolArray | None = None) -> LeastResolution:
-    """The least resolution at which no two leaves share a vector unless their unrounded priorities tie throughout.
+    """The lowest resolution at which leaves share a vector only if their unrounded priorities tie at all levels.
 
-    leaves: (n,) entries of the tree; ranked leaves beyond them are left out.
+    leaves: (n,) entries of the tree; other ranked leaves are ignored.
     """
     chosen = _chosen(result, leaves)
     exact = exact_ahead(result)[chosen]
@@ -168,7 +168,7 @@ def least_resolution(result: PriorityResult, *, leaves: BoolArray | None = None)
     if bits is None:
         return LeastResolution(None, None)
     candidates = np.arange(2, min(2**bits, _SCANNED + 1))
-    for resolution in candidates[_tell_apart(_closest_siblings(result, chosen), candidates)].tolist():
+    for resolution in candidates[_distinguishes(_closest_siblings(result, chosen), candidates)].tolist():
         if is_enough(resolution):
             return LeastResolution(bits, resolution)
     return LeastResolution(bits, 2**bits)
@@ -186,7 +186,7 @@ class SafeBits:
 
 
 def safe_bits(result: PriorityResult, *, leaves: BoolArray | None = None) -> SafeBits:
-    """From which power of two on nothing is lost, and no leaf is misplaced. leaves: (n,) entries that count."""
+    """The powers of two from which on nothing is lost, and no leaf is misplaced. leaves: (n,) entries to consider."""
     chosen = _chosen(result, leaves)
     exact = ranks_among(exact_ahead(result)[chosen])
     distinct: int | None = None
@@ -197,7 +197,7 @@ def safe_bits(result: PriorityResult, *, leaves: BoolArray | None = None) -> Saf
         is_same = is_same and bool((exact == rounded).all())
         same_ranks = bits if is_same else same_ranks
         if _is_lost(exact, rounded).any():
-            break  # fewer bits lose it, too: their components hold whole ones of these
+            break  # fewer bits lose it, too: their components are unions of these
         distinct = bits
     return SafeBits(distinct, same_ranks)
 
@@ -222,7 +222,7 @@ def rounded_ahead(result: PriorityResult, resolution: int) -> IntArray:
 
 
 def _is_lost(exact: IntArray, rounded: IntArray) -> BoolArray:
-    """Leaves in a class of `rounded` that holds more than one class of `exact`."""
+    """Mask of leaves in a class of `rounded` that contains more than one class of `exact`."""
     _, vector = np.unique(rounded, return_inverse=True)
     least = np.full(int(vector.max(initial=-1)) + 1, np.iinfo(np.int64).max)
     most = np.full_like(least, -1)
@@ -251,7 +251,7 @@ def _closest_siblings(result: PriorityResult, chosen: BoolArray) -> FloatArray:
     return np.stack([priority[order[at]], priority[order[at + 1]]], axis=1)
 
 
-def _tell_apart(pairs: FloatArray, resolutions: IntArray) -> BoolArray:
+def _distinguishes(pairs: FloatArray, resolutions: IntArray) -> BoolArray:
     """For each resolution: does it distinguish all pairs?"""
     is_apart = np.ones(len(resolutions), dtype=np.bool_)
     for low, high in pairs:
@@ -267,7 +267,7 @@ _FINEST_BITS = 31  # codecs.MAX_RESOLUTION
 class LevelBits:
     """One level. bits: the most that any of its entries needs. n_unseen: entries for which no number of bits is enough.
 
-    An entry that has no shares, or that alone used everything, stays as it is whatever it runs.
+    An entry without shares, or one with all usage, doesn't change whatever it runs.
     """
 
     level: int

@@ -1,4 +1,4 @@
-"""Two entries side by side: which is ahead, the level that decides, and what would turn their order."""
+"""Compare two entries: which is ahead, which level decides, and which changes would reverse their order."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from apps.engine.arrays import BoolArray, FloatArray, IntArray
 from apps.engine.explain.walk import Step, compared_values, lineage, step_of, tie_width
 from apps.engine.tree import FairshareTree
 
-# --- Small tree in which two entries compare as in the whole one ------------------------------------------------------
+# --- Small tree in which two entries compare as in the original -------------------------------------------------------
 _WIDE = 256
 
 
 @dataclass(frozen=True, eq=False)
 class Skeleton:
-    """What lies beside the paths is closed: an entry with its total and nothing below. Totals per scope, as in results.
+    """A small tree: the paths of the two entries, and entries beside them with their totals but without children.
 
-    entries: the original entry of each of the m entries. parent, shares, …: (m,), in the original's order.
+    Totals are per scope, as in results. entries: the original entry of each of the m entries. parent, shares, …: (m,),
+    in the order of the original tree.
     """
 
     result: PriorityResult
@@ -32,11 +33,11 @@ class Skeleton:
     group_usage: FloatArray
 
     def place(self, entry: int) -> int:
-        """Where an original entry is."""
+        """Index of an original entry."""
         return int(np.searchsorted(self.entries, entry))
 
     def with_more_usage(self, entry: int, amount: float) -> PriorityResult:
-        """As if this entry had used more, in every scope."""
+        """The skeleton with more usage of this entry, in every scope."""
         usage, group_usage = self.usage.copy(), self.group_usage.copy()
         at = self.place(entry)
         while at >= 0:
@@ -46,7 +47,7 @@ class Skeleton:
         return self._compute(self.tree, usage, group_usage)
 
     def with_less_usage(self, entry: int, amount: float) -> PriorityResult:
-        """As if this entry had used less, all entries below it in proportion."""
+        """The skeleton with less usage of this entry; that of all entries below it shrinks in proportion."""
         usage, group_usage = self.usage.copy(), self.group_usage.copy()
         at = self.place(entry)
         below = self._subtree(at)
@@ -62,13 +63,13 @@ class Skeleton:
         return self._compute(self.tree, usage, group_usage)
 
     def with_shares(self, entry: int, shares: float) -> PriorityResult:
-        """As if this entry had other shares."""
+        """The skeleton with other shares of this entry."""
         changed = self.tree.shares.copy()
         changed[self.place(entry)] = shares
         return self._compute(self.tree.with_shares(changed), self.usage, self.group_usage)
 
     def sign(self, computed: PriorityResult, one: int, other: int) -> int:
-        """1 where `one` is ahead of `other` in a result of this skeleton, −1 where behind, 0 where they tie."""
+        """1 if `one` is ahead of `other` in a result of this skeleton, −1 if behind, 0 if they tie."""
         return compare(computed, self.place(one), self.place(other))
 
     def _subtree(self, at: int) -> BoolArray:
@@ -84,9 +85,9 @@ class Skeleton:
 
 
 def skeleton(result: PriorityResult, one: int, other: int) -> Skeleton:
-    """The skeleton for two entries; entries without shares are open, so that competition is unchanged.
+    """Build the skeleton for two entries; entries without shares keep their children, so that competition is unchanged.
 
-    In wide groups what lies beside the paths is added up, kind by kind: only sums over siblings matter to the others.
+    In wide groups entries beside the paths are summed by kind, because only sums over siblings matter to the others.
     """
     tree = result.tree
     opened, ends = {0}, {one, other}
@@ -121,7 +122,7 @@ def skeleton(result: PriorityResult, one: int, other: int) -> Skeleton:
 
 
 def _summed(tree: FairshareTree, children: IntArray, open_ones: set[int], columns: tuple[FloatArray, ...]) -> IntArray:
-    """Add the closed children of each kind up in the first of them; return the children that remain."""
+    """Sum the closed children of each kind in the first of them; return the remaining children."""
     is_closed = ~np.isin(children, list(open_ones))
     kind = tree.is_group[children] * 4 + tree.is_reserve[children] * 2 + tree.is_user[children] * 1
     remain = children[~is_closed]
@@ -134,12 +135,12 @@ def _summed(tree: FairshareTree, children: IntArray, open_ones: set[int], column
 
 
 def decides_by_level(result: PriorityResult) -> bool:
-    """Is the order made level by level, or from one number that the whole path goes into?"""
+    """Whether the order is decided level by level, rather than by one number of the whole path."""
     return explanation_of(result.settings).kind == "levels"
 
 
 def compare(result: PriorityResult, one: int, other: int) -> int:
-    """1 where `one` is ahead, −1 where behind, 0 where they tie: by rank, else as the algorithm would rank them."""
+    """1 if `one` is ahead, −1 if behind, 0 if they tie: by rank, or as the algorithm would rank entries without one."""
     if result.is_ranked[one] and result.is_ranked[other]:
         return int(np.sign(result.rank[other] - result.rank[one]))
     if not decides_by_level(result):
@@ -152,7 +153,7 @@ def compare(result: PriorityResult, one: int, other: int) -> int:
 def first_difference(result: PriorityResult, one: int, other: int) -> tuple[int, int] | None:
     """The first level (from 0) whose components differ, and the sign.
 
-    A vector that ends goes on with balance; an algorithm with an order of its own compares no level that one hasn't.
+    A shorter vector is padded with balance; algorithms with an own order don't compare levels that one entry lacks.
     """
     values = compared_values(result)
     balance = 0 if result.resolution is None else result.resolution // 2
@@ -179,18 +180,18 @@ def _sign(result: PriorityResult, one: float, other: float) -> int:
 # --- Contrast ---------------------------------------------------------------------------------------------------------
 DecidedBy = Literal["level", "whole_path", "sibling_order", "own_order", "tie"]
 _RELATIVE_WIDTH = 1e-12
-_SAME_PRIORITY = 1e-9  # what is nearer than this is equal without any rounding
+_SAME_PRIORITY = 1e-9  # closer values are equal, without allowance for rounding
 _MOST_HALVINGS = 200
 _FARTHEST = 1e12
 
 
 @dataclass(frozen=True)
 class Turn:
-    """Single changes, each enough by itself to put the one behind strictly ahead; None where none of its kind is.
+    """Single changes, each enough to put the entry behind strictly ahead; None if no change of its kind is.
 
-    Amounts of usage are in the unit of the result's usage. ahead_gains_usage: what the entry ahead would have to use
-    in addition. behind_sheds_usage: by how much the usage of the entry behind would have to shrink, at most all of it.
-    ahead_shares_at_most, behind_shares_at_least: shares, the other siblings' staying. All other entries are unchanged.
+    Amounts of usage are in the unit of the result's usage. ahead_gains_usage: additional usage of the entry ahead.
+    behind_sheds_usage: decrease of usage of the entry behind, at most all of it. ahead_shares_at_most,
+    behind_shares_at_least: new shares, with those of the other siblings unchanged. All other entries are unchanged.
     """
 
     ahead_gains_usage: float | None
@@ -225,7 +226,7 @@ class Contrast:
 
 
 def contrast(result: PriorityResult, one: int, other: int) -> Contrast:
-    """Compare two entries of a result, neither the root; found by recomputing what lies around their paths."""
+    """Compare two entries of a result, neither of them the root, by recomputing a small tree around their paths."""
     sign = compare(result, one, other)
     mine, theirs = lineage(result, one), lineage(result, other)
     decided_by, at = _decided(result, sign, first_difference(result, one, other), mine, theirs)
@@ -247,7 +248,7 @@ def contrast(result: PriorityResult, one: int, other: int) -> Contrast:
 def _decided(
     result: PriorityResult, sign: int, difference: tuple[int, int] | None, mine: list[int], theirs: list[int]
 ) -> tuple[DecidedBy, int | None]:
-    """By what, and at which level (from 0); difference: the first level whose components differ, and which is ahead."""
+    """The deciding rule and its level (from 0). difference: the first level whose components differ, and the sign."""
     parting = _parting(mine, theirs)
     if sign == 0:
         return "tie", parting
@@ -265,7 +266,7 @@ def _decided(
 def _rounded(
     result: PriorityResult, mine: list[int], theirs: list[int], end: int | None
 ) -> tuple[tuple[int, Step, Step], ...]:
-    """Levels before `end` at which entries have equal scalars though their priorities differ."""
+    """Levels before `end` at which entries have equal scalars but different priorities."""
     if result.resolution is None:
         return ()
     pairs = list(zip(mine, theirs, strict=False))[:end]
@@ -278,7 +279,7 @@ def _rounded(
 
 
 def _parting(mine: list[int], theirs: list[int]) -> int | None:
-    """The first level at which two paths are in different entries."""
+    """The first level at which two paths have different entries."""
     for level in range(max(len(mine), len(theirs))):
         if mine[level : level + 1] != theirs[level : level + 1]:
             return level
@@ -308,10 +309,10 @@ def _turn(small: Skeleton, ahead: int, behind: int, ahead_at: int | None, behind
 
 
 def least(holds: Callable[[float], bool], start: float, farthest: float | None) -> float | None:
-    """The least amount > 0 from which on something holds, to 1e-12 of itself, by doubling and halving.
+    """The smallest amount > 0 from which on `holds` is true, with relative precision 1e-12, by doubling and halving.
 
-    `holds` turns from false to true at most once. The answer is an amount at which it holds; None where it doesn't,
-    however much: up to `farthest`, or, where that is None, at `start`.
+    `holds` turns from false to true at most once. Returns an amount at which it is true; None if it is false up to
+    `farthest` or, if that is None, at `start`.
     """
     low, high = 0.0, start
     if start <= 0:

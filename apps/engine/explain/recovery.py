@@ -1,12 +1,10 @@
-"""When an entry returns to its target if all continue at a given pace, and its group's balance at any pace.
+"""When an entry returns to its target at a given pace of usage, and the future balance of its group at any pace.
 
-When an entry returns to its target if all continue at a given pace; and when it won't.
-Of a sibling group: `own` is the entry's usage, `group` that of all siblings together, `share` the entry's part of what
-the group will use. The entry is over target where own > target · group and under it where own < target · group.
+Of a sibling group: `own` is the entry's usage, `group` that of all siblings, `share` the entry's part of the group's
+future usage. The entry is over target if own > target · group and under target if own < target · group.
 
-The future balance of a group, as numbers that are scaled by any pace: computed once for all paces.
-Weighted usage is linear in added usage, so that own and group usage at a future instant are the known usage, aged,
-plus a steady usage of one a second, weighted alike, times the pace.
+The future balance is computed once for all paces: weighted usage is linear in added usage, so usage at a future instant
+is the decayed known usage, plus the pace times the weighted usage of a steady pace of one a second.
 """
 
 from __future__ import annotations
@@ -26,8 +24,8 @@ from apps.engine.errors import BadParameter
 Outcome = Literal["on_target", "recovers", "never_if_nobody_runs", "not_at_this_pace", "not_within_horizon"]
 _TIE = 1e-12
 _FADED = 1e-200
-_AT_ONCE_S = 1e-3  # half-life of what is gone within a second
-# Weight by w(a + b) = w(a) · w(b): usage of any age fades alike. `pbs` too multiplies all at once, at its instants.
+_AT_ONCE_S = 1e-3  # a half-life after which everything is gone within a second
+# Windows with w(a + b) = w(a) · w(b): usage of any age decays alike. `pbs` also multiplies all usage at its instants.
 _GEOMETRIC = ("none", "exponential", "slurm", "gridengine", "lsf")
 _SCALES_ALIKE = (*_GEOMETRIC, "pbs")
 
@@ -56,11 +54,11 @@ class Balance:
 
 @dataclass(frozen=True)
 class Recovery:
-    """The outcome for an entry. in_s: seconds from now, 0 on target; None but for `on_target` and `recovers`.
+    """The outcome for an entry. in_s: seconds from now, 0 on target; set for `on_target` and `recovers` only.
 
-    never_if_nobody_runs: without new usage aging scales all usage alike, and the parts stay as they are.
-    not_at_this_pace: the entry's part of new usage keeps it on its side of the target for ever.
-    not_within_horizon: neither shown nor excluded within the requested horizon.
+    never_if_nobody_runs: without new usage all usage decays alike, so the shares don't change. not_at_this_pace: the
+    entry's part of new usage keeps it on its side of the target for ever. not_within_horizon: neither shown nor
+    excluded within the requested horizon.
     """
 
     outcome: Outcome
@@ -71,13 +69,13 @@ ON_TARGET = Recovery("on_target", 0.0)
 
 
 def recovery(balance: Balance, *, group_rate: float, share: float, half_life_s: float | None) -> Recovery:
-    """When target and actual meet, in closed form, without a window's end.
+    """When target and actual meet, in closed form, for windows without an end.
 
     group_rate: usage a second of the whole group, R ≥ 0. share: the entry's part r of it, 0..1. half_life_s: h of
-    exponential aging, None for none. With x = own − t · group, y = (t − r) · K and K = R · h/ln 2:
-    h · log₂((x + y)/y) seconds; without aging x/((t − r) · R). Meeting needs y of the sign of x: an over-used entry
-    that runs less than its target, a starved one that runs more. Source: excess(a) = (x + y) · 2^(−a/h) − y after
-    a seconds, from own' = r · R − (ln 2/h) · own and likewise for the group.
+    exponential decay, None for none. With x = own − t · group, y = (t − r) · K and K = R · h/ln 2: h · log₂((x + y)/y)
+    seconds; without decay x/((t − r) · R). Meeting requires y of the sign of x: an over-used entry that runs less than
+    its target, or a starved one that runs more. Source: excess(a) = (x + y) · 2^(−a/h) − y after a seconds, from own' =
+    r · R − (ln 2/h) · own and likewise for the group.
     """
     _check_pace(group_rate, share)
     excess = balance.excess_usage
@@ -97,17 +95,17 @@ def recovery(balance: Balance, *, group_rate: float, share: float, half_life_s: 
 
 
 def has_closed_form(window: Window) -> bool:
-    """Does `recovery` hold for this window? Where usage fades by equal parts in equal times and never ends."""
+    """Whether `recovery` applies to this window: exponential decay or none, and no end."""
     return window.reach_s is None and window.aging in _GEOMETRIC
 
 
 def scales_alike(window: Window) -> bool:
-    """Does aging alone keep the proportions of usage for ever? Then nothing changes while no job runs."""
+    """Whether decay alone preserves the proportions of usage for ever, so that nothing changes while no job runs."""
     return window.reach_s is None and window.aging in _SCALES_ALIKE
 
 
 def half_life_s_of(window: Window) -> float | None:
-    """The half-life that `recovery` takes for this window, None where nothing fades; BadParameter where none fits."""
+    """The half-life for `recovery`, None if nothing decays; BadParameter if the window has no closed form."""
     if not has_closed_form(window):
         raise BadParameter(f"aging {window.aging!r} or the window's end has no closed form", place="window")
     for age_s in (86_400.0, 3600.0, 60.0, 1.0):
@@ -132,7 +130,7 @@ def _check_pace(group_rate: float, share: float) -> None:
 
 @dataclass(frozen=True)
 class RecoveryRange:
-    """Recovery at three paces of the group: soonest and latest of them, and that at the middle pace."""
+    """Recovery at three paces of the group: the soonest and the latest of them, and that at the middle pace."""
 
     soonest: Recovery
     middle: Recovery
@@ -142,7 +140,7 @@ class RecoveryRange:
 def quartile_rates(daily_usage: Sequence[float] | FloatArray) -> tuple[float, float, float]:
     """Usage a second on a quiet, a middle and a busy day: the 25th, 50th and 75th percentile of recent days.
 
-    In the unit of the days a second; BadParameter without a day.
+    In the unit of daily_usage a second; BadParameter without days.
     """
     if not len(daily_usage):
         raise BadParameter("at least one day is needed", place="daily_usage")
@@ -153,9 +151,9 @@ def quartile_rates(daily_usage: Sequence[float] | FloatArray) -> tuple[float, fl
 def recovery_range(
     balance: Balance, *, rates: Sequence[float], share: float, half_life_s: float | None
 ) -> RecoveryRange:
-    """At three paces of the group, slowest first, as `quartile_rates` gives them, in the unit of the balance a second.
+    """Recovery at three paces of the group, slowest first, as returned by `quartile_rates`.
 
-    What never ends is later than all that does.
+    No recovery counts as later than any recovery.
     """
     slow, middle, fast = (recovery(balance, group_rate=rate, share=share, half_life_s=half_life_s) for rate in rates)
     first, last = sorted((slow, fast), key=lambda one: math.inf if one.in_s is None else one.in_s)
@@ -164,7 +162,7 @@ def recovery_range(
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """Usage by hour, as buckets keep it: hour_start_s ascending epoch seconds, own and group unweighted, (hours,)."""
+    """Usage by hour, as stored in buckets: hour_start_s ascending epoch seconds, own and group unweighted, (hours,)."""
 
     hour_start_s: FloatArray
     own_usage: FloatArray
@@ -181,11 +179,11 @@ def recovery_in_window(
     share: float,
     horizon_s: float,
 ) -> Recovery:
-    """Recovery for any window and aging, hour by hour: the first full hour from now at which the balance has turned.
+    """Recovery for any window and decay, hour by hour: the first full hour from now at which the balance has turned.
 
-    Each hour's buckets are weighted as a recompute would weight them; new usage comes in evenly. Where a window or its
-    decay function has a limited reach, no old usage is left after that: what hasn't turned until then stays,
-    `not_at_this_pace`. A group whose window has run empty is on target: it has no usage.
+    Each hour's buckets are weighted as a recompute would weight them; new usage is evenly distributed. If a window or
+    its decay function has a limited reach, no old usage is left after it; a balance that hasn't turned by then never
+    does (`not_at_this_pace`). A group whose window is empty is on target, because it has no usage.
     """
     _check_pace(group_rate, share)
     if not BUCKET_S <= horizon_s < math.inf:
@@ -205,14 +203,14 @@ def recovery_in_window(
 
 
 def _stays(target: float, share: float, sign: int, group_rate: float, window: Window) -> bool:
-    """Without an end of the window, does new usage hold the entry on its side? Where aging keeps proportions."""
+    """Whether new usage keeps the entry on its side of the target, in a window without end and with uniform decay."""
     return scales_alike(window) and group_rate > 0 and (share - target) * sign >= 0
 
 
 def _balance_after(
     history: History, hours: int, target: float, as_of_s: float, window: Window, group_rate: float, share: float
 ) -> int:
-    """1 over target, 0 on it, −1 under it, this many hours from now."""
+    """The sign of the balance after this many hours: 1 over target, 0 on it, −1 under it."""
     then_s = as_of_s + hours * BUCKET_S
     old = bucket_weights(history.hour_start_s, then_s, window)
     new = float(bucket_weights(as_of_s + BUCKET_S * np.arange(hours), then_s, window).sum()) * group_rate * BUCKET_S
@@ -222,8 +220,8 @@ def _balance_after(
 
 
 # --- Future balance of a group ----------------------------------------------------------------------------------------
-_BY_INSTANTS = ("pbs", "flux")  # their weights depend on the instant and not on the age alone
-_DENSE_H = 14 * 24  # up to here every hour is computed; beyond, every sixth
+_BY_INSTANTS = ("pbs", "flux")  # windows whose weights depend on the instant, not on the age alone
+_DENSE_H = 14 * 24  # up to here every hour is computed, beyond it every sixth
 _SPARSE_H = 6
 
 
@@ -241,7 +239,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Spell:
-    """Another pace for the first hours from now on."""
+    """A different pace for the first hours from now on."""
 
     pace: Pace
     hours: float
@@ -249,9 +247,10 @@ class Spell:
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """At `hours` from now, (m,), ascending from 0: usage that is known now, weighted then, own and of the group; and
-    `steady_s`, what one a second from now on comes to. fades_alike: aging keeps the proportions of what is known.
-    is_whole: nothing changes any more after the last hour, because a window has passed.
+    """Future usage at `hours` from now, (m,), ascending from 0: known usage, weighted then, own and of the group.
+
+    steady_s: weighted usage of one a second from now on. fades_alike: decay preserves the proportions of known usage.
+    is_whole: nothing changes after the last hour, because a window has passed.
     """
 
     hours: FloatArray
@@ -278,9 +277,10 @@ class Course:
 
 
 def steady_rate(window: Window) -> float:
-    """By how much a pace has to be multiplied in `recovery` to count as hours do, which begin to age when they end.
+    """Factor of a pace in `recovery` that makes it count as usage in whole hours, which age from their end.
 
-    K of whole hours is 1 h/(1 − w) with w = what an hour leaves, K of the closed form h/ln 2; 1 without aging.
+    K of whole hours is 1 h/(1 − w), w being the part of an hour that is left after an hour; K of the closed form is
+    h/ln 2. 1 without decay.
     """
     half_life_s = half_life_s_of(window)
     if half_life_s is None:
@@ -290,7 +290,7 @@ def steady_rate(window: Window) -> float:
 
 
 def fading_course(balance: Balance, window: Window, *, hours: int) -> Course:
-    """For a window in which all ages alike and that never ends: the balance alone is enough."""
+    """The course for a window with uniform decay and no end, for which the balance alone is sufficient."""
     half_life_s = half_life_s_of(window)
     grid = _grid(hours, dense_h=_DENSE_H)
     if half_life_s is None:
@@ -303,7 +303,7 @@ def fading_course(balance: Balance, window: Window, *, hours: int) -> Course:
 
 
 def course_in_window(history: History, window: Window, *, as_of_s: float, hours: int) -> Course:
-    """For any window: each hour's usage is weighted at each future hour as a recompute would weight it."""
+    """The course for any window: each hour's usage is weighted at each future hour as a recompute would weight it."""
     settled_h = math.inf if window.reach_s is None else math.ceil(window.reach_s / BUCKET_S) + 2
     is_whole, hours = settled_h <= hours, int(min(hours, settled_h))
     if window.aging in _BY_INSTANTS:
@@ -317,16 +317,16 @@ def course_in_window(history: History, window: Window, *, as_of_s: float, hours:
     age_s = np.maximum(newest_age_s + BUCKET_S * np.arange(len(own) + hours), 0.0)
     weight = weights(age_s, window)
     lags = len(own)
-    places = grid.astype(np.int64)
-    known = np.array([[weight[at : at + lags] @ own, weight[at : at + lags] @ group] for at in places.tolist()])
+    indices = grid.astype(np.int64)
+    known = np.array([[weight[at : at + lags] @ own, weight[at : at + lags] @ group] for at in indices.tolist()])
     summed = np.concatenate([[0.0], np.cumsum(weights(BUCKET_S * np.arange(hours, dtype=np.float64), window))])
-    return Course(grid, known[:, 0], known[:, 1], BUCKET_S * summed[places], scales_alike(window), is_whole)
+    return Course(grid, known[:, 0], known[:, 1], BUCKET_S * summed[indices], scales_alike(window), is_whole)
 
 
 def meeting(course: Course, target: float, pace: Pace, spell: Spell | None = None) -> Recovery:
-    """When own / group meets `target` on a course: between two of its hours on the straight line between them.
+    """When own / group meets `target`, interpolated linearly between two hours of the course.
 
-    Outcomes as those of `recovery_in_window`; a course that ends with its window is complete.
+    Outcomes are those of `recovery_in_window`; a course that ends with its window is complete.
     """
     own, group = course.at(pace, spell)
     own = np.minimum(own, group)

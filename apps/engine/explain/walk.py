@@ -1,4 +1,4 @@
-"""One step for each level, with numbers that add up, and who is directly ahead in each group."""
+"""One step for each level of a path, with numbers that add up, and the sibling directly ahead in each group."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from apps.engine.algorithms import PriorityResult, explanation_of
 from apps.engine.algorithms.gridwide import TIE_POINTS
 from apps.engine.arrays import FloatArray, IntArray
 
-# Priorities of algorithms without components of their own tie within this part of the larger one.
+# Priorities of algorithms without own components tie within this relative difference.
 _TIE = 1e-12
 
 
@@ -59,7 +59,7 @@ def walk(result: PriorityResult, entry: int) -> list[Step]:
 
 
 def step_of(result: PriorityResult, entry: int) -> Step:
-    """The step of one entry, whichever way leads to it."""
+    """The step of one entry."""
     competes = bool(result.competes[entry])
     group = competitors(result, entry) if competes else np.zeros(0, dtype=np.int64)
     n_ahead, n_tied, nearest = _ahead(result, entry, group)
@@ -86,14 +86,14 @@ def step_of(result: PriorityResult, entry: int) -> Step:
 
 
 def lineage(result: PriorityResult, entry: int) -> list[int]:
-    """The competing entries whose components make up the entry's vector, from the first level down."""
+    """The competing entries whose components form the entry's vector, from the first level down."""
     contest, entry_of, seat, _ = result.tree.competition
     path: list[int] = entry_of[codecs.lineage(contest, int(seat[entry]))].tolist()
     return path
 
 
 def competitors(result: PriorityResult, entry: int) -> IntArray:
-    """Entries that compete for the same shares, the entry included."""
+    """Entries that compete for the same shares, including this entry."""
     contest, entry_of, seat, _ = result.tree.competition
     above = int(contest.parent[seat[entry]])
     first = int(contest.first_child[above])
@@ -102,7 +102,7 @@ def competitors(result: PriorityResult, entry: int) -> IntArray:
 
 
 def compared_values(result: PriorityResult) -> FloatArray | IntArray:
-    """What siblings are compared by, (n,), higher sooner: scalars, the column the algorithm names, or priorities."""
+    """The values that siblings are compared by, (n,), higher sooner: scalars, the algorithm's column, or priorities."""
     if result.resolution is not None:
         return result.scalar
     column = result.columns.get(explanation_of(result.settings).component)
@@ -110,7 +110,7 @@ def compared_values(result: PriorityResult) -> FloatArray | IntArray:
 
 
 def tie_width(result: PriorityResult, one: FloatArray, other: FloatArray) -> FloatArray:
-    """How far two of these values may be apart and still tie."""
+    """The largest difference at which two of these values tie."""
     if result.resolution is not None:
         return np.zeros(np.broadcast(one, other).shape)
     if result.settings["name"] == "gridwide":
@@ -119,7 +119,7 @@ def tie_width(result: PriorityResult, one: FloatArray, other: FloatArray) -> Flo
 
 
 def _ahead(result: PriorityResult, entry: int, group: IntArray) -> tuple[int, int, int | None]:
-    """How many siblings are ahead and level with the entry, and the nearest one ahead."""
+    """Number of siblings ahead of the entry, number tied with it, and the nearest one ahead."""
     others = group[(group != entry) & ~result.tree.is_reserve[group]]
     if not len(others):
         return 0, 0, None

@@ -34,7 +34,7 @@ def all_job_algorithms() -> dict[str, JobAlgorithm]:
 
 
 def get_job_algorithm(name: object) -> JobAlgorithm:
-    """The job algorithm of this name; BadCase when there is none."""
+    """The job algorithm of this name; BadCase if there is none."""
     found = _ALGORITHMS.get(name) if isinstance(name, str) else None
     if found is None:
         allowed = ", ".join(_ALGORITHMS)
@@ -43,9 +43,9 @@ def get_job_algorithm(name: object) -> JobAlgorithm:
 
 
 def solve_job_case(case: object) -> dict[str, Any]:
-    """The result of one case of `jobs`; raises EngineError with the place.
+    """Compute the result of one case of `jobs`; raises EngineError with the location.
 
-    A case without `algorithm` whose config has Grid Engine's weights is Grid Engine's.
+    A case without `algorithm` whose config has Grid Engine's weights is computed as Grid Engine.
     """
     if isinstance(case, BadCase):
         raise case
@@ -58,7 +58,7 @@ def solve_job_case(case: object) -> dict[str, Any]:
 
 
 def name_of_algorithm(case: dict[str, Any]) -> object:
-    """What the case names, or Grid Engine by the weights in its config; BadCase where it names nothing."""
+    """The algorithm that the case names, or Grid Engine if its config has its weights; otherwise BadCase."""
     if "algorithm" not in case:
         config = case.get("config")
         if isinstance(config, dict) and any(mark in config for mark in _GRID_ENGINE_MARKS):

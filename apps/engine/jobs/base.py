@@ -1,4 +1,4 @@
-"""What every job algorithm declares, and the fields of its cases, read strictly."""
+"""The interface of job algorithms, and strict readers for the fields of their cases."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.engine.errors import BadCase
 
 @dataclass(frozen=True)
 class CaseField:
-    """One field of a case as pages and messages show it; `default` is None where it must be given."""
+    """One field of a case for pages and messages; `default` is None for a required field."""
 
     name: str
     label: str
@@ -25,11 +25,11 @@ class CaseField:
 
 @dataclass(frozen=True)
 class Term:
-    """One summand of a job's priority: its field in the result, and that of the value it is the weight of."""
+    """One summand of a job's priority: its field in the result, and the field of the value that it weights."""
 
     name: str
     label: str
-    weight: str = ""  # the case's field that it is multiplied by
+    weight: str = ""  # the case's field that the value is multiplied by
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class Variant:
 
 @dataclass(frozen=True)
 class JobAlgorithm:
-    """A way from jobs to their order. `solve` is pure: parsed JSON in, JSON-ready out, EngineError with the place.
+    """A job algorithm. `solve` is pure: parsed JSON in, JSON out, EngineError with the location.
 
-    formula and reference are for people; fields, terms and variants are what pages draw from. condition: what must hold
-    at the site for the order to have its effect, as a sentence.
+    formula and reference are texts; pages are drawn from fields, terms and variants. condition: a sentence about the
+    site's configuration that the order depends on.
     """
 
     name: str
@@ -64,8 +64,8 @@ class JobAlgorithm:
 _REQUIRED = object()
 _LONGEST_ID = 400
 _MOST_ALLOWED = 40  # names in a message
-_REMARKS = ("comment", "description", "note")  # of a case, an owner or a job; not read
-# What is kept beside the input of a case: where it comes from, and the numbers that were measured.
+_REMARKS = ("comment", "description", "note")  # remarks on a case, an owner or a job; not read
+# Additional fields of a stored case: its source and measured numbers.
 _RECORDS = ("intermediate", "kind", "pending_order", "prj_ok", "section", "source", "tolerance", "totals")
 
 
@@ -78,7 +78,7 @@ def read_number(
     minimum: float = -math.inf,
     maximum: float = math.inf,
 ) -> Any:
-    """A finite number within a range as a double; the default where the field is absent or null."""
+    """A finite number within a range as a double; the default if the field is absent or null."""
     where = f"{place}.{name}" if place else name
     value = given.get(name)
     if value is None:
@@ -92,7 +92,7 @@ def read_number(
 
 
 def read_integer(given: Mapping[str, Any], name: str, place: str, *, default: int, minimum: int, maximum: int) -> int:
-    """An integer within a range; 7.0 is one."""
+    """An integer within a range; 7.0 counts as one."""
     value = given.get(name)
     if value is None:
         return default
@@ -114,7 +114,7 @@ def read_flag(given: Mapping[str, Any], name: str, *, default: bool) -> bool:
 
 
 def read_table(given: Mapping[str, Any], name: str, *, is_required: bool = False) -> dict[str, Any]:
-    """An object of names and values; empty where it is absent and may be."""
+    """An object of names and values; empty if it is absent and optional."""
     value = given.get(name)
     if value is None and not is_required:
         return {}
@@ -126,7 +126,7 @@ def read_table(given: Mapping[str, Any], name: str, *, is_required: bool = False
 
 
 def read_list(given: Mapping[str, Any], name: str) -> list[Any]:
-    """A list; empty where it is absent."""
+    """A list; empty if it is absent."""
     value = given.get(name)
     if value is None:
         return []
@@ -136,7 +136,7 @@ def read_list(given: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def read_jobs(case: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Id, place and fields of every job, in order; ids are given back as text."""
+    """Id, location and fields of every job, in order; ids are returned as text."""
     jobs = case.get("jobs")
     if not isinstance(jobs, list):
         what = "is missing" if jobs is None else f"{shown(jobs)} can't be used"
@@ -161,7 +161,7 @@ def read_jobs(case: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any
 def refuse_unknown(
     given: Mapping[str, Any], known: Collection[str], place: str, *, without_effect: Collection[str] = ()
 ) -> None:
-    """Refuse the first name that has no meaning here, with the nearest one that has.
+    """Reject the first unknown name, and suggest the nearest known one.
 
     known: names that are read. without_effect: names that the scheduler knows and this computation doesn't need.
     """
@@ -176,7 +176,7 @@ def refuse_unknown(
 
 
 def refuse_unknown_in_case(case: Mapping[str, Any], known: Collection[str]) -> None:
-    """Refuse unknown names of a case's top level. Remarks, results that were kept (`expected…`) and notes may stay."""
+    """Reject unknown names at the top level of a case, except remarks, stored results (`expected…`) and notes."""
     inputs = [name for name in case if not (_is_remark(name) or name in _RECORDS or name.startswith("expected"))]
     refuse_unknown(dict.fromkeys(inputs), ("id", "algorithm", *known), "case")
 
@@ -186,7 +186,7 @@ def _is_remark(name: str) -> bool:
 
 
 def refuse_unknown_fields(entry: Mapping[str, Any], known: Collection[str], place: str) -> None:
-    """Refuse unknown names of an owner, a job or a node; remarks may stay."""
+    """Reject unknown names of an owner, a job or a node, except remarks."""
     refuse_unknown(dict.fromkeys(name for name in entry if not _is_remark(name)), known, place)
 
 
@@ -196,7 +196,7 @@ def refuse_repeated(given: Mapping[str, Any], place: str) -> None:
 
 
 def finite(value: object) -> float | None:
-    """The number as a double, if it is one and finite."""
+    """The number as a double if it is finite, otherwise None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -207,7 +207,7 @@ def finite(value: object) -> float | None:
 
 
 def plain(value: float) -> str:
-    """A number as people write it, to the last digit: 1, not 1.0."""
+    """A number in full precision, without a trailing `.0`."""
     return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
 
 

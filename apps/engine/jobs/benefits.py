@@ -1,6 +1,6 @@
-"""What a job is worth to its group: named functions of a job's fields and their weighted sums.
+"""Benefit of a job to its group: named functions of a job's fields and their weighted sums.
 
-Packages add more functions (`fairshare.benefits`).
+Other packages can add functions (`fairshare.benefits`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache, cached_property
 
 from apps.engine.case_text import RepeatedKeys, shown
 from apps.engine.errors import BadParameter
-from apps.engine.installed import Installed, load_installed, require_name, require_texts, told_why
+from apps.engine.installed import Installed, load_installed, rejection_note, require_name, require_texts
 from apps.engine.jobs.base import plain, read_number
 
 PLACE = "algorithm.benefit"
@@ -22,11 +22,11 @@ ENTRY_POINT_GROUP = "fairshare.benefits"
 
 @dataclass(frozen=True)
 class Benefit:
-    """One benefit function B(j, g(j)): `needs` are the job's fields it reads.
+    """One benefit function B(j, g(j)); `needs` are the job's fields that it reads.
 
     `of(job)` or `of(job, group)` gets these fields as doubles ≥ 0, and the name of the job's group, and returns a
-    number ≥ 0. is_held: a group has it while the job runs; else it is cumulative. weights: of the functions that a
-    weighted sum is made of.
+    number ≥ 0. is_held: the group has the benefit only while the job runs, otherwise it accumulates. weights: of the
+    functions in a weighted sum.
     """
 
     name: str
@@ -43,22 +43,22 @@ class Benefit:
         return float(self.of(job, group) if self._takes_group else self.of(job))
 
     def parts_of(self, job: Mapping[str, float], group: str) -> dict[str, float]:
-        """What each function of a weighted sum adds, weight · benefit; nothing for a function alone."""
+        """The weighted benefit of each function of a weighted sum; empty for a single function."""
         return {benefit.name: weight * benefit.value(job, group) for weight, benefit in self.weights}
 
     @cached_property
     def _takes_group(self) -> bool:
-        """Whether `of` requires two arguments; a second one with a default is the function's own."""
+        """Whether `of` requires two arguments; an optional second one isn't passed."""
         try:
             parameters = inspect.signature(self.of).parameters.values()
-        except (TypeError, ValueError):  # a callable that doesn't say what it takes
+        except (TypeError, ValueError):  # a callable without a signature
             return False
         positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         return sum(each.kind in positional and each.default is each.empty for each in parameters) > 1
 
 
 def _product(name: str, label: str, unit: str, *needs: str) -> Benefit:
-    """The product of the job's fields; 1 of none."""
+    """The product of the job's fields; 1 without fields."""
     return Benefit(
         name, label, " · ".join(needs) or "1", unit, needs, lambda job: math.prod(job[need] for need in needs)
     )
@@ -78,25 +78,25 @@ _BUILT_IN = {benefit.name: benefit for benefit in _OURS}
 
 
 def all_benefits() -> dict[str, Benefit]:
-    """Ours, then those that other packages bring (entry points `fairshare.benefits`, each a Benefit)."""
-    return {**_BUILT_IN, **brought_benefits().found}
+    """Built-in functions, then those of other packages (entry points `fairshare.benefits`), by name."""
+    return {**_BUILT_IN, **benefits_of_packages().found}
 
 
 @cache
-def brought_benefits() -> Installed[Benefit]:
-    """Those of other packages, each tried out, and what was refused."""
+def benefits_of_packages() -> Installed[Benefit]:
+    """Benefit functions of other packages that passed their checks, and those that were rejected."""
     return load_installed(ENTRY_POINT_GROUP, _check_benefit, is_taken=_BUILT_IN.__contains__)
 
 
 def _check_benefit(name: str, given: object) -> Benefit:
-    """ValueError unless it is complete, and a number ≥ 0 for a job of ones."""
+    """Return the function, or raise ValueError unless it is complete and returns a number ≥ 0 for a job of ones."""
     if not isinstance(given, Benefit):
         raise ValueError(f"it must be a Benefit, not a {type(given).__name__}")
     require_name(given, name)
     require_texts(given, ("label", "formula", "unit"))
     try:
         value = given.value(dict.fromkeys(given.needs, 1.0), "group")
-    except Exception as error:  # whatever a package does in its functions
+    except Exception as error:  # packages may raise anything
         raise ValueError(f"it can't be applied: {type(error).__name__}: {error}") from error
     if not 0 <= value < math.inf:
         raise ValueError("the benefit of a job of ones must be a number ≥ 0")
@@ -104,7 +104,7 @@ def _check_benefit(name: str, given: object) -> Benefit:
 
 
 def read_benefit(given: object) -> Benefit:
-    """The function that a case names, or the weighted sum of those it names: {"cpu_s": 2, "data_gb": 3}."""
+    """The function that a case names, or the weighted sum of several: {"cpu_s": 2, "data_gb": 3}."""
     return _weighted(given) if isinstance(given, dict) else get_benefit(given)
 
 
@@ -134,10 +134,10 @@ def _weighted(given: Mapping[str, object]) -> Benefit:
 
 
 def get_benefit(name: object, place: str = PLACE) -> Benefit:
-    """The benefit function of this name; BadParameter when there is none."""
+    """The benefit function of this name; BadParameter if there is none."""
     found = all_benefits().get(name) if isinstance(name, str) else None
     if found is None:
         allowed = ", ".join(all_benefits())
-        why = told_why(brought_benefits(), name) if isinstance(name, str) else ""
+        why = rejection_note(benefits_of_packages(), name) if isinstance(name, str) else ""
         raise BadParameter(f"unknown benefit {shown(name)}; allowed are {allowed}{why}", place=place)
     return found

@@ -25,15 +25,16 @@ PRESET_WEIGHTS = {
     preset: {weight: float(settings[weight]) for _, weight in TERMS} for preset, settings in PRESETS.items()
 }
 INSTALLED_WEIGHTS = PRESET_WEIGHTS[AS_SHIPPED]
-VARIANTS = ("exclude_running", "default_zero", "linear_urgency")  # those that need nothing but what is printed
+# those that can be computed from printed numbers alone
+VARIANTS = ("exclude_running", "default_zero", "linear_urgency")
 
 
 @dataclass(frozen=True)
 class Followed:
-    """The breakdown of one job. terms: weighted, by name; values: normalised; doubts: what doesn't follow, in words.
+    """The breakdown of one job. terms: weighted, by name; values: normalised; doubts: contradictions, in words.
 
-    not_listed: terms with a weight that the listing has no column for; left: the part of the printed priority that is
-    theirs.
+    not_listed: terms with a weight but no column in the listing; left: the part of the printed priority that they
+    account for.
     """
 
     job: PrintedJob
@@ -48,7 +49,7 @@ class Followed:
 
 
 def follow_grid_engine(jobs: Sequence[PrintedJob], weights: Mapping[str, float]) -> list[Followed]:
-    """prior = Σ weight · printed value, and each value from urgency, tickets and -p as far as they are printed."""
+    """Check prior = Σ weight · printed value, and each value against urgency, tickets and -p if they are printed."""
     rebuilt = normalise(jobs)
     return [_follow_job(job, weights, rebuilt[job.job]) for job in jobs]
 
@@ -56,8 +57,8 @@ def follow_grid_engine(jobs: Sequence[PrintedJob], weights: Mapping[str, float])
 def _follow_job(job: PrintedJob, weights: Mapping[str, float], rebuilt: Mapping[str, tuple[float, float]]) -> Followed:
     printed = job.numbers["prior"]
     if job.role == ASIDE:
-        told = f"priority 0 (state {job.state}: in none of the scheduler's lists)"
-        return Followed(job, {}, {}, 0.0, printed, (told,))
+        doubt = f"priority 0 (state {job.state}: in none of the scheduler's lists)"
+        return Followed(job, {}, {}, 0.0, printed, (doubt,))
     values = {
         name: job.numbers.get(name, rebuilt.get(name, (0.0, 0.0))[0])
         for name, _ in TERMS
@@ -73,7 +74,7 @@ def _follow_job(job: PrintedJob, weights: Mapping[str, float], rebuilt: Mapping[
 
 
 def name_terms(names: Sequence[str]) -> str:
-    """Labels of terms in a sentence."""
+    """Labels of terms, joined for a sentence."""
     return " and ".join(LABELS[name] for name in names)
 
 
@@ -84,7 +85,7 @@ def _lines(
     total: float,
     not_listed: Sequence[str],
 ) -> list[str]:
-    """`what number = calculation`, as cases are explained, with what was printed as it was printed."""
+    """Lines `name number = calculation`, in the form of explained cases, with printed numbers as they were printed."""
     printed = job.numbers["prior"]
     parts = " + ".join(
         f"{plain(weights[weight])} × {plain(values[name])} ({LABELS[name]})" for name, weight in TERMS if name in values
@@ -124,7 +125,7 @@ def _doubts(
 def _doubts_of_rest(
     job: PrintedJob, weights: Mapping[str, float], total: float, not_listed: Sequence[str]
 ) -> Iterable[str]:
-    """Terms that aren't listed can give from 0 to the sum of their weights."""
+    """Check the remainder: terms that aren't listed can account for 0 to the sum of their weights."""
     if not not_listed:
         return
     left = job.numbers["prior"] - total
@@ -138,23 +139,24 @@ def _doubts_of_rest(
 
 
 def normalise(jobs: Sequence[PrintedJob], variant: Iterable[str] = ()) -> dict[str, dict[str, tuple[float, float]]]:
-    """nurg, ntckts and npprior of each job that takes part, each with how far printed digits leave it unsure.
+    """nurg, ntckts and npprior of each job that takes part, each with the uncertainty of the printed digits.
 
-    By the scheduler's own rules, or by those of the amendments in `variant` that need nothing but printed numbers.
+    By the scheduler's rules, or by those of the amendments in `variant` that need printed numbers only.
     """
     rules = Rules(frozenset(variant))
     found: dict[str, dict[str, tuple[float, float]]] = {job.job: {} for job in jobs}
     part = [job for job in jobs if job.role != ASIDE]
     urgency = rules.urgency_scale(_of(part, "urg", PENDING), _of(part, "urg", RUNNING))
     tickets = rules.ticket_scale(_of(part, "tckts", PENDING), _of(part, "tckts", RUNNING))
-    # Urgencies are printed as rounded integers, from a million on with three digits; tickets are cut to integers.
+    # Urgencies are printed as rounded integers, from a million on with three digits; tickets are truncated to integers.
     steps = {"urg": 1.0 if urgency.high < 1e6 else 0.01 * urgency.high, "tckts": 1.0}
     for job in part:
         for name, source, scale in (("nurg", "urg", urgency), ("ntckts", "tckts", tickets)):
             if source in job.numbers:
                 value = scale.normalise(job.numbers[source], is_running=job.role == RUNNING).value
                 span = scale.high - scale.low
-                # Numbers printed alike may still differ by less than a digit, and then the range distinguishes them.
+                # Numbers that are printed alike may differ by less than a digit, which matters if the range is as
+                # small.
                 unsure = min(steps[source] / span, 1.0) if span else float(scale.high != 0)
                 found[job.job][name] = value, unsure
         if "ppri" in job.numbers:
@@ -167,7 +169,7 @@ def _of(jobs: Sequence[PrintedJob], name: str, role: str) -> list[float]:
 
 
 def priorities(jobs: Sequence[PrintedJob], weights: Mapping[str, float], variant: Iterable[str]) -> dict[str, float]:
-    """prior of each job by a variant's rules, from what the rows say; jobs that take no part have 0."""
+    """prior of each job by a variant's rules, from the printed numbers; 0 for jobs that take no part."""
     found = normalise(jobs, variant)
     return {
         job.job: sum(weights[weight] * found[job.job].get(name, (0.0, 0.0))[0] for name, weight in TERMS)
@@ -176,21 +178,21 @@ def priorities(jobs: Sequence[PrintedJob], weights: Mapping[str, float], variant
 
 
 def fitting_weights(jobs: Sequence[PrintedJob]) -> dict[str, float] | None:
-    """The weights from which all printed priorities follow, where enough rows differ to derive them; else None."""
+    """The weights from which all printed priorities follow, if enough rows differ to derive them; else None."""
     rows = [job.numbers for job in jobs if job.role != ASIDE and all(name in job.numbers for name, _ in TERMS)]
     if len(rows) < len(TERMS):
         return None
     values = np.array([[row[name] for name, _ in TERMS] for row in rows])
     wanted = np.array([row["prior"] for row in rows])
     weights, _, rank, scales = np.linalg.lstsq(values, wanted, rcond=None)
-    is_told = rank == len(TERMS) and scales[-1] > 0.01
-    if not is_told or float(np.abs(values @ weights - wanted).max()) > 1e-4:
+    is_determined = rank == len(TERMS) and scales[-1] > 0.01
+    if not is_determined or float(np.abs(values @ weights - wanted).max()) > 1e-4:
         return None
     return {weight: round(float(found), 3) for (_, weight), found in zip(TERMS, weights, strict=True)}
 
 
 def fitting_preset(jobs: Sequence[PrintedJob]) -> str:
-    """The preset from whose weights most rows follow; 8.1.9 where another one is no better."""
+    """The preset whose weights explain most rows; 8.1.9 if no other explains more."""
     doubted = {
         preset: sum(bool(each.doubts) for each in follow_grid_engine(jobs, weights))
         for preset, weights in PRESET_WEIGHTS.items()
@@ -199,7 +201,7 @@ def fitting_preset(jobs: Sequence[PrintedJob]) -> str:
 
 
 def follow_slurm(printed: Printed) -> list[Followed]:
-    """PRIORITY = SITE + Σ terms − NICE as printed, and each term from weight and factor where both are there."""
+    """Check PRIORITY = SITE + Σ terms − NICE as printed, and each term against weight and factor if both are shown."""
     return [_follow_slurm_job(job, printed.weights, printed.factors.get(job.job, {})) for job in printed.jobs]
 
 
@@ -235,5 +237,5 @@ def _follow_slurm_job(job: PrintedJob, weights: Mapping[str, float], factors: Ma
 
 
 def _is_set_by_hand(terms: Mapping[str, float], site: float) -> bool:
-    """`scontrol update priority=` drops all factors: sprio prints zeros beside the priority."""
+    """Whether the priority was set by `scontrol update priority=`: sprio then prints zeros for all factors."""
     return not any(terms.values()) and site == 0

@@ -1,4 +1,4 @@
-"""What `sprio` and `qstat` print about jobs, as rows of numbers; how a line that can't be read is refused."""
+"""Read the listings of `sprio` and `qstat` as rows of numbers; unreadable lines are rejected with their number."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from apps.engine.jobs.slurm_multifactor import FACTORS
 
 MOST_ROWS = 10_000
 _LARGEST = 1e30  # urgencies of memory requests come to 1e20; sums and products of these stay finite
-RUNNING, PENDING, ASIDE = "running", "pending", "aside"  # aside: held, suspended, in error; in none of the lists
+RUNNING, PENDING, ASIDE = "running", "pending", "aside"  # excluded: held, suspended, in error; in none of the lists
 
 
 @dataclass(frozen=True)
 class PrintedJob:
-    """One row: `numbers` by the names that Grid Engine's text has, or Slurm's terms in lower case."""
+    """One row: `numbers` by the column names of Grid Engine's text, or Slurm's terms in lower case."""
 
     job: str
     line: int
@@ -27,12 +27,12 @@ class PrintedJob:
     user: str = ""
     state: str = ""
     role: str = PENDING
-    submitted: str = ""  # sortable
+    submitted: str = ""  # in a sortable form
 
 
 @dataclass(frozen=True)
 class Printed:
-    """All rows of a paste. weights and factors: of Slurm, where `sprio -w` and `sprio -n` are in it."""
+    """All rows of a listing. weights and factors: Slurm's, if output of `sprio -w` and `sprio -n` is included."""
 
     scheduler: str
     jobs: tuple[PrintedJob, ...]
@@ -45,18 +45,18 @@ def bad_line(line: int, message: str) -> BadCase:
 
 
 def read_cell(text: str, column: str, line: int) -> float:
-    """A printed number."""
+    """Read a printed number."""
     try:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not abs(value) <= _LARGEST or "_" in text:  # NaN isn't, either
+    if not abs(value) <= _LARGEST or "_" in text:  # also rejects NaN
         raise bad_line(line, f"{column} is {shown(text)}, and a number stands there; copy whole lines, with the header")
     return value
 
 
 def distinct(jobs: list[PrintedJob]) -> tuple[PrintedJob, ...]:
-    """The rows, if no two are of the same job."""
+    """Return the rows; reject two rows of the same job."""
     if len(jobs) > MOST_ROWS:
         raise BadCase(f"{len(jobs)} jobs; the limit is {MOST_ROWS}: paste those you want to see", place="text")
     seen: dict[str, int] = {}
@@ -74,13 +74,13 @@ _SPRIO_REMEDY = "paste the output of sprio -l, and of sprio -w and sprio -n -l w
 
 
 def is_sprio(line: str) -> bool:
-    """Whether this is the header of a listing."""
+    """Whether this line is the header of an `sprio` listing."""
     words = line.split()
     return words[:1] == ["JOBID"] and "PRIORITY" in words
 
 
 def read_sprio(lines: list[str]) -> Printed:
-    """Rows of `-l`, with weights of `-w` and factors of `-n` where they are in the text."""
+    """Rows of `-l`, with weights of `-w` and factors of `-n` if the text has them."""
     header: list[str] = []
     jobs: list[PrintedJob] = []
     weights: dict[str, float] = {}
@@ -108,12 +108,12 @@ def read_sprio(lines: list[str]) -> Printed:
 
 
 def _is_normalised(header: list[str], cells: list[str]) -> bool:
-    """`-n` prints the priority as a fraction of 2^32, so it has a point."""
+    """Whether this is output of `-n`, which prints the priority as a fraction of 2^32 and so with a decimal point."""
     return "." in cells[header.index("PRIORITY")]
 
 
 def _read_sprio_job(header: list[str], cells: list[str], number: int) -> PrintedJob:
-    """The first PARTITION is its name, the one behind PRIORITY its term; TRES may be empty."""
+    """Read a row. The first PARTITION is its name, the one after PRIORITY its term; TRES may be empty."""
     at = header.index("PRIORITY")
     if not len(header) - ("TRES" in header) <= len(cells) <= len(header):
         raise bad_line(number, f"{len(cells)} cells below a header of {len(header)}; {_SPRIO_REMEDY}")
@@ -127,12 +127,12 @@ def _read_sprio_job(header: list[str], cells: list[str], number: int) -> Printed
 
 
 def _read_tres(text: str, number: int) -> float:
-    """The terms of all resources together: cpu=10,mem=5."""
+    """Sum of the terms of all resources: cpu=10,mem=5."""
     return sum(read_cell(part.rpartition("=")[2], "TRES", number) for part in text.split(","))
 
 
 def _read_weights(header: list[str], cells: list[str], number: int) -> dict[str, float]:
-    """Numbers are below the last columns; those on the left are empty, and TRES may be: it has a weight for each."""
+    """Read the row of weights. Its numbers belong to the last columns; TRES may be empty, as it has several weights."""
     names = header[header.index("PRIORITY") + 1 :]
     if names[-1:] == ["TRES"]:
         names = names[:-1]
@@ -151,19 +151,19 @@ _QSTAT_REMEDY = "paste the output of qstat -ext -urg -pri as it is, header inclu
 
 
 def is_qstat(line: str) -> bool:
-    """Whether this is the header of the listing."""
+    """Whether this line is the header of a `qstat` listing."""
     return line.split()[:2] == ["job-ID", "prior"]
 
 
 def role_of(state: str) -> str:
-    """Whether a job in this state takes part, and how. Held, suspended and failed ones are in none of the lists."""
+    """The role of a job by its state; held, suspended and failed jobs are in none of the scheduler's lists."""
     if "q" in state:
         return ASIDE if "h" in state or "E" in state else PENDING
     return ASIDE if set(state) & set("sST") else RUNNING
 
 
 def read_qstat(lines: list[str]) -> Printed:
-    """Every job of the listing; BadCase with the line of the first that can't be read."""
+    """Every job of the listing; BadCase with the first line that can't be read."""
     header: list[str] = []
     jobs: list[PrintedJob] = []
     for number, line in enumerate(lines, start=1):
@@ -191,7 +191,7 @@ def _read_qstat_job(header: list[str], line: str, number: int) -> PrintedJob:
     words, submitted, tail = _split(header, line.split(maxsplit=n_left)[n_left], number)
     n_owners = len([name for name in ("user", "project", "department", "state") if name in header])
     if len(words) < n_owners + 1:
-        raise bad_line(number, f"name, user and state can't be told apart; {_QSTAT_REMEDY}")
+        raise bad_line(number, f"name, user and state can't be distinguished; {_QSTAT_REMEDY}")
     user, state = words[-n_owners], words[-1]
     if "tckts" in header:
         tail = tail[3:] if tail and _CPU.fullmatch(tail[0]) else tail
@@ -205,7 +205,7 @@ def _read_qstat_job(header: list[str], line: str, number: int) -> PrintedJob:
 
 
 def _split(header: list[str], rest: str, number: int) -> tuple[list[str], str, list[str]]:
-    """Words before the dates, the first date in an order that sorts, and the cells behind the dates."""
+    """Split a row at its dates: words before, the first date in sortable form, and cells behind."""
     dates = list(_DATE.finditer(rest))
     if "submit/start" in header:
         if not dates:
@@ -240,7 +240,7 @@ _QSTAT_XML_REMEDY = "paste the output of qstat -xml -ext -urg -pri as it is"
 
 
 def read_qstat_xml(text: str) -> Printed:
-    """Every job of the document; BadCase with the line of what can't be read."""
+    """Every job of the document; BadCase with the line that can't be read."""
     reader = _Reader()
     try:
         reader.parser.Parse(text, True)
@@ -250,7 +250,7 @@ def read_qstat_xml(text: str) -> Printed:
 
 
 class _Reader:
-    """Collects leaves between the start and the end of a `job_list`."""
+    """Collect the leaf elements of each `job_list`."""
 
     def __init__(self) -> None:
         self.jobs: list[PrintedJob] = []
@@ -303,7 +303,7 @@ def _read_qstat_xml_job(leaves: dict[str, tuple[str, int]], line: int) -> Printe
 
 # --- Any of them ------------------------------------------------------------------------------------------------------
 def read_printed(text: str) -> Printed:
-    """The jobs of a `qstat` or `sprio` listing; BadCase with line and remedy for what is neither."""
+    """The jobs of a `qstat` or `sprio` listing; BadCase with line and remedy for other text."""
     if text.lstrip().startswith("<"):
         return read_qstat_xml(text.lstrip())
     lines = [line.rstrip("\r") for line in text.split("\n")]

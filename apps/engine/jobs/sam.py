@@ -1,4 +1,4 @@
-"""SAM's queue: a job goes to the front or the back, by its group's usage; priority groups precede both."""
+"""SAM's queue: a job is put at the front or the back by its group's usage; priority groups precede both."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from apps.engine.jobs.base import (
 )
 from apps.engine.jobs.benefits import Benefit, all_benefits, read_benefit
 
-TIE = 1e-12  # relative: decimal benefits would otherwise miss an exact equality
+TIE = 1e-12  # relative; without it, decimal benefits would miss an exact equality
 
 
 def fraction_after(received: float, total: float, benefit: float) -> float:
-    """(B[g] + b) / (ΣB + b): the group's part of all benefit once this job's is booked; 1 where there is none at all.
+    """(B[g] + b) / (ΣB + b): the group's part of all benefit after this job is booked; 1 if all are 0.
 
-    received: the group's cumulative benefit, total: that of all fair-share groups (received included), benefit: the
-    job's, all ≥ 0 in one unit. Source: the SAM note, with the allocation read as a fraction of the whole.
+    received: the group's cumulative benefit. total: that of all fair-share groups, received included. benefit: the
+    job's. All ≥ 0 in one unit. Source: the SAM note, with the allocation read as a fraction of the whole.
     """
     after = total + benefit
     return (received + benefit) / after if after > 0 else 1.0
 
 
 def goes_to_front(fraction: float, share: float) -> bool:
-    """Whether the group is still below its share with this job; equality (1e-12 relative) goes to the back."""
+    """Whether the group stays below its share with this job; on equality (1e-12 relative) the job goes to the back."""
     return share - fraction > TIE * max(share, fraction)
 
 
 @dataclass
 class Ledger:
-    """What the fair-share groups have received so far, `booked` of it in this case.
+    """Benefit received by the fair-share groups so far; `booked`: the part booked in this case.
 
-    shares: fractions of the whole, sum 1 (or all 0). Amounts are multiples of `unit`, which keeps sums finite.
+    shares: fractions of the whole, sum 1 (or all 0). Amounts are multiples of `unit`, so that sums stay finite.
     """
 
     shares: dict[str, float]
@@ -60,7 +60,10 @@ class Ledger:
         self.before = dict(self.received)
 
     def decide(self, group: str, benefit: float) -> tuple[bool, float]:
-        """Front or not, and the fraction it was decided by; books nothing. A group without share goes to the back."""
+        """Whether the job goes to the front, and the fraction that decided; books nothing.
+
+        Without a share it goes to the back.
+        """
         fraction = fraction_after(self.received.get(group, 0.0), self.total, benefit)
         return goes_to_front(fraction, self.shares.get(group, 0.0)), fraction
 
@@ -70,10 +73,10 @@ class Ledger:
         self.total += benefit
 
     def statement(self, *, unit_name: str, is_held: bool) -> dict[str, Any]:
-        """By group, in the benefit's own unit: before this case, booked by it, after it, and what it is owed.
+        """Benefit by group in its own unit: before this case, booked by it, after it, and owed.
 
-        fraction: of all benefit, null where there is none. owed: share · whole − after; < 0 for a group that has more
-        than its share. next: the field of the case that goes on from here.
+        fraction: of all benefit, null without any. owed: share · total − after; negative for a group above its share.
+        next: the input field of a case that continues from here.
         """
         groups = {group: self._of(group) for group in dict.fromkeys([*self.shares, *self.received])}
         after = {group: each["after"] for group, each in groups.items()}
@@ -96,7 +99,7 @@ class Ledger:
         }
 
     def amount(self, multiple: float) -> float:
-        """In the benefit's own unit; at most the largest number."""
+        """The amount in the benefit's own unit; at most the largest double."""
         most = sys.float_info.max / self.unit
         return min(max(multiple, -most), most) * self.unit
 
@@ -111,7 +114,7 @@ _HUGE, _HUGE_UNIT = 1e280, 2.0**80
 
 
 def solve(case: Mapping[str, Any]) -> dict[str, Any]:
-    """One case as the contract has it: decisions in order, each booked at once unless `booked` is "later"."""
+    """Solve one case: decisions in order, each booked immediately unless `booked` is "later"."""
     refuse_unknown_in_case(case, _TOP)
     classes = _read_classes(case)
     function = _read_function(case)
@@ -138,7 +141,7 @@ def solve(case: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Job:
-    """One arrival. source, parts: how its benefit was computed, where a function did, and by a weighted sum."""
+    """One arrival. source, parts: how its benefit was computed, if by a function or a weighted sum."""
 
     id: str
     group: str
@@ -149,7 +152,7 @@ class _Job:
 
 @dataclass(frozen=True)
 class _Classes:
-    """Priorities in the queue below: back < front < those of the priority groups."""
+    """Classes of the queue: back < front < the priority groups."""
 
     back: float
     front: float
@@ -174,14 +177,14 @@ def _read_classes(case: Mapping[str, Any]) -> _Classes:
 def _read_weights(
     case: Mapping[str, Any], name: str, classes: _Classes, *, is_required: bool = False
 ) -> dict[str, float]:
-    """Numbers ≥ 0 of the fair-share groups; priority groups take no part, so theirs are read and left out."""
+    """Numbers ≥ 0 of the fair-share groups; those of priority groups are checked and ignored."""
     table = read_table(case, name, is_required=is_required)
     found = {group: read_number(table, group, name, minimum=0.0) for group in table}
     return {group: weight for group, weight in found.items() if group not in classes.groups}
 
 
 def _read_function(case: Mapping[str, Any]) -> Benefit | None:
-    """The benefit function that the case names; None where jobs give their benefit."""
+    """The benefit function that the case names; None if jobs have a field `benefit`."""
     algorithm = case.get("algorithm") or {}
     refuse_unknown(algorithm, ("name", "benefit"), "algorithm")
     named = algorithm.get("benefit")
@@ -189,7 +192,7 @@ def _read_function(case: Mapping[str, Any]) -> Benefit | None:
 
 
 def _read_received(case: Mapping[str, Any], classes: _Classes, function: Benefit | None) -> dict[str, float]:
-    """What groups have received so far, or hold now where the benefit counts while a job runs."""
+    """Benefit that groups have received so far, or hold now if the benefit counts only while a job runs."""
     name, other = ("running", "benefit") if function is not None and function.is_held else ("benefit", "running")
     if case.get(other) is not None:
         what = "counts while jobs run" if name == "running" else "is cumulative"
@@ -205,7 +208,7 @@ def _read_booking(case: Mapping[str, Any]) -> bool:
 
 
 def _read_jobs(case: Mapping[str, Any], classes: _Classes, function: Benefit | None) -> list[_Job]:
-    """Every job in order of arrival; the benefit of a priority job isn't booked, so it may be absent."""
+    """Every job in order of arrival; a priority job may omit its benefit, which isn't booked."""
     fields = {"id", "group", "benefit", *(need for each in all_benefits().values() for need in each.needs)}
     found: list[_Job] = []
     for job_id, place, job in read_jobs(case):
@@ -220,13 +223,13 @@ def _read_jobs(case: Mapping[str, Any], classes: _Classes, function: Benefit | N
 
 
 def _read_job(job_id: str, job: Mapping[str, Any], group: str, place: str, function: Benefit | None) -> _Job:
-    """With the job's own benefit, else that of the function the case names, from the job's fields and its group."""
+    """Read a job with its own benefit, or with that of the case's function, from the job's fields and its group."""
     if function is None or job.get("benefit") is not None:
         return _Job(job_id, group, float(read_number(job, "benefit", place, minimum=0.0)))
     given = {name: float(read_number(job, name, place, minimum=0.0)) for name in function.needs}
     try:
         benefit, parts = function.value(given, group), function.parts_of(given, group)
-    except Exception as error:  # whatever a package does in its functions
+    except Exception as error:  # packages may raise anything
         problem = f"the benefit {function.name} can't be computed: {type(error).__name__}: {error}"
         raise BadCase(problem, place=f"{place}.benefit") from error
     if not (math.isfinite(benefit) and benefit >= 0):
@@ -237,12 +240,12 @@ def _read_job(job_id: str, job: Mapping[str, Any], group: str, place: str, funct
 
 
 def _unit(amounts: list[float]) -> float:
-    """What benefits are divided by so that no sum of them overflows: a power of two, 1 but for huge ones."""
+    """Divisor of benefits so that no sum overflows: a power of two, 1 unless benefits are huge."""
     return _HUGE_UNIT if max(amounts, default=0.0) > _HUGE else 1.0
 
 
 def _parts(weights: dict[str, float]) -> dict[str, float]:
-    """Shares normalised to sum 1; all 0 where they sum to 0."""
+    """Shares normalised to sum 1; all 0 if their sum is 0."""
     unit = _unit(list(weights.values()))
     scaled = {group: weight / unit for group, weight in weights.items()}
     whole = math.fsum(scaled.values())
@@ -292,7 +295,7 @@ def _fair_answer(ledger: Ledger, classes: _Classes, job: _Job, *, is_booked: boo
 
 
 def _number(value: float) -> float | int:
-    """Whole priorities as the integers they were written as."""
+    """Whole priorities as integers, others as they are."""
     return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 

@@ -22,7 +22,7 @@ from apps.engine.jobs.base import (
     refuse_unknown_in_case,
 )
 
-LOWEST, HIGHEST = 1, 4294967295  # 0 is kept for held jobs; priorities travel in 32 bits
+LOWEST, HIGHEST = 1, 4294967295  # 0 means held; priorities have 32 bits
 LABELS = {
     "age": "age",
     "assoc": "association",
@@ -32,30 +32,30 @@ LABELS = {
     "qos": "QOS",
     "tres": "TRES",
 }
-FACTORS = tuple(LABELS)  # in the order in which the daemon adds them up: float sums depend on it
-MOST_STEPS = 2147483645  # of the site factor and of nice, either way
+FACTORS = tuple(LABELS)  # in the order in which slurmctld adds them, because float sums depend on it
+MOST_STEPS = 2147483645  # bounds of the site factor and of nice
 MAX_AGE_S = 7 * 24 * 3600.0
-_LARGEST_WEIGHT = 1e15  # far beyond 32 bits, and terms are still exact integers
+_LARGEST_WEIGHT = 1e15  # far beyond 32 bits, but terms are still exact integers
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """All CPUs and nodes of the cluster, by which a job's size is measured."""
+    """All CPUs and nodes of the cluster, relative to which job sizes are computed."""
 
     cpus: float
     nodes: float
 
 
 def age_factor(age_s: float, max_age_s: float) -> float:
-    """age / max_age, 1 from there on. Source: priority_multifactor.c, 22.05."""
+    """min(age / max_age, 1). Source: priority_multifactor.c, 22.05."""
     return age_s / max_age_s if age_s < max_age_s else 1.0
 
 
 def job_size_factor(cluster: Cluster, *, cpus: float, nodes: float, favors_small: bool) -> float:
-    """The mean of the job's part of the nodes and of the CPUs (or of what it leaves of them), kept within 0..1.
+    """The mean of the job's part of the nodes and of the CPUs (or of the rest, if small jobs are favoured), 0..1.
 
-    Without CPUs (0) the nodes decide alone. Source: priority_multifactor.c, 22.05; measured: 1 of 1 nodes and 6 of 8
-    CPUs give 0.875.
+    Without CPUs (0) only nodes count. Source: priority_multifactor.c, 22.05; measured: 1 of 1 nodes and 6 of 8 CPUs
+    give 0.875.
     """
     of_nodes = (cluster.nodes - nodes if favors_small else nodes) / cluster.nodes
     if not cpus:
@@ -65,12 +65,12 @@ def job_size_factor(cluster: Cluster, *, cpus: float, nodes: float, favors_small
 
 
 def bound_priority(total: float) -> int:
-    """The exact sum cut to an integer, within 1..4294967295."""
+    """The exact sum truncated to an integer and bounded to 1..4294967295."""
     return int(min(max(total, LOWEST), HIGHEST))
 
 
 def solve(case: Mapping[str, Any]) -> dict[str, Any]:
-    """One case as the contract has it: every job's terms, their sum and the lines that add up to it."""
+    """Solve one case: every job's terms, their sum, and the lines that add up to it."""
     refuse_unknown(case.get("algorithm") or {}, ("name",), "algorithm")
     refuse_unknown_in_case(case, ("weights", "max_age_s", "favor_small", "cluster", "jobs"))
     table = read_table(case, "weights", is_required=True)
@@ -110,14 +110,14 @@ def _read_cluster(case: Mapping[str, Any]) -> Cluster | None:
 
 @dataclass(frozen=True)
 class _Factor:
-    """A factor 0..1 and, where it was worked out here, from what."""
+    """A factor 0..1, and the numbers it was computed from if it wasn't given."""
 
     value: float
     source: str = ""
 
 
 def _read_factors(settings: _Settings, job: Mapping[str, Any], place: str) -> dict[str, _Factor]:
-    """Factors as given; age and job size, where they are not, from seconds, CPUs and nodes."""
+    """Factors as given; age and job size otherwise computed from seconds, CPUs and nodes."""
     factors = {name: _Factor(read_number(job, name, place, default=0.0, minimum=0.0, maximum=1.0)) for name in FACTORS}
     if job.get("age") is None and job.get("age_s") is not None:
         age_s = read_number(job, "age_s", place, minimum=0.0)
@@ -152,7 +152,7 @@ def _part(amount: float, whole: float, favors_small: bool) -> str:
 
 
 def _answer(settings: _Settings, job: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """Terms rounded as `sprio -l` prints them (half to even), the priority from the exact ones."""
+    """Terms rounded as `sprio -l` prints them (half to even), and the priority from the exact terms."""
     refuse_unknown_fields(job, ("id", *FACTORS, "age_s", "cpus", "nodes", "site", "nice"), place)
     factors = _read_factors(settings, job, place)
     site, nice = (

@@ -1,4 +1,4 @@
-"""A scenario as the contract has it, read and checked: what can't be simulated is refused with the field named."""
+"""Read and check a scenario; errors name the invalid field."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST_SITES = 10_000
 MOST_PLACES = 5_000_000  # sites × entries
 MOST_REFRESHES = 5_000_000
 MOST_RECOMPUTES = 500_000
-MOST_STEPS = 1_000_000_000  # jobs × entries, the work of the decisions
+MOST_STEPS = 1_000_000_000  # jobs × entries, proportional to the work of all decisions
 MOST_REPORTS = 10_000
 MOST_SAMPLES = 20_000_000  # entries × half hours
 INCREMENTAL = ("aequus", "gridwide")
@@ -39,16 +39,16 @@ LONGEST_H = 1_000_000.0
 
 @dataclass(frozen=True)
 class Noise:
-    """What is wrong with usage data: how old it is, the part of jobs it never has, in which steps shares are known."""
+    """Defects of usage data: its delay, the part of jobs that is lost, and the steps in which shares are known."""
 
     delay_s: float = 0.0
     loss: float = 0.0
-    resolution: int = 0  # 0: exactly
+    resolution: int = 0  # 0: exact
 
 
 @dataclass(frozen=True)
 class Sam:
-    """The queue with a front and a back, in place of priorities."""
+    """SAM's queue with a front and a back, instead of priorities."""
 
     booked_at: str
     front: str
@@ -56,9 +56,9 @@ class Sam:
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """Everything a simulation needs. scope_is_global: (n,) by whose usage the children of an entry are compared.
+    """Everything a simulation needs. scope_is_global: (n,) whether an entry's children are compared by global usage.
 
-    algorithm: settings with defaults filled in, None under `sam`. priority_refresh_s: 0 for at every start.
+    algorithm: complete settings, None under `sam`. priority_refresh_s: 0 if priorities are computed at every start.
     """
 
     id: str | int | float | None
@@ -81,7 +81,7 @@ class Scenario:
 
 
 def read_scenario(given: object, *, seed: int | None, traces: Mapping[str, str]) -> Scenario:
-    """One scenario; EngineError with the field that can't be used and what is allowed."""
+    """Read one scenario; EngineError with the invalid field and the allowed values."""
     if isinstance(given, BadCase):
         raise given
     if not isinstance(given, dict):
@@ -157,7 +157,7 @@ def _read_seed(given: Mapping[str, Any], seed: int | None) -> int:
 
 
 def _read_word(given: Mapping[str, Any], name: str, allowed: tuple[str, ...], default: str, above: str = "") -> int:
-    """The number of the word among those allowed."""
+    """Index of the word among those allowed."""
     value = given.get(name, default)
     if not isinstance(value, str) or value not in allowed:
         raise BadCase(f"{shown(value)} can't be used; {' or '.join(allowed)} is allowed", place=f"{above}{name}")
@@ -179,7 +179,7 @@ def _read_algorithm(given: Mapping[str, Any]) -> Settings:
 
 
 def _read_scopes(given: Mapping[str, Any], policy: Policy) -> BoolArray:
-    """Whose usage the children of each entry are compared by: its own word, else its parent's; the root's is local."""
+    """(n,) whether each entry's children are compared by global usage: by its `scope`, or its parent's, or local."""
     own: dict[str, object] = {}
     waiting: list[tuple[str, Mapping[str, Any]]] = [("", given["policy"])]
     while waiting:
@@ -246,7 +246,7 @@ def _read_priority_refresh(given: Mapping[str, Any], algorithm: Settings | None)
 
 
 def is_incremental(algorithm: Settings) -> bool:
-    """Whether the loop can compare by this algorithm itself."""
+    """Whether the event loop can compare entries by this algorithm itself."""
     name = algorithm["name"]
     if name == "aequus":
         is_own = algorithm["operator"] not in installed_operators() and not puts_zero_shares_last(algorithm)
@@ -269,7 +269,7 @@ def _read_reports(given: object, hours: int | float) -> tuple[int | float, ...]:
 
 
 def _refuse_endless(scenario: Scenario) -> None:
-    """Bounds on the work, known before it begins."""
+    """Reject scenarios whose work would exceed the bounds."""
     jobs = sum(stream.expected_jobs for stream in scenario.streams)
     refreshes = scenario.end_s / scenario.global_refresh_s
     if scenario.scope_is_global.any() and refreshes > MOST_REFRESHES:

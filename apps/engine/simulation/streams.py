@@ -1,4 +1,4 @@
-"""Workload lines: streams of jobs as a scenario describes them, or from a log in Standard Workload Format."""
+"""Read workload lines: streams of jobs described in a scenario, or a log in Standard Workload Format."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ MOST_LINES = 5_000_000
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """The jobs of a log that can be run; seconds since its first submission.
+    """The usable jobs of a log; seconds since its first submission.
 
-    requested_s: −1 where the log doesn't say. unmapped: jobs that no rule has an entry for; idle: without run time or
+    requested_s: −1 if the log has none. unmapped: jobs without a matching rule. idle: jobs without run time or
     processors.
     """
 
@@ -43,7 +43,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class _Rule:
-    """Users and groups it is about (None: all of them), and the path, in which {user} and {group} are filled in."""
+    """A mapping rule: user and group it applies to (None: all), and a path in which {user} and {group} are replaced."""
 
     user: str | None
     group: str | None
@@ -54,7 +54,7 @@ class _Rule:
 
 
 def read_trace(line: Mapping[str, Any], place: str, policy: Policy, traces: Mapping[str, str]) -> Trace:
-    """The trace a workload line names, mapped by its `map` (a list of rules), or else by its `entry`."""
+    """The log that a workload line names, mapped by its `map` (a list of rules), otherwise by its `entry`."""
     name = line.get("trace")
     if not isinstance(name, str) or not name:
         raise BadCase(f"{shown(name)} can't be used; the name of a file is allowed", place=f"{place}.trace")
@@ -105,7 +105,7 @@ def _read_number_of(rule: Mapping[str, Any], name: str, place: str) -> str | Non
 
 
 def _rows(text: str, place: str) -> FloatArray:
-    """The fields we use, one row a job: submit, run, processors, requested time, user, group."""
+    """The used fields, one row a job: submit, run, processors, requested time, user, group."""
     rows: list[tuple[float, ...]] = []
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith(";"):
@@ -149,7 +149,7 @@ def _mapped(name: str, rows: FloatArray, rules: list[_Rule], policy: Policy) -> 
 
 
 def _entry_of(user: str, group: str, rules: list[_Rule], policy: Policy) -> int:
-    """The entry by the first rule that fits; −1 where none does, or where it is not in the policy."""
+    """The entry by the first matching rule; −1 if none matches, or if the entry is not in the policy."""
     for rule in rules:
         if rule.fits(user, group):
             path = rule.path.replace("{user}", user).replace("{group}", group)
@@ -161,14 +161,14 @@ def _entry_of(user: str, group: str, rules: list[_Rule], policy: Policy) -> int:
 # --- Streams ----------------------------------------------------------------------------------------------------------
 HOUR_S = 3600.0
 RATES = ("every_s", "poisson_s", "load", "trace")
-SHORTEST_S = 1e-3  # of intervals and run times
+SHORTEST_S = 1e-3  # bounds of intervals and run times, in seconds
 MOST_JOBS = 5_000_000
 MOST_STREAMS = 10_000
 
 
 @dataclass(frozen=True)
 class Site:
-    """A cluster that decides for itself."""
+    """A cluster with its own queue."""
 
     name: str
     cpus: int
@@ -176,7 +176,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Span:
-    """A uniform distribution; one number where both ends are equal."""
+    """A uniform distribution; a single number if both ends are equal."""
 
     low: float
     high: float
@@ -190,8 +190,8 @@ class Span:
 class Stream:
     """Jobs of one workload line.
 
-    interval_s: between jobs, the mean where `is_random`; infinite for none. entry: place in the tree, −1 for a trace
-    with rules. sites: numbers of those it is sent to. priority: of a priority group in SAM's queue.
+    interval_s: between jobs, the mean if `is_random`; infinite for none. entry: tree index, −1 for a log with rules.
+    sites: indices of the sites it submits to. priority: its priority group in SAM's queue.
     """
 
     place: str
@@ -217,7 +217,7 @@ class Stream:
 def read_streams(
     lines: object, *, end_s: float, sites: tuple[Site, ...], policy: Policy, traces: Mapping[str, str]
 ) -> tuple[Stream, ...]:
-    """All lines of `workload`; BadCase with the field that can't be used, also when they make too many jobs."""
+    """Read all lines of `workload`; BadCase with the invalid field, or if there are too many jobs."""
     if not isinstance(lines, list):
         what = "is missing" if lines is None else f"{shown(lines)} can't be used"
         raise BadCase(f"{what}; a list of streams of jobs is allowed", place="workload")
@@ -325,14 +325,14 @@ def _read_span(
         return Span(default * unit, default * unit)
     ends = [finite(end) for end in (value if isinstance(value, list) else [value, value])]
     if len(ends) != 2 or ends[0] is None or ends[1] is None or not minimum <= ends[0] <= ends[1] <= 1e9:
-        what = "is missing" if value is None else f"{_told(value)} can't be used"
+        what = "is missing" if value is None else f"{_shown_span(value)} can't be used"
         raise BadCase(
             f"{what}; a pair of numbers ≥ {minimum:.3g}, the smaller one first, is allowed", place=f"{place}.{name}"
         )
     return Span(ends[0] * unit, ends[1] * unit)
 
 
-def _told(value: object) -> str:
+def _shown_span(value: object) -> str:
     return f"[{', '.join(shown(each) for each in value[:3])}]" if isinstance(value, list) else shown(value)
 
 

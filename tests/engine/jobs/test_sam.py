@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from apps.engine.errors import EngineError
 from apps.engine.jobs import solve_job_case
-from apps.engine.jobs.benefits import Benefit, all_benefits, brought_benefits
+from apps.engine.jobs.benefits import Benefit, all_benefits, benefits_of_packages
 from apps.engine.jobs.sam import fraction_after, goes_to_front
 from tests.oracles.jobs import sam_queue
 
@@ -136,9 +136,9 @@ def tape_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: tape-benefit\nVersion: 1.0\n")
     (metadata / "entry_points.txt").write_text("[fairshare.benefits]\ntapes = tape_benefit:TAPES\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    brought_benefits.cache_clear()
+    benefits_of_packages.cache_clear()
     yield
-    brought_benefits.cache_clear()
+    benefits_of_packages.cache_clear()
 
 
 @pytest.mark.usefixtures("tape_package")

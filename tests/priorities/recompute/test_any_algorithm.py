@@ -15,7 +15,7 @@ import pytest
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.core.errors import Invalid
-from apps.engine.algorithms import all_algorithms, brought_algorithms, read_algorithm
+from apps.engine.algorithms import algorithms_of_packages, all_algorithms, read_algorithm
 from apps.explain.account_walk import explain
 from apps.policies.services import change_settings, change_shares, make_change_set
 from apps.policies.settings import PolicySettings
@@ -295,12 +295,12 @@ def example_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
         wheel.extractall(tmp_path / "installed")
     before = list(sys.path)
     sys.path.insert(0, str(tmp_path / "installed"))
-    brought_algorithms.cache_clear()
+    algorithms_of_packages.cache_clear()
 
     def uninstall() -> None:
         sys.path[:] = before
         sys.modules.pop("fairshare_example", None)
-        brought_algorithms.cache_clear()
+        algorithms_of_packages.cache_clear()
 
     yield uninstall
     uninstall()

@@ -95,7 +95,7 @@ def brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     (info / "entry_points.txt").write_text(f"[fairshare.decay_functions]\n{points}")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delenv("MOODY", raising=False)
-    found = decay_function.brought_decay_functions.__wrapped__(tuple(decay.DECAY_FUNCTIONS), decay._RESERVED)
+    found = decay_function.decay_functions_of_packages.__wrapped__(tuple(decay.DECAY_FUNCTIONS), decay._RESERVED)
     for name, function in found.found.items():
         monkeypatch.setitem(decay.DECAY_FUNCTIONS, name, function)
     yield found

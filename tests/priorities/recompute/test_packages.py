@@ -18,10 +18,10 @@ from apps.api.v1.algorithm import algorithm_json
 from apps.core.errors import Conflict, Invalid
 from apps.dashboard.algorithm.words import describe
 from apps.engine import operator_trial, operators
-from apps.engine.algorithms import brought_algorithms, get_algorithm, read_algorithm
+from apps.engine.algorithms import algorithms_of_packages, get_algorithm, read_algorithm
 from apps.engine.algorithms.packages import disproved, measure_properties
 from apps.engine.analysis import properties
-from apps.engine.operators import brought_operators
+from apps.engine.operators import operators_of_packages
 from apps.explain.contrasts import compare_leaves
 from apps.notices.kinds.base import PolicyPlace
 from apps.notices.kinds.failed_package import find
@@ -103,7 +103,12 @@ TREE = children(physics={"": 60, "alice": 1, "bob": 1}, biology={"": 40, "carol"
 
 
 def _forget() -> None:
-    for each in (brought_algorithms, brought_operators, properties.measured_operators, properties.measured_algorithms):
+    for each in (
+        algorithms_of_packages,
+        operators_of_packages,
+        properties.measured_operators,
+        properties.measured_algorithms,
+    ):
         each.cache_clear()
 
 
@@ -154,10 +159,10 @@ def _refused(attempt: Callable[[], object], *named: str) -> None:
 
 # --- At load ----------------------------------------------------------------------------------------------------------
 def test_an_operator_that_violates_the_definition_is_rejected_by_name(moody: Callable[[], None]) -> None:
-    refused = {each.name: each for each in brought_operators().refused}
+    refused = {each.name: each for each in operators_of_packages().refused}
     assert set(refused) == {"upside-down", "flat", "mean"}
     assert {each.package for each in refused.values()} == {"moody-package"}
-    assert set(brought_operators().found) >= {"sulking", "boasting", "like"}
+    assert set(operators_of_packages().found) >= {"sulking", "boasting", "like"}
     warnings: list[CheckMessage] = check_packages()
     for name in refused:
         assert sum(name in str(each.msg) and each.id == "fairshare.W001" for each in warnings) == 1
@@ -168,7 +173,7 @@ def test_declared_and_measured_properties_are_shown_together(moody: Callable[[],
     assert found["like"].orders_like == ("relative",)
     assert found["boasting"].orders_like == ("absolute",)
     assert (found["boasting"].proportional_redistribution, found["like"].proportional_redistribution) == (False, True)
-    assert found["boasting"].contradicts(brought_operators().found["boasting"].properties) == (
+    assert found["boasting"].contradicts(operators_of_packages().found["boasting"].properties) == (
         "proportional_redistribution",
     )
     (warned,) = [each for each in check_packages() if each.id == "fairshare.W002" and "operator" in each.msg]
@@ -266,7 +271,7 @@ def _place(site: Site) -> PolicyPlace:
 
 def test_an_operator_that_returns_nan_makes_no_snapshot(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = _settings("aequus", operator="sulking")["settings"]
-    assert "sulking" in brought_operators().found
+    assert "sulking" in operators_of_packages().found
     change_settings(policy_slug="grid", settings=settings, reason="x", at=AS_OF, actor=COMMAND)
     computed.recompute()
     monkeypatch.setenv("MOODY", "raises")

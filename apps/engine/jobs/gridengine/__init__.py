@@ -15,18 +15,18 @@ __all__ = ["GRID_ENGINE", "decay_factor", "solve", "term_weights"]
 
 
 def solve(case: Mapping[str, Any]) -> dict[str, Any]:
-    """Every job's priority by its terms, and the order of pending jobs.
+    """Compute every job's priority by its terms, and the order of pending jobs.
 
     prior = weight_urgency·nurg + weight_ticket·ntckts + weight_priority·npprior; tickets are override + functional +
-    share tree. case: parsed JSON with `config`, owners, share tree and `jobs`; the result is ready for JSON, unrounded.
-    Raises BadCase with the place. Source: Grid Engine 8.1.9, measured; "Grid Engine 6.2 job priorities" for
+    share tree. case: parsed JSON with `config`, owners, share tree and `jobs`; the result is JSON, unrounded. Raises
+    BadCase with the location. Source: Grid Engine 8.1.9, measured; "Grid Engine 6.2 job priorities" for
     `config.variant`.
     """
     return answer(read_case(case))
 
 
 def term_weights(case: Mapping[str, Any]) -> dict[str, float]:
-    """What the terms of a case are multiplied by, by the names of its fields: its own weights or its preset's."""
+    """Weights of the terms of a case by field name: its own, or those of its preset."""
     config = read_config(case)
     return {
         "config.weight_urgency": config.weight_urgency,

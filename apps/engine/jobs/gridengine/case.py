@@ -1,4 +1,4 @@
-"""A Grid Engine case as it is read: jobs, their owners, the share tree's text; every refusal names the place."""
+"""Read a Grid Engine case: jobs, their owners and the share tree; errors name the location."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ _OF_JOB = (
     "deadline_in_s",
     "soft_requests",
     "submission_order",
-    "tasks",  # without effect on any number
+    "tasks",  # settings that affect no number
 )
 
 
 @dataclass(frozen=True)
 class Request:
-    """One hard request: its worth to the urgency, and whether every slot asks for it."""
+    """One hard request: its urgency, and whether it is multiplied by the slots."""
 
     name: str
     value: float
@@ -71,7 +71,10 @@ class Request:
 
 @dataclass(eq=False, frozen=True)
 class Job:
-    """One job, an array counting as one. `number` is what age is decided by where submission times are equal."""
+    """One job; an array counts as one.
+
+    Of jobs submitted at the same time the one with the smaller `number` is older.
+    """
 
     id: str
     number: tuple[int, int]
@@ -87,13 +90,13 @@ class Job:
 
     @property
     def age_key(self) -> tuple[float, tuple[int, int]]:
-        """Sorts the older job first."""
+        """Sort key that puts the older job first."""
         return -self.waited_s, self.number
 
 
 @dataclass(frozen=True)
 class Case:
-    """What one computation needs. jobs are in the order of their numbers; hidden_urgencies widen the range alone.
+    """The inputs of one computation. jobs are in the order of their numbers; hidden_urgencies only widen the range.
 
     registered: unlisted users who have jobs. deleted: automatic users who were idle for too long.
     """
@@ -114,7 +117,7 @@ class Case:
 
 
 def read_case(given: Mapping[str, Any]) -> Case:
-    """The case; BadCase with the place for everything that can't be meant."""
+    """Read the case; BadCase with the location of an invalid value."""
     algorithm = given.get("algorithm")
     if isinstance(algorithm, dict):
         refuse_unknown(algorithm, ("name",), "algorithm")
@@ -138,7 +141,7 @@ def read_case(given: Mapping[str, Any]) -> Case:
 
 
 def _read_all_jobs(given: Mapping[str, Any], owners: Owners) -> tuple[Job, ...]:
-    """Jobs in the order of their numbers: no result depends on the order of the text."""
+    """Jobs in the order of their numbers, so that no result depends on their order in the text."""
     jobs = []
     for index, (job_id, place, entry) in enumerate(read_jobs(given)):
         refuse_unknown_fields(entry, _OF_JOB, place)
@@ -188,7 +191,10 @@ def _read_requests(entry: Mapping[str, Any], place: str) -> tuple[Request, ...]:
 
 
 def _read_request(name: str, value: object, place: str) -> Request:
-    """Numbers, memory (bytes), times (seconds) and truths are multiplied by the slots; any other text counts once."""
+    """Read a request.
+
+    Numbers, memory (bytes), times (seconds) and booleans are multiplied by the slots; text counts once.
+    """
     number = float(value) if isinstance(value, bool) else finite(value)
     if isinstance(value, str):
         if memory := _MEMORY.fullmatch(value):
@@ -205,7 +211,7 @@ def _read_request(name: str, value: object, place: str) -> Request:
 
 
 def _read_hidden(given: Mapping[str, Any]) -> tuple[float, ...]:
-    """Urgencies of jobs that are known by nothing else."""
+    """Urgencies of jobs of which only the urgency is known."""
     found = []
     for index, entry in enumerate(read_list(given, "hidden_jobs")):
         place = f"hidden_jobs[{index}]"

@@ -1,4 +1,4 @@
-"""The scheduler's configuration as a case gives it; what is left out has the installed defaults of 8.1.9."""
+"""The scheduler's configuration in a case; omitted settings have the installed defaults of 8.1.9."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from apps.engine.case_text import shown
 from apps.engine.errors import BadCase
 from apps.engine.jobs.base import finite, read_integer, read_number, read_table, refuse_unknown
 
-LARGEST = 1e15  # of shares, tickets and weights: far beyond 32 bits, and products of three stay finite
+LARGEST = 1e15  # bound of shares, tickets and weights: far beyond 32 bits, and products of three stay finite
 LARGEST_USAGE = 1e300
 AMENDMENTS = ("exclude_running", "default_zero", "linear_urgency", "even_split")
 AS_SHIPPED = "8.1.9"
@@ -81,7 +81,7 @@ _MOST_JOBS = 1_000_000_000
 
 @dataclass(frozen=True)
 class Config:
-    """What `qconf -ssconf` holds and this computation needs; halftime_h in hours, half_lives_min in minutes."""
+    """The settings of `qconf -ssconf` that affect priorities; halftime_h in hours, half_lives_min in minutes."""
 
     weight_ticket: float
     weight_urgency: float
@@ -107,13 +107,13 @@ class Config:
 
     @property
     def policies(self) -> tuple[tuple[Policy, bool], ...]:
-        """The three policies in the order they are worked out, and whether each passes its tickets on."""
+        """The three policies in the order of computation, and whether each passes its tickets on."""
         rest = tuple(policy for policy in POLICIES if policy not in self.hierarchy)
         return tuple((policy, policy in self.hierarchy) for policy in self.hierarchy + rest)
 
 
 def read_config(case: Mapping[str, Any]) -> Config:
-    """The `config` of a case; BadCase with the place for what can't be meant."""
+    """Read the `config` of a case; BadCase with the location of an invalid value."""
     given = read_table(case, PLACE)
     refuse_unknown(given, (*DEFAULTS, *OTHER_NAMES), PLACE, without_effect=WITHOUT_EFFECT)
     preset = _read_preset(given.get("preset"))
@@ -148,7 +148,7 @@ def read_config(case: Mapping[str, Any]) -> Config:
 
 
 def _read_preset(value: object) -> Mapping[str, Any]:
-    """What settings are that the case leaves out: as 8.1.9 installs them, or as 6.2 did."""
+    """Defaults of omitted settings: as installed by 8.1.9, or by 6.2."""
     found = PRESETS.get(AS_SHIPPED if value is None else value) if isinstance(value, str | None) else None
     if found is None:
         allowed = ", ".join(f'"{name}"' for name in PRESETS)
@@ -181,7 +181,7 @@ def _read_hierarchy(value: object) -> tuple[Policy, ...]:
 
 
 def _read_flag(given: Mapping[str, Any], name: str) -> bool:
-    """true and false, and the words that `qconf` prints for them."""
+    """Read true and false, and the words that `qconf` prints for them."""
     value = given.get(name)
     words = {None: True, True: True, False: False, "TRUE": True, "FALSE": False}
     key = value.upper() if isinstance(value, str) else value
@@ -191,7 +191,7 @@ def _read_flag(given: Mapping[str, Any], name: str) -> bool:
 
 
 def _read_urgency(given: Mapping[str, Any], default: Mapping[str, float]) -> Mapping[str, float]:
-    """Urgency of each resource, negative ones too; a resource that isn't named has none."""
+    """Urgency by resource, which may be negative; a resource that isn't named has none."""
     if given.get("urgency") is None:
         return default
     table = read_object(given, "urgency", PLACE)
@@ -203,7 +203,7 @@ def _read_numbers(table: Mapping[str, Any], place: str, *, minimum: float) -> di
 
 
 def read_object(given: Mapping[str, Any], name: str, place: str) -> dict[str, Any]:
-    """An object of an object, empty where it is absent; the place is the whole way to it."""
+    """An object within an object, empty if absent; `place` is the full location of the result."""
     try:
         return read_table(given, name)
     except BadCase as problem:
@@ -216,7 +216,7 @@ _PAIR = re.compile(r"\s*([^=,:\s]+)\s*=\s*([^=,:\s]+)\s*")
 def _read_amounts(
     given: Mapping[str, Any], name: str, default: dict[str, float], *, minimum: float
 ) -> dict[str, float]:
-    """`cpu=1.0,mem=0.5` as `qconf` prints it (`none`: nothing), or an object of names and numbers."""
+    """`cpu=1.0,mem=0.5` as printed by `qconf` (`none`: nothing), or an object of names and numbers."""
     value = given.get(name)
     place = f"{PLACE}.{name}"
     if value is None:
@@ -231,7 +231,7 @@ def _read_amounts(
 
 
 def _pairs(text: str) -> dict[str, float] | None:
-    """The pairs of a list in qconf's writing; None when it is no such list."""
+    """The pairs of a list in qconf's notation; None if it is no such list."""
     if text.strip().upper() == "NONE":
         return {}
     found: dict[str, float] = {}

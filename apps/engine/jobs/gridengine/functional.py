@@ -15,21 +15,21 @@ from apps.engine.jobs.gridengine.config import Config
 from apps.engine.jobs.gridengine.line import Amount, Line, total_of
 from apps.engine.jobs.gridengine.owners import Kind, Owner
 
-OWNERS: tuple[Kind, ...] = ("user", "department", "project")  # in the order the scheduler adds them up, the job last
+OWNERS: tuple[Kind, ...] = ("user", "department", "project")  # in the order in which the scheduler adds them
 JOB = "job"
-MARGIN = 0.001  # added to sums of shares while candidates are compared; keeps them from being 0
+MARGIN = 0.001  # added to sums of shares while candidates are compared, so that none is 0
 
 
 @dataclass
 class Sums:
-    """Functional shares in play by category, and the number of active jobs of each owner."""
+    """Sums of the functional shares of owners with jobs, by category, and the number of active jobs of each owner."""
 
     shares: dict[str, float]
     active: Counter[Owner]
 
     @classmethod
     def of_running(cls, running: Sequence[Job], *, is_shared: bool) -> Sums:
-        """Every running job brings its owner's shares, divided by the owner's running jobs where they are shared."""
+        """Sums over running jobs; owners' shares are divided by their running jobs if they are shared."""
         active = Counter(owner for job in running for owner in job.owners.values())
         sums = cls(dict.fromkeys((*OWNERS, JOB), 0.0), active)
         for job in running:
@@ -40,7 +40,7 @@ class Sums:
 
 
 def rescaled(weights: Mapping[str, float], categories: set[str]) -> dict[str, float]:
-    """Weights of these categories, summing to 1; those of the others 0."""
+    """Weights of these categories rescaled to sum 1, and 0 for the others."""
     kept = {name: weights[name] if name in categories else 0.0 for name in (*OWNERS, JOB)}
     total = sum(kept.values())
     return {name: weight / total if total > 0 else 0.0 for name, weight in kept.items()}
@@ -56,14 +56,14 @@ class Functional:
 
 @dataclass(frozen=True)
 class _Deal:
-    """The weight of one job: T · k · share/Σ shares, summed over the categories."""
+    """The tickets of one job: T · k · share/Σ shares, summed over the categories."""
 
     config: Config
     weights: Mapping[str, float]
     sums: Mapping[str, float]
 
     def amount(self, job: Job, divisor: Mapping[Owner, int], note: str = "") -> Amount:
-        """divisor: by how many jobs each owner's shares are divided."""
+        """Tickets of the job; divisor: the number of jobs that each owner's shares are divided by."""
         parts = []
         for kind in OWNERS:
             owner = job.owners.get(kind)
@@ -83,7 +83,7 @@ class _Deal:
 
 
 def share_running(running: Sequence[Job], config: Config) -> dict[Job, Amount]:
-    """T · Σ k·share/Σ shares of running jobs; the weights rescaled over the categories with shares in play."""
+    """T · Σ k·share/Σ shares of running jobs; weights are rescaled over the categories with shares in use."""
     is_shared = config.share_functional_shares
     sums = Sums.of_running(running, is_shared=is_shared)
     weights = rescaled(config.category_weights, {name for name, total in sums.shares.items() if total > 0})
@@ -92,7 +92,7 @@ def share_running(running: Sequence[Job], config: Config) -> dict[Job, Amount]:
 
 
 def share_pending_evenly(running: Sequence[Job], pending: Sequence[Job], config: Config) -> Functional:
-    """The amendment: an owner's part of T, by the shares of all owners with jobs, divided evenly by all their jobs."""
+    """The amendment: T is divided by the shares of all owners with jobs, and each part evenly among an owner's jobs."""
     jobs = [*running, *pending]
     divisor = Counter(owner for job in jobs for owner in job.owners.values())
     sums: dict[str, float] = {kind: sum(owner.fshare for owner in divisor if owner.kind == kind) for kind in OWNERS}
@@ -105,9 +105,9 @@ def share_pending_evenly(running: Sequence[Job], pending: Sequence[Job], config:
 def share_pending(
     running: Sequence[Job], pending: Sequence[Job], config: Config, earlier: Mapping[Job, float] | None
 ) -> Functional:
-    """The scheduler's way: the job that would get most starts next, in thought, and its tickets are final.
+    """The scheduler's algorithm: the job with most tickets is assumed to start next, and its tickets are final.
 
-    earlier: tickets of policies before this one where it is in the hierarchy; they count in the comparison. After
+    earlier: tickets of policies before this one if it is in the hierarchy; they count in the comparison. After
     `max_functional_jobs` rounds the others keep the last candidate value of their group.
     """
     greedy = _Greedy(running, pending, config, earlier)
@@ -125,7 +125,7 @@ def share_pending(
 
 
 class _Greedy:
-    """The pending jobs in line, and the sums of shares that grow as they are activated."""
+    """The queue of pending jobs, and the sums of shares that grow as jobs are activated."""
 
     def __init__(
         self, running: Sequence[Job], pending: Sequence[Job], config: Config, earlier: Mapping[Job, float] | None
@@ -138,7 +138,7 @@ class _Greedy:
         )
 
     def _candidates(self) -> FloatArray:
-        """What the first job of every group would get if it started next."""
+        """The tickets of each group's first job if it started next."""
         tickets, line = self._config.functional_tickets, self.line
         value = np.zeros(len(line.own))
         for kind in OWNERS:
@@ -154,11 +154,11 @@ class _Greedy:
         return value
 
     def find_best(self) -> int:
-        """The group whose first job would get most, tickets of earlier policies included; the oldest of equals."""
+        """The group whose first job would get most, including tickets of earlier policies; the oldest of equals."""
         return self.line.pick(self._candidates() + self.line.earlier, self.line.age)
 
     def activate(self, group: int) -> tuple[Job, Amount]:
-        """The group's first job starts: sums grow with owners who had no active job, and its tickets stay."""
+        """Activate the group's first job: sums grow with owners who had no active job, and its tickets are final."""
         is_shared = self._config.share_functional_shares
         job = self.line.activate(group)
         for kind, owner in job.owners.items():
@@ -169,7 +169,7 @@ class _Greedy:
         return job, deal.amount(job, self._sums.active if is_shared else {}, note=", jobs before it counted")
 
     def last_candidates(self) -> dict[Job, Amount]:
-        """What jobs beyond the limit keep: the candidate value of their group in the last round."""
+        """The tickets of jobs beyond the limit: the candidate value of their group in the last round."""
         is_shared = self._config.share_functional_shares
         amounts: dict[Job, Amount] = {}
         for group in self.line.left():

@@ -1,4 +1,4 @@
-"""Pending jobs that start one after the other in thought: which job would get most is asked anew after every one."""
+"""A queue of pending jobs that are activated one by one; after each, the jobs are compared again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from apps.engine.jobs.gridengine.owners import KINDS, Kind, Owner
 
 @dataclass(frozen=True)
 class Amount:
-    """A value and its calculation as text; words are in parentheses that begin with a letter."""
+    """A value and its calculation as text. Only words in the text start with a letter, and are in parentheses."""
 
     value: float
     text: str
@@ -30,7 +30,7 @@ NOTHING = Amount(0.0, "0")
 
 
 def total_of(parts: list[Amount], otherwise: str) -> Amount:
-    """The sum in the order given; `otherwise` says why it is empty."""
+    """The sum in the given order; `otherwise` is the text of an empty sum."""
     if not parts:
         return Amount(0.0, f"0 ({otherwise})")
     value = 0.0
@@ -40,15 +40,15 @@ def total_of(parts: list[Amount], otherwise: str) -> Amount:
 
 
 IntArray = npt.NDArray[np.int64]
-NOBODY = 0.0  # what an absent owner, or one who has nothing to give, is worth
+NOBODY = 0.0  # value of an absent owner, or of one without shares or tickets
 
 
 class Line:
-    """Jobs in groups that differ in nothing their worth depends on, so that only the first job of each is compared.
+    """Jobs grouped by all that their value depends on, so that only the first job of each group is compared.
 
-    of_job and of_owner: what a job and an owner have to give (shares or tickets). active: running jobs of each owner,
-    counted on as pending jobs are activated. earlier: tickets of policies before this one where it is in the
-    hierarchy; they, then age, order a group, else the job numbers do.
+    of_job and of_owner: shares or tickets of a job and an owner. active: running jobs of each owner, increased as
+    pending jobs are activated. earlier: tickets of policies before this one if it is in the hierarchy. A group is
+    ordered by these, then age; without a hierarchy by job number.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Line:
     def _group(
         self, pending: Sequence[Job], of_job: Callable[[Job], float], of_owner: Callable[[Owner], float]
     ) -> list[list[Job]]:
-        """Jobs that have anything to give or be given, each group's next job last."""
+        """Groups of jobs that have or can get anything; each group's next job is last in its list."""
         groups: dict[tuple[object, ...], list[Job]] = {}
         for job in pending:
             found = (job.owners.get(kind) for kind in KINDS)
@@ -104,7 +104,7 @@ class Line:
         return list(groups.values())
 
     def pick(self, value: FloatArray, *ties: npt.NDArray[np.generic]) -> int:
-        """The waiting group of the largest value; among equals the smallest of each tie in turn."""
+        """The waiting group of the largest value; among equals the smallest by each tie-breaker in turn."""
         value = np.where(self.is_waiting, value, -1.0)
         best = np.flatnonzero(value == value.max())
         for tie in ties:
@@ -113,7 +113,7 @@ class Line:
         return int(best[0])
 
     def activate(self, group: int) -> Job:
-        """The group's first job, which its owners have running from now on; the next one takes its place."""
+        """Activate the group's first job for its owners; the next one becomes first."""
         job = self._groups[group].pop()
         for owner in job.owners.values():
             self.active[owner] += 1

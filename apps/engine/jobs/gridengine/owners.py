@@ -37,8 +37,8 @@ class Owner:
 class Owners:
     """Owners by kind and name. Unlisted users are registered by their first job, as `enforce_user auto` does.
 
-    registered: names of these users. deleted: users who were idle for `auto_user_delete_time`; their entry has no
-    effect any more, and a job registers them anew, without usage.
+    registered: names of these users. deleted: users who were idle for `auto_user_delete_time`; their entry no longer
+    has any effect, and a job registers them again, without usage.
     """
 
     def __init__(self, case: Mapping[str, Any], config: Config) -> None:
@@ -49,7 +49,7 @@ class Owners:
         self._unlisted: dict[tuple[Kind, str], Owner] = {}
 
     def of_job(self, entry: Mapping[str, Any], place: str) -> dict[Kind, Owner]:
-        """The owners of one job; a project must be listed where any is."""
+        """The owners of one job; a project must be listed if the case lists any."""
         mine: dict[Kind, Owner] = {}
         for kind in KINDS:
             name = read_name(entry, kind, place)
@@ -95,7 +95,7 @@ class Owners:
         return owners
 
     def _read_owner(self, entry: Mapping[str, Any], kind: Kind, name: str, place: str) -> Owner:
-        """A user's shares and tickets that aren't given are those of automatic users."""
+        """Read an owner; a user's missing shares and tickets are those of automatic users."""
         is_user = kind == "user"
         defaults = {
             "fshare": self._config.auto_user_fshare if is_user else 0.0,
@@ -121,7 +121,10 @@ class Owners:
         )
 
     def _is_deleted(self, entry: Mapping[str, Any], place: str) -> bool:
-        """`idle_s`: for how long an automatic user had no job. Others have none and stay."""
+        """Whether the user was idle too long.
+
+        `idle_s`: time since an automatic user had a job; others are never deleted.
+        """
         idle_s = read_number(entry, "idle_s", place, default=None, minimum=0.0, maximum=LARGEST)
         return idle_s is not None and 0 < self._config.auto_user_delete_time_s <= idle_s
 
@@ -131,7 +134,7 @@ def _read_usage(table: Mapping[str, Any], place: str) -> dict[str, float]:
 
 
 def read_name(entry: Mapping[str, Any], key: str, place: str) -> str | None:
-    """Text that isn't empty; None where it is absent."""
+    """Non-empty text; None if absent."""
     value = entry.get(key)
     if value is not None and (not isinstance(value, str) or not value):
         raise BadCase(f"{shown(value)} can't be used; text that isn't empty is allowed", place=f"{place}.{key}")
@@ -139,7 +142,7 @@ def read_name(entry: Mapping[str, Any], key: str, place: str) -> str | None:
 
 
 # --- Nodes of the share tree ------------------------------------------------------------------------------------------
-DEFAULT = "default"  # the leaf whose shares every user without a leaf of their own gets
+DEFAULT = "default"  # the leaf whose shares apply to every user without an own leaf
 _MOST_NODES = 1_000_000
 
 
@@ -169,7 +172,7 @@ class Node:
 
 
 def read_share_tree(given: object, *, is_project: Container[str]) -> Node | None:
-    """The tree of a case, None where there is none; level by level, so that no depth exhausts the stack.
+    """Read the tree of a case, None if there is none; level by level, so that no depth exhausts the stack.
 
     A node is a project's if its type says so or if its name is in `is_project`.
     """
@@ -225,10 +228,10 @@ def _read_children(entry: object, place: str) -> list[object]:
 
 
 class Directory:
-    """Where the jobs of a user, with or without a project, belong.
+    """Finds the leaf for the jobs of a user, with or without a project.
 
-    Without a project only leaves outside of project nodes count; with one, leaves below the project's node, or that
-    node itself where it is a leaf. A user without a leaf gets one beside `default`, with its shares.
+    Without a project only leaves outside project nodes are considered; with one, leaves below the project's node, or
+    that node itself if it is a leaf. A user without a leaf gets one beside `default`, with its shares.
     """
 
     def __init__(self, root: Node) -> None:
@@ -241,7 +244,7 @@ class Directory:
                 self._leaves[None].setdefault(node.name, node)
 
     def find(self, user: str | None, project: str | None) -> Node | None:
-        """The leaf of these jobs; None where the tree has no place for them."""
+        """The leaf of these jobs; None if the tree has none for them."""
         if project is not None:
             node = self._projects.get(project)
             if node is None or not node.children:
@@ -260,7 +263,7 @@ class Directory:
 
 
 def _walk_outside_projects(root: Node) -> Iterator[Node]:
-    """Depth first in the order of siblings; a project node is met, what is below it is not."""
+    """Walk depth first in the order of siblings; yields project nodes, but not what is below them."""
     waiting = list(reversed(root.children))
     while waiting:
         node = waiting.pop()

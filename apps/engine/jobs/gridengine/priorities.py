@@ -1,4 +1,4 @@
-"""From a read case to the answer: every job's priority by its terms, the order of the queue, and notes."""
+"""Compute the result of a case: every job's priority by its terms, the order of the queue, and notes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_LISTED = 6  # names in a sentence
 
 
 def about_all(case: Case, dealt: Dealt) -> dict[str, Any]:
-    """Sums of tickets by state where any job takes part; jobs beyond a limit and notes where there are some."""
+    """Sums of tickets by state if any job takes part, jobs beyond a limit, and notes."""
     found: dict[str, Any] = {}
     if dealt.of:
         found["totals"] = {"running": _totals(case, dealt, "running"), "pending": _totals(case, dealt, "pending")}
@@ -34,7 +34,7 @@ def about_all(case: Case, dealt: Dealt) -> dict[str, Any]:
 
 
 def _totals(case: Case, dealt: Dealt, state: State) -> dict[str, float]:
-    """Tickets of all jobs in this state, by policy; pending jobs may have more than there are to give."""
+    """Tickets of all jobs in this state, by policy; pending jobs may have more in total than the policy has."""
     rows = [dealt.of[job] for job in case.in_state(state)]
     return {
         "tckts": math.fsum(row.total.value for row in rows),
@@ -109,7 +109,7 @@ def find_urgency(job: Job, config: Config) -> Urgency:
 
 
 def _of_resources(job: Job, config: Config) -> Amount:
-    """slots·urgency(slots) + value·urgency·slots of each hard request; text counts its urgency once."""
+    """slots·urgency(slots) + value·urgency·slots of each hard request; the urgency of text counts once."""
     parts = []
     if of_slots := config.urgency.get(SLOTS, 0.0):
         parts.append(Amount(job.slots * of_slots, f"{job.slots} × {plain(of_slots)} (slots)"))
@@ -131,7 +131,7 @@ def _of_waiting(job: Job, config: Config) -> Amount:
 
 
 def _of_deadline(job: Job, config: Config) -> Amount:
-    """weight_deadline over the seconds left, which count as at least one."""
+    """weight_deadline divided by the seconds left, at least one."""
     if job.deadline_in_s is None:
         return Amount(0.0, "0 (no deadline)")
     left_s = max(job.deadline_in_s, 1.0)
@@ -140,14 +140,14 @@ def _of_deadline(job: Job, config: Config) -> Amount:
     )
 
 
-TOO_NARROW = 0.00001  # a range below this distinguishes no jobs
+TOO_NARROW = 0.00001  # a narrower range distinguishes no jobs
 
 
 @dataclass(frozen=True)
 class Scale:
-    """From `low` to `high` onto 0..1; `undecided`, and why, where the range is narrower than `narrow`.
+    """Maps `low`..`high` to 0..1; to `undecided`, with a reason, if the range is narrower than `narrow`.
 
-    Running jobs may be kept within 0..1.
+    Running jobs may be clipped to 0..1.
     """
 
     low: float
@@ -174,7 +174,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Rules:
-    """What the amendments of a case change about scales."""
+    """Changes to scales by the amendments of a case."""
 
     amendments: frozenset[str]
 
@@ -187,7 +187,7 @@ class Rules:
         return 0.0 if "default_zero" in self.amendments else 0.5
 
     def urgency_scale(self, pending: Iterable[float], running: Iterable[float]) -> Scale:
-        """From the smallest to the largest urgency; the linear one from 0, and nothing where none is positive."""
+        """From the smallest to the largest urgency; with the linear amendment from 0, and 0 if none is positive."""
         seen = [*pending, *(() if self.excludes_running else running)]
         low, high = min(seen, default=0.0), max(seen, default=0.0)
         if "linear_urgency" in self.amendments:
@@ -196,7 +196,7 @@ class Rules:
         return Scale(low, high, self.undecided, self.excludes_running)
 
     def ticket_scale(self, pending: Iterable[float], running: Iterable[float]) -> Scale:
-        """Always from 0, to the most tickets any job has in either pass."""
+        """From 0 to the most tickets of any job in either pass."""
         high = max([*pending, *(() if self.excludes_running else running)], default=0.0)
         return Scale(0.0, high, self.undecided, self.excludes_running)
 
@@ -230,7 +230,7 @@ _WHY_NOTHING = {
 
 
 def answer(case: Case) -> dict[str, Any]:
-    """The result as the contract has it: jobs in the order of their numbers, then the order of the queue."""
+    """The result as JSON: jobs in the order of their numbers, then the order of the queue."""
     urgency = {job: find_urgency(job, case.config) for job in case.jobs if job.state in ("pending", "running")}
     dealt = deal(case)
     rules = Rules(case.config.amendments)
@@ -265,7 +265,7 @@ def answer(case: Case) -> dict[str, Any]:
 
 
 def _in_order(rows: Mapping[Job, Mapping[str, Any]]) -> list[Job]:
-    """Everything that waits, by priority, then age; held jobs last."""
+    """Pending jobs by priority, then age; held jobs last."""
     waiting = [job for job in rows if job.state in ("pending", "held")]
     return sorted(waiting, key=lambda job: (job.state == "held", -rows[job]["prior"], job.age_key))
 
@@ -277,7 +277,7 @@ def _share(tickets: float, all_tickets: float, state: str) -> Amount:
 
 
 class _Normalised:
-    """The three weighted numbers, and the job's part of the tickets, which is only shown."""
+    """The three normalised numbers, and the job's part of all tickets, which is shown only."""
 
     def __init__(self, nurg: Amount, ntckts: Amount, npprior: Amount, share: Amount) -> None:
         self.nurg, self.ntckts, self.npprior, self.share = nurg, ntckts, npprior, share
@@ -294,8 +294,8 @@ class _Normalised:
 
 
 def _row(config: Config, urgency: Urgency, tickets: Tickets, normalised: _Normalised) -> dict[str, Any]:
-    """The columns of one job and, from the same amounts, the lines that explain them."""
-    told = {
+    """The columns of one job and the lines that explain them, from the same amounts."""
+    amounts = {
         "prior": ("priority", normalised.prior(config)),
         "nurg": ("normalised urgency", normalised.nurg),
         "ntckts": ("normalised tickets", normalised.ntckts),
@@ -310,6 +310,6 @@ def _row(config: Config, urgency: Urgency, tickets: Tickets, normalised: _Normal
         "stckt": ("share-tree tickets", tickets.share_tree),
         "share": ("share of tickets", normalised.share),
     }
-    row: dict[str, Any] = {column: told[column][1].value for column in COLUMNS}
-    row["explain"] = [amount.line(label) for label, amount in told.values()]
+    row: dict[str, Any] = {column: amounts[column][1].value for column in COLUMNS}
+    row["explain"] = [amount.line(label) for label, amount in amounts.values()]
     return row

@@ -1,4 +1,4 @@
-"""Share-tree tickets: short-term targets of the nodes that have jobs, and what their jobs get of them."""
+"""Share-tree tickets: short-term targets of the nodes that have jobs, and the tickets of their jobs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from apps.engine.jobs.gridengine.owners import Directory, Node, Owner
 
 @lru_cache(maxsize=256)
 def decay_factor(age_s: float, half_life_s: float) -> float:
-    """What Grid Engine leaves of usage: k^(age/60), k = 1 − 60·ln 2/half_life; ages ≥ 0 and half-lives in seconds.
+    """The part of usage that Grid Engine keeps: k^(age/60), k = 1 − 60·ln 2/half_life; seconds, ages ≥ 0.
 
-    A half-life of 0 or less keeps everything, one below 60·ln 2 s leaves nothing. Source: apps.engine.decay.
+    A half-life of 0 or less keeps everything, one below 60·ln 2 s nothing. Source: apps.engine.decay.
     """
     if age_s <= 0:
         return 1.0
@@ -31,7 +31,7 @@ def decay_factor(age_s: float, half_life_s: float) -> float:
 def decayed(
     usage: Mapping[str, float], age_s: float, halftime_h: float, half_lives_min: Mapping[str, float]
 ) -> dict[str, float]:
-    """Usage by resource after `age_s` seconds: half-lives in minutes where listed, else the halftime in hours."""
+    """Usage by resource after `age_s` seconds: by half-lives in minutes if listed, else by the halftime in hours."""
     return {
         name: amount * decay_factor(age_s, half_lives_min[name] * 60 if name in half_lives_min else halftime_h * 3600)
         for name, amount in usage.items()
@@ -39,20 +39,20 @@ def decayed(
 
 
 def combined(usage: Mapping[str, float], weights: Mapping[str, float]) -> float:
-    """One number from usage by resource: Σ w·usage / Σ w; 0 where the weights sum to 0."""
+    """One number from usage by resource: Σ w·usage / Σ w; 0 if the weights sum to 0."""
     total = math.fsum(weights.values())
     if total <= 0:
         return 0.0
     return sum(amount * (weights[name] / total) for name, amount in usage.items() if name in weights)
 
 
-MIN_USAGE = 1.0  # usage below this much of the long-term target counts as this much
-NO_PART = 1e-300  # a long-term target below this is none; its reciprocal would not be finite
+MIN_USAGE = 1.0  # usage below this part of the long-term target counts as this part
+NO_PART = 1e-300  # a smaller long-term target counts as none, because its reciprocal would not be finite
 
 
 @dataclass(frozen=True)
 class ShareTree:
-    """The tree with the leaf of every job that has one, and the usage of every node, idle ones included."""
+    """The tree with the leaf of every job that has one, and the usage of every node, including idle ones."""
 
     root: Node
     leaf_of: Mapping[Job, Node]
@@ -72,7 +72,7 @@ class ShareTree:
 
 
 def plant(case: Case, jobs: Sequence[Job]) -> ShareTree | None:
-    """The share tree with a leaf for every user of `default` who has jobs; None where no tickets come from it."""
+    """Build the share tree with a leaf for every user of `default` who has jobs; None if it gives no tickets."""
     if case.root is None or case.config.share_tree_tickets <= 0:
         return None
     directory = Directory(case.root)
@@ -89,7 +89,7 @@ def plant(case: Case, jobs: Sequence[Job]) -> ShareTree | None:
 
 
 def _measure(case: Case, node: Node, project: str | None, usage: dict[Node, float]) -> float:
-    """Usage of a node and, into `usage`, of all below it: a project's own, a user's by project below one, else sums."""
+    """Usage of a node; also fills `usage` below it: a project's own, a user's (by project below one), or sums."""
     is_project = node.is_project and project is None
     below = sum(_measure(case, child, node.name if is_project else project, usage) for child in node.children)
     if is_project:
@@ -112,7 +112,7 @@ def _usage_of(case: Case, owner: Owner | None, project: str | None = None) -> fl
 
 @dataclass(frozen=True)
 class Target:
-    """Where a node should be: its long-term part of the whole, its short-term part of its siblings and of the whole."""
+    """Targets of a node: the long-term part of the whole, the short-term part among its siblings and of the whole."""
 
     overall_long: float
     short: float
@@ -148,7 +148,7 @@ def _divide(tree: ShareTree, active: list[Node], parent: Target) -> dict[Node, T
 
 
 def _claim(shares: float, all_shares: float, usage: float, oltt: float) -> float:
-    """shares²/max(usage, oltt), in units of a power of two near the siblings' sum: same bits, never infinite."""
+    """shares²/max(usage, oltt), scaled by a power of two near the siblings' sum: same bits, never infinite."""
     if oltt < NO_PART:
         return 0.0
     part = math.ldexp(shares, -math.frexp(all_shares)[1])
@@ -158,7 +158,7 @@ def _claim(shares: float, all_shares: float, usage: float, oltt: float) -> float
 def _compensate(
     tree: ShareTree, shr: Mapping[Node, float], oltt: Mapping[Node, float], ostt: Mapping[Node, float]
 ) -> dict[Node, float]:
-    """Smaller weights of the nodes that would get more than `compensation_factor` times their long-term part."""
+    """Reduce weights of nodes that would get more than `compensation_factor` times their long-term part."""
     limit = {node: tree.compensation_factor * part for node, part in oltt.items()}
     return {node: shr[node] / (ostt[node] / limit[node]) for node in shr if 0 < limit[node] < ostt[node]}
 
@@ -171,7 +171,7 @@ def _parts(weights: Mapping[Node, float]) -> dict[Node, float]:
 def share_running(
     tree: ShareTree, running: Sequence[Job], targets: Mapping[Node, Target], populated: Mapping[Node, int]
 ) -> dict[Job, Amount]:
-    """What running jobs get of their leaf's part: evenly by number of jobs, or by their job shares, cut to integers."""
+    """Tickets of running jobs from their leaf's part: evenly, or by job shares; truncated to integers."""
     shares_at: dict[Node, float] = {}
     for job in running:
         if job in tree.leaf_of:
@@ -196,7 +196,7 @@ def share_running(
 
 @dataclass
 class _Waiting:
-    """A job on its way up the tree: what it is sorted by and what it would get at the level reached."""
+    """A job during the bottom-up pass: its sort key and its value at the level reached."""
 
     job: Job
     sort: float
@@ -217,9 +217,9 @@ def share_pending(
     populated: Mapping[Node, int],
     earlier: Mapping[Job, float] | None,
 ) -> dict[Job, Amount]:
-    """What pending jobs get: T · stt/position in the topmost group below the root, jobs sorted level by level.
+    """Tickets of pending jobs: T · stt/position in the topmost group below the root, jobs sorted level by level.
 
-    jobs: running and pending ones. earlier: tickets of policies before this one where it is in the hierarchy.
+    jobs: running and pending ones. earlier: tickets of policies before this one if it is in the hierarchy.
     """
     at: dict[Node, list[_Waiting]] = {}
     for job in jobs:
@@ -237,7 +237,7 @@ def share_pending(
 
 
 def _cut_down(root: Node, populated: Mapping[Node, int]) -> Node:
-    """The node below which the tree branches: levels with a single populated child are skipped."""
+    """The node below which the tree branches; levels with a single populated child are skipped."""
     top = root
     while len(active := [child for child in top.children if populated.get(child)]) == 1:
         top = active[0]
@@ -253,7 +253,7 @@ def _line_up(
     *,
     is_top: bool,
 ) -> list[_Waiting]:
-    """Jobs of a node in the order they would start in, with what each gets here; a top that branches gives nothing."""
+    """Jobs of a node in the order in which they would start, with the value of each; a branching top gives none."""
     line = list(at.get(node, ()))
     for child in node.children:
         if populated.get(child):

@@ -1,4 +1,4 @@
-"""Tickets of all jobs: running and pending ones together, then the running ones alone."""
+"""Tickets of all jobs: a pass over running and pending jobs, then one over running jobs alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Amounts = Mapping[Job, Amount]
 
 @dataclass(frozen=True)
 class Tickets:
-    """What one job has of each policy."""
+    """One job's tickets by policy."""
 
     override: Amount
     functional: Amount
@@ -38,7 +38,7 @@ class Tickets:
 class Dealt:
     """Final tickets of every pending and running job, and the most that any running job had in either pass.
 
-    beyond: pending jobs that `max_functional_jobs_to_schedule` left out of the functional policy, by number.
+    beyond: numbers of pending jobs that `max_functional_jobs_to_schedule` excluded from the functional policy.
     """
 
     of: Mapping[Job, Tickets]
@@ -47,7 +47,7 @@ class Dealt:
 
 
 def deal(case: Case) -> Dealt:
-    """Both passes: pending jobs keep what the first gives them, running jobs what the second does."""
+    """Run both passes: pending jobs keep tickets of the first, running jobs those of the second."""
     running, pending = case.in_state("running"), case.in_state("pending")
     tree = sharetree.plant(case, [*running, *pending])
     by_override = _override_of_running(running, is_shared=case.config.share_override_tickets)
@@ -81,9 +81,9 @@ _NO_TREE = Amount(0.0, "0 (no share tree, or its tickets are switched off)")
 def _deal_to_pending(
     case: Case, tree: ShareTree | None, running: Sequence[Job], pending: Sequence[Job]
 ) -> tuple[dict[Job, Tickets], tuple[Job, ...]]:
-    """Policy after policy; those in the hierarchy see the tickets of those before them and pass theirs on.
+    """Compute policy after policy; those in the hierarchy use the tickets of earlier ones and pass theirs on.
 
-    Also the jobs beyond the limit of the functional policy.
+    Also returns the jobs beyond the limit of the functional policy.
     """
     earlier = dict.fromkeys(pending, 0.0)
     dealt: dict[str, Amounts] = {}
@@ -126,7 +126,7 @@ def _tree_of_pending(
 
 # --- Override tickets: of the user, the project, the department and the job itself, added up --------------------------
 def _override_amount(job: Job, divisor: Mapping[Owner, int], note: str = "") -> Amount:
-    """divisor: by how many jobs each owner's tickets are divided; the job's own never are."""
+    """Override tickets of a job; divisor: the number of jobs that owners' tickets are divided by, not the job's own."""
     parts = []
     for kind in KINDS:
         owner = job.owners.get(kind)
@@ -144,7 +144,7 @@ def _active_jobs(running: Sequence[Job]) -> Counter[Owner]:
 
 
 def _override_of_running(running: Sequence[Job], *, is_shared: bool) -> dict[Job, Amount]:
-    """Owners' tickets, divided by their running jobs where they are shared."""
+    """Owners' tickets, divided by their running jobs if they are shared."""
     active = _active_jobs(running) if is_shared else Counter()
     return {job: _override_amount(job, active) for job in running}
 
@@ -152,14 +152,14 @@ def _override_of_running(running: Sequence[Job], *, is_shared: bool) -> dict[Job
 def _override_of_pending(
     running: Sequence[Job], pending: Sequence[Job], earlier: Mapping[Job, float] | None, *, is_shared: bool
 ) -> dict[Job, Amount]:
-    """Owners' tickets; where they are shared, divided by the jobs active so far, the job with most activated next.
+    """Owners' tickets; if shared, divided by the jobs active so far; the job with most is activated next.
 
-    earlier: tickets of policies before this one where it is in the hierarchy; they break ties, then the job number.
+    earlier: tickets of policies before this one if it is in the hierarchy; they break ties, then the job number.
     """
     if not is_shared:
         return {job: _override_amount(job, {}) for job in pending}
     amounts = {job: _override_amount(job, {}) for job in pending}
-    # Whose owners have none neither takes from the others nor gets less for them.
+    # Jobs whose owners have none don't affect others.
     sharing = [job for job in pending if any(owner.oticket > 0 for owner in job.owners.values())]
     if not sharing:
         return amounts
