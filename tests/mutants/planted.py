@@ -44,8 +44,8 @@ PLANTED = (
     Planted(
         name="correction counted beside what it corrects",
         path="apps/usage/records/record_rows.py",
-        old="finished_from_columns(removed, sign=-1)",
-        new="finished_from_columns(removed, sign=0)",
+        old="pgbinary.fetch_columns(_REMOVE_VERSIONS, [Int8Array(ids), by_run_id, at, keep_all]), sign=-1",
+        new="pgbinary.fetch_columns(_REMOVE_VERSIONS, [Int8Array(ids), by_run_id, at, keep_all]), sign=0",
         tests=(
             "tests/usage/records/test_ingest.py",
             "tests/usage/records/test_exactly_once.py",
