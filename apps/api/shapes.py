@@ -26,7 +26,7 @@ from apps.core import clock, local_time
 from apps.core.errors import FieldProblem
 from apps.core.tables import FORMATS, MEDIA_TYPES, Column, Row, pieces
 from apps.figures import Figure
-from apps.figures.figure import answer_of, body_of
+from apps.figures.figure import encode_json, figure_json
 from apps.mapping.permissions import see
 from apps.policies.selectors import get_policy, read_instant, read_moment
 from apps.policies.tree.columns import TreeColumns
@@ -275,7 +275,7 @@ def figure_response(request: Request, figure: Figure) -> HttpResponseBase:
         columns = [Column(name) for name in figure.table.csv_header]
         name = figure.file or f"fairshare_{figure.name}"
         return table_response(name, columns, figure.table.raw, "csv")
-    body, tag = body_of(answer_of(figure))
+    body, tag = encode_json(figure_json(figure))
     is_known = request.headers.get("If-None-Match") == tag
     response = HttpResponse(b"" if is_known else body, status=304 if is_known else 200, content_type="application/json")
     response["ETag"] = tag

@@ -27,7 +27,7 @@ from apps.engine.decay_function import DecayFunction
 from apps.engine.errors import BadParameter, PackageFailed
 from apps.engine.parameters import Parameter
 from apps.figures import Figure
-from apps.figures.curves import decay_of
+from apps.figures.curves import policy_decay_figure
 from apps.policies.settings import PolicySettings
 from apps.priorities.metering import window_of
 
@@ -276,7 +276,7 @@ def _show(
 
 
 def _decay(request: HttpRequest, current: PolicyAlgorithm) -> Figure:
-    return decay_of(current.settings, current.policy_slug, request.GET, as_of_s=clock.now().timestamp())
+    return policy_decay_figure(current.settings, current.policy_slug, request.GET, as_of_s=clock.now().timestamp())
 
 
 def _known(name: str) -> DecayFunction:

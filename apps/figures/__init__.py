@@ -1,4 +1,6 @@
-"""Figures: numbers in, a Plotly figure, its table and its first drawing out. No data access and no rights in here."""
+"""Figures: build a Plotly figure, its table and its server-side drawing from records. Reads no data and checks no
+rights.
+"""
 
 from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Mark, Swatch, Table
 

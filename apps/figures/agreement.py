@@ -1,4 +1,4 @@
-"""How far a scheduler's order of its users agrees with ours, over time: Kendall, Spearman, overlap of the first."""
+"""Agreement between a scheduler's order of its users and the computed one over time: Kendall, Spearman, top overlap."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.figures import axes, traces
-from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Table, Trace, changed, read_days
+from apps.figures.figure import Column, Control, EndLabel, Figure, Table, Trace, period_choices, read_days
 from apps.schedulers.records import AgreementDays, AgreementPoint
 
-DAYS = "agreement_days"  # a name in the query of the page
+DAYS = "agreement_days"  # query parameter of the page
 PERIODS_DAYS = (7, 1, 30, 365)
 _MEASURES = ("kendall", "spearman", "top_overlap")
 _AGREES = 0.95
 
 
 def agreement_figure(found: AgreementDays, query: QueryDict) -> Figure:
-    """A line a measure; 1 is the same order."""
+    """Draw one line per measure; 1 means the same order."""
     n_days = read_days(query, DAYS, PERIODS_DAYS)
     points = found.points
     empty = "" if points else _("The agent has listed no values of the scheduler in these days.")
@@ -35,7 +35,7 @@ def agreement_figure(found: AgreementDays, query: QueryDict) -> Figure:
         table=_table(points),
         size="s",
         labels=_labels(points) if points else (),
-        controls=[Control(_("Period"), _periods(query, n_days))],
+        controls=[Control(_("Period"), period_choices(query, DAYS, "days", sorted(PERIODS_DAYS), n_days))],
         file=f"fairshare_agreement_{found.scheduler}_{n_days}d",
         caption=f"{found.scheduler}, {found.policy}",
         empty=empty,
@@ -59,10 +59,10 @@ def _line(points: Sequence[AgreementPoint], number: int) -> Trace:
     measure = _MEASURES[number]
     x = [axes.moment(one.at) for one in points]
     y = _values(points, measure)
-    said = ["–" if value is None else f"{value:.3f}" for value in y]
+    texts = ["–" if value is None else f"{value:.3f}" for value in y]
     color = traces.series_color(number)
     mode: dict[str, Any] = {"mode": "markers", "marker": {"color": color, "size": 6}} if len(points) == 1 else {}
-    return traces.line(x, y, name=_words(measure), color=color, words=said, **mode)
+    return traces.line(x, y, name=_words(measure), color=color, words=texts, **mode)
 
 
 def _layout(points: Sequence[AgreementPoint]) -> dict[str, object]:
@@ -77,7 +77,7 @@ def _layout(points: Sequence[AgreementPoint]) -> dict[str, object]:
 
 
 def _labels(points: Sequence[AgreementPoint]) -> list[EndLabel]:
-    """At the last defined value of each line."""
+    """Labels at the last defined value of each line."""
     found = []
     for number, measure in enumerate(_MEASURES):
         known = [value for value in _values(points, measure) if value is not None]
@@ -88,7 +88,7 @@ def _labels(points: Sequence[AgreementPoint]) -> list[EndLabel]:
 
 
 def _sentence(points: Sequence[AgreementPoint]) -> str:
-    """The last instant, and since when it has been so."""
+    """The last value, and when it was below the limit most recently."""
     last = points[-1]
     if last.kendall is None:
         return _("The last order can’t be compared: all users are alike on one side.")
@@ -123,10 +123,3 @@ def _table(points: Sequence[AgreementPoint]) -> Table:
 
 def _cell(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
-
-
-def _periods(query: QueryDict, n_days: int) -> list[Choice]:
-    return [
-        Choice(f"days-{n}", _("%(n)s d") % {"n": n}, changed(query, **{DAYS: str(n)}), n == n_days)
-        for n in sorted(PERIODS_DAYS)
-    ]

@@ -1,4 +1,4 @@
-"""Axes: ranges that hold the data, few round ticks, words in place of signs. Plain dicts of plotly.js layouts."""
+"""Axes of figures as plotly.js layouts: ranges that fit the data, a few round ticks, and words instead of signs."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Top = Literal[4, 8, 26]
 Bottom = Literal[18, 24, 40]
 _MOST_TICKS = 60
 _FEW_DAYS = 3
-_SURELY_APART = 1e-6  # from a tie between two roundings
-_SURELY_EXACT = 1e9  # up to here the rounding error of value × 10^digits is far below that
+_NEAR_TIE = 1e-6  # distance from a rounding tie below which a value is rounded exactly
+_MOST_SCALED = 1e9  # up to here the rounding error of value × 10^digits is far below _NEAR_TIE
 
 
 def margin(left: Left = 34, right: Right = 12, top: Top = 8, bottom: Bottom = 24) -> dict[str, int]:
-    """Pixels around the picture; the stylesheet has the same steps for the first drawing."""
+    """Return the margins around the picture in pixels; the stylesheet has the same steps for the first drawing."""
     return {"l": left, "r": right, "t": top, "b": bottom}
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Round values within low..high, at most `most` + 1 of them: steps of 1, 2 or 5 times a power of ten."""
+    """Return round values within low..high, at most `most` + 1 of them, in steps of 1, 2 or 5 times a power of ten."""
     span = high - low
     if not span > 0:
         return [low]
@@ -38,7 +38,7 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
 
 
 def share_axis(values: Iterable[float | None], *, whole: bool = False, most: int = 5) -> dict[str, Any]:
-    """Percent from zero. values: percents; whole: up to 100."""
+    """Axis of percents from zero. whole: up to 100."""
     high = 100.0 if whole else max([1.0, *_known(values)]) * 1.06
     marks = ticks(0.0, min(high, 100.0), most)
     texts = [f"{one:g}" for one in marks[:-1]] + [f"{marks[-1]:g}\u00a0%"]
@@ -46,7 +46,7 @@ def share_axis(values: Iterable[float | None], *, whole: bool = False, most: int
 
 
 def points_axis(values: Iterable[float | None], *, most: int = 5) -> dict[str, Any]:
-    """Points from target: over and under in words, target in the middle."""
+    """Axis of points from target, with "over" and "under" in words."""
     known = [0.0, *_known(values)]
     low, high = min(known), max(known)
     pad = max((high - low) * 0.06, 0.5)
@@ -56,7 +56,7 @@ def points_axis(values: Iterable[float | None], *, most: int = 5) -> dict[str, A
 
 
 def more_ticks(axis: dict[str, Any], values: Iterable[float | None], words: Callable[[float], str]) -> dict[str, Any]:
-    """The ticks of an axis, with its step, as far as all values reach: for a picture that can be zoomed out."""
+    """Extend the ticks of an axis, with its step, to all values, for pictures that can be zoomed out."""
     marks = axis["tickvals"]
     step = marks[1] - marks[0] if len(marks) > 1 else 1.0
     known = [*axis["range"], *_known(values)]
@@ -73,7 +73,7 @@ def points_words(value: float) -> str:
 
 
 def amount_axis(values: Iterable[float | None], *, most: int = 5) -> dict[str, Any]:
-    """Amounts from zero: 390 k, 1.7 M."""
+    """Axis of amounts from zero, with ticks such as 390 k and 1.7 M."""
     high = max([1.0, *_known(values)]) * 1.06
     marks = ticks(0.0, high, most)
     return {"range": [0, high], "tickvals": marks, "ticktext": [short_amount(one) for one in marks]}
@@ -92,9 +92,9 @@ def number_axis(low: float, high: float, *, most: int = 5, suffix: str = "") -> 
 
 
 def day_axis(first: date, last: date, *, few: bool = False) -> dict[str, Any]:
-    """Days or hours; one day more at the right so that the last point stands clear of the edge.
+    """Axis of days or hours, with one more step at the right so that the last point is clear of the edge.
 
-    Few days have a tick each at most, and hours of few days are clock times: else dates would be repeated.
+    A few days have at most one tick each, and hours of a few days are clock times: otherwise dates would be repeated.
     """
     n_days, is_by_hour = (last - first).days, isinstance(last, datetime)
     step, usual = timedelta(hours=1) if is_by_hour else timedelta(days=1), 4 if few else 7
@@ -108,22 +108,27 @@ def day_axis(first: date, last: date, *, few: bool = False) -> dict[str, Any]:
 
 
 def moment(at: date) -> str:
-    """A place on a time axis: a day, or an instant in UTC without its zone, as plotly.js reads it."""
+    """Format a value of a time axis for plotly.js: a day, or an instant without its zone."""
     return at.strftime("%Y-%m-%d %H:%M") if isinstance(at, datetime) else at.isoformat()
 
 
 def rounded(values: Sequence[float | None] | npt.NDArray[np.float64], digits: int) -> list[float | None]:
-    """As `round` does it; what isn't known is None: a gap in the line."""
+    """Round as `round` does; unknown values become None, a gap in the line."""
     exact = np.asarray(values, np.float64)
     known = np.isfinite(exact)
     scaled = np.where(known, exact, 0.0) * 10.0**digits
     found: list[float | None] = (np.rint(scaled) / 10.0**digits).tolist()
-    ties = np.abs(np.abs(scaled - np.rint(scaled)) - 0.5) < _SURELY_APART
-    for at in np.flatnonzero(known & (ties | (np.abs(scaled) > _SURELY_EXACT))):
-        found[at] = round(float(exact[at]), digits)  # by all its digits, which `scaled` has lost
+    ties = np.abs(np.abs(scaled - np.rint(scaled)) - 0.5) < _NEAR_TIE
+    for at in np.flatnonzero(known & (ties | (np.abs(scaled) > _MOST_SCALED))):
+        found[at] = round(float(exact[at]), digits)  # from the unscaled value, which has all digits
     for at in np.flatnonzero(~known):
         found[at] = None
     return found
+
+
+def empty_layout() -> dict[str, Any]:
+    """Layout of a figure without data."""
+    return {"margin": margin(), "xaxis": {"range": [0, 1]}, "yaxis": {"range": [0, 1]}}
 
 
 def _known(values: Iterable[float | None]) -> list[float]:

@@ -1,4 +1,6 @@
-"""Coverage calendar: a row a source, a cell a day; complete, in part, without usage that was expected."""
+"""Coverage calendar of usage sources: one row per source, one cell per day (complete, incomplete, without usage, not
+due).
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.figures import axes
-from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Size, Table, changed, read_days
+from apps.figures.figure import Column, Control, EndLabel, Figure, Size, Table, period_choices, read_days
 from apps.usage.quality.coverage import Coverage, Day, SourceDays
 
-DAYS = "coverage_days"  # a name in the query of the page
+DAYS = "coverage_days"  # query parameter of the page
 PERIODS_DAYS = (60, 28, 180)
-MOST_ROWS = 25  # sources in the picture; the table and the CSV have all
+MOST_ROWS = 25  # sources in the picture; table and CSV have all
 _DAY_MS = 86_400_000
 _WIDTH, _HEIGHT = 0.84, 0.72  # of a cell, in days and rows
 _NAME = 14
@@ -26,7 +28,7 @@ _WITH_GAPS = (Coverage.HOLE, Coverage.PART)
 
 
 def coverage_figure(sources: Sequence[SourceDays], query: QueryDict) -> Figure:
-    """Those with most gaps first."""
+    """Draw the calendar, sources with most gaps first."""
     n_days = read_days(query, DAYS, PERIODS_DAYS)
     rows = sorted(sources, key=lambda one: -one.count(Coverage.HOLE) * 1000 - one.count(Coverage.PART))
     drawn = rows[:MOST_ROWS]
@@ -41,27 +43,22 @@ def coverage_figure(sources: Sequence[SourceDays], query: QueryDict) -> Figure:
         table=_table(rows),
         size=_size(len(drawn)),
         labels=[EndLabel(_row(drawn, at), _complete(one)) for at, one in enumerate(drawn)],
-        controls=[Control(_("Period"), _periods(query, n_days))],
+        controls=[Control(_("Period"), period_choices(query, DAYS, "days", sorted(PERIODS_DAYS), n_days))],
         file=f"fairshare_coverage_{n_days}d",
         empty=empty,
         reads=bool(rows),
     )
 
 
-def _periods(query: QueryDict, n_days: int) -> list[Choice]:
-    return [
-        Choice(f"days-{n}", _("%(n)s d") % {"n": n}, changed(query, **{DAYS: str(n)}), n == n_days)
-        for n in sorted(PERIODS_DAYS)
-    ]
-
-
 def _row(drawn: Sequence[SourceDays], at: int) -> int:
-    """The first source on top."""
+    """Position on the y axis; the first source is on top."""
     return len(drawn) - 1 - at
 
 
 def _cells(drawn: Sequence[SourceDays]) -> list[dict[str, Any]]:
-    """Bars, because plotly.js draws a heat map as an image, which the page's policy blocks; over them what is read."""
+    """Draw cells as bars, because plotly.js draws heat maps as images, which the page's content policy blocks.
+    Invisible lines above them carry the hover texts.
+    """
     boxes: list[tuple[str, float, float, str]] = []
     for at, source in enumerate(drawn):
         for day in source.days:
@@ -82,11 +79,11 @@ def _cells(drawn: Sequence[SourceDays]) -> list[dict[str, Any]]:
             },
         },
     }
-    return [cells, *(_read(source, _row(drawn, at)) for at, source in enumerate(drawn))]
+    return [cells, *(_hover_line(source, _row(drawn, at)) for at, source in enumerate(drawn))]
 
 
 def _boxes(day: Day, row: int) -> list[tuple[float, float, str]]:
-    """(base, height, colour): in part, the lower half; nothing expected, a thin line."""
+    """Return (base, height, colour): a half box for an incomplete day, a thin line if nothing is due."""
     low = row - _HEIGHT / 2
     match day.state:
         case Coverage.FULL:
@@ -99,8 +96,8 @@ def _boxes(day: Day, row: int) -> list[tuple[float, float, str]]:
             return [(row - 0.03, 0.06, "$line-strong")]
 
 
-def _read(source: SourceDays, row: int) -> dict[str, Any]:
-    """Without a mark of its own: the words of each day, for hover and keys."""
+def _hover_line(source: SourceDays, row: int) -> dict[str, Any]:
+    """An invisible line with the text of each day, for hover and keyboard."""
     return {
         "type": "scatter",
         "mode": "lines",
@@ -150,7 +147,7 @@ def _instant(day: date, seconds: float) -> str:
 
 
 def _short(name: str) -> str:
-    """Both ends, because names of one peer begin alike."""
+    """Shorten a name in the middle, because names of one peer start alike."""
     half = _NAME // 2
     return name if len(name) <= _NAME else f"{name[: half - 1]}…{name[-half:]}"
 

@@ -1,4 +1,4 @@
-"""Curves of a policy's settings: weight of usage over its age, and F over actual for one target."""
+"""Curves of a policy's settings: weight of usage by age, and priority by actual share at one target."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from apps.engine.decay import DECAY_FUNCTIONS, Window, weights
 from apps.engine.errors import BadParameter, PackageFailed
 from apps.engine.operators import DEFAULT_K, Operator, all_operators, get_operator
 from apps.figures import axes, traces
-from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Slider, Table, changed
+from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Slider, Table, with_changes
 from apps.policies.settings import PolicySettings
 from apps.priorities.metering import window_of
 from apps.priorities.sentences.numbers import MINUS, percent, signed
@@ -24,63 +24,66 @@ from apps.priorities.sentences.numbers import MINUS, percent, signed
 # --- Decay ------------------------------------------------------------------------------------------------------------
 DAY_S = 86_400
 HORIZONS_DAYS = (7, 30, 90, 365)
-USUAL_DAYS = 30
+DEFAULT_DAYS = 30
 _POINTS_A_DAY = {7: 24, 30: 8, 90: 3, 365: 1}
-_TABLE_STEP = {7: 6, 30: 8, 90: 9, 365: 7}  # points: six hours, a day, three days, a week
-_USUAL = ("slurm", "gridengine", "lsf")
+_TABLE_STEP = {7: 6, 30: 8, 90: 9, 365: 7}  # in points: six hours, a day, three days, a week
+_DEFAULT_FUNCTIONS = ("slurm", "gridengine", "lsf")
 _OWN = "own"
 
 
 @dataclass(frozen=True, slots=True)
-class DecayAsked:
-    """days: how far back; laws: names beside the policy's own law."""
+class DecayOptions:
+    """days: period shown; laws: decay functions to compare with the policy's own."""
 
     days: int
-    laws: tuple[str, ...]
+    functions: tuple[str, ...]
 
 
-def read_decay(query: QueryDict) -> DecayAsked:
-    """`?age=30&law=slurm&law=lsf`; `law=none-but-own` shows the policy's own alone.
+def read_decay(query: QueryDict) -> DecayOptions:
+    """Parse `?age=30&law=slurm&law=lsf`; `law=own` shows the policy's own function only.
 
-    Raises Invalid, with the name in the address, for a law or an age that doesn't exist.
+    Raises Invalid, with the parameter's name, for an unknown function or age.
     """
-    text = query.get("age", str(USUAL_DAYS))
+    text = query.get("age", str(DEFAULT_DAYS))
     if text not in {str(days) for days in HORIZONS_DAYS}:
         message = _("“%(text)s” is not one of %(known)s.")
         message %= {"text": text[:40], "known": ", ".join(map(str, HORIZONS_DAYS))}
         raise Invalid(message, fields=[FieldProblem("age", message)])
-    laws = tuple(dict.fromkeys(query.getlist("law"))) if "law" in query else _USUAL
-    for name in laws:
+    functions = tuple(dict.fromkeys(query.getlist("law"))) if "law" in query else _DEFAULT_FUNCTIONS
+    for name in functions:
         if name not in DECAY_FUNCTIONS and name != _OWN:
             message = _("Unknown decay function “%(name)s”.") % {"name": name[:40]}
             raise Invalid(message, fields=[FieldProblem("law", message)])
-    return DecayAsked(int(text), tuple(name for name in laws if name != _OWN))
+    return DecayOptions(int(text), tuple(name for name in functions if name != _OWN))
 
 
-def decay_of(settings: PolicySettings, policy: str, query: QueryDict, *, as_of_s: float) -> Figure:
-    """The figure for a policy with these settings: each law with the parameters stated for it, else the usual ones."""
-    stated = {
+def policy_decay_figure(settings: PolicySettings, policy: str, query: QueryDict, *, as_of_s: float) -> Figure:
+    """Draw the figure for a policy with these settings; other functions use their parameters in them, or
+    the defaults.
+    """
+    parameters = {
         name: PolicySettings.from_json({"window": {**settings.window, "aging": name}}) for name in DECAY_FUNCTIONS
     }
-    windows = {name: window_of(one.window) for name, one in stated.items()}
-    asked = read_decay(query)
+    windows = {name: window_of(one.window) for name, one in parameters.items()}
+    options = read_decay(query)
     try:
-        return decay_figure(window_of(settings.window), windows, asked, query, policy=policy, as_of_s=as_of_s)
+        return decay_figure(window_of(settings.window), windows, options, query, policy=policy, as_of_s=as_of_s)
     except (BadParameter, PackageFailed) as error:
         message = _("The decay function can’t be drawn: its package fails or isn’t installed.")
         raise Invalid(message, fields=[FieldProblem("law", message)]) from error
 
 
 def decay_figure(
-    own: Window, windows: Mapping[str, Window], asked: DecayAsked, query: QueryDict, *, policy: str, as_of_s: float
+    own: Window, windows: Mapping[str, Window], options: DecayOptions, query: QueryDict, *, policy: str, as_of_s: float
 ) -> Figure:
-    """own: the window of the policy; windows: one for each law of the registry, with the policy's or usual parameters.
+    """own: the policy's window; windows: one for each registered function.
 
-    Ages in days from now, weights in percent of what was used; laws that decay at fixed instants are as of `as_of_s`.
+    Ages in days from now, weights in percent of the usage. Functions that decay at fixed instants are evaluated as of
+    `as_of_s`.
     """
-    ages_s = np.linspace(0.0, asked.days * DAY_S, asked.days * _POINTS_A_DAY[asked.days] + 1)
+    ages_s = np.linspace(0.0, options.days * DAY_S, options.days * _POINTS_A_DAY[options.days] + 1)
     days = [round(float(age) / DAY_S, 4) for age in ages_s]
-    shown = {_OWN: own, **{name: windows[name] for name in asked.laws if name != own.aging}}
+    shown = {_OWN: own, **{name: windows[name] for name in options.functions if name != own.aging}}
     labels = {name: _("the policy") if name == _OWN else DECAY_FUNCTIONS[name].label for name in shown}
     left = {name: weights(ages_s, window, as_of_s) * 100 for name, window in shown.items()}
     colors = {name: _color(own, name) for name in shown}
@@ -99,38 +102,38 @@ def decay_figure(
         name="decay",
         title=_("Weight of usage over its age"),
         note=_("percent of what was used"),
-        sentence=_sentence(own, asked.days, float(left[_OWN][-1]), as_of_s),
+        sentence=_sentence(own, options.days, float(left[_OWN][-1]), as_of_s),
         traces=drawn,
         layout={
             "margin": axes.margin(44, 158, 26, 24),
-            **_window_end(own, asked.days),
+            **_window_end(own, options.days),
             "xaxis": {
-                "range": [0, asked.days],
-                **_ages(asked.days),
+                "range": [0, options.days],
+                **_age_ticks(options.days),
                 "unifiedhovertitle": {"text": _("%{x:.1f} days old")},
             },
             "yaxis": axes.share_axis([100.0], whole=True),
         },
-        table=_table(days, left, labels, _TABLE_STEP[asked.days]),
+        table=_table(days, left, labels, _TABLE_STEP[options.days]),
         labels=[EndLabel(float(left[name][-1]), labels[name], colors[name]) for name in shown],
-        controls=_controls(own, asked, query),
-        file=f"fairshare_{policy}_decay_{asked.days}d",
+        controls=_controls(own, options, query),
+        file=f"fairshare_{policy}_decay_{options.days}d",
         caption=policy,
     )
 
 
-def _listed(own: Window) -> list[str]:
-    """Laws that can be beside the policy's own."""
+def _other_functions(own: Window) -> list[str]:
+    """List the functions that can be compared with the policy's own."""
     return [name for name in DECAY_FUNCTIONS if name != own.aging]
 
 
 def _color(own: Window, name: str) -> str:
-    """A law keeps its colour whatever else is shown; the policy's own is the accent, what is near to it comes last."""
-    return "$accent" if name == _OWN else traces.series_color(1 + _listed(own).index(name))
+    """Each function has a fixed colour, whatever else is shown; the policy's own has the accent."""
+    return "$accent" if name == _OWN else traces.series_color(1 + _other_functions(own).index(name))
 
 
 def _window_end(own: Window, days: int) -> dict[str, Any]:
-    """A rule where the policy's window ends, if it does within the picture."""
+    """A vertical line where the policy's window ends, if that is within the picture."""
     if own.length_s is None or own.length_s > days * DAY_S:
         return {}
     at = own.length_s / DAY_S
@@ -144,7 +147,7 @@ def _window_end(own: Window, days: int) -> dict[str, Any]:
     }
 
 
-def _ages(days: int) -> dict[str, Any]:
+def _age_ticks(days: int) -> dict[str, Any]:
     marks = axes.ticks(0, days, 6)
     return {
         "tickvals": marks,
@@ -158,10 +161,10 @@ def _words(day: float, left: float) -> str:
 
 def _sentence(own: Window, days: int, left: float, as_of_s: float) -> str:
     week = float(weights([7 * DAY_S], own, as_of_s)[0]) * 100
-    said = {"week": f"{week:.1f}", "left": f"{left:.1f}", "days": days}
+    values = {"week": f"{week:.1f}", "left": f"{left:.1f}", "days": days}
     if days == HORIZONS_DAYS[0]:
-        return _("Usage of 7 days ago counts %(week)s %%.") % said
-    return _("Usage of 7 days ago counts %(week)s %%, of %(days)s days ago %(left)s %%.") % said
+        return _("Usage of 7 days ago counts %(week)s %%.") % values
+    return _("Usage of 7 days ago counts %(week)s %%, of %(days)s days ago %(left)s %%.") % values
 
 
 def _table(days: list[float], left: Mapping[str, Any], labels: Mapping[str, str], step: int) -> Table:
@@ -174,70 +177,73 @@ def _table(days: list[float], left: Mapping[str, Any], labels: Mapping[str, str]
     )
 
 
-def _controls(own: Window, asked: DecayAsked, query: QueryDict) -> list[Control]:
+def _controls(own: Window, options: DecayOptions, query: QueryDict) -> list[Control]:
     horizons = [
         Choice(
             f"age-{days}",
             _("%(n)s d") % {"n": days} if days < 365 else _("1 y"),
-            changed(query, age=str(days)),
-            asked.days == days,
+            with_changes(query, age=str(days)),
+            options.days == days,
         )
         for days in HORIZONS_DAYS
     ]
-    laws = []
-    for name in _listed(own):
-        others = [one for one in asked.laws if one != name]
-        picked = others if name in asked.laws else [*others, name]
-        laws.append(
+    functions = []
+    for name in _other_functions(own):
+        others = [one for one in options.functions if one != name]
+        picked = others if name in options.functions else [*others, name]
+        functions.append(
             Choice(
                 f"law-{name}",
                 DECAY_FUNCTIONS[name].label,
-                changed(query, law=picked or [_OWN]),
-                name in asked.laws,
+                with_changes(query, law=picked or [_OWN]),
+                name in options.functions,
                 swatch=_color(own, name),
-                alone=changed(query, law=name),
+                alone=with_changes(query, law=name),
             )
         )
-    return [Control(_("Age"), horizons), Control(_("Decay functions compared with this policy’s"), laws, kind="chips")]
+    return [
+        Control(_("Age"), horizons),
+        Control(_("Decay functions compared with this policy’s"), functions, kind="chips"),
+    ]
 
 
 # --- Operators --------------------------------------------------------------------------------------------------------
 F8 = npt.NDArray[np.float64]
-NAME, TARGET = "profile", "profile_target"  # names in the query of the page
-USUAL_TARGET = 20.0
-_USUAL_OPERATORS = ("absolute", "sigmoid-2")
+NAME, TARGET = "profile", "profile_target"  # query parameters of the page
+DEFAULT_TARGET = 20.0
+_DEFAULT_OPERATORS = ("absolute", "sigmoid-2")
 _NO_OTHER = "own"
 _N_POINTS = 201
 _PROFILE_STEP = 10
 
 
 @dataclass(frozen=True, slots=True)
-class ProfileAsked:
-    """target: percent, 0 < target < 100. others: operators beside the policy's own, at most eight."""
+class ProfileOptions:
+    """target: percent, 0 < target < 100. others: operators to compare with the policy's own, at most eight."""
 
     target: float
     others: tuple[str, ...]
 
 
-def read_profile(query: QueryDict, own: str) -> ProfileAsked:
-    """`?profile_target=20&profile=absolute&profile=slurm`; `profile=own` shows the policy's own operator alone.
+def read_profile(query: QueryDict, own: str) -> ProfileOptions:
+    """Parse `?profile_target=20&profile=absolute&profile=slurm`; `profile=own` shows the policy's own operator only.
 
-    own: the policy's operator, which is always shown. Raises Invalid, with the name in the address, for a target or
-    an operator that doesn't exist.
+    own: the policy's operator, which is always shown. Raises Invalid, with the parameter's name, for an invalid target
+    or operator.
     """
-    names = query.getlist(NAME) if NAME in query else list(_USUAL_OPERATORS)
+    names = query.getlist(NAME) if NAME in query else list(_DEFAULT_OPERATORS)
     for name in names:
         if name != _NO_OTHER:
             _operator(name, DEFAULT_K)
     others = [name for name in dict.fromkeys(names) if name not in (own, _NO_OTHER)]
-    return ProfileAsked(_target(query.get(TARGET, f"{USUAL_TARGET:g}")), tuple(others[: traces.MOST_SERIES]))
+    return ProfileOptions(_target(query.get(TARGET, f"{DEFAULT_TARGET:g}")), tuple(others[: traces.MOST_SERIES]))
 
 
-def profile_of(algorithm: Mapping[str, Any], policy: str, query: QueryDict) -> Figure:
-    """The figure for a policy with these settings of its algorithm; `relative` where that has no operator."""
+def policy_profile_figure(algorithm: Mapping[str, Any], policy: str, query: QueryDict) -> Figure:
+    """Draw the figure for these algorithm settings; `relative` if the algorithm has no operator."""
     own = str(algorithm.get("operator", "relative"))
-    asked = read_profile(query, own)
-    return profile_figure(own, asked, query, policy=policy, k=float(algorithm.get("k", DEFAULT_K)))
+    options = read_profile(query, own)
+    return profile_figure(own, options, query, policy=policy, k=float(algorithm.get("k", DEFAULT_K)))
 
 
 def _target(text: str) -> float:
@@ -245,7 +251,7 @@ def _target(text: str) -> float:
         target = float(text[:40].replace(",", ".", 1))
     except ValueError:
         target = -1.0
-    if not 0 < target < 100:  # NaN is neither
+    if not 0 < target < 100:  # also rejects NaN
         message = _("“%(text)s” is not a valid target: enter percent above 0 and below 100.") % {"text": text[:40]}
         raise Invalid(message, fields=[FieldProblem(TARGET, message)])
     return target
@@ -259,10 +265,10 @@ def _operator(name: str, k: float) -> Operator:
         raise Invalid(message, fields=[FieldProblem(NAME, message)]) from None
 
 
-def profile_figure(own: str, asked: ProfileAsked, query: QueryDict, *, policy: str, k: float = DEFAULT_K) -> Figure:
-    """own: the operator to compare with, k: of `combined`. Actuals and the target in percent, priorities −1..1."""
-    shown = {name: _operator(name, k) for name in (own, *asked.others)}
-    target = asked.target / 100
+def profile_figure(own: str, options: ProfileOptions, query: QueryDict, *, policy: str, k: float = DEFAULT_K) -> Figure:
+    """own: operator to compare with; k: of `combined`. Actuals and the target in percent, priorities −1..1."""
+    shown = {name: _operator(name, k) for name in (own, *options.others)}
+    target = options.target / 100
     actuals = np.unique(np.append(np.linspace(0.0, 1.0, _N_POINTS), target))
     curves = {name: _values(operator, target, actuals) for name, operator in shown.items()}
     colors = _colors(own, shown)
@@ -283,11 +289,11 @@ def profile_figure(own: str, asked: ProfileAsked, query: QueryDict, *, policy: s
         name="operator",
         title=_("Priority over actual"),
         note=_("above 0 is served earlier, below 0 later"),
-        sentence=_profile_sentence(shown[own], asked.target),
+        sentence=_profile_sentence(shown[own], options.target),
         traces=[
-            traces.target([asked.target, asked.target], [-1, 1]),
+            traces.target([options.target, options.target], [-1, 1]),
             *lines,
-            traces.end_dot(asked.target, 0.0, color="$ink"),
+            traces.end_dot(options.target, 0.0, color="$ink"),
         ],
         layout={
             "margin": axes.margin(44, 158, 8, 40),
@@ -306,8 +312,8 @@ def profile_figure(own: str, asked: ProfileAsked, query: QueryDict, *, policy: s
         },
         table=_profile_table(at, curves),
         labels=[EndLabel(float(curves[name][-1]), name, colors[name]) for name in shown],
-        controls=_profile_controls(own, asked, query, colors),
-        file=f"fairshare_{policy}_operator_{own}_{asked.target:g}",
+        controls=_profile_controls(own, options, query, colors),
+        file=f"fairshare_{policy}_operator_{own}_{options.target:g}",
         caption=_("%(actual)s, target %(target)s") % {"actual": policy, "target": percent(target)},
         extra={"slides": TARGET},
     )
@@ -322,16 +328,16 @@ def _values(operator: Operator, target: float, actuals: F8) -> F8:
 
 
 def _colors(own: str, shown: Mapping[str, Any]) -> dict[str, str]:
-    """An operator keeps its colour whatever else is shown; the policy's own is the accent."""
-    return {name: "$accent" if name == own else traces.series_color(_place(own, name)) for name in shown}
+    """Each operator has a fixed colour, whatever else is shown; the policy's own has the accent."""
+    return {name: "$accent" if name == own else traces.series_color(_color_index(own, name)) for name in shown}
 
 
 def _listed_operators(own: str) -> list[str]:
     return [operator.name for operator in all_operators() if operator.name != own]
 
 
-def _place(own: str, name: str) -> int:
-    """Of a series colour: the first one is near to the accent, so it is the last to be given."""
+def _color_index(own: str, name: str) -> int:
+    """Index of the series colour; the first colour is close to the accent, so it is used last."""
     listed = _listed_operators(own)
     return 1 + (listed.index(name) if name in listed else len(listed))
 
@@ -339,7 +345,7 @@ def _place(own: str, name: str) -> int:
 def _profile_sentence(own: Operator, target: float) -> str:
     part = target / 100
     half, double = _values(own, part, np.array([part / 2, min(2 * part, 1.0)]))
-    said = {
+    values = {
         "target": percent(part),
         "name": own.name,
         "half": signed(float(half), 2),
@@ -350,12 +356,12 @@ def _profile_sentence(own: Operator, target: float) -> str:
             "At a target of %(target)s, %(name)s gives %(half)s to an entry that used half of it, %(double)s to one "
             "that used twice as much."
         )
-        return text % said
+        return text % values
     text = _(
         "At a target of %(target)s, %(name)s gives %(half)s to an entry that used half of it, %(double)s to one "
         "that used everything."
     )
-    return text % said
+    return text % values
 
 
 def _profile_table(at: list[float], curves: Mapping[str, F8]) -> Table:
@@ -369,23 +375,23 @@ def _profile_table(at: list[float], curves: Mapping[str, F8]) -> Table:
     )
 
 
-def _profile_controls(own: str, asked: ProfileAsked, query: QueryDict, colors: Mapping[str, str]) -> list[Control]:
+def _profile_controls(own: str, options: ProfileOptions, query: QueryDict, colors: Mapping[str, str]) -> list[Control]:
     chips = []
-    for name in dict.fromkeys([*_listed_operators(own), *asked.others]):
-        others = [one for one in asked.others if one != name]
-        picked = others if name in asked.others else [*others, name]
+    for name in dict.fromkeys([*_listed_operators(own), *options.others]):
+        others = [one for one in options.others if one != name]
+        picked = others if name in options.others else [*others, name]
         chips.append(
             Choice(
                 f"profile-{name}",
                 name,
-                changed(query, **{NAME: picked or [_NO_OTHER]}),
-                name in asked.others,
-                swatch=colors.get(name, traces.series_color(_place(own, name))),
-                alone=changed(query, **{NAME: name}),
+                with_changes(query, **{NAME: picked or [_NO_OTHER]}),
+                name in options.others,
+                swatch=colors.get(name, traces.series_color(_color_index(own, name))),
+                alone=with_changes(query, **{NAME: name}),
             )
         )
     rest = [(name, value) for name, values in query.lists() for value in values if name != TARGET]
-    slider = Slider(TARGET, asked.target, 1, 99, 1, percent(asked.target / 100), rest)
+    slider = Slider(TARGET, options.target, 1, 99, 1, percent(options.target / 100), rest)
     return [
         Control(_("Target"), [], kind="range", slider=slider),
         Control(_("Operators compared with this policy’s"), chips, kind="chips"),

@@ -1,7 +1,7 @@
-"""What every figure consists of: a sentence, a picture, the same numbers as a table, its controls; and its JSON.
+"""Records of a figure (sentence, picture, table, controls) and its JSON form.
 
-`traces` and `layout` are those of plotly.js (https://plotly.com/javascript/reference/); a colour is the name of a
-design token, `$series-1` or `$band/0.55`, which the browser resolves, so that one answer serves both themes.
+`traces` and `layout` are those of plotly.js (https://plotly.com/javascript/reference/). A colour is the name of a
+design token, such as `$series-1` or `$band/0.55`, which the browser resolves, so that one response serves both themes.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from apps.core.errors import FieldProblem, Invalid
 # --- Controls ---------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """query: the whole query string of the page with this choice. swatch: a token, for chips of a series.
+    """query: the page's whole query string with this choice. swatch: colour token of a series chip.
 
-    alone: the query that shows this series and no other, by double click or Shift+Enter. drop: the query without it.
+    alone: query that shows only this series (double click or Shift+Enter). drop: query without it.
     """
 
     key: str
@@ -38,7 +38,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Slider:
-    """A number of the page's query. text: the value in words. rest: the other names of the query, for a form."""
+    """A number in the page's query. text: the formatted value. rest: all other query parameters, for a form."""
 
     name: str
     value: float
@@ -51,10 +51,10 @@ class Slider:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """kind: `seg` is one of several; `chips` any of several; `path` the way from the root; `range` a slider, without
+    """kind: `seg` selects one choice; `chips` any number; `path` links to ancestors; `range` is a slider without
     choices.
 
-    drop_label: the verb of the links that drop one. caption: whether the label is shown before the choices.
+    drop_label: verb of the links that drop a choice. caption: whether the label is shown before the choices.
     """
 
     label: str
@@ -65,8 +65,10 @@ class Control:
     caption: bool = False
 
 
-def changed(query: QueryDict, **changes: str | Sequence[str] | None) -> str:
-    """The query string with some names set anew, None takes one out; the order of the others stays."""
+def with_changes(query: QueryDict, **changes: str | Sequence[str] | None) -> str:
+    """Return the query string with some parameters replaced, or removed if None; the order of the others
+    is unchanged.
+    """
     copy = query.copy()
     for name, value in changes.items():
         if value is None:
@@ -81,7 +83,7 @@ def changed(query: QueryDict, **changes: str | Sequence[str] | None) -> str:
 # --- Figure -----------------------------------------------------------------------------------------------------------
 Trace = dict[str, Any]
 Size = Literal["xs", "s", "m", "l", "xl"]
-MOST_ROWS = 400  # of a table on a page; the rest stands in the CSV
+MOST_ROWS = 400  # of a table on a page; the CSV has all
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +94,15 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """The numbers of a picture. `rows` are formatted for people; `raw` are the same for CSV, as numbers.
-
-    Newest or first line first, as read from top to bottom.
+    """The numbers of a picture, newest or first line first. `rows` are formatted texts; `raw` are numbers
+    for the CSV.
     """
 
     columns: tuple[Column, ...]
     rows: Sequence[Sequence[str]]
     raw: Sequence[Sequence[Any]]
-    header: tuple[str, ...] = ()  # of the CSV: names with units; the titles of the columns where empty
-    queries: Sequence[str] = ()  # of the page, one a row: what the first cell of a row opens; empty: no links
+    header: tuple[str, ...] = ()  # of the CSV: names with units; default: the column titles
+    queries: Sequence[str] = ()  # page query that the first cell of each row opens; empty: no links
 
     @property
     def first_rows(self) -> Sequence[Sequence[str]]:
@@ -122,17 +123,17 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class EndLabel:
-    """A label at the right end of a line; `at` is a value of the y axis."""
+    """A label at the right end of a line; `at` is a value on the y axis."""
 
     at: float
     text: str
-    swatch: str = ""  # a token: a short line of this colour before the text
+    swatch: str = ""  # colour token of a short line before the text
     color: str = "$ink-2"
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A vertical rule, such as a revision: `at` on the x axis, `text` for its hover, `url` what a click opens."""
+    """A vertical line, such as a revision: `at` on the x axis, `text` for its hover, `url` to open on click."""
 
     at: str
     label: str
@@ -142,7 +143,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Swatch:
-    """A colour of the picture, a token, in words."""
+    """A colour token of the picture with its meaning."""
 
     color: str
     text: str
@@ -153,13 +154,13 @@ class Swatch:
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure. `layout` has the ranges of both axes and a margin of `axes.margin`: the first drawing uses them.
+    """One figure. `layout` has the ranges of both axes and a margin of `axes.margin`, which the first drawing uses.
 
     name: part of the page's ids and of the file name. title: a noun phrase; note: unit, scale, period. sentence: the
-    finding with its number, at most two sentences. file: of a download, without its ending. caption: policy, revision
-    and moment, below a downloaded picture. reads: whether arrow keys move a read-out over the points of the traces
-    whose `meta.read` is true. moment_url: opens the page as it was; {at} is replaced by the value of x. empty: what is
-    shown in place of a picture without data.
+    finding with its number, at most two sentences. file: name of a download without extension. caption: policy,
+    revision and time, below a downloaded picture. reads: arrow keys move a read-out over the points of traces whose
+    `meta.read` is true. moment_url: page at a past time; {at} is replaced by the value of x. empty: text shown instead
+    of a picture without data.
     """
 
     name: str
@@ -179,20 +180,19 @@ class Figure:
     moment_url: str = ""
     reads: bool = True
     empty: str = ""
-    extra: dict[str, Any] = field(default_factory=dict)  # what a module of one figure alone needs
+    extra: dict[str, Any] = field(default_factory=dict)  # additional JSON for this figure's script
 
     @property
     def series(self) -> list[Swatch]:
-        """The labels at the ends of lines as a list, for narrow windows; chips name the series themselves."""
+        """The labels at the ends of lines as a list, for narrow windows; empty if chips already list the series."""
         if any(control.kind == "chips" for control in self.controls):
             return []
         return [Swatch(one.swatch, one.text.replace("<br>", ", ")) for one in self.labels if one.swatch]
 
 
-# --- Answer -----------------------------------------------------------------------------------------------------------
-def answer_of(figure: Figure) -> dict[str, Any]:
-    """Everything a page needs to draw, read and update one figure. `body_of` writes it: records as objects, arrays as
-    lists, NaN and infinities, which are gaps, as null."""
+# --- JSON -------------------------------------------------------------------------------------------------------------
+def figure_json(figure: Figure) -> dict[str, Any]:
+    """Return everything a page needs to draw, read and update one figure, to be encoded by `encode_json`."""
     return {
         "name": figure.name,
         "title": figure.title,
@@ -221,22 +221,22 @@ def answer_of(figure: Figure) -> dict[str, Any]:
     }
 
 
-def body_of(answer: Any) -> tuple[bytes, str]:
-    """The bytes of an answer, and its ETag."""
-    body = orjson.dumps(answer, default=_plain, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
+def encode_json(content: Any) -> tuple[bytes, str]:
+    """Encode a response and its ETag. Records become objects, arrays lists, NaN and infinities (gaps) null."""
+    body = orjson.dumps(content, default=_as_list, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
     return body, f'"{sha256(body).hexdigest()[:32]}"'
 
 
-def _plain(value: Any) -> list[Any]:
-    """Rows that are no list, such as those that are formatted when they are read."""
+def _as_list(value: Any) -> list[Any]:
+    """Convert sequences that are not lists, such as rows that are formatted on demand."""
     if isinstance(value, Sequence):
         return list(value)
     raise TypeError
 
 
-# --- Queries: what addresses of figures ask for -----------------------------------------------------------------------
+# --- Query parameters -------------------------------------------------------------------------------------------------
 def read_choice(query: QueryDict, name: str, known: Sequence[str]) -> str:
-    """One of the known words, the first where none is given. Raises Invalid with the name in the address."""
+    """Return one of the known words, by default the first. Raises Invalid with the parameter's name."""
     text = query.get(name) or known[0]
     if text not in known:
         message = _("“%(text)s” is not one of %(known)s.") % {"text": text[:40], "known": ", ".join(known)}
@@ -244,6 +244,19 @@ def read_choice(query: QueryDict, name: str, known: Sequence[str]) -> str:
     return text
 
 
+def period_choices(query: QueryDict, name: str, key: str, periods: Sequence[int], chosen: int) -> list[Choice]:
+    """Links that set the parameter `name` to each number of days; `key` starts their ids."""
+    return [
+        Choice(
+            f"{key}-{days}",
+            _("%(n)s d") % {"n": days} if days < 365 else _("1 y"),
+            with_changes(query, **{name: str(days)}),
+            days == chosen,
+        )
+        for days in periods
+    ]
+
+
 def read_days(query: QueryDict, name: str, known: Sequence[int]) -> int:
-    """One of the known numbers of days, the first where none is given. Raises Invalid with the name in the address."""
+    """Return one of the known numbers of days, by default the first. Raises Invalid with the parameter's name."""
     return int(read_choice(query, name, [str(days) for days in known]))

@@ -1,4 +1,4 @@
-"""plotly.js as a static file, straight out of the installed wheel: no copy of five megabytes in the repository."""
+"""Staticfiles finder that serves plotly.js from the installed wheel, so that the repository needs no copy of it."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ BUNDLE = "vendor/plotly.min.js"
 
 
 class PlotlyFinder(BaseFinder):
-    """Finds `vendor/plotly.min.js`; nothing else of the package is served."""
+    """Finds `vendor/plotly.min.js`; no other file of the package is served."""
 
     def find(self, path: str, find_all: bool = False, **_: Any) -> Any:
-        """The bundle's place on disk; `find_all` as Django's own finders have it."""
+        """Return the path of the bundle, as a list with `find_all`."""
         if path != BUNDLE:
             return []
         place = str(_folder() / Path(BUNDLE).name)
         return [place] if find_all else place
 
     def list(self, ignore_patterns: Iterable[str] | None) -> Iterable[tuple[str, Storage]]:
-        """One file, which `collectstatic` copies below `vendor/`."""
+        """Yield the bundle, which `collectstatic` copies below `vendor/`."""
         storage = FileSystemStorage(location=str(_folder()))
         storage.prefix = str(Path(BUNDLE).parent)  # type: ignore[attr-defined]  # as FileSystemFinder does
         yield Path(BUNDLE).name, storage
 
 
 def _folder() -> Path:
-    """Found without importing the package, whose start costs time and memory that serving a file doesn't need."""
+    """Locate the package without importing it, which would cost time and memory."""
     found = find_spec("plotly")
     if found is None or found.origin is None:  # pragma: no cover - a required dependency
         raise FileNotFoundError("The package plotly isn't installed.")

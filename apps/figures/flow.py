@@ -1,4 +1,4 @@
-"""Core-hours from the sites that delivered them to the entries that used them, as a Sankey diagram of two columns."""
+"""Sankey diagram of core-hours from the sites that delivered them to the entries that used them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from apps.figures import axes, traces
 from apps.figures.figure import Column, Figure, Table
 from apps.priorities.sentences.numbers import count
 
-MOST_NODES = 8  # of a column; the rest is one node, “others”
+MOST_NODES = 8  # in a column; the rest is one node, “others”
 
 
 @dataclass(frozen=True)
 class Flows:
-    """core_h[entry][site], shape (entries, sites), core-hours ≥ 0. n_hidden: entries whose amounts may not be shown."""
+    """core_h[entry][site], shape (entries, sites), core-hours ≥ 0. n_hidden: entries whose amounts are not visible."""
 
     sites: tuple[str, ...]
     entries: tuple[str, ...]
@@ -33,7 +33,7 @@ class Flows:
 
 
 def grid_flow(found: Grid) -> Figure:
-    """What each site delivered to each child of the entry; to the entry itself where it has no children."""
+    """Draw what each site delivered to each child of the entry, or to the entry itself if it has no children."""
     rows = found.children or (found.own,)
     shown = [row for row in rows if row.core_s is not None]
     flows = Flows(
@@ -51,7 +51,7 @@ def grid_flow(found: Grid) -> Figure:
 
 
 def flow_figure(flows: Flows, *, name: str, policy: str, period: str) -> Figure:
-    """name: the entry whose children these are. Nodes in the order of their amounts, largest first."""
+    """Draw the flows to the children of the entry `name`, nodes in descending order of their amounts."""
     drawn = _merged(flows)
     total = drawn.total
     of_site = [sum(row[at] for row in drawn.core_h) for at in range(len(drawn.sites))]
@@ -99,18 +99,20 @@ def flow_figure(flows: Flows, *, name: str, policy: str, period: str) -> Figure:
 
 
 def _merged(flows: Flows) -> Flows:
-    """Largest first; from the eighth on together."""
+    """Sort nodes by amount and merge those from the eighth on."""
     of_site = [sum(row[at] for row in flows.core_h) for at in range(len(flows.sites))]
     sites = [at for at in sorted(range(len(of_site)), key=lambda at: -of_site[at]) if of_site[at] > 0]
     rows = [[row[at] for at in sites] for row in flows.core_h]
     entries = [at for at in sorted(range(len(rows)), key=lambda at: -sum(rows[at])) if sum(rows[at]) > 0]
     table = [rows[at] for at in entries]
-    columns, names = _kept([list(one) for one in zip(*table, strict=True)], [flows.sites[at] for at in sites])
-    lines, labels = _kept([list(one) for one in zip(*columns, strict=True)], [flows.entries[at] for at in entries])
+    columns, names = _merge_rest([list(one) for one in zip(*table, strict=True)], [flows.sites[at] for at in sites])
+    lines, labels = _merge_rest(
+        [list(one) for one in zip(*columns, strict=True)], [flows.entries[at] for at in entries]
+    )
     return Flows(tuple(names), tuple(labels), lines, flows.n_hidden)
 
 
-def _kept(rows: list[list[float]], names: list[str]) -> tuple[list[list[float]], list[str]]:
+def _merge_rest(rows: list[list[float]], names: list[str]) -> tuple[list[list[float]], list[str]]:
     if len(rows) <= MOST_NODES:
         return rows, names
     first, rest = rows[: MOST_NODES - 1], rows[MOST_NODES - 1 :]
@@ -123,20 +125,20 @@ def _label(name: str, amount: float, total: float) -> str:
 
 
 def _words(amount: float, total: float) -> str:
-    said = {"amount": axes.short_amount(amount), "part": f"{100 * amount / total:.1f}" if total else "0"}
-    return _("%(amount)s core-hours, %(part)s\u00a0%% of all") % said
+    values = {"amount": axes.short_amount(amount), "part": f"{100 * amount / total:.1f}" if total else "0"}
+    return _("%(amount)s core-hours, %(part)s\u00a0%% of all") % values
 
 
 def _sentence(flows: Flows, of_site: Sequence[float], drawn: Flows) -> str:
     if not drawn.sites:
         return _("No visible core-hours in this period.")
-    said = {
+    values = {
         "site": drawn.sites[0],
         "part": f"{100 * of_site[0] / drawn.total:.1f}",
         "n": len(flows.sites),
         "amount": axes.short_amount(drawn.total),
     }
-    text = _("%(site)s delivered %(part)s\u00a0%% of %(amount)s core-hours.") % said
+    text = _("%(site)s delivered %(part)s\u00a0%% of %(amount)s core-hours.") % values
     if not flows.n_hidden:
         return text
     more = ngettext("%(n)s entry not shown.", "%(n)s entries not shown.", flows.n_hidden)

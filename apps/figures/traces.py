@@ -1,4 +1,4 @@
-"""Looks that mean the same in every figure: target, tolerance, forecast, no demand, steps of balance."""
+"""Traces with a fixed meaning in every figure: target, tolerance, forecast, no demand, steps of balance."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from apps.figures.figure import Swatch, Trace
 # --- Balance ----------------------------------------------------------------------------------------------------------
 BALANCE = ("$ice-u3", "$ice-u2", "$ice-u1", "$surface-3", "$ice-o1", "$ice-o2", "$ice-o3")
 ON_TARGET = 3
-_SMALL, _LARGE = 5.0, 12.0  # points: borders between the steps
+_SMALL, _LARGE = 5.0, 12.0  # borders between the steps, in points
 
 
 def balance_step(off_points: float) -> int:
-    """The place in `BALANCE` of what is off its target; over is positive."""
+    """Return the index in `BALANCE` of a deviation from target; over is positive."""
     size = 1 if abs(off_points) <= _SMALL else 2 if abs(off_points) < _LARGE else 3
     return ON_TARGET + (size if off_points > 0 else -size)
 
 
 def balance_legend() -> list[Swatch]:
-    """The steps from far under to far over."""
+    """Return the steps from far under to far over."""
     words = (
         _("12 points and more under"),
         _("5 to 12 under"),
@@ -42,23 +42,23 @@ MOST_SERIES = 8
 _MARKS = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord("$"): "&#36;", ord("{"): "&#123;"}
 
 Values = Sequence[float | None]
-Places = Sequence[Any]
+Positions = Sequence[Any]
 
 
 def plotly_text(text: str) -> str:
-    """Text of people for plotly.js, which reads some tags, entities and `%{…}`; `$` begins the name of a token."""
+    """Escape text for plotly.js, which interprets some tags, entities and `%{…}`; `$` would start a design token."""
     return text.translate(_MARKS)
 
 
 def series_color(number: int) -> str:
-    """The token of series 0..7; more than eight don't stand in one picture."""
+    """Return the token of series 0..7; a picture has at most eight."""
     return f"$series-{number % MOST_SERIES + 1}"
 
 
 def line(
-    x: Places, y: Values, *, name: str, color: str, words: Sequence[str], width: float = 1.75, **more: Any
+    x: Positions, y: Values, *, name: str, color: str, words: Sequence[str], width: float = 1.75, **more: Any
 ) -> Trace:
-    """A measured line. words: a sentence a point, for hover, keys and screen readers; a gap is None in y."""
+    """A measured line. words: a text per point, for hover, keyboard and screen readers; a gap is None in y."""
     return {
         "type": "scatter",
         "mode": "lines",
@@ -74,50 +74,50 @@ def line(
     }
 
 
-def target(x: Places, y: Values) -> Trace:
-    """Dashed steps in ink: target, even pace, limit and the live variant."""
+def target(x: Positions, y: Values) -> Trace:
+    """Dashed steps in ink, for targets, even paces, limits and simulated variants."""
     dashed = {"color": "$ink", "width": 1.25, "dash": "4px,3px", "shape": "hv"}
     return {"type": "scatter", "mode": "lines", "x": list(x), "y": list(y), "line": dashed, **NO_HOVER}
 
 
-def target_on_area(x: Places, y: Values) -> list[Trace]:
-    """A target over a filled area: with a halo of the surface."""
+def target_on_area(x: Positions, y: Values) -> list[Trace]:
+    """A target on top of a filled area, with a halo in the surface colour."""
     halo = target(x, y) | {"line": {"color": "$surface", "width": 3.5, "shape": "hv"}}
     return [halo, target(x, y)]
 
 
-def tolerance(x: Places, low: Values, high: Values) -> list[Trace]:
-    """The band around a target; only where one entry is in the picture."""
+def tolerance(x: Positions, low: Values, high: Values) -> list[Trace]:
+    """The band around a target, for pictures of one entry."""
     edge = {"type": "scatter", "mode": "lines", "x": list(x), "line": {"width": 0, "shape": "hv"}, **NO_HOVER}
     return [edge | {"y": list(high)}, edge | {"y": list(low), "fill": "tonexty", "fillcolor": "$band/0.55"}]
 
 
-def fan(x: Places, low: Values, high: Values, *, is_half: bool = False) -> list[Trace]:
-    """Nine of ten outcomes of a forecast, or half of them."""
+def fan(x: Positions, low: Values, high: Values, *, is_half: bool = False) -> list[Trace]:
+    """The range of nine of ten forecast outcomes, or of half of them."""
     edge = {"type": "scatter", "mode": "lines", "x": list(x), "line": {"width": 0}, **NO_HOVER}
     fill = f"$fan/{0.22 if is_half else 0.16}"
     return [edge | {"y": list(high)}, edge | {"y": list(low), "fill": "tonexty", "fillcolor": fill}]
 
 
-def forecast(x: Places, y: Values, *, name: str, color: str, words: Sequence[str]) -> Trace:
+def forecast(x: Positions, y: Values, *, name: str, color: str, words: Sequence[str]) -> Trace:
     drawn = line(x, y, name=name, color=color, words=words)
     return drawn | {"line": {"color": color, "width": 1.75, "dash": "5px,3px"}}
 
 
 def end_dot(x: Any, y: float, *, color: str) -> Trace:
-    """The last value of a line."""
+    """A dot at the last value of a line."""
     return {"type": "scatter", "mode": "markers", "x": [x], "y": [y], "marker": {"color": color, "size": 7}, **NO_HOVER}
 
 
-def hollow_dots(places: Sequence[tuple[Any, Any]]) -> Trace:
-    """Cells without demand: no colour of balance."""
+def hollow_dots(positions: Sequence[tuple[Any, Any]]) -> Trace:
+    """Hollow dots for cells without demand."""
     pen = {"symbol": "circle-open", "size": 4, "color": "$line-strong", "line": {"color": "$line-strong", "width": 1}}
-    x, y = ([place[axis] for place in places] for axis in (0, 1))
+    x, y = ([position[axis] for position in positions] for axis in (0, 1))
     return {"type": "scatter", "mode": "markers", "x": x, "y": y, "marker": pen, **NO_HOVER}
 
 
 def no_demand(begins: Any, ends: Any, top: float) -> Trace:
-    """A stretch without demand: hatched over the whole height."""
+    """A hatched area over the whole height for a period without demand."""
     pattern = {"shape": "/", "size": 6, "solidity": 0.12, "fgcolor": "$line-strong", "bgcolor": "rgba(0,0,0,0)"}
     return {
         "type": "scatter",
@@ -131,7 +131,7 @@ def no_demand(begins: Any, ends: Any, top: float) -> Trace:
     }
 
 
-def bars(x: Places, y: Values, *, name: str, color: str, words: Sequence[str]) -> Trace:
+def bars(x: Positions, y: Values, *, name: str, color: str, words: Sequence[str]) -> Trace:
     return {
         "type": "bar",
         "name": name,
@@ -145,13 +145,13 @@ def bars(x: Places, y: Values, *, name: str, color: str, words: Sequence[str]) -
 
 
 def steps(
-    x: Places,
+    x: Positions,
     y: Sequence[str],
     step: Sequence[Sequence[int | None]],
     words: Sequence[Sequence[str]],
     colors: Sequence[str],
 ) -> Trace:
-    """A heat map of named steps: `step` (rows, columns) is the place of a cell in `colors`, None is a gap."""
+    """A heat map of steps: `step` (rows, columns) is the index of a cell's colour, None is a gap."""
     n = len(colors)
     scale = [edge for at, color in enumerate(colors) for edge in ((at / n, color), ((at + 1) / n, color))]
     z = [[None if one is None else one + 0.5 for one in row] for row in step]
@@ -178,10 +178,11 @@ def cells(
     *,
     gap: float = 0.06,
 ) -> Trace:
-    """Few cells of named steps, drawn as bars: plotly.js draws a heat map as an image, which the page's policy blocks.
+    """A few cells of steps, drawn as bars, because plotly.js draws heat maps as images, which the page's content policy
+    blocks.
 
-    step: (rows, columns), the place of a cell in `colors`, None is a gap; the first row is the lowest. Cell (i, j) is
-    around x = j, y = i, so that the axes have the ranges −0.5..n − 0.5. gap: between two cells, in cells.
+    step: (rows, columns), index of a cell's colour, None is a gap; the first row is the lowest. Cell (i, j) is centred
+    at x = j, y = i, so that the axes have the ranges −0.5..n − 0.5. gap: between two cells, in cells.
     """
     known = [(i, j, at) for i, row in enumerate(step) for j, at in enumerate(row) if at is not None]
     side = 1.0 - gap

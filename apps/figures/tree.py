@@ -1,4 +1,4 @@
-"""One tree as an icicle (levels from left to right) or a treemap (fields within each other)."""
+"""Figure of a tree as an icicle (levels from left to right) or a treemap (nested fields)."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.figures.convergence.words import short_balance, used_words
-from apps.figures.figure import Choice, Column, Control, Figure, Swatch, Table, Trace, changed
+from apps.figures.convergence.labels import short_balance, used_words
+from apps.figures.figure import Choice, Column, Control, Figure, Swatch, Table, Trace, with_changes
 from apps.figures.traces import BALANCE, ON_TARGET, balance_legend, balance_step, plotly_text
-from apps.figures.tree_query import ENTRY_PARAMETER, TreeAsked, tree_controls
+from apps.figures.tree_options import ENTRY_PARAMETER, TreeOptions, tree_controls
 from apps.policies.tree.names import RESERVE
 from apps.priorities.records import EntryRow, IciclePage, Sector
 from apps.priorities.sentences.numbers import NBSP, count, percent
 
 # --- Colours ----------------------------------------------------------------------------------------------------------
-_SHARES = (0.01, 0.05, 0.10, 0.25, 0.50)  # of the parent: borders between the steps
-_SHARE_COLORS = ("$seq-0", "$seq-1", "$seq-2", "$seq-3", "$seq-5", "$seq-6")  # text has contrast on each
-_N_LOW = 4  # so many of them are near the surface: their text has the colour for low amounts
+_SHARES = (0.01, 0.05, 0.10, 0.25, 0.50)  # borders between the steps, as shares of the parent
+_SHARE_COLORS = ("$seq-0", "$seq-1", "$seq-2", "$seq-3", "$seq-5", "$seq-6")  # text has enough contrast on each
+_N_LOW = 4  # the first four need the text colour for low amounts
 
 
 @dataclass(frozen=True, slots=True)
 class Paint:
-    """Tokens of a field, of the text on it and of its edge. is_hatched: no demand."""
+    """Colour tokens of a field, its text and its edge. is_hatched: no demand."""
 
     fill: str
     ink: str = "$ink"
@@ -43,13 +43,13 @@ UNKNOWN = Paint("$surface", "$ink-2", "$line-strong")
 _NO_DEMAND = Paint("$surface", line="$line", is_hatched=True)
 
 
-def paint_of(row: EntryRow | None, asked: TreeAsked) -> Paint:
-    """row: None are entries that are drawn together."""
+def paint_of(row: EntryRow | None, options: TreeOptions) -> Paint:
+    """Return the colours of a field. row: None for combined entries."""
     if row is None:
         return UNKNOWN
     if row.parent_uid is None:
         return WHOLE
-    return _share_paint(row, asked) if asked.color == "share" else _balance_paint(row)
+    return _share_paint(row, options) if options.color == "share" else _balance_paint(row)
 
 
 def _balance_paint(row: EntryRow) -> Paint:
@@ -60,19 +60,19 @@ def _balance_paint(row: EntryRow) -> Paint:
     return Paint(BALANCE[ON_TARGET if row.state == "on" else balance_step(row.deviation_points)])
 
 
-def _share_paint(row: EntryRow, asked: TreeAsked) -> Paint:
-    share = row.actual if asked.size == "actual" else row.target
+def _share_paint(row: EntryRow, options: TreeOptions) -> Paint:
+    share = row.actual if options.size == "actual" else row.target
     if share is None:
         return UNKNOWN
     step = bisect_right(_SHARES, share)
     return Paint(_SHARE_COLORS[step], "$on-seq-low" if step < _N_LOW else "$on-seq-high")
 
 
-def legend_of(asked: TreeAsked, paints: list[Paint]) -> list[Swatch]:
-    """The steps, and of what is none of them what the picture has. paints: of its entries."""
+def legend_of(options: TreeOptions, paints: list[Paint]) -> list[Swatch]:
+    """Return the steps, and the other kinds of fields in the picture. paints: of its entries."""
     idle = [Swatch(_NO_DEMAND.fill, _("no demand"), is_hatched=True)] if _NO_DEMAND in paints else []
     unknown = [Swatch(UNKNOWN.fill, _("no data"), is_outlined=True)] if UNKNOWN in paints else []
-    if asked.color == "balance":
+    if options.color == "balance":
         return [*balance_legend(), *idle, *unknown]
     edges = [f"{one * 100:g}" for one in _SHARES]
     between = [_("%(first)s to %(last)s") % {"first": low, "last": high} for low, high in pairwise(edges)]
@@ -85,20 +85,20 @@ def legend_of(asked: TreeAsked, paints: list[Paint]) -> list[Swatch]:
 
 
 # --- Words ------------------------------------------------------------------------------------------------------------
-_STATES = {"idle": "no_demand"}  # as the figures of convergence call them
+_STATES = {"idle": "no_demand"}  # names used by the convergence figures
 
 
 def entries_of(sector: Sector) -> Iterator[EntryRow]:
-    """What is drawn below a field, in its order."""
+    """Yield the entries drawn below a field, in drawing order."""
     for child in sector.children:
         if child.row is not None:
             yield child.row
             yield from entries_of(child)
 
 
-def sentence_of(page: IciclePage, asked: TreeAsked) -> str:
-    """The finding with its number, and how much of the tree is drawn."""
-    found = _largest(page, asked) if asked.color == "share" else _farthest(page)
+def sentence_of(page: IciclePage, options: TreeOptions) -> str:
+    """Return the finding, and how many of the entries are drawn."""
+    found = _largest(page, options) if options.color == "share" else _farthest(page)
     if page.n_shown == page.n_entries:
         return found
     words = {"n": count(page.n_shown), "of": count(page.n_entries)}
@@ -124,29 +124,29 @@ def _farthest(page: IciclePage) -> str:
     return _("All entries shown are within tolerance.")
 
 
-def _largest(page: IciclePage, asked: TreeAsked) -> str:
+def _largest(page: IciclePage, options: TreeOptions) -> str:
     fields = [one for one in page.top.children if one.row is not None]
     if not fields:
-        return nothing_words(page, asked)
+        return empty_text(page, options)
     largest = max(fields, key=lambda one: one.size)
     words = {"name": largest.row.name if largest.row else "", "share": percent(largest.size), "of": top_name(page)}
-    if asked.size == "actual":
+    if options.size == "actual":
         return _("%(name)s used the most: %(share)s of %(of)s.") % words
     return _("%(name)s has the largest target: %(share)s of %(of)s.") % words
 
 
-def nothing_words(page: IciclePage, asked: TreeAsked) -> str:
-    """Why there is nothing to draw below the entry."""
+def empty_text(page: IciclePage, options: TreeOptions) -> str:
+    """Explain why nothing is drawn below the entry."""
     name = {"name": top_name(page)}
     if page.n_entries <= 1:
         return _("%(name)s has no members.") % name
-    if asked.size == "actual":
+    if options.size == "actual":
         return _("Usage of the members of %(name)s is unknown. Choose “target” to see their shares.") % name
     return _("No member of %(name)s has a target. Choose “actual” to see their usage.") % name
 
 
 def words_of(row: EntryRow) -> str:
-    """used 52.6 %, target 40.0 %, 12.6 points over"""
+    """Return e.g. "used 52.6 %, target 40.0 %, 12.6 points over"."""
     if row.target is None:
         return _("no shares of its own")
     if row.suppressed:
@@ -159,7 +159,7 @@ def words_of(row: EntryRow) -> str:
 
 
 def short_words(row: EntryRow) -> str:
-    """▲ 12.6"""
+    """Return e.g. "▲ 12.6"."""
     if row.parent_uid is None or row.target is None or row.suppressed or row.actual is None or row.state == "unknown":
         return ""
     if row.kind == RESERVE and row.state == "idle":
@@ -168,7 +168,7 @@ def short_words(row: EntryRow) -> str:
 
 
 def field_lines(sector: Sector, page: IciclePage) -> list[str]:
-    """What a field says of itself: name, use against target, part of the whole, what is below it."""
+    """Return the lines of a field's hover text: name and balance, fraction of the whole, number of members."""
     part = _("%(n)s of %(all)s") % {"n": percent(sector.size), "all": top_name(page)}
     row = sector.row
     if row is None:
@@ -191,8 +191,8 @@ def top_name(page: IciclePage) -> str:
 
 
 # --- Figure -----------------------------------------------------------------------------------------------------------
-HEADER = 20  # pixels of a treemap's parent above its children
-GAP = 2  # beside and below them
+HEADER = 20  # pixels, in a treemap above the children of a field
+GAP = 2  # pixels beside and below them
 _HATCH = {"size": 6, "solidity": 0.12, "fgcolor": "$line-strong", "bgcolor": "$surface"}
 CSV_HEADER = (
     "path",
@@ -209,7 +209,7 @@ CSV_HEADER = (
 
 @dataclass(frozen=True)
 class _Field:
-    """A sector in its place: id, parent's id, and what a click on it leads to: a state of the page or another page."""
+    """A sector with its ids and the target of a click: a query of this page, or the URL of another."""
 
     id: str
     parent: str
@@ -217,68 +217,68 @@ class _Field:
     query: str | None
     url: str
     paint: Paint
-    said: list[str]
+    lines: list[str]
 
 
 def tree_figure(
-    page: IciclePage, asked: TreeAsked, query: QueryDict, entry: Callable[[UUID, str], str] = lambda _uid, _name: ""
+    page: IciclePage, options: TreeOptions, query: QueryDict, entry: Callable[[UUID, str], str] = lambda _uid, _name: ""
 ) -> Figure:
-    """Nothing is in it that isn't in `page`, which holds what one actor may see."""
-    fields = list(_fields(page, asked, query, entry))
+    """Draw a page of a tree; it shows only what is in `page`, which holds what one actor may see."""
+    fields = list(_fields(page, options, query, entry))
     name = top_name(page)
-    empty = "" if page.top.children else nothing_words(page, asked)
+    empty = "" if page.top.children else empty_text(page, options)
     return Figure(
         name="tree",
         title=_("Shares of %(name)s") % {"name": name},
-        note=_note(asked, name),
-        sentence=empty or sentence_of(page, asked),
-        traces=[] if empty else [_trace(fields, asked)],
+        note=_note(options, name),
+        sentence=empty or sentence_of(page, options),
+        traces=[] if empty else [_trace(fields, options)],
         layout={"margin": {"l": 0, "r": 0, "t": 0, "b": 0}, "hovermode": "closest"},
         table=_table(page, fields, query),
         size="xl",
-        file=f"fairshare_{page.policy_slug}_{asked.kind}_rev{page.revision}",
+        file=f"fairshare_{page.policy_slug}_{options.kind}_rev{page.revision}",
         caption=_caption(page),
-        controls=[_path(page, query), *tree_controls(asked, query)],
-        legend=[] if empty else legend_of(asked, [one.paint for one in fields if one.sector.row]),
+        controls=[_path(page, query), *tree_controls(options, query)],
+        legend=[] if empty else legend_of(options, [one.paint for one in fields if one.sector.row]),
         reads=False,
         empty=empty,
-        extra={"fields": [_field_answer(one) for one in fields], "chosen": str(page.chosen.uid)},
+        extra={"fields": [_field_json(one) for one in fields], "chosen": str(page.chosen.uid)},
     )
 
 
 def _fields(
-    page: IciclePage, asked: TreeAsked, query: QueryDict, entry: Callable[[UUID, str], str]
+    page: IciclePage, options: TreeOptions, query: QueryDict, entry: Callable[[UUID, str], str]
 ) -> Iterator[_Field]:
-    """From the top down, each followed by what is below it."""
+    """Yield fields from the top down, each followed by those below it."""
     waiting: list[tuple[Sector, EntryRow | None, str]] = [(page.top, None, "")]
     while waiting:
         sector, above, parent = waiting.pop()
-        row, paint, said = sector.row, paint_of(sector.row, asked), field_lines(sector, page)
+        row, paint, lines = sector.row, paint_of(sector.row, options), field_lines(sector, page)
         if row is None:
             url = "" if above is None else entry(above.uid, above.name)
-            yield _Field(f"{parent}-rest", parent, sector, None, url, paint, said)
+            yield _Field(f"{parent}-rest", parent, sector, None, url, paint, lines)
             continue
         up = page.way[-1] if row == page.top.row and page.way else None
-        yield _Field(str(row.uid), parent, sector, entry_query(query, up or row), "", paint, said)
-        below = sorted(sector.children, key=_largest_first) if asked.kind == "treemap" else sector.children
+        yield _Field(str(row.uid), parent, sector, entry_query(query, up or row), "", paint, lines)
+        below = sorted(sector.children, key=_largest_first) if options.kind == "treemap" else sector.children
         waiting += [(child, row, str(row.uid)) for child in reversed(below)]
 
 
 def _largest_first(sector: Sector) -> tuple[bool, float]:
-    """What is drawn together comes last."""
+    """Sort key; combined entries come last."""
     return sector.row is None, -sector.size
 
 
 def entry_query(query: QueryDict, row: EntryRow) -> str:
-    """Of the page with this entry chosen; the root isn't named."""
-    return changed(query, **{ENTRY_PARAMETER: None if row.parent_uid is None else str(row.uid)})
+    """Return the page's query with this entry chosen; the root is not in the address."""
+    return with_changes(query, **{ENTRY_PARAMETER: None if row.parent_uid is None else str(row.uid)})
 
 
-def _trace(fields: list[_Field], asked: TreeAsked) -> Trace:
-    """The value of a field is what its children leave of it, so that their sum never exceeds it."""
+def _trace(fields: list[_Field], options: TreeOptions) -> Trace:
+    """The value of a field excludes its children ("remainder"), so that their sum never exceeds it."""
     texts = [short_words(one.sector.row) if one.sector.row else "" for one in fields]
     trace: Trace = {
-        "type": asked.kind,
+        "type": options.kind,
         "ids": [one.id for one in fields],
         "parents": [one.parent for one in fields],
         "labels": [plotly_text(_name(one.sector)) for one in fields],
@@ -287,17 +287,17 @@ def _trace(fields: list[_Field], asked: TreeAsked) -> Trace:
         "sort": False,
         "text": texts,
         "texttemplate": "%{label}<br>%{text}",
-        "textposition": "middle left" if asked.kind == "icicle" else "top left",
+        "textposition": "middle left" if options.kind == "icicle" else "top left",
         "textfont": {"color": [one.paint.ink for one in fields], "weight": 500},
         "marker": {
             "colors": [one.paint.fill for one in fields],
             "line": {"color": [one.paint.line for one in fields]},
             "pattern": {"shape": ["/" if one.paint.is_hatched else "" for one in fields], **_HATCH},
         },
-        "customdata": ["<br>".join(map(plotly_text, one.said)) for one in fields],
+        "customdata": ["<br>".join(map(plotly_text, one.lines)) for one in fields],
         "hovertemplate": "%{customdata}<extra></extra>",
     }
-    if asked.kind == "treemap":
+    if options.kind == "treemap":
         trace["marker"]["pad"] = {"t": HEADER, "l": GAP, "r": GAP, "b": GAP}
     return trace
 
@@ -310,12 +310,12 @@ def _name(sector: Sector) -> str:
     return more_words(sector.n_together) if sector.row is None else sector.row.name
 
 
-def _field_answer(one: _Field) -> dict[str, Any]:
-    """What the page needs beside the trace; of the same places as its lists."""
+def _field_json(one: _Field) -> dict[str, Any]:
+    """JSON of a field beside the trace, in the same order as its lists."""
     return {
         "name": _name(one.sector),
         "short": short_words(one.sector.row) if one.sector.row else "",
-        "said": one.said,
+        "said": one.lines,
         "query": one.query,
         "url": one.url,
         "size": round(one.sector.size, 9),
@@ -323,7 +323,7 @@ def _field_answer(one: _Field) -> dict[str, Any]:
 
 
 def _path(page: IciclePage, query: QueryDict) -> Control:
-    """From the root to the entry that was chosen; the last one is where one is."""
+    """Links from the root to the chosen entry; the last one is the current one."""
     top = page.top.row
     rows = [*page.way, *([top] if top is not None and top.uid != page.chosen.uid else []), page.chosen]
     last = len(rows) - 1
@@ -331,9 +331,9 @@ def _path(page: IciclePage, query: QueryDict) -> Control:
     return Control(_("Path"), choices, kind="path")
 
 
-def _note(asked: TreeAsked, name: str) -> str:
-    size = _("Target") if asked.size == "target" else _("Actual")
-    color = _("Share of parent") if asked.color == "share" else _("Balance")
+def _note(options: TreeOptions, name: str) -> str:
+    size = _("Target") if options.size == "target" else _("Actual")
+    color = _("Share of parent") if options.color == "share" else _("Balance")
     return f"{_('Size shows')}: {size}, {name} · {_('Colour shows')}: {color}"
 
 
@@ -344,7 +344,7 @@ def _caption(page: IciclePage) -> str:
 
 
 def _table(page: IciclePage, fields: list[_Field], query: QueryDict) -> Table:
-    """What is drawn, in the order of the picture; a click on a row opens it."""
+    """The drawn entries in drawing order; a click on a row opens it."""
     rows = [one.sector.row for one in fields if one.sector.row is not None]
     return Table(
         columns=(

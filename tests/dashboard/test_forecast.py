@@ -22,8 +22,8 @@ from apps.analytics.what_if.trial import Supposition
 from apps.core import clock
 from apps.dashboard.forecast import target_line
 from apps.engine.explain.recovery import Recovery
-from apps.figures.my_priority.forecast import ForecastAsked, forecast_figure
-from apps.figures.paint import first_drawing
+from apps.figures.first_drawing import first_drawing
+from apps.figures.my_priority.forecast import ForecastOptions, forecast_figure
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read, text_of
 from tests.examples import first
@@ -219,7 +219,7 @@ def test_the_figure_is_valid_for_plotly_and_its_bands_contain_the_curve(alice: C
     actor = Actor(user=grid.alice, via="session")
     found = get_my_forecast(policy_slug=SLUG, entry_uid=grid.uid("/atlas/alice"), at=clock.now(), actor=actor)
     assert found is not None
-    figure = forecast_figure(found, ForecastAsked(), QueryDict())
+    figure = forecast_figure(found, ForecastOptions(), QueryDict())
     check_schema(figure)
     assert "polyline" in first_drawing(figure)
     filled = [at for at, trace in enumerate(figure.traces) if trace.get("fill") == "tonexty"]

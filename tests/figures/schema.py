@@ -10,14 +10,14 @@ from typing import Any
 import plotly.graph_objects as go
 
 from apps.figures import Figure
-from apps.figures.figure import answer_of, body_of
+from apps.figures.figure import encode_json, figure_json
 
 TOKENS = Path(__file__).resolve().parents[2] / "static" / "css" / "tokens.css"
 
 
 def check_schema(figure: Figure) -> go.Figure:
     """The figure with every token as a colour; raises ValueError for a name or a value that plotly.js doesn't know."""
-    answer = json.loads(body_of(answer_of(figure))[0])
+    answer = json.loads(encode_json(figure_json(figure))[0])
     return go.Figure(colored(answer["data"]), colored(answer["layout"]))
 
 

@@ -11,7 +11,7 @@ from django.http import QueryDict
 from apps.core.errors import Invalid
 from apps.figures import Figure
 from apps.figures.coverage import coverage_figure
-from apps.figures.paint import first_drawing
+from apps.figures.first_drawing import first_drawing
 from apps.usage.quality.coverage import Coverage, Day, SourceDays
 from tests.figures.schema import check_schema
 

@@ -8,8 +8,8 @@ from django.http import QueryDict
 from apps.core.errors import Invalid
 from apps.engine.decay import DECAY_FUNCTIONS, weights
 from apps.figures import Figure
-from apps.figures.curves import DAY_S, HORIZONS_DAYS, DecayAsked, decay_figure, read_decay
-from apps.figures.paint import first_drawing
+from apps.figures.curves import DAY_S, HORIZONS_DAYS, DecayOptions, decay_figure, read_decay
+from apps.figures.first_drawing import first_drawing
 from apps.policies.settings import PolicySettings
 from apps.priorities.metering import window_of
 from tests.figures.schema import check_schema
@@ -65,7 +65,7 @@ def test_the_table_has_full_hours_and_the_end(days: int) -> None:
 def test_the_end_of_the_window_is_marked() -> None:
     window = window_of(PolicySettings.from_json({"window": {"aging": "none", "length_s": 20 * DAY_S}}).window)
     marked = {
-        days: decay_figure(window, WINDOWS, DecayAsked(days, ()), QueryDict(), policy="grid", as_of_s=AS_OF_S)
+        days: decay_figure(window, WINDOWS, DecayOptions(days, ()), QueryDict(), policy="grid", as_of_s=AS_OF_S)
         for days in (7, 30)
     }
     check_schema(marked[30])

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.figures import Figure
+from apps.figures.first_drawing import first_drawing
 from apps.figures.flow import MOST_NODES, Flows, flow_figure
-from apps.figures.paint import first_drawing
 from tests.examples import examples
 from tests.figures.schema import check_schema
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from apps.core.errors import Invalid
 from apps.figures import Figure
-from apps.figures.figure import answer_of
-from apps.figures.paint import first_drawing
-from apps.figures.paint_tree import squarify, tree_boxes
+from apps.figures.figure import figure_json
+from apps.figures.first_drawing import first_drawing
+from apps.figures.first_tree_drawing import squarify, tree_boxes
 from apps.figures.traces import balance_step
 from apps.figures.tree import tree_figure
-from apps.figures.tree_query import read_tree_asked
+from apps.figures.tree_options import read_tree_options
 from apps.policies.settings import PolicySettings
 from apps.priorities.records import IciclePage, Sector
 from apps.priorities.selectors import EntryRow
@@ -88,7 +88,7 @@ def page(*fields: Sector, n_entries: int = 0, **more: Any) -> IciclePage:
 
 def drawn(found: IciclePage, query: str = "") -> Figure:
     asked = QueryDict(query)
-    return tree_figure(found, read_tree_asked(asked), asked, lambda _uid, name: f"/page/{name}#children")
+    return tree_figure(found, read_tree_options(asked), asked, lambda _uid, name: f"/page/{name}#children")
 
 
 @pytest.mark.parametrize("query", ["", "kind=treemap", "color=share", "kind=treemap&size=actual&color=share"])
@@ -195,12 +195,12 @@ def test_the_path_links_to_every_ancestor_and_keeps_the_figure() -> None:
 def test_a_chosen_leaf_is_marked_within_its_parent() -> None:
     found = drawn(page(A, B, chosen=B.row))
     assert [one.label for one in found.controls[0].choices] == ["root", "b"]
-    assert answer_of(found)["chosen"] in found.traces[0]["ids"]
+    assert figure_json(found)["chosen"] in found.traces[0]["ids"]
 
 
 @pytest.mark.parametrize("query", ["kind=pie", "size=price", "color=rainbow", "entry=x", "kind=" + "x" * 5000])
 def test_invalid_tree_parameters_are_refused_by_name(query: str) -> None:
     with pytest.raises(Invalid) as refused:
-        read_tree_asked(QueryDict(query))
+        read_tree_options(QueryDict(query))
     assert refused.value.fields[0].where == query.partition("=")[0]
     assert len(refused.value.message) < 200

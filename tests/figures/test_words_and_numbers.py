@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from apps.figures import Figure, Table, axes, traces
-from apps.figures.convergence.words import used_words_of
-from apps.figures.paint import first_drawing
+from apps.figures.convergence.labels import used_words_of
+from apps.figures.first_drawing import first_drawing
 from apps.figures.traces import BALANCE
 from apps.priorities.sentences.numbers import percent, points_phrase
 

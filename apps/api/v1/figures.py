@@ -24,19 +24,19 @@ from apps.figures.by_name import (
     CONVERGENCE_FIGURES,
     CORE_HOUR_FIGURES,
     MY_FIGURES,
+    draw_core_hour_figure,
     draw_figure,
     draw_my_figure,
-    make_figure,
     read_figure,
     read_my_figure,
 )
 from apps.figures.core_hours.usage_weeks import SPLITS, UNITS
 from apps.figures.coverage import DAYS, PERIODS_DAYS, coverage_figure
-from apps.figures.curves import decay_of, profile_of
+from apps.figures.curves import policy_decay_figure, policy_profile_figure
 from apps.figures.figure import read_days
 from apps.figures.my_priority.rank import MEASURES
 from apps.figures.tree import tree_figure
-from apps.figures.tree_query import COLORS, ENTRY_PARAMETER, KINDS, SIZES, read_tree_asked
+from apps.figures.tree_options import COLORS, ENTRY_PARAMETER, KINDS, SIZES, read_tree_options
 from apps.priorities.selectors.tree import get_icicle
 from apps.priorities.selectors.usage import get_core_hour_weeks
 from apps.usage.selectors import list_source_days
@@ -73,7 +73,7 @@ class DecayFigureView(APIView):
         """What is left of usage over its age, in percent."""
         asked(DecayFilterSerializer, request)
         current = get_algorithm_page(policy_slug=policy, actor=actor_of(request))
-        figure = decay_of(current.settings, policy, request.query_params, as_of_s=clock.now().timestamp())
+        figure = policy_decay_figure(current.settings, policy, request.query_params, as_of_s=clock.now().timestamp())
         return figure_response(request, figure)
 
 
@@ -85,7 +85,7 @@ class OperatorFigureView(APIView):
         """Priority over the actual share, for one target."""
         asked(OperatorFilterSerializer, request)
         current = get_algorithm_page(policy_slug=policy, actor=actor_of(request))
-        return figure_response(request, profile_of(current.settings.algorithm, policy, request.query_params))
+        return figure_response(request, policy_profile_figure(current.settings.algorithm, policy, request.query_params))
 
 
 # --- Core-hours -------------------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class AllocationFigureView(APIView):
             actor=actor_of(request),
             period=asked_period(given, usual=this_year()),
         )
-        return figure_response(request, make_figure(figure, found, request.query_params))
+        return figure_response(request, draw_core_hour_figure(figure, found, request.query_params))
 
 
 # --- Convergence ------------------------------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ class TreeFigureView(APIView):
         query = QueryDict(request.META.get("QUERY_STRING", ""), mutable=True)
         if given.get(ENTRY_PARAMETER):
             query[ENTRY_PARAMETER] = str(entry_uid(request, policy, given[ENTRY_PARAMETER]))
-        wanted = read_tree_asked(query)
+        wanted = read_tree_options(query)
         page = get_icicle(
             policy_slug=policy,
             actor=actor_of(request),

@@ -43,8 +43,8 @@ from apps.dashboard.shell.figure_frames import FigureFrame, answer_figure, frame
 from apps.dashboard.shell.requests import actor_of
 from apps.engine.algorithms import all_algorithms
 from apps.figures import Figure
-from apps.figures.curves import profile_of
-from apps.figures.operators import DRAWN, Shown
+from apps.figures.curves import policy_profile_figure
+from apps.figures.operators import DRAWN, FigureContext
 
 # --- Algorithms -------------------------------------------------------------------------------------------------------
 _SHOWN_MOVERS = 8
@@ -68,7 +68,7 @@ def algorithm(request: HttpRequest, policy: str) -> HttpResponse:
 def profile(request: HttpRequest, policy: str, form: str = "json") -> HttpResponseBase:
     """Figure of operators over the actual share, for the page's query."""
     current = get_algorithm_page(policy_slug=policy, actor=actor_of(request))
-    return answer_figure(request, profile_of(current.settings.algorithm, policy, request.GET), form)
+    return answer_figure(request, policy_profile_figure(current.settings.algorithm, policy, request.GET), form)
 
 
 @require_safe
@@ -169,7 +169,7 @@ def _profile(request: HttpRequest, current: PolicyAlgorithm, chosen: Any) -> Fig
         return None
     policy = current.policy_slug
     source = reverse("dashboard:algorithm-operator", kwargs={"policy": policy})
-    return framed(request, source, lambda: profile_of(current.settings.algorithm, policy, request.GET))
+    return framed(request, source, lambda: policy_profile_figure(current.settings.algorithm, policy, request.GET))
 
 
 def _shown_settings(more: dict[str, Any], in_force: dict[str, Any], name: str) -> Any:
@@ -222,7 +222,7 @@ def drawn(asked: OperatorQuery, name: str, address: QueryDict) -> Figure:
     """One figure. Raises NotFound for an unknown name."""
     view = asked.view
     found = get_figure_definition(name).table(asked)
-    shown = Shown(
+    shown = FigureContext(
         found=found,
         query=asked.query,
         address=address,

@@ -32,7 +32,7 @@ from apps.dashboard.saved_views import keeps_views
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.figure_frames import FigureFrame, answer_figure, framed
 from apps.dashboard.shell.requests import SeeOther, actor_of, csv_response, fragment
-from apps.figures.by_name import CORE_HOUR_FIGURES, FIGURE_STATE, make_figure
+from apps.figures.by_name import CORE_HOUR_FIGURES, FIGURE_STATE, draw_core_hour_figure
 from apps.mapping.permissions import see
 from apps.policies.allocations.conversion import try_core_hours
 from apps.policies.allocations.services import give_allocation
@@ -120,7 +120,7 @@ def download(request: HttpRequest, policy: str) -> HttpResponseBase:
 @require_safe
 def figure(request: HttpRequest, policy: str, figure: str, form: str = "json") -> HttpResponseBase:
     """Core-hours by week, or what is left of allocations, for the page's own query."""
-    return answer_figure(request, make_figure(figure, _weeks(request, policy), request.GET), form)
+    return answer_figure(request, draw_core_hour_figure(figure, _weeks(request, policy), request.GET), form)
 
 
 @require_safe
@@ -157,7 +157,7 @@ def _figures(request: HttpRequest, policy: str) -> list[FigureFrame]:
 
     def frame(name: str) -> FigureFrame:
         source = reverse("dashboard:allocations-figure", kwargs={"policy": policy, "figure": name})
-        return framed(request, source, lambda: make_figure(name, weeks(), request.GET))
+        return framed(request, source, lambda: draw_core_hour_figure(name, weeks(), request.GET))
 
     return [frame(name) for name in CORE_HOUR_FIGURES]
 

@@ -24,15 +24,15 @@ from apps.analytics.convergence.query import (
 )
 from apps.analytics.series.daily_series import SeriesState
 from apps.core.errors import Invalid
-from apps.figures.convergence.asked import (
+from apps.figures.convergence.options import (
     ALL,
     HOUR,
     TODAY,
     is_by_hour,
-    read_period_asked,
+    read_page_period,
     read_share_method_of,
 )
-from apps.figures.convergence.asked import NAMES as FOCUS_NAMES
+from apps.figures.convergence.options import NAMES as FOCUS_NAMES
 
 OVERLAYS = ("band", "changes", "demand", "gaps")
 
@@ -93,7 +93,7 @@ def read_asked(request: HttpRequest, state: SeriesState, now: datetime) -> Asked
         method = read_share_method_of(given)
         if by_hour:
             reject_windowed(method)
-        period, last = read_period_asked(given, state, here)
+        period, last = read_page_period(given, state, here)
     except Invalid as problem:
         usual = default_period(state, here)
         where = problem.fields[0].where if problem.fields else ""

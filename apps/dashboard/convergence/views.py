@@ -36,8 +36,8 @@ from apps.explain.entry_page import get_entry_page
 from apps.figures import Figure
 from apps.figures.by_name import draw_figure, read_figure
 from apps.figures.convergence.heat import LEAST_ENTRIES
+from apps.figures.convergence.labels import Links
 from apps.figures.convergence.panels import PAGE, newest_words
-from apps.figures.convergence.words import Links
 
 
 # --- Words ------------------------------------------------------------------------------------------------------------

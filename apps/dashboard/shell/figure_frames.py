@@ -14,8 +14,8 @@ from django.utils.translation import gettext as _
 from apps.core.errors import Invalid
 from apps.dashboard.shell.requests import csv_response
 from apps.figures import Figure, Table
-from apps.figures.figure import answer_of, body_of
-from apps.figures.paint import first_drawing
+from apps.figures.figure import encode_json, figure_json
+from apps.figures.first_drawing import first_drawing
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def answer_figure(request: HttpRequest, figure: Figure, form: str = "json") -> H
 
 def _json(request: HttpRequest, figure: Figure) -> HttpResponse:
     """JSON of a figure; 304 without a body if the browser has these numbers."""
-    body, tag = body_of(answer_of(figure))
+    body, tag = encode_json(figure_json(figure))
     if request.headers.get("If-None-Match") == tag:
         response = HttpResponse(status=304)
         del response["Content-Type"]

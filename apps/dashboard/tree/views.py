@@ -26,7 +26,7 @@ from apps.dashboard.tree import presenters, selection
 from apps.dashboard.tree.presenters import TreeState, panel_context, read_state, rows_context, toggled, uid_of
 from apps.figures import Figure
 from apps.figures.tree import tree_figure
-from apps.figures.tree_query import TreeAsked, read_tree_asked
+from apps.figures.tree_options import TreeOptions, read_tree_options
 from apps.priorities import selectors
 from apps.priorities.records import IciclePage
 from apps.priorities.selectors import open_view
@@ -224,12 +224,12 @@ def figure(request: HttpRequest, policy: str, form: str = "json") -> HttpRespons
     return answer_figure(request, tree_figure(page, asked, request.GET, _entry_of(request, policy)), form)
 
 
-def _read(request: HttpRequest, policy: str, query: QueryDict) -> tuple[IciclePage, TreeAsked]:
+def _read(request: HttpRequest, policy: str, query: QueryDict) -> tuple[IciclePage, TreeOptions]:
     """Page and query of the picture.
 
     Raises Invalid for a wrong query, NotFound for an entry that the actor may not see.
     """
-    asked = read_tree_asked(query)
+    asked = read_tree_options(query)
     page = get_icicle(
         policy_slug=policy,
         actor=actor_of(request),

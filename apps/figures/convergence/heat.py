@@ -1,4 +1,4 @@
-"""Every subgroup, every day: by how many points it was over or under its target, in named steps of balance."""
+"""Heat map of every subgroup by day: points over or under target, in steps of balance."""
 
 from __future__ import annotations
 
@@ -12,20 +12,28 @@ from django.utils.translation import ngettext
 
 from apps.analytics.convergence.records import Convergence
 from apps.figures import axes, traces
+from apps.figures.convergence.labels import (
+    Links,
+    caption,
+    day_words,
+    file_name,
+    moment_url,
+    short_balance,
+    used_words_of,
+)
 from apps.figures.convergence.panels import balance_words
-from apps.figures.convergence.words import Links, caption, day_words, file_name, short_balance, used_words_of
 from apps.figures.figure import Column, EndLabel, Figure, Swatch, Table, Trace
 from apps.figures.traces import BALANCE, ON_TARGET, balance_legend, balance_step
 
-LEAST_ENTRIES = 12  # fewer are better read as lines
-MOST_ROWS = 32  # of the picture: as many names as can be read beside it
+LEAST_ENTRIES = 12  # fewer are easier to read as lines
+MOST_ROWS = 32  # of the picture, limited by the names beside it
 _MOST_DAYS, _NARROW_DAYS = 60, 28
-_MOST_LETTERS, _FEW_LETTERS = 22, 12  # of a name, in wide and in narrow windows
+_MOST_LETTERS, _FEW_LETTERS = 22, 12  # characters of a name in wide and in narrow windows
 _TEXT_COLORS = {"over": "$over", "under": "$under"}
 
 
 def heat_figure(found: Convergence, links: Links) -> Figure:
-    """The last sixty points at most, the subgroups farthest from their targets first; what isn't known has no cell."""
+    """Draw at most the last sixty points, subgroups farthest from target first; unknown values have no cell."""
     title = _("Every subgroup, every hour") if found.is_by_hour else _("Every subgroup, every day")
     rows = found.order()
     n_points = min(len(found.on), _MOST_DAYS)
@@ -64,14 +72,14 @@ def heat_figure(found: Convergence, links: Links) -> Figure:
         caption=caption(found),
         labels=_balances(found, shown),
         legend=[*balance_legend(), Swatch("$line-strong", _("no demand"), is_dot=True)],
-        moment_url=links.moment if found.is_by_hour else links.moment.replace("{at}", "{at}T23:59"),
+        moment_url=moment_url(found, links),
         reads=False,
         extra={"narrow": _narrow(found, seen, len(rows), on)},
     )
 
 
 def _traces(found: Convergence, rows: list[int], names: list[str], points: slice) -> list[Trace]:
-    """Cells in steps of balance; those without demand have a hollow dot, as they are neither over nor under."""
+    """Cells in steps of balance; cells without demand have a hollow dot, as they are neither over nor under."""
     x = [axes.moment(one) for one in found.on[points]]
     steps = [[_step(*cell) for cell in _cells(found, row, points)] for row in rows]
     words = [
@@ -106,27 +114,27 @@ def _note(found: Convergence, n_shown: int, n_rows: int, n_points: int) -> str:
 
 
 def _edges(on: Sequence[date]) -> list[str]:
-    """Of whole cells: half a step before the first and after the last."""
+    """Return the range of the axis: half a step before the first and after the last point."""
     half = timedelta(minutes=30) if isinstance(on[-1], datetime) else timedelta(hours=12)
     first, last = (one if isinstance(one, datetime) else datetime.combine(one, time()) for one in (on[0], on[-1]))
     return [axes.moment(first - half), axes.moment(last + half)]
 
 
 def _narrow(found: Convergence, names: list[str], n_rows: int, on: Sequence[date]) -> dict[str, Any]:
-    """Fewer days, and as much of the names as fits beside them."""
+    """Variant for narrow windows: fewer days and shorter names."""
     few = on[-_NARROW_DAYS:]
     short = [_short(name, _FEW_LETTERS) for name in names[::-1]]
     return {"range": _edges(few), "note": _note(found, len(names), n_rows, len(few)), "ticktext": short}
 
 
 def _balances(found: Convergence, rows: list[int]) -> list[EndLabel]:
-    """The balance at the end of each row, as the table has it."""
+    """Labels with the balance at the end of each row, as in the table."""
     last = slice(len(found.on) - 1, len(found.on))
     labels = []
-    for place, row in enumerate(reversed(rows)):
+    for index, row in enumerate(reversed(rows)):
         for actual, target, state in _cells(found, row, last):
             color = _TEXT_COLORS.get(balance_words(state, actual - target)[0], "$ink-2")
-            labels.append(EndLabel(place, short_balance(actual, target, state), color=color))
+            labels.append(EndLabel(index, short_balance(actual, target, state), color=color))
     return labels
 
 
@@ -140,7 +148,7 @@ def _cells(found: Convergence, row: int, days: slice) -> Any:
 
 
 def _step(actual: float, target: float, state: str) -> int | None:
-    """The place in the seven steps; without demand counts as on target."""
+    """Return the index of the balance step; without demand counts as on target."""
     if not isfinite(actual) or not isfinite(target) or not state or state == "before_entry":
         return None
     if state in {"on", "no_demand"}:
@@ -149,12 +157,12 @@ def _step(actual: float, target: float, state: str) -> int | None:
 
 
 def _short(name: str, n_letters: int = _MOST_LETTERS) -> str:
-    """As much of a name as fits beside the rows."""
+    """Shorten a name to fit beside the rows."""
     return name if len(name) <= n_letters else f"{name[: n_letters - 1]}…"
 
 
 def _unique(names: list[str]) -> list[str]:
-    """Rows of a category axis need different names: equal ones get invisible marks behind them."""
+    """Make row names unique with invisible characters, because a category axis merges equal names."""
     seen: dict[str, int] = {}
     found = []
     for name in names:
@@ -164,7 +172,7 @@ def _unique(names: list[str]) -> list[str]:
 
 
 def _table(found: Convergence, rows: list[int], names: list[str], days: slice) -> Table:
-    """A row a subgroup: its balance on the newest day; the CSV has the points of every day."""
+    """One row per subgroup with its latest balance; the CSV has every day."""
     on = [axes.moment(one) for one in found.on[days]]
     off = found.deviation[:, days] * 100
     last_day = slice(len(found.on) - 1, len(found.on))

@@ -1,4 +1,4 @@
-"""Small multiples: one panel a subgroup, its share beside its target, in sections that share a scale."""
+"""Small multiples of convergence: one panel per subgroup with its share and target, in sections that share a scale."""
 
 from __future__ import annotations
 
@@ -17,21 +17,31 @@ from apps.analytics.convergence.query import BEFORE_ENTRY, DAILY_UP_TO
 from apps.analytics.convergence.records import Convergence, sample_weekly
 from apps.analytics.series.daily_series import F8, Mask
 from apps.figures import axes, traces
-from apps.figures.convergence.words import Links, RawRows, caption, file_name, mark_of, revision_marks, used_words_of
+from apps.figures.convergence.labels import (
+    Links,
+    RawRows,
+    caption,
+    file_name,
+    mark_of,
+    moment_url,
+    revision_marks,
+    used_words_of,
+)
 from apps.figures.figure import Column, Figure, Table, Trace
 from apps.priorities.sentences.numbers import UNKNOWN, percent, points
 
 # --- Sections ---------------------------------------------------------------------------------------------------------
 PAGE = 12  # panels
-SMALL = 0.05  # of the parent: smaller ones have a section of their own
-STEPS = (0.01, 0.02, 0.04, 0.06, 0.10, 0.20, 0.40, 0.60, 1.0)  # whose halves are short to write
-_OUTLIER = 2.5  # a panel that needs so much more than the next one gets a scale of its own
+SMALL = 0.05  # share of the parent; smaller subgroups have a section of their own
+STEPS = (0.01, 0.02, 0.04, 0.06, 0.10, 0.20, 0.40, 0.60, 1.0)  # their halves have few digits, too
+_OUTLIER = 2.5  # a panel that needs this many times the next scale gets its own
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """rows: of all its members; scales: the top of each one's axis, 0..1; common: the one that is shared; shown: the
-    rows on this page, with their scales."""
+    """rows: all its members; scales: upper end of each one's axis, 0..1; common: the shared scale; shown: rows on this
+    page with their scales.
+    """
 
     is_small: bool
     rows: list[int]
@@ -41,9 +51,9 @@ class Section:
 
 
 def sections_of(found: Convergence, page: int) -> list[Section]:
-    """The panels of a page, twelve of them: large shares first, each section by how far off its members are.
+    """Return the sections of a page of twelve panels: large shares first, each section by distance from target.
 
-    Days that are over say which panel is where and which scale is shared; a newest point beyond it widens the scale.
+    Finished days decide the order and the shared scale; a newest point outside it extends the scale.
     """
     order, over = found.order(), scales_of(found, found.n_finished)
     widened = scales_of(found) if found.n_finished < len(found.on) else over
@@ -63,7 +73,7 @@ def sections_of(found: Convergence, page: int) -> list[Section]:
 
 
 def scales_of(found: Convergence, n_points: int | None = None) -> list[float]:
-    """For each panel the smallest step that holds all of it, or its first points."""
+    """Return for each panel the smallest scale that fits all of its points, or the first `n_points`."""
     part = slice(n_points)
     needed = np.maximum(_largest(found.actual[:, part]), _largest(found.target[:, part] + found.slack[:, part]))
     steps = np.array(STEPS)
@@ -73,14 +83,14 @@ def scales_of(found: Convergence, n_points: int | None = None) -> list[float]:
 
 
 def shared_scales(steps: Sequence[float]) -> tuple[list[float], float]:
-    """The scale of each panel of a section, and the one that is shared: a single giant doesn't flatten the others."""
+    """Return the scale of each panel of a section, and the shared one: a single outlier doesn't flatten the others."""
     ordered = [*sorted(steps, reverse=True), 0.0, 0.0]
     common = ordered[1] if 0 < _OUTLIER * ordered[1] < ordered[0] else ordered[0]
     return [step if step > common else common for step in steps], common
 
 
 def _largest(values: F8) -> F8:
-    """(rows, points) → (rows,): of those that are known; 0 where none is."""
+    """Maximum of the known values of each row; 0 if there are none."""
     found: F8 = np.max(values, axis=1, initial=0.0, where=np.isfinite(values))
     return found
 
@@ -109,9 +119,9 @@ _SHAPES: dict[str, tuple[Shape, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """actual, target: the words below the name. shape: form and colour of the balance; amount: in points, or "".
+    """actual, target: texts below the name. shape: form and colour of the balance; amount: in points, or "".
 
-    word: what the balance is called; "" where nothing is known of a point.
+    word: name of the balance.
     """
 
     actual: str
@@ -122,12 +132,12 @@ class Heading:
 
 
 def state_words(state: str) -> str:
-    """One word or two."""
+    """Return the label of a state."""
     return _(_STATE_WORDS[state]) if state in _STATE_WORDS else UNKNOWN
 
 
 def heading_of(found: Convergence, row: int) -> Heading:
-    """Of the newest snapshot where the line ends there, else of the last day."""
+    """Return the heading for the last point: the newest snapshot's, or the last day's."""
     actual, target = (float(column[row, -1]) for column in (found.actual, found.target))
     shares = [percent(one) if isfinite(one) else UNKNOWN for one in (actual, target)]
     reads = (_("actual %(share)s") % {"share": shares[0]}, _("target %(target)s") % {"target": shares[1]})
@@ -138,7 +148,7 @@ def heading_of(found: Convergence, row: int) -> Heading:
 
 
 def balance_words(state: str, difference: float) -> tuple[Shape, str, str]:
-    """Shape, amount in points, and word of a point."""
+    """Return the shape, the amount in points, and the word for a point."""
     if not isfinite(difference) or not state:
         return "nodata", "", state_words(state) if state == BEFORE_ENTRY else _("no data")
     shape, word = _SHAPES.get(state, _SHAPES["no_demand"])
@@ -146,7 +156,7 @@ def balance_words(state: str, difference: float) -> tuple[Shape, str, str]:
 
 
 def newest_words(found: Convergence) -> str:
-    """What the last point is of; "" where it is a day, or an hour, that is over."""
+    """Explain that headings are from the newest snapshot; "" if the last point is a finished day or hour."""
     if found.latest_at is None:
         return ""
     at = formats.date_format(timezone.localtime(found.latest_at), "j M, H:i")
@@ -160,7 +170,7 @@ OVERLAYS = ("band", "changes", "demand", "gaps")
 
 
 def panels_figure(found: Convergence, query: QueryDict, links: Links, name: str = "panels") -> Figure:
-    """`panels` of the answer has the traces and the layout of each subgroup on this page; `data` is empty."""
+    """`panels` in the JSON has the traces and the layout of each subgroup on this page; `data` is empty."""
     page = _page(query)
     shown = sample_weekly(found) if found.period.n_days > DAILY_UP_TO else found
     chosen = set(query.getlist("overlay")) or set(OVERLAYS)
@@ -190,7 +200,7 @@ def panels_figure(found: Convergence, query: QueryDict, links: Links, name: str 
         size="xs",
         file=file_name(shown, name),
         caption=caption(shown),
-        moment_url=links.moment if shown.is_by_hour else links.moment.replace("{at}", "{at}T23:59"),
+        moment_url=moment_url(shown, links),
         empty="" if shown.on else _("There are no days in this period."),
         extra={"panels": panels, "newest": newest_words(shown)},
     )
@@ -206,14 +216,14 @@ def _panel(found: Convergence, row: int, x: list[str], scale: float, chosen: set
     y = axes.rounded(found.actual[row] * 100, 2)
     drawn: list[Trace] = []
     if "demand" in chosen:
-        for begins, ends in _stretches(x, found.idle[row] | found.idle_inferred[row]):
+        for begins, ends in _runs(x, found.idle[row] | found.idle_inferred[row]):
             drawn.append(traces.no_demand(begins, ends, scale * 100))
-        drawn += [_starved(begins, ends) for begins, ends in _stretches(x, found.states[row] == "starved")]
+        drawn += [_starved(begins, ends) for begins, ends in _runs(x, found.states[row] == "starved")]
     if "gaps" in chosen:
         missing = np.array([on in found.gaps for on in found.on], np.bool_)
-        drawn += [_shade(begins, ends, scale * 100, "$line-strong/0.35") for begins, ends in _stretches(x, missing)]
+        drawn += [_shade(begins, ends, scale * 100, "$line-strong/0.35") for begins, ends in _runs(x, missing)]
     early = found.days.is_before_first | (found.states[row] == BEFORE_ENTRY)
-    drawn += [_shade(begins, ends, scale * 100, "$surface-3/0.55") for begins, ends in _stretches(x, early)]
+    drawn += [_shade(begins, ends, scale * 100, "$surface-3/0.55") for begins, ends in _runs(x, early)]
     if "band" in chosen:
         low = axes.rounded(np.maximum(target - slack, 0), 2)
         drawn += traces.tolerance(x, low, axes.rounded(target + slack, 2))
@@ -228,8 +238,8 @@ def _panel(found: Convergence, row: int, x: list[str], scale: float, chosen: set
     return drawn
 
 
-def _stretches(x: list[str], mask: Mask) -> list[tuple[str, str]]:
-    """First and last moment of each run of days; a day is as wide as the step to the next one."""
+def _runs(x: list[str], mask: Mask) -> list[tuple[str, str]]:
+    """First and last moment of each run of days in the mask; a day is as wide as the step to the next one."""
     edges = np.flatnonzero(np.diff(mask, prepend=False, append=False)).tolist()
     return [(x[first], x[min(after, len(x) - 1)]) for first, after in zip(edges[::2], edges[1::2], strict=True)]
 
@@ -248,7 +258,7 @@ def _shade(begins: str, ends: str, top: float, color: str) -> Trace:
 
 
 def _starved(begins: str, ends: str) -> Trace:
-    """Jobs waited below the target: a bar on the axis."""
+    """A bar on the axis where jobs waited below target."""
     pen = {"color": "$under-mark", "width": 4}
     return {"type": "scatter", "mode": "lines", "x": [begins, ends], "y": [0, 0], "line": pen, **traces.NO_HOVER}
 
@@ -267,7 +277,7 @@ def _layout(found: Convergence, scale: float) -> dict[str, Any]:
 
 
 def _sentence(found: Convergence) -> str:
-    """How many are off their targets now."""
+    """Count the subgroups that are off target now."""
     now = found.states[:, -1].tolist() if found.on else []
     off = sum(state not in {"on", "no_demand", "met", ""} for state in now)
     text = ngettext("%(off)s of %(n)s subgroup is off target.", "%(off)s of %(n)s subgroups are off target.", len(now))
@@ -275,7 +285,7 @@ def _sentence(found: Convergence) -> str:
 
 
 def _table(found: Convergence) -> Table:
-    """A row a day, newest first, two columns a subgroup."""
+    """One row per day, newest first, two columns per subgroup."""
     pairs = [column for row in range(len(found.members)) for column in (found.actual[row], found.target[row])]
     forms = (_("%(name)s, actual %%"), _("%(name)s, target %%"))
     titles = [title % {"name": member.name} for member in found.members for title in forms]

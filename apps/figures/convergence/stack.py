@@ -1,4 +1,4 @@
-"""How a group is divided over time: the shares of its subgroups stacked, with the borders between their targets."""
+"""Stacked shares of a group's subgroups over time, with the borders between their targets."""
 
 from __future__ import annotations
 
@@ -10,17 +10,25 @@ from django.utils.translation import gettext as _
 from apps.analytics.convergence.records import Convergence
 from apps.analytics.series.daily_series import F8
 from apps.figures import axes, traces
-from apps.figures.convergence.words import Links, caption, day_words, file_name, revision_marks, used_words_of
+from apps.figures.convergence.labels import (
+    Links,
+    caption,
+    day_words,
+    file_name,
+    moment_url,
+    revision_marks,
+    used_words_of,
+)
 from apps.figures.figure import Column, EndLabel, Figure, Table, Trace
 from apps.priorities.sentences.numbers import percent
 
-_MOST = 8  # series; of more the largest seven and the rest
+_MOST = 8  # series: the largest seven and the rest combined
 
 
 def stack_figure(found: Convergence, links: Links) -> Figure:
-    """Shares in percent of the parent (or of everything), the largest target lowest.
+    """Draw shares in percent of the parent or the total, the largest target lowest.
 
-    A subgroup with a day that may not be shown is left out whole, and so is a sum that would reveal it.
+    A subgroup with a hidden day is left out, and so is a sum that would reveal it.
     """
     title = _("Subgroups and their targets")
     layers = _layers(found) if found.on else []
@@ -28,7 +36,7 @@ def stack_figure(found: Convergence, links: Links) -> Figure:
         message = _("There are no days in this period.")
         return Figure("stack", title, message, (), {}, Table((), (), ()), empty=message, reads=False)
     x = [axes.moment(on) for on in found.on]
-    drawn, labels = _drawn(found, layers, x)
+    drawn, labels = _areas(found, layers, x)
     of = found.entry.name if found.method.of == "parent" else found.policy_name
     first, last = found.on[0], found.on[-1]
     return Figure(
@@ -47,15 +55,15 @@ def stack_figure(found: Convergence, links: Links) -> Figure:
         caption=caption(found),
         labels=labels,
         marks=revision_marks(found, links),
-        moment_url=links.moment if found.is_by_hour else links.moment.replace("{at}", "{at}T23:59"),
+        moment_url=moment_url(found, links),
     )
 
 
-Layer = tuple[str, F8, F8]  # label, actual and target by days
+Layer = tuple[str, F8, F8]  # label; actual and target by day
 
 
 def _layers(found: Convergence) -> list[Layer]:
-    """Entries of which every known day may be shown; of more than eight the smallest are one layer."""
+    """Layers of the entries with all days visible; from the eighth on the smallest are combined."""
     rows = [
         row for row in range(len(found.members)) if found.visible[row].all() and np.isfinite(found.target[row]).any()
     ]
@@ -72,7 +80,7 @@ def _layers(found: Convergence) -> list[Layer]:
     return layers
 
 
-def _drawn(found: Convergence, layers: list[Layer], x: list[str]) -> tuple[list[Trace], list[EndLabel]]:
+def _areas(found: Convergence, layers: list[Layer], x: list[str]) -> tuple[list[Trace], list[EndLabel]]:
     areas: list[Trace] = []
     borders: list[Trace] = []
     labels = []
@@ -94,7 +102,7 @@ def _drawn(found: Convergence, layers: list[Layer], x: list[str]) -> tuple[list[
 
 
 def _sentence(layers: list[Layer]) -> str:
-    """Who uses most beyond its target, and who leaves most."""
+    """Describe the subgroup farthest over its target and the one farthest under."""
     off = sorted(
         ((float(actual[-1] - target[-1]), name, actual, target) for name, actual, target in layers),
         key=lambda one: one[0],
@@ -115,10 +123,10 @@ def _table(found: Convergence, layers: list[Layer]) -> Table:
     columns = [Column(form % {"name": name}) for name, _actual, _target in layers for form in forms]
     kinds = [f"{name} {kind}" for name, _a, _t in layers for kind in ("actual_percent", "target_percent")]
     pairs: list[Any] = [column * 100 for _name, actual, target in layers for column in (actual, target)]
-    places = range(len(found.on) - 1, -1, -1)
+    indices = range(len(found.on) - 1, -1, -1)
     return Table(
         (Column(_("Day"), is_number=False), *columns),
-        [[day_words(found.on[at]), *(f"{column[at]:.1f}" for column in pairs)] for at in places],
-        [[axes.moment(found.on[at]), *(round(float(column[at]), 4) for column in pairs)] for at in places],
+        [[day_words(found.on[at]), *(f"{column[at]:.1f}" for column in pairs)] for at in indices],
+        [[axes.moment(found.on[at]), *(round(float(column[at]), 4) for column in pairs)] for at in indices],
         header=("day", *kinds),
     )

@@ -1,4 +1,4 @@
-"""What is left of allocated core-hours over a period, in percent of each allocation, beside an even pace."""
+"""Figure of allocated core-hours left over a period, in percent of each allocation, compared with an even pace."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.figures import axes, traces
-from apps.figures.core_hours import words
+from apps.figures.core_hours import labels
 from apps.figures.figure import Column, Control, EndLabel, Figure, Table
 from apps.policies.allocations.records import DAY, begins_at
 from apps.priorities.records import AllocationLeft, CoreHourWeeks
 from apps.priorities.sentences.numbers import percent
 
-HIDE = "left_hide"  # a name in the query of the page
+HIDE = "left_hide"  # query parameter of the page
 
 
 def burn_down(found: CoreHourWeeks, query: QueryDict) -> Figure:
-    """`?left_hide=<uid>`. Raises Invalid for more names than a picture can have."""
-    hidden = words.read_hidden(query, HIDE)
-    colors = words.colors_of([one.place for one in found.promises])
+    """Draw the figure; `?left_hide=<uid>` hides an allocation. Raises Invalid for too many hidden names."""
+    hidden = labels.read_hidden(query, HIDE)
+    colors = labels.colors_of([one.place for one in found.promises])
     color_of = {one.uid: color for one, color in zip(found.promises, colors, strict=True)}
     shown = [one for one in found.promises if str(one.uid) not in hidden] or list(found.promises)
     title = _("Core-hours left")
     if not shown:
-        return words.empty_figure("burn-down", title, found, _("No core-hours are allocated for days that have begun."))
+        return labels.empty_figure(
+            "burn-down", title, found, _("No core-hours are allocated for days that have begun.")
+        )
     not_shown = {str(one.uid) for one in found.promises if one not in shown}
     chips = [(str(one.uid), one.name, color_of[one.uid]) for one in found.promises]
     return Figure(
@@ -40,9 +42,9 @@ def burn_down(found: CoreHourWeeks, query: QueryDict) -> Figure:
         layout=_layout(found, shown),
         table=_table(found, shown),
         labels=[EndLabel(_part(one, -1), _label(one), color_of[one.uid]) for one in shown],
-        controls=[Control(_("Shown"), words.chips(query, HIDE, chips, not_shown), kind="chips")],
-        file=words.file_of(found, "burn-down"),
-        caption=words.caption_of(found),
+        controls=[Control(_("Shown"), labels.chips(query, HIDE, chips, not_shown), kind="chips")],
+        file=labels.file_of(found, "burn-down"),
+        caption=labels.caption_of(found),
     )
 
 
@@ -51,27 +53,27 @@ def _part(one: AllocationLeft, at: int) -> float:
 
 
 def _line(found: CoreHourWeeks, one: AllocationLeft, color: str) -> dict[str, Any]:
-    x = [words.place(at, found) for at in one.at]
+    x = [labels.axis_moment(at, found) for at in one.at]
     y = [_part(one, at) for at in range(len(x))]
-    said = [_left_words(left, one.allocated_core_h) for left in one.left_core_h]
-    return traces.line(x, y, name=one.name, color=color, words=said)
+    values = [_left_words(left, one.allocated_core_h) for left in one.left_core_h]
+    return traces.line(x, y, name=one.name, color=color, words=values)
 
 
-def _left_words(left: float, promised: float) -> str:
-    said = {"n": words.hours(abs(left)), "part": percent(abs(left) / promised)}
+def _left_words(left: float, allocated: float) -> str:
+    values = {"n": labels.hours(abs(left)), "part": percent(abs(left) / allocated)}
     if left < 0:
-        return _("used %(n)s core-hours more than allocated, %(part)s over") % said
-    return _("has %(n)s core-hours left, %(part)s") % said
+        return _("used %(n)s core-hours more than allocated, %(part)s over") % values
+    return _("has %(n)s core-hours left, %(part)s") % values
 
 
 def _pace(found: CoreHourWeeks, shown: Sequence[AllocationLeft]) -> list[dict[str, Any]]:
-    """An even pace, where all that are shown have the same days."""
+    """Draw an even pace if all shown allocations have the same period."""
     days = {one.days for one in shown}
     if len(days) > 1:
         return []
     (only,) = days
     begin, end = begins_at(only.starts_on, found.zone), begins_at(only.ends_on + DAY, found.zone)
-    dashed = traces.target([words.place(begin, found), words.place(end, found)], [100, 0])
+    dashed = traces.target([labels.axis_moment(begin, found), labels.axis_moment(end, found)], [100, 0])
     return [dashed | {"line": {**dashed["line"], "shape": "linear"}}]
 
 
@@ -92,11 +94,11 @@ def _layout(found: CoreHourWeeks, shown: Sequence[AllocationLeft]) -> dict[str, 
 
 
 def _today(found: CoreHourWeeks) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """A rule at now, where the period isn't over."""
+    """A vertical line at now, if the period hasn't ended."""
     today: date = found.now.astimezone(found.zone).date()
     if today not in found.period:
         return [], []
-    at = words.place(found.now, found)
+    at = labels.axis_moment(found.now, found)
     line = {"color": "$line-strong", "width": 1, "dash": "1.5px,2px"}
     text = {"text": _("today"), "font": {"color": "$ink-3"}, "showarrow": False}
     shape = {"type": "line", "x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1, "layer": "below", "line": line}
@@ -111,25 +113,25 @@ def _label(one: AllocationLeft) -> str:
 
 
 def _note(found: CoreHourWeeks) -> str:
-    period = words.period_words(found.period)
+    period = labels.period_words(found.period)
     if found.n_promises > len(found.promises):
         period = f"{period}; {_('%(n)s of %(all)s') % {'n': len(found.promises), 'all': found.n_promises}}"
     return _("percent of the allocation, %(period)s") % {"period": period}
 
 
 def _sentence(found: CoreHourWeeks, shown: Sequence[AllocationLeft]) -> str:
-    """The one that is farthest ahead of an even pace, in percent of its allocation."""
+    """Describe the allocation farthest ahead of an even pace."""
     one = max(shown, key=lambda each: (each.delivered_core_h - each.due_core_h) / each.allocated_core_h)
     left, even = one.left_core_h[-1], one.allocated_core_h - one.due_core_h
-    said = {
+    values = {
         "name": one.name,
-        "n": words.hours(abs(left)),
-        "of": words.hours(one.allocated_core_h),
-        "even": words.hours(even),
+        "n": labels.hours(abs(left)),
+        "of": labels.hours(one.allocated_core_h),
+        "even": labels.hours(even),
         "part": percent(abs(left) / one.allocated_core_h),
     }
     if left < 0:
-        return _("%(name)s used %(n)s core-hours more than the %(of)s allocated, %(part)s over.") % said
+        return _("%(name)s used %(n)s core-hours more than the %(of)s allocated, %(part)s over.") % values
     ends = _ends_early(found, one)
     if ends is not None:
         early = (one.days.ends_on - ends).days
@@ -137,12 +139,12 @@ def _sentence(found: CoreHourWeeks, shown: Sequence[AllocationLeft]) -> str:
             "%(name)s has %(n)s of %(of)s core-hours left. At this pace they run out on %(day)s, %(early)s day early.",
             "%(name)s has %(n)s of %(of)s core-hours left. At this pace they run out on %(day)s, %(early)s days early.",
             early,
-        ) % {**said, "day": words.day(ends), "early": early}
-    return _("%(name)s has %(n)s of %(of)s core-hours left (%(part)s); an even pace leaves %(even)s.") % said
+        ) % {**values, "day": labels.day(ends), "early": early}
+    return _("%(name)s has %(n)s of %(of)s core-hours left (%(part)s); an even pace leaves %(even)s.") % values
 
 
 def _ends_early(found: CoreHourWeeks, one: AllocationLeft) -> date | None:
-    """The day on which nothing is left at the pace so far; None where something is left on its last day."""
+    """Return the day on which it runs out at the pace so far; None if it lasts to its last day."""
     if found.now >= begins_at(one.days.ends_on + DAY, found.zone) or one.delivered_core_h <= 0:
         return None
     passed = one.at[-1] - one.at[0]
@@ -160,7 +162,7 @@ def _table(found: CoreHourWeeks, shown: Sequence[AllocationLeft]) -> Table:
     return Table(
         columns=(Column(_("Before")), *(Column(one.name) for one in shown)),
         rows=[
-            [words.day(at.astimezone(found.zone)), *(words.hours(of[at]) if at in of else "\u2013" for of in left)]
+            [labels.day(at.astimezone(found.zone)), *(labels.hours(of[at]) if at in of else "\u2013" for of in left)]
             for at in every
         ],
         raw=[

@@ -1,4 +1,4 @@
-"""Core-hours by week as stacked bars: of the children of an entry, or by the site that delivered them."""
+"""Figure of core-hours by week as stacked bars: by child of an entry, or by the site that delivered them."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.figures import axes, traces
-from apps.figures.core_hours import words
-from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Table, changed, read_choice
+from apps.figures.core_hours import labels
+from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Table, read_choice, with_changes
 from apps.priorities.records import CoreHourWeeks, WeekAmounts
 from apps.priorities.sentences.numbers import percent
 
-BY, UNIT, HIDE = "usage_by", "usage_unit", "usage_hide"  # names in the query of the page
+BY, UNIT, HIDE = "usage_by", "usage_unit", "usage_hide"  # query parameters of the page
 SPLITS = ("group", "site")
 UNITS = ("core-hours", "percent")
 
 
 @dataclass(frozen=True)
 class _Drawn:
-    """shown: the series that aren't hidden; y: (series, weeks) as drawn."""
+    """Data of the picture. shown: series that aren't hidden."""
 
     found: CoreHourWeeks
     shown: Sequence[WeekAmounts]
@@ -39,18 +39,18 @@ class _Drawn:
 
 
 def usage_weeks(found: CoreHourWeeks, query: QueryDict) -> Figure:
-    """`?usage_by=site&usage_unit=percent&usage_hide=<key>`. Raises Invalid for what can't be drawn."""
+    """Draw `?usage_by=site&usage_unit=percent&usage_hide=<key>`. Raises Invalid for options that can't be drawn."""
     by, unit = read_choice(query, BY, SPLITS), read_choice(query, UNIT, UNITS)
-    hidden = words.read_hidden(query, HIDE)
+    hidden = labels.read_hidden(query, HIDE)
     series = _series(found, by)
     named = [one for one in series if one.key != "rest"]
-    of_named = words.colors_of([(0, one.place) for one in named])
+    of_named = labels.colors_of([(0, one.place) for one in named])
     colors = {"rest": "$level-mark"} | dict(zip((one.key for one in named), of_named, strict=True))
     shown = [one for one in series if one.key not in hidden] or series
     controls = _controls(query, by, unit, series, colors, {one.key for one in series if one not in shown})
     title = _("Core-hours by week")
     if not any(one.total_core_h for one in shown):
-        return words.empty_figure("usage", title, found, _nothing(found), controls)
+        return labels.empty_figure("usage", title, found, _empty_text(found), controls)
     totals = [sum(week) for week in zip(*(one.core_h for one in shown), strict=True)]
     drawn = _Drawn(found, shown, colors, totals, unit == "percent")
     return Figure(
@@ -63,8 +63,8 @@ def usage_weeks(found: CoreHourWeeks, query: QueryDict) -> Figure:
         table=_table(drawn),
         labels=_labels(drawn),
         controls=controls,
-        file=words.file_of(found, f"usage_by-{by}"),
-        caption=words.caption_of(found),
+        file=labels.file_of(found, f"usage_by-{by}"),
+        caption=labels.caption_of(found),
     )
 
 
@@ -75,8 +75,8 @@ def _series(found: CoreHourWeeks, by: str) -> list[WeekAmounts]:
 
 
 def _bars(drawn: _Drawn) -> list[dict[str, Any]]:
-    """The largest at the bottom."""
-    x = _mondays(drawn.found)
+    """One trace per series, the largest at the bottom."""
+    x = _week_starts(drawn.found)
     return [
         traces.bars(x, drawn.y(one), name=one.name, color=f"{drawn.colors[one.key]}/0.5", words=_words(drawn, one))
         | {"hovertemplate": f"{one.name} %{{customdata}}<extra></extra>"}
@@ -88,15 +88,15 @@ def _ordered(drawn: _Drawn) -> list[WeekAmounts]:
     return sorted(drawn.shown, key=lambda one: (one.key == "rest", -one.total_core_h))
 
 
-def _mondays(found: CoreHourWeeks) -> list[str]:
-    """The Monday of each week, also where the period begins after it, so that all bars are as wide."""
+def _week_starts(found: CoreHourWeeks) -> list[str]:
+    """The Monday of each week, also if the period starts later in it, so that all bars have the same width."""
     days = [edge.astimezone(found.zone).date() for edge in found.edges[:-1]]
     return [axes.moment(day - timedelta(days=day.weekday())) for day in days]
 
 
 def _words(drawn: _Drawn, one: WeekAmounts) -> list[str]:
     return [
-        _("%(n)s core-hours, %(part)s") % {"n": words.hours(n), "part": percent(n / of if of else 0.0)}
+        _("%(n)s core-hours, %(part)s") % {"n": labels.hours(n), "part": percent(n / of if of else 0.0)}
         for n, of in zip(one.core_h, drawn.totals, strict=True)
     ]
 
@@ -116,7 +116,7 @@ def _layout(drawn: _Drawn) -> dict[str, Any]:
 
 
 def _labels(drawn: _Drawn) -> list[EndLabel]:
-    """In the middle of each part of the last bar; for none that has nothing there."""
+    """Labels at the middle of each segment of the last bar; none for empty segments."""
     base, found = 0.0, []
     for one in _ordered(drawn):
         y = drawn.y(one)[-1]
@@ -133,7 +133,7 @@ def _short(name: str) -> str:
 
 def _note(found: CoreHourWeeks, is_percent: bool) -> str:
     unit = _("percent of the core-hours shown") if is_percent else _("core-hours")
-    return f"{unit}, {words.period_words(found.period)}"
+    return f"{unit}, {labels.period_words(found.period)}"
 
 
 def _sentence(drawn: _Drawn, by: str) -> str:
@@ -146,8 +146,8 @@ def _sentence(drawn: _Drawn, by: str) -> str:
     ) % {
         "name": largest.name,
         "did": _("delivered") if by == "site" else _("used"),
-        "n": words.hours(largest.total_core_h),
-        "total": words.hours(total),
+        "n": labels.hours(largest.total_core_h),
+        "total": labels.hours(total),
         "weeks": n,
         "part": percent(largest.total_core_h / total),
     }
@@ -162,7 +162,7 @@ def _not_shown(found: CoreHourWeeks) -> str:
     ) % {"n": found.n_hidden}
 
 
-def _nothing(found: CoreHourWeeks) -> str:
+def _empty_text(found: CoreHourWeeks) -> str:
     if not found.edges:
         return _("This period has not started.")
     text = _("No visible core-hours in this period.")
@@ -176,7 +176,7 @@ def _table(drawn: _Drawn) -> Table:
     return Table(
         columns=(Column(_("Week from")), *(Column(one.name) for one in shown), Column(_("Sum"))),
         rows=[
-            [words.day(days[i]), *(words.hours(one.core_h[i]) for one in shown), words.hours(drawn.totals[i])]
+            [labels.day(days[i]), *(labels.hours(one.core_h[i]) for one in shown), labels.hours(drawn.totals[i])]
             for i in at
         ],
         raw=[[days[i].isoformat(), *(round(one.core_h[i], 6) for one in shown), round(drawn.totals[i], 6)] for i in at],
@@ -192,14 +192,18 @@ def _controls(
     return [
         Control(
             _("Split"),
-            [Choice(f"by-{one}", splits[one], changed(query, **{BY: one, HIDE: None}), one == by) for one in SPLITS],
+            [
+                Choice(f"by-{one}", splits[one], with_changes(query, **{BY: one, HIDE: None}), one == by)
+                for one in SPLITS
+            ],
         ),
         Control(
-            _("Unit"), [Choice(f"unit-{one}", units[one], changed(query, **{UNIT: one}), one == unit) for one in UNITS]
+            _("Unit"),
+            [Choice(f"unit-{one}", units[one], with_changes(query, **{UNIT: one}), one == unit) for one in UNITS],
         ),
         Control(
             _("Shown"),
-            words.chips(query, HIDE, [(one.key, one.name, colors[one.key]) for one in series], hidden),
+            labels.chips(query, HIDE, [(one.key, one.name, colors[one.key]) for one in series], hidden),
             kind="chips",
         ),
     ]

@@ -1,1 +1,1 @@
-"""Figures of my priority."""
+"""Figures of My priority."""

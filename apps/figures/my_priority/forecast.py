@@ -1,4 +1,4 @@
-"""What becomes of one level, and of the factor that it decides, if things go on."""
+"""Figures of a forecast: one level's share, and the factor, in the coming days."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from apps.analytics.forecast import CurvePoint, FactorPoint, Forecast, ForecastL
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.explain import Recovery, RecoveryRange
 from apps.figures import axes, traces
-from apps.figures.convergence.words import used_words
-from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Table, Trace, changed
+from apps.figures.convergence.labels import used_words
+from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Table, Trace, with_changes
 from apps.priorities.sentences import text_of
 from apps.priorities.sentences.numbers import factor as factor_words
 from apps.priorities.sentences.numbers import percent
@@ -26,15 +26,14 @@ from apps.priorities.sentences.numbers import percent
 
 # --- Factor -----------------------------------------------------------------------------------------------------------
 def factor_figure(found: Forecast) -> Figure | None:
-    """None where levels decide the order: their curves show what comes."""
+    """Draw the forecast factor; None where levels decide the order, whose curves show the future."""
     ahead = found.factor_ahead()
     if ahead is None:
         return None
     title, sentence = _("Factor in the next days"), text_of(list(ahead.messages))
     if not ahead.points:
-        nothing = {"margin": axes.margin(), "xaxis": {"range": [0, 1]}, "yaxis": {"range": [0, 1]}}
         table = Table(_factor_columns(), (), ())
-        return Figure("factor", title, sentence, (), nothing, table, size="m", empty=sentence, reads=False)
+        return Figure("factor", title, sentence, (), axes.empty_layout(), table, size="m", empty=sentence, reads=False)
     first, last = ahead.points[0], ahead.points[-1]
     at = [axes.moment(timezone.localtime(point.at)) for point in ahead.points]
     words = [_("factor %(factor)s") % {"factor": factor_words(point.factor)} for point in ahead.points]
@@ -63,7 +62,7 @@ def factor_figure(found: Forecast) -> Figure | None:
 
 
 def _axis(factors: Sequence[float]) -> dict[str, Any]:
-    """A tenth beyond the values, so that what changes little is seen to change."""
+    """Extend the range by a tenth, so that small changes look small."""
     return axes.number_axis(max(min(factors) - 0.1, 0.0), min(max(factors) + 0.1, 1.04))
 
 
@@ -72,7 +71,7 @@ def _factor_columns() -> tuple[Column, ...]:
 
 
 def _factor_table(points: Sequence[FactorPoint]) -> Table:
-    """Today first, as the curve is read."""
+    """Today first, like the curve."""
     return Table(
         columns=_factor_columns(),
         rows=[
@@ -89,27 +88,27 @@ def _factor_table(points: Sequence[FactorPoint]) -> Table:
 
 
 # --- Level ------------------------------------------------------------------------------------------------------------
-LEVEL, SHARE = "forecast_level", "share"  # names in the query of the page
-_FEW_DAYS = 14  # up to as many a point every six hours, beyond one a day
+LEVEL, SHARE = "forecast_level", "share"  # query parameters of the page
+_FEW_DAYS = 14  # shorter curves have a point every six hours, longer ones one a day
 _MOST_TYPED = 200
 _STATES = {"over": "$over-mark", "under": "$under-mark", "on": "$level-mark"}
 
 
 @dataclass(frozen=True, slots=True)
-class ForecastAsked:
-    """level: uid of the one to draw, None for the one that decides. share: 0..1, None for that of the last days."""
+class ForecastOptions:
+    """level: uid of the level to draw, None for the deciding one. share: 0..1, None for the recent one."""
 
     level: UUID | None = None
     share: float | None = None
 
 
-def read_forecast(query: QueryDict) -> ForecastAsked:
-    """`?forecast_level=<uid>&share=12.5`, the share in percent. Raises Invalid, with the name in the address."""
-    return ForecastAsked(_level(query.get(LEVEL, "")), read_share(query.get(SHARE, "")))
+def read_forecast(query: QueryDict) -> ForecastOptions:
+    """Parse `?forecast_level=<uid>&share=12.5`, the share in percent. Raises Invalid with the parameter's name."""
+    return ForecastOptions(_level(query.get(LEVEL, "")), read_share(query.get(SHARE, "")))
 
 
 def read_share(text: str) -> float | None:
-    """0..1, from percent as it is typed."""
+    """Parse percent to a fraction 0..1; None for an empty text."""
     typed = text[:_MOST_TYPED].strip()
     if not typed:
         return None
@@ -117,7 +116,7 @@ def read_share(text: str) -> float | None:
         share = float(typed.replace(",", ".", 1).removesuffix("%")) / 100
     except ValueError:
         share = math.nan
-    if not 0 <= share <= 1:  # NaN is neither
+    if not 0 <= share <= 1:  # also rejects NaN
         message = _("Enter percent from 0 to 100.")
         raise Invalid(message, fields=[FieldProblem(SHARE, message)])
     return share
@@ -131,23 +130,23 @@ def _level(text: str) -> UUID | None:
         raise Invalid(message, fields=[FieldProblem(LEVEL, message)]) from None
 
 
-def level_asked(found: Forecast, asked: ForecastAsked) -> ForecastLevel | None:
-    """The level to draw: as asked, else the one that decides, else the deepest one that is known."""
-    if asked.level is not None:
+def chosen_level(found: Forecast, options: ForecastOptions) -> ForecastLevel | None:
+    """Return the requested level, else the deciding one, else the deepest known one."""
+    if options.level is not None:
         for level in found.levels:
-            if level.uid == asked.level:
+            if level.uid == options.level:
                 return level
         message = _("This level is not one of %(account)s.") % {"account": found.account}
         raise Invalid(message, fields=[FieldProblem(LEVEL, message)])
     return found.shown or (found.levels[-1] if found.levels else None)
 
 
-def forecast_figure(found: Forecast, asked: ForecastAsked, query: QueryDict) -> Figure:
-    shown = level_asked(found, asked)
+def forecast_figure(found: Forecast, options: ForecastOptions, query: QueryDict) -> Figure:
+    shown = chosen_level(found, options)
     title, controls = _("Forecast"), _controls(found, shown, query)
     if shown is None or shown.outlook is None or shown.target is None or shown.actual is None:
         message = _("No data for this account yet.") if shown is None else text_of(list(shown.messages))
-        nothing = {"margin": axes.margin(), "xaxis": {"range": [0, 1]}, "yaxis": {"range": [0, 1]}}
+        nothing = axes.empty_layout()
         table = Table(_columns(), (), ())
         return Figure(
             "forecast", title, message, (), nothing, table, size="m", controls=controls, empty=message, reads=False
@@ -183,40 +182,39 @@ def forecast_figure(found: Forecast, asked: ForecastAsked, query: QueryDict) -> 
 
 
 def _past(found: Forecast, shown: ForecastLevel) -> list[tuple[datetime, float]]:
-    """Ends of the last days, as many as lie ahead but at least a week, and at most 28."""
+    """Past shares over as many days as the curve ahead, at least 7 and at most 28."""
     back = timedelta(days=min(max(curve_days(shown), 7.0), 28.0))
     return [(at, part) for at, part in shown.past_shares if found.as_of - back <= at < found.as_of]
 
 
 def _ahead(found: Forecast, shown: ForecastLevel) -> Sequence[CurvePoint]:
-    """From now on."""
     days = math.ceil(curve_days(shown))
     n_points = days * (4 if days <= _FEW_DAYS else 1) + 1
     return shown.curve(found.as_of, days, n_points)
 
 
-def _place(at: datetime) -> str:
+def _axis_moment(at: datetime) -> str:
     return axes.moment(timezone.localtime(at))
 
 
 def _traces(
     found: Forecast, shown: ForecastLevel, past: Sequence[tuple[datetime, float]], ahead: Sequence[CurvePoint]
 ) -> list[Trace]:
-    """Every line that is read has all instants, so that keys go from the past into the forecast."""
+    """Every line with a read-out has all instants, so that keys move from the past into the forecast."""
     target, now = float(shown.target or 0.0), float(shown.actual or 0.0)
     slack = 0.0 if shown.outlook is None else shown.outlook.state.slack
-    at = [_place(one) for one, _part in past] + [_place(one.at) for one in ahead]
+    at = [_axis_moment(one) for one, _part in past] + [_axis_moment(one.at) for one in ahead]
     whole = [at[0], at[-1]]
-    x = [_place(one.at) for one in ahead]
-    so_far = [part * 100 for _at, part in past] + [now * 100] + [None] * (len(ahead) - 1)
+    x = [_axis_moment(one.at) for one in ahead]
+    past_percent = [part * 100 for _at, part in past] + [now * 100] + [None] * (len(ahead) - 1)
     likely = [None] * len(past) + [one.likely * 100 for one in ahead]
     known = [_balance(shown.name, part, target) for _at, part in past] + [_balance(shown.name, now, target)]
-    foreseen = [""] * (len(past) + 1) + [_foreseen(one) for one in ahead[1:]]
+    forecast_words = [""] * (len(past) + 1) + [_forecast_words(one) for one in ahead[1:]]
     lines = [
-        traces.forecast(at, axes.rounded(likely, 3), name="", color="$level-mark", words=foreseen),
+        traces.forecast(at, axes.rounded(likely, 3), name="", color="$level-mark", words=forecast_words),
         traces.line(
             at,
-            axes.rounded(so_far, 3),
+            axes.rounded(past_percent, 3),
             name="",
             color=_STATES[state_of(shown)],
             words=known + [""] * (len(ahead) - 1),
@@ -229,14 +227,14 @@ def _traces(
         *traces.fan(x, [one.p25 * 100 for one in ahead], [one.p75 * 100 for one in ahead], is_half=True),
         traces.target(whole, [target * 100] * 2),
         *(line | {"hovertemplate": "%{customdata}<extra></extra>"} for line in lines),
-        traces.end_dot(_place(found.as_of), now * 100, color=_STATES[state_of(shown)]),
-        *_met(found, shown),
+        traces.end_dot(_axis_moment(found.as_of), now * 100, color=_STATES[state_of(shown)]),
+        *_recovery_marks(found, shown),
     ]
 
 
-def _met(found: Forecast, shown: ForecastLevel) -> list[Trace]:
-    """A dot where target or tolerance is met, and a line from the soonest to the latest instant."""
-    marked = marked_of(shown)
+def _recovery_marks(found: Forecast, shown: ForecastLevel) -> list[Trace]:
+    """Mark where the target or tolerance is reached, and a line from the earliest to the latest instant."""
+    marked = marked_recovery(shown)
     if marked is None or marked[1].middle.in_s is None:
         return []
     part, times = marked[0] * 100, marked[1]
@@ -251,11 +249,11 @@ def _met(found: Forecast, shown: ForecastLevel) -> list[Trace]:
 
 
 def _instant(found: Forecast, one: Recovery) -> str:
-    return _place(found.as_of + timedelta(seconds=one.in_s or 0.0))
+    return _axis_moment(found.as_of + timedelta(seconds=one.in_s or 0.0))
 
 
-def marked_of(shown: ForecastLevel) -> tuple[float, RecoveryRange] | None:
-    """What of the curve is marked: the end of the tolerance where it is met, else the target."""
+def marked_recovery(shown: ForecastLevel) -> tuple[float, RecoveryRange] | None:
+    """Return the marked share and its times: the edge of the tolerance if it is reached, else the target."""
     outlook = shown.outlook
     if outlook is None or outlook.state.edge is None:
         return None
@@ -266,7 +264,7 @@ def marked_of(shown: ForecastLevel) -> tuple[float, RecoveryRange] | None:
 
 
 def state_of(shown: ForecastLevel) -> str:
-    """over, under or on its target, now."""
+    """Return whether the level is now over, under or on its target."""
     if shown.outlook is None or shown.outlook.state.edge is None:
         return "on"
     return "over" if shown.outlook.state.actual > shown.outlook.state.target else "under"
@@ -276,7 +274,7 @@ def _balance(name: str, part: float, target: float) -> str:
     return f"{name}: {used_words(part, target, 'on' if abs(part - target) < 0.0005 else 'off')}"
 
 
-def _foreseen(one: CurvePoint) -> str:
+def _forecast_words(one: CurvePoint) -> str:
     return _("most likely %(likely)s, middle half %(half)s, full range %(all)s") % {
         "likely": percent(one.likely),
         "half": _range(one.p25, one.p75),
@@ -290,7 +288,7 @@ def _range(low: float, high: float) -> str:
 
 
 def _now(as_of: datetime) -> dict[str, Any]:
-    at = _place(as_of)
+    at = _axis_moment(as_of)
     line = {"color": "$line-strong", "width": 1}
     return {"type": "line", "x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1, "layer": "below", "line": line}
 
@@ -308,7 +306,7 @@ def _columns() -> tuple[Column, ...]:
 def _table(
     found: Forecast, shown: ForecastLevel, past: Sequence[tuple[datetime, float]], ahead: Sequence[CurvePoint]
 ) -> Table:
-    """Oldest first, as the curve is read; the instant of now is the last one of what is so far."""
+    """Oldest first, like the curve; the present is the last past instant."""
     known = [*past, (found.as_of, float(shown.actual or 0.0))]
     rows = [[_day(at), percent(part), "", "", ""] for at, part in known]
     rows += [
@@ -328,12 +326,12 @@ def _day(at: datetime) -> str:
 
 
 def _controls(found: Forecast, shown: ForecastLevel | None, query: QueryDict) -> list[Control]:
-    """One for each level, from the whole to the account."""
+    """One choice per level, from the root to the account."""
     levels = [level for level in found.levels if level.target is not None]
     if len(levels) < 2:
         return []
     choices = [
-        Choice(f"level-{level.uid}", level.name, changed(query, **{LEVEL: str(level.uid)}), level is shown)
+        Choice(f"level-{level.uid}", level.name, with_changes(query, **{LEVEL: str(level.uid)}), level is shown)
         for level in levels
     ]
     return [Control(_("Levels"), choices)]

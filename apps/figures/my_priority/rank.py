@@ -1,4 +1,6 @@
-"""One's own place: among the factors of all ranked accounts now, and rank or factor over the last days."""
+"""Figures of one's own account: its position among the factors of all ranked accounts, and its rank or factor over
+time.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +17,21 @@ from django.utils.translation import ngettext
 from apps.analytics.my_priority.records import N_BINS, Bin, MyPosition, RankHistory, RankOnDay
 from apps.core.errors import FieldProblem, Invalid
 from apps.figures import axes, traces
-from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Mark, Table, changed
+from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Mark, Table, period_choices, with_changes
 from apps.priorities.sentences.numbers import UNKNOWN, count, number
 from apps.priorities.sentences.numbers import factor as factor_words
 
 
 # --- Places -----------------------------------------------------------------------------------------------------------
 def places_figure(found: MyPosition) -> Figure:
-    """Bars as high as people in a twentieth of the factor: a wider bar of few people is low."""
+    """Draw bars with the number of users per twentieth of the factor as height, so that a wide bar of few
+    users is low.
+    """
     title = _("Distribution of factors")
     note = _("users per twentieth of the factor")
-    sentence, table = _place_sentence(found), _place_table(found)
+    sentence, table = _distribution_sentence(found), _distribution_table(found)
     if not found.bins:
-        nothing = {"margin": axes.margin(), "xaxis": {"range": [0, 1]}, "yaxis": {"range": [0, 1]}}
+        nothing = axes.empty_layout()
         return Figure("places", title, sentence, (), nothing, table, size="s", empty=_why_empty(found), reads=False)
     heights = [one.n / (N_BINS * (one.high - one.low)) for one in found.bins]
     return Figure(
@@ -67,11 +71,11 @@ def _bars(found: MyPosition, heights: list[float]) -> dict[str, Any]:
     }
 
 
-_LABEL_WIDTH = 0.3  # of the picture, on a phone
+_LABEL_WIDTH = 0.3  # fraction of the picture on a phone
 
 
 def _you(found: MyPosition, heights: list[float]) -> dict[str, Any]:
-    """The label above one's own bar and those that it would cover; it stays within the picture at either end."""
+    """The label above one's own bar and the bars it would cover; it stays within the picture."""
     factor = found.factor or 0.0
     anchor, left = "center", factor - _LABEL_WIDTH / 2
     if factor < 0.15:
@@ -105,7 +109,7 @@ def _bin_words(one: Bin) -> str:
     return _("%(text)s, including you") % {"text": text} if one.is_mine else text
 
 
-def _place_sentence(found: MyPosition) -> str:
+def _distribution_sentence(found: MyPosition) -> str:
     if found.rank is None:
         return _("%(account)s has no rank of its own.") % {"account": found.account}
     said = {
@@ -126,13 +130,13 @@ def _place_sentence(found: MyPosition) -> str:
 
 def _why_empty(found: MyPosition) -> str:
     if found.rank is None:
-        return _place_sentence(found)
+        return _distribution_sentence(found)
     text = _("Too few ranked users: each bar must cover at least about %(n)s others.")
     return text % {"n": count(found.smallest)}
 
 
-def _place_table(found: MyPosition) -> Table:
-    """Highest factor first, as ranks are."""
+def _distribution_table(found: MyPosition) -> Table:
+    """Highest factor first."""
     bins = found.bins[::-1]
     return Table(
         columns=(Column(_("Factor")), Column(_("Users")), Column(_("You"), is_number=False)),
@@ -144,76 +148,76 @@ def _place_table(found: MyPosition) -> Table:
 
 # --- Rank -------------------------------------------------------------------------------------------------------------
 PERIODS_DAYS = (14, 30, 90, 365)
-USUAL_DAYS = 30
+DEFAULT_DAYS = 30
 MEASURES = ("rank", "factor")
-DAYS, BY = "rank_days", "rank_by"  # names in the query of the page
+DAYS, BY = "rank_days", "rank_by"  # query parameters of the page
 _MINUTE = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
-class RankAsked:
+class RankOptions:
     """days: how far back; by: `rank` or `factor`."""
 
     days: int
     by: str
 
 
-def read_rank(query: QueryDict) -> RankAsked:
-    """`?rank_days=30&rank_by=factor`. Raises Invalid, with the name in the address, for what doesn't exist."""
-    days, by = query.get(DAYS, str(USUAL_DAYS)), query.get(BY, MEASURES[0])
+def read_rank(query: QueryDict) -> RankOptions:
+    """Parse `?rank_days=30&rank_by=factor`. Raises Invalid, with the parameter's name, for unknown values."""
+    days, by = query.get(DAYS, str(DEFAULT_DAYS)), query.get(BY, MEASURES[0])
     if days not in {str(one) for one in PERIODS_DAYS}:
         message = _("“%(text)s” is not one of %(known)s.")
-        _refuse(DAYS, message % {"text": days[:40], "known": ", ".join(map(str, PERIODS_DAYS))})
+        _reject(DAYS, message % {"text": days[:40], "known": ", ".join(map(str, PERIODS_DAYS))})
     if by not in MEASURES:
-        _refuse(BY, _("“%(text)s” is not available over time; rank and factor are.") % {"text": by[:40]})
-    return RankAsked(int(days), by)
+        _reject(BY, _("“%(text)s” is not available over time; rank and factor are.") % {"text": by[:40]})
+    return RankOptions(int(days), by)
 
 
-def _refuse(where: str, message: str) -> None:
+def _reject(where: str, message: str) -> None:
     raise Invalid(message, fields=[FieldProblem(where, message)])
 
 
 def rank_figure(
     found: RankHistory,
-    asked: RankAsked,
+    options: RankOptions,
     query: QueryDict,
     *,
     moment_url: str = "",
     mark_url: Callable[[int], str] = lambda _number: "",
 ) -> Figure:
-    """mark_url: the page of a revision, opened from its mark. moment_url: see Figure."""
-    is_rank = asked.by == "rank"
-    known = [then for then in found.days if _value(then, is_rank) is not None]
+    """Draw rank or factor over time. mark_url: page of a revision, opened from its mark. moment_url: see Figure."""
+    is_rank = options.by == "rank"
+    known = [day for day in found.days if _value(day, is_rank) is not None]
     title = _("Rank over time") if is_rank else _("Factor over time")
-    controls = _controls(asked, query)
+    controls = _controls(options, query)
     if not known:
         message = ngettext(
             "No stored rank of %(account)s for the last day.",
             "No stored rank of %(account)s for the last %(n)s days.",
-            asked.days,
-        ) % {"account": found.account, "n": asked.days}
-        layout = {"margin": axes.margin(), "xaxis": {"range": [0, 1]}, "yaxis": {"range": [0, 1]}}
+            options.days,
+        ) % {"account": found.account, "n": options.days}
+        layout = axes.empty_layout()
         empty = Table(_columns(), (), ())
         return Figure(
             "rank", title, message, (), layout, empty, size="m", controls=controls, empty=message, reads=False
         )
     last = known[-1]
-    at = [_place(then.as_of) for then in found.days]
-    values = [_value(then, is_rank) for then in found.days]
+    at = [_axis_moment(day.as_of) for day in found.days]
+    values = [_value(day, is_rank) for day in found.days]
     drawn = traces.line(
-        at, values, name=found.account, color="$accent", words=[_words(then) for then in found.days], width=2.25
+        at, values, name=found.account, color="$accent", words=[_words(day) for day in found.days], width=2.25
     )
     end = float(_value(last, is_rank) or 0.0)
     label = _("rank %(n)s") % {"n": count(int(end))} if is_rank else factor_words(end)
     first_at, last_at = (timezone.localtime(one.as_of) for one in (found.days[0], found.days[-1]))
     if last_at - first_at < timedelta(hours=1):
-        first_at -= timedelta(hours=1)  # a single point stands clear of the axis
+        first_at -= timedelta(hours=1)  # so that a single point is clear of the axis
     return Figure(
         name="rank",
         title=title,
         note=_("1 is served first") if is_rank else _("1 is served first, 0 last"),
-        sentence=_sentence(known, asked),
-        traces=[drawn, traces.end_dot(_place(last.as_of), end, color="$accent")],
+        sentence=_sentence(known, options),
+        traces=[drawn, traces.end_dot(_axis_moment(last.as_of), end, color="$accent")],
         layout={
             "margin": axes.margin(58 if is_rank else 44, 96, 26, 24),
             "xaxis": axes.day_axis(first_at, max(last_at, first_at + timedelta(hours=1))),
@@ -224,7 +228,7 @@ def rank_figure(
         labels=[EndLabel(end, label, color="$accent")],
         marks=[
             Mark(
-                _place(one.at),
+                _axis_moment(one.at),
                 _("Rev %(n)s") % {"n": one.number},
                 _("Revision %(n)s") % {"n": one.number},
                 mark_url(one.number),
@@ -232,47 +236,47 @@ def rank_figure(
             for one in found.published
         ],
         controls=controls,
-        file=f"fairshare_{found.policy_slug}_{asked.by}_{asked.days}d_rev{found.revision}",
+        file=f"fairshare_{found.policy_slug}_{options.by}_{options.days}d_rev{found.revision}",
         caption=_("%(policy)s, %(account)s, revision %(n)s")
         % {"policy": found.policy_name, "account": found.account, "n": found.revision},
         moment_url=moment_url,
     )
 
 
-def _value(then: RankOnDay, is_rank: bool) -> float | None:
-    return then.rank if is_rank else None if then.factor is None else round(then.factor, 6)
+def _value(day: RankOnDay, is_rank: bool) -> float | None:
+    return day.rank if is_rank else None if day.factor is None else round(day.factor, 6)
 
 
-def _place(at: datetime) -> str:
-    """A minute of the site's zone that isn't before the instant: the page of that minute shows its numbers."""
+def _axis_moment(at: datetime) -> str:
+    """Round an instant up to a minute in the site's zone, so that the page of that minute shows its numbers."""
     local = timezone.localtime(at)
     return axes.moment(local if local == local.replace(second=0, microsecond=0) else local + _MINUTE)
 
 
-def _words(then: RankOnDay) -> str:
-    if then.rank is None:
+def _words(day: RankOnDay) -> str:
+    if day.rank is None:
         return _("no rank")
-    said = {"rank": count(then.rank), "of": count(then.of), "factor": factor_words(then.factor)}
+    said = {"rank": count(day.rank), "of": count(day.of), "factor": factor_words(day.factor)}
     return _("rank %(rank)s of %(of)s, factor %(factor)s") % said
 
 
-def _day(then: RankOnDay) -> str:
-    return formats.date_format(timezone.localtime(then.as_of), "j F")
+def _day(day: RankOnDay) -> str:
+    return formats.date_format(timezone.localtime(day.as_of), "j F")
 
 
-def _sentence(known: Sequence[RankOnDay], asked: RankAsked) -> str:
-    """Where the account is now, where it was at the beginning, and between what it was."""
-    is_rank = asked.by == "rank"
+def _sentence(known: Sequence[RankOnDay], options: RankOptions) -> str:
+    """Describe the present value, the first one, and the range."""
+    is_rank = options.by == "rank"
     first, last = known[0], known[-1]
     shown: Callable[[RankOnDay], str] = (
-        (lambda then: count(then.rank or 0)) if is_rank else (lambda then: factor_words(then.factor))
+        (lambda day: count(day.rank or 0)) if is_rank else (lambda day: factor_words(day.factor))
     )
     now = _("%(n)s of %(all)s") % {"n": shown(last), "all": count(last.of)} if is_rank else shown(last)
     text = f"{_('Rank') if is_rank else _('Factor')}: {now}"
     if len(known) == 1:
         return f"{text}. {_('Earlier days are not stored.')}"
     text = f"{text}; {_day(first)}: {shown(first)}."
-    ordered = sorted(known, key=lambda then: _value(then, is_rank) or 0.0)
+    ordered = sorted(known, key=lambda day: _value(day, is_rank) or 0.0)
     low, high = shown(ordered[0]), shown(ordered[-1])
     if low == high:
         return text
@@ -281,8 +285,8 @@ def _sentence(known: Sequence[RankOnDay], asked: RankAsked) -> str:
 
 
 def _rank_axis(known: Sequence[RankOnDay]) -> dict[str, Any]:
-    """Rank 1 on top, as many ranks as there were."""
-    most = max([max(then.of, then.rank or 1) for then in known])
+    """Rank 1 on top, down to the largest number of ranks."""
+    most = max([max(day.of, day.rank or 1) for day in known])
     marks = [1, *(int(one) for one in axes.ticks(1, most, 4) if 1 < one < most * 0.92 and one == int(one))]
     texts = [count(one) for one in marks]
     if most > 1:
@@ -302,29 +306,23 @@ def _table(days: Sequence[RankOnDay]) -> Table:
         columns=_columns(),
         rows=[
             [
-                formats.date_format(timezone.localtime(then.as_of), "j M Y, H:i"),
-                UNKNOWN if then.rank is None else count(then.rank),
-                count(then.of),
-                factor_words(then.factor),
-                str(then.revision),
+                formats.date_format(timezone.localtime(day.as_of), "j M Y, H:i"),
+                UNKNOWN if day.rank is None else count(day.rank),
+                count(day.of),
+                factor_words(day.factor),
+                str(day.revision),
             ]
-            for then in newest
+            for day in newest
         ],
-        raw=[[then.as_of.isoformat(), then.rank, then.of, then.factor, then.revision] for then in newest],
+        raw=[[day.as_of.isoformat(), day.rank, day.of, day.factor, day.revision] for day in newest],
         header=("as_of", "rank", "of", "factor", "revision"),
     )
 
 
-def _controls(asked: RankAsked, query: QueryDict) -> list[Control]:
-    periods = [
-        Choice(
-            f"rank-{days}",
-            _("%(n)s d") % {"n": days} if days < 365 else _("1 y"),
-            changed(query, **{DAYS: str(days)}),
-            asked.days == days,
-        )
-        for days in PERIODS_DAYS
-    ]
+def _controls(options: RankOptions, query: QueryDict) -> list[Control]:
+    periods = period_choices(query, DAYS, "rank", PERIODS_DAYS, options.days)
     labels = {"rank": _("Rank"), "factor": _("Factor")}
-    measures = [Choice(f"rank-by-{by}", labels[by], changed(query, **{BY: by}), asked.by == by) for by in MEASURES]
+    measures = [
+        Choice(f"rank-by-{by}", labels[by], with_changes(query, **{BY: by}), options.by == by) for by in MEASURES
+    ]
     return [Control(_("Period"), periods), Control(_("Measure"), measures)]

@@ -1,4 +1,4 @@
-"""Time in the queue over the balance: each day on which jobs of one's own started is a dot."""
+"""Scatter plot of queue time by balance: one dot per day on which own jobs started."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from django.utils.translation import ngettext
 from apps.analytics.my_priority.records import MyWaits, PooledWaits, WaitDay
 from apps.core.errors import FieldProblem, Invalid
 from apps.figures import axes, traces
-from apps.figures.figure import Choice, Column, Control, Figure, Table, Trace, changed
+from apps.figures.figure import Column, Control, Figure, Table, Trace, period_choices
 from apps.priorities.sentences.numbers import UNKNOWN, count, number, points_phrase
 
 PERIODS_DAYS = (30, 90, 365)
-USUAL_DAYS = 90
-DAYS = "wait_days"  # a name in the query of the page
+DEFAULT_DAYS = 90
+DAYS = "wait_days"  # query parameter of the page
 _HOUR_S, _MINUTE_S = 3600.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class WaitsAsked:
+class WaitsOptions:
     days: int
 
 
-def read_waits(query: QueryDict) -> WaitsAsked:
-    """`?wait_days=90`. Raises Invalid, with the name in the address, for another period."""
-    text = query.get(DAYS, str(USUAL_DAYS))
+def read_waits(query: QueryDict) -> WaitsOptions:
+    """Parse `?wait_days=90`. Raises Invalid, with the parameter's name, for another period."""
+    text = query.get(DAYS, str(DEFAULT_DAYS))
     if text not in {str(days) for days in PERIODS_DAYS}:
         message = _("“%(text)s” is not one of %(known)s.")
         message %= {"text": text[:40], "known": ", ".join(map(str, PERIODS_DAYS))}
         raise Invalid(message, fields=[FieldProblem(DAYS, message)])
-    return WaitsAsked(int(text))
+    return WaitsOptions(int(text))
 
 
-def waits_figure(found: MyWaits, asked: WaitsAsked, query: QueryDict) -> Figure:
+def waits_figure(found: MyWaits, options: WaitsOptions, query: QueryDict) -> Figure:
     known = [day for day in found.days if day.deviation is not None]
-    title, controls, table = _("Queue time and balance"), _controls(asked, query), _table(found)
+    title, controls, table = _("Queue time and balance"), _controls(options, query), _table(found)
     if not known:
-        message = _why_empty(found, asked)
-        nothing = {"margin": axes.margin(), "xaxis": {"range": [0, 1]}, "yaxis": {"range": [0, 1]}}
+        message = _why_empty(found, options)
+        nothing = axes.empty_layout()
         return Figure(
             "waits", title, message, (), nothing, table, size="s", controls=controls, empty=message, reads=False
         )
@@ -69,14 +69,14 @@ def waits_figure(found: MyWaits, asked: WaitsAsked, query: QueryDict) -> Figure:
         table=table,
         size="m",
         controls=controls,
-        file=f"fairshare_{found.policy_slug}_waits_{asked.days}d_rev{found.revision}",
+        file=f"fairshare_{found.policy_slug}_waits_{options.days}d_rev{found.revision}",
         caption=_("%(policy)s, %(account)s, revision %(n)s")
         % {"policy": found.policy_name, "account": found.account, "n": found.revision},
     )
 
 
 def _dots(days: list[WaitDay], across: list[float], hours: list[float]) -> Trace:
-    """In the order of the days, as keys read them."""
+    """One dot per day, in order of the days, as keys read them."""
     colors = ["$over-mark" if one > 0 else "$under-mark" if one < 0 else "$level-mark" for one in across]
     return {
         "type": "scatter",
@@ -110,7 +110,7 @@ def _balance(deviation: float | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Time in a queue: seconds, minutes, hours or days, whichever is read at once."""
+    """Format a queue time in seconds, minutes, hours or days."""
     if seconds < _MINUTE_S:
         return f"{number(seconds, 0)} s"
     if seconds < _HOUR_S:
@@ -121,18 +121,18 @@ def duration(seconds: float) -> str:
 
 
 def _sentence(found: MyWaits) -> str:
-    """The median of all jobs on either side of the target."""
+    """Describe the median wait of all jobs on either side of the target."""
     name, over, under = found.level_name, found.over, found.under
-    told = []
+    sentences = []
     if over is not None:
-        told.append(_("With %(name)s over target, on %(over)s.") % {"name": name, "over": _side(over)})
+        sentences.append(_("With %(name)s over target, on %(over)s.") % {"name": name, "over": _side(over)})
     if under is not None:
-        told.append(_("With %(name)s under target, on %(under)s.") % {"name": name, "under": _side(under)})
-    return " ".join(told) or _("%(name)s was on target whenever your jobs started.") % {"name": name}
+        sentences.append(_("With %(name)s under target, on %(under)s.") % {"name": name, "under": _side(under)})
+    return " ".join(sentences) or _("%(name)s was on target whenever your jobs started.") % {"name": name}
 
 
 def _side(waited: PooledWaits) -> str:
-    """12 days, half of your jobs waited longer than 5.2 h"""
+    """Return e.g. "12 days, half of your jobs waited longer than 5.2 h"."""
     if waited.median_s < 1:
         text = ngettext(
             "%(n)s day, half of your jobs started at once",
@@ -148,16 +148,16 @@ def _side(waited: PooledWaits) -> str:
     return text % {"n": count(waited.n_days), "wait": duration(waited.median_s)}
 
 
-def _why_empty(found: MyWaits, asked: WaitsAsked) -> str:
+def _why_empty(found: MyWaits, options: WaitsOptions) -> str:
     if not found.knows_waits:
         return _("No source reports the submit times of your jobs: waiting times are unknown.")
     if not found.days:
-        return _("None of your jobs started in the last %(n)s days.") % {"n": asked.days}
+        return _("None of your jobs started in the last %(n)s days.") % {"n": options.days}
     return _("The balance of past days is not calculated yet; open the convergence page to start it.")
 
 
 def _table(found: MyWaits) -> Table:
-    """Newest first; also days whose balance isn't known."""
+    """Newest first, including days whose balance is unknown."""
     days = found.days[::-1]
     return Table(
         columns=(
@@ -186,14 +186,5 @@ def _points(deviation: float | None) -> Any:
     return None if deviation is None else deviation * 100
 
 
-def _controls(asked: WaitsAsked, query: QueryDict) -> list[Control]:
-    periods = [
-        Choice(
-            f"wait-{days}",
-            _("%(n)s d") % {"n": days} if days < 365 else _("1 y"),
-            changed(query, **{DAYS: str(days)}),
-            asked.days == days,
-        )
-        for days in PERIODS_DAYS
-    ]
-    return [Control(_("Period"), periods)]
+def _controls(options: WaitsOptions, query: QueryDict) -> list[Control]:
+    return [Control(_("Period"), period_choices(query, DAYS, "wait", PERIODS_DAYS, options.days))]

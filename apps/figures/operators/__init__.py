@@ -1,4 +1,4 @@
-"""The figures of operators and resolution: records in, one figure out, by the name of the figure."""
+"""Registry of the figures about operators and resolution: each draws its records."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 
 from apps.figures.figure import Figure
 from apps.figures.operators import curves, heatmaps
-from apps.figures.operators.shown import Shown
+from apps.figures.operators.context import FigureContext
 
-__all__ = ["DRAWN", "Shown"]
+__all__ = ["DRAWN", "FigureContext"]
 
-DRAWN: Mapping[str, Callable[[Shown], Figure]] = {
+DRAWN: Mapping[str, Callable[[FigureContext], Figure]] = {
     "profiles": curves.profiles,
     "local-density": heatmaps.local_density,
     "input-density": heatmaps.input_density,

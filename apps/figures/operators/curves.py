@@ -1,4 +1,4 @@
-"""Profiles of operators, the smallest jobs of leaves, and the depth-oblivious exponent, as lines."""
+"""Line figures about operators: profiles, smallest jobs of leaves, and the depth-oblivious exponent."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from django.utils.translation import gettext as _
 from apps.analytics.operators.records import ExponentPoint, LeafJob, ProfilePoint
 from apps.figures import axes, traces
 from apps.figures.figure import EndLabel, Figure, Trace
-from apps.figures.operators.shown import Shown, table_of
+from apps.figures.operators.context import FigureContext, table_of
 from apps.priorities.sentences.numbers import job_hours, number, percent, ratio, signed
 
 _LEAST_JOB_H = 0.01
 
 
-def profiles(shown: Shown) -> Figure:
-    """Priority by actual at one target: the operator asked about in ink, the others behind it."""
+def profiles(context: FigureContext) -> Figure:
+    """Draw priority by actual at one target: the queried operator in ink, the others behind it."""
     by_operator: dict[str, list[ProfilePoint]] = {}
-    for row in shown.of(ProfilePoint):
+    for row in context.of(ProfilePoint):
         by_operator.setdefault(row.operator, []).append(row)
-    own = by_operator.get(shown.own, [])
+    own = by_operator.get(context.own, [])
     drawn: list[Trace] = [
         {
             "type": "scatter",
@@ -32,26 +32,26 @@ def profiles(shown: Shown) -> Figure:
             **traces.NO_HOVER,
         }
         for name, rows in by_operator.items()
-        if name != shown.own
+        if name != context.own
     ]
     drawn.append(
         traces.line(
             [row.actual for row in own],
             [round(row.priority, 4) for row in own],
-            name=shown.own,
+            name=context.own,
             color="$ink",
             words=[_profile_words(row) for row in own],
             width=2.25,
         )
     )
-    drawn.append(traces.target([shown.target, shown.target], [-1, 1]))
-    drawn.append(traces.end_dot(shown.target, 0.0, color="$ink"))
+    drawn.append(traces.target([context.target, context.target], [-1, 1]))
+    drawn.append(traces.end_dot(context.target, 0.0, color="$ink"))
     marks = [-1.0, -0.5, 0.0, 0.5, 1.0]
     return Figure(
-        name=shown.found.name,
-        title=shown.found.title,
-        sentence=shown.found.sentence,
-        note=shown.found.unit,
+        name=context.found.name,
+        title=context.found.title,
+        sentence=context.found.sentence,
+        note=context.found.unit,
         traces=drawn,
         layout={
             "margin": axes.margin(44, 96, 8, 24),
@@ -63,11 +63,11 @@ def profiles(shown: Shown) -> Figure:
             },
             "yaxis": {"range": [-1.02, 1.02], "tickvals": marks, "ticktext": [signed(mark, 1) for mark in marks]},
         },
-        table=table_of(shown.found, shown.found.rows),
-        labels=[EndLabel(own[-1].priority, shown.own, "$ink")] if own else [],
-        controls=[shown.operator_control(by_operator), shown.target_control()],
-        file=f"fairshare_{shown.policy}_profiles_{shown.own}",
-        caption=shown.caption,
+        table=table_of(context.found, context.found.rows),
+        labels=[EndLabel(own[-1].priority, context.own, "$ink")] if own else [],
+        controls=[context.operator_control(by_operator), context.target_control()],
+        file=f"fairshare_{context.policy}_profiles_{context.own}",
+        caption=context.caption,
     )
 
 
@@ -78,18 +78,18 @@ def _profile_words(row: ProfilePoint) -> str:
     }
 
 
-def leaf_jobs(shown: Shown) -> Figure:
-    """Of how many leaves a job of a size shows, in one component at least and on every level."""
-    rows = shown.of(LeafJob)
+def leaf_jobs(context: FigureContext) -> Figure:
+    """Draw the fraction of leaves for which a job of a size is visible, in any component and on every level."""
+    rows = context.of(LeafJob)
     if not rows:
         nothing = _("No usage yet: numbers appear with the first recompute.")
-        return _empty(shown, nothing)
+        return _empty(context, nothing)
     known = [value for row in rows for value in (row.any_level_h, row.every_level_h) if value is not None]
     high = log10(max([1.0, *known])) + 0.2
     low = log10(max(min([one for one in known if one > 0], default=_LEAST_JOB_H), _LEAST_JOB_H)) - 0.2
     drawn, labels = [], []
-    looks = ((_("in the vector"), "$series-1", "any_level_h"), (_("on every level"), "$series-2", "every_level_h"))
-    for label, color, name in looks:
+    styles = ((_("in the vector"), "$series-1", "any_level_h"), (_("on every level"), "$series-2", "every_level_h"))
+    for label, color, name in styles:
         x, y = _cumulative([getattr(row, name) for row in rows], len(rows), low, high)
         words = [_part_words(10**at, part) for at, part in zip(x, y, strict=True)]
         drawn.append(traces.line(x, y, name=label, color=color, words=words, width=2.0))
@@ -97,10 +97,10 @@ def leaf_jobs(shown: Shown) -> Figure:
         labels.append(EndLabel(y[-1], label, color))
     ends = [power for power in range(int(low) - 1, int(high) + 2) if low <= power <= high]
     return Figure(
-        name=shown.found.name,
-        title=shown.found.title,
-        sentence=shown.found.sentence,
-        note=_("percent of leaves, by the size of the job in %(unit)s") % {"unit": shown.found.unit},
+        name=context.found.name,
+        title=context.found.title,
+        sentence=context.found.sentence,
+        note=_("percent of leaves, by the size of the job in %(unit)s") % {"unit": context.found.unit},
         traces=drawn,
         layout={
             "margin": axes.margin(44, 158, 8, 24),
@@ -108,17 +108,17 @@ def leaf_jobs(shown: Shown) -> Figure:
             "xaxis": {"range": [low, high], "tickvals": ends, "ticktext": [f"{10.0**power:,g}" for power in ends]},
             "yaxis": axes.share_axis([100.0], whole=True),
         },
-        table=table_of(shown.found, rows),
+        table=table_of(context.found, rows),
         labels=labels,
-        file=f"fairshare_{shown.policy}_leaf-jobs",
-        caption=shown.caption,
+        file=f"fairshare_{context.policy}_leaf-jobs",
+        caption=context.caption,
     )
 
 
 def _cumulative(values: list[float | None], n: int, low: float, high: float) -> tuple[list[float], list[float]]:
     """Percent of leaves up to each size, in powers of ten, from the left edge to the right one."""
     sizes = sorted(max(low, log10(max(value, 10**low))) for value in values if value is not None)
-    n_any = sum(size <= low for size in sizes)  # for which any job shows
+    n_any = sum(size <= low for size in sizes)  # leaves for which any job is visible
     x, y = [low], [100.0 * n_any / n]
     for at, size in enumerate(sizes[n_any:], start=n_any + 1):
         x.append(round(size, 6))
@@ -133,9 +133,9 @@ def _part_words(job_h: float, part: float) -> str:
     }
 
 
-def exponent(shown: Shown) -> Figure:
-    """k over the ratio of the parent; entries whose own ratio counts in part are on the curve, all others at 1."""
-    rows = shown.of(ExponentPoint)
+def exponent(context: FigureContext) -> Figure:
+    """Draw k over the parent's ratio; entries with a reduced exponent are on the curve, all others at 1."""
+    rows = context.of(ExponentPoint)
     curve = [row for row in rows if row.entry is None]
     points = [row for row in rows if row.entry is not None]
     low, high = log(curve[0].parent_ratio), log(curve[-1].parent_ratio)
@@ -155,7 +155,7 @@ def exponent(shown: Shown) -> Figure:
             "mode": "markers",
             "x": [min(max(log(row.parent_ratio), low), high) for row in points],
             "y": [row.k for row in points],
-            "marker": {"color": "$accent", "size": 9 if shown.query.entry else 6},
+            "marker": {"color": "$accent", "size": 9 if context.query.entry else 6},
             "customdata": [_point_words(row) for row in points],
             "hovertemplate": "%{customdata}<extra></extra>",
         }
@@ -163,10 +163,10 @@ def exponent(shown: Shown) -> Figure:
     drawn.append(traces.target([0.0, 0.0], [0.0, 1.04]))
     ticks = (0.2, 0.5, 1.0, 2.0, 5.0)
     return Figure(
-        name=shown.found.name,
-        title=shown.found.title,
-        sentence=shown.found.sentence,
-        note=shown.found.unit,
+        name=context.found.name,
+        title=context.found.title,
+        sentence=context.found.sentence,
+        note=context.found.unit,
         traces=drawn,
         layout={
             "margin": axes.margin(44, 12, 8, 24),
@@ -182,10 +182,10 @@ def exponent(shown: Shown) -> Figure:
                 "ticktext": ["0", "0.25", "0.5", "0.75", "1"],
             },
         },
-        table=table_of(shown.found, [*points, *curve]),
+        table=table_of(context.found, [*points, *curve]),
         size="m",
-        file=f"fairshare_{shown.policy}_exponent",
-        caption=shown.caption,
+        file=f"fairshare_{context.policy}_exponent",
+        caption=context.caption,
     )
 
 
@@ -202,15 +202,15 @@ def _point_words(row: ExponentPoint) -> str:
     }
 
 
-def _empty(shown: Shown, text: str) -> Figure:
+def _empty(context: FigureContext, text: str) -> Figure:
     return Figure(
-        name=shown.found.name,
-        title=shown.found.title,
-        sentence=shown.found.sentence,
-        note=shown.found.unit,
+        name=context.found.name,
+        title=context.found.title,
+        sentence=context.found.sentence,
+        note=context.found.unit,
         traces=(),
         layout={},
-        table=table_of(shown.found, ()),
+        table=table_of(context.found, ()),
         empty=text,
         reads=False,
     )

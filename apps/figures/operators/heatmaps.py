@@ -1,4 +1,4 @@
-"""Operators by component, resolution, bits or region: cells in the amount ramp, with the number in each."""
+"""Heat maps of operators by component, resolution, bits or region, with the number in each cell."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from apps.analytics.operators.records import (
 from apps.analytics.operators.sentences import resolution_text
 from apps.figures import axes, traces
 from apps.figures.figure import Figure, Trace
-from apps.figures.operators.shown import Shown, region_label, table_of
+from apps.figures.operators.context import FigureContext, region_label, table_of
 from apps.priorities.sentences.numbers import count, job_hours, number, percent, signed
 
-# The ramp without its middle, on which neither colour of text has enough contrast.
+# The ramp without its middle step, on which no text colour has enough contrast.
 RAMP = ("$seq-0", "$seq-1", "$seq-2", "$seq-3", "$seq-5", "$seq-6")
 # Components from the lowest priority (over target) to the highest (under target).
 _COMPONENTS = (
@@ -40,12 +40,12 @@ _COMPONENTS = (
 )
 _LEAST_JOB_H, _MOST_JOB_H = 10.0, 10_000.0
 _DENSEST = 0.85
-_MOST_TEXTS = 150  # in one picture; beyond, the hover and the table have the numbers
+_MOST_TEXTS = 150  # in one picture; with more cells only hover and table have the numbers
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: its row and column as the axes name them, its part 0..1 of the ramp (None: a gap), text and words."""
+    """One cell: row and column as on the axes, position 0..1 on the ramp (None: a gap), text, and hover words."""
 
     row: str
     column: str
@@ -54,23 +54,23 @@ class Cell:
     words: str
 
 
-def local_density(shown: Shown) -> Figure:
+def local_density(context: FigureContext) -> Figure:
     cells = [
         Cell(row.operator, signed(row.priority, 2), _dense(row.density), _share(row.density), _density_words(row))
-        for row in shown.of(LocalDensity)
+        for row in context.of(LocalDensity)
     ]
-    return _heatmap(shown, cells, labels=_priority_labels(cells), controls=[shown.target_control()])
+    return _heatmap(context, cells, labels=_priority_labels(cells), controls=[context.target_control()])
 
 
-def input_density(shown: Shown) -> Figure:
+def input_density(context: FigureContext) -> Figure:
     cells = [
         Cell(row.operator, signed(row.priority, 2), _dense(row.density), _share(row.density), _density_words(row))
-        for row in shown.of(InputDensity)
+        for row in context.of(InputDensity)
     ]
-    return _heatmap(shown, cells, labels=_priority_labels(cells))
+    return _heatmap(context, cells, labels=_priority_labels(cells))
 
 
-def aggregation(shown: Shown) -> Figure:
+def aggregation(context: FigureContext) -> Figure:
     cells = [
         Cell(
             percent(row.target, 0),
@@ -79,20 +79,22 @@ def aggregation(shown: Shown) -> Figure:
             _share(row.density),
             _density_words(row),
         )
-        for row in shown.of(LocalDensity)
+        for row in context.of(LocalDensity)
     ]
     return _heatmap(
-        shown,
+        context,
         cells,
         labels=_priority_labels(cells),
         size="l",
         is_upward=True,
-        controls=[shown.operator_control(SEVEN)],
+        controls=[context.operator_control(SEVEN)],
     )
 
 
 def _dense(density: float) -> float | None:
-    """By the square root, so that fine differences stay visible; what is never reached is a gap."""
+    """Position on the ramp by the square root, so that small differences are visible; components never reached are
+    gaps.
+    """
     return sqrt(min(density, _DENSEST) / _DENSEST) if density > 0 else None
 
 
@@ -107,13 +109,13 @@ def _density_words(row: LocalDensity | InputDensity) -> str:
     }
 
 
-def job_size(shown: Shown) -> Figure:
-    """The line is where the job that was asked about begins to show."""
-    rows = [row for row in shown.of(JobSize) if row.region == shown.query.region]
+def job_size(context: FigureContext) -> Figure:
+    """The line marks where the queried job becomes visible."""
+    rows = [row for row in context.of(JobSize) if row.region == context.query.region]
     cells = [Cell(row.operator, str(row.bits), _by_job(row.job_h), "", _job_words(row)) for row in rows]
-    figure = _heatmap(shown, cells, rows=rows, controls=[shown.region_control()])
-    figure.layout["shapes"] = _edges(rows, shown.query.job_h)
-    figure.layout["annotations"] = _first_texts(rows, shown.query.job_h, cells)
+    figure = _heatmap(context, cells, rows=rows, controls=[context.region_control()])
+    figure.layout["shapes"] = _edges(rows, context.query.job_h)
+    figure.layout["annotations"] = _first_texts(rows, context.query.job_h, cells)
     return figure
 
 
@@ -131,7 +133,7 @@ def _job_words(row: JobSize) -> str:
 
 
 def _first_bits(rows: Sequence[JobSize], job_h: float) -> dict[str, int | None]:
-    """From how many bits the job shows, by operator; the operators from below, as the axis has them."""
+    """Bits from which the job is visible, by operator, in the axis's order (from below)."""
     found: dict[str, int | None] = dict.fromkeys(reversed(list(dict.fromkeys(row.operator for row in rows))))
     for row in rows:
         if found[row.operator] is None and row.job_h is not None and row.job_h <= job_h:
@@ -140,7 +142,7 @@ def _first_bits(rows: Sequence[JobSize], job_h: float) -> dict[str, int | None]:
 
 
 def _edges(rows: Sequence[JobSize], job_h: float) -> list[dict[str, Any]]:
-    """A stepped line with a halo."""
+    """Draw a stepped line with a halo."""
     fewest, most = min(row.bits for row in rows), max(row.bits for row in rows)
     at = [(bits if bits is not None else most + 1) - fewest - 0.5 for bits in _first_bits(rows, job_h).values()]
     parts: list[dict[str, float]] = []
@@ -153,7 +155,7 @@ def _edges(rows: Sequence[JobSize], job_h: float) -> list[dict[str, Any]]:
 
 
 def _first_texts(rows: Sequence[JobSize], job_h: float, cells: Sequence[Cell]) -> list[dict[str, Any]]:
-    """The number of bits in the first cell in which the job shows."""
+    """Write the number of bits into the first cell in which the job is visible."""
     fewest = min(row.bits for row in rows)
     first = {name: (bits, y) for y, (name, bits) in enumerate(_first_bits(rows, job_h).items()) if bits is not None}
     return [
@@ -163,7 +165,7 @@ def _first_texts(rows: Sequence[JobSize], job_h: float, cells: Sequence[Cell]) -
     ]
 
 
-def bits(shown: Shown) -> Figure:
+def bits(context: FigureContext) -> Figure:
     cells = [
         Cell(
             row.operator,
@@ -172,10 +174,10 @@ def bits(shown: Shown) -> Figure:
             "> 20" if row.bits is None else str(row.bits),
             _bits_words(row),
         )
-        for row in shown.of(BitsNeeded)
+        for row in context.of(BitsNeeded)
     ]
-    labels = {cell.column: cell.column.replace(" ", "<br>", 1) for cell in cells}  # two lines, for a narrow window
-    figure = _heatmap(shown, cells, labels=labels)
+    labels = {cell.column: cell.column.replace(" ", "<br>", 1) for cell in cells}  # two lines, for narrow windows
+    figure = _heatmap(context, cells, labels=labels)
     return replace(figure, layout=figure.layout | {"margin": axes.margin(96, 12, 8, 40)} if figure.layout else {})
 
 
@@ -187,17 +189,17 @@ def _bits_words(row: BitsNeeded) -> str:
     return f"{region_label(row.region)}: {needed}, {published}"
 
 
-def resolution(shown: Shown) -> Figure:
-    """The resolution asked about is outlined."""
-    rows = shown.of(ResolutionEffect)
+def resolution(context: FigureContext) -> Figure:
+    """Draw the effects of resolutions; the queried one is outlined."""
+    rows = context.of(ResolutionEffect)
     counted: dict[str, Callable[[ResolutionEffect], int]] = {
         "misplaced": lambda row: row.n_misplaced,
         "lost": lambda row: row.n_lost,
         "pairs": lambda row: row.n_tied_pairs + row.n_turned_pairs,
     }
-    n_of = counted[shown.query.count]
+    n_of = counted[context.query.count]
     most = max(
-        (row.n_leaves * (row.n_leaves - 1) // 2 if shown.query.count == "pairs" else row.n_leaves for row in rows),
+        (row.n_leaves * (row.n_leaves - 1) // 2 if context.query.count == "pairs" else row.n_leaves for row in rows),
         default=1,
     )
     cells = [
@@ -206,15 +208,15 @@ def resolution(shown: Shown) -> Figure:
             resolution_text(row.resolution),
             _part(n_of(row), most),
             count(n_of(row)),
-            _effect_words(row, n_of(row), shown.query.count),
+            _effect_words(row, n_of(row), context.query.count),
         )
         for row in rows
     ]
     labels = {resolution_text(row.resolution): _bits_or_number(row.resolution) for row in rows}
-    figure = _heatmap(shown, cells, labels=labels, controls=[shown.count_control()])
+    figure = _heatmap(context, cells, labels=labels, controls=[context.count_control()])
     columns = list(dict.fromkeys(cell.column for cell in cells))
-    if resolution_text(shown.resolution) in columns:
-        at = columns.index(resolution_text(shown.resolution))
+    if resolution_text(context.resolution) in columns:
+        at = columns.index(resolution_text(context.resolution))
         frame = {"color": "$accent", "width": 1.5}
         figure.layout["shapes"] = [
             {"type": "rect", "x0": at - 0.5, "x1": at + 0.5, "yref": "paper", "y0": 0, "y1": 1, "line": frame}
@@ -223,7 +225,7 @@ def resolution(shown: Shown) -> Figure:
 
 
 def _bits_or_number(resolution: int) -> str:
-    """The bits of a power of two, else the number: 10, 10 k."""
+    """Return the bits of a power of two, else the number, e.g. 10 k."""
     is_power = resolution & (resolution - 1) == 0
     return str(resolution.bit_length() - 1) if is_power else axes.short_amount(resolution)
 
@@ -232,24 +234,24 @@ def _part(n: int, most: int) -> float:
     return 0.0 if n == 0 else 0.15 + 0.85 * sqrt(n / max(most, 1))
 
 
-def _effect_words(row: ResolutionEffect, n: int, what: str) -> str:
+def _effect_words(row: ResolutionEffect, n: int, kind: str) -> str:
     texts = {
         "misplaced": _("at %(resolution)s: %(n)s of %(all)s leaves with another rank"),
         "lost": _("at %(resolution)s: %(n)s of %(all)s leaves no longer distinct"),
         "pairs": _("at %(resolution)s: %(n)s pairs of %(all)s leaves ordered differently"),
     }
-    return texts[what] % {
+    return texts[kind] % {
         "resolution": resolution_text(row.resolution),
         "n": count(n),
         "all": count(row.n_leaves),
     }
 
 
-def steps(shown: Shown) -> Figure:
-    """Figure 6 of one operator, seen from above: fields of pairs that share a component."""
-    every = shown.of(Step)
-    rows = [row for row in every if row.operator == shown.own]
-    n = 2**shown.query.bits
+def steps(context: FigureContext) -> Figure:
+    """Figure 6 of one operator, seen from above: areas of pairs that share a component."""
+    every = context.of(Step)
+    rows = [row for row in every if row.operator == context.own]
+    n = 2**context.query.bits
     targets, actuals = (sorted({getattr(row, name) for row in rows}) for name in ("target", "actual"))
     by_pair = {(row.target, row.actual): row for row in rows}
     grid = [[by_pair[target, actual] for actual in actuals] for target in targets]
@@ -269,8 +271,8 @@ def steps(shown: Shown) -> Figure:
         "hovermode": "closest",
         "bargap": 0,
     }
-    control = shown.operator_control(dict.fromkeys(row.operator for row in every))
-    return _figure(shown, [trace], layout, rows, size="l", controls=[control])
+    control = context.operator_control(dict.fromkeys(row.operator for row in every))
+    return _figure(context, [trace], layout, rows, size="l", controls=[control])
 
 
 def _step_words(row: Step) -> str:
@@ -283,7 +285,7 @@ def _step_words(row: Step) -> str:
 
 
 def _heatmap(
-    shown: Shown,
+    context: FigureContext,
     cells: Sequence[Cell],
     *,
     rows: Sequence[Row] | None = None,
@@ -291,15 +293,15 @@ def _heatmap(
     labels: Mapping[str, str] | None = None,
     **more: Any,
 ) -> Figure:
-    """The first row on top, unless the axis is one of numbers. labels: of columns, where they are not their names."""
+    """The first row is on top unless `is_upward`. labels: of columns, if they differ from their names."""
     if not cells:
         nothing = _("No usage yet: numbers appear with the first recompute.")
-        return _figure(shown, [], {}, (), empty=nothing, **more)
+        return _figure(context, [], {}, (), empty=nothing, **more)
     names = list(dict.fromkeys(cell.row for cell in cells))
     names = names if is_upward else names[::-1]
     columns = list(dict.fromkeys(cell.column for cell in cells))
-    by_place = {(cell.row, cell.column): cell for cell in cells}
-    grid = [[by_place.get((name, column)) for column in columns] for name in names]
+    by_position = {(cell.row, cell.column): cell for cell in cells}
+    grid = [[by_position.get((name, column)) for column in columns] for name in names]
     trace = traces.cells(
         [[None if cell is None else _step(cell.part) for cell in line] for line in grid],
         [["" if cell is None else f"{cell.row} {cell.words}" for cell in line] for line in grid],
@@ -316,27 +318,27 @@ def _heatmap(
             if cell.text
         ],
     }
-    return _figure(shown, [trace], layout, shown.found.rows if rows is None else rows, **{"size": "m", **more})
+    return _figure(context, [trace], layout, context.found.rows if rows is None else rows, **{"size": "m", **more})
 
 
 def _names_axis(names: Sequence[str], labels: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Names at the places 0, 1 …; with labels only those that have one, under it."""
-    shown = [
+    """Axis with names at 0, 1, …; with labels only at columns that have one."""
+    context = [
         (at, name if labels is None else labels[name])
         for at, name in enumerate(names)
         if labels is None or name in labels
     ]
     return {
         "range": [-0.5, len(names) - 0.5],
-        "tickvals": [at for at, _label in shown],
-        "ticktext": [label for _at, label in shown],
+        "tickvals": [at for at, _label in context],
+        "ticktext": [label for _at, label in context],
         "fixedrange": True,
         "zeroline": False,
     }
 
 
 def _priority_labels(cells: Sequence[Cell]) -> dict[str, str]:
-    """Four priorities, so that they do not touch in a narrow window."""
+    """Label about four priorities, so that they don't overlap in a narrow window."""
     columns = list(dict.fromkeys(cell.column for cell in cells))
     return {column: column for column in columns[:: max(len(columns) // 4, 1)]}
 
@@ -351,8 +353,10 @@ def _text(cell: Cell, text: str, x: int, y: int) -> dict[str, Any]:
     return {"x": x, "y": y, "text": text, "showarrow": False, "font": {"size": 11, "color": color}}
 
 
-def _figure(shown: Shown, drawn: Sequence[Trace], layout: dict[str, Any], rows: Sequence[Row], **more: Any) -> Figure:
-    found = shown.found
+def _figure(
+    context: FigureContext, drawn: Sequence[Trace], layout: dict[str, Any], rows: Sequence[Row], **more: Any
+) -> Figure:
+    found = context.found
     return Figure(
         name=found.name,
         title=found.title,
@@ -362,7 +366,7 @@ def _figure(shown: Shown, drawn: Sequence[Trace], layout: dict[str, Any], rows: 
         layout=layout,
         table=table_of(found, rows),
         reads=False,
-        file=f"fairshare_{shown.policy}_{found.name}",
-        caption=shown.caption,
+        file=f"fairshare_{context.policy}_{found.name}",
+        caption=context.caption,
         **more,
     )

@@ -19,7 +19,7 @@ from apps.core import clock
 from apps.core.errors import Invalid
 from apps.figures import Figure
 from apps.figures.by_name import draw_figure, read_figure
-from apps.figures.paint import first_drawing
+from apps.figures.first_drawing import first_drawing
 from apps.figures.traces import line
 from apps.priorities.serving import store
 from tests.dashboard.grid import SLUG, Grid

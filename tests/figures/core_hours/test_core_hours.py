@@ -12,8 +12,8 @@ from django.http import QueryDict
 
 from apps.core.errors import Invalid, NotFound
 from apps.figures import Figure
-from apps.figures.by_name import make_figure
-from apps.figures.paint import first_drawing
+from apps.figures.by_name import draw_core_hour_figure
+from apps.figures.first_drawing import first_drawing
 from apps.policies.allocations.records import Period
 from apps.priorities.records import AllocationLeft, CoreHourWeeks, WeekAmounts
 from tests.figures.schema import check_schema
@@ -47,7 +47,7 @@ def weeks(**changes: Any) -> CoreHourWeeks:
 
 
 def figure(name: str, query: str = "", **changes: Any) -> Figure:
-    return make_figure(name, weeks(**changes), QueryDict(query))
+    return draw_core_hour_figure(name, weeks(**changes), QueryDict(query))
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_allocations_of_other_days_have_no_common_pace() -> None:
 )
 def test_invalid_figure_parameters_are_refused_by_name(query: str, where: str) -> None:
     with pytest.raises(Invalid) as caught:
-        make_figure("usage", weeks(), QueryDict(query))
+        draw_core_hour_figure("usage", weeks(), QueryDict(query))
     assert [problem.where for problem in caught.value.fields] == [where]
 
 

@@ -12,8 +12,8 @@ from django.urls import reverse
 from apps.accounts.actor import COMMAND, Actor
 from apps.analytics.forecast import get_my_forecast
 from apps.core import clock
+from apps.figures.first_drawing import first_drawing
 from apps.figures.my_priority.forecast import factor_figure
-from apps.figures.paint import first_drawing
 from apps.policies.services import change_settings
 from apps.priorities.serving import store
 from tests.dashboard.grid import SLUG, Grid

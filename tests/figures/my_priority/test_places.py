@@ -15,8 +15,8 @@ from apps.analytics.my_priority.numbers import bin_factors, factors_with_distanc
 from apps.analytics.my_priority.records import MyPosition
 from apps.core import clock
 from apps.core.errors import NotFound
+from apps.figures.first_drawing import first_drawing
 from apps.figures.my_priority.rank import places_figure
-from apps.figures.paint import first_drawing
 from apps.priorities.recompute.totals import simulate_totals
 from apps.priorities.serving import store
 from tests.dashboard.grid import SLUG, Grid

@@ -18,8 +18,8 @@ from apps.analytics.my_priority.records import RankHistory, RankOnDay
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound
 from apps.figures import Figure, axes
+from apps.figures.first_drawing import first_drawing
 from apps.figures.my_priority.rank import rank_figure, read_rank
-from apps.figures.paint import first_drawing
 from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
 from apps.usage.models import Source

@@ -18,8 +18,8 @@ from apps.analytics.series.stored_series import load_series
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound
 from apps.figures import Figure
+from apps.figures.first_drawing import first_drawing
 from apps.figures.my_priority.waits import read_waits, waits_figure
-from apps.figures.paint import first_drawing
 from apps.policies.models import Policy
 from apps.priorities.serving import store
 from apps.runs.services import work_run_now

@@ -12,8 +12,8 @@ from apps.analytics.operators.records import NAMES, read_query
 from apps.analytics.operators.selectors import FIGURES, get_figure, open_query
 from apps.dashboard.algorithm.views import drawn
 from apps.figures import Figure
+from apps.figures.first_drawing import first_drawing
 from apps.figures.operators import DRAWN
-from apps.figures.paint import first_drawing
 from tests.dashboard.grid import SLUG, Grid
 from tests.figures.schema import check_schema
 

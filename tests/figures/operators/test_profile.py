@@ -12,8 +12,8 @@ from django.test import Client
 from apps.core.errors import Invalid
 from apps.engine.operators import all_operators, get_operator
 from apps.figures import Figure
-from apps.figures.curves import profile_of, read_profile
-from apps.figures.paint import first_drawing
+from apps.figures.curves import policy_profile_figure, read_profile
+from apps.figures.first_drawing import first_drawing
 from tests.dashboard.grid import SLUG, Grid
 from tests.figures.schema import check_schema
 
@@ -23,7 +23,7 @@ REST = f"/api/v1/policies/{SLUG}/algorithm/figures/operator"
 
 
 def figure_for(query: str = "", own: str = "relative", k: float = 0.5) -> Figure:
-    return profile_of({"operator": own, "k": k}, "grid", QueryDict(query))
+    return policy_profile_figure({"operator": own, "k": k}, "grid", QueryDict(query))
 
 
 @pytest.mark.parametrize("query", ["", "profile_target=0.5&profile=own", "profile=" + "&profile=".join(NAMES)])

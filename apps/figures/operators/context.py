@@ -1,4 +1,4 @@
-"""What is shown of a figure of operators: records, what was asked, controls to other states, and the table."""
+"""Context of a figure about operators: records, query, links to other states, and the table."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from django.utils.translation import gettext as _
 from apps.analytics.operators.figures import NamedTarget
 from apps.analytics.operators.records import COUNTS, REGIONS, FigureQuery, FigureTable, Layout, Row
 from apps.analytics.operators.sentences import resolution_text
-from apps.figures.figure import Choice, Column, Control, Table, changed
+from apps.figures.figure import Choice, Column, Control, Table, with_changes
 from apps.priorities.sentences.numbers import UNKNOWN, count, job_hours, percent, signed
 
 
 # --- Tables -----------------------------------------------------------------------------------------------------------
 def table_of(found: FigureTable, shown: Sequence[Row]) -> Table:
-    """shown: the records of the picture; the CSV has all of them."""
+    """Build the table. shown: the records of the picture; the CSV has all."""
     names = [column.name for column in found.columns]
     raw = [["" if (value := getattr(row, name)) is None else value for name in names] for row in found.rows]
     if found.layout is not None:
@@ -41,7 +41,7 @@ def _pivoted(shown: Sequence[Row], layout: Layout) -> tuple[tuple[Column, ...], 
 
 
 def label_of(name: str) -> str:
-    """The head of a column."""
+    """Return the head of a column."""
     labels = {
         "operator": _("Operator"),
         "target": _("Target"),
@@ -81,13 +81,13 @@ def region_label(name: str) -> str:
 
 
 def cell(name: str, value: Any) -> str:
-    """One value as its column is read."""
+    """Format a value for its column."""
     if value is None:
         return _("> 20") if name == "bits" else UNKNOWN
     if name in ("target", "actual"):
         return percent(value)
     if name == "density":
-        return f"{value + 1e-9:.4f}"  # halves go up, as in docs/analysis.md
+        return f"{value + 1e-9:.4f}"  # rounds halves up, as in docs/analysis.md
     if name == "priority":
         return signed(value, 3)
     if name in ("job_h", "any_level_h", "every_level_h"):
@@ -101,17 +101,16 @@ def cell(name: str, value: Any) -> str:
     return count(value) if isinstance(value, int) else str(value)
 
 
-# --- What is shown ----------------------------------------------------------------------------------------------------
+# --- Context ----------------------------------------------------------------------------------------------------------
 R = TypeVar("R")
 _PAPER_TARGETS = (0.1, 0.5)
 _MOST_TARGETS = 6
 
 
 @dataclass(frozen=True)
-class Shown:
-    """own: the operator asked about; target: 0..1, the one shown; resolution: in use or asked about.
-
-    address: the page's own query. n_leaves: that are counted.
+class FigureContext:
+    """own: the queried operator; target: the shown one, 0..1; resolution: the one in use or queried. address: the
+    page's query.
     """
 
     found: FigureTable
@@ -131,7 +130,7 @@ class Shown:
         return self._seg(_("Operator"), "operator", [(name, name) for name in names], self.own)
 
     def target_control(self) -> Control:
-        """The targets of the policy's largest entries, then the paper's."""
+        """Targets of the policy's largest entries, then the paper's."""
         labels = {one.target: f"{one.name} {percent(one.target)}" for one in self.targets[:_MOST_TARGETS]}
         for target in (*_PAPER_TARGETS, self.target):
             labels.setdefault(target, percent(target))
@@ -154,7 +153,7 @@ class Shown:
         return Control(
             label,
             [
-                Choice(f"{name}-{value}", text, changed(self.address, **{name: value}), value == chosen)
+                Choice(f"{name}-{value}", text, with_changes(self.address, **{name: value}), value == chosen)
                 for value, text in choices
             ],
         )

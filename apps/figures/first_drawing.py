@@ -1,8 +1,8 @@
-"""The first drawing of a figure, made by the server: shown at once, without scripts, in print and in mail.
+"""The first drawing of a figure as SVG from the server: visible at once, without scripts, in print and in mail.
 
-It has the margins, ranges and colours of the Plotly figure that replaces it. Lines and areas are stretched to the width
-of the page (places in thousandths); marks and texts stand at percents and keep their size. Kinds without
-axes have drawings of their own or none.
+It has the margins, ranges and colours of the Plotly figure that replaces it. Lines and areas are stretched to the
+page's width (coordinates in thousandths). Marks and texts are positioned by percentage and keep their size. Kinds
+without axes have drawings of their own, or none.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 from django.utils import formats
 from django.utils.safestring import SafeString
 
-from apps.figures.elements import WHOLE, element, ink, joined
+from apps.figures.elements import WHOLE, color_attributes, element, joined
 from apps.figures.figure import Figure, Trace
 from apps.figures.figure import Size as SizeName
-from apps.figures.paint_tree import tree_drawing
+from apps.figures.first_tree_drawing import tree_drawing
 
 # --- Sankey -----------------------------------------------------------------------------------------------------------
 _PAD = 14.0  # thousandths between two nodes
@@ -32,11 +32,11 @@ class _Node:
     x: float
     top: float
     height: float
-    used: float = 0.0  # of its height, by bands that have been drawn
+    used: float = 0.0  # part of its height covered by bands drawn so far
 
 
 def sankey_bands(trace: Trace) -> Iterator[SafeString]:
-    """Stretched with the picture: places in thousandths."""
+    """Draw the bands and nodes, stretched with the picture (coordinates in thousandths)."""
     link, nodes, scale = trace["link"], *_nodes(trace)
     for source, target, value, color in zip(link["source"], link["target"], link["value"], link["color"], strict=True):
         a, b, height = nodes[source], nodes[target], value * scale
@@ -47,23 +47,25 @@ def sankey_bands(trace: Trace) -> Iterator[SafeString]:
             f"M{left:.1f} {y0:.1f}C{middle:.1f} {y0:.1f} {middle:.1f} {y1:.1f} {right:.1f} {y1:.1f}V{y1 + height:.1f}"
             f"C{middle:.1f} {y1 + height:.1f} {middle:.1f} {y0 + height:.1f} {left:.1f} {y0 + height:.1f}Z"
         )
-        yield element("path", d=path, **ink(color, "fill"))
+        yield element("path", d=path, **color_attributes(color, "fill"))
     for node, color in zip(nodes, trace["node"]["color"], strict=True):
         box = {"x": node.x, "y": node.top, "width": _THICK, "height": node.height}
-        yield element("rect", **{name: f"{one:.1f}" for name, one in box.items()}, **ink(color, "fill"))
+        yield element("rect", **{name: f"{one:.1f}" for name, one in box.items()}, **color_attributes(color, "fill"))
 
 
 def sankey_names(trace: Trace) -> Iterator[SafeString]:
     nodes, _scale = _nodes(trace)
     for node, name in zip(nodes, trace["node"]["label"], strict=True):
         is_left = node.x < WHOLE / 2
-        place = {"x": f"{(node.x + (_THICK if is_left else 0)) / WHOLE:.2%}", "dx": 6 if is_left else -6, "dy": 4}
+        position = {"x": f"{(node.x + (_THICK if is_left else 0)) / WHOLE:.2%}", "dx": 6 if is_left else -6, "dy": 4}
         anchor = "start" if is_left else "end"
-        yield element("text", name, y=f"{(node.top + node.height / 2) / WHOLE:.2%}", text_anchor=anchor, **place)
+        yield element("text", name, y=f"{(node.top + node.height / 2) / WHOLE:.2%}", text_anchor=anchor, **position)
 
 
 def _nodes(trace: Trace) -> tuple[list[_Node], float]:
-    """Sources in the left column, the others in the right one; thousandths a unit."""
+    """Return nodes, sources in the left column and all others in the right one, and the scale in
+    thousandths per unit.
+    """
     link = trace["link"]
     n, sources = len(trace["node"]["label"]), set(link["source"])
     amounts = [
@@ -85,13 +87,13 @@ def _nodes(trace: Trace) -> tuple[list[_Node], float]:
 # --- Figures ----------------------------------------------------------------------------------------------------------
 HEIGHTS: dict[SizeName, int] = {"xs": 118, "s": 190, "m": 280, "l": 360, "xl": 460}  # pixels, as in figures.css
 _LABEL_GAP = 17  # pixels between two labels at the right end
-_LINE = 14  # pixels from line to line of a label
+_LINE = 14  # pixels between the lines of a label
 _DAY_TICKS = 5
-Place = Callable[[Any], float | None]
+Scale = Callable[[Any], float | None]
 
 
 def first_drawing(figure: Figure) -> SafeString:
-    """`<div class="fig-first …">` with two pictures over each other; empty where no trace can be drawn."""
+    """Draw `<div class="fig-first …">` with two layered pictures; empty if no trace can be drawn."""
     if figure.empty:
         return joined([])
     kind = figure.traces[0]["type"] if figure.traces else ""
@@ -105,10 +107,10 @@ def first_drawing(figure: Figure) -> SafeString:
     lines = element("svg", joined(stretched), **{"class": "fig-lines"}, **whole, **hidden)
     marks = element("svg", joined(fixed), **{"class": "fig-marks"}, **hidden)
     margin = figure.layout["margin"]
-    places = " ".join(f"{side}{margin[side]}" for side in "lrtb")
+    positions = " ".join(f"{side}{margin[side]}" for side in "lrtb")
     if "rangeslider" in figure.layout.get("xaxis", {}):
-        places += " with-slider"
-    return element("div", lines + marks, **{"class": f"fig-first {places}"})
+        positions += " with-slider"
+    return element("div", lines + marks, **{"class": f"fig-first {positions}"})
 
 
 def _sankey(figure: Figure) -> tuple[list[SafeString], list[SafeString]]:
@@ -116,9 +118,9 @@ def _sankey(figure: Figure) -> tuple[list[SafeString], list[SafeString]]:
 
 
 def _on_axes(figure: Figure) -> tuple[list[SafeString], list[SafeString]]:
-    """What is stretched, and what keeps its size."""
+    """Return the stretched elements, and those that keep their size."""
     layout = figure.layout
-    x, y = _place(layout["xaxis"], figure.traces, "x"), _place(layout["yaxis"], figure.traces, "y")
+    x, y = _scale(layout["xaxis"], figure.traces, "x"), _scale(layout["yaxis"], figure.traces, "y")
     stretched = list(_stretched(figure.traces, x, y))
     fixed = [*_fixed(figure.traces, x, y), *_marks(figure, x)]
     if not (stretched or fixed):
@@ -127,12 +129,12 @@ def _on_axes(figure: Figure) -> tuple[list[SafeString], list[SafeString]]:
     return [*_grid(layout["yaxis"], y), *stretched], [*fixed, *texts]
 
 
-def _place(axis: dict[str, Any], traces: Sequence[Trace], letter: str) -> Place:
-    """A value of an axis as a part 0..1 of its length; None outside of what it can show."""
+def _scale(axis: dict[str, Any], traces: Sequence[Trace], letter: str) -> Scale:
+    """Return a function from an axis value to a position 0..1 along the axis; None for values it can't show."""
     if "range" in axis and axis.get("type") != "category":
         low, high = (_number(one) for one in axis["range"])
 
-        @cache  # cells of a row and points of several lines have the same moments
+        @cache  # rows of cells and several lines share their x values
         def along(value: Any) -> float | None:
             number = None if value is None else _number(value)
             return None if number is None or high == low else (number - low) / (high - low)
@@ -149,8 +151,8 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _stretched(traces: Sequence[Trace], x: Place, y: Place) -> Iterator[SafeString]:
-    """Areas, bars, cells and lines."""
+def _stretched(traces: Sequence[Trace], x: Scale, y: Scale) -> Iterator[SafeString]:
+    """Draw areas, bars, cells and lines."""
     below: list[tuple[float, float]] = []
     stack: dict[Any, float] = {}
     for trace in traces:
@@ -167,15 +169,17 @@ def _stretched(traces: Sequence[Trace], x: Place, y: Place) -> Iterator[SafeStri
             below = [point for run in runs for point in run]
             line = trace.get("line", {})
             if line.get("width", 1):
-                pen = ink(line.get("color", "$ink"), "stroke") | {"stroke_width": str(line.get("width", 1.75))}
+                pen = color_attributes(line.get("color", "$ink"), "stroke") | {
+                    "stroke_width": str(line.get("width", 1.75))
+                }
                 if "px" in line.get("dash", ""):
                     pen["stroke_dasharray"] = line["dash"].replace("px", "")
                 for run in runs:
                     yield element("polyline", fill="none", points=_points(run), **pen)
 
 
-def _runs(trace: Trace, x: Place, y: Place, stack: dict[Any, float]) -> list[list[tuple[float, float]]]:
-    """Stretches without gaps, in thousandths; of a stacked trace above what lies below."""
+def _runs(trace: Trace, x: Scale, y: Scale, stack: dict[Any, float]) -> list[list[tuple[float, float]]]:
+    """Split into runs without gaps, in thousandths; a stacked trace is shifted above those drawn before."""
     found: list[tuple[float, float] | None] = []
     for at, value in zip(trace["x"], trace["y"], strict=True):
         if "stackgroup" in trace and value is not None:
@@ -192,10 +196,10 @@ def _stepped(run: list[tuple[float, float]], trace: Trace) -> list[tuple[float, 
 
 
 def _areas(
-    trace: Trace, runs: list[list[tuple[float, float]]], below: list[tuple[float, float]], y: Place
+    trace: Trace, runs: list[list[tuple[float, float]]], below: list[tuple[float, float]], y: Scale
 ) -> Iterator[SafeString]:
     fill, hatch = trace.get("fill"), trace.get("fillpattern")
-    paint = ink("$line-strong/0.12" if hatch else trace.get("fillcolor", "none"), "fill")
+    paint = color_attributes("$line-strong/0.12" if hatch else trace.get("fillcolor", "none"), "fill")
     if "stackgroup" in trace or fill == "tozeroy":
         floor = (1 - (y(0) or 0.0)) * WHOLE
         for run in runs:
@@ -207,29 +211,29 @@ def _areas(
         yield from (element("polygon", points=_points(run), **paint) for run in runs)
 
 
-def _bars(trace: Trace, x: Place, y: Place, stack: dict[Any, float]) -> Iterator[SafeString]:
-    places = [x(at) for at in trace["x"]]
-    known = sorted({one for one in places if one is not None})
+def _bars(trace: Trace, x: Scale, y: Scale, stack: dict[Any, float]) -> Iterator[SafeString]:
+    positions = [x(at) for at in trace["x"]]
+    known = sorted({one for one in positions if one is not None})
     width = 0.72 * min((b - a for a, b in pairwise(known)), default=0.5)
     widths = _widths(trace, x, width)
     colors = trace["marker"]["color"]
-    for at, (where, key, value) in enumerate(zip(places, trace["x"], trace["y"], strict=True)):
+    for at, (where, key, value) in enumerate(zip(positions, trace["x"], trace["y"], strict=True)):
         if where is None or value is None:
             continue
         start, stack[key] = stack.get(key, 0.0), stack.get(key, 0.0) + value
         top, low = y(stack[key]) or 0.0, y(start) or 0.0
-        paint = ink(colors if isinstance(colors, str) else colors[at], "fill")
+        paint = color_attributes(colors if isinstance(colors, str) else colors[at], "fill")
         yield _box(paint, where - widths[at] / 2, 1 - max(top, low), widths[at], abs(top - low))
 
 
-def _widths(trace: Trace, x: Place, usual: float) -> list[float]:
-    """Of bars, as parts of the axis: their own, in its unit, where the trace has them."""
+def _widths(trace: Trace, x: Scale, default: float) -> list[float]:
+    """Widths of bars as fractions of the axis: from the trace, in its unit, else the default."""
     unit = (x(1.0) or 0.0) - (x(0.0) or 0.0) if "width" in trace else 0.0
-    return [one * unit for one in trace["width"]] if "width" in trace else [usual] * len(trace["x"])
+    return [one * unit for one in trace["width"]] if "width" in trace else [default] * len(trace["x"])
 
 
-def _based_bars(trace: Trace, x: Place, y: Place) -> Iterator[SafeString]:
-    """Bars with a base and a width of their own, in units of the axes (of days: milliseconds): a path a colour."""
+def _based_bars(trace: Trace, x: Scale, y: Scale) -> Iterator[SafeString]:
+    """Draw bars with a base and a width, in units of the axes (milliseconds for days), one path per colour."""
     is_time = any(isinstance(at, str) for at in trace["x"][:1])
     half, colors = trace["width"] / (2000 if is_time else 2), trace["marker"]["color"]
     outline = trace["marker"].get("line", {})
@@ -242,20 +246,20 @@ def _based_bars(trace: Trace, x: Place, y: Place) -> Iterator[SafeString]:
         if left is not None and right is not None and low is not None and top is not None:
             drawn.setdefault((color, edge), []).append(_cell(left, 1 - top, right - left, top - low))
     for (color, edge), cells in drawn.items():
-        paint = ink(color, "fill")
+        paint = color_attributes(color, "fill")
         if edge.startswith("$"):
-            paint |= ink(edge, "stroke") | {"stroke_width": "1.5", "vector_effect": "non-scaling-stroke"}
+            paint |= color_attributes(edge, "stroke") | {"stroke_width": "1.5", "vector_effect": "non-scaling-stroke"}
         yield element("path", d="".join(cells), **paint)
 
 
 def _cell(left: float, top: float, width: float, height: float) -> str:
-    """A rectangle as a part of a path, from parts of the axes."""
+    """Return a rectangle as part of a path, from fractions of the axes."""
     across = width * WHOLE
     return f"M{left * WHOLE:.1f} {top * WHOLE:.1f}h{across:.1f}v{height * WHOLE:.1f}h{-across:.1f}z"
 
 
-def _cells(trace: Trace, x: Place, y: Place) -> Iterator[SafeString]:
-    """A path a colour: a heat map has thousands of cells."""
+def _cells(trace: Trace, x: Scale, y: Scale) -> Iterator[SafeString]:
+    """Draw a heat map, one path per colour, because it has thousands of cells."""
     colors = [color for _, color in trace["colorscale"][::2]]
     columns = [x(at) for at in trace["x"]]
     known = [one for one in columns if one is not None]
@@ -272,33 +276,33 @@ def _cells(trace: Trace, x: Place, y: Place) -> Iterator[SafeString]:
                 drawn[min(int(step), len(colors) - 1)].append(left + rest)
     for color, boxes in zip(colors, drawn, strict=True):
         if boxes:
-            yield element("path", d="".join(boxes), **ink(color, "fill"))
+            yield element("path", d="".join(boxes), **color_attributes(color, "fill"))
 
 
 def _box(paint: dict[str, str], left: float, top: float, width: float, height: float) -> SafeString:
-    places = {"x": left, "y": top, "width": width, "height": height}
-    return element("rect", **paint, **{name: f"{value * WHOLE:.1f}" for name, value in places.items()})
+    positions = {"x": left, "y": top, "width": width, "height": height}
+    return element("rect", **paint, **{name: f"{value * WHOLE:.1f}" for name, value in positions.items()})
 
 
-def _fixed(traces: Sequence[Trace], x: Place, y: Place) -> Iterator[SafeString]:
-    """Dots, which keep their shape."""
+def _fixed(traces: Sequence[Trace], x: Scale, y: Scale) -> Iterator[SafeString]:
+    """Draw dots, which keep their shape."""
     for trace in traces:
         if trace["type"] != "scatter" or "markers" not in trace.get("mode", ""):
             continue
         marker = trace.get("marker", {})
         colors, radius = marker.get("color", "$level-mark"), marker.get("size", 6) / 2
         is_hollow = marker.get("symbol") == "circle-open"
-        dots: dict[str, list[SafeString]] = {}  # by colour, which is written once
+        dots: dict[str, list[SafeString]] = {}  # grouped by colour
         for at, (left, up) in enumerate(zip(map(x, trace["x"]), map(y, trace["y"]), strict=True)):
             if left is not None and up is not None and 0 <= left <= 1:
                 dot = element("circle", cx=f"{left:.2%}", cy=f"{1 - up:.2%}", r=f"{radius:g}")
                 dots.setdefault(colors if isinstance(colors, str) else colors[at], []).append(dot)
         for color, circles in dots.items():
-            paint = ink(color, "stroke" if is_hollow else "fill") | ({"fill": "none"} if is_hollow else {})
+            paint = color_attributes(color, "stroke" if is_hollow else "fill") | ({"fill": "none"} if is_hollow else {})
             yield element("g", joined(circles), **paint)
 
 
-def _grid(axis: dict[str, Any], y: Place) -> Iterator[SafeString]:
+def _grid(axis: dict[str, Any], y: Scale) -> Iterator[SafeString]:
     if axis.get("showgrid", True):
         for value in axis.get("tickvals", ()):
             at = y(value)
@@ -306,7 +310,7 @@ def _grid(axis: dict[str, Any], y: Place) -> Iterator[SafeString]:
                 yield element("path", d=f"M0 {(1 - at) * WHOLE:.1f}H{WHOLE:g}", **{"class": "grid"})
 
 
-def _marks(figure: Figure, x: Place) -> Iterator[SafeString]:
+def _marks(figure: Figure, x: Scale) -> Iterator[SafeString]:
     for mark in figure.marks:
         at = x(mark.at)
         if at is not None and 0 <= at <= 1:
@@ -314,14 +318,14 @@ def _marks(figure: Figure, x: Place) -> Iterator[SafeString]:
             yield element("circle", **{"class": "rev"}, cx=f"{at:.2%}", r="3")
 
 
-def _y_texts(axis: dict[str, Any], y: Place) -> Iterator[SafeString]:
+def _y_texts(axis: dict[str, Any], y: Scale) -> Iterator[SafeString]:
     for value, text in zip(axis.get("tickvals", ()), axis.get("ticktext", ()), strict=True):
         at = y(value)
         if at is not None and 0 <= at <= 1:
             yield element("text", text, x="-4", y=f"{1 - at:.2%}", dy="4", text_anchor="end")
 
 
-def _x_texts(axis: dict[str, Any], x: Place) -> Iterator[SafeString]:
+def _x_texts(axis: dict[str, Any], x: Scale) -> Iterator[SafeString]:
     for value, text in _x_ticks(axis):
         at = x(value)
         if at is not None and 0 <= at <= 1:
@@ -340,25 +344,32 @@ def _x_ticks(axis: dict[str, Any]) -> list[tuple[Any, str]]:
     return list(known)
 
 
-def _end_labels(figure: Figure, y: Place) -> Iterator[SafeString]:
-    """Pushed apart from above to below, so that none lies on another."""
+def _end_labels(figure: Figure, y: Scale) -> Iterator[SafeString]:
+    """Draw the labels, moved apart from top to bottom so that none overlaps another."""
     margin = figure.layout["margin"]
     inner = HEIGHTS[figure.size] - margin["t"] - margin["b"]
-    labels, places = sorted(figure.labels, key=lambda one: -one.at), list[float]()
+    labels, positions = sorted(figure.labels, key=lambda one: -one.at), list[float]()
     lines = max((one.text.count("<br>") for one in labels), default=0)
     gap = min(_LABEL_GAP + lines * _LINE, inner / max(len(labels), 1))
     for label in labels:
-        places.append(max(inner * (1 - (y(label.at) or 0.0)), places[-1] + gap if places else 0.0))
-    below = max(places[-1] - inner, 0.0) if places else 0.0
-    for label, last in zip(labels, (place - below for place in places), strict=True):
+        positions.append(max(inner * (1 - (y(label.at) or 0.0)), positions[-1] + gap if positions else 0.0))
+    below = max(positions[-1] - inner, 0.0) if positions else 0.0
+    for label, last in zip(labels, (position - below for position in positions), strict=True):
         if label.swatch:
-            swatch = element("rect", x="8", y=f"{last - 1.5:.1f}", width="12", height="3", **ink(label.swatch, "fill"))
+            swatch = element(
+                "rect", x="8", y=f"{last - 1.5:.1f}", width="12", height="3", **color_attributes(label.swatch, "fill")
+            )
             yield element("svg", swatch, **{"class": "fig-end"}, x="100%", overflow="visible")
         texts = label.text.split("<br>")
         for row, text in enumerate(texts):
             top = last + (row - (len(texts) - 1) / 2) * _LINE
-            place: dict[str, str | float] = {"x": "100%", "y": f"{top:.1f}", "dx": 26 if label.swatch else 8, "dy": 4}
-            yield element("text", text, **{"class": "fig-end"}, **place, **ink(label.color, "fill"))
+            position: dict[str, str | float] = {
+                "x": "100%",
+                "y": f"{top:.1f}",
+                "dx": 26 if label.swatch else 8,
+                "dy": 4,
+            }
+            yield element("text", text, **{"class": "fig-end"}, **position, **color_attributes(label.color, "fill"))
 
 
 def _points(run: Sequence[tuple[float, float]]) -> str:

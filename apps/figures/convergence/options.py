@@ -1,4 +1,4 @@
-"""What the query of a page asks of the figures of convergence: period, way to count, picks, unit."""
+"""Options of the convergence figures, parsed from the page's query: period, kind of share, picks, unit."""
 
 from __future__ import annotations
 
@@ -27,19 +27,20 @@ from apps.core.errors import FieldProblem, Invalid
 from apps.figures.traces import MOST_SERIES
 
 ALL = "all"
-HOUR = "hour"  # of `step`: the last seven days by the hour
-TODAY = "today"  # of `measure`: all days against the head revision
+HOUR = "hour"  # value of `step`: the last seven days by the hour
+TODAY = "today"  # value of `measure`: compare all days with the head revision
 RANGES = (*map(str, LAST_DAYS), ALL)
 Unit = Literal["points", "ratio", "percent"]
 UNITS: tuple[Unit, ...] = ("points", "ratio", "percent")
-NAMES = ("range", "show", "pick", "slots", "hide")  # of the picture of picks; the others are of the whole page
-_MOST_TEXT = 8_400  # of a path
+NAMES = ("range", "show", "pick", "slots", "hide")  # parameters of the focus figure only
+_MOST_TEXT = 8_400  # characters of a path
 
 
 @dataclass(frozen=True, slots=True)
-class FocusAsked:
-    """picks: uids or paths, in the order in which they were picked; none: the usual ones. slots: the series number of
-    each, 0..7. hidden: picks that are not drawn. range_: a preset, or "" for the period of the page."""
+class FocusOptions:
+    """picks: uids or paths in the order picked; empty: the default ones. slots: series number of each, 0..7. hidden:
+    picks that are not drawn. range_: a preset, or "" for the period of the page.
+    """
 
     period: Period
     whole: Period
@@ -59,9 +60,9 @@ class FocusAsked:
 
 
 def read_children(query: QueryDict, state: SeriesState, today: date, *, itself: bool = False) -> ChildrenQuery:
-    """The children of the entry, or it alone, over the period of the page. Raises Invalid as `read_focus`."""
+    """Parse the query for the children of an entry, or the entry alone. Raises Invalid as `read_focus`."""
     by_hour = is_by_hour(query, state)
-    period, _preset = read_period_asked(query, state, today)
+    period, _preset = read_page_period(query, state, today)
     return ChildrenQuery(
         method=read_share_method_of(query),
         period=period,
@@ -71,25 +72,25 @@ def read_children(query: QueryDict, state: SeriesState, today: date, *, itself: 
     )
 
 
-def read_focus(query: QueryDict, state: SeriesState, today: date) -> FocusAsked:
-    """Raises Invalid, with the name in the address, for what can't be drawn."""
+def read_focus(query: QueryDict, state: SeriesState, today: date) -> FocusOptions:
+    """Parse the focus figure. Raises Invalid, with the parameter's name, for options that can't be drawn."""
     method = read_share_method_of(query)
     by_hour = is_by_hour(query, state)
     if by_hour:
         reject_windowed(method)
     range_ = query.get("range", "")
     if range_ and range_ not in RANGES:
-        raise _refused("range", _("“%(text)s” is not one of %(known)s."), range_, RANGES)
-    period = read_period_asked(query if not range_ else QueryDict(f"days={range_}"), state, today)[0]
+        raise _invalid("range", _("“%(text)s” is not one of %(known)s."), range_, RANGES)
+    period = read_page_period(query if not range_ else QueryDict(f"days={range_}"), state, today)[0]
     unit = query.get("show", UNITS[0])
     if unit not in UNITS:
-        raise _refused("show", _("“%(text)s” is not one of %(known)s."), unit, UNITS)
+        raise _invalid("show", _("“%(text)s” is not one of %(known)s."), unit, UNITS)
     picks = tuple(dict.fromkeys(text[:_MOST_TEXT] for text in query.getlist("pick") if text.strip()))
     every = whole_period(state, today)
     whole = Period(min(every.from_on, period.from_on), max(every.to_on, period.to_on))
     slots = _slots(query.get("slots", ""), len(picks))
     hidden = frozenset(query.getlist("hide"))
-    return FocusAsked(
+    return FocusOptions(
         period,
         whole if (whole.to_on - whole.from_on).days < _MOST_DAYS else period,
         method,
@@ -106,7 +107,7 @@ _MOST_DAYS = 3_660
 
 
 def is_by_hour(query: QueryDict, state: SeriesState) -> bool:
-    """By choice, and while no day is over."""
+    """Whether hours are shown: by choice, or because no day has been built yet."""
     return query.get("step") == HOUR or (state.through_on is None and state.hours_through_at is not None)
 
 
@@ -120,8 +121,8 @@ def read_share_method_of(query: QueryDict) -> ShareMethod:
     return read_share_method(query.get("view", ""), query.get("of", ""), None if days is None else days * DAY_S)
 
 
-def read_period_asked(query: QueryDict, state: SeriesState, today: date) -> tuple[Period, str]:
-    """The period, and the preset that was chosen, or "" for two days."""
+def read_page_period(query: QueryDict, state: SeriesState, today: date) -> tuple[Period, str]:
+    """Return the period and the chosen preset, "" for a period given by dates."""
     first, last, days = query.get("from", ""), query.get("to", ""), query.get("days", "")
     if first or last:
         return read_period(first, last, state=state, today=today), ""
@@ -129,20 +130,22 @@ def read_period_asked(query: QueryDict, state: SeriesState, today: date) -> tupl
         return whole_period(state, today), ALL
     if days in {"", *RANGES}:
         return default_period(state, today, int(days or DEFAULT_DAYS)), days or str(DEFAULT_DAYS)
-    raise _refused("days", _("Unknown period “%(text)s”; choose from %(known)s, or enter two dates."), days, RANGES)
+    raise _invalid("days", _("Unknown period “%(text)s”; choose from %(known)s, or enter two dates."), days, RANGES)
 
 
 def _slots(text: str, n: int) -> tuple[int, ...]:
-    """One digit 1..8 a pick; each other one gets the lowest that is free, so that no series ever changes its colour."""
-    stated = [int(one) - 1 if one in "12345678" else -1 for one in text[:n]]
-    taken: list[int] = []
-    for slot in stated:
-        taken.append(slot if slot not in taken else -1)
-    taken += [-1] * (n - len(taken))
-    free = iter([slot for slot in range(max(n, MOST_SERIES)) if slot not in taken])
-    return tuple(next(free) if slot < 0 else slot for slot in taken)
+    """Parse one digit 1..8 per pick. Other picks get the lowest free slot, so that a series never changes
+    its colour.
+    """
+    wanted = [int(one) - 1 if one in "12345678" else -1 for one in text[:n]]
+    slots: list[int] = []
+    for slot in wanted:
+        slots.append(slot if slot not in slots else -1)
+    slots += [-1] * (n - len(slots))
+    free = iter([slot for slot in range(max(n, MOST_SERIES)) if slot not in slots])
+    return tuple(next(free) if slot < 0 else slot for slot in slots)
 
 
-def _refused(where: str, message: str, text: str, known: tuple[str, ...]) -> Invalid:
-    said = message % {"text": text[:40], "known": ", ".join(known)}
-    return Invalid(said, fields=[FieldProblem(where, said)])
+def _invalid(where: str, message: str, text: str, known: tuple[str, ...]) -> Invalid:
+    message %= {"text": text[:40], "known": ", ".join(known)}
+    return Invalid(message, fields=[FieldProblem(where, message)])

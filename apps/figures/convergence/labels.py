@@ -1,4 +1,6 @@
-"""Shares, balances and days in words, the same in all figures of convergence; and the rows of their CSV."""
+"""Texts of the convergence figures (shares, balances, days), their revision marks and links, and the
+rows of their CSV.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,14 @@ from apps.priorities.sentences.numbers import percent, points, points_phrase
 
 _IDLE = ("no_demand", "met")
 _MOST_MARKS = 48
-_BELOW_HALF = -1  # of a tenth of a percent: more than nothing, and too little for a digit
+_BELOW_HALF = -1  # stands for shares above zero but below half of a tenth of a percent
 
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Where parts of a figure lead. moment: with {at} for the value of x, of a day or an hour; revision: by its number;
-    entry: by uid and name; "" where the page has none."""
+    """Links of a figure. moment: URL with {at} for the value of x (a day or an hour); revision: by number; entry: by
+    uid and name; "" if the page has none.
+    """
 
     moment: str = ""
     revision: Callable[[int], str] = lambda _number: ""
@@ -39,33 +42,39 @@ NO_LINKS = Links()
 
 
 def used_words(actual: float, target: float, state: str) -> str:
-    """used 52.6 %, target 40.0 %, 12.6 points over"""
+    """Return e.g. "used 52.6 %, target 40.0 %, 12.6 points over"."""
     return used_words_of(np.array([actual]), np.array([target]), [state])[0]
 
 
 def used_words_of(actual: F8, target: F8, states: Sequence[str]) -> list[str]:
-    """The same of each point of a line; fractions, NaN where no number is known.
+    """Return the same text for each point of a line; fractions, NaN where unknown.
 
-    A figure has thousands of points with numbers of three digits: most sentences have been written before.
+    A figure has thousands of points with numbers of three digits, so most texts are cached.
     """
     language, nothing = get_language(), _("no data")
     known = np.isfinite(actual) & np.isfinite(target)
     actual, target = np.where(known, actual, 0.0), np.where(known, target, 0.0)
     off = actual - target
-    columns = (_thousandths(actual), _thousandths(target), _whole(np.abs(off) * 1000), (off > 0).tolist(), states)
+    columns = (
+        _in_thousandths(actual),
+        _in_thousandths(target),
+        _as_integers(np.abs(off) * 1000),
+        (off > 0).tolist(),
+        states,
+    )
     return [
         _sentence(language, *point) if is_known else nothing
         for is_known, *point in zip(known.tolist(), *columns, strict=True)
     ]
 
 
-def _thousandths(fraction: F8) -> list[int]:
-    """As `percent` rounds; `_BELOW_HALF` for what it calls less than a tenth of a percent."""
+def _in_thousandths(fraction: F8) -> list[int]:
+    """Round as `percent` does; `_BELOW_HALF` for shares that it calls less than a tenth of a percent."""
     tenth = np.where(fraction * 100 < 0.05, _BELOW_HALF, 1.0)
-    return _whole(np.where((fraction > 0) & (fraction < 0.001), tenth, fraction * 1000))
+    return _as_integers(np.where((fraction > 0) & (fraction < 0.001), tenth, fraction * 1000))
 
 
-def _whole(values: F8) -> list[int]:
+def _as_integers(values: F8) -> list[int]:
     whole: list[int] = np.rint(values).astype(np.int64).tolist()
     return whole
 
@@ -74,20 +83,20 @@ def _whole(values: F8) -> list[int]:
 def _sentence(language: str | None, actual: int, target: int, off: int, is_over: bool, state: str) -> str:
     """All numbers in thousandths."""
     balance = _balance(language, off, is_over, state)
-    return _form(language) % {
-        "actual": _written(language, actual),
-        "target": _written(language, target),
+    return _template(language) % {
+        "actual": _percent_text(language, actual),
+        "target": _percent_text(language, target),
         "balance": balance,
     }
 
 
 @lru_cache(maxsize=8192)
-def _written(_language: str | None, thousandths: int) -> str:
+def _percent_text(_language: str | None, thousandths: int) -> str:
     return percent(1e-9 if thousandths == _BELOW_HALF else thousandths / 1000)
 
 
 @lru_cache(maxsize=8)
-def _form(_language: str | None) -> str:
+def _template(_language: str | None) -> str:
     return _("used %(actual)s, target %(target)s, %(balance)s")
 
 
@@ -105,7 +114,7 @@ def _balance_words(off: float, state: str) -> str:
 
 
 def short_balance(actual: float, target: float, state: str) -> str:
-    """▲ 12.6, for labels beside a line."""
+    """Return e.g. "▲ 12.6", for labels beside a line."""
     if not isfinite(actual) or not isfinite(target) or not state:
         return _("no data")
     if state == "on":
@@ -116,7 +125,7 @@ def short_balance(actual: float, target: float, state: str) -> str:
 
 
 def mark_of(state: str, off: float) -> str:
-    """The token of a line by its state now."""
+    """Return the colour token of a line by its latest state."""
     if state == "on":
         return "$level-mark"
     if state in _IDLE or not isfinite(off):
@@ -132,12 +141,12 @@ def day_words(on: date) -> str:
 
 @lru_cache(maxsize=4096)
 def _day_words(_language: str | None, on: date) -> str:
-    """Instants aren't kept: two of different zones are equal."""
+    """Only days are cached: equal instants may be in different zones."""
     return formats.date_format(on, "j M Y")
 
 
 def revision_marks(found: Convergence, links: Links) -> list[Mark]:
-    """The revisions of the period, the newest of very many."""
+    """Return marks of the period's revisions, limited to the newest."""
     marks = []
     for one in found.published[-_MOST_MARKS:]:
         at = moment(found.on[one.day]) if one.day >= 0 else one.on.isoformat()
@@ -146,8 +155,13 @@ def revision_marks(found: Convergence, links: Links) -> list[Mark]:
     return marks
 
 
+def moment_url(found: Convergence, links: Links) -> str:
+    """Return the URL of the page at a point of x: the hour, or the end of the day."""
+    return links.moment if found.is_by_hour else links.moment.replace("{at}", "{at}T23:59")
+
+
 def caption(found: Convergence) -> str:
-    """Policy, revision and moment, below a downloaded picture."""
+    """Policy, revision and time, for below a downloaded picture."""
     last = found.latest_at or (found.on[-1] if found.on else None)
     until = "" if last is None else formats.date_format(last, "j M Y, H:i" if isinstance(last, datetime) else "j M Y")
     return " · ".join(part for part in (found.policy_name, _("Revision %(n)s") % {"n": found.revision}, until) if part)
@@ -159,7 +173,7 @@ def file_name(found: Convergence, figure: str) -> str:
 
 
 class RawRows(Sequence[Sequence[Any]]):
-    """A day (or an hour) and percents with four digits, "" where none is known. columns: fractions by `on`."""
+    """CSV rows of a day (or hour) and percents with four digits, "" where unknown. columns: fractions by `on`."""
 
     def __init__(self, on: Sequence[date], columns: Sequence[F8]) -> None:
         self._on, self._columns = on, columns

@@ -1,7 +1,7 @@
 """The first drawing of an icicle or a treemap: fields as links, with the tiling of plotly.js.
 
-It is made for two widths, one of which the stylesheet shows; places are percents of the picture. A field whose name has
-no room has its words in its title, as all others.
+Drawn for two widths, one of which the stylesheet shows; positions are percentages of the picture. A field too small for
+its name has it in its title, as all fields do.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 
 from django.utils.safestring import SafeString
 
-from apps.figures.elements import element, ink, joined
+from apps.figures.elements import color_attributes, element, joined
 from apps.figures.figure import Figure
 
-_WIDTHS = (("wide", 814.0, 460.0, 5), ("narrow", 332.0, 400.0, 3))  # pixels, and levels of an icicle
+_WIDTHS = (("wide", 814.0, 460.0, 5), ("narrow", 332.0, 400.0, 3))  # pixels; levels of an icicle
 _SMALLEST = 3.0  # pixels: smaller fields are left out
 _NAME_HEIGHT, _NAME_WIDTH, _TWO_LINES = 15.0, 34.0, 36.0
 _GAP = 0.75  # pixels around each field
@@ -30,7 +30,7 @@ class _Node:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """at: which field; pixels."""
+    """Rectangle of one field in pixels. at: index of the field."""
 
     at: int
     x: float
@@ -41,7 +41,7 @@ class Box:
 
 
 def tree_drawing(figure: Figure) -> SafeString:
-    """`<div class="fig-first whole">` with one picture a width."""
+    """Draw `<div class="fig-first whole">` with one picture per width."""
     return element("div", joined([_picture(figure, *one) for one in _WIDTHS]), **{"class": "fig-first whole"})
 
 
@@ -52,7 +52,7 @@ def _picture(figure: Figure, name: str, width: float, height: float, levels: int
 
 
 def tree_boxes(figure: Figure, width: float, height: float, levels: int) -> Iterator[Box]:
-    """The fields that can be seen in a picture of this size, parents first."""
+    """Yield the fields visible in a picture of this size, parents first."""
     trace = figure.traces[0]
     root = _nested(trace["ids"], trace["parents"], [one["size"] for one in figure.extra["fields"]])
     if trace["type"] == "icicle":
@@ -62,7 +62,7 @@ def tree_boxes(figure: Figure, width: float, height: float, levels: int) -> Iter
 
 
 def _nested(ids: list[str], parents: list[str], sizes: list[float]) -> _Node:
-    """Parents come before their children."""
+    """Build the tree; parents precede their children."""
     nodes = {one: _Node(at, sizes[at]) for at, one in enumerate(ids)}
     for one, parent in zip(ids, parents, strict=True):
         if parent:
@@ -71,7 +71,6 @@ def _nested(ids: list[str], parents: list[str], sizes: list[float]) -> _Node:
 
 
 def _depth(node: _Node) -> int:
-    """At most five levels deep."""
     return 1 + max((_depth(child) for child in node.children), default=0)
 
 
@@ -96,15 +95,15 @@ def _tiles(node: _Node, pad: dict[str, float], x: float, y: float, width: float,
         return
     rest = max(node.size - sum(child.size for child in node.children), 0.0)
     sizes = [child.size for child in node.children]
-    places = squarify(sizes, sum(sizes) + rest, left, top, right, bottom)
-    for child, (x0, y0, x1, y1) in zip(node.children, places, strict=True):
+    rectangles = squarify(sizes, sum(sizes) + rest, left, top, right, bottom)
+    for child, (x0, y0, x1, y1) in zip(node.children, rectangles, strict=True):
         yield from _tiles(child, pad, x0, y0, x1 - x0, y1 - y0)
 
 
 def squarify(
     sizes: list[float], whole: float, x0: float, y0: float, x1: float, y1: float
 ) -> list[tuple[float, float, float, float]]:
-    """Boxes in proportion to the sizes, as square as may be in the given order.
+    """Return boxes in proportion to the sizes, as square as possible in the given order.
 
     Bruls, Huizing, van Wijk, "Squarified treemaps" (2000), row by row as d3-hierarchy does with a ratio of 1.
     """
@@ -130,7 +129,7 @@ def squarify(
 
 
 def _row(sizes: list[float], whole: float, wide: float, tall: float) -> list[float]:
-    """As many as make the longest side ratio of the row no worse."""
+    """Return as many sizes as don't worsen the largest side ratio of the row."""
     if wide <= 0 or tall <= 0 or whole <= 0:
         return sizes
     alpha = max(tall / wide, wide / tall) / whole
@@ -150,10 +149,12 @@ def _worst(row: list[float], alpha: float) -> float:
 
 
 def _cell(figure: Figure, box: Box, width: float, height: float) -> SafeString:
-    """A field with what fits of its words; the stylesheet shortens a name that is too long."""
+    """Draw a field with the texts that fit; the stylesheet shortens long names."""
     trace, words = figure.traces[0], figure.extra["fields"][box.at]
     marker = trace["marker"]
-    paint = ink(marker["colors"][box.at], "fill") | {"stroke": f"var(--{marker['line']['color'][box.at][1:]})"}
+    paint = color_attributes(marker["colors"][box.at], "fill") | {
+        "stroke": f"var(--{marker['line']['color'][box.at][1:]})"
+    }
     hatch = element("rect", width="100%", height="100%", **{"class": "idle"})
     inner = [
         element("title", ". ".join(words["said"])),
@@ -161,13 +162,13 @@ def _cell(figure: Figure, box: Box, width: float, height: float) -> SafeString:
         *([hatch] if marker["pattern"]["shape"][box.at] else []),
         *_texts(box, words, trace["textfont"]["color"][box.at], is_treemap=trace["type"] == "treemap"),
     ]
-    place: dict[str, Any] = {
+    position: dict[str, Any] = {
         "x": f"{(box.x + _GAP) / width:.3%}",
         "y": f"{(box.y + _GAP) / height:.3%}",
         "width": f"{max(box.width - 2 * _GAP, 1) / width:.3%}",
         "height": f"{max(box.height - 2 * _GAP, 1) / height:.3%}",
     }
-    cell = element("svg", joined(inner), **{"class": "cell"}, **place)
+    cell = element("svg", joined(inner), **{"class": "cell"}, **position)
     href = words["url"] or (None if words["query"] is None else f"?{words['query']}")
     return element("a", cell, href=href) if href else cell
 
@@ -185,5 +186,5 @@ def _texts(box: Box, words: dict[str, Any], color: str, *, is_treemap: bool) -> 
         element("div", inner, **{"class": f"cell-text {kind}"}),
         width="100%",
         height="100%",
-        **ink(color, "color"),
+        **color_attributes(color, "color"),
     )

@@ -1,4 +1,4 @@
-"""What the query of a page asks of the picture of a tree: the entry, the kind of picture, sizes and colours."""
+"""Options of the picture of a tree, parsed from the page's query: entry, kind of picture, sizes and colours."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 
 from apps.core.errors import FieldProblem, Invalid
-from apps.figures.figure import Choice, Control, changed
+from apps.figures.figure import Choice, Control, with_changes
 
 Kind = Literal["icicle", "treemap"]
 Size = Literal["target", "actual"]
@@ -25,8 +25,8 @@ _SMALLEST: dict[Kind, float] = {"icicle": 1 / 100, "treemap": 1 / 1000}
 
 
 @dataclass(frozen=True, slots=True)
-class TreeAsked:
-    """entry: the one that was chosen; None is the root."""
+class TreeOptions:
+    """entry: the chosen one; None is the root."""
 
     entry: UUID | None
     kind: Kind
@@ -39,13 +39,13 @@ class TreeAsked:
 
     @property
     def smallest(self) -> float:
-        """The part of the whole that is still drawn by itself."""
+        """Fraction of the whole below which entries are combined."""
         return _SMALLEST[self.kind]
 
 
-def read_tree_asked(query: QueryDict) -> TreeAsked:
-    """Raises Invalid, with the name in the address, for what can't be drawn."""
-    return TreeAsked(
+def read_tree_options(query: QueryDict) -> TreeOptions:
+    """Parse the options. Raises Invalid, with the parameter's name, for options that can't be drawn."""
+    return TreeOptions(
         read_entry(query.get(ENTRY_PARAMETER, "")),
         cast("Kind", _one_of(query, "kind", KINDS)),
         cast("Size", _one_of(query, "size", SIZES)),
@@ -65,20 +65,20 @@ def _one_of(query: QueryDict, name: str, known: Sequence[str]) -> str:
     text = query.get(name, known[0])
     if text in known:
         return text
-    words = {"name": name, "text": text[:40], "known": ", ".join(known)}
-    message = _("“%(text)s” is not one of %(known)s.") % words
+    values = {"name": name, "text": text[:40], "known": ", ".join(known)}
+    message = _("“%(text)s” is not one of %(known)s.") % values
     raise Invalid(message, fields=[FieldProblem(name, message)])
 
 
-def tree_controls(asked: TreeAsked, query: QueryDict) -> list[Control]:
-    """Links to the same entry in another picture; the first of each is not named in the address."""
+def tree_controls(options: TreeOptions, query: QueryDict) -> list[Control]:
+    """Links to the same entry with other options; default values are not in the address."""
     kinds = {"icicle": _("Icicle"), "treemap": _("Treemap")}
     sizes = {"target": _("Target"), "actual": _("Actual")}
     colors = {"balance": _("Balance"), "share": _("Share of parent")}
     return [
-        _control(_("Picture"), "kind", kinds, asked.kind, query),
-        _control(_("Size shows"), "size", sizes, asked.size, query),
-        _control(_("Colour shows"), "color", colors, asked.color, query),
+        _control(_("Picture"), "kind", kinds, options.kind, query),
+        _control(_("Size shows"), "size", sizes, options.size, query),
+        _control(_("Colour shows"), "color", colors, options.color, query),
     ]
 
 
@@ -87,8 +87,8 @@ def _control(label: str, name: str, choices: dict[str, str], chosen: str, query:
     return Control(
         label,
         [
-            Choice(f"{name}-{key}", words, changed(query, **{name: None if key == first else key}), key == chosen)
-            for key, words in choices.items()
+            Choice(f"{name}-{key}", values, with_changes(query, **{name: None if key == first else key}), key == chosen)
+            for key, values in choices.items()
         ],
         caption=True,
     )
