@@ -103,7 +103,7 @@ def _forget_all() -> None:
     account_sums.cached_sums = account_sums.AccountSums()
     delivered_by_site._remembered = delivered_by_site._Remembered()
     placing._placed, placing._last = placing._Placed(), placing._Last()
-    account_index._remembered = account_index._Remembered()
+    account_index._cached = account_index._CachedIndex()
     trees.remembered.clear()
     store.forget()
     store.poll()

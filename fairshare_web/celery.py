@@ -32,14 +32,14 @@ def prepare_memory(**_signal: Any) -> None:
 @worker_shutting_down.connect
 def finish_step(**_signal: Any) -> None:
     """After SIGTERM: what is at work is finished or, between two steps of something long, handed back."""
-    from apps.runs.leases import ask_to_stop
+    from apps.runs.leases import request_stop
 
-    ask_to_stop()
+    request_stop()
 
 
 @worker_ready.connect
 def look_for_work(**_signal: Any) -> None:
     """A restarted worker takes over at once what its killed predecessor worked on."""
-    from apps.runs.services import ring
+    from apps.runs.services import wake_workers
 
-    ring()
+    wake_workers()

@@ -74,7 +74,7 @@ def forget_process() -> None:
 def _forget_state() -> None:
     tokens.clear()
     store.forget()
-    account_ids._remembered.seen = None  # another database may have as many accounts, with other numbers
+    account_ids._cached.xmin = None  # another database may have as many accounts, with other numbers
 
 
 @contextmanager

@@ -1,7 +1,7 @@
-"""Everything that is stored of one person, by table, as JSON: what they may ask for (Article 15 of the GDPR).
+"""Export everything stored about one person, by table, as JSON, for requests under Article 15 of the GDPR.
 
-Tables that refer to people or to accounts are found by their foreign keys; a test holds that each is a section here or
-left out with a reason. Secrets, and contents that are about a policy rather than its author, are not among the fields.
+Tables that refer to people or accounts are found by their foreign keys; a test checks that each is a section here or
+left out with a reason. Secrets, and contents about a policy rather than its author, are not exported.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from apps.core.errors import NotAllowed, NotFound
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One table: what its rows are, and their fields as they are given out."""
+    """A table of the export: a description of its rows, and the exported fields."""
 
     about: str
     fields: tuple[str, ...]
@@ -40,13 +40,13 @@ SECTIONS: Mapping[str, Section] = {
     ),
     "accounts.identity": _section("who they are for other sign-in systems", "source subject linked_at"),
     "accounts.session": _section("sessions that have not been removed", "expire_date"),
-    "accounts.savedview": _section("views of lists that they keep", "page name query is_default created_at"),
+    "accounts.savedview": _section("saved views of lists", "page name query is_default created_at"),
     "accounts.passwordreset": _section("requested mails for a new password", "asked_at ended_at"),
     "accounts.token": _section(
-        "API tokens, without their secrets",
+        "API tokens without secrets",
         "public_id name scopes policy_slug source_slug created_at expires_at last_used_at revoked_at",
     ),
-    "mfa.authenticator": _section("second factors, without their secrets", "type created_at last_used_at"),
+    "mfa.authenticator": _section("second factors without secrets", "type created_at last_used_at"),
     "accounts.account": _section(
         "names under which their jobs ran", "namespace user_name group_name dn fqan project first_seen_at is_pseudonym"
     ),
@@ -85,20 +85,20 @@ SECTIONS: Mapping[str, Section] = {
         "core-hours that they allocated", "policy__slug entry_uid core_h starts_on ends_on reason created_at"
     ),
     "policies.pin": _section("entries that they pinned", "policy__slug entry_uid created_at"),
-    "runs.run": _section("background work that they asked for", "kind state subject created_at finished_at"),
+    "runs.run": _section("background work that they requested", "kind state subject created_at finished_at"),
     "usage.import": _section("files that they uploaded", "source__slug file_name n_bytes sha256 created_at"),
     "usage.overlap": _section("overlaps that they decided", "site from_at to_at state decided_at reason"),
-    "federation.mount": _section("mounts that they made", "policy__slug url issuer made_at"),
+    "federation.mount": _section("mounts that they created", "policy__slug url issuer made_at"),
     "federation.subscription": _section("usage feeds that they subscribed to", "policy__slug url issuer made_at"),
     "onboarding.beginning": _section("first policies that they drafted", "file_name created_at updated_at"),
     "notices.mark": _section("notices that they read or snoozed", "notice read_at snoozed_until"),
     "notices.watch": _section("entries that they watch", "policy__slug entry_uid begins_at ends_at"),
     "notices.preference": _section("their mail settings", "interval hour muted statements_since"),
-    "notices.mail": _section("mail to them; texts are not kept", "period state attempts error created_at sent_at"),
+    "notices.mail": _section("mail to them; texts are not stored", "period state attempts error created_at sent_at"),
     "packs.sharedpack": _section("packs that they shared by a link", "entry_path created_at ends_at revoked_at"),
-    "notices.webhook": _section("webhooks that they made, without secrets", "name url kinds is_on created_at"),
+    "notices.webhook": _section("webhooks that they created, without secrets", "name url kinds is_on created_at"),
     "accounts.auditevent": _section(
-        "what they did, or was done about them, in the audit log",
+        "their actions, and actions about them, in the audit log",
         "id at actor_name verb outcome policy_slug entry_uid subject reason details via address",
     ),
 }
@@ -106,19 +106,19 @@ LEFT_OUT = {
     "admin.logentry": "repeats the audit log",
     "account.emailaddress": "never written: the address is in accounts.user",
     "socialaccount.socialaccount": "never written: the identity is in accounts.identity",
-    "priorities.unmappedusage": "computed from usage.bucket, and computed again with every snapshot",
+    "priorities.unmappedusage": "computed from usage.bucket with every snapshot",
 }
 
 
 def about_person(*, name: str, actor: Actor) -> dict[str, Any]:
-    """Everything stored of the person who signs in by this name, and of accounts that carry it or are theirs.
+    """All stored data of the person with this user name, and of accounts with this name or owned by the person.
 
     Raises:
-        NotAllowed: the actor is no administrator.
-        NotFound: nobody signs in by this name, and no account carries it.
+        NotAllowed: the actor is not an administrator.
+        NotFound: no user and no account has this name.
     """
     if not actor.is_admin:
-        raise NotAllowed("Only administrators read everything of a person.")
+        raise NotAllowed("Only administrators may export all data of a person.")
     user = User.objects.filter(username=name).first() if "\0" not in name else None
     accounts = list(_accounts(name, user).values_list("pk", flat=True)) if name and "\0" not in name else []
     if user is None and not accounts:
@@ -132,7 +132,7 @@ def as_json(found: Mapping[str, Any]) -> str:
 
 
 def relations(model: type[Model]) -> dict[str, type[Model]]:
-    """The fields by which a table refers to people or accounts."""
+    """Fields of a table that refer to people or accounts."""
     fields = {field.name: field.related_model for field in model._meta.concrete_fields if field.is_relation}
     return {name: to for name, to in fields.items() if to in (User, Account)}  # type: ignore[misc]
 

@@ -1,7 +1,8 @@
-"""Accounts by name and id: many names into row ids at once, all accounts of this process, and those of entries.
+"""Look up accounts by name: database ids of many names at once, an index of all accounts, and accounts of policy
+entries.
 
-Accounts that represent entries of policies are for sums that other sites report by entry: their namespace begins
-with @, which is reserved; records, rules and names can't use one.
+Accounts that represent policy entries receive the sums that other sites report by entry. Their namespace begins with @,
+which is reserved: records, rules and names can't use it.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ from apps.accounts.grid_names import canonical_dn, canonical_fqan, is_dn
 from apps.core.errors import FieldProblem, Invalid
 
 # --- Account names into row ids ---------------------------------------------------------------------------------------
-_BYTES = 15  # 24 characters without padding: two names of a million share one once in 10²⁴ sites
+_BYTES = 15  # 24 characters without padding; two of a million names collide with a probability of 10⁻²⁴
 
 
 def pseudonym_of(name: str, namespace: str) -> str:
-    """Keyed hash (HMAC-SHA-256) of a name in its namespace; "" stays ""."""
+    """Keyed hash (HMAC-SHA-256) of a name in its namespace; "" for an empty name."""
     if not name:
         return ""
-    said = f"{namespace}\0{name}".encode()
-    digest = hmac.new(settings.FAIRSHARE_PSEUDONYM_KEY.encode(), said, hashlib.sha256).digest()
+    text = f"{namespace}\0{name}".encode()
+    digest = hmac.new(settings.FAIRSHARE_PSEUDONYM_KEY.encode(), text, hashlib.sha256).digest()
     return "p-" + b32encode(digest[:_BYTES]).decode().lower()
 
 
 class AccountKey(NamedTuple):
-    """The key that distinguishes accounts; "" for fields the source leaves out."""
+    """The fields that identify an account; empty where the source reports none."""
 
     namespace: str
     user_name: str = ""
@@ -52,9 +53,10 @@ _LONGEST = (128, 256, 256, 1024, 512, 256)  # the columns' lengths, in the order
 
 
 def canonical(key: AccountKey) -> AccountKey:
-    """The one spelling of an account's names, under which it is stored and compared: see grid_names.
+    """The canonical spelling of an account's names, under which it is stored and compared: see grid_names.
 
-    A user name that can only be a DN is spelled like one. What would become too long to store stays as it is.
+    A user name that can only be a DN is spelled like one. A name whose canonical spelling is too long to store is
+    unchanged.
     """
     _namespace, user_name, _group, dn, fqan, _project = key
     if not dn and not fqan and "=" not in user_name:
@@ -80,13 +82,13 @@ INSERT INTO accounts_account ({_NAMES}, first_seen_at)
 SELECT {_NAMES}, %s FROM {_UNNEST} AS wanted({_NAMES})
 ORDER BY {_NAMES}
 ON CONFLICT ON CONSTRAINT accounts_account_name DO NOTHING
-"""  # noqa: S608 - constants only; ordered, so that two writers can't wait for each other
+"""  # noqa: S608 - constants only; ordered, so that two writers can't deadlock
 
 
 def account_ids(keys: Sequence[AccountKey], *, at: datetime) -> dict[AccountKey, int]:
-    """The id of each key, adding those never seen before. Two callers with the same new names get the same ids.
+    """The id of each key; missing accounts are created.
 
-    Two spellings of one name get the same id.
+    Different spellings of a name get the same id, also if two callers create it concurrently.
     """
     spelled = {key: canonical(key) for key in dict.fromkeys(keys)}
     wanted = list(dict.fromkeys(spelled.values()))
@@ -115,7 +117,7 @@ _HIDING = "SELECT DISTINCT namespace FROM accounts_account WHERE is_pseudonym AN
 
 
 def _find_hidden(keys: list[AccountKey]) -> dict[AccountKey, int]:
-    """Those that are stored under the pseudonyms of these names."""
+    """Ids of accounts that are stored under the pseudonyms of these names."""
     with connection.cursor() as cursor:
         cursor.execute(_HIDING, [list({key.namespace for key in keys})])
         hiding = {row[0] for row in cursor.fetchall()}
@@ -124,7 +126,7 @@ def _find_hidden(keys: list[AccountKey]) -> dict[AccountKey, int]:
 
 
 def pseudonymous(key: AccountKey) -> AccountKey:
-    """The account without the name of a person; group, project and FQAN name none."""
+    """Replace user name and DN by pseudonyms; group, project and FQAN don't name a person."""
     named = key.namespace
     return key._replace(user_name=pseudonym_of(key.user_name, named), dn=pseudonym_of(key.dn, named))
 
@@ -145,21 +147,22 @@ def _refuse_unusable(keys: list[AccountKey]) -> None:
 
 # --- All accounts, remembered by this process -------------------------------------------------------------------------
 _KEY_COLUMNS = ", ".join(AccountKey._fields)
-# A row that a later snapshot sees and this one doesn't was written by a transaction that this one counts as not ended:
-# none of those is older than its xmin. age() compares as transactions are numbered, also past their wrap-around.
+# A row that a later snapshot sees and this one doesn't was written by a transaction that hasn't ended in this one, so
+# it is not older than this snapshot's xmin. age() compares transaction numbers correctly across wrap-around.
 _SINCE = """
 SELECT count(*), COALESCE(array_agg(id) FILTER (WHERE age(xmin) <= age(%s::xid)), '{}') FROM accounts_account
 """
 _SOME = f"SELECT id, {_KEY_COLUMNS} FROM accounts_account WHERE id = ANY(%s)"  # noqa: S608 - constants only
 _ALL = f"SELECT id, {_KEY_COLUMNS} FROM accounts_account ORDER BY id"  # noqa: S608 - constants only
 _NOW = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8"
-_MOST_TRANSACTIONS = 1 << 30  # further back, transaction numbers are ambiguous
+_MOST_TRANSACTIONS = 1 << 30  # beyond this, comparisons of transaction numbers are ambiguous
 
 
 @dataclass(frozen=True, eq=False)
-class Roll:
-    """Accounts by id, ascending; `keys` parallel to `ids`. One object as long as no account came, went or was renamed,
-    so that what follows from it can be remembered beside it.
+class AccountIndex:
+    """All accounts by ascending id; `keys` is parallel to `ids`.
+
+    The same object is returned until an account is created, deleted or renamed: callers can cache results by it.
     """
 
     ids: npt.NDArray[np.int64]
@@ -167,57 +170,57 @@ class Roll:
 
 
 @dataclass
-class _Remembered:
-    """seen: the oldest transaction that had not ended when it was read."""
+class _CachedIndex:
+    """xmin: oldest transaction that had not ended when the index was read."""
 
-    roll: Roll = field(default_factory=lambda: Roll(np.zeros(0, np.int64), []))
-    seen: int | None = None
+    index: AccountIndex = field(default_factory=lambda: AccountIndex(np.zeros(0, np.int64), []))
+    xmin: int | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-_remembered = _Remembered()
+_cached = _CachedIndex()
 
 
-def load_roll(*, remembers: bool) -> Roll:
-    """The accounts that the current transaction sees.
+def load_account_index(*, use_cache: bool) -> AccountIndex:
+    """Load all accounts that the current transaction sees.
 
-    remembers: the transaction is one that only reads and sees one state; anything else might yet be undone.
+    use_cache: only in read-only transactions with one snapshot; others may see changes that are rolled back later.
     """
-    if not remembers:
-        return _roll(_rows(_ALL))
-    with _remembered.lock:
-        _bring_up_to_date(_remembered)
-        return _remembered.roll
+    if not use_cache:
+        return _index_of(_rows(_ALL))
+    with _cached.lock:
+        _refresh(_cached)
+        return _cached.index
 
 
-def _bring_up_to_date(known: _Remembered) -> None:
-    before, known.seen = known.seen, None  # until all of it has worked
-    seen = _one(_NOW)[0]
-    if before is None or not 0 <= seen - before < _MOST_TRANSACTIONS:
-        known.roll = _roll(_rows(_ALL))
+def _refresh(cached: _CachedIndex) -> None:
+    before, cached.xmin = cached.xmin, None  # until the refresh has succeeded
+    xmin = _one(_NOW)[0]
+    if before is None or not 0 <= xmin - before < _MOST_TRANSACTIONS:
+        cached.index = _index_of(_rows(_ALL))
     else:
         n_accounts, changed = _one(_SINCE, str(before & 0xFFFF_FFFF))
-        known.roll = _with(known.roll, _rows(_SOME, changed) if changed else [])
-        if len(known.roll.ids) != n_accounts:  # some were removed: nothing shows which
-            known.roll = _roll(_rows(_ALL))
-    known.seen = seen
+        cached.index = _updated(cached.index, _rows(_SOME, changed) if changed else [])
+        if len(cached.index.ids) != n_accounts:  # accounts were deleted, and nothing shows which
+            cached.index = _index_of(_rows(_ALL))
+    cached.xmin = xmin
 
 
-def _with(roll: Roll, changed: list[tuple[Any, ...]]) -> Roll:
-    """The object unchanged where the rows equal what is known."""
-    place = dict(zip(roll.ids.tolist(), range(len(roll.ids)), strict=True)) if changed else {}
-    new = [row for row in changed if row[0] not in place or roll.keys[place[row[0]]] != row[1:]]
+def _updated(index: AccountIndex, changed: list[tuple[Any, ...]]) -> AccountIndex:
+    """Apply changed rows; returns the same object if they equal the known ones."""
+    position = dict(zip(index.ids.tolist(), range(len(index.ids)), strict=True)) if changed else {}
+    new = [row for row in changed if row[0] not in position or index.keys[position[row[0]]] != row[1:]]
     if not new:
-        return roll
-    known = dict(zip(roll.ids.tolist(), roll.keys, strict=True))
+        return index
+    known = dict(zip(index.ids.tolist(), index.keys, strict=True))
     known.update((row[0], AccountKey(*row[1:])) for row in new)
     ids = sorted(known)
-    return Roll(np.array(ids, dtype=np.int64), [known[one] for one in ids])
+    return AccountIndex(np.array(ids, dtype=np.int64), [known[one] for one in ids])
 
 
-def _roll(rows: list[tuple[Any, ...]]) -> Roll:
+def _index_of(rows: list[tuple[Any, ...]]) -> AccountIndex:
     ids = np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
-    return Roll(ids, [AccountKey(*row[1:]) for row in rows])
+    return AccountIndex(ids, [AccountKey(*row[1:]) for row in rows])
 
 
 def _rows(query: str, *parameters: Any) -> list[tuple[Any, ...]]:
@@ -232,27 +235,27 @@ def _one(query: str, *parameters: Any) -> tuple[Any, ...]:
 
 # --- Accounts that represent entries ----------------------------------------------------------------------------------
 ENTRY_NAMESPACE = "@entries"
-RESERVED = "@"  # how a namespace of ours begins
+RESERVED = "@"  # first character of reserved namespaces
 
 
 def entry_account(uid: UUID) -> AccountKey:
-    """The account for the usage that others report of an entry."""
+    """The account for the usage that other sites report for an entry."""
     return AccountKey(ENTRY_NAMESPACE, user_name=str(uid))
 
 
 def uid_of_account(key: AccountKey) -> UUID | None:
-    """The entry that an account represents; None for one under which jobs run."""
+    """The entry that an account represents; None for an account under which jobs run."""
     if key.namespace != ENTRY_NAMESPACE:
         return None
     try:
         uid = UUID(key.user_name)
     except ValueError:
         return None
-    return uid if entry_account(uid) == key else None  # in this one spelling
+    return uid if entry_account(uid) == key else None  # only the canonical spelling of the UUID
 
 
 def is_reserved(namespace: str) -> bool:
-    """Whether only this service itself may use this namespace."""
+    """Whether this namespace is reserved for the service itself."""
     return namespace.lstrip().startswith(RESERVED)
 
 

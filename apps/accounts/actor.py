@@ -1,4 +1,4 @@
-"""Who asks for something, through what: the one argument by which services and selectors decide."""
+"""The actor of a service or selector call: a person or the system, the channel, and the bounds of a token."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from apps.accounts.models import Token, User
 
 @dataclass(frozen=True, slots=True)
 class TokenBounds:
-    """What a token may do, at most: its scopes, and where."""
+    """Upper bounds of the rights of a token: its scopes, and the policy, subtree or source it is limited to."""
 
     prefix: str
     scopes: frozenset[str]
@@ -21,10 +21,10 @@ class TokenBounds:
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """A person (perhaps through a token), or the system itself (`user` None)."""
+    """A person, possibly through a token, or the system itself (`user` is None)."""
 
     user: User | None
-    via: str  # page, api, command, worker
+    via: str  # page, api, command or worker
     token: TokenBounds | None = None
     request_id: str = ""
     address: str | None = None
@@ -35,7 +35,7 @@ class Actor:
 
     @property
     def is_admin(self) -> bool:
-        """All rights: the system, or an administrator (through a token only if it carries `admin`)."""
+        """Whether the actor has all rights: the system or an administrator, through a token only with scope `admin`."""
         if self.user is None:
             return True
         return bool(self.user.is_active and self.user.is_superuser and self.has_scope(Token.Scope.ADMIN))
@@ -45,7 +45,7 @@ class Actor:
         return self.user.username if self.user else "system"
 
     def has_scope(self, scope: str) -> bool:
-        """True for a signed-in person; for a token, when it carries the scope (`admin` carries all)."""
+        """True for a signed-in person; for a token, if it has the scope or `admin`."""
         return self.token is None or scope in self.token.scopes or Token.Scope.ADMIN in self.token.scopes
 
 

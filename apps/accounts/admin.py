@@ -1,4 +1,4 @@
-"""Break-glass: people, and a read-only view of tokens, names and the log. Every change here is logged."""
+"""Django admin for people, for emergencies, and read-only views of tokens, accounts and the audit log."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ else:
 
 
 class ReadOnlyAdmin(ModelAdmin):
-    """Read-only: services and the database guard these rows."""
+    """Read-only rows, which only services may change."""
 
     show_full_result_count = False
 
@@ -40,9 +40,9 @@ class ReadOnlyAdmin(ModelAdmin):
 
 
 class AuditedAdmin(ModelAdmin):
-    """Each change is written into the log, in the transaction that the admin opens for it."""
+    """Writes each change to the audit log, in the transaction of the admin."""
 
-    actions = None  # deleting many at once would pass by `delete_model`
+    actions = None  # bulk deletion would bypass `delete_model`
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
@@ -53,7 +53,7 @@ class AuditedAdmin(ModelAdmin):
         super().delete_model(request, obj)
 
     def _log(self, request: HttpRequest, obj: Any, verb: str, fields: list[str]) -> None:
-        assert isinstance(request.user, User)  # noqa: S101 - the admin admits no one else
+        assert isinstance(request.user, User)  # noqa: S101 - the admin requires a signed-in user
         audit.record(
             actor=Actor(user=request.user, via="admin"),
             verb=verb,
@@ -70,7 +70,7 @@ class PersonAdmin(AuditedAdmin, PeopleAdmin):
 
 @admin.register(Identity)
 class IdentityAdmin(AuditedAdmin):
-    """A person's identity in another system; once removed, the next sign-in from there makes another account."""
+    """A person's identity in another system; after its removal, the next sign-in from there creates another user."""
 
     list_display = ("user", "source", "subject", "linked_at")
     list_filter = ("source",)
@@ -81,7 +81,7 @@ class IdentityAdmin(AuditedAdmin):
         return False
 
 
-# What allauth keeps of its own is not for hands: issuers are settings, people are identities, second factors sealed.
+# Tables of allauth are not edited by hand: issuers are settings, people are identities, second factors are sealed.
 for _model in (Authenticator, EmailAddress, SocialAccount, SocialApp, SocialToken):
     if admin.site.is_registered(_model):
         admin.site.unregister(_model)
@@ -89,7 +89,7 @@ for _model in (Authenticator, EmailAddress, SocialAccount, SocialApp, SocialToke
 
 @admin.register(Account)
 class AccountAdmin(AuditedAdmin):
-    """Whose account it is may be set here; the name itself belongs to its source."""
+    """The owner can be set here; the names belong to the source."""
 
     list_display = ("namespace", "user_name", "group_name", "project", "dn", "person")
     search_fields = ("user_name", "group_name", "dn")

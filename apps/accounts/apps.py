@@ -11,6 +11,6 @@ class AccountsConfig(AppConfig):
         from django.contrib.auth.signals import user_logged_in
 
         from apps.accounts import checks  # noqa: F401 - registers itself
-        from apps.accounts.receivers import note_sign_in
+        from apps.accounts.receivers import store_sign_in
 
-        user_logged_in.connect(note_sign_in, dispatch_uid="accounts.note_sign_in")
+        user_logged_in.connect(store_sign_in, dispatch_uid="accounts.store_sign_in")

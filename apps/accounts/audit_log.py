@@ -1,6 +1,6 @@
-"""The log of who did what: one row each, numbered without gaps, each carrying the hash of the one before.
+"""Append-only audit log: one row per action, numbered without gaps, each with the hash of the previous row.
 
-Verification reads each row against its hash, the row before, and the earlier checks.
+Verification compares each row with its hash, the previous row, and the results of earlier checks.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ FIELDS = (
     "address",
     "token_prefix",
 )
-_LOCK = 0x66736861_75646974  # "fshaudit": one writer at a time, or two rows would follow the same one
+_LOCK = 0x66736861_75646974  # "fshaudit": one writer at a time, so that no two rows follow the same one
 _JSON = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-_WRITTEN_OUT = 1e16  # from here on JSON writes a float with an exponent, and the database all its digits
+_WRITTEN_OUT = 1e16  # from here on, JSON writes floats with an exponent, and the database all digits
 
 
 def record(
@@ -60,9 +60,9 @@ def record(
     details: Mapping[str, Any] | None = None,
     outcome: str = AuditEvent.Outcome.DONE,
 ) -> AuditEvent:
-    """Append one event in the caller's transaction, so that action and row commit together.
+    """Append an event in the caller's transaction, so that action and row commit together.
 
-    Call it late in the transaction: the chain is locked from here to the commit.
+    Call it late in the transaction: the chain is locked until the commit.
     """
     with transaction.atomic():
         with connection.cursor() as cursor:
@@ -92,7 +92,9 @@ def record(
 
 
 def _as_stored(value: Any) -> Any:
-    """As the database will give it back, so that the hash is of that: it keeps 1e20 as a whole number, and no −0.0."""
+    """A value as the database will return it, so that the hash matches: 1e20 becomes an integer, and −0.0 becomes
+    0.0.
+    """
     if isinstance(value, float):
         return int(value) if abs(value) >= _WRITTEN_OUT else value + 0.0
     if isinstance(value, dict):
@@ -101,7 +103,7 @@ def _as_stored(value: Any) -> Any:
 
 
 def _plain_address(address: str | None) -> str | None:
-    """In the one form that the database writes too; an IPv4 address in IPv6 clothes is that IPv4 address."""
+    """An address in the database's form; an IPv4 address mapped to IPv6 becomes IPv4."""
     if not address:
         return None
     found = ip_address(address)
@@ -109,7 +111,7 @@ def _plain_address(address: str | None) -> str | None:
 
 
 def hash_of(event: AuditEvent) -> bytes:
-    """SHA-256 of the previous hash and of every other field, as JSON with sorted keys."""
+    """SHA-256 of the previous hash and all other fields as JSON with sorted keys."""
     fields = {name: getattr(event, name) for name in FIELDS}
     fields["at"] = event.at.astimezone(UTC).isoformat(timespec="microseconds")
     fields["outcome"] = str(event.outcome)
@@ -119,26 +121,26 @@ def hash_of(event: AuditEvent) -> bytes:
 
 
 def digest_of(previous: bytes, fields: dict[str, Any]) -> bytes:
-    """The detail as JSON: instants and entries as text."""
+    """Hash the previous hash and the fields, in which instants and UUIDs are text."""
     return hashlib.sha256(previous + _JSON.encode(fields).encode()).digest()
 
 
 # --- Verification -----------------------------------------------------------------------------------------------------
 _CHUNK = 5_000
 _DETAILS = FIELDS.index("details")
-# Formatted by the server as the hash has it: a million instants take Python longer than everything else.
+# Formatted by the server as for the hash: formatting a million instants in Python takes longest of all.
 _AS_TEXT = {
     "at": """to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US') || '+00:00'""",
     "entry_uid": "entry_uid::text",
     "details": "details::text",
     "address": "host(address)",
 }
-Row = tuple[Any, ...]  # FIELDS, then the hash before and the own one
+Row = tuple[Any, ...]  # FIELDS, then the previous and own hash
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Rows that hold, the hash of the last of them, and the first that doesn't, with what is wrong with it."""
+    """Result of a verification: number of valid rows, hash of the last one, and the first invalid row."""
 
     n_rows: int
     head_hash: bytes
@@ -148,7 +150,7 @@ class Verdict:
 
 
 def check_chain(*, at: datetime) -> AuditCheck:
-    """Check all of it, and store the result, for the page and for later checks."""
+    """Verify the whole log, and store the result for display and for later checks."""
     begun = time.monotonic()
     with transaction.atomic():
         verdict = verify(_rows(), _earlier())
@@ -167,7 +169,10 @@ def last_check() -> AuditCheck | None:
 
 
 def verify(rows: Iterable[Row], earlier: dict[int, tuple[bytes, datetime]]) -> Verdict:
-    """Rows in order from the first. earlier: by number of rows, the hash that the last of them had, and when."""
+    """Verify rows in order from the first.
+
+    earlier: hash of the last row and time of earlier checks, by number of rows.
+    """
     n, previous = 0, FIRST_HASH
     for row in rows:
         key, problem = _problem(row, n + 1, previous)
@@ -177,7 +182,7 @@ def verify(rows: Iterable[Row], earlier: dict[int, tuple[bytes, datetime]]) -> V
         seen = earlier.get(n)
         if seen is not None and seen[0] != previous:
             when = seen[1].isoformat(timespec="seconds")
-            problem = f"row {n} isn't the one that was there on {when}: the log was rewritten"
+            problem = f"row {n} differs from the one found on {when}: the log was rewritten"
             return Verdict(n - 1, bytes(row[-2]), n, problem, "rewritten")
     longest = max(earlier, default=0)
     if longest > n:
@@ -188,18 +193,18 @@ def verify(rows: Iterable[Row], earlier: dict[int, tuple[bytes, datetime]]) -> V
 
 
 def _problem(row: Row, expected_id: int, previous: bytes) -> tuple[str, str]:
-    """Its key and a sentence; both empty for a row that holds."""
+    """Key and text of a row's problem; both empty for a valid row."""
     if row[0] != expected_id:
         return "missing", f"row {expected_id} is missing: row {row[0]} comes in its place"
     if bytes(row[-2]) != previous:
-        return "unlinked", f"row {expected_id} doesn't follow the one before: it names another hash"
+        return "unlinked", f"row {expected_id} doesn't follow the previous one: it has another previous hash"
     if bytes(row[-1]) != digest_of(previous, dict(zip(FIELDS, row, strict=False))):
-        return "changed", f"row {expected_id} was changed: it doesn't say what its hash was made of"
+        return "changed", f"row {expected_id} was changed: it doesn't match its hash"
     return "", ""
 
 
 def _rows() -> Iterator[Row]:
-    """From the server in chunks: a long log isn't held in memory."""
+    """Read rows in chunks, so that a long log isn't held in memory."""
     columns = ", ".join(_AS_TEXT.get(name, name) for name in FIELDS)
     with connection.chunked_cursor() as cursor:
         cursor.execute(f"SELECT {columns}, previous_hash, hash FROM accounts_auditevent ORDER BY id")  # noqa: S608 - names of ours
@@ -210,7 +215,7 @@ def _rows() -> Iterator[Row]:
 
 
 def _earlier() -> dict[int, tuple[bytes, datetime]]:
-    """Checks that passed; of many on as many rows the first."""
+    """Earlier successful checks; the first of those with the same number of rows."""
     found: dict[int, tuple[bytes, datetime]] = {}
     rows = AuditCheck.objects.filter(broken_id=None, n_rows__gt=0).order_by("pk")
     for n_rows, head_hash, checked_at in rows.values_list("n_rows", "head_hash", "checked_at").iterator():
@@ -219,19 +224,19 @@ def _earlier() -> dict[int, tuple[bytes, datetime]]:
 
 
 # --- Refused changes --------------------------------------------------------------------------------------------------
-# One row each: who wanted what, and why it was refused.
+# One row each: the attempted action, the actor, and the reason of the refusal.
 P = ParamSpec("P")
 T = TypeVar("T")
-_n_written: ContextVar[int] = ContextVar("rows of refusals that this thread has asked for", default=0)
-_wanted: ContextVar[dict[str, Any] | None] = ContextVar("what the outermost block wants", default=None)
+_n_written: ContextVar[int] = ContextVar("number of refusals logged by this thread", default=0)
+_wanted: ContextVar[dict[str, Any] | None] = ContextVar("event of the outermost block", default=None)
 
 
 @contextmanager
-def refusals_on_record(verb: str, actor: Actor, at: datetime, **event: Any) -> Iterator[None]:
-    """Log a `NotAllowed` and let it pass. event: further columns of the row.
+def log_refusals(verb: str, actor: Actor, at: datetime, **event: Any) -> Iterator[None]:
+    """Log a `NotAllowed` raised in the block, and re-raise it. event: further columns of the row.
 
-    Of blocks inside each other the outermost says what was wanted. The row is written once, after the outermost
-    transaction, which the refusal may roll back.
+    Of nested blocks, the outermost describes the action. The row is written once, after the outermost transaction,
+    which the refusal may roll back.
     """
     wanted = _wanted.get() or {"verb": verb, "actor": actor, "at": at, **event}
     outer = _wanted.set(wanted)
@@ -240,14 +245,14 @@ def refusals_on_record(verb: str, actor: Actor, at: datetime, **event: Any) -> I
     except NotAllowed as error:
         if not error.is_on_record:
             error.is_on_record = True
-            put_on_record(reason=error.message, **wanted)
+            log_refusal(reason=error.message, **wanted)
         raise
     finally:
         _wanted.reset(outer)
 
 
-def logs_refusals(verb: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """A service, called by keywords, whose refusals are logged with the policy or change set that it is called for."""
+def logged_refusals(verb: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Decorate a service called with keywords: its refusals are logged with the given policy or change set."""
 
     def decorate(service: Callable[P, T]) -> Callable[P, T]:
         @wraps(service)
@@ -255,7 +260,7 @@ def logs_refusals(verb: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
             actor, at = cast(Actor, given["actor"]), cast(datetime, given["at"])
             slug = str(given.get("policy_slug") or given.get("slug") or "")[:64]
             subject = f"change set {given['id']}" if "id" in given else slug
-            with refusals_on_record(verb, actor, at, policy_slug=slug, subject=subject):
+            with log_refusals(verb, actor, at, policy_slug=slug, subject=subject):
                 return service(*args, **given)
 
         return logged
@@ -263,12 +268,12 @@ def logs_refusals(verb: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     return decorate
 
 
-def put_on_record(*, verb: str, actor: Actor, at: datetime, reason: str, **event: Any) -> None:
+def log_refusal(*, verb: str, actor: Actor, at: datetime, reason: str, **event: Any) -> None:
     _n_written.set(_n_written.get() + 1)
     refused = AuditEvent.Outcome.REFUSED
     after_transaction(partial(record, verb=verb, outcome=refused, reason=reason, actor=actor, at=at, **event))
 
 
-def n_put_on_record() -> int:
-    """By this thread so far, so that a caller sees whether a service has done it."""
+def n_refusals_logged() -> int:
+    """Number of refusals that this thread has logged, for callers to see whether a service logged its own."""
     return _n_written.get()

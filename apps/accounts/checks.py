@@ -1,4 +1,4 @@
-"""System checks of the settings of sign-in, each with its remedy."""
+"""System checks of the sign-in settings, each with a remedy."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _header() -> Iterator[CheckMessage]:
     if not header:
         return
     if not addresses:
-        hint = "Name the proxies, such as 10.0.0.5 or 10.0.0.0/28: from elsewhere the header is thrown away."
+        hint = "28: from elsewhere the header is thrown away./28: from elsewhere the header is thrown away."
         yield Error(
             "FAIRSHARE_TRUSTED_HEADER is set without FAIRSHARE_TRUSTED_HEADER_ADDRESSES.", hint=hint, id="accounts.E007"
         )
@@ -67,14 +67,14 @@ def _header() -> Iterator[CheckMessage]:
         try:
             network = ipaddress.ip_network(text, strict=False)
         except ValueError:
-            yield Error(f"FAIRSHARE_TRUSTED_HEADER_ADDRESSES: {text!r} is no address.", id="accounts.E008")
+            yield Error(f"FAIRSHARE_TRUSTED_HEADER_ADDRESSES: {text!r} is not an address.", id="accounts.E008")
             continue
         if network.prefixlen == 0:
-            yield Error("FAIRSHARE_TRUSTED_HEADER_ADDRESSES trusts everybody.", id="accounts.E009")
+            yield Error("FAIRSHARE_TRUSTED_HEADER_ADDRESSES trusts all addresses.", id="accounts.E009")
 
 
 def _proxies() -> Iterator[CheckMessage]:
-    """Without the count every client has the proxy's address: in limits, locks, the audit log and /metrics."""
+    """Warn about a missing count of proxies: every client would appear under the proxy's address."""
     is_behind_one = any((settings.SECURE_PROXY_SSL_HEADER, settings.FAIRSHARE_TRUSTED_HEADER))
     if is_behind_one and not settings.AXES_IPWARE_PROXY_COUNT:
         hint = "Set FAIRSHARE_PROXY_COUNT to the number of proxies that add to X-Forwarded-For."
@@ -85,4 +85,4 @@ def _links() -> Iterator[CheckMessage]:
     for name in settings.FAIRSHARE_LINK_BY_NAME:
         if name not in SOURCES:
             known = ", ".join(SOURCES)
-            yield Error(f"FAIRSHARE_LINK_BY_NAME: {name!r} is no source; known: {known}.", id="accounts.E010")
+            yield Error(f"FAIRSHARE_LINK_BY_NAME: {name!r} is not a source; known: {known}.", id="accounts.E010")

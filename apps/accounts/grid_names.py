@@ -1,9 +1,9 @@
-"""One spelling for the names of grid certificates and memberships, so that one person is one account.
+"""Canonical spelling of grid certificate names (DN) and memberships (FQAN), so that one person is one account.
 
-A DN is written `CN=Kim,O=Grid` (RFC 2253, the most special part first) or `/O=Grid/CN=Kim` (as OpenSSL prints it on one
-line). The spelling that is kept is the second: types by their short names, values unescaped and in NFC, and a backslash
-before what would else begin a new part. Values keep their case: grid map files compare them letter by letter. An FQAN
-is kept without the parts that say nothing, `/Role=NULL` and `/Capability=NULL`.
+A DN is written `CN=Kim,O=Grid` (RFC 2253, most specific part first) or `/O=Grid/CN=Kim` (OpenSSL's one-line form). The
+canonical form is the second: short type names, values unescaped and in NFC, and a backslash before characters that
+would begin a new part. Values keep their case: grid map files compare them exactly. An FQAN loses the empty parts
+`/Role=NULL` and `/Capability=NULL`.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _NOTHING_SAID = re.compile(r"/(?:Role|Capability)=NULL(?=/|$)", re.IGNORECASE)
 _ROLE = re.compile(r"/(role|capability)=", re.IGNORECASE)
 _SLASHES = re.compile(r"/{2,}")
 
-Rdn = list[tuple[str, str]]  # type and value; several where they are joined by a plus
+Rdn = list[tuple[str, str]]  # types and values, several if joined by a plus
 
 
 def canonical_dn(text: str) -> str:
-    """The one spelling of a DN; what is none stays as it is, without spaces around it."""
+    """The canonical spelling of a DN; other text is only stripped."""
     if "\\" not in text and _ALREADY.fullmatch(text):
         return text
     parts = _read(text)
@@ -55,7 +55,7 @@ def canonical_dn(text: str) -> str:
 
 
 def is_dn(text: str) -> bool:
-    """Whether a name can only be a DN: slashes and types, or at least two parts of types that are known."""
+    """Whether a name can only be a DN: slashes with types, or at least two parts with known types."""
     if "=" not in text:
         return False
     parts = _read(text)
@@ -70,15 +70,15 @@ _SHORT = frozenset(_TYPES.values())
 
 
 def common_name(dn: str) -> str:
-    """Whose certificate it is: the value of the last CN; "" where there is none."""
+    """The last CN of a DN, which names its owner; empty if there is none."""
     names = [value for part in _read(dn) or [] for kind, value in part if kind == "CN"]
     return names[-1] if names else ""
 
 
 def canonical_fqan(text: str) -> str:
-    """`/atlas/Role=NULL/Capability=NULL` says no more than `/atlas`."""
+    """The canonical spelling of an FQAN; `/atlas/Role=NULL/Capability=NULL` becomes `/atlas`."""
     plain, before = text, None
-    while plain != before:  # what is left at the end may be blank, or say nothing, once more
+    while plain != before:  # a removal may leave blanks or another empty part at the end
         before = plain
         plain = _NOTHING_SAID.sub("", _SLASHES.sub("/", plain.strip()))
         plain = _ROLE.sub(lambda found: f"/{found[1].capitalize()}=", plain).rstrip("/")
@@ -91,7 +91,7 @@ def group_of_fqan(fqan: str) -> str:
 
 
 def _read(text: str) -> list[Rdn] | None:
-    """From the most general part to the most special one; None where it is no DN."""
+    """Parse a DN from the most general to the most specific part; None if it is not a DN."""
     text = text.strip()
     if text.startswith("/"):
         return _read_slashes(text)
@@ -106,7 +106,7 @@ def _read_slashes(text: str) -> list[Rdn] | None:
     at = 0
     while at < len(text):
         begins = _BEGINS.match(text, at + 1)
-        assert begins is not None  # noqa: S101 - where it stops, the next one begins
+        assert begins is not None  # noqa: S101 - _end_of_value stops before the next type
         stop = _end_of_value(text, begins.end())
         pair = (_type(begins[1]), _value(text[begins.end() : stop], hex_after="x"))
         if text[at] == "/":
@@ -118,7 +118,7 @@ def _read_slashes(text: str) -> list[Rdn] | None:
 
 
 def _end_of_value(text: str, at: int) -> int:
-    """Up to the next slash or plus after which a type begins."""
+    """Position of the next slash or plus that is followed by a type."""
     while at < len(text):
         if text[at] == "\\":
             at += 2
@@ -146,7 +146,7 @@ def _read_commas(text: str) -> list[Rdn] | None:
 
 
 def _pieces(text: str) -> Iterator[tuple[str, str]]:
-    """The text between separators that aren't escaped or quoted, with the separator that follows."""
+    """Split at separators that aren't escaped or quoted; yields the separator that follows, and the text."""
     start = at = 0
     quoted = False
     while at < len(text):
@@ -165,7 +165,7 @@ def _pieces(text: str) -> Iterator[tuple[str, str]]:
 def _quoted_value(text: str) -> str:
     text = text.lstrip(" ")
     encoded = _HEX_VALUE.fullmatch(text.strip())
-    if encoded and 2 * int(encoded[1], 16) == len(encoded[2]):  # the bytes of a short string, with its length
+    if encoded and 2 * int(encoded[1], 16) == len(encoded[2]):  # the bytes of a short string after its length
         return _clean(_decoded(bytes.fromhex(encoded[2])))
     bare = text.rstrip(" ")
     if len(bare) > 1 and bare.startswith('"') and bare.endswith('"') and not bare.endswith('\\"'):
@@ -174,7 +174,7 @@ def _quoted_value(text: str) -> str:
 
 
 def _value(text: str, *, hex_after: str) -> str:
-    """Without escapes: a backslash before a special character, or before `hex_after` and the digits of a byte."""
+    """Remove escapes: a backslash before a special character, or before `hex_after` and two hex digits."""
     if "\\" not in text:
         return _clean(text)
     found = bytearray()
@@ -198,7 +198,7 @@ def _value(text: str, *, hex_after: str) -> str:
 
 
 def _decoded(found: bytes) -> str:
-    """UTF-8, or, of older certificates, Latin-1."""
+    """Decode UTF-8, or Latin-1 for older certificates."""
     try:
         return found.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
@@ -219,7 +219,7 @@ def _write(parts: list[Rdn]) -> str:
 
 
 def _escaped(value: str) -> str:
-    """With a backslash where a parser would end the value, or see an escape."""
+    """Escape characters that a parser would take for the end of the value or for an escape."""
     found = []
     for at, one in enumerate(value):
         if one == "\\" or (one in "/+" and _BEGINS.match(value, at + 1)):

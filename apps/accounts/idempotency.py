@@ -1,4 +1,4 @@
-"""First answers to requests with an Idempotency-Key, so that a repeated request is answered and not done again."""
+"""Store answers to requests with an Idempotency-Key, so that a repeated request gets the same answer without effect."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ KEPT = timedelta(days=30)
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 
 
-def first_answer(*, scope: str, key: str, body_sha256: str, at: datetime) -> Any | None:
-    """The answer to the first request with this key, or None; in a transaction, which repeats of it wait for.
+def get_stored_answer(*, scope: str, key: str, body_sha256: str, at: datetime) -> Any | None:
+    """The stored answer for this key, or None. Concurrent requests with the same key wait for the caller's transaction.
 
-    scope: whose keys these are, and for what.
+    scope: owner and purpose of the keys.
 
     Raises:
-        Conflict: the key came with another body (`idempotency_key_reused`).
+        Conflict: the key was used with another body (`idempotency_key_reused`).
     """
     with connection.cursor() as cursor:
         cursor.execute(_LOCK, [f"{scope}\n{key}"])
@@ -29,13 +29,13 @@ def first_answer(*, scope: str, key: str, body_sha256: str, at: datetime) -> Any
         return None
     if first.body_sha256 != body_sha256:
         raise Conflict(
-            "This Idempotency-Key was used for another body: take a new key for a new request.",
+            "This Idempotency-Key was used for another body: use a new key for a new request.",
             code="idempotency_key_reused",
         )
     return first.answer
 
 
-def keep_answer(*, scope: str, key: str, body_sha256: str, answer: Any, at: datetime) -> None:
-    """In the transaction of what it answers. Those past their time go."""
+def store_answer(*, scope: str, key: str, body_sha256: str, answer: Any, at: datetime) -> None:
+    """Store an answer in the transaction of the request, and delete expired ones."""
     IdempotentAnswer.objects.filter(created_at__lt=at - KEPT).delete()
     IdempotentAnswer.objects.create(scope=scope, key=key, body_sha256=body_sha256, answer=answer, created_at=at)

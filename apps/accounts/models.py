@@ -1,4 +1,4 @@
-"""People, their tokens, the names jobs run under, and the log of who did what."""
+"""Tables of people, sessions, tokens, external accounts and the audit log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class User(AbstractUser):
 
     time_zone = models.CharField(max_length=64, blank=True, default="")
 
-    class Meta(AbstractUser.Meta):  # type: ignore[name-defined, misc]  # the stubs leave it out
+    class Meta(AbstractUser.Meta):  # type: ignore[name-defined, misc]  # missing in the stubs
         db_table = "accounts_user"
 
     def __str__(self) -> str:
@@ -27,9 +27,9 @@ class User(AbstractUser):
 
 
 class Session(AbstractBaseSession):
-    """A browser's session, with whose it is, so that people see and end their own."""
+    """A browser session with its user, so that users can list and end their own."""
 
-    # without a constraint: a session that is saved while its person is removed is an ended session, not an error
+    # no constraint: saving a session while its user is deleted ends the session instead of failing
     user = models.ForeignKey(User, null=True, on_delete=models.CASCADE, db_constraint=False, related_name="sessions")
 
     @classmethod
@@ -38,13 +38,13 @@ class Session(AbstractBaseSession):
 
 
 class SavedView(models.Model):
-    """A filter, order and choice of columns of one list, kept by a person for that list's page."""
+    """A saved filter, order and choice of columns for one list of a user."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="saved_views")
-    page = models.CharField(max_length=200)  # the list's path, such as /policy/nordgrid/
+    page = models.CharField(max_length=200)  # path of the list, such as /policy/nordgrid/
     name = models.CharField(max_length=60)
-    query = models.CharField(max_length=4_000)  # as in the address, without the question mark
-    is_default = models.BooleanField(default=False)  # opens where the address says nothing
+    query = models.CharField(max_length=4_000)  # query string without the question mark
+    is_default = models.BooleanField(default=False)  # used if the address has no query
     created_at = models.DateTimeField()
 
     class Meta:
@@ -60,13 +60,13 @@ class SavedView(models.Model):
 
 
 class PasswordReset(models.Model):
-    """Somebody asked for a mail with which this person sets a new password."""
+    """A requested mail with a link for setting a new password."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="password_resets")
     asked_at = models.DateTimeField()
-    due_at = models.DateTimeField()  # of the next attempt to send it
+    due_at = models.DateTimeField()  # time of the next attempt to send it
     attempts = models.PositiveSmallIntegerField(default=0)
-    ended_at = models.DateTimeField(null=True)  # sent, or given up
+    ended_at = models.DateTimeField(null=True)  # sent or abandoned
 
     class Meta:
         indexes = [models.Index(fields=["due_at"], condition=Q(ended_at=None), name="accounts_reset_due")]
@@ -87,7 +87,7 @@ class Identity(models.Model):
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="identities")
     source = models.CharField(max_length=16, choices=Source.choices)
-    subject = models.CharField(max_length=1024)  # what never changes there, unlike names
+    subject = models.CharField(max_length=1024)  # permanent identifier in that system, unlike the name
     linked_at = models.DateTimeField()
 
     class Meta:
@@ -109,7 +109,7 @@ class Account(models.Model):
     project = models.CharField(max_length=256, blank=True, default="")
     person = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="accounts")
     first_seen_at = models.DateTimeField()
-    is_pseudonym = models.BooleanField(default=False, db_default=False)  # user name and DN are no longer a person's
+    is_pseudonym = models.BooleanField(default=False, db_default=False)  # user name and DN are pseudonyms
 
     class Meta:
         constraints = [
@@ -132,9 +132,9 @@ class Account(models.Model):
 
 
 class Token(models.Model):
-    """A hashed, scoped, expiring key of one person: `fsh_<id>_<secret>`, shown once.
+    """A hashed, scoped, expiring API key of a user: `fsh_<id>_<secret>`, shown once.
 
-    A token is bound by name, not by foreign key, because this room knows no policies and no sources.
+    It is bound to policies and sources by name, not by foreign key, because this room doesn't know them.
     """
 
     class Scope(models.TextChoices):
@@ -175,9 +175,9 @@ class Token(models.Model):
 
 
 class IdempotentAnswer(models.Model):
-    """The first answer to a request with an Idempotency-Key, so that a retry gets the same one."""
+    """The stored answer to a request with an Idempotency-Key, returned when the request is repeated."""
 
-    scope = models.CharField(max_length=512)  # whose keys these are, and for what
+    scope = models.CharField(max_length=512)  # owner and purpose of the key
     key = models.CharField(max_length=128)
     body_sha256 = models.CharField(max_length=64)
     answer = models.JSONField()
@@ -191,14 +191,14 @@ class IdempotentAnswer(models.Model):
 
 
 class AuditEvent(models.Model):
-    """One row of the append-only, hash-chained log. The database refuses UPDATE, DELETE and TRUNCATE."""
+    """A row of the append-only, hash-chained log. The database rejects UPDATE, DELETE and TRUNCATE."""
 
     class Outcome(models.TextChoices):
         DONE = "done", "Done"
         REFUSED = "refused", "Refused"
         FAILED = "failed", "Failed"
 
-    id = models.BigIntegerField(primary_key=True)  # without gaps, so that a missing row shows
+    id = models.BigIntegerField(primary_key=True)  # without gaps, so that missing rows are detected
     at = models.DateTimeField()
     actor_id = models.BigIntegerField(null=True)
     actor_name = models.CharField(max_length=256)
@@ -231,9 +231,9 @@ class AuditCheck(models.Model):
 
     checked_at = models.DateTimeField()
     duration_s = models.FloatField()
-    n_rows = models.BigIntegerField()  # up to which, in order, everything held
-    head_hash = models.BinaryField(max_length=32)  # of the last of these
-    broken_id = models.BigIntegerField(null=True)  # the first row that doesn't hold; null: all do
+    n_rows = models.BigIntegerField()  # number of valid rows, in order
+    head_hash = models.BinaryField(max_length=32)  # hash of the last valid row
+    broken_id = models.BigIntegerField(null=True)  # first invalid row; null if all are valid
     problem = models.TextField(blank=True, default="")
 
     class Meta:

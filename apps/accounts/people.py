@@ -1,4 +1,4 @@
-"""People as other systems know them: who they are here, and which of their groups they are in today."""
+"""Users from other sign-in systems: find or create the user of a person, and update name, address and groups."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from apps.core.errors import Invalid, NotAllowed
 from apps.core.invisible import visible
 
 SOURCES = tuple(Identity.Source.values)
-LONGEST_ADDRESS = 254  # as Django's users have it
-LONGEST_GROUP = 150  # as Django's groups have it
+LONGEST_ADDRESS = 254  # as in Django's user model
+LONGEST_GROUP = 150  # as in Django's group model
 MOST_GROUPS = 2_000
 _AROUND = re.compile(r"\s*([,=])\s*")
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A person as another system describes them at this sign-in. `subject` never changes there."""
+    """A person as described by another system at sign-in. `subject` is permanent there."""
 
     source: str
     subject: str
@@ -43,14 +43,14 @@ class Person:
 
 
 @transaction.atomic
-def welcome(person: Person, *, at: datetime, via: str, address: str | None = None) -> User:
-    """Their account here, made or found, with today's groups.
+def update_or_create_user(person: Person, *, at: datetime, via: str, address: str | None = None) -> User:
+    """Find or create the user of a person, and update groups.
 
-    An account is found by identity. An existing one of that name belongs to another person, unless the site trusts this
+    A user is found by identity. An existing user of the same name belongs to another person, unless the site trusts the
     source's names (FAIRSHARE_LINK_BY_NAME).
 
     Raises:
-        NotAllowed: the name is in use here, or the account is closed.
+        NotAllowed: the name is in use, or the user is deactivated.
         Invalid: the source sends no valid name.
     """
     subject = person.subject.strip()
@@ -66,11 +66,13 @@ def welcome(person: Person, *, at: datetime, via: str, address: str | None = Non
     return user
 
 
-def clean_group(name: str) -> str:
-    """The one way in which a group of sign-in is written: `oidc:physics`, `ldap:cn=hpc,ou=groups`, `header:staff`.
+def normalise_group(name: str) -> str:
+    """Canonical name of a sign-in group: `oidc:physics`, `ldap:cn=hpc,ou=groups`, `header:staff`.
 
-    Distinguished names differ in case and spaces without meaning it. What is too long keeps its beginning and a digest.
-    Raises ValueError.
+    Case and spaces in distinguished names are ignored. A name that is too long is cut and gets a digest.
+
+    Raises:
+        ValueError: not a usable group name.
     """
     text = unicodedata.normalize("NFC", name.strip())
     if not text or len(text) > 4_000:
@@ -124,26 +126,26 @@ def _clean_username(text: str) -> str:
 
 
 def _update(user: User, person: Person) -> None:
-    """Names and address follow the source; what it doesn't send stays, and so does an address where it sends none."""
-    said = {
+    """Update name and address from the source; values that it doesn't send stay."""
+    values = {
         "first_name": _one_line(person.first_name)[:150],
         "last_name": _one_line(person.last_name)[:150],
         "email": _address(person.email),
     }
-    changed = [name for name, value in said.items() if value and getattr(user, name) != value]
+    changed = [name for name, value in values.items() if value and getattr(user, name) != value]
     for name in changed:
-        setattr(user, name, said[name])
+        setattr(user, name, values[name])
     if changed:
         user.save(update_fields=changed)
 
 
 def _one_line(text: str) -> str:
-    """A name as it is displayed: directories allow line ends and invisible characters in it."""
+    """A name without line breaks and invisible characters, which directories allow."""
     return " ".join(visible(text).split())
 
 
 def _address(text: str) -> str:
-    """One mail address, or "" where it is none."""
+    """A valid mail address, or ""."""
     address = text.strip()
     try:
         validate_email(address)
@@ -153,14 +155,14 @@ def _address(text: str) -> str:
 
 
 def _sync_groups(user: User, person: Person, at: datetime, actor: Actor) -> None:
-    """Groups of this source become what it says today; those of other sources, and local ones, stay."""
+    """Set the groups of this source; groups of other sources and local groups stay."""
     prefix = f"{person.source}:"
     wanted = set()
     for name in list(person.groups)[:MOST_GROUPS]:
         try:
-            wanted.add(clean_group(prefix + name))
+            wanted.add(normalise_group(prefix + name))
         except ValueError:
-            continue  # a name that can't be typed into a grant
+            continue  # a name that can't be used in a grant
     held = {group.name: group for group in user.groups.filter(name__startswith=prefix)}
     added, removed = sorted(wanted - held.keys()), sorted(held.keys() - wanted)
     if not added and not removed:

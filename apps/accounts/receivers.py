@@ -1,4 +1,4 @@
-"""What is kept of a sign-in: when, from where, with which browser."""
+"""Store time, address and browser of each sign-in in its session."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Any
 
 from axes.helpers import get_client_ip_address
 
-from apps.accounts.sign_in.sessions import note_beginning
+from apps.accounts.sign_in.sessions import store_sign_in_details
 from apps.core import clock
 
 
-def note_sign_in(sender: object, *, request: Any, **_more: Any) -> None:
+def store_sign_in(sender: object, *, request: Any, **_more: Any) -> None:
     session = getattr(request, "session", None)
     if request is None or session is None:
         return
-    note_beginning(
+    store_sign_in_details(
         session,
         at=clock.now(),
         address=get_client_ip_address(request) or "",

@@ -1,4 +1,4 @@
-"""Query results that a read-only request needs several times (groups, grants, policies, trees), kept for that request.
+"""Cache query results that a read-only request needs several times (groups, grants, policies, trees).
 
 Requests that write don't cache: their own changes may alter the results.
 """
@@ -38,8 +38,8 @@ def once_per_request(key: Hashable, query: Callable[[], T]) -> T:
     return found
 
 
-def keep_for_request(key: Hashable, known: object) -> None:
-    """What another query has brought, for a later `once_per_request`."""
+def store_for_request(key: Hashable, known: object) -> None:
+    """Store a result of another query for a later `once_per_request`."""
     cached = _cache.get()
     if cached is not None:
         cached.setdefault(key, known)

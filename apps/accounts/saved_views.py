@@ -1,5 +1,4 @@
-"""Views of lists that a person keeps: a name for a query string. They are that person's pages alone, so the log has
-nothing of them, and nobody else reads them."""
+"""Saved views of lists: named query strings, private to a user and therefore not logged."""
 
 from __future__ import annotations
 
@@ -12,23 +11,23 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import SavedView
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 
-MOST_VIEWS = 30  # of one list
+MOST_VIEWS = 30  # per list
 LONGEST_NAME = 60
 LONGEST_QUERY = 4_000
 
 
 def list_views(*, page: str, actor: Actor) -> list[SavedView]:
-    """One's own of a list, by name."""
+    """The actor's views of a list, by name."""
     return [] if actor.user is None else list(SavedView.objects.filter(user=actor.user, page=page).order_by("name"))
 
 
 def list_all_views(*, actor: Actor) -> list[SavedView]:
-    """One's own of every list, by list and name."""
+    """The actor's views of all lists, by list and name."""
     return [] if actor.user is None else list(SavedView.objects.filter(user=actor.user).order_by("page", "name"))
 
 
 def default_query(*, page: str, actor: Actor) -> str:
-    """What the list opens with; empty without a default view."""
+    """Query string of the default view of a list; empty without one."""
     if actor.user is None:
         return ""
     found = SavedView.objects.filter(user=actor.user, page=page, is_default=True)
@@ -36,9 +35,14 @@ def default_query(*, page: str, actor: Actor) -> str:
 
 
 def save_view(*, page: str, name: str, query: str, at: datetime, actor: Actor) -> SavedView:
-    """A name that is there already gets the new query. Raises Invalid, and Conflict for one too many."""
+    """Save a view; an existing view of the same name is overwritten.
+
+    Raises:
+        Invalid: an invalid name or a query that is too long.
+        Conflict: too many views.
+    """
     if actor.user is None:
-        raise NotAllowed(_("Only a person keeps views."))
+        raise NotAllowed(_("Only users can save views."))
     name = _clean_name(name)
     if len(query) > LONGEST_QUERY:
         message = _("This view is too long to be saved: %(n)d characters, at most %(most)d.") % {
@@ -61,7 +65,13 @@ def save_view(*, page: str, name: str, query: str, at: datetime, actor: Actor) -
 
 
 def rename_view(*, id: int, name: str, actor: Actor) -> SavedView:
-    """Raises NotFound for the view of somebody else, Invalid, and Conflict for a name that is taken."""
+    """Rename a view of the actor.
+
+    Raises:
+        NotFound: there is no such view of the actor.
+        Invalid: an invalid name.
+        Conflict: the name is in use.
+    """
     view = get_view(id=id, actor=actor)
     view.name = _clean_name(name)
     try:
@@ -74,7 +84,7 @@ def rename_view(*, id: int, name: str, actor: Actor) -> SavedView:
 
 
 def set_default(*, id: int, is_default: bool, actor: Actor) -> SavedView:
-    """At most one view of a list is the default."""
+    """Make a view the default of its list, or clear the default. A list has at most one."""
     view = get_view(id=id, actor=actor)
     with transaction.atomic():
         SavedView.objects.filter(user=view.user_id, page=view.page).update(is_default=False)
@@ -84,7 +94,11 @@ def set_default(*, id: int, is_default: bool, actor: Actor) -> SavedView:
 
 
 def delete_view(*, id: int, actor: Actor) -> SavedView:
-    """Raises NotFound for the view of somebody else."""
+    """Delete a view of the actor.
+
+    Raises:
+        NotFound: there is no such view of the actor.
+    """
     view = get_view(id=id, actor=actor)
     SavedView.objects.filter(pk=view.pk).delete()
     return view

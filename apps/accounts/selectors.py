@@ -1,4 +1,4 @@
-"""What the actor may see of people, tokens and accounts, and how pages call a person."""
+"""Queries for tokens, users and external accounts that the actor may see, and display names of people."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from apps.core.errors import NotFound
 
 
 def list_tokens(*, actor: Actor, everybody: bool = False) -> list[Token]:
-    """The actor's own tokens, newest first; `everybody` shows an administrator all."""
+    """The actor's own tokens, newest first; all tokens for an administrator with `everybody`."""
     tokens = Token.objects.select_related("user").order_by("-id")
     if everybody and actor.is_admin:
         return list(tokens)
@@ -36,22 +36,22 @@ def get_user(*, username: str, actor: Actor) -> User:
 
 
 def list_accounts_of(user: User) -> list[Account]:
-    """The accounts of a person: those tied to them, else those that carry their user name."""
+    """Accounts of a user: those linked to the user, and unlinked ones with the same user name."""
     own = Q(person=user) | Q(person=None, user_name=user.username)
     accounts = Account.objects.filter(own).order_by("namespace", "group_name", "user_name", "id")
     return list(once_per_request(("accounts", user.pk), lambda: list(accounts)))
 
 
 def groups_of(user: User) -> list[str]:
-    """The names of a person's groups of sign-in."""
+    """Names of a user's sign-in groups."""
     names = user.groups.values_list("name", flat=True)
     return list(once_per_request(("groups", user.pk), lambda: list(names)))
 
 
 # --- Display names ----------------------------------------------------------------------------------------------------
-# Records and logs keep the name of the sign-in.
+# Records and logs store user names.
 def display_name(username: str) -> str:
-    """The name that a person's own menu shows; a name that is nobody's (`system`, a pseudonym) stays as it is."""
+    """The full name of a user for display; a name without a user (`system`, a pseudonym) is returned unchanged."""
     return once_per_request(("display_name", username), lambda: _shown_name(username)) if username else ""
 
 
@@ -61,6 +61,6 @@ def _shown_name(username: str) -> str:
 
 
 def usernames_like(text: str) -> QuerySet[User]:
-    """Names of the sign-in of people whose display name contains this: to filter what records keep."""
+    """User names of people whose full name contains the text, for filtering records."""
     full = Concat("first_name", Value(" "), "last_name")
     return User.objects.annotate(full=full).filter(full__icontains=text).values("username")  # type: ignore[return-value]

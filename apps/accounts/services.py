@@ -1,4 +1,4 @@
-"""People and their tokens: made, rotated, revoked, verified."""
+"""Create users, and create, rotate, revoke and verify API tokens."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ DAYS = 90
 MOST_DAYS = 365
 ROTATION_GRACE = timedelta(hours=24)
 LAST_USED_EVERY = timedelta(seconds=60)
-# Scopes that people may give their own tokens; the rest (looking everyone up, writing usage, …) an administrator gives.
+# Scopes that users may give their own tokens; only administrators give the others.
 OWN_SCOPES = frozenset({Token.Scope.SELF_READ, Token.Scope.POLICIES_READ, Token.Scope.POLICIES_WRITE})
 _FORM = re.compile(r"fsh_([0-9a-z]{12})_([0-9a-f]{64})")
 _DAY_S = 86_400
 
 
 def allowed_scopes(actor: Actor) -> list[str]:
-    """The scopes that the actor may put into a token."""
+    """Scopes that the actor may give to a token."""
     return [scope for scope in Token.Scope.values if actor.is_admin or scope in OWN_SCOPES]
 
 
@@ -51,8 +51,8 @@ def make_token(
     at: datetime,
     actor: Actor,
 ) -> tuple[Token, str]:
-    """Return the token and its text, which exists only here and now."""
-    _refuse_stranger(actor, user)
+    """Create a token; returns it with its text, which is not stored."""
+    _require_token_rights(actor, user)
     chosen = _checked_scopes(scopes, actor)
     if not name.strip() or len(name) > 128:
         raise _invalid("name", _("Give the token a name of 1 to 128 characters."))
@@ -89,7 +89,7 @@ def make_token(
 
 @transaction.atomic
 def rotate_token(*, token_id: int, at: datetime, actor: Actor) -> tuple[Token, str]:
-    """A new secret under the same name and expiry; the old one holds for another day."""
+    """Replace the secret of a token; name and expiry stay, and the old secret is valid for another day."""
     token = _own_token(token_id, actor)
     if token.revoked_at or token.expires_at <= at:
         raise Conflict(_("This token has expired: create a new one."), code="token_ended")
@@ -116,7 +116,7 @@ def revoke_token(*, token_id: int, at: datetime, actor: Actor) -> None:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedToken:
-    """A token that was valid when it was checked, and until when it may be."""
+    """A valid token with its user and bounds, and the time until which it is valid unless revoked."""
 
     user: User
     bounds: TokenBounds
@@ -124,23 +124,23 @@ class VerifiedToken:
 
 
 def verify_token(text: str, *, at: datetime) -> tuple[User, TokenBounds]:
-    """Whose token it is and what it may do.
+    """The user and bounds of a valid token.
 
     Raises:
-        Unauthenticated: it is not a token, not ours, expired, revoked, or its owner is no longer active.
+        Unauthenticated: not a token, unknown, expired or revoked, or its user is deactivated.
     """
     verified = look_up_token(text, at=at)
     return verified.user, verified.bounds
 
 
 def look_up_token(text: str, *, at: datetime) -> VerifiedToken:
-    """As `verify_token`, with the end of its validity."""
+    """Like `verify_token`, with the end of the token's validity."""
     match = _FORM.fullmatch(text)
     if match is None:
         raise _refused()
     public_id, secret = match.groups()
     token = Token.objects.select_related("user").filter(public_id=public_id).first()
-    valid_until = _held_until(token, secret, at)
+    valid_until = _valid_until(token, secret, at)
     if token is None or valid_until is None or token.revoked_at or not token.user.is_active:
         raise _refused()
     _note_use(token, at)
@@ -158,9 +158,9 @@ def look_up_token(text: str, *, at: datetime) -> VerifiedToken:
 def make_user(
     *, username: str, email: str, password: str | None, is_admin: bool, at: datetime | None = None, actor: Actor
 ) -> tuple[User, str | None]:
-    """Add a person. Without a password one is made, and returned this once."""
+    """Create a user. Without a password one is generated, and returned only here."""
     if not actor.is_admin:
-        raise NotAllowed(_("Only administrators add people."))
+        raise NotAllowed(_("Only administrators can add users."))
     user = User(username=username, email=email, is_superuser=is_admin, is_staff=is_admin)
     made = None if password is not None else secrets.token_urlsafe(15)
     try:
@@ -178,8 +178,10 @@ def make_user(
     return user, made
 
 
-def _refuse_stranger(actor: Actor, user: User) -> None:
-    """A token can't grow: only a person, or an unbound token that carries `admin`, makes another."""
+def _require_token_rights(actor: Actor, user: User) -> None:
+    """Check that the actor may create tokens for the user: not through a token, except an unbound one with scope
+    `admin`.
+    """
     bounds = actor.token
     if bounds is not None:
         is_bound = bounds.policy_slug or bounds.subtree_uid or bounds.source_slug
@@ -205,12 +207,12 @@ def _own_token(token_id: int, actor: Actor) -> Token:
     token = Token.objects.select_for_update(of=("self",)).select_related("user").filter(pk=token_id).first()
     if token is None or not (actor.is_admin or (actor.user is not None and token.user_id == actor.user.pk)):
         raise NotFound(_("Not found, or not visible to you."))
-    _refuse_stranger(actor, token.user)
+    _require_token_rights(actor, token.user)
     return token
 
 
-def _held_until(token: Token | None, secret: str, at: datetime) -> datetime | None:
-    """Until when this secret is valid for this token; takes as long for a token that doesn't exist."""
+def _valid_until(token: Token | None, secret: str, at: datetime) -> datetime | None:
+    """Time until which this secret is valid for the token; takes equally long for an unknown token."""
     version = token.pepper_version if token else 0
     given = _digest(secret, version)
     if hmac.compare_digest(given, bytes(token.digest) if token else b"\0" * 32) and token:
@@ -218,13 +220,13 @@ def _held_until(token: Token | None, secret: str, at: datetime) -> datetime | No
     if token is None or token.previous_digest is None or token.previous_until is None:
         return None
     previous = bytes(token.previous_digest)
-    versions = range(len(settings.FAIRSHARE_TOKEN_PEPPERS))  # the old secret may be from before a new pepper
+    versions = range(len(settings.FAIRSHARE_TOKEN_PEPPERS))  # the old secret may have used an older pepper
     opens = [hmac.compare_digest(_digest(secret, candidate), previous) for candidate in versions]
     return token.previous_until if any(opens) and at < token.previous_until else None
 
 
 def _digest(secret: str, version: int) -> bytes:
-    """A fast keyed hash is right for 256 random bits; argon2 is for what people make up."""
+    """Keyed hash of a secret. A fast hash is sufficient for 256 random bits, unlike for passwords."""
     peppers: list[str] = settings.FAIRSHARE_TOKEN_PEPPERS
     pepper = peppers[version] if version < len(peppers) else secrets.token_hex(32)
     return hmac.new(pepper.encode(), secret.encode(), hashlib.sha256).digest()

@@ -1,4 +1,4 @@
-"""Periodic tasks of this room."""
+"""Scheduled tasks of the accounts room."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 @shared_task(name="apps.accounts.tasks.verify_audit")
 def verify_audit() -> int:
-    """Check the whole log; returns how many rows are valid. Failures are in the process's log and on the page."""
+    """Verify the audit log; returns the number of valid rows. A failure is logged and displayed."""
     found = check_chain(at=clock.now())
     if found.broken_id is not None:
         logger.error("The audit log is broken: %s.", found.problem)
@@ -25,11 +25,11 @@ def verify_audit() -> int:
 
 @shared_task(name="apps.accounts.tasks.send_password_resets")
 def send_password_resets() -> int:
-    """How many mails went out."""
+    """Send requested password reset mails; returns their number."""
     return send_resets(at=clock.now())
 
 
 @shared_task(name="apps.accounts.tasks.clear_sessions")
 def clear_sessions() -> None:
-    """Delete the rows of sessions that have ended."""
+    """Delete expired sessions."""
     SessionStore.clear_expired()

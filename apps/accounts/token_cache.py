@@ -1,8 +1,9 @@
-"""Tokens verified by this process: look-ups skip the database while fresh, and continue while it is away.
+"""Cache verified tokens in this process, so that requests need no query while fresh, and work while the database is
+down.
 
-Revocation takes effect within `FRESH_S` while the database answers. While it doesn't, a token verified by this process
-within a day stays valid for `priorities:read` alone. `Clerk` asks a database that may accept a question and never
-answer it.
+A revocation takes effect within `FRESH_S` while the database answers. During an outage, a token that this process
+verified within a day stays valid, for `priorities:read` only. `DatabaseProbe` limits the wait for a database that
+accepts queries without answering.
 """
 
 from __future__ import annotations
@@ -31,55 +32,56 @@ from apps.core.errors import NotAllowed, Unauthenticated, Unavailable
 T = TypeVar("T")
 
 
-class Clerk:
-    """A thread with a connection of its own: callers choose how long they wait.
+class DatabaseProbe:
+    """Runs queries in a thread with its own connection, so that callers can limit how long they wait.
 
-    While a query is unanswered the next ones are refused at once, so that a hanging server blocks one caller.
+    While a query is unanswered, further ones are rejected at once, so that a hanging server blocks one caller only.
     """
 
     def __init__(self) -> None:
-        self._questions: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
+        self._queries: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
         self._unanswered: Future[Any] | None = None
         self._lock = threading.Lock()
         self._pid = 0
 
-    def ask(self, question: Callable[[], T], *, patience_s: float) -> T:
-        """
+    def run(self, query: Callable[[], T], *, timeout_s: float) -> T:
+        """Run a query.
+
         Raises:
-            OperationalError: no answer yet; and whatever the question raises.
+            OperationalError: no answer within the timeout; and any error of the query.
         """
         if self._unanswered is not None and not self._unanswered.done():
-            raise OperationalError("The database has not answered an earlier question.")
+            raise OperationalError("The database has not answered an earlier query.")
         self._start()
         answer: Future[T] = Future()
-        self._questions.put((answer, question))
+        self._queries.put((answer, query))
         try:
-            return answer.result(patience_s)
+            return answer.result(timeout_s)
         except TimeoutError:
             if not answer.cancel():
                 self._unanswered = answer
             raise OperationalError("The database doesn't answer.") from None
 
     def _start(self) -> None:
-        """Once a process: threads don't survive a fork."""
+        """Start the thread once per process: threads don't survive a fork."""
         with self._lock:
             if self._pid == os.getpid():
                 return
-            self._pid, self._questions, self._unanswered = os.getpid(), SimpleQueue(), None
-            threading.Thread(target=self._work, args=(self._questions,), name="clerk", daemon=True).start()
+            self._pid, self._queries, self._unanswered = os.getpid(), SimpleQueue(), None
+            threading.Thread(target=self._work, args=(self._queries,), name="database-probe", daemon=True).start()
 
-    def _work(self, questions: SimpleQueue[tuple[Future[Any], Callable[[], Any]]]) -> None:
+    def _work(self, queries: SimpleQueue[tuple[Future[Any], Callable[[], Any]]]) -> None:
         while True:
-            answer, question = questions.get()
+            answer, query = queries.get()
             if not answer.set_running_or_notify_cancel():
                 continue
             try:
                 close_old_connections()
-                found = question()
+                found = query()
             except (OperationalError, InterfaceError) as error:
                 connection.close()
                 answer.set_exception(error)
-            except BaseException as error:  # the asker's to handle; this thread goes on
+            except BaseException as error:  # for the caller to handle; this thread continues
                 answer.set_exception(error)
             else:
                 answer.set_result(found)
@@ -87,16 +89,16 @@ class Clerk:
 
 # --- Verified tokens --------------------------------------------------------------------------------------------------
 FRESH_S = 4.0
-REFRESH_S = 3.0  # from here on one request a second asks the database; the others go on from memory
-_MARGIN_S = 0.1  # before `FRESH_S`: a caller verifies a token a moment after it was found fresh
+REFRESH_S = 3.0  # from here on, one request a second queries the database; others use the cache
+_MARGIN_S = 0.1  # tokens are verified a moment after they were found fresh
 OUTAGE_S = 24 * 3600.0
-RETRY_S = 1.0  # during an outage one attempt a second asks the database; the others don't wait for it
+RETRY_S = 1.0  # during an outage, one attempt a second; other requests don't wait for it
 _MOST = 10_000
 
 
 @dataclass(slots=True)
 class _Known:
-    """refreshed_s: when a refresh was last started, ahead of its expiry."""
+    """A cached token. refreshed_s: start of the last refresh before it expired."""
 
     verified: VerifiedToken
     checked_s: float
@@ -104,35 +106,36 @@ class _Known:
 
 
 class TokenCache:
-    """Keyed by the hash of the token: the secret itself is not kept."""
+    """Verified tokens by the hash of their text: secrets are not stored."""
 
     def __init__(self) -> None:
-        self._known: FIFOCache[bytes, _Known] = FIFOCache(_MOST)  # reading one needs no lock
+        self._known: FIFOCache[bytes, _Known] = FIFOCache(_MOST)  # reading needs no lock
         self._lock = threading.Lock()
         self._failed_s = -RETRY_S
-        self._clerk = Clerk()
+        self._probe = DatabaseProbe()
 
     def verify(self, text: str, *, at: datetime, refresh: bool = False) -> tuple[User, TokenBounds]:
-        """As `services.verify_token`, from memory where that is good enough. refresh: ask the database from
-        `REFRESH_S` on.
+        """Verify a token like `services.verify_token`, from the cache if it is recent enough.
+
+        refresh: query the database from `REFRESH_S` on.
 
         Raises:
-            Unauthenticated: the token doesn't hold.
-            Unavailable: the database is away and this process doesn't know the token.
+            Unauthenticated: the token is not valid.
+            Unavailable: the database is down, and the token is not in the cache.
         """
         key = _key(text)
         known, now_s = self._known.get(key), time.monotonic()
         if known is None or now_s - known.checked_s >= (min(REFRESH_S, FRESH_S) if refresh else FRESH_S):
-            known = self._ask(key, text, known, now_s, at)
+            known = self._load(key, text, known, now_s, at)
         if at >= known.verified.valid_until:
-            self._forget(key)
-            raise Unauthenticated("This token has expired: make a new one.", code="invalid_token")
+            self._remove(key)
+            raise Unauthenticated("This token has expired: create a new one.", code="invalid_token")
         if now_s - known.checked_s < FRESH_S:
             return known.verified.user, known.verified.bounds
         return known.verified.user, _outage_bounds(known.verified.bounds)
 
     def is_fresh(self, text: str) -> bool:
-        """Whether `verify` would not ask the database now, and the caller isn't the one who shall refresh the token."""
+        """Whether `verify` needs no query now, and the caller is not the one that refreshes the token."""
         key = _key(text)
         known, now_s = self._known.get(key), time.monotonic()
         if known is None or now_s - known.checked_s >= FRESH_S - _MARGIN_S:
@@ -147,13 +150,13 @@ class TokenCache:
             self._known.clear()
             self._failed_s = -RETRY_S
 
-    def _ask(self, key: bytes, text: str, known: _Known | None, now_s: float, at: datetime) -> _Known:
+    def _load(self, key: bytes, text: str, known: _Known | None, now_s: float, at: datetime) -> _Known:
         if now_s - self._failed_s < RETRY_S:
             return _during_outage(known, now_s)
         try:
             fresh = _Known(self._look_up(text, at), now_s)
         except Unauthenticated:
-            self._forget(key)
+            self._remove(key)
             raise
         except (OperationalError, InterfaceError):
             self._failed_s = time.monotonic()
@@ -164,12 +167,12 @@ class TokenCache:
         return fresh
 
     def _look_up(self, text: str, at: datetime) -> VerifiedToken:
-        patience_s = settings.FAIRSHARE_TOKEN_PATIENCE_S
-        if patience_s <= 0:
+        timeout_s = settings.FAIRSHARE_TOKEN_PATIENCE_S
+        if timeout_s <= 0:
             return look_up_token(text, at=at)
-        return self._clerk.ask(lambda: look_up_token(text, at=at), patience_s=patience_s)
+        return self._probe.run(lambda: look_up_token(text, at=at), timeout_s=timeout_s)
 
-    def _forget(self, key: bytes) -> None:
+    def _remove(self, key: bytes) -> None:
         with self._lock:
             self._known.pop(key, None)
 
@@ -186,7 +189,7 @@ def _during_outage(known: _Known | None, now_s: float) -> _Known:
 
 def _outage_bounds(bounds: TokenBounds) -> TokenBounds:
     if Token.Scope.PRIORITIES_READ not in bounds.scopes and Token.Scope.ADMIN not in bounds.scopes:
-        raise NotAllowed("The database is away: only tokens for priorities:read are served.", code="no_database")
+        raise NotAllowed("The database is unavailable: only tokens for priorities:read are served.", code="no_database")
     return replace(bounds, scopes=frozenset({Token.Scope.PRIORITIES_READ.value}))
 
 

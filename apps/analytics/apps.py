@@ -11,4 +11,4 @@ class AnalyticsConfig(AppConfig):
         from apps.analytics.series import runs
         from apps.runs.services import register
 
-        register(runs.KIND, runs.run_series_build, is_patient=True)
+        register(runs.KIND, runs.run_series_build, is_low_priority=True)

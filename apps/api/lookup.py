@@ -24,7 +24,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 from apps.accounts.actor import Actor, TokenBounds
 from apps.accounts.models import User
-from apps.accounts.token_cache import Clerk, tokens
+from apps.accounts.token_cache import DatabaseProbe, tokens
 from apps.api import answers, errors
 from apps.api.authentication import PRIORITIES_READ, bearer_text, require_policy
 from apps.api.monitoring import views
@@ -52,7 +52,7 @@ class TokenVisibility:
     def __init__(self) -> None:
         self._known: FIFOCache[_Key, _Known] = FIFOCache(_MOST)  # reading one needs no lock
         self._lock = threading.Lock()
-        self._clerk = Clerk()
+        self._probe = DatabaseProbe()
 
     def mask(self, user: User, bounds: TokenBounds, snapshot: ServedSnapshot, at: datetime) -> Mask | None:
         """
@@ -88,8 +88,8 @@ class TokenVisibility:
         return known is not None and known.user is user
 
     def _ask(self, question: Callable[[], Mask | None]) -> Mask | None:
-        patience_s = settings.FAIRSHARE_TOKEN_PATIENCE_S
-        return question() if patience_s <= 0 else self._clerk.ask(question, patience_s=patience_s)
+        timeout_s = settings.FAIRSHARE_TOKEN_PATIENCE_S
+        return question() if timeout_s <= 0 else self._probe.run(question, timeout_s=timeout_s)
 
 
 def _key(bounds: TokenBounds, snapshot: ServedSnapshot) -> _Key:

@@ -12,7 +12,7 @@ from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 from apps.accounts.actor import Actor, TokenBounds
-from apps.accounts.audit_log import n_put_on_record, put_on_record
+from apps.accounts.audit_log import log_refusal, n_refusals_logged
 from apps.accounts.request_cache import cache_for_request
 from apps.core import clock
 
@@ -83,11 +83,11 @@ class RefusedRequestMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         if request.method in SAFE:
             return self.get_response(request)
-        n_before = n_put_on_record()
+        n_before = n_refusals_logged()
         response = self.get_response(request)
         # A form from another site is no attempt of the person whose browser sends it.
         is_attempt = response.status_code == 403 and not getattr(response, "is_csrf_failure", False)
-        if is_attempt and n_put_on_record() == n_before and request.user.is_authenticated:
+        if is_attempt and n_refusals_logged() == n_before and request.user.is_authenticated:
             try:
                 _put_on_record(request)
             except DatabaseError:  # the answer doesn't wait for a database that is away
@@ -108,7 +108,7 @@ def _put_on_record(request: HttpRequest) -> None:
     match = request.resolver_match
     named = match.kwargs if match else {}
     is_secret = isinstance(named.get("token"), str)  # a link by mail; the token of REST's routes is its number
-    put_on_record(
+    log_refusal(
         verb="request.refused",  # a change that no service knows by a verb of its own
         actor=actor,
         at=clock.now(),

@@ -14,7 +14,7 @@ from rest_framework import views
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.idempotency import first_answer, keep_answer
+from apps.accounts.idempotency import get_stored_answer, store_answer
 from apps.api.errors import Refusal
 from apps.api.rendering import dumps
 from apps.core import clock
@@ -77,12 +77,12 @@ def _once(key: str, request: Request, handle: Callable[[], HttpResponseBase], *,
     }
     refusal: DomainError | None = None
     with transaction.atomic():
-        first = first_answer(**named, at=clock.now())
+        first = get_stored_answer(**named, at=clock.now())
         if first is not None:
             return _replayed(first)
         try:
             response = handle()
-            keep_answer(**named, answer=_stored(response, keeps_body=keeps_body), at=clock.now())
+            store_answer(**named, answer=_stored(response, keeps_body=keeps_body), at=clock.now())
         except DomainError as error:  # what was written about the refusal stays
             refusal = error
     if refusal is not None:

@@ -32,7 +32,7 @@ from apps.federation.models import Fetch, Mount, Remote, Subscription
 from apps.federation.publishing import given_name
 from apps.runs.leases import Heartbeat, Lease
 from apps.runs.models import Run
-from apps.runs.services import claim_run, kinds, patient_kinds, work_lease
+from apps.runs.services import claim_run, kinds, low_priority_kinds, work_lease
 
 # --- Documents that this installation publishes to itself -------------------------------------------------------------
 Publisher = Callable[[str, datetime], bytes]  # URL and instant → signed document; it may not need the database
@@ -276,7 +276,7 @@ class ConcurrentFetch:
     def __init__(self, kind: str, begin: Begin, settle: Settle) -> None:
         self._begin, self._settle = begin, settle
         self._only_kind = [each for each in kinds() if each != kind]
-        self._not_now = [kind, *patient_kinds()]
+        self._not_now = [kind, *low_priority_kinds()]
         self._bell = threading.Event()
         self._riders: list[_Rider] = []
 

@@ -1,4 +1,4 @@
-"""The ledger of SAM's queue: its rules, the benefit that each group has received, and the jobs it decided about."""
+"""Tables of SAM's queue gateway: rules of a ledger, benefit received by each group, and decided jobs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from apps.policies.models import Policy
 
 
 class Ledger(models.Model):
-    """Of one policy: the groups are the entries below `parent_uid`, their targets the shares.
+    """The ledger of a policy. Its groups are the entries below `parent_uid`, and their targets are the shares.
 
-    benefit: as a case of `sam` has it (a function's name, or weights); null: jobs give their benefit. priority_groups:
-    priorities by group. lost_after_s: a job that is open for longer counts as lost; null: never. This row is locked
-    while a job is decided or booked: one at a time in each policy.
+    benefit: as in a case of `sam` (name of a function, or weights); null: requests contain the benefit.
+    priority_groups: priorities by group. lost_after_s: jobs open for longer are lost; null: never. The row is locked
+    while a job is decided or booked, one at a time in each policy.
     """
 
     class BookedAt(models.TextChoices):
@@ -45,7 +45,9 @@ class Ledger(models.Model):
 
 
 class Received(models.Model):
-    """B[g]: what a group has received, or holds now where the benefit counts while jobs run; in the benefit's unit."""
+    """B[g]: benefit received by a group, or held at the moment for a benefit that counts while jobs run; in the
+    benefit's unit.
+    """
 
     ledger = models.ForeignKey(Ledger, models.CASCADE, related_name="received")
     entry_uid = models.UUIDField()
@@ -62,9 +64,10 @@ class Received(models.Model):
 
 
 class Job(models.Model):
-    """One job. entry_uid: null for a priority group, which is in no books. booked: its part of the group's B[g].
+    """A job. entry_uid: null for a priority group, for which nothing is booked. booked: its part of the group's B[g].
 
-    steps: by step the digest of its request and the text of its answer, so that a repeat gets the same answer.
+    steps: for each step, the digest of its request and the text of its answer, so that a repeated request gets the same
+    answer.
     """
 
     class State(models.TextChoices):

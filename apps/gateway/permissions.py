@@ -1,4 +1,4 @@
-"""Who may ask the gateway about jobs, who sets its rules, and who reads its ledger."""
+"""Permission checks for deciding jobs, setting rules and reading ledgers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from apps.policies.selectors import get_policy
 
 
 def may_use(actor: Actor) -> bool:
-    """Administrators, and tokens that an administrator made for a scheduler."""
+    """Whether the actor may have jobs decided: administrators, and tokens of scope schedulers without a subtree."""
     if actor.is_admin:
         return True
     token = actor.token
@@ -20,32 +20,38 @@ def may_use(actor: Actor) -> bool:
 
 
 def policy_to_use(actor: Actor, slug: str) -> Policy:
-    """The policy, for those who may have its jobs decided.
+    """The policy, if the actor may have its jobs decided.
 
     Raises:
-        NotFound: there is none, or the token is of another one.
-        Archived: nothing is decided there any more.
-        NotAllowed: jobs are decided for administrators and schedulers alone.
+        NotFound: there is no such policy, or the token is bound to another one.
+        Archived: the policy is archived.
+        NotAllowed: the actor is neither administrator nor scheduler.
     """
     policy = get_policy(slug=slug, actor=actor, scope=Token.Scope.SCHEDULERS)
     if not may_use(actor):
-        raise NotAllowed("Jobs are decided for administrators, or with a token of scope schedulers.")
+        raise NotAllowed("Only administrators and tokens of scope schedulers may have jobs decided.")
     return policy
 
 
 def policy_to_manage(actor: Actor, slug: str) -> Policy:
+    """The policy, if the actor may set the rules of its ledger.
+
+    Raises:
+        NotFound: there is no such policy.
+        NotAllowed: the actor is not an administrator of all of it.
+    """
     policy = get_policy(slug=slug, actor=actor, scope=Token.Scope.POLICIES_WRITE)
     if not rules_all(actor) or (actor.token is not None and actor.token.subtree_uid is not None):
-        raise NotAllowed("Administrators set the rules of a SAM ledger.")
+        raise NotAllowed("Only administrators may set the rules of a SAM ledger.")
     return policy
 
 
 def no_ledger(slug: str) -> NotFound:
-    return NotFound(f"The policy {slug} has no SAM ledger: PUT policies/{slug}/sam opens one.")
+    return NotFound(f"The policy {slug} has no SAM ledger: PUT policies/{slug}/sam creates one.")
 
 
 def lock_ledger(policy: Policy) -> Ledger:
-    """One at a time in each policy: a decision sees the books of the one before."""
+    """Lock the policy's ledger, so that each decision sees the bookings of the previous one."""
     ledger = Ledger.objects.select_for_update().filter(policy=policy).first()
     if ledger is None:
         raise no_ledger(policy.slug)

@@ -1,4 +1,4 @@
-"""A ledger as it is: rules, what each group has received beside its share, and the jobs that are open."""
+"""Read a ledger: rules, received benefit and share of each group, and open jobs."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _SCOPES = (Token.Scope.SCHEDULERS, Token.Scope.PRIORITIES_READ, Token.Scope.POLI
 
 
 def get_ledger(*, policy_slug: str, at: datetime, actor: Actor) -> dict[str, Any]:
-    """For those who may have jobs decided, and those who may see the usage of all its groups.
+    """The ledger of a policy, for actors who may have jobs decided or see the usage of all its groups.
 
     Raises:
-        NotFound: there is none, or usage of one of its groups is hidden from the actor.
+        NotFound: there is none, or the usage of a group is hidden from the actor.
     """
     scope = next((scope for scope in _SCOPES if actor.has_scope(scope)), Token.Scope.POLICIES_READ)
     policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
@@ -50,13 +50,13 @@ def get_ledger(*, policy_slug: str, at: datetime, actor: Actor) -> dict[str, Any
 
 
 def has_ledger(policy_slug: str) -> bool:
-    """Whether a link to it is worth showing; the page checks the rights."""
+    """Whether the policy has a ledger, to decide whether to link to its page; that checks permissions."""
     return Ledger.objects.filter(policy__slug=policy_slug).exists()
 
 
 def _sees_all(policy: Policy, groups: Groups, at: datetime, actor: Actor) -> bool:
-    told = numbers_visible_in(policy=policy, snapshot=groups.snapshot, at=at, actor=actor)
-    return bool(told[list(groups.names)].all())
+    visible = numbers_visible_in(policy=policy, snapshot=groups.snapshot, at=at, actor=actor)
+    return bool(visible[list(groups.names)].all())
 
 
 def _hidden(policy: Policy) -> NotFound:
@@ -83,7 +83,7 @@ def _jobs(ledger: Ledger) -> dict[str, int]:
 
 
 def _open_jobs(ledger: Ledger) -> list[dict[str, Any]]:
-    """The oldest."""
+    """The oldest open jobs."""
     found = Job.objects.filter(ledger=ledger, state__in=OPEN).order_by("decided_at", "pk")
     return [_open(row) for row in found[:MOST_OPEN]]
 

@@ -1,7 +1,7 @@
-"""Jobs of SAM's queue (decided, started, finished, cancelled) and the rules of its ledger.
+"""Decide, start, finish and cancel jobs of SAM's queue, and set the rules of its ledger.
 
-Each step of a job is one transaction, and safe to repeat. A repeat with the same content gets the same answer and
-books nothing; with another content it is refused. So a gateway that was killed, or a scheduler that got no answer,
+Each step of a job is one transaction and safe to repeat. A repeated request with the same content gets the same answer
+and books nothing; with different content it is rejected. A gateway that was killed, or a scheduler without an answer,
 sends the step again.
 """
 
@@ -31,9 +31,9 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities.serving.lookup import AccountQuery
 from apps.runs.fault_points import fault_point
 
-KEPT_DAYS = 90  # a job that ended is known for so long; its benefit stays in the books
-MOST_BENEFIT = 1e18  # of one job, so that sums stay finite
-_AT_ONCE = 500  # jobs that one step closes or forgets on the side
+KEPT_DAYS = 90  # days for which an ended job is stored; its benefit stays booked
+MOST_BENEFIT = 1e18  # per job, so that sums stay finite
+_AT_ONCE = 500  # number of lost or expired jobs that one step cleans up
 ARRIVAL_ORDER = (
     "A queue that serves its front class in the order of arrival lets groups overshoot their shares in turn and doesn't"
     " settle: start the newest job of the front class first."
@@ -42,8 +42,8 @@ NOTES = (NO_AGING, ARRIVAL_ORDER)
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a step says about a job. quantities: fields that the benefit function needs."""
+class JobReport:
+    """A job in a request, with its benefit or the quantities from which the benefit function computes it."""
 
     job: str
     benefit: float | None = None
@@ -52,7 +52,7 @@ class Asked:
     def __post_init__(self) -> None:
         given = {"benefit": self.benefit, **(self.quantities or {})}
         for name, amount in given.items():
-            if amount is not None and not 0 <= amount <= MOST_BENEFIT:  # NaN, too
+            if amount is not None and not 0 <= amount <= MOST_BENEFIT:  # also rejects NaN
                 raise _wrong(name[:100], f"must be a number from 0 to {MOST_BENEFIT:g}")
 
     def measured(self) -> dict[str, Any]:
@@ -61,46 +61,52 @@ class Asked:
 
 # --- Steps ------------------------------------------------------------------------------------------------------------
 def decide(
-    *, policy_slug: str, asked: Asked, group: str = "", account: AccountQuery | None = None, at: datetime, actor: Actor
+    *,
+    policy_slug: str,
+    report: JobReport,
+    group: str = "",
+    account: AccountQuery | None = None,
+    at: datetime,
+    actor: Actor,
 ) -> dict[str, Any]:
-    """Front, back, or the class of a priority group, by the books as they are.
+    """Decide a job: front, back, or the class of a priority group, by the current bookings.
 
     Raises:
-        Conflict: the job was decided with another content.
+        Conflict: the job was decided with different content.
         Invalid: an unknown group or account, or a benefit that can't be computed.
     """
-    request = {"group": group, "account": account and account._asdict(), **_content(asked)}
+    request = {"group": group, "account": account and account._asdict(), **_content(report)}
 
     def work(ledger: Ledger, known: Job | None) -> dict[str, Any]:
         if known is not None:
             return _repeated(known, "decide", request)
         if bool(group) == (account is not None):
-            raise _wrong("group", "is needed, or account: one of both")
+            raise _wrong("group", "or account is required, not both")
         groups = load_groups(ledger, policy_slug)
         name = groups.of_name(group) if group else groups.of_account(account)  # type: ignore[arg-type]
-        return _decided(ledger, groups, name, asked, request, at)
+        return _decide(ledger, groups, name, report, request, at)
 
-    return _step(policy_slug, asked.job, at, actor, work)
+    return _step(policy_slug, report.job, at, actor, work)
 
 
-def start(*, policy_slug: str, asked: Asked, at: datetime, actor: Actor) -> dict[str, Any]:
-    """The queue started the job.
+def start(*, policy_slug: str, report: JobReport, at: datetime, actor: Actor) -> dict[str, Any]:
+    """Record that the queue started the job.
 
     Raises:
-        NotFound: it was never decided.
-        Conflict: it was cancelled.
+        NotFound: the job was never decided.
+        Conflict: the job was cancelled.
     """
-    return _later("started", policy_slug, asked, at, actor)
+    return _change_state("started", policy_slug, report, at, actor)
 
 
-def finish(*, policy_slug: str, asked: Asked, at: datetime, actor: Actor) -> dict[str, Any]:
-    """The job ended, with the benefit that was measured; without one the estimate stands."""
-    return _later("finished", policy_slug, asked, at, actor)
+def finish(*, policy_slug: str, report: JobReport, at: datetime, actor: Actor) -> dict[str, Any]:
+    """Record that the job ended, with the measured benefit, or else the estimated one."""
+    return _change_state("finished", policy_slug, report, at, actor)
 
 
-def cancel(*, policy_slug: str, asked: Asked, at: datetime, actor: Actor) -> dict[str, Any]:
-    """The job will not run: what was booked for it is taken back. One that ran is finished instead."""
-    return _later("cancelled", policy_slug, asked, at, actor)
+def cancel(*, policy_slug: str, report: JobReport, at: datetime, actor: Actor) -> dict[str, Any]:
+    """Record that the job will not run, and reverse its booking. A job that ran is finished instead."""
+    return _change_state("cancelled", policy_slug, report, at, actor)
 
 
 _Work = Callable[[Ledger, Job | None], dict[str, Any]]
@@ -114,23 +120,23 @@ def _step(policy_slug: str, job: str, at: datetime, actor: Actor, work: _Work) -
         ledger = lock_ledger(policy)
         fault_point("gateway.sam.after_lock")
         _close_lost(ledger, at)
-        _forget_ended(ledger, at)
+        _delete_ended(ledger, at)
         answer = work(ledger, Job.objects.filter(ledger=ledger, job=job).first())
         fault_point("gateway.sam.before_commit")
     fault_point("gateway.sam.after_commit")
     return answer
 
 
-def _decided(
-    ledger: Ledger, groups: Groups, name: str, asked: Asked, request: dict[str, Any], at: datetime
+def _decide(
+    ledger: Ledger, groups: Groups, name: str, report: JobReport, request: dict[str, Any], at: datetime
 ) -> dict[str, Any]:
-    case_job = {"id": asked.job, "group": name, **(asked.quantities or {}), **asked.measured()}
-    found = solve(groups, groups.received(), [case_job])["jobs"][asked.job]
+    case_job = {"id": report.job, "group": name, **(report.quantities or {}), **report.measured()}
+    found = solve(groups, groups.received(), [case_job])["jobs"][report.job]
     _refuse_huge(found["benefit"])
     uid = None if found["queue"] == "priority" else groups.uids[name]
     row = Job(
         ledger=ledger,
-        job=asked.job,
+        job=report.job,
         group=name,
         entry_uid=uid,
         queue=found["queue"],
@@ -140,7 +146,7 @@ def _decided(
     )
     amount = _amount(row, ledger)
     answer = {
-        "job": asked.job,
+        "job": report.job,
         "group": name,
         "queue": found["queue"],
         "priority": found["priority"],
@@ -165,7 +171,7 @@ def _unbooked(ledger: Ledger, uid: UUID | None) -> list[str]:
 
 
 def _share(groups: Groups, name: str) -> float:
-    """As the engine divides: among the groups that aren't priority groups."""
+    """Share of a group among the groups that aren't priority groups, as the engine normalises it."""
     shares = {each: share for each, share in groups.shares.items() if each not in groups.ledger.priority_groups}
     whole = sum(shares.values())
     return shares[name] / whole if whole > 0 else 0.0
@@ -178,19 +184,19 @@ _ALLOWED = {
 }
 
 
-def _later(step: str, policy_slug: str, asked: Asked, at: datetime, actor: Actor) -> dict[str, Any]:
-    request = _content(asked)
+def _change_state(step: str, policy_slug: str, report: JobReport, at: datetime, actor: Actor) -> dict[str, Any]:
+    request = _content(report)
 
     def work(ledger: Ledger, row: Job | None) -> dict[str, Any]:
         if row is None:
-            raise NotFound(f"No job {asked.job[:100]!r} was decided here.")
+            raise NotFound(f"There is no decided job {report.job[:100]!r}.")
         if step in row.steps:
             return _repeated(row, step, request)
-        is_late = step == "started" and row.state == Job.State.FINISHED  # the news came in another order
+        is_late = step == "started" and row.state == Job.State.FINISHED  # the reports arrived in another order
         if not is_late and row.state not in _ALLOWED[step]:
-            raise _contradiction(f"The job {row.job} is {row.state}: it can't be {step} any more.")
+            raise _contradiction(f"The job {row.job} is {row.state}: it can't be {step} .")
         if step == "finished":
-            row.benefit = _measured(ledger, row, asked, policy_slug)
+            row.benefit = _measured(ledger, row, report, policy_slug)
         if not is_late:
             row.state = step
         if step != "started":
@@ -205,17 +211,17 @@ def _later(step: str, policy_slug: str, asked: Asked, at: datetime, actor: Actor
         _book(row, ledger, amount)
         return answer
 
-    return _step(policy_slug, asked.job, at, actor, work)
+    return _step(policy_slug, report.job, at, actor, work)
 
 
-def _measured(ledger: Ledger, row: Job, asked: Asked, policy_slug: str) -> float:
-    if row.entry_uid is None or (asked.benefit is None and not asked.quantities):
+def _measured(ledger: Ledger, row: Job, report: JobReport, policy_slug: str) -> float:
+    if row.entry_uid is None or (report.benefit is None and not report.quantities):
         return row.benefit
-    if asked.benefit is not None:
-        return asked.benefit
+    if report.benefit is not None:
+        return report.benefit
     groups = load_groups(ledger, policy_slug)
     name = row.group if row.group in groups.uids else next(iter(groups.uids))
-    case_job = {"id": row.job, "group": name, **(asked.quantities or {})}
+    case_job = {"id": row.job, "group": name, **(report.quantities or {})}
     return _refuse_huge(solve(groups, {}, [case_job])["jobs"][row.job]["benefit"])
 
 
@@ -238,7 +244,7 @@ def _amount(row: Job, ledger: Ledger) -> float:
 
 
 def _book(row: Job, ledger: Ledger, amount: float) -> None:
-    """Make the group's B[g] and the job's part of it agree with the amount, both in the caller's transaction."""
+    """Change the group's B[g] and the job's booking to the amount, in the caller's transaction."""
     if amount == row.booked:
         return
     received, _ = Received.objects.get_or_create(ledger=ledger, entry_uid=row.entry_uid)
@@ -250,7 +256,7 @@ def _book(row: Job, ledger: Ledger, amount: float) -> None:
 
 
 def _close_lost(ledger: Ledger, at: datetime) -> None:
-    """Jobs that never ended: one that ran keeps what is booked, one that didn't gives it back."""
+    """Close jobs that never ended: the booking of one that ran stays, that of others is reversed."""
     if ledger.lost_after_s is None:
         return
     since = at - timedelta(seconds=ledger.lost_after_s)
@@ -261,14 +267,14 @@ def _close_lost(ledger: Ledger, at: datetime) -> None:
         _book(row, ledger, _amount(row, ledger) if did_run else 0.0)
 
 
-def _forget_ended(ledger: Ledger, at: datetime) -> None:
+def _delete_ended(ledger: Ledger, at: datetime) -> None:
     old = Job.objects.filter(ledger=ledger, ended_at__lt=at - timedelta(days=KEPT_DAYS)).values("pk")[:_AT_ONCE]
     Job.objects.filter(pk__in=list(old.values_list("pk", flat=True))).delete()
 
 
 # --- Repeats ----------------------------------------------------------------------------------------------------------
-def _content(asked: Asked) -> dict[str, Any]:
-    return {"benefit": asked.benefit, "quantities": dict(asked.quantities or {})}
+def _content(report: JobReport) -> dict[str, Any]:
+    return {"benefit": report.benefit, "quantities": dict(report.quantities or {})}
 
 
 def _digest(request: dict[str, Any]) -> str:
@@ -276,10 +282,14 @@ def _digest(request: dict[str, Any]) -> str:
 
 
 def _repeated(row: Job, step: str, request: dict[str, Any]) -> dict[str, Any]:
-    """The first answer, word for word."""
+    """The stored answer of a repeated request.
+
+    Raises:
+        Conflict: the request has different content.
+    """
     digest, text = row.steps[step]
     if digest != _digest(request):
-        raise _contradiction(f"The job {row.job} was sent before with another content: {step} is known already.")
+        raise _contradiction(f"The job {row.job} was sent before with different content for {step}.")
     found: dict[str, Any] = json.loads(text)
     return found
 
@@ -293,14 +303,14 @@ def _wrong(where: str, message: str) -> Invalid:
 
 
 # --- Booking ----------------------------------------------------------------------------------------------------------
-# The one rule by which every step books or takes back a job's benefit, by its state.
+# Every step books or reverses a job's benefit by this rule.
 _FROM = {Ledger.BookedAt.SUBMIT: (Job.State.DECIDED, Job.State.STARTED), Ledger.BookedAt.START: (Job.State.STARTED,)}
 
 
 def booked_amount(*, state: str, benefit: float, before: float, booked_at: str, is_held: bool, is_fair: bool) -> float:
-    """The benefit that the books have of a job in this state.
+    """The booked benefit of a job in this state.
 
-    benefit: estimated until the job has finished, measured then. before: what is booked now. is_held: the benefit
+    benefit: estimated until the job has finished, then measured. before: the current booking. is_held: the benefit
     counts while the job runs. is_fair: not of a priority group.
     """
     if not is_fair:
@@ -310,7 +320,7 @@ def booked_amount(*, state: str, benefit: float, before: float, booked_at: str, 
             return 0.0 if is_held else benefit
         case Job.State.CANCELLED:
             return 0.0
-        case Job.State.LOST:  # of one that ran, what was booked stays; nobody will measure it
+        case Job.State.LOST:  # the booking of a job that ran stays, since it will not be measured
             return 0.0 if is_held else before
     return benefit if state in _FROM.get(Ledger.BookedAt(booked_at), ()) else 0.0
 
@@ -321,7 +331,9 @@ MOST_HOURS = 100_000
 
 @dataclass(frozen=True)
 class Rules:
-    """entry: the path or uid of the entry whose children are the groups. lost_after_h: hours; None: never."""
+    """Rules of a ledger. entry: path or uid of the entry whose children are the groups. lost_after_h: hours; None:
+    never.
+    """
 
     entry: str = "/"
     benefit: str | dict[str, float] | None = None
@@ -336,25 +348,25 @@ class Rules:
 def set_rules(
     *, policy_slug: str, rules: Rules, received: Mapping[str, float] | None, at: datetime, actor: Actor
 ) -> Ledger:
-    """Open the ledger, or replace its rules: by administrators, in the audit log.
+    """Create the ledger or replace its rules, by administrators; written to the audit log.
 
-    received: B[g] of these groups from now on; others stay.
+    received: new B[g] of these groups; others stay.
 
     Raises:
-        Invalid: an unknown entry, benefit function or group, or priorities in another order than back < front < groups.
+        Invalid: an unknown entry, benefit function or group, or priorities not in the order back < front < groups.
     """
     policy = policy_to_manage(actor, policy_slug)
     ledger = Ledger.objects.select_for_update().filter(policy=policy).first() or Ledger(policy=policy, revision=0)
     _fill(ledger, policy, rules)
     ledger.revision, ledger.changed_at = ledger.revision + 1, at
     groups = load_groups(ledger, policy.slug)
-    solve(groups, {}, [])  # names what is wrong with function and priorities
+    solve(groups, {}, [])  # validates function and priorities
     if is_held(ledger) and ledger.booked_at == Ledger.BookedAt.END:
         raise _wrong("booked_at", "can't be end: this benefit counts while a job runs")
     ledger.save()
     for name, amount in (received or {}).items():
         if name not in groups.uids or name in ledger.priority_groups:
-            raise _wrong(f"received.{name[:100]}", "is no fair-share group of this ledger")
+            raise _wrong(f"received.{name[:100]}", "is not a fair-share group of this ledger")
         Received.objects.update_or_create(ledger=ledger, entry_uid=groups.uids[name], defaults={"amount": amount})
     details = {**asdict(rules), "received": dict(received or {}), "revision": ledger.revision}
     verb = "policy.sam_rules_set"
@@ -366,7 +378,7 @@ def _fill(ledger: Ledger, policy: Policy, rules: Rules) -> None:
     tree = load_tree(policy)
     i = tree.index_of_path(rules.entry)
     if i is None:
-        raise _wrong("entry", "is no path of this policy")
+        raise _wrong("entry", "is not a path of this policy")
     if rules.lost_after_h is not None and not 0 < rules.lost_after_h <= MOST_HOURS:
         raise _wrong("lost_after_h", f"must be above 0 and at most {MOST_HOURS}")
     ledger.parent_uid = tree.uuid(i)

@@ -1,4 +1,4 @@
-"""The groups of a ledger in the newest snapshot, their shares, and the group of a job."""
+"""Groups of a ledger in the newest snapshot: their shares, received benefit, and the group of a job."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from apps.priorities.serving.served_snapshot import ServedSnapshot
 
 @dataclass(frozen=True)
 class Groups:
-    """Who competes in a ledger, in one snapshot. names: by index of the entry."""
+    """Competing groups of a ledger in a snapshot. names: by index of the entry."""
 
     ledger: Ledger
     snapshot: ServedSnapshot
@@ -32,17 +32,18 @@ class Groups:
 
     @property
     def shares(self) -> dict[str, float]:
-        """Targets of the snapshot; the engine leaves priority groups out and makes the rest sum to 1."""
+        """Targets in the snapshot; the engine excludes priority groups and normalises the rest to 1."""
         return {name: float(self.snapshot.values.target[i]) for i, name in self.names.items()}
 
     def received(self) -> dict[str, float]:
-        """B[g] of the groups that are in the tree now."""
+        """B[g] of the groups in the current tree."""
         rows = Received.objects.filter(ledger=self.ledger).values_list("entry_uid", "amount")
         amounts = dict(rows)
         return {name: amounts.get(uid, 0.0) for name, uid in self.uids.items()}
 
     def of_name(self, name: str) -> str:
-        """
+        """The group with this name or path.
+
         Raises:
             Invalid: neither a group of the ledger nor a priority group.
         """
@@ -51,49 +52,50 @@ class Groups:
         above = self.path.rstrip("/")
         short = name.removeprefix(f"{above}/") if name.startswith("/") else name
         if short not in self.uids:
-            raise _wrong("group", f"{name[:200]!r} is no group of this ledger")
+            raise _wrong("group", f"{name[:200]!r} is not a group of this ledger")
         return short
 
     def of_account(self, query: AccountQuery) -> str:
-        """The group that the account's best entry is in.
+        """The group that contains the account's best entry.
 
         Raises:
-            Invalid: the account is unknown, ambiguous, or counts in none of the groups.
+            Invalid: the account is unknown, ambiguous, or in none of the groups.
         """
         found = self.snapshot.index.find(query)
         if self.snapshot.index.choices(query):
-            raise _wrong("account", "means different entries in different namespaces: send the namespace")
+            raise _wrong("account", "is ambiguous between namespaces: send the namespace")
         for entry in found.entries:
             for i in (*self.snapshot.tree.ancestors(entry), entry):
                 if i in self.names:
                     return self.names[i]
-        raise _wrong("account", "counts in none of the ledger's groups")
+        raise _wrong("account", "is in none of the ledger's groups")
 
     @property
     def path(self) -> str:
-        """Of the entry whose children they are."""
+        """Path of the entry whose children are the groups."""
         return self.snapshot.index.path(self.snapshot.tree.index_of_uid(self.ledger.parent_uid) or 0)
 
 
 def load_groups(ledger: Ledger, policy_slug: str) -> Groups:
-    """
+    """Load the groups of a ledger from the newest snapshot.
+
     Raises:
-        Unavailable: nothing has been computed yet.
-        Invalid: the entry isn't in the newest snapshot, or nobody competes below it.
+        Unavailable: there is no snapshot yet.
+        Invalid: the entry isn't in the newest snapshot, or has no competing children.
     """
     snapshot = store.newest(policy_slug)
     parent = snapshot.tree.index_of_uid(ledger.parent_uid)
     names = {} if parent is None else groups_below(snapshot, parent)
     if not names:
-        raise _wrong("entry", "has no children that compete in the newest snapshot")
+        raise _wrong("entry", "has no competing children in the newest snapshot")
     return Groups(ledger, snapshot, names)
 
 
 def solve(groups: Groups, received: dict[str, float], jobs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The engine's answer to a case of `sam`, whose jobs book nothing.
+    """Solve a `sam` case whose jobs are not booked.
 
     Raises:
-        Invalid: with the field of the request that is wrong.
+        Invalid: an invalid field of the request.
     """
     ledger = groups.ledger
     case: dict[str, Any] = {

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from apps.accounts import audit_log as audit
 from apps.accounts.account_ids import RESERVED
 from apps.accounts.actor import Actor
-from apps.accounts.audit_log import refusals_on_record
+from apps.accounts.audit_log import log_refusals
 from apps.accounts.models import Account
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.mapping.attachments import no_place_for_accounts
@@ -218,7 +218,7 @@ def make_change(*, policy_slug: str, edit: Edit, reason: str, version: int | Non
     """Make a change as the next version; return its number. version: as loaded by the caller; None skips the check."""
     require_scope(actor, WRITE)
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
-    with refusals_on_record(edit.verb, actor, at, policy_slug=policy.slug), transaction.atomic():
+    with log_refusals(edit.verb, actor, at, policy_slug=policy.slug), transaction.atomic():
         policy = lock_policy(policy.pk)
         rights = MapRights(policy, load_tree(policy), actor, at)
         rights.require_anywhere()

@@ -1,1 +1,1 @@
-"""From a scheduler's tree and its accounting log to a first policy: entitlement beside usage."""
+"""Create a first policy from a scheduler's tree and accounting log, and compare shares with usage."""

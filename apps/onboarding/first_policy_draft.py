@@ -1,4 +1,4 @@
-"""The draft of a first policy: a tree from a file, an accounting log, and mapped accounts. Nothing is published."""
+"""Prepare a first policy: read a tree from a file and an accounting log, and map accounts. Nothing is published."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from apps.mapping.services import set_rules
 from apps.onboarding.models import Beginning
 from apps.onboarding.services import default_rules
 from apps.onboarding.slurm_config import CALC_PERIOD_S, SlurmConfig, read_slurm_config
-from apps.onboarding.slurm_outputs import of_site, read_here, read_log_here, read_sshare
+from apps.onboarding.slurm_outputs import find_site_outputs, read_site_log, read_site_outputs, read_sshare
 from apps.policies.files.exports import packed, remember_file, unpacked
 from apps.policies.formats.base import Remembered
 from apps.policies.formats.registry import get_format, guess_format, has_associations, read_file, text_of
@@ -38,25 +38,25 @@ _NO_ZONE = "naive_time"
 
 
 class LogState(StrEnum):
-    """How far the accounting log is."""
+    """State of the accounting log."""
 
     NONE = "none"
     READING = "reading"
     FAILED = "failed"
-    NO_ZONE = "no_zone"  # times without a zone: a user has to choose it
+    NO_ZONE = "no_zone"  # times without a zone: the user must choose it
     DECIDE = "decide"
     IMPORTING = "importing"
     READY = "ready"
 
 
-def require_beginner(actor: Actor) -> None:
+def require_setup(actor: Actor) -> None:
     if not actor.is_admin:
         raise NotAllowed(_("Only administrators create a first policy: ask one to send the scheduler’s tree and log."))
 
 
 def get_beginning(*, actor: Actor) -> Beginning | None:
-    """The one that is open."""
-    require_beginner(actor)
+    """The open draft; None if there is none."""
+    require_setup(actor)
     found = Beginning.objects.filter(is_open=True)
     return found.select_related("source", "dry_run__run", "dry_run__source", "usage_import__run").first()
 
@@ -66,7 +66,7 @@ def tree_of(beginning: Beginning) -> TreeColumns:
 
 
 def rules_of(beginning: Beginning, tree: TreeColumns) -> tuple[Rule, ...]:
-    """The mapping rules that the policy begins with."""
+    """The initial mapping rules of the policy."""
     namespace = beginning.source.namespace if beginning.source else ""
     by_association = has_associations(beginning.facts["format"])
     return default_rules(tree, namespace, beginning.decisions, by_association=by_association)
@@ -81,7 +81,7 @@ def log_state(beginning: Beginning) -> LogState:
             return LogState.IMPORTING
         return LogState.READY if state == Run.State.SUCCEEDED else LogState.FAILED
     if beginning.dry_run is None:
-        return LogState.READY  # of a source that had usage already
+        return LogState.READY  # a source that already had usage
     run = beginning.dry_run.run
     if run.state in (Run.State.QUEUED, Run.State.RUNNING):
         return LogState.READING
@@ -101,13 +101,13 @@ def read_tree(
     at: datetime,
     actor: Actor,
 ) -> Beginning:
-    """Begin, or begin again with another tree: the log stays, what was decided about accounts goes with its entries.
+    """Create the draft, or replace its tree. The log stays; decisions about accounts are removed with their entries.
 
-    slurm_config: the output of `scontrol show config`; sshare: that of `sshare -a -P -l`, read now, which our numbers
-    are compared with. b"" keeps what was read before. content may hold the outputs of all three.
+    slurm_config: output of `scontrol show config`. sshare: current output of `sshare -a -P -l`, for comparison with our
+    numbers. Empty ones leave the stored output. content may contain the outputs of all three.
     """
-    require_beginner(actor)
-    outputs = of_site(text_of(content)) if format in (AUTO, "sacctmgr") else None
+    require_setup(actor)
+    outputs = find_site_outputs(text_of(content)) if format in (AUTO, "sacctmgr") else None
     if outputs is not None:
         content = outputs.dump.encode()
         slurm_config, sshare = slurm_config or outputs.config.encode(), sshare or outputs.sshare.encode()
@@ -141,10 +141,12 @@ def read_tree(
         "updated_at": at,
     }
     if sshare:
-        given |= _kept_sshare(sshare, declared.policy, at)
+        given |= _sshare_columns(sshare, declared.policy, at)
     with transaction.atomic():
         beginning = Beginning.objects.select_for_update().filter(is_open=True).first()
-        facts["slurm_config"] = beginning.facts.get("slurm_config") if config is None and beginning else _kept(config)
+        facts["slurm_config"] = (
+            beginning.facts.get("slurm_config") if config is None and beginning else _config_facts(config)
+        )
         given["file_settings"] |= (facts["slurm_config"] or {}).get("settings", {})
         if beginning is None:
             made = {"author": actor.user, "author_name": actor.name, "created_at": at}
@@ -157,21 +159,21 @@ def read_tree(
 
 
 def read_tree_here(*, at: datetime, actor: Actor) -> Beginning:
-    """As `read_tree`, with the outputs of Slurm's commands on this host, as far as the settings allow them."""
-    require_beginner(actor)
+    """Like `read_tree`, with outputs of Slurm's commands on this host, if the settings allow it."""
+    require_setup(actor)
     name = _("Commands on this host")
-    return read_tree(content=read_here().encode(), file_name=name, format="sacctmgr", at=at, actor=actor)
+    return read_tree(content=read_site_outputs().encode(), file_name=name, format="sacctmgr", at=at, actor=actor)
 
 
 def send_log_here(*, version: int, source_slug: str, at: datetime, actor: Actor) -> Beginning:
-    """As `send_log`, with what sacct on this host prints of the last 90 days."""
-    require_beginner(actor)
+    """Like `send_log`, with sacct's output on this host for the last 90 days."""
+    require_setup(actor)
     given = {"file_name": "sacct", "format": AUTO, "source_slug": source_slug, "time_zone": ""}
-    with read_log_here() as file:
+    with read_site_log() as file:
         return send_log(version=version, file=file, **given, at=at, actor=actor)
 
 
-def _kept_sshare(sshare: bytes, cluster: str, at: datetime) -> dict[str, Any]:
+def _sshare_columns(sshare: bytes, cluster: str, at: datetime) -> dict[str, Any]:
     text = text_of(sshare)
     read_sshare(text, cluster)
     blob = packed(text)
@@ -180,7 +182,7 @@ def _kept_sshare(sshare: bytes, cluster: str, at: datetime) -> dict[str, Any]:
     return {"sshare": blob, "sshare_at": at}
 
 
-def _kept(config: SlurmConfig | None) -> dict[str, Any] | None:
+def _config_facts(config: SlurmConfig | None) -> dict[str, Any] | None:
     if config is None:
         return None
     return {"settings": config.settings, "lines": [line.to_json() for line in config.lines]}
@@ -197,9 +199,9 @@ def send_log(
     at: datetime,
     actor: Actor,
 ) -> Beginning:
-    """A dry run of the log into a source of its own, which is made with it."""
+    """Start a dry run of the log into a new source."""
     with transaction.atomic():
-        beginning = locked(version, actor)
+        beginning = lock_draft(version, actor)
         dry = start_import(
             source_slug=source_slug,
             format=format,
@@ -214,22 +216,22 @@ def send_log(
         return _save(beginning, source=dry.source, dry_run=dry, usage_import=None, updated_at=at)
 
 
-def take_source(*, version: int, source_slug: str, at: datetime, actor: Actor) -> Beginning:
-    """The usage of a source that has some already, in place of a file."""
+def use_source(*, version: int, source_slug: str, at: datetime, actor: Actor) -> Beginning:
+    """Use a source that already has usage instead of a file."""
     with transaction.atomic():
-        beginning = locked(version, actor)
+        beginning = lock_draft(version, actor)
         source = Source.objects.filter(slug=source_slug).first()
         if source is None or source.last_record_end_at is None:
-            raise NotFound(_("No usage source of this name has records."))
+            raise NotFound(_("No usage source with this name has records."))
         return _save(beginning, source=source, dry_run=None, usage_import=None, updated_at=at)
 
 
 def choose_zone(*, version: int, time_zone: str, at: datetime, actor: Actor) -> Beginning:
-    """Read the file again in the chosen time zone."""
+    """Read the file again in this time zone."""
     with transaction.atomic():
-        beginning = locked(version, actor)
+        beginning = lock_draft(version, actor)
         if zone_of(time_zone.strip()) is None:
-            problem = FieldProblem("time_zone", "name the zone of the log’s times, as Europe/Stockholm or UTC")
+            problem = FieldProblem("time_zone", "Stockholm or UTC/Stockholm or UTC")
             raise Invalid(f"{problem.message}.", fields=[problem])
         dry = beginning.dry_run
         if dry is None or not uploads.exists(dry.stored_path):
@@ -249,9 +251,9 @@ def choose_zone(*, version: int, time_zone: str, at: datetime, actor: Actor) -> 
 
 
 def confirm_log(*, version: int, at: datetime, actor: Actor) -> Beginning:
-    """The real import of the dry run: its usage is stored, and counts for no entry before there is a policy."""
+    """Start the real import after the dry run. Its usage counts for no entry until there is a policy."""
     with transaction.atomic():
-        beginning = locked(version, actor)
+        beginning = lock_draft(version, actor)
         if beginning.dry_run is None:
             raise Conflict(
                 _("The accounting log is missing: import it, or use a source with usage."), code="not_confirmable"
@@ -260,30 +262,30 @@ def confirm_log(*, version: int, at: datetime, actor: Actor) -> Beginning:
         return _save(beginning, usage_import=made, updated_at=at)
 
 
-def forget_log(*, version: int, at: datetime, actor: Actor) -> Beginning:
-    """Another log shall be sent. What was imported stays in its source."""
+def remove_log(*, version: int, at: datetime, actor: Actor) -> Beginning:
+    """Remove the log from the draft, so that another one can be sent. Imported usage stays in its source."""
     with transaction.atomic():
-        beginning = locked(version, actor)
+        beginning = lock_draft(version, actor)
         return _save(beginning, source=None, dry_run=None, usage_import=None, decisions=[], updated_at=at)
 
 
 def decide_accounts(*, version: int, decisions: Sequence[dict[str, str]], at: datetime, actor: Actor) -> Beginning:
-    """Which entry each of these accounts is to count for; accounts that were decided before and aren't named stay so.
+    """Attach accounts to entries; other decisions stay.
 
-    decisions: user_pattern, group_pattern, fqan_pattern and `entry`, a path ("" for nowhere).
+    decisions: user_pattern, group_pattern, fqan_pattern and `entry`, a path ("" for none).
     """
     with transaction.atomic():
-        beginning = locked(version, actor)
+        beginning = lock_draft(version, actor)
         tree = tree_of(beginning)
         kept = {_names_of(one): one for one in beginning.decisions}
         problems = []
         for one in decisions:
-            place = _entry_at(tree, one["entry"])
-            if one["entry"].strip() and place is None:
-                problems.append(FieldProblem(one["entry"][:200], "is no entry of this tree that takes accounts"))
+            uid = _entry_at(tree, one["entry"])
+            if one["entry"].strip() and uid is None:
+                problems.append(FieldProblem(one["entry"][:200], "is not an entry of this tree that accepts accounts"))
             kept.pop(_names_of(one), None)
-            if place is not None:
-                kept[_names_of(one)] = {**one, "entry": str(place)}
+            if uid is not None:
+                kept[_names_of(one)] = {**one, "entry": str(uid)}
         if problems:
             raise Invalid(f"{problems[0].where} {problems[0].message}.", code="no_such_entry", fields=problems)
         if len(kept) > MOST_DECISIONS:
@@ -293,17 +295,22 @@ def decide_accounts(*, version: int, decisions: Sequence[dict[str, str]], at: da
         return _save(beginning, decisions=list(kept.values()), updated_at=at)
 
 
-def give_up(*, version: int, at: datetime, actor: Actor) -> None:
-    """The tree is forgotten; usage that was imported stays in its source."""
+def discard_draft(*, version: int, at: datetime, actor: Actor) -> None:
+    """Delete the draft; imported usage stays in its source."""
     with transaction.atomic():
-        beginning = locked(version, actor)
+        beginning = lock_draft(version, actor)
         audit.record(actor=actor, verb="setup.given_up", at=at, subject=beginning.file_name, details={})
         beginning.delete()
 
 
-def locked(version: int, actor: Actor) -> Beginning:
-    """The open one, for as long as the caller's transaction lasts, if it is what the caller saw."""
-    require_beginner(actor)
+def lock_draft(version: int, actor: Actor) -> Beginning:
+    """Lock the open draft until the end of the caller's transaction.
+
+    Raises:
+        NotFound: there is none.
+        Stale: it is not the version that the caller loaded.
+    """
+    require_setup(actor)
     found = Beginning.objects.select_for_update(of=("self",)).filter(is_open=True)
     beginning = found.select_related("dry_run__source", "dry_run__run", "source", "usage_import__run").first()
     if beginning is None:
@@ -334,7 +341,7 @@ def _entry_at(tree: TreeColumns, path: str) -> UUID | None:
 
 
 def proposed_settings(beginning: Beginning) -> PolicySettings:
-    """As the file and Slurm's configuration say, else as a scheduler with this tree does it."""
+    """Settings from the file and Slurm's configuration, else defaults for a scheduler with this tree."""
     given = PolicySettings.from_json(beginning.file_settings)
     if "algorithm" in beginning.file_settings or not has_associations(str(beginning.facts.get("format", ""))):
         return given
@@ -342,7 +349,9 @@ def proposed_settings(beginning: Beginning) -> PolicySettings:
 
 
 def settings_with(given: PolicySettings, algorithm: str, half_life_s: float) -> PolicySettings:
-    """With another algorithm and half-life (0: no decay). With Slurm's own all usage counts, and decays as in Slurm."""
+    """Settings with another algorithm and half-life (0: no decay). Slurm's algorithms count all usage, with Slurm's
+    decay.
+    """
     window: dict[str, Any] = {"aging": "exponential", "half_life_s": max(1, round(half_life_s))}
     if algorithm.startswith("slurm-"):
         period_s = given.window.get("calc_period_s", CALC_PERIOD_S)
@@ -353,12 +362,14 @@ def settings_with(given: PolicySettings, algorithm: str, half_life_s: float) -> 
     return PolicySettings.from_json({"algorithm": chosen, "window": window}, base=given)
 
 
-def found_policy(
+def publish_draft(
     *, version: int, slug: str, name: str, settings: Mapping[str, Any], reason: str, at: datetime, actor: Actor
 ) -> Policy:
-    """settings: parts of PolicySettings; what they leave out is as proposed."""
+    """Publish the draft as a policy with its mapping rules. settings: parts of PolicySettings; others are as
+    proposed.
+    """
     with transaction.atomic():
-        beginning = locked(version, actor)
+        beginning = lock_draft(version, actor)
         if log_state(beginning) is not LogState.READY or beginning.source is None:
             raise Conflict(_("The accounting log is missing: import it, or use a source with usage."))
         tree = tree_of(beginning)

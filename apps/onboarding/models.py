@@ -1,4 +1,4 @@
-"""A first policy on its way."""
+"""The table of drafts of first policies."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from django.db.models import Q
 class Beginning(models.Model):
     """The draft of a first policy: the tree of a file, and the log it is compared with. Nothing is published.
 
-    `facts`: what else the file said (its format, cluster, what was ignored). `decisions`: accounts attached by
-    hand, each with its names and the entry's uid. One is open at a time; any authorised user can continue it.
+    facts: other facts from the file (format, cluster, what was ignored). decisions: manually attached accounts, each
+    with its names and the entry's uid. One draft is open at a time; any authorised user can continue it.
     """
 
     is_open = models.BooleanField(default=True)
     file_name = models.CharField(max_length=255)
     facts = models.JSONField(default=dict)
     file_settings = models.JSONField(default=dict)
-    left = models.BinaryField(null=True)  # of the file for later exports: see apps.policies.files.exports
-    sshare = models.BinaryField(null=True)  # compressed output of the scheduler's sshare, which ours is compared with
-    sshare_at = models.DateTimeField(null=True)  # when it was read
+    left = models.BinaryField(null=True)  # rest of the file, for later exports: see apps.policies.files.exports
+    sshare = models.BinaryField(null=True)  # compressed output of the scheduler's sshare, for comparison
+    sshare_at = models.DateTimeField(null=True)  # time of that output
     tree = models.BinaryField()
     tree_digest = models.CharField(max_length=64)
     source = models.ForeignKey("usage.Source", null=True, on_delete=models.SET_NULL, related_name="+")
@@ -40,4 +40,4 @@ class Beginning(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"the beginning from {self.file_name}"
+        return f"the draft from {self.file_name}"

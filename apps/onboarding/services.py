@@ -1,4 +1,4 @@
-"""A policy proposed from what a source has seen, and mapping rules proposed from names."""
+"""Propose mapping rules from names in a tree, and a policy from the usage of a source."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 from django.db import connection, transaction
 from django.utils.translation import gettext as _
 
-from apps.accounts.account_ids import is_reserved, load_roll
+from apps.accounts.account_ids import is_reserved, load_account_index
 from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed
 from apps.mapping.rules.problems import RuleProblem, problems_of
@@ -44,13 +44,14 @@ def default_rules(
     *,
     by_association: bool = False,
 ) -> tuple[Rule, ...]:
-    """Decided accounts first; then group and user by name at the root, then groups further down, then users alone.
+    """Rules for decided accounts; then for group and user by name from the root; then for nested groups; then for users
+    alone.
 
-    A scheduler knows a group by its name anywhere in the tree, so each group below the first level that has
-    a name of its own gets a rule. decisions: as in Beginning. by_association: the tree is Slurm's, where one rule
-    finds each account by its name.
+    A scheduler knows a group by its name anywhere in the tree, so each group below the first level with a unique name
+    gets a rule. decisions: as in Beginning. by_association: the tree comes from Slurm, where one rule finds each
+    account by its name.
     """
-    rules = [_decided(one, namespace) for one in decisions]
+    rules = [_rule_of_decision(one, namespace) for one in decisions]
     root = tree.uuid(0)
     if by_association:
         return (*rules, Rule(kind="association", target_uid=root, namespace=namespace))
@@ -71,7 +72,7 @@ def default_rules(
     return tuple(rules)
 
 
-def _decided(one: Mapping[str, str], namespace: str) -> Rule:
+def _rule_of_decision(one: Mapping[str, str], namespace: str) -> Rule:
     user, group, fqan = (one.get(name, "") for name in ("user_pattern", "group_pattern", "fqan_pattern"))
     return Rule(
         kind="exact",
@@ -84,10 +85,10 @@ def _decided(one: Mapping[str, str], namespace: str) -> Rule:
 
 
 def _nested_groups(tree: TreeColumns) -> list[int]:
-    """Groups below the first level whose name no other group has."""
+    """Groups below the first level with a unique name."""
     groups = np.flatnonzero(tree.takes_members & (tree.level > 0)).tolist()
-    times = Counter(tree.name[i] for i in groups)
-    return [i for i in groups if tree.level[i] > 1 and times[tree.name[i]] == 1]
+    counts = Counter(tree.name[i] for i in groups)
+    return [i for i in groups if tree.level[i] > 1 and counts[tree.name[i]] == 1]
 
 
 def _has_users_at_the_top(tree: TreeColumns) -> bool:
@@ -98,9 +99,7 @@ def _has_users_at_the_top(tree: TreeColumns) -> bool:
 # --- Rules for an imported tree ---------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Mapped:
-    """Accounts of the usage sources, those of them that have an entry, the rules that there are, and what is wrong
-    with which stored rule, from 1.
-    """
+    """Accounts of usage sources, mapped ones and rules. problems: with the number of the stored rule, from 1."""
 
     n_accounts: int
     n_mapped: int
@@ -109,8 +108,8 @@ class Mapped:
 
 
 def count_mapped(policy: Policy, tree: TreeColumns) -> Mapped:
-    """By the rules of now, in this tree."""
-    keys = [key for key in load_roll(remembers=False).keys if not is_reserved(key.namespace)]
+    """Count accounts that the current rules map to entries of this tree."""
+    keys = [key for key in load_account_index(use_cache=False).keys if not is_reserved(key.namespace)]
     stored = as_asked(load_rules(policy))
     resolver = rulebook_of(policy, tree, stored).on(tree)
     n_mapped = int((resolver.resolve_many(keys) != UNMAPPED).sum())
@@ -124,10 +123,10 @@ def count_mapped(policy: Policy, tree: TreeColumns) -> Mapped:
 def map_by_names(
     *, policy_slug: str, namespace: str | None, by_association: bool = False, reason: str, at: datetime, actor: Actor
 ) -> int:
-    """Add the rules that lead users and groups to entries of their names; return how many are new.
+    """Add rules that map users and groups to entries of the same names; returns the number of new rules.
 
-    by_association: as in default_rules. namespace: whose user names these are; None: that of the usage sources, if
-    they have one, and any names without a source.
+    by_association: as in default_rules. namespace: that of the user names; None: that of the usage sources if they have
+    a single one, and any without sources.
 
     Raises:
         Invalid: sources have several namespaces, or none has this one.
@@ -135,8 +134,8 @@ def map_by_names(
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
     stored = list(load_rules(policy))
     wanted = default_rules(load_tree(policy), _namespace(namespace), by_association=by_association)
-    standing = {rule.stated for rule in stored}
-    new = [rule for rule in wanted if rule not in standing]
+    known = {rule.stated for rule in stored}
+    new = [rule for rule in wanted if rule not in known]
     set_rules(policy_slug=policy_slug, rules=[*stored, *new], reason=reason, at=at, actor=actor)
     return len(new)
 
@@ -159,11 +158,11 @@ def _namespace(wanted: str | None) -> str:
 
 
 # --- Policy from a source ---------------------------------------------------------------------------------------------
-DIGITS = 6  # shares in proportion to use are rounded to this many significant digits
+DIGITS = 6  # significant digits of shares in proportion to usage
 
 
 class GroupUsage(NamedTuple):
-    """What one user of one group used, in core-seconds."""
+    """Usage of one user of one group, in core-seconds."""
 
     group: str
     user: str
@@ -171,10 +170,10 @@ class GroupUsage(NamedTuple):
 
 
 def propose_tree(used: Sequence[GroupUsage], *, proportional: bool, name: str) -> tuple[dict[str, Any], int, int]:
-    """Return the root of a policy document, and how many groups and users it has.
+    """Propose the root of a policy document; returns it with the numbers of groups and users.
 
-    Shares are all 1, or in proportion to use: core-hours with six significant digits; who used nothing gets 0.
-    Accounts without a user (a group's own) add to their group alone.
+    Shares are 1, or core-hours used, with six significant digits; 0 without usage. Accounts without a user (of a group
+    itself) add to the group only.
     """
     groups: dict[str, dict[str, float]] = {}
     own: dict[str, float] = {}
@@ -200,13 +199,13 @@ def propose_tree(used: Sequence[GroupUsage], *, proportional: bool, name: str) -
 
 
 def operations_towards(tree: TreeColumns, root: dict[str, Any]) -> list[dict[str, Any]]:
-    """Operations that add what a proposed root has and the tree lacks, and set the shares of what both have."""
+    """Operations that add entries of a proposed root that the tree lacks, and set the shares of the others."""
     operations: list[dict[str, Any]] = []
     waiting: list[tuple[dict[str, Any], int | None, str]] = [(root, 0, str(tree.uuid(0)))]
     while waiting:
-        node, place, uid = waiting.pop()
+        node, i, uid = waiting.pop()
         for child in node.get("children", ()):
-            known = None if place is None else tree.child_named(place, child["name"])
+            known = None if i is None else tree.child_named(i, child["name"])
             if known is None:
                 child_uid = str(new_uid())
                 added = {key: child[key] for key in ("name", "kind", "shares")}
@@ -221,7 +220,7 @@ def operations_towards(tree: TreeColumns, root: dict[str, Any]) -> list[dict[str
 
 
 def _shares(core_s: float) -> float:
-    """Core-hours, rounded: 214806.123 → 214806."""
+    """Core-hours rounded to six significant digits: 214806.123 becomes 214806."""
     return float(f"{Decimal(core_s) / 3600:.{DIGITS}g}")
 
 
@@ -234,13 +233,13 @@ ORDER BY 1, 2, 3
 """
 
 
-# A proposed policy counts the whole log as it was; the manager then chooses how fast usage fades.
+# A proposed policy counts the whole log without decay; the manager then chooses a half-life.
 _OF_A_PROPOSAL: Mapping[str, Any] = {"window": {"length_s": None, "aging": "none"}}
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """The policy made of a source's groups and users: a draft, or published as `revision`."""
+    """The proposed policy: a draft (`revision` is None) or a published revision."""
 
     n_groups: int
     n_users: int
@@ -259,13 +258,13 @@ def propose_policy(
     at: datetime,
     actor: Actor,
 ) -> Proposal:
-    """Groups and their users as a tree, with equal shares or in proportion to use, and the rule that maps them.
+    """Create a policy or change set from the groups and users of a source, with the rule that maps them.
 
-    The policy is made if there is none. `settings` are parts of PolicySettings; what they leave out stays as it is. A
-    draft adds to the tree and changes shares; publishing makes the tree what the source says, and archives the rest.
+    Shares are equal or in proportion to usage. A missing policy is created. `settings` are parts of PolicySettings;
+    others stay. A draft adds entries and changes shares; publishing replaces the tree and archives other entries.
     """
     if not actor.is_admin:
-        raise NotAllowed(_("Only an administrator proposes a whole policy."))
+        raise NotAllowed(_("Only administrators may propose a whole policy."))
     source = Source.objects.filter(slug=source_slug).first()
     if source is None:
         raise Invalid(
@@ -302,7 +301,7 @@ def propose_policy(
 def _policy_for(
     slug: str, settings: Mapping[str, Any], *, at: datetime, actor: Actor
 ) -> tuple[Policy, PolicySettings, bool]:
-    """The policy, the settings it is to have, and whether it was made just now."""
+    """The policy, its wanted settings, and whether it was created."""
     policy = Policy.all_objects.filter(slug=slug).first()
     if policy is not None:
         return policy, PolicySettings.from_json(settings, base=_settings_of(policy)), False
@@ -311,7 +310,7 @@ def _policy_for(
 
 
 def _with_rule_of(policy: Policy, source: Source, root_uid: UUID) -> list[Rule]:
-    """The policy's rules, and one for every group and user of the source's names, unless it has that already."""
+    """The policy's rules, with one for all groups and users of the source's namespace added if missing."""
     suffix = "/{group}/{user}"
     rule = Rule(kind="glob", namespace=source.namespace, target_uid=root_uid, user_pattern="*", suffix=suffix)
     known = list(load_rules(policy))

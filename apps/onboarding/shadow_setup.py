@@ -1,9 +1,9 @@
-"""A Slurm site from its own outputs to a scheduler in shadow mode: one service behind page, REST and command."""
+"""Publish the first policy of a Slurm site and connect its scheduler in shadow mode."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -12,9 +12,9 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound
-from apps.onboarding.first_policy_draft import found_policy, get_beginning
+from apps.onboarding.first_policy_draft import get_beginning, publish_draft
 from apps.onboarding.models import Beginning
-from apps.onboarding.sshare_comparison import sshare_of
+from apps.onboarding.sshare_comparison import stored_sshare
 from apps.policies.formats.registry import has_associations
 from apps.policies.models import Policy
 from apps.schedulers.models import Scheduler
@@ -24,60 +24,75 @@ from apps.schedulers.services import connect_scheduler
 
 @dataclass(frozen=True)
 class ShadowSetup:
-    """scheduler: None where none was asked for."""
+    """The published policy and its scheduler; None if none was requested."""
 
     policy: Policy
     scheduler: Scheduler | None
 
 
 def has_scheduler(beginning: Beginning) -> bool:
-    """Whether the tree is Slurm's, so that one can be connected with it."""
+    """Whether the tree comes from Slurm, so that a scheduler can be connected with it."""
     return has_associations(str(beginning.facts.get("format", "")))
 
 
-def publish_set_up(
-    *,
-    version: int,
-    slug: str,
-    name: str,
-    settings: Mapping[str, Any],
-    scheduler: str,
-    reason: str,
-    at: datetime,
-    actor: Actor,
-    reach: str = Scheduler.Reach.AGENT,
-) -> ShadowSetup:
-    """Publish the first policy, and connect its scheduler in shadow mode with the sshare that was read; or neither.
+@dataclass(frozen=True)
+class FirstPolicy:
+    """A first policy to publish, with the scheduler to connect.
 
-    scheduler: its name; "" for none. settings: parts of PolicySettings; what they leave out is as the site has it.
+    settings: parts of PolicySettings; others are as proposed. scheduler: its name; "" for none.
+    """
+
+    slug: str
+    name: str
+    reason: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    scheduler: str = ""
+    reach: str = Scheduler.Reach.AGENT.value
+
+
+def publish_first_policy(*, version: int, wanted: FirstPolicy, at: datetime, actor: Actor) -> ShadowSetup:
+    """Publish the first policy and connect its scheduler in shadow mode, with the sshare output, in one transaction.
 
     Raises:
-        Invalid: what is wrong, each at its field.
-        Conflict: the log is missing, or there is a scheduler of this name.
+        Invalid: invalid fields, with the problem of each.
+        Conflict: the log is missing, or a scheduler has this name.
     """
     with transaction.atomic():
         beginning = get_beginning(actor=actor)
         if beginning is None:
             raise NotFound(_("No set-up to continue: send the scheduler’s tree first."))
-        if scheduler and not has_scheduler(beginning):
-            message = _("A scheduler is connected here with a tree of Slurm’s alone.")
+        if wanted.scheduler and not has_scheduler(beginning):
+            message = _("A scheduler can be connected here only with a tree from Slurm.")
             raise Invalid(message, fields=[FieldProblem("scheduler", message)])
-        values, read_at = sshare_of(beginning), beginning.sshare_at
+        values, read_at = stored_sshare(beginning), beginning.sshare_at
         namespace = beginning.source.namespace if beginning.source else ""
-        policy = found_policy(
-            version=version, slug=slug, name=name, settings=settings, reason=reason, at=at, actor=actor
+        policy = publish_draft(
+            version=version,
+            slug=wanted.slug,
+            name=wanted.name,
+            settings=wanted.settings,
+            reason=wanted.reason,
+            at=at,
+            actor=actor,
         )
-        if not scheduler:
+        if not wanted.scheduler:
             return ShadowSetup(policy, None)
-        given = {"kind": Scheduler.Kind.SLURM, "reach": reach, "namespace": namespace, "mode": Scheduler.Mode.SHADOW}
-        made = _connected(policy, scheduler, given, at, actor)
+        given = {
+            "kind": Scheduler.Kind.SLURM,
+            "reach": wanted.reach,
+            "namespace": namespace,
+            "mode": Scheduler.Mode.SHADOW,
+        }
+        made = _connect(policy, wanted.scheduler, given, at, actor)
         if values and read_at is not None:
             store_values(made, values, read_at)
     return ShadowSetup(policy, made)
 
 
-def _connected(policy: Policy, name: str, given: Mapping[str, Any], at: datetime, actor: Actor) -> Scheduler:
-    """What is wrong with its name is so at the field of the scheduler: the policy has a name, too."""
+def _connect(policy: Policy, name: str, given: Mapping[str, Any], at: datetime, actor: Actor) -> Scheduler:
+    """Connect the scheduler; problems of its name are reported for the field `scheduler`, as the policy has a name
+    too.
+    """
     try:
         return connect_scheduler(policy_slug=policy.slug, name=name, given=given, at=at, actor=actor)
     except (Conflict, Invalid) as refusal:

@@ -1,7 +1,8 @@
-"""Slurm's own fair share from `scontrol show config` and `scontrol show partition`, as settings of a policy. Pure.
+"""Convert Slurm's fair-share configuration (`scontrol show config`, `show partition`) to policy settings. Pure
+functions.
 
-Each line that matters is listed with what it became, or that a policy has nothing like it. The file is foreign text:
-what isn't read stays unread, and a value that can't be read is refused with its line.
+Each relevant line is listed with the setting it became, or as having no counterpart. Other lines are ignored; a
+relevant value that can't be read is rejected with its line.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class ConfigLine:
-    """One setting of Slurm."""
+    """A setting of Slurm and its counterpart."""
 
     name: str
     value: str
@@ -44,7 +45,7 @@ class ConfigLine:
 
 @dataclass(frozen=True)
 class SlurmConfig:
-    """settings: parts of PolicySettings, for `PolicySettings.from_json`."""
+    """Result of the conversion. settings: parts of PolicySettings, for `PolicySettings.from_json`."""
 
     cluster: str
     settings: Json
@@ -53,14 +54,14 @@ class SlurmConfig:
 
 @dataclass
 class _Read:
-    """values: (value, line) by name in lower case. weights: TRESBillingWeights by partition."""
+    """Read configuration. values: (value, line) by lower-case name. weights: TRESBillingWeights by partition."""
 
     values: dict[str, tuple[str, int]] = field(default_factory=dict)
     weights: dict[str, str] = field(default_factory=dict)
     lines: list[ConfigLine] = field(default_factory=list)
 
     def value(self, name: str) -> str:
-        """ "" where it isn't said, or is null."""
+        """Value of a setting; "" if it is missing or null."""
         found = self.values.get(name.lower(), ("", 0))[0]
         return "" if found.lower() in _NOT_SET else found
 
@@ -85,10 +86,10 @@ class _Read:
 
 
 def read_slurm_config(text: str) -> SlurmConfig:
-    """Both outputs may be in one text, in any order; `slurm.conf` is read too.
+    """Read a text with either or both outputs in any order, or `slurm.conf`.
 
     Raises:
-        Invalid: it is neither of these, or a time can't be read.
+        Invalid: it is something else, or a time can't be read.
     """
     found = _read(text)
     if "prioritytype" not in found.values:
@@ -121,7 +122,7 @@ def _read(text: str) -> _Read:
 
 
 def _seconds(text: str) -> int | None:
-    """`7-00:00:00`, `1-12:30`, `02:30:00`, `30:15` (minutes and seconds), or minutes alone."""
+    """Seconds of `7-00:00:00`, `1-12:30`, `02:30:00`, `30:15` (minutes and seconds), or minutes alone."""
     match = _DURATION.fullmatch(text)
     if match is None:
         return None
@@ -186,7 +187,7 @@ def _window(found: _Read) -> Json:
 
 # --- Metric -----------------------------------------------------------------------------------------------------------
 def _metric(found: _Read) -> Json:
-    """Slurm records billing always; AccountingStorageTRES only adds to it."""
+    """The metric. Slurm always records billing; AccountingStorageTRES only adds resources."""
     for partition, weights in sorted(found.weights.items()):
         name = f"TRESBillingWeights ({partition})"
         found.lines.append(
@@ -203,7 +204,7 @@ def _counting(resource: str) -> Json:
     return {"weights": {resource: 1.0}}
 
 
-# --- What has no counterpart ------------------------------------------------------------------------------------------
+# --- Settings without a counterpart -----------------------------------------------------------------------------------
 def _note_others(found: _Read) -> None:
     enforced = {word.strip().lower() for word in found.value("AccountingStorageEnforce").split(",")}
     if "accountingstorageenforce" in found.values and not enforced & {"limits", "safe", "all"}:

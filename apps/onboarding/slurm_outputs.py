@@ -1,6 +1,6 @@
-"""What Slurm's commands print about a site: found in one text, or read by the commands of this host.
+"""Outputs of Slurm's commands about a site: find them in one text, or run the commands on this host.
 
-One text may hold the outputs of several commands in any order, as one file or as pasted.
+One text may contain the outputs of several commands in any order, from a file or pasted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CONFIG = re.compile(r"Configuration data as of|\s*[A-Za-z]\w*\s*=|PartitionName
 
 @dataclass(frozen=True)
 class SiteOutputs:
-    """Each "" where the text doesn't have it. config: also of `scontrol show partition`."""
+    """Outputs found in a text; empty if missing. config: includes `scontrol show partition`."""
 
     dump: str
     config: str
@@ -41,7 +41,9 @@ class SiteOutputs:
 
 
 def split_outputs(text: str) -> SiteOutputs:
-    """By the form of each line: a dump's lines begin with what they are, the table of sshare with its header."""
+    """Split a text by the form of its lines: lines of a dump start with their kind, the table of sshare with its
+    header.
+    """
     dump, config, sshare = [], [], []
     columns = 0
     for line in text.splitlines():
@@ -57,7 +59,7 @@ def split_outputs(text: str) -> SiteOutputs:
 
 
 def can_read_here() -> bool:
-    """Whether the settings allow every command that is needed."""
+    """Whether the settings allow all needed commands."""
     return _allows(*PROGRAMS)
 
 
@@ -70,12 +72,12 @@ def _allows(*names: str) -> bool:
     return allowed.issuperset(names)
 
 
-def read_here() -> str:
-    """The outputs of all of Slurm's commands on this host, in one text.
+def read_site_outputs() -> str:
+    """Run all of Slurm's commands on this host; returns their outputs as one text.
 
     Raises:
-        Invalid: the settings don't allow one (`command_not_allowed`), or it isn't there.
-        Unavailable: one fails, or takes too long.
+        Invalid: the settings don't allow a command (`command_not_allowed`), or it is missing.
+        Unavailable: a command fails or takes too long.
     """
     for name in PROGRAMS:
         allowed_program(name)
@@ -88,16 +90,18 @@ def read_here() -> str:
     return "".join([_dump(cluster[1]), config, partitions, _run("sshare", "-a", "-P", "-l")])
 
 
-def read_log_here(days: int = LOG_DAYS) -> BinaryIO:
-    """sacct of the last so many days; times are seconds since 1970."""
-    command = COMMAND.partition(" ")[2]  # the variable before it is set anyway
+def read_site_log(days: int = LOG_DAYS) -> BinaryIO:
+    """Run sacct for the last days; times are seconds since 1970."""
+    command = COMMAND.partition(" ")[2]  # the variable in front of the command is set anyway
     arguments = command.replace("-X", f"-X -S now-{days:d}days").split()
     most = int(settings.FAIRSHARE_UPLOAD_BYTES)
     return run_program(arguments, time_zone="UTC", timeout_s=_LOG_TIMEOUT_S, most_bytes=most)
 
 
 def _dump(cluster: str) -> str:
-    """sacctmgr opens the file by its name, and says nothing where it can't: a pipe may be closed to it."""
+    """Run `sacctmgr dump`. It opens its file by name and reports no error if it can't, so a pipe may not be
+    readable.
+    """
     with TemporaryDirectory(dir=settings.FILE_UPLOAD_TEMP_DIR) as folder:
         file = Path(folder, "dump.cfg")
         _run("sacctmgr", "dump", cluster, f"file={file}")
@@ -115,14 +119,14 @@ def _run(*arguments: str) -> str:
         return stream.read().decode("utf-8", "replace")
 
 
-def of_site(text: str) -> SiteOutputs | None:
-    """None for a text that holds a tree alone, or no dump."""
+def find_site_outputs(text: str) -> SiteOutputs | None:
+    """Outputs in a text; None if it is only a tree, or contains no dump."""
     found = split_outputs(text)
     return found if found.dump and (found.sshare or found.config) else None
 
 
 def read_sshare(text: str, cluster: str = "") -> list[OwnValue]:
-    """`sshare -a -P -l` as rows, by the parser of the agent.
+    """Parse output of `sshare -a -P -l` with the agent's parser.
 
     Raises:
         Invalid: it is something else (`no_sshare`).

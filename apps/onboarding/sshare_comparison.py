@@ -1,7 +1,7 @@
-"""The proposed policy beside the scheduler's own `sshare`: every association's factor and usage, and why they differ.
+"""Compare the proposed policy with the scheduler's `sshare`: factor and usage of each association, and why they differ.
 
-Nothing is published for it: the tree, mapping and settings of the set-up are computed with the usage of its log, as a
-recompute would.
+The tree, mapping and settings of the draft are computed with the usage of its log, like in a recompute. Nothing is
+published.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from apps.accounts.account_ids import load_roll
+from apps.accounts.account_ids import load_account_index
 from apps.accounts.actor import Actor
 from apps.engine.algorithms import compute
 from apps.mapping.rules.resolver import UNMAPPED, Resolver
-from apps.onboarding.first_policy_draft import proposed_settings, require_beginner, rules_of, tree_of
+from apps.onboarding.first_policy_draft import proposed_settings, require_setup, rules_of, tree_of
 from apps.onboarding.models import Beginning
 from apps.onboarding.slurm_outputs import read_sshare
 from apps.policies.files.exports import unpacked
@@ -39,12 +39,12 @@ from apps.usage.arrays import load_open_records, load_usage
 from apps.usage.models import JobClass, Source
 
 F8 = npt.NDArray[np.float64]
-_FADED = 10  # half-lives after which usage counts for less than a thousandth
+_FADED = 10  # half-lives after which usage is weighted below a thousandth
 
 
 @dataclass(frozen=True)
 class SshareComparison:
-    """factors: of the settings as proposed. unit: stable name of the unit of usage."""
+    """Comparison of factors, with the proposed settings, and of usage. unit: stable name of the unit of usage."""
 
     factors: Comparison
     usage: UsageComparison
@@ -53,7 +53,7 @@ class SshareComparison:
     as_of: datetime
 
     def to_json(self) -> dict[str, Any]:
-        """The largest differences first; sums of usage, and every user whose usage differs."""
+        """JSON: largest differences first, sums of usage, and users whose usage differs."""
         usage = self.usage
         return {
             "algorithm": self.algorithm,
@@ -70,15 +70,15 @@ class SshareComparison:
 
 @dataclass(frozen=True, eq=False)
 class _Used:
-    """own: (entries,) usage in the policy's metric. is_running: (entries,) a job runs there. first_at: of the log."""
+    """Arrays (entries,): usage in the policy's metric, and whether a job is running. first_at: start of the log."""
 
     own: F8
     is_running: npt.NDArray[np.bool_]
     first_at: datetime | None
 
 
-def sshare_of(beginning: Beginning) -> list[OwnValue]:
-    """What was read with the tree; empty without."""
+def stored_sshare(beginning: Beginning) -> list[OwnValue]:
+    """The sshare output that was read with the tree; empty if none was."""
     if beginning.sshare is None:
         return []
     return read_sshare(unpacked(bytes(beginning.sshare)), beginning.facts.get("policy", ""))
@@ -87,12 +87,12 @@ def sshare_of(beginning: Beginning) -> list[OwnValue]:
 def compare_with_sshare(
     beginning: Beginning, *, settings: PolicySettings | None = None, at: datetime, actor: Actor
 ) -> SshareComparison | None:
-    """For administrators; None without sshare. settings: the proposed ones unless others are given.
+    """Compare with sshare, for administrators; None without sshare or log.
 
-    Usage counts at the instant at which sshare was read.
+    settings: the proposed ones by default. Usage is evaluated at the time of the sshare output.
     """
-    require_beginner(actor)
-    rows = sshare_of(beginning)
+    require_setup(actor)
+    rows = stored_sshare(beginning)
     if not rows or beginning.source is None:
         return None
     as_of = min(beginning.sshare_at or at, at)
@@ -119,7 +119,7 @@ def compare_with_sshare(
 
 
 def _entries(rows: list[OwnValue], tree: TreeColumns) -> list[int]:
-    """By the names of Slurm's associations: a user in the account of that name; −1 for none."""
+    """Entry of each row by the names of Slurm's associations; −1 for none."""
     names = list(tree.name)
     groups = {names[i]: i for i in range(1, len(tree)) if tree.is_group[i]} | {"root": 0}
     users = {(int(tree.parent[i]), names[i]): i for i in range(1, len(tree)) if not tree.is_group[i]}
@@ -131,10 +131,10 @@ def _entries(rows: list[OwnValue], tree: TreeColumns) -> list[int]:
 
 
 def _used(beginning: Beginning, source: Source, tree: TreeColumns, settings: PolicySettings, as_of: datetime) -> _Used:
-    """As a recompute counts the source, by the rules of the set-up."""
+    """Usage of the source as in a recompute, with the rules of the draft."""
     sites = site_names(settings.metric)
     classes = [JobClassRow(*row) for row in JobClass.objects.values_list("id", "queue", "partition", "qos")]
-    accounts = load_roll(remembers=False)
+    accounts = load_account_index(use_cache=False)
     usage = load_usage(sources=[source.pk], from_at=None, to_at=as_of, sites=sites)
     opened = load_open_records(sources=[source.pk], sites=sites)
     sources = [SourceRow(source.pk, source.slug, source.origin)]
@@ -158,6 +158,6 @@ def _used(beginning: Beginning, source: Source, tree: TreeColumns, settings: Pol
 
 
 def _has_limits(beginning: Beginning) -> bool:
-    """The configuration lists AccountingStorageEnforce only where it lacks limits."""
+    """Whether AccountingStorageEnforce has limits: the configuration lists that setting only if it lacks them."""
     lines = (beginning.facts.get("slurm_config") or {}).get("lines", [])
     return not any(line["name"] == "AccountingStorageEnforce" for line in lines)

@@ -1,4 +1,4 @@
-"""Your tree against your last 90 days: the log's usage by day, placed in a tree that is in no policy yet."""
+"""Compare a draft's tree with the usage of its log over 90 days."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from apps.accounts.models import Account
 from apps.engine.algorithms.inputs import prepare
 from apps.mapping.rules.resolver import UNMAPPED, Resolver
 from apps.mapping.selectors import Suggester, Suggestion, find_neighbours, groups_of
-from apps.onboarding.first_policy_draft import proposed_settings, require_beginner, rules_of, tree_of
+from apps.onboarding.first_policy_draft import proposed_settings, require_setup, rules_of, tree_of
 from apps.onboarding.models import Beginning
 from apps.policies.formats.whole_shares import competitors
 from apps.policies.settings import PolicySettings
@@ -34,9 +34,9 @@ I8 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class TopEntry:
-    """One that competes at the top: its part of all usage in the period, beside its target.
+    """A competing top-level entry: its fraction of all usage in the period, and its target.
 
-    time_in_band: of the days with usage, how many ended with it within its band; None where there were none.
+    time_in_band: fraction of days with usage that ended with the entry within its band; None without such days.
     """
 
     entry: int
@@ -49,10 +49,10 @@ class TopEntry:
 
 @dataclass(frozen=True)
 class Ledger:
-    """All of them, the largest target first. Times and deviations are of days from the first with usage on.
+    """Top-level entries, largest target first, and totals. Times and deviations refer to days from the first usage on.
 
-    mean_deviation: of days, Σ target · |actual − target|, a fraction; time_in_band: Σ target · the entry's. Actual is
-    here what had been used up to the day's end, fading by the half-life.
+    mean_deviation: mean over days of Σ target · |actual − target|, a fraction. time_in_band: Σ target · the entry's.
+    Here, actual is the decayed usage at the end of a day.
     """
 
     top: Sequence[TopEntry]
@@ -63,30 +63,32 @@ class Ledger:
 
 
 def top_entries(tree: TreeColumns) -> I8:
-    """Entries that compete with each other at the top: children of the root, and of such that pass shares on."""
+    """Top-level competitors: children of the root, and of entries that pass shares on to their children."""
     is_top = (competitors(tree) == 0) & ~tree.inherit
     is_top[0] = False
     return np.flatnonzero(is_top)
 
 
-def top_of(tree: TreeColumns, top: I8) -> I8:
-    """For each entry the place in `top` of the one that it is or lies below; −1 for none."""
-    place = np.full(len(tree), -1, dtype=np.int64)
-    place[top] = np.arange(len(top))
+def top_entry_index(tree: TreeColumns, top: I8) -> I8:
+    """For each entry, the index in `top` of the entry that contains it; −1 for none."""
+    index = np.full(len(tree), -1, dtype=np.int64)
+    index[top] = np.arange(len(top))
     for lo, hi in zip(tree.level_starts[1:-1], tree.level_starts[2:], strict=True):
-        own = place[lo:hi]
-        place[lo:hi] = np.where(own >= 0, own, place[tree.parent[lo:hi]])
-    return place
+        own = index[lo:hi]
+        index[lo:hi] = np.where(own >= 0, own, index[tree.parent[lo:hi]])
+    return index
 
 
 def compare_with_usage(
     tree: TreeColumns, entry_of_account: I4, used: F8, *, half_life_days: float, tolerance: Mapping[str, Any]
 ) -> Ledger:
-    """used: (accounts, days) core-seconds, the last day last; unmapped accounts count for no entry."""
+    """Compare shares with usage. used: (accounts, days) core-seconds, in ascending order of days; unmapped accounts
+    are ignored.
+    """
     top = top_entries(tree)
     prepared = prepare(tree.engine_tree())
     target = prepared.spread(prepared.target)[top]
-    place = top_of(tree, top)[np.maximum(entry_of_account, 0)]
+    place = top_entry_index(tree, top)[np.maximum(entry_of_account, 0)]
     place = np.where(entry_of_account == UNMAPPED, -1, place)
     by_day = np.zeros((len(top), used.shape[1]))
     np.add.at(by_day, place[place >= 0], used[place >= 0])
@@ -127,7 +129,9 @@ def compare_with_usage(
 def _by_day(
     days: F8, target: F8, *, half_life_days: float, tolerance: Mapping[str, Any]
 ) -> tuple[npt.NDArray[np.bool_], F8]:
-    """(entries, days) whether within the band at the day's end, and (days,) the share-weighted deviation then."""
+    """(entries, days) whether the entry is within its band at the day's end, and (days,) the share-weighted
+    deviation.
+    """
     kept = 0.5 ** (1 / half_life_days)
     faded = np.zeros(len(target))
     inside = np.zeros(days.shape, dtype=np.bool_)
@@ -135,14 +139,14 @@ def _by_day(
     for day in range(days.shape[1]):
         faded = faded * kept + days[:, day]
         actual = faded / faded.sum()
-        nobody = np.zeros(len(target), dtype=np.bool_)
-        inside[:, day] = ~out_of_tolerance(target, actual, is_idle=nobody, tolerance=tolerance)
+        no_one_idle = np.zeros(len(target), dtype=np.bool_)
+        inside[:, day] = ~out_of_tolerance(target, actual, is_idle=no_one_idle, tolerance=tolerance)
         deviation[day] = float((target * np.abs(actual - target)).sum())
     return inside, deviation
 
 
 DAYS = 90
-_CURRENT = timedelta(days=2)  # a log that ends longer ago is analysed from its own end
+_CURRENT = timedelta(days=2)  # a log that ended earlier is analysed up to its end
 _MOST_LISTED = 50
 _DAY_S = 86_400
 
@@ -156,7 +160,7 @@ GROUP BY 1, 2 HAVING sum(bucket.cpu_s) > 0
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """90 days up to today, or up to the end of a log that is older; `used_from_on` the first of them with usage."""
+    """90 days up to today, or to the end of an older log. used_from_on: the first day with usage."""
 
     first_on: date
     last_on: date
@@ -170,7 +174,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Unplaced:
-    """An account that no rule leads to an entry, what it used, and where it may belong."""
+    """An unmapped account, its usage, and suggested entries."""
 
     names: AccountKey
     core_s: float
@@ -179,8 +183,11 @@ class Unplaced:
 
 @dataclass(frozen=True)
 class TreeVsUsage:
-    """`n_users`: accounts with usage below each of the ledger's entries. `at_groups`: accounts and core-seconds that
-    are mapped to a group, because the tree has no entry of that person in it."""
+    """Result of the comparison.
+
+    n_users: number of accounts with usage by top-level entry. at_groups: number and core-seconds of accounts mapped to
+    a group, because it has no entry for the user.
+    """
 
     tree: TreeColumns
     span: Span
@@ -190,21 +197,21 @@ class TreeVsUsage:
     n_unplaced: int
     unplaced_core_s: float
     at_groups: tuple[int, float]
-    placed: Sequence[tuple[AccountKey, str]]  # accounts attached by hand, with the entry's path
+    placed: Sequence[tuple[AccountKey, str]]  # manually attached accounts, with the path of the entry
     half_life_days: float
     settings: PolicySettings
 
     @property
     def used_core_s(self) -> float:
-        """All usage of the log in these days."""
+        """All usage of the log in these days, in core-seconds."""
         return self.ledger.used_core_s + self.unplaced_core_s
 
 
 def compare_with_log(
     beginning: Beginning, *, zone: ZoneInfo, settings: PolicySettings | None = None, at: datetime, actor: Actor
 ) -> TreeVsUsage:
-    """For administrators. The source has usage. settings: the proposed ones unless others are given."""
-    require_beginner(actor)
+    """Compare the draft with its log, for administrators. settings: the proposed ones by default."""
+    require_setup(actor)
     if beginning.source is None:
         raise ValueError("There is no log yet.")
     tree, settings = tree_of(beginning), settings or proposed_settings(beginning)
@@ -237,7 +244,7 @@ def compare_with_log(
 
 
 def span_of(source: Source, *, zone: ZoneInfo, at: datetime) -> Span:
-    """Relative to the log's end where that is more than two days ago."""
+    """The period: up to `at`, or to the end of a log that ended more than two days before."""
     ended_at = source.last_record_end_at
     is_old = ended_at is not None and at - ended_at > _CURRENT
     last_at = ended_at if is_old and ended_at is not None else at
@@ -246,7 +253,7 @@ def span_of(source: Source, *, zone: ZoneInfo, at: datetime) -> Span:
 
 
 def load_used(source: Source, span: Span, zone: ZoneInfo) -> tuple[list[int], F8]:
-    """Account ids, ascending, and (accounts, 90 days) core-seconds; a day is one of the site's time zone."""
+    """Ascending account ids, and core-seconds (accounts, 90 days); days are in the site's time zone."""
     from_at = datetime.combine(span.first_on, time(), zone).astimezone(UTC)
     to_at = datetime.combine(span.last_on + timedelta(days=1), time(), zone).astimezone(UTC)
     with connection.cursor() as cursor:
@@ -270,7 +277,7 @@ def _keys(account_ids: Sequence[int]) -> list[AccountKey]:
 
 
 def _users_below(tree: TreeColumns, ledger: Ledger, entry: I4) -> dict[int, int]:
-    """Accounts by the top entry they count for."""
+    """Number of accounts by top-level entry."""
     is_top = {row.entry for row in ledger.top}
     counted = dict.fromkeys(is_top, 0)
     for place in entry[entry != UNMAPPED].tolist():

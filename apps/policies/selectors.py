@@ -12,7 +12,7 @@ import numpy as np
 from django.db.models import Min, Q, QuerySet
 
 from apps.accounts.actor import Actor
-from apps.accounts.request_cache import keep_for_request, once_per_request
+from apps.accounts.request_cache import once_per_request, store_for_request
 from apps.accounts.selectors import usernames_like
 from apps.core.errors import NotFound
 from apps.core.typed_numbers import read_whole
@@ -87,7 +87,7 @@ def list_policies(*, actor: Actor) -> list[Policy]:
     bound = actor.token.policy_slug if actor.token is not None else ""
     found = once_per_request(("policies", bound), lambda: list(policies))
     for policy in found:
-        keep_for_request(("policy", policy.slug), policy)  # for find_policy
+        store_for_request(("policy", policy.slug), policy)  # for find_policy
     return list(found)
 
 
@@ -127,7 +127,7 @@ def get_revision(*, policy: Policy, at: int | datetime | None = None) -> Revisio
         number = policy.head_number
         found = once_per_request(("revision", policy.pk, number), revisions.filter(number=number).first)
         if found is not None:
-            keep_for_request(("tree", policy.pk, number), found.tree_digest)  # for load_tree
+            store_for_request(("tree", policy.pk, number), found.tree_digest)  # for load_tree
     else:
         found = revisions.filter(number=at).first() if 0 < at < 2**31 else None
     if found is None:

@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 
 from apps.accounts.actor import Actor
-from apps.accounts.audit_log import logs_refusals, record, refusals_on_record
+from apps.accounts.audit_log import log_refusals, logged_refusals, record
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.policies.access.authority import ActorGuard
 from apps.policies.access.scope import require_policy, require_scope, rules_all
@@ -69,7 +69,7 @@ SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _UNSET: Any = object()
 
 
-@logs_refusals("policy.published")
+@logged_refusals("policy.published")
 def make_policy(
     *,
     slug: str,
@@ -127,7 +127,7 @@ def _publish_first(policy: Policy, settings: PolicySettings, actor: Actor, at: d
     return policy
 
 
-@logs_refusals("changeset.drafted")
+@logged_refusals("changeset.drafted")
 def make_change_set(
     *,
     policy_slug: str,
@@ -163,7 +163,7 @@ def make_change_set(
     return change_set
 
 
-@logs_refusals("changeset.edited")
+@logged_refusals("changeset.edited")
 def update_change_set(
     *,
     id: int,
@@ -193,7 +193,7 @@ def update_change_set(
         return move_on(change_set, ChangeSet.State.DRAFT, actor, at, "changeset.edited")
 
 
-@logs_refusals("changeset.proposed")
+@logged_refusals("changeset.proposed")
 def propose_change_set(*, id: int, version: int, reason: str | None = None, at: datetime, actor: Actor) -> ChangeSet:
     """Send a change set to the people who may publish it."""
     with transaction.atomic():
@@ -204,7 +204,7 @@ def propose_change_set(*, id: int, version: int, reason: str | None = None, at: 
         return move_on(change_set, ChangeSet.State.PROPOSED, actor, at, "changeset.proposed")
 
 
-@logs_refusals("changeset.withdrawn")
+@logged_refusals("changeset.withdrawn")
 def withdraw_change_set(*, id: int, version: int, reason: str | None = None, at: datetime, actor: Actor) -> ChangeSet:
     """Withdraw a change set; it stays readable."""
     with transaction.atomic():
@@ -215,7 +215,7 @@ def withdraw_change_set(*, id: int, version: int, reason: str | None = None, at:
         return move_on(change_set, ChangeSet.State.WITHDRAWN, actor, at, "changeset.withdrawn", said)
 
 
-@logs_refusals("policy.published")
+@logged_refusals("policy.published")
 def publish_change_set(
     *, id: int, version: int, reason: str | None = None, at_once: bool = False, at: datetime, actor: Actor
 ) -> Revision:
@@ -247,7 +247,7 @@ def change_shares(
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
     operations = [{"op": "set_shares", "entry": str(entry_uid), "shares": shares}]
     event = {"subject": f"shares of {entry_uid}", "policy_slug": policy.slug, "entry_uid": entry_uid}
-    with refusals_on_record("policy.published", actor, at, **event), transaction.atomic():
+    with log_refusals("policy.published", actor, at, **event), transaction.atomic():
         policy = lock_policy(policy.pk)
         base = _existing_base(policy, base_revision)
         resolved = _checked(policy, base, operations, actor, at)
@@ -268,7 +268,7 @@ def change_settings(
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
     operations = [{"op": "set_policy", "settings": dict(settings)}]
     event = {"subject": "settings", "policy_slug": policy.slug}
-    with refusals_on_record("policy.published", actor, at, **event), transaction.atomic():
+    with log_refusals("policy.published", actor, at, **event), transaction.atomic():
         policy = lock_policy(policy.pk)
         base = _existing_base(policy, base_revision)
         resolved = _checked(policy, base, operations, actor, at)
@@ -276,7 +276,7 @@ def change_settings(
         return publish_locked(change_set, actor, at)
 
 
-@logs_refusals("policy.published")
+@logged_refusals("policy.published")
 def publish_document(
     *, policy_slug: str, document: Mapping[str, Any] | Declared, reason: str, at: datetime, actor: Actor
 ) -> Revision:

@@ -29,7 +29,7 @@ import numpy.typing as npt
 from cachetools import LRUCache
 from django.db import connection
 
-from apps.accounts.account_ids import AccountKey, Roll, load_roll
+from apps.accounts.account_ids import AccountIndex, AccountKey, load_account_index
 from apps.accounts.models import Account
 from apps.engine import sweep
 from apps.mapping.rules.resolver import UNMAPPED, place_accounts
@@ -202,7 +202,7 @@ def load_by_site(
         edges = _edges(from_at, to_at, cuts)
         stretches = sums.load_pieces(edges, use_cache=is_settled)
         origin_of = dict(Source.objects.values_list("pk", "origin"))
-        book, roll = load_rulebook(policy, tree), load_roll(remembers=is_settled)
+        book, roll = load_rulebook(policy, tree), load_account_index(use_cache=is_settled)
     return _remembered.of(_Asked(tree, book, roll, stretches, origin_of), keeps=is_settled and bool(tree.digest))
 
 
@@ -219,7 +219,7 @@ class _Asked:
 
     tree: TreeColumns
     book: Rulebook
-    roll: Roll
+    roll: AccountIndex
     stretches: Sequence[Sequence[Piece]]
     origin_of: Mapping[int, str]
 
@@ -259,7 +259,7 @@ class _Asked:
         return found.astype(np.float64, copy=False).reshape(shape)
 
 
-def _n_bytes(kept: tuple[Roll, BySite]) -> int:
+def _n_bytes(kept: tuple[AccountIndex, BySite]) -> int:
     return kept[1].n_bytes
 
 
@@ -268,7 +268,7 @@ class _Remembered:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: LRUCache[Hashable, tuple[Roll, BySite]] = LRUCache(_MOST_BYTES, getsizeof=_n_bytes)
+        self._known: LRUCache[Hashable, tuple[AccountIndex, BySite]] = LRUCache(_MOST_BYTES, getsizeof=_n_bytes)
 
     def of(self, asked: _Asked, *, keeps: bool) -> BySite:
         if not keeps:

@@ -1,4 +1,4 @@
-"""Break-glass: what runs, and what became of it."""
+"""Django admin for runs, read-only."""
 
 from __future__ import annotations
 

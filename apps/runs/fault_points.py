@@ -1,7 +1,8 @@
-"""Fault points at which a test may kill this process: FAULT="usage.ingest.after_copy:kill[:N]", at the N-th passing.
+"""Fault points, at which a test can kill this process: FAULT="usage.ingest.after_copy:kill[:N]" acts at the N-th
+passing.
 
-FAULT_FILE names a file with that content, for processes that run already. The first process to act on it renames the
-file (to its name with ".done"), so that it happens once.
+FAULT_FILE names a file with such a value, for processes that already run. The first process that acts on it renames the
+file (adding ".done"), so that it happens once.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ _passed: Counter[str] = Counter()
 
 
 class InjectedFault(RuntimeError):
-    """What a place raises when a test asks for `:raise`."""
+    """Raised at a fault point for the action `raise`."""
 
 
 def fault_point(place: str) -> None:
-    """Does nothing, unless this is a test that named this place."""
+    """Kill, stop or raise here, if a test named this fault point; otherwise do nothing."""
     if not settings.TESTING:
         return
     named, _, rest = (os.environ.get(VARIABLE) or _in_file()).partition(":")
@@ -51,11 +52,11 @@ def _in_file() -> str:
 
 
 def _is_first() -> bool:
-    """With a file: whether no other process has done it yet."""
+    """Whether no other process has acted on the fault file yet."""
     path = os.environ.get(FILE_VARIABLE)
     if not path or os.environ.get(VARIABLE):
         return True
-    _passed.clear()  # the next file counts anew
+    _passed.clear()  # the next file counts from 1
     try:
         os.rename(path, path + DONE)
     except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""Which process holds a lease, and whether that process has ended: decidable on its own machine alone.
+"""Identify the process that holds a lease, and detect on its own machine that it has ended.
 
-A holder is named by the boot of the kernel, the PID namespace, the process id and the process's start time. All four
-together are never used twice, so a process id that was given to another process names another holder. Without /proc
-there is no name, and the lease of a killed worker runs out.
+A holder is identified by the kernel's boot id, the PID namespace, the process id and the process's start time. The
+combination is never reused, unlike the process id. Without /proc there is no identifier, and the lease of a killed
+worker must expire.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from functools import cache
 from pathlib import Path
 
 _PROC = Path("/proc")
-_ENDED = frozenset("ZX")  # a zombie waits for its parent and does nothing any more
+_ENDED = frozenset("ZX")  # a zombie waits for its parent and does no more work
 
 
 def own_holder() -> str:
-    """The name of this process; "" where the system shows none."""
+    """Identifier of this process; empty if the system provides none."""
     return _holder_of(os.getpid())
 
 
 @cache
 def own_machine() -> str:
-    """Boot and PID namespace, the part of a name that this process can judge about; "" where there is none."""
+    """Boot id and PID namespace, which identify the machine; empty if the system provides none."""
     try:
-        if os.readlink(_PROC / "self") != str(os.getpid()):  # /proc of another namespace shows other processes
+        if os.readlink(_PROC / "self") != str(os.getpid()):  # /proc belongs to another namespace
             return ""
         boot = (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         namespace = os.readlink(_PROC / "self/ns/pid").strip("pid:[]")
@@ -34,7 +34,7 @@ def own_machine() -> str:
 
 
 def has_ended(holder: str) -> bool:
-    """Whether the process has surely ended. False for a holder of another machine, of which nothing is known."""
+    """Whether the process has certainly ended. False for processes of other machines."""
     machine = own_machine()
     pid, _, started = holder.removeprefix(machine).partition(":")
     if not machine or not holder.startswith(machine) or not pid.isdigit():
@@ -56,10 +56,10 @@ def _holder_of(pid: int) -> str:
 
 
 def _state_and_start(pid: int) -> tuple[str, str] | None:
-    """State and start time (clock ticks since boot) of a process; None where they can't be read."""
+    """State and start time (clock ticks since boot) of a process; None if they can't be read."""
     try:
         text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    fields = text.rpartition(")")[2].split()  # the name before it may hold spaces
+    fields = text.rpartition(")")[2].split()  # the process name before it may contain spaces
     return fields[0], fields[19]

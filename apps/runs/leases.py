@@ -1,4 +1,4 @@
-"""The right to work on a run: it expires, it is numbered, and only the newest number may commit."""
+"""Leases of runs: they expire and are numbered, and only the holder of the newest number can commit."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from django.db import DatabaseError, connection, transaction
 
 from apps.runs.holders import has_ended, own_machine
 from apps.runs.models import Run
-from apps.runs.workers import note_contact
+from apps.runs.workers import record_contact
 
 # --- Shutdown of the worker -------------------------------------------------------------------------------------------
-_asked = threading.Event()
+_stop_requested = threading.Event()
 
 
 class WorkerStops(Exception):
-    """What was committed stays; another worker, or this one after its restart, goes on from there."""
+    """The worker is shutting down; committed steps stay, and a worker resumes the run from there."""
 
 
-def ask_to_stop() -> None:
-    """Called by a signal handler."""
-    _asked.set()
+def request_stop() -> None:
+    """Ask this worker to stop at its next step; called by a signal handler."""
+    _stop_requested.set()
 
 
 def is_stopping() -> bool:
-    return _asked.is_set()
+    return _stop_requested.is_set()
 
 
 # --- Leases -----------------------------------------------------------------------------------------------------------
 logger = logging.getLogger(__name__)
 
-# Leases are measured by the database's clock: one clock for all workers, and a test that stops ours stops no lease.
+# Leases use the database's clock: it is the same for all workers, and tests that stop our clock don't affect it.
 _EXTEND = "lease_until = clock_timestamp() + make_interval(secs => %s)"
 _RENEW = f"""
 UPDATE runs_run SET heartbeat_at = %s, {_EXTEND} WHERE id = %s AND fence = %s AND state = 'running'
 RETURNING cancel_requested
 """  # noqa: S608 - constants only
 
-# A locked row waits for the next check: its step may still commit, because the server hears late of an end.
+# A locked row waits for the next check: its step may still commit, since the server notices a lost client late.
 _END = """
 UPDATE runs_run SET lease_until = clock_timestamp() - interval '1 second' WHERE id IN (
     SELECT run.id FROM runs_run AS run JOIN unnest(%s::bigint[], %s::int[], %s::text[]) AS ended (id, fence, holder)
@@ -53,7 +53,7 @@ UPDATE runs_run SET lease_until = clock_timestamp() - interval '1 second' WHERE 
     WHERE run.state = 'running' FOR NO KEY UPDATE OF run SKIP LOCKED)
 """
 
-# No lease is longer than this, unless the clock was set back since: its worker renews it, or it ends after all.
+# No lease is longer than this unless the clock was set back: its worker renews it, or it expires.
 _SHORTEN = """
 UPDATE runs_run SET lease_until = clock_timestamp() + make_interval(secs => %(lease_s)s) WHERE id IN (
     SELECT id FROM runs_run WHERE state = 'running'
@@ -62,15 +62,15 @@ UPDATE runs_run SET lease_until = clock_timestamp() + make_interval(secs => %(le
 
 
 class LeaseLost(Exception):
-    """Another worker has taken this run over: this worker's results no longer count."""
+    """Another worker has taken over this run: results of this worker are dropped."""
 
 
 class RunCancelled(Exception):
-    """The run was cancelled; what its steps committed stays."""
+    """The run was cancelled; committed steps stay."""
 
 
 class Lease:
-    """What a worker holds while it works on a run."""
+    """The right of a worker to work on a run."""
 
     def __init__(self, run_id: int, fence: int, *, clock: Callable[[], datetime]) -> None:
         self.run_id = run_id
@@ -79,10 +79,10 @@ class Lease:
         self.finished = False
 
     def renew(self, at: datetime) -> None:
-        """Extend the lease by another length.
+        """Extend the lease.
 
         Raises:
-            LeaseLost: it expired and was taken over.
+            LeaseLost: it expired and another worker took over.
             RunCancelled: the run was cancelled.
         """
         with connection.cursor() as cursor:
@@ -90,14 +90,14 @@ class Lease:
             row = cursor.fetchone()
         self._check(row)
 
-    def between_steps(self) -> None:
-        """For handlers of long runs, where all that was done is committed with its cursor.
+    def stop_if_requested(self) -> None:
+        """Stop here if the worker is shutting down. Handlers of long runs call it after each committed step.
 
         Raises:
-            WorkerStops: this worker was asked to stop; the run is handed back.
+            WorkerStops: the worker is shutting down; the run is queued again.
         """
         if is_stopping():
-            raise WorkerStops(f"Run {self.run_id} is handed back: its worker stops.")
+            raise WorkerStops(f"Run {self.run_id} is queued again: its worker stops.")
 
     def report(
         self,
@@ -106,7 +106,7 @@ class Lease:
         message: str | None = None,
         counts: Mapping[str, Any] | None = None,
     ) -> None:
-        """Show how far the work is, and hold on. Progress never goes back."""
+        """Store progress, which never decreases, and renew the lease."""
         changes: dict[str, Any] = {"heartbeat_at": self.clock()}
         if total is not None:
             changes["progress_total"] = total
@@ -123,13 +123,13 @@ class Lease:
 
     @contextmanager
     def fenced(self) -> Iterator[Run]:
-        """A transaction that commits only while this lease is the newest; yields the locked run.
+        """Open a transaction that commits only while this lease is the newest; yields the locked run.
 
-        A worker frozen inside would keep the row locked and the run from being taken over, so the server ends a
-        transaction that is idle for a lease's length.
+        A worker frozen inside would keep the row locked and prevent a takeover, so the server ends the transaction
+        after being idle for a lease's length.
 
         Raises:
-            LeaseLost: the run was taken over; nothing is written.
+            LeaseLost: another worker took over; nothing is written.
             RunCancelled: the run was cancelled; nothing is written.
         """
         with transaction.atomic():
@@ -139,7 +139,7 @@ class Lease:
             yield self._locked()
 
     def finish(self, result: Mapping[str, Any], at: datetime) -> None:
-        """Mark as done: callable inside `fenced()`, in one transaction with the last step."""
+        """Mark the run as succeeded; inside `fenced()`, in one transaction with the last step."""
         with transaction.atomic():
             run = self._locked(even_cancelled=True)
             run.state = Run.State.SUCCEEDED
@@ -157,18 +157,18 @@ class Lease:
         if run is None or run.fence != self.fence or run.state != Run.State.RUNNING:
             raise LeaseLost(f"Run {self.run_id} was taken over by another worker.")
         if run.cancel_requested and not even_cancelled:
-            raise RunCancelled(f"Run {self.run_id} shall stop.")
+            raise RunCancelled(f"Run {self.run_id} was cancelled.")
         return run
 
     def _check(self, row: tuple[bool] | None) -> None:
         if row is None:
             raise LeaseLost(f"Run {self.run_id} was taken over by another worker.")
         if row[0]:
-            raise RunCancelled(f"Run {self.run_id} shall stop.")
+            raise RunCancelled(f"Run {self.run_id} was cancelled.")
 
 
 class Heartbeat:
-    """Renews a lease from a thread with a connection of its own, as long as the process is alive."""
+    """Renews a lease from a thread with its own connection, as long as the process lives."""
 
     def __init__(self, lease: Lease) -> None:
         self._lease = lease
@@ -192,9 +192,9 @@ class Heartbeat:
                 try:
                     self._lease.renew(self._lease.clock())
                     if self._is_of_worker:
-                        note_contact(self._lease.clock())
+                        record_contact(self._lease.clock())
                 except (LeaseLost, RunCancelled):
-                    return  # the worker finds out at its next step
+                    return  # the worker notices at its next step
                 except DatabaseError as error:
                     logger.warning("Run %s: no heartbeat: %s", self._lease.run_id, error)
                     connection.close()
@@ -203,7 +203,7 @@ class Heartbeat:
 
 
 def end_leases_of_ended_processes() -> None:
-    """Runs whose process has ended on this machine are due at once; of other machines nothing is known."""
+    """Make runs whose process has ended on this machine due at once; other machines are unknown."""
     machine = own_machine()
     if not machine:
         return
@@ -216,6 +216,6 @@ def end_leases_of_ended_processes() -> None:
 
 
 def shorten_leases_of_a_later_clock() -> None:
-    """After the database's clock was set back, leases end a lease's length from now, not when it is later again."""
+    """After the database's clock was set back, limit all leases to a lease's length from now."""
     with connection.cursor() as cursor:
         cursor.execute(_SHORTEN, {"lease_s": settings.FAIRSHARE_LEASE_S})

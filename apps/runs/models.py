@@ -1,4 +1,4 @@
-"""One unit of background work, as a row: the broker is only a doorbell."""
+"""Tables of background work: each unit is a row, and the message broker only wakes workers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from django.db.models import Q
 
 
 class Run(models.Model):
-    """Leased, fenced, resumable. Only the holder of the newest `fence` may write its results."""
+    """A unit of background work: leased, fenced and resumable. Only the holder of the newest `fence` can write
+    results.
+    """
 
     class State(models.TextChoices):
         QUEUED = "queued", "Waiting for a worker"
@@ -20,12 +22,13 @@ class Run(models.Model):
     kind = models.CharField(max_length=32)
     state = models.CharField(max_length=16, choices=State.choices, default=State.QUEUED)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
-    subject = models.CharField(max_length=128)  # what it works on: "policy:grid"; one at work a kind and subject
+    # e.g. "policy:grid"; of each kind and subject, one run at a time is running
+    subject = models.CharField(max_length=128)
     arguments = models.JSONField(default=dict)
     idempotency_key = models.CharField(max_length=128, null=True, blank=True)  # noqa: DJ001 - null means "no key", unique
     due_at = models.DateTimeField()
     lease_until = models.DateTimeField(null=True, blank=True)
-    # The process that works on it (see holders.py); a default of the database, because runs are also made by SQL.
+    # Process working on it (see holders.py); a database default, because runs are also inserted by SQL.
     holder = models.CharField(max_length=128, blank=True, default="", db_default="")
     heartbeat_at = models.DateTimeField(null=True, blank=True)
     fence = models.PositiveIntegerField(default=0)
@@ -35,7 +38,7 @@ class Run(models.Model):
     progress_done = models.BigIntegerField(default=0)
     progress_total = models.BigIntegerField(null=True, blank=True)
     message = models.CharField(max_length=512, blank=True, default="")
-    cursor = models.JSONField(default=dict)  # where to go on after a crash, written with the work itself
+    cursor = models.JSONField(default=dict)  # where to resume, stored in the transaction of the work
     counts = models.JSONField(default=dict)
     result = models.JSONField(default=dict)
     error_code = models.CharField(max_length=64, blank=True, default="")
@@ -70,7 +73,7 @@ class Run(models.Model):
 
 
 class WorkerContact(models.Model):
-    """When a worker last showed that it is alive: one row."""
+    """Time of the last contact of a worker; a single row."""
 
     ONLY = 1
 

@@ -1,4 +1,4 @@
-"""Runs as their owners and administrators may see them."""
+"""Queries for runs, limited to the actor's own or all for administrators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def get_run(*, run_id: int, actor: Actor) -> Run:
 def list_runs(
     *, kind: str | None = None, subject: str | None = None, actor: Actor, before_id: int | None = None, limit: int = 50
 ) -> list[Run]:
-    """Newest first."""
+    """Visible runs, newest first."""
     runs = Run.objects.select_related("owner").order_by("-id")
     if not actor.is_admin:
         runs = runs.filter(owner=actor.user)

@@ -1,4 +1,4 @@
-"""Background work as rows: registered, asked for, claimed, worked on, finished. The broker only rings."""
+"""Register handlers of background work, and enqueue, claim, execute, retry and cancel runs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ __all__ = [
     "finish_run",
     "handler_of",
     "kinds",
-    "patient_kinds",
+    "low_priority_kinds",
     "register",
 ]
 
@@ -51,21 +51,22 @@ __all__ = [
 Handler = Callable[["Run", "Lease"], dict[str, Any]]
 
 _handlers: dict[str, Handler] = {}
-_patient: set[str] = set()
+_low_priority: set[str] = set()
 
 
-def register(kind: str, handler: Handler, *, is_patient: bool = False) -> None:
-    """A handler works in steps, each inside `lease.fenced()`, goes on from `run.cursor`, and returns the result.
+def register(kind: str, handler: Handler, *, is_low_priority: bool = False) -> None:
+    """Register the handler of a kind of run.
 
-    is_patient: runs of this kind wait until nothing else is due, and let others go first between their steps.
+    A handler works in steps, each inside `lease.fenced()`, resumes from `run.cursor`, and returns the result.
+    is_low_priority: runs of this kind wait until no others are due, and let others run between their steps.
     """
     _handlers[kind] = handler
-    if is_patient:
-        _patient.add(kind)
+    if is_low_priority:
+        _low_priority.add(kind)
 
 
-def patient_kinds() -> list[str]:
-    return sorted(_patient)
+def low_priority_kinds() -> list[str]:
+    return sorted(_low_priority)
 
 
 def kinds() -> list[str]:
@@ -93,8 +94,8 @@ DO UPDATE SET due_at = LEAST(runs_run.due_at, EXCLUDED.due_at), arguments = EXCL
 RETURNING id
 """
 
-# A lost worker's run is due when its lease is over, a failed one after its back-off: by the database's clock. After a
-# clock was set back, a run that was due when it was asked for stays due, and no back-off is longer than the longest.
+# A lost worker's run is due when its lease expires, a failed one after its back-off, by the database's clock. If the
+# clock was set back, a run stays due, and no back-off is longer than the maximum.
 _WAITS = """
 state = 'queued' AND CASE
     WHEN attempts > 0 THEN due_at <= clock_timestamp()
@@ -114,15 +115,15 @@ WHERE id = (
         AND NOT EXISTS (
             SELECT FROM runs_run AS other WHERE other.kind = wanted.kind AND other.subject = wanted.subject
                 AND other.state = 'running' AND other.id <> wanted.id)
-    ORDER BY kind = ANY(%(patient)s), due_at, id
+    ORDER BY kind = ANY(%(low_priority)s), due_at, id
     FOR NO KEY UPDATE SKIP LOCKED
     LIMIT 1)
 RETURNING id, fence
 """  # noqa: S608 - constants only
 
-_GIVE_UP = """
+_FAIL_LOST = """
 UPDATE runs_run SET state = 'failed', lease_until = NULL, finished_at = %s, error_code = 'worker_lost',
-    error = 'Its worker was lost ' || attempts || ' times; start it again when the cause is found.'
+    error = 'Its worker was lost ' || attempts || ' times; restart it when the cause is fixed.'
 WHERE id IN (
     SELECT id FROM runs_run WHERE state = 'running' AND lease_until < clock_timestamp() AND attempts >= max_attempts
     FOR NO KEY UPDATE SKIP LOCKED)
@@ -145,10 +146,10 @@ def enqueue_run(
     at: datetime,
     max_attempts: int = 5,
 ) -> Run:
-    """Ask for work, in the caller's transaction; the bell rings when that commits.
+    """Enqueue a run in the caller's transaction; workers are woken when that commits.
 
-    Without a key it joins a run of the same kind and subject that waits already, whose arguments become these.
-    With a key the run made first with it is the answer, in whatever state it is.
+    Without a key, it joins a queued run of the same kind and subject, and replaces its arguments. With a key, the run
+    first created with that key is returned, whatever its state.
     """
     if idempotency_key is None:
         with connection.cursor() as cursor:
@@ -168,12 +169,12 @@ def enqueue_run(
                 "max_attempts": max_attempts,
             },
         )
-    transaction.on_commit(ring)
+    transaction.on_commit(wake_workers)
     return run
 
 
-def ring() -> None:
-    """Wake a worker. A broker that doesn't answer costs a sweep, not the work."""
+def wake_workers() -> None:
+    """Notify workers through the broker. If it doesn't answer, the next sweep finds the work."""
     with contextlib.suppress(Exception):
         celery.current_app.send_task(TASK, retry=False, ignore_result=True)
         return
@@ -182,12 +183,12 @@ def ring() -> None:
 
 @transaction.atomic
 def cancel_run(*, run_id: int, at: datetime, actor: Actor) -> Run:
-    """Stop a run: at once while it waits, at its next step while it is at work. What it committed stays."""
+    """Cancel a run: at once if it is queued, at its next step if it runs. Committed steps stay."""
     run = Run.objects.select_for_update(no_key=True).filter(pk=run_id).first()
     if run is None or not may_see(run, actor):
         raise NotFound(f"There is no run {run_id}.")
     if run.state == Run.State.QUEUED:
-        run.state, run.finished_at, run.message = Run.State.CANCELLED, at, "Cancelled before it began."
+        run.state, run.finished_at, run.message = Run.State.CANCELLED, at, "Cancelled before it started."
         run.save(update_fields=["state", "finished_at", "message"])
     elif run.state == Run.State.RUNNING:
         run.cancel_requested = True
@@ -196,7 +197,7 @@ def cancel_run(*, run_id: int, at: datetime, actor: Actor) -> Run:
 
 
 def may_see(run: Run, actor: Actor) -> bool:
-    """Its owner and administrators."""
+    """Whether the actor is the owner of the run or an administrator."""
     return actor.is_admin or (actor.user is not None and run.owner_id == actor.user.pk)
 
 
@@ -207,17 +208,18 @@ def claim_run(
     clock: Callable[[], datetime] = clock.now,
     without: Sequence[str] = (),
 ) -> Lease | None:
-    """The next due, unclaimed run (or the named one), or None; of no kind of `without`, patient ones last.
+    """Claim the named run, or the next due one; None if there is none. Kinds in `without` are excluded, low-priority
+    ones come last.
 
-    It waits while another of its kind and subject runs. Overdue leases are retaken under the next fence.
+    A run waits while another of its kind and subject runs. Expired leases are taken over with the next fence number.
     """
-    find_lost(at=at)
+    fail_lost_runs(at=at)
     wanted: dict[str, Any] = {
         "at": at,
         "holder": own_holder(),
         "most_back_off_s": MOST_BACK_OFF_S,
         "kinds": [kind for kind in kinds() if kind not in without],
-        "patient": patient_kinds(),
+        "low_priority": low_priority_kinds(),
         "run_id": run_id,
         "lease_s": settings.FAIRSHARE_LEASE_S,
     }
@@ -227,18 +229,21 @@ def claim_run(
                 cursor.execute(_CLAIM, wanted)
                 row = cursor.fetchone()
         except IntegrityError:
-            continue  # another worker took one of the same subject in the same instant: check again
+            continue  # another worker claimed one of the same subject at the same moment: try again
         return Lease(row[0], row[1], clock=clock) if row else None
     return None
 
 
-def find_lost(*, at: datetime) -> int:
-    """End the leases of processes that have ended. A run whose workers were lost too often fails visibly instead of
-    killing one worker after another; how many runs that were."""
+def fail_lost_runs(*, at: datetime) -> int:
+    """End leases of ended processes, and fail runs whose workers were lost too often; returns the number of failed
+    runs.
+
+    Without this, a run that kills its worker would kill one worker after another.
+    """
     leases.end_leases_of_ended_processes()
     leases.shorten_leases_of_a_later_clock()
     with connection.cursor() as cursor:
-        cursor.execute(_GIVE_UP, [at])
+        cursor.execute(_FAIL_LOST, [at])
         return int(cursor.rowcount)
 
 
@@ -249,7 +254,7 @@ def is_any_due(*, at: datetime) -> bool:
 
 
 def work_due_runs(*, clock: Callable[[], datetime]) -> int:
-    """Claim and work until nothing is due, or this worker was asked to stop."""
+    """Work on due runs until there are none or this worker must stop; returns their number."""
     n_worked = 0
     while not is_stopping() and (lease := claim_run(at=clock(), clock=clock)) is not None:
         work_lease(lease)
@@ -257,24 +262,24 @@ def work_due_runs(*, clock: Callable[[], datetime]) -> int:
     return n_worked
 
 
-def let_others_go_first(lease: Lease) -> int:
-    """Between two steps of a patient run: work on all that is due and isn't patient, here; how many it was.
+def work_other_runs(lease: Lease) -> int:
+    """Between two steps of a low-priority run, work on all due runs of other kinds; returns their number.
 
     Raises:
-        WorkerStops: as `Lease.between_steps`.
+        WorkerStops: as `Lease.stop_if_requested`.
     """
-    lease.between_steps()
+    lease.stop_if_requested()
     n_worked = 0
-    while (other := claim_run(at=lease.clock(), clock=lease.clock, without=patient_kinds())) is not None:
+    while (other := claim_run(at=lease.clock(), clock=lease.clock, without=low_priority_kinds())) is not None:
         work_lease(other)
         n_worked += 1
     return n_worked
 
 
 def work_lease(lease: Lease, handler: Handler | None = None) -> None:
-    """Run the handler under a heartbeat; whatever it raises ends in the row, never in the worker.
+    """Execute the handler of a claimed run under a heartbeat. Errors are stored in the row and not raised.
 
-    handler: in place of the one of its kind, where part of the work is done already.
+    handler: replaces the registered one, if part of the work is already done.
     """
     run = Run.objects.get(pk=lease.run_id)
     try:
@@ -283,18 +288,19 @@ def work_lease(lease: Lease, handler: Handler | None = None) -> None:
         if not lease.finished:
             finish_run(lease=lease, result=result, at=lease.clock())
     except LeaseLost:
-        logger.warning("Run %s was taken over; this worker's rest is dropped.", lease.run_id)
+        logger.warning("Run %s was taken over; the rest of this worker's results is dropped.", lease.run_id)
     except WorkerStops:
-        _hand_back(lease)
+        _requeue(lease)
     except RunCancelled:
-        _end(lease, Run.State.CANCELLED, lease.clock(), message="Cancelled; what was done until then stays.")
+        _end(lease, Run.State.CANCELLED, lease.clock(), message="Cancelled; finished steps stay.")
     except DomainError as refusal:
         fail_run(lease=lease, error=refusal, at=lease.clock())
     except (DatabaseError, InterfaceError) as error:
         logger.warning("Run %s (%s): %s", lease.run_id, run.kind, error)
         if not connection.in_atomic_block:
-            connection.close()  # it may be the connection itself that broke
-        with contextlib.suppress(DatabaseError, InterfaceError):  # else the lease runs out, and the sweeper rings
+            connection.close()  # the connection itself may be broken
+        # otherwise the lease expires, and the sweep wakes a worker
+        with contextlib.suppress(DatabaseError, InterfaceError):
             fail_run(lease=lease, error=error, at=lease.clock())
     except Exception as error:
         logger.exception("Run %s (%s) failed.", lease.run_id, run.kind)
@@ -306,8 +312,8 @@ def finish_run(*, lease: Lease, result: Mapping[str, Any], at: datetime) -> None
 
 
 def fail_run(*, lease: Lease, error: Exception, at: datetime) -> None:
-    """Try again later, with back-off; a refusal and the last attempt are final, and visible."""
-    code, message = _described(error)
+    """Queue a failed run again after a back-off. A DomainError, or the last attempt, fails it for good."""
+    code, message = _describe(error)
     with contextlib.suppress(LeaseLost):
         run = Run.objects.get(pk=lease.run_id)
         if isinstance(error, DomainError) or run.attempts >= run.max_attempts:
@@ -316,15 +322,15 @@ def fail_run(*, lease: Lease, error: Exception, at: datetime) -> None:
         wait_s = min(BACK_OFF_S * 2 ** (run.attempts - 1), MOST_BACK_OFF_S)
         try:
             with transaction.atomic():
-                _queue_again(lease, wait_s, code, message)
-        except IntegrityError:  # a newer request for the same waits already and will do this one's work
+                _retry_later(lease, wait_s, code, message)
+        except IntegrityError:  # a newer queued run of the same kind and subject will do this work
             _end(lease, Run.State.CANCELLED, at, error_code=code, error=message, message="A newer run replaces it.")
 
 
 def work_run_now(run_id: int) -> Run:
-    """Execute this run here, or wait for its holder, and return it when it has ended.
+    """Execute this run here, or wait for the worker that holds it, and return it when it has ended.
 
-    Claims it like any worker: needs neither broker nor worker, and may run beside them.
+    It is claimed as by any worker: this needs no broker and no worker, and may run beside them.
     """
     while True:
         lease = claim_run(at=clock.now(), run_id=run_id)
@@ -336,10 +342,10 @@ def work_run_now(run_id: int) -> Run:
         time.sleep(_POLL_S)
 
 
-def leave_to_workers(run_id: int) -> Run:
-    """Return this run when workers have ended it; when none works, execute it here.
+def wait_for_workers(run_id: int) -> Run:
+    """Return this run when workers have ended it; if no worker is alive, execute it here.
 
-    For what depends on where it runs: programs, folders and networks that the workers of the instance reach.
+    For runs that depend on programs, folders and networks of the worker's machine.
     """
     while are_working(clock.now()):
         run = Run.objects.get(pk=run_id)
@@ -349,18 +355,18 @@ def leave_to_workers(run_id: int) -> Run:
     return work_run_now(run_id)
 
 
-def _hand_back(lease: Lease) -> None:
-    """The run waits as before it was claimed, and no attempt is counted."""
+def _requeue(lease: Lease) -> None:
+    """Queue the run as before it was claimed, without counting the attempt."""
     mine = Run.objects.filter(pk=lease.run_id, fence=lease.fence, state=Run.State.RUNNING)
     try:
         with transaction.atomic():
             mine.update(state=Run.State.QUEUED, lease_until=None, attempts=F("attempts") - 1)
-    except IntegrityError:  # one for the same waits already: this one goes on before it, as after a lost worker
+    except IntegrityError:  # another one is queued: this one is taken over first, like after a lost worker
         mine.update(lease_until=Now() - timedelta(seconds=1))
-    ring()
+    wake_workers()
 
 
-def _queue_again(lease: Lease, wait_s: float, code: str, message: str) -> None:
+def _retry_later(lease: Lease, wait_s: float, code: str, message: str) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             """
@@ -375,12 +381,12 @@ def _queue_again(lease: Lease, wait_s: float, code: str, message: str) -> None:
 
 
 def _end(lease: Lease, state: str, at: datetime, **fields: str) -> None:
-    """The last word on a run, if it is still ours to speak."""
+    """End a run, if this lease still holds it."""
     mine = Run.objects.filter(pk=lease.run_id, fence=lease.fence, state=Run.State.RUNNING)
     mine.update(state=state, finished_at=at, lease_until=None, **fields)
 
 
-def _described(error: Exception) -> tuple[str, str]:
+def _describe(error: Exception) -> tuple[str, str]:
     if isinstance(error, DomainError):
         return error.code, error.message
     if message := no_room_message(error):

@@ -1,4 +1,4 @@
-"""The doorbell's other end. Both tasks are safe to run twice, late, or at the same time."""
+"""Scheduled tasks for working on runs; safe to run twice, late or concurrently."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from apps.runs import services, workers
 
 @shared_task(name=services.TASK)
 def work_runs() -> int:
-    """Work until nothing is due."""
-    workers.note_contact(clock.now())
+    """Work on runs until none is due."""
+    workers.record_contact(clock.now())
     return services.work_due_runs(clock=clock.now)
 
 
 @shared_task(name="apps.runs.tasks.sweep_runs")
 def sweep_runs() -> bool:
-    """Wake workers when a due run is unclaimed."""
+    """Fail lost runs, and wake workers if a run is due and unclaimed; returns whether one is."""
     at = clock.now()
-    workers.note_contact(at)
-    services.find_lost(at=at)
+    workers.record_contact(at)
+    services.fail_lost_runs(at=at)
     is_due = services.is_any_due(at=at)
     if is_due:
-        services.ring()
+        services.wake_workers()
     return is_due

@@ -1,7 +1,7 @@
-"""Whether workers work: by their last sign of life, and by what waits for them.
+"""Decide whether workers are alive, from their last contact and from waiting runs.
 
-A worker notes the instant with each task that the schedule rings, and with each heartbeat of a run. Readiness, metrics
-and notices all ask this module.
+A worker stores its contact with each scheduled task and each heartbeat of a run. Readiness, metrics and notices all use
+this module.
 """
 
 from __future__ import annotations
@@ -14,21 +14,25 @@ from django_celery_beat.models import PeriodicTask
 
 from apps.runs.models import Run, WorkerContact
 
-_BEAT_SILENT = timedelta(minutes=10)  # it notes its last ring every three
+_BEAT_SILENT = timedelta(minutes=10)  # it stores its last run every three minutes
 _MISSED_SWEEPS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class SilentWorkers:
-    """last_contact_at: None where no worker has ever worked. n_waiting, n_lost: runs that are due, or lost theirs."""
+    """Evidence that workers are down.
+
+    last_contact_at: None if there was none yet. n_waiting, n_lost: number of overdue runs, and of runs whose lease
+    expired.
+    """
 
     last_contact_at: datetime | None
     n_waiting: int
     n_lost: int
 
 
-def note_contact(at: datetime) -> None:
-    """A worker of this site is alive. Called by workers only: a command that works on a run shows nothing of them."""
+def record_contact(at: datetime) -> None:
+    """Store that a worker is alive. Only workers call it, not commands that work on runs."""
     WorkerContact.objects.update_or_create(pk=WorkerContact.ONLY, defaults={"at": at})
 
 
@@ -41,7 +45,7 @@ def are_working(at: datetime) -> bool:
 
 
 def silent_workers(at: datetime) -> SilentWorkers | None:
-    """None while workers work. Before their first sign of life only waiting runs show that they are missing."""
+    """None while workers are alive. Before their first contact, only waiting runs show that they are missing."""
     patience = timedelta(seconds=max(settings.FAIRSHARE_LEASE_S, _MISSED_SWEEPS * settings.FAIRSHARE_SWEEP_S))
     waiting = Run.objects.filter(state=Run.State.QUEUED, due_at__lt=at - patience).count()
     lost = Run.objects.filter(state=Run.State.RUNNING, lease_until__lt=at - patience).count()
@@ -51,6 +55,6 @@ def silent_workers(at: datetime) -> SilentWorkers | None:
 
 
 def beat_silent_since(at: datetime) -> datetime | None:
-    """When the scheduler of tasks last rang, if that is too long ago."""
+    """Time at which the task scheduler last ran, if that is too long ago; else None."""
     rang_at = PeriodicTask.objects.filter(name="sweep-runs").values_list("last_run_at", flat=True).first()
     return rang_at if rang_at is not None and at - rang_at > _BEAT_SILENT else None

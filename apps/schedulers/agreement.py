@@ -1,6 +1,7 @@
-"""Which entry of ours each of the scheduler's users is, and how far its order of them agrees with ours.
+"""Match the scheduler's users to entries of the policy, and measure how far both orders of users agree.
 
-Agreement is measured by tau-b, Spearman's rho and the overlap of the first tenth."""
+Agreement is measured by Kendall's tau-b, Spearman's rho and the overlap of the first tenth.
+"""
 
 from __future__ import annotations
 
@@ -23,17 +24,20 @@ F8 = npt.NDArray[np.float64]
 
 # --- Entries of the scheduler's rows ----------------------------------------------------------------------------------
 def entries_of(rows: Sequence[OwnValue], snapshot: ServedSnapshot, namespace: str) -> list[int]:
-    """−1: none, or several. A user's entry is the one that look-ups answer with; a group's is above its users'."""
+    """Entry of each row, −1 if there is none or several.
+
+    A user's entry is found by look-up; a group's is the parent of an entry of one of its users.
+    """
     found = [-1] * len(rows)
     of_group: dict[str, int] = {}
     for i, one in enumerate(rows):
         if not one.user:
             continue
-        places = snapshot.index.find_certain(AccountQuery(one.user, one.group, namespace))
-        if len(places) != 1:
+        matches = snapshot.index.find_certain(AccountQuery(one.user, one.group, namespace))
+        if len(matches) != 1:
             continue
-        found[i] = places[0]
-        above = int(snapshot.tree.parent[places[0]])
+        found[i] = matches[0]
+        above = int(snapshot.tree.parent[matches[0]])
         if above >= 0:
             of_group.setdefault(one.group, above)
     for i, one in enumerate(rows):
@@ -43,8 +47,8 @@ def entries_of(rows: Sequence[OwnValue], snapshot: ServedSnapshot, namespace: st
 
 
 # --- Agreement --------------------------------------------------------------------------------------------------------
-def note_agreement(scheduler: Scheduler, values: list[OwnValue], at: datetime) -> Agreement | None:
-    """Compare and store, in the caller's transaction; None while nothing is computed."""
+def store_agreement(scheduler: Scheduler, values: list[OwnValue], at: datetime) -> Agreement | None:
+    """Measure and store the agreement in the caller's transaction; None without a snapshot."""
     try:
         snapshot = store.newest(scheduler.policy.slug)
     except (NotFound, Unavailable):
@@ -62,9 +66,10 @@ def note_agreement(scheduler: Scheduler, values: list[OwnValue], at: datetime) -
 
 
 def agreement_of(theirs: F8, ours: F8) -> tuple[float | None, float | None, float | None]:
-    """tau-b and rho in [-1, 1], overlap in [0, 1]; None where not defined: fewer than two, or all alike on one side.
+    """Agreement of two lists of values: tau-b and rho in [-1, 1], overlap in [0, 1].
 
-    Kendall (1945), "The treatment of ties in ranking problems"; in O(n log n) after Knight (1966).
+    None where undefined: fewer than two values, or all values equal on one side. Kendall (1945), "The treatment of ties
+    in ranking problems"; in O(n log n) after Knight (1966).
     """
     if len(theirs) < 2:
         return None, None, None
@@ -88,7 +93,7 @@ def _pairs(counts: npt.NDArray[np.int64]) -> int:
 
 
 def _inversions(ranks: npt.NDArray[np.int64]) -> int:
-    """Pairs in the wrong order, by merging halves: those of a left half that are larger than one of the right."""
+    """Number of inversions, by merge sort: values of a left half that are larger than one of the right half."""
     found, width, ranks = 0, 1, ranks.copy()
     while width < len(ranks):
         for start in range(0, len(ranks) - width, 2 * width):
@@ -113,7 +118,7 @@ def _mean_ranks(x: F8) -> F8:
 
 
 def _overlap(x: F8, y: F8) -> float:
-    """Of the first tenth of either, which many are in both; equal ones in the order they came."""
+    """Overlap of the first tenths of both orders; ties keep their order."""
     k = max(1, len(x) // 10)
     first = [set(np.argsort(-one, kind="stable")[:k].tolist()) for one in (x, y)]
     return len(first[0] & first[1]) / k

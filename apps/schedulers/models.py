@@ -1,4 +1,4 @@
-"""Schedulers that run on a policy's priorities, the passes of their agents, and what the agents last read there."""
+"""Tables of schedulers, reports of their agents' passes, and the queue, values and shares that agents read."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from django.db.models import F, Q
 
 from apps.policies.models import Policy
 
-MOST_WEIGHT = 2_147_483_645  # the largest value that Slurm takes, with a sign
+MOST_WEIGHT = 2_147_483_645  # the largest signed value that Slurm accepts
 KNOBS = {"slurm": ("sitefactor", "nice", "priority"), "gridengine": ("override_tickets", "priority")}
 
 
 class Scheduler(models.Model):
-    """One scheduler, bound to one policy. revision rises with each change of what the agent has to do."""
+    """A scheduler bound to one policy. `revision` rises with each change of the agent's orders."""
 
     class Kind(models.TextChoices):
         SLURM = "slurm", "Slurm"
@@ -37,10 +37,11 @@ class Scheduler(models.Model):
     policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="schedulers")
     kind = models.CharField(max_length=16, choices=Kind.choices)
     reach = models.CharField(max_length=16, choices=Reach.choices, default=Reach.AGENT)
-    namespace = models.CharField(max_length=128, blank=True, default="")  # of its user names; "": any
+    namespace = models.CharField(max_length=128, blank=True, default="")  # of its user names; empty for any
     partitions = ArrayField(models.CharField(max_length=64), null=True)  # null: all
     subtree_uid = models.UUIDField(null=True)  # null: the whole tree
-    subtree_path = models.CharField(max_length=8_400, default="/")  # when it was set: the entry may be gone
+    # as of the last change of settings; the entry may have been removed since
+    subtree_path = models.CharField(max_length=8_400, default="/")
     carries = models.CharField(max_length=12, choices=Carries.choices, default=Carries.PRIORITIES)
     knob = models.CharField(max_length=24)
     weight = models.BigIntegerField(default=100_000)
@@ -57,7 +58,7 @@ class Scheduler(models.Model):
     revision = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField()
     changed_at = models.DateTimeField()
-    checks = models.JSONField(null=True)  # as the agent sent them last
+    checks = models.JSONField(null=True)  # as last sent by the agent
     checked_at = models.DateTimeField(null=True)
 
     class Meta:
@@ -134,13 +135,14 @@ class AgentPass(models.Model):
 
 
 class QueueListing(models.Model):
-    """Every waiting job of a scheduler as its agent last listed them: one compressed table, replaced as a whole.
+    """All waiting jobs of a scheduler as last listed by its agent: one compressed table, replaced as a whole.
 
-    Replacing 50,000 rows by COPY took 1.6 s and reading them 2.2 s, this table 0.1 s and 0.06 s (docs/schedulers.md).
+    Replacing 50,000 rows by COPY took 1.6 s and reading them 2.2 s; with this table 0.1 s and 0.06 s
+    (docs/schedulers.md).
     """
 
     scheduler = models.OneToOneField(Scheduler, on_delete=models.CASCADE, related_name="queue")
-    taken_at = models.DateTimeField()  # the start of the pass that read it
+    taken_at = models.DateTimeField()  # start of the pass that read it
     n_jobs = models.PositiveIntegerField()
     data = models.BinaryField()  # core.blobs
     digest = models.CharField(max_length=64)
@@ -150,7 +152,7 @@ class QueueListing(models.Model):
 
 
 class SchedulerValues(models.Model):
-    """The scheduler's own shares and usage (sshare, for example), as its agent last read them."""
+    """The scheduler's own shares and usage (from sshare, for example), as last read by its agent."""
 
     scheduler = models.OneToOneField(Scheduler, on_delete=models.CASCADE, related_name="own_values")
     taken_at = models.DateTimeField()
@@ -166,7 +168,7 @@ class SchedulerValues(models.Model):
 
 
 class ShareListing(models.Model):
-    """The shares of the scheduler's own fair share as its agent last listed them (share_difference)."""
+    """Shares of the scheduler's own fair share, as last listed by its agent (see share_difference)."""
 
     scheduler = models.OneToOneField(Scheduler, on_delete=models.CASCADE, related_name="share_listing")
     taken_at = models.DateTimeField()
@@ -180,9 +182,9 @@ class ShareListing(models.Model):
 
 
 class ShareOrder(models.Model):
-    """Lines that the agent has to set in the scheduler, as somebody reviewed them.
+    """Shares that the agent must set in the scheduler, after a review.
 
-    lines: [{"group", "user", "before", "after", "outcome", "detail"}]; the outcome of a line that is left is "".
+    lines: [{"group", "user", "before", "after", "outcome", "detail"}]; outcome is empty for a line that is not done.
     """
 
     class State(models.TextChoices):
@@ -193,7 +195,7 @@ class ShareOrder(models.Model):
 
     scheduler = models.ForeignKey(Scheduler, on_delete=models.CASCADE, related_name="share_orders")
     cluster = models.CharField(max_length=256, blank=True)
-    revision_number = models.PositiveIntegerField()  # of the policy
+    revision_number = models.PositiveIntegerField()  # revision of the policy
     lines = models.JSONField()
     state = models.CharField(max_length=12, choices=State.choices, default=State.OPEN)
     created_at = models.DateTimeField()
@@ -217,15 +219,15 @@ class ShareOrder(models.Model):
 
 
 class Agreement(models.Model):
-    """How far the scheduler's order of its users and ours agreed at one instant; null: not defined."""
+    """Agreement of the scheduler's order of users with ours at one time; null where undefined."""
 
     scheduler = models.ForeignKey(Scheduler, on_delete=models.CASCADE, related_name="agreements")
     at = models.DateTimeField()
     snapshot = models.BigIntegerField()
-    compared = models.PositiveIntegerField()  # users that both know
+    compared = models.PositiveIntegerField()  # number of users known to both
     kendall = models.FloatField(null=True)  # tau-b
     spearman = models.FloatField(null=True)
-    top_overlap = models.FloatField(null=True)  # of the first tenth, at least one
+    top_overlap = models.FloatField(null=True)  # of the first tenth, at least one user
 
     class Meta:
         constraints = [

@@ -1,4 +1,4 @@
-"""What the agent of a scheduler has to do: the settings as REST has them, checked, stored and served."""
+"""Orders for the agent of a scheduler: validate its settings, and convert them to the REST representation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.schedulers.models import KNOBS, MOST_WEIGHT, Scheduler, ShareOrder
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")  # of a partition or queue: it becomes an argument of a command
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")  # of a partition or queue, used as an argument of a command
 MOST_PARTITIONS = 200
 LIMITS = {
     "snapshot_age_s": (60, 86_400),
@@ -37,7 +37,7 @@ SETTINGS = (
 
 
 def orders_of(scheduler: Scheduler) -> dict[str, Any]:
-    """As the contract with the agent has them; `subtree` by its path of now."""
+    """Settings and switches as in the contract with the agent; `subtree` is its current path."""
     return {
         "name": scheduler.name,
         "policy": scheduler.policy.slug,
@@ -61,7 +61,7 @@ def orders_of(scheduler: Scheduler) -> dict[str, Any]:
 
 
 def agent_orders_of(scheduler: Scheduler) -> tuple[dict[str, Any], str]:
-    """With what is left of the open order of shares; and the tag, which differs where the orders do."""
+    """Orders with the remaining lines of the open share order, and their version tag."""
     order = _share_order(scheduler)
     of_shares = "" if order is None else f"-{order['id']}.{len(order['lines'])}"
     return {**orders_of(scheduler), "share_order": order}, tag_of(scheduler) + of_shares
@@ -79,7 +79,10 @@ def _share_order(scheduler: Scheduler) -> dict[str, Any] | None:
 
 
 def subtree_path(scheduler: Scheduler) -> str:
-    """Of an entry that is gone, its last path: below it is nothing, so that nothing is sent instead of everything."""
+    """Current path of the scheduler's subtree.
+
+    For a removed entry, its last path: nothing is below it, so that nothing is sent rather than everything.
+    """
     if scheduler.subtree_uid is None:
         return "/"
     tree = load_tree(scheduler.policy)
@@ -88,17 +91,17 @@ def subtree_path(scheduler: Scheduler) -> str:
 
 
 def tag_of(scheduler: Scheduler) -> str:
-    """The revision; with a mark where the subtree has moved since."""
+    """Version tag: the revision, and a hash if the subtree was moved since."""
     path = subtree_path(scheduler)
     moved = "" if path == scheduler.subtree_path else f"-{sha256(path.encode()).hexdigest()[:8]}"
     return f"{scheduler.revision}{moved}"
 
 
 def apply(scheduler: Scheduler, given: Mapping[str, Any]) -> None:
-    """Check everything, report all problems, and set it on the row in memory.
+    """Validate all settings, report all problems, and set them on the unsaved row.
 
     Raises:
-        Invalid: `bad_scheduler`, each problem at its field.
+        Invalid: `bad_scheduler`, with the problem of each field.
     """
     problems: list[FieldProblem] = []
     checked: dict[str, Any] = {}
@@ -114,11 +117,11 @@ def apply(scheduler: Scheduler, given: Mapping[str, Any]) -> None:
             setattr(scheduler, name, value)
         problems = list(_conflicts(scheduler))
     if problems:
-        raise Invalid(_("The scheduler can’t be connected like this."), code="bad_scheduler", fields=problems)
+        raise Invalid(_("The settings of the scheduler are invalid."), code="bad_scheduler", fields=problems)
 
 
 def _checked(name: str, value: Any, policy: Policy) -> dict[str, Any]:
-    """Columns and their values."""
+    """Columns and values of one validated setting."""
     if name in _CHOICES:
         return {name: _one_of(name, value, _CHOICES[name].values)}
     if name in _NUMBERS:
@@ -181,7 +184,7 @@ _OTHERS: dict[str, Callable[[Any, Policy], dict[str, Any]]] = {
 
 
 def _conflicts(scheduler: Scheduler) -> list[FieldProblem]:
-    """What is right for itself and not together; the database has the same rules as constraints."""
+    """Problems of combinations of valid settings; the database has the same rules as constraints."""
     found = []
     if scheduler.knob not in KNOBS[scheduler.kind]:
         known = ", ".join(KNOBS[scheduler.kind])

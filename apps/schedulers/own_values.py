@@ -1,4 +1,4 @@
-"""The scheduler's own shares and usage: checked as the agent sends them, packed for the database, and read again."""
+"""Shares and usage that the scheduler itself reports: validate the agent's rows, and store and load them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from apps.schedulers.models import Scheduler, SchedulerValues
 MOST_VALUES = 500_000
 _TEXTS = ("cluster", "group", "user", "parent")
 _NUMBERS = ("norm_shares", "raw_usage", "effective_usage", "fairshare", "level_fs")
-PARENT = -1.0  # raw shares of who competes one level up
+PARENT = -1.0  # raw shares of a user who competes one level higher (Slurm's "parent")
 
 
 @dataclass(frozen=True, slots=True)
 class OwnValue:
-    """One line of the scheduler: of a user, or (user "") of a group. NaN: not given. Infinity is one.
+    """A row of the scheduler's report, for a user, or a group (user is "").
 
-    parent: of a group, the one that it is in; "" for the root, and where the agent doesn't know.
+    Numbers are NaN if not given, and may be infinite. parent: the parent of a group; empty for the root, and if the
+    agent doesn't know it.
     """
 
     cluster: str
@@ -39,10 +40,10 @@ class OwnValue:
 
 
 def read_values(rows: Any) -> list[OwnValue]:
-    """From the agent's report.
+    """Validate the rows of an agent's report.
 
     Raises:
-        Malformed: the first place that is wrong.
+        Malformed: the first invalid field.
     """
     if not isinstance(rows, list) or len(rows) > MOST_VALUES:
         raise _wrong("values", f"must be a list of at most {MOST_VALUES:,} rows")
@@ -77,7 +78,7 @@ def _wrong(where: str, message: str) -> Malformed:
     return Malformed(f"{where} {message}.", fields=[FieldProblem(where, message)])
 
 
-def packed_values(values: list[OwnValue]) -> tuple[bytes, str]:
+def pack_values(values: list[OwnValue]) -> tuple[bytes, str]:
     columns: dict[str, Any] = {name: [getattr(one, name) for one in values] for name in _TEXTS}
     for name in ("raw_shares", *_NUMBERS):
         columns[name] = np.array([getattr(one, name) for one in values], np.float64)
@@ -85,19 +86,19 @@ def packed_values(values: list[OwnValue]) -> tuple[bytes, str]:
 
 
 def store_values(scheduler: Scheduler, values: list[OwnValue], taken_at: datetime) -> None:
-    """In place of those before, in the caller's transaction."""
-    data, digest = packed_values(values)
+    """Replace the stored values, in the caller's transaction."""
+    data, digest = pack_values(values)
     rows = {"taken_at": taken_at, "n_rows": len(values), "data": data, "digest": digest}
     SchedulerValues.objects.update_or_create(scheduler=scheduler, defaults=rows)
 
 
 def load_values(scheduler_id: int) -> list[OwnValue]:
-    """The latest; empty before the first ones."""
+    """The latest stored values; empty if there are none."""
     stored = SchedulerValues.objects.filter(scheduler_id=scheduler_id).first()
     if stored is None:
         return []
     columns, _meta = unpack(stored.data, stored.digest)
     names = (*_TEXTS, "raw_shares", *_NUMBERS)
-    columns.setdefault("parent", [""] * len(columns["group"]))  # of agents that didn't send it
+    columns.setdefault("parent", [""] * len(columns["group"]))  # older agents don't send it
     lists = [columns[name] if name in _TEXTS else columns[name].tolist() for name in names]
     return [OwnValue(*row) for row in zip(*lists, strict=True)]

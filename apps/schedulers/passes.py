@@ -1,4 +1,4 @@
-"""Reports of agents: stored once each, with the queue, the scheduler's own values and the checks that came along."""
+"""Store reports of agents once each, with the queue, values, shares and checks that they contain."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from django.db import transaction
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, Invalid
-from apps.schedulers.agreement import note_agreement
+from apps.schedulers.agreement import store_agreement
 from apps.schedulers.models import AgentPass, Agreement, QueueListing, Scheduler
 from apps.schedulers.own_values import read_values, store_values
 from apps.schedulers.permissions import find_scheduler, require_agent
-from apps.schedulers.queue_table import packed, read_queue
+from apps.schedulers.queue_table import pack_queue, read_queue
 from apps.schedulers.share_difference import read_listing
 from apps.schedulers.share_orders import store_shares
 
-_AHEAD = timedelta(minutes=5)  # by which an agent's clock may be ahead of ours
+_AHEAD = timedelta(minutes=5)  # by which an agent's clock may be fast
 COUNTS = ("pending", "mapped", "unmapped", "due", "sent", "failed", "calls")
 
 
 def record_pass(
     *, name: str, report: Mapping[str, Any], body_sha256: str, at: datetime, actor: Actor
 ) -> tuple[Scheduler, AgentPass]:
-    """Store one report as the contract has it, its plain fields checked by the caller. A repeat changes nothing.
+    """Store one report whose plain fields the caller has validated. A repeated report changes nothing.
 
-    The listing and the values are replaced as a whole; an older pass than the last one replaces neither.
+    Queue and values are replaced as a whole, unless the report is older than the last one.
 
     Raises:
-        Malformed: the queue, the values or the shares; the first place that is wrong.
-        Invalid: `clock_ahead`, the agent's clock is ahead of ours.
-        Conflict: `pass_reported`, another report with this id was stored.
+        Malformed: queue, values or shares are invalid; names the first invalid field.
+        Invalid: `clock_ahead`: the agent's clock is fast.
+        Conflict: `pass_reported`: another report with this id is stored.
     """
     scheduler = find_scheduler(name)
     require_agent(scheduler, actor, at)
@@ -49,19 +49,19 @@ def record_pass(
         before = AgentPass.objects.filter(scheduler=scheduler, uid=report["pass"]).first()
         if before is not None:
             if before.body_sha256 != body_sha256:
-                raise Conflict("Another report with this id was stored: take a new id.", code="pass_reported")
+                raise Conflict("Another report with this id was stored: use a new id.", code="pass_reported")
             return scheduler, before
         last = newest_pass(scheduler)
-        stored = _stored(scheduler, report, body_sha256, at)
+        stored = _store_pass(scheduler, report, body_sha256, at)
         taken_at = report["started_at"]
         is_newest = last is None or last.started_at <= taken_at
         if queue is not None and is_newest:
-            data, digest = packed(queue)
+            data, digest = pack_queue(queue)
             listing = {"taken_at": taken_at, "n_jobs": len(queue), "data": data, "digest": digest}
             QueueListing.objects.update_or_create(scheduler=scheduler, defaults=listing)
         if values is not None and is_newest:
             store_values(scheduler, values, taken_at)
-            note_agreement(scheduler, values, taken_at)
+            store_agreement(scheduler, values, taken_at)
         if report.get("checks") is not None and is_newest:
             scheduler.checks, scheduler.checked_at = report["checks"], taken_at
             scheduler.save(update_fields=["checks", "checked_at"])
@@ -75,7 +75,7 @@ def newest_pass(scheduler: Scheduler) -> AgentPass | None:
     return AgentPass.objects.filter(scheduler=scheduler).order_by("-id").first()
 
 
-def _stored(scheduler: Scheduler, report: Mapping[str, Any], body_sha256: str, at: datetime) -> AgentPass:
+def _store_pass(scheduler: Scheduler, report: Mapping[str, Any], body_sha256: str, at: datetime) -> AgentPass:
     frozen = report.get("frozen") or {}
     uid: UUID = report["pass"]
     return AgentPass.objects.create(
@@ -101,7 +101,7 @@ def _stored(scheduler: Scheduler, report: Mapping[str, Any], body_sha256: str, a
 
 
 def _log_change(scheduler: Scheduler, last: AgentPass | None, stored: AgentPass, at: datetime, actor: Actor) -> None:
-    """The log has when an agent began, froze and went on; passes have the rest, twice a minute."""
+    """Write to the audit log when an agent starts, freezes or resumes; the passes contain the rest."""
     was, is_now = (last.frozen_code if last else None), stored.frozen_code
     if was == is_now:
         return
@@ -112,7 +112,9 @@ def _log_change(scheduler: Scheduler, last: AgentPass | None, stored: AgentPass,
 
 
 def prune_passes(*, at: datetime) -> int:
-    """Remove passes and agreements past their time, but for the last pass of each scheduler; how many passes."""
+    """Delete passes and agreements past their retention, except each scheduler's last pass; returns the number of
+    passes.
+    """
     oldest = at - timedelta(days=settings.FAIRSHARE_KEEP_PASSES_DAYS)
     last = AgentPass.objects.order_by("scheduler_id", "-id").distinct("scheduler_id").values("pk")
     gone, _each = (

@@ -1,4 +1,4 @@
-"""Who connects schedulers, whose agents fetch orders and report, and whose jobs a reader sees."""
+"""Permission checks for connecting schedulers, for their agents, and for reading their settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ READ, WRITE, AGENT = Token.Scope.POLICIES_READ.value, Token.Scope.POLICIES_WRITE
 
 
 def manages(policy: Policy, actor: Actor, at: datetime) -> bool:
-    """Whether the actor manages the whole policy, on which a scheduler runs. A token's scopes are checked apart."""
+    """Whether the actor manages the whole policy of a scheduler. Scopes of tokens are checked separately."""
     if actor.user is None:
         return True
     bounds = actor.token
@@ -34,51 +34,55 @@ def manages(policy: Policy, actor: Actor, at: datetime) -> bool:
 
 
 def manages_any(*, at: datetime, actor: Actor) -> bool:
-    """Whether there is a policy that the actor manages: asked for on every page."""
+    """Whether the actor manages any policy; evaluated on every page."""
     if actor.user is not None and actor.user.is_superuser:
         return True
     return any(manages(policy, actor, at) for policy in list_policies(actor=actor))
 
 
 def may_read(scheduler: Scheduler, actor: Actor, at: datetime) -> bool:
-    """Its settings, passes and checks: managers of the policy, and tokens of theirs for its agent."""
+    """Whether the actor may read settings, passes and checks: managers of the policy, also with a token for the
+    agent.
+    """
     has_scope = any(actor.has_scope(scope) for scope in (READ, WRITE, AGENT))
     return has_scope and manages(scheduler.policy, actor, at)
 
 
 def require_read(scheduler: Scheduler, actor: Actor, at: datetime) -> None:
-    """Others get the answer for a scheduler that doesn't exist."""
+    """Raise NotFound for actors who may not read the scheduler."""
     if not may_read(scheduler, actor, at):
         raise no_scheduler(scheduler.name)
 
 
 def require_manage(policy: Policy, actor: Actor, at: datetime) -> None:
-    """
+    """Check that the actor may connect and change schedulers of the policy.
+
     Raises:
-        NotFound: a token of another policy.
+        NotFound: the token is bound to another policy.
         NotAllowed: the actor doesn't manage the whole policy.
     """
     require_policy(actor, policy.slug)
     if not actor.has_scope(WRITE):
-        raise NotAllowed(f"This token lacks the scope {WRITE}: make one that has it.", code="scope_missing")
+        raise NotAllowed(f"This token lacks the scope {WRITE}: create one with it.", code="scope_missing")
     if not manages(policy, actor, at):
-        raise NotAllowed(_("Only managers of the whole policy connect schedulers."))
+        raise NotAllowed(_("Only managers of the whole policy may connect schedulers."))
 
 
 def require_agent(scheduler: Scheduler, actor: Actor, at: datetime) -> None:
-    """
+    """Check that the actor may act as the scheduler's agent.
+
     Raises:
         NotFound: the actor doesn't manage the policy.
-        NotAllowed: the token is for something else.
+        NotAllowed: the token lacks the scope.
     """
     if not manages(scheduler.policy, actor, at):
         raise no_scheduler(scheduler.name)
     if not actor.has_scope(AGENT):
-        raise NotAllowed(f"This token lacks the scope {AGENT}: make one that has it.", code="scope_missing")
+        raise NotAllowed(f"This token lacks the scope {AGENT}: create one with it.", code="scope_missing")
 
 
 def find_scheduler(name: str) -> Scheduler:
-    """By its name; the caller checks the rights.
+    """Find a scheduler by name; the caller checks permission.
 
     Raises:
         NotFound: there is none.

@@ -1,6 +1,6 @@
-"""The waiting jobs of a scheduler as columns: checked as the agent sends them, packed for the database, and found.
+"""Waiting jobs of a scheduler as columns: validate the agent's rows, and store and load them.
 
-Accounts are (user, group) pairs, each kept once; a reader's rights are asked of accounts, not of jobs.
+Accounts are distinct (user, group) pairs; permissions are checked by account, not by job.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ F8 = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class QueueTable:
-    """One element a job. account: place in `accounts`. Instants in µs since 1970; NaN for a number that isn't known."""
+    """One element per job. account: index into `accounts`. Times in µs since 1970; unknown numbers are NaN."""
 
     job: Sequence[str]
     array_task: Sequence[str]
@@ -44,7 +44,7 @@ class QueueTable:
     partition: Sequence[str]
     qos: Sequence[str]
     reason: Sequence[str]
-    state: npt.NDArray[np.uint8]  # place in STATES
+    state: npt.NDArray[np.uint8]  # index into STATES
     cpus: F8
     submit_us: I8
     eligible_us: I8
@@ -58,7 +58,7 @@ class QueueTable:
         return len(self.job)
 
     def index_of(self, job: str) -> int | None:
-        """By job number, or `number_task`."""
+        """Index of a job by its number, or by `number_task`."""
         if not self._by_job:
             for i, (name, task) in enumerate(zip(self.job, self.array_task, strict=True)):
                 self._by_job.setdefault(name, i)
@@ -68,10 +68,10 @@ class QueueTable:
 
 
 def read_queue(rows: Any) -> QueueTable:
-    """From the agent's report.
+    """Validate the rows of an agent's report.
 
     Raises:
-        Malformed: the first place that is wrong.
+        Malformed: the first invalid field.
     """
     if not isinstance(rows, list) or len(rows) > MOST_JOBS:
         raise _wrong("queue", f"must be a list of at most {MOST_JOBS:,} jobs")
@@ -119,8 +119,8 @@ def read_queue(rows: Any) -> QueueTable:
     )
 
 
-def packed(table: QueueTable) -> tuple[bytes, str]:
-    """The blob and its digest."""
+def pack_queue(table: QueueTable) -> tuple[bytes, str]:
+    """Compress a table; returns the data and its digest."""
     columns: dict[str, Any] = {
         "account": table.account.astype(np.int32),
         "user": [user for user, _group in table.accounts],
@@ -129,14 +129,14 @@ def packed(table: QueueTable) -> tuple[bytes, str]:
         **{name: getattr(table, name) for name in ("state", "cpus", "submit_us", "eligible_us", "priority", "value")},
         "terms": table.terms,
     }
-    for name in ("partition", "qos", "reason"):  # a few values, thousands of times
+    for name in ("partition", "qos", "reason"):  # few distinct values
         known: dict[str, int] = {}
         codes = [known.setdefault(text, len(known)) for text in getattr(table, name)]
         columns |= {f"{name}_code": np.array(codes, np.int32), f"{name}_text": list(known)}
     return pack(columns)
 
 
-def unpacked(listing: QueueListing) -> QueueTable:
+def unpack_queue(listing: QueueListing) -> QueueTable:
     columns, _meta = unpack(listing.data, listing.digest)
     for name in ("partition", "qos", "reason"):
         known, codes = columns.pop(f"{name}_text"), columns.pop(f"{name}_code")
@@ -146,30 +146,30 @@ def unpacked(listing: QueueListing) -> QueueTable:
     return QueueTable(**columns, accounts=accounts, taken_at=listing.taken_at)
 
 
-class _Remembered:
-    """Listings that were read lately: a page and its fragments ask for the same one."""
+class _QueueCache:
+    """Cache of recently read listings: a page and its fragments use the same one."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[int, str], QueueTable] = OrderedDict()
 
-    def of(self, listing: QueueListing) -> QueueTable:
+    def load(self, listing: QueueListing) -> QueueTable:
         key = (listing.scheduler_id, f"{listing.digest} {listing.taken_at.isoformat()}")
         found = self._known.get(key)
         if found is None:
             listing.refresh_from_db(fields=["data", "digest", "taken_at"])
-            found = self._known[key] = unpacked(listing)
+            found = self._known[key] = unpack_queue(listing)
             while len(self._known) > 4:
                 self._known.popitem(last=False)
         return found
 
 
-_remembered = _Remembered()
+_cache = _QueueCache()
 
 
 def load_queue(scheduler_id: int) -> QueueTable | None:
-    """The last listing; None before the first one."""
+    """The last listing; None if there is none."""
     listing = QueueListing.objects.filter(scheduler_id=scheduler_id).defer("data").first()
-    return None if listing is None else _remembered.of(listing)
+    return None if listing is None else _cache.load(listing)
 
 
 def _text(value: Any, where: str, longest: int, may_be_empty: bool) -> str:

@@ -1,4 +1,4 @@
-"""What figures and pages of shadow mode are made of."""
+"""Records of shadow mode, for figures and pages."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class AgreementPoint:
-    """One instant. compared: users that both know. kendall (tau-b), spearman: -1..1, top_overlap: 0..1, of the first
-    tenth; None where not defined.
+    """Agreement at one time.
+
+    compared: number of users known to both. kendall (tau-b), spearman: −1..1; top_overlap: 0..1, of the first tenth;
+    None where undefined.
     """
 
     at: datetime
@@ -22,7 +24,7 @@ class AgreementPoint:
 
 @dataclass(frozen=True)
 class AgreementDays:
-    """Oldest first."""
+    """Agreement of a scheduler with its policy over some days, oldest first."""
 
     scheduler: str
     policy: str

@@ -1,4 +1,4 @@
-"""Schedulers with state, orders, passes, agreement, queue, shadow mode and shares, as far as actors may read them."""
+"""Queries for schedulers: state, orders, passes, queue, agreement and shares, limited to what the actor may read."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ MOST_LISTED = 1_000
 
 @dataclass(frozen=True)
 class SchedulerView:
-    """A scheduler, the last pass of its agent, and the state that follows from both."""
+    """A scheduler with the last pass of its agent, and the state derived from both."""
 
     scheduler: Scheduler
     last: AgentPass | None
@@ -55,12 +55,12 @@ class SchedulerView:
 
     @property
     def age_s(self) -> float | None:
-        """Since the last report came."""
+        """Seconds since the last report was received; None if there was none."""
         return None if self.last is None else max((self.at - self.last.received_at) / timedelta(seconds=1), 0.0)
 
     @property
     def is_silent(self) -> bool:
-        """By three intervals: an agent of a scheduler that is off has nothing to report."""
+        """Whether no report was received for three intervals; never for a scheduler that is off."""
         if self.scheduler.mode == Scheduler.Mode.OFF:
             return False
         since_at = self.last.received_at if self.last else self.scheduler.changed_at
@@ -86,14 +86,14 @@ class SchedulerView:
 
 
 def list_schedulers(*, at: datetime, actor: Actor, policy_slug: str = "") -> list[SchedulerView]:
-    """By name: those of the policies that the actor manages."""
+    """Schedulers of the policies that the actor manages, by name."""
     managed = [one for one in list_policies(actor=actor) if policy_slug in ("", one.slug) and manages(one, actor, at)]
     found = Scheduler.objects.select_related("policy").filter(policy__in=managed)
     return views_of([one for one in found if may_read(one, actor, at)], at)
 
 
 def views_of(schedulers: Iterable[Scheduler], at: datetime) -> list[SchedulerView]:
-    """With the last pass of each: one query."""
+    """Views of schedulers, loading the last passes with one query."""
     chosen = list(schedulers)
     newest = AgentPass.objects.filter(scheduler__in=chosen).order_by("scheduler_id", "-id").distinct("scheduler_id")
     last = {one.scheduler_id: one for one in newest}
@@ -101,10 +101,11 @@ def views_of(schedulers: Iterable[Scheduler], at: datetime) -> list[SchedulerVie
 
 
 def get_scheduler(*, name: str, at: datetime, actor: Actor) -> SchedulerView:
-    """
+    """A scheduler of a policy that the actor manages.
+
     Raises:
         NotFound: there is none, or the actor doesn't manage its policy.
-        Archived: its policy is.
+        Archived: its policy is archived.
     """
     scheduler = find_scheduler(name)
     require_read(scheduler, actor, at)
@@ -113,7 +114,7 @@ def get_scheduler(*, name: str, at: datetime, actor: Actor) -> SchedulerView:
 
 
 def get_orders(*, name: str, at: datetime, actor: Actor) -> tuple[dict[str, Any], str]:
-    """What the agent has to do, and its tag."""
+    """Orders for the agent, and their version tag."""
     scheduler = find_scheduler(name)
     require_agent(scheduler, actor, at)
     _refuse_archived(scheduler, actor)
@@ -123,7 +124,7 @@ def get_orders(*, name: str, at: datetime, actor: Actor) -> tuple[dict[str, Any]
 def list_passes(
     *, name: str, at: datetime, actor: Actor, before_id: int | None = None, limit: int = 50
 ) -> list[AgentPass]:
-    """Newest first."""
+    """Passes of a scheduler, newest first."""
     view = get_scheduler(name=name, at=at, actor=actor)
     found: QuerySet[AgentPass] = AgentPass.objects.filter(scheduler=view.scheduler).order_by("-id")
     if before_id is not None:
@@ -132,7 +133,7 @@ def list_passes(
 
 
 def list_agreements(*, name: str, at: datetime, actor: Actor, limit: int = 1_000) -> list[Agreement]:
-    """Oldest first, of the newest so many."""
+    """The newest agreements of a scheduler, in ascending order of time."""
     view = get_scheduler(name=name, at=at, actor=actor)
     return list(Agreement.objects.filter(scheduler=view.scheduler).order_by("-at")[:limit])[::-1]
 
@@ -140,7 +141,7 @@ def list_agreements(*, name: str, at: datetime, actor: Actor, limit: int = 1_000
 # --- The queue --------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class QueuedJob:
-    """One waiting job. Numbers are null where the scheduler has none."""
+    """A waiting job. Numbers are null if the scheduler reports none."""
 
     job: str
     array_task: str | None
@@ -155,21 +156,21 @@ class QueuedJob:
     reason: str
     priority: float | None
     terms: dict[Term, float] | None
-    value: Annotated[float | None, "What the agent computed for it"]
+    value: Annotated[float | None, "Computed by the agent"]
     entry: Annotated[str, "Path; empty while unmapped"]
 
 
 @dataclass(frozen=True, eq=False)
 class VisibleQueue:
-    """A scheduler's last listing as one reader sees it. seen: jobs that the reader may see, one by one."""
+    """A scheduler's last listing with the visibility for one reader. seen: jobs that the reader may see."""
 
     scheduler: Scheduler
     table: QueueTable
     snapshot: ServedSnapshot | None
-    entry: np.ndarray[Any, np.dtype[np.int64]]  # of each account of the table; -1: unmapped or ambiguous
-    seen: Mask  # of each job
-    readable: Mask | None  # entries whose present numbers the reader sees; None: all
-    names: Mask | None  # entries that the reader sees at all; None: all
+    entry: np.ndarray[Any, np.dtype[np.int64]]  # entry of each account of the table; -1: unmapped or ambiguous
+    seen: Mask  # per job
+    readable: Mask | None  # entries whose current numbers the reader may see; None: all
+    names: Mask | None  # entries that the reader may see at all; None: all
 
     def job(self, i: int) -> QueuedJob:
         table, account = self.table, int(self.table.account[i])
@@ -194,8 +195,8 @@ class VisibleQueue:
         )
 
     def path(self, account: int) -> str:
-        place = int(self.entry[account])
-        return "" if place < 0 or self.snapshot is None else self.snapshot.index.path(place)
+        entry = int(self.entry[account])
+        return "" if entry < 0 or self.snapshot is None else self.snapshot.index.path(entry)
 
     @cached_property
     def entry_of_job(self) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -212,7 +213,7 @@ def list_queue(
     after: int = -1,
     limit: int = 100,
 ) -> tuple[VisibleQueue | None, list[int]]:
-    """Places of the jobs that the actor may see, in the order of the listing; None before the first listing."""
+    """The last listing and indices of the jobs in it that the actor may see; None before the first listing."""
     queue = open_queue(find_scheduler(name), at=at, actor=actor)
     if queue is None:
         return None, []
@@ -222,23 +223,23 @@ def list_queue(
         chosen &= mine[queue.table.account] if len(mine) else False
     if partition:
         chosen &= np.array([one == partition for one in queue.table.partition], np.bool_)
-    places = np.flatnonzero(chosen)
-    return queue, places[places > after][: min(limit, MOST_LISTED)].tolist()
+    found = np.flatnonzero(chosen)
+    return queue, found[found > after][: min(limit, MOST_LISTED)].tolist()
 
 
 def has_queue(policy_slug: str) -> bool:
-    """Whether a scheduler of the policy has listed its waiting jobs; no secret to who sees the policy."""
+    """Whether a scheduler of the policy has listed its waiting jobs; not confidential for readers of the policy."""
     return QueueListing.objects.filter(scheduler__policy__slug=policy_slug).exists()
 
 
 def open_queue(scheduler: Scheduler, *, at: datetime, actor: Actor) -> VisibleQueue | None:
-    """None before the first listing.
+    """The last listing of a scheduler with its visibility for the actor; None before the first listing.
 
-    By the scope function of look-ups: jobs of entries whose present numbers the actor may see, own jobs among them.
-    Jobs of unmapped accounts are for managers of the policy and for who has that account.
+    Visible are jobs of entries whose current numbers the actor may see, as for look-ups; own jobs are among them. Jobs
+    of unmapped accounts are visible to managers of the policy and to the owner of the account.
 
     Raises:
-        NotFound: the actor sees no entry of the policy.
+        NotFound: the actor may see no entry of the policy.
     """
     scope = READ if actor.has_scope(READ) else Token.Scope.SELF_READ.value
     policy = get_policy(slug=scheduler.policy.slug, actor=actor, scope=scope)
@@ -265,15 +266,15 @@ def open_queue(scheduler: Scheduler, *, at: datetime, actor: Actor) -> VisibleQu
 
 
 def _entries(table: QueueTable, snapshot: ServedSnapshot | None, namespace: str) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """As look-ups answer: of several entries of one account, the best ranked."""
+    """Entry of each account, as look-ups return it: the best ranked of several; −1 if unmapped."""
     found = np.full(len(table.accounts), -1, np.int64)
     if snapshot is None:
         return found
     rank = np.where(snapshot.values.has_rank, snapshot.values.rank, np.inf)
     for i, (user, group) in enumerate(table.accounts):
-        places = snapshot.index.find_certain(AccountQuery(user, group, namespace))
-        if places:
-            found[i] = min(places, key=lambda place: (rank[place], -snapshot.values.factor[place]))
+        matches = snapshot.index.find_certain(AccountQuery(user, group, namespace))
+        if matches:
+            found[i] = min(matches, key=lambda entry: (rank[entry], -snapshot.values.factor[entry]))
     return found
 
 
@@ -315,7 +316,7 @@ MOST_POINTS = 2_000
 
 @dataclass(frozen=True)
 class Shadow:
-    """comparison: None before the agent listed values, and while nothing is computed."""
+    """Result of shadow mode. comparison: None if the agent has not listed values, or without a snapshot."""
 
     scheduler: Scheduler
     taken_at: datetime | None
@@ -323,7 +324,7 @@ class Shadow:
 
 
 def get_shadow(*, name: str, at: datetime, actor: Actor) -> Shadow:
-    """The last values of the scheduler beside our newest snapshot, for managers of the policy."""
+    """Compare the scheduler's last values with the newest snapshot; for managers of the policy."""
     scheduler = get_scheduler(name=name, at=at, actor=actor).scheduler
     taken_at = SchedulerValues.objects.filter(scheduler=scheduler).values_list("taken_at", flat=True).first()
     if taken_at is None:
@@ -344,7 +345,7 @@ def get_shadow(*, name: str, at: datetime, actor: Actor) -> Shadow:
 
 
 def list_agreement(*, name: str, n_days: int, at: datetime, actor: Actor) -> AgreementDays:
-    """Of the last so many days; of more than 2,000 instants every second, third … one, and the last."""
+    """Agreement over the last days. Of more than 2,000 points, evenly spaced ones are returned, with the last."""
     scheduler = get_scheduler(name=name, at=at, actor=actor).scheduler
     found = Agreement.objects.filter(scheduler=scheduler, at__gt=at - timedelta(days=n_days)).order_by("at")
     rows = list(found.values_list("at", "compared", "kendall", "spearman", "top_overlap"))
@@ -354,7 +355,7 @@ def list_agreement(*, name: str, n_days: int, at: datetime, actor: Actor) -> Agr
 
 
 def list_partitions(scheduler: Scheduler) -> list[str]:
-    """Those of the waiting jobs that the agent listed last, and those of the settings; by name."""
+    """Partitions of the last listed waiting jobs and of the settings, by name."""
     table = load_queue(scheduler.pk)
     listed = {one for names in (table.partition if table else ()) for one in names.split(",") if one}
     return sorted(listed | set(scheduler.partitions or ()))
@@ -365,12 +366,12 @@ MOST_ORDERS = 100
 
 
 def get_share_difference(*, name: str, at: datetime, actor: Actor) -> ShareDifference | None:
-    """Of now; None before the agent listed shares."""
+    """Current difference of shares; None before the agent listed shares."""
     return difference_of(get_scheduler(name=name, at=at, actor=actor).scheduler)
 
 
 def difference_of(scheduler: Scheduler) -> ShareDifference | None:
-    """The caller checks the rights."""
+    """Current difference of shares; the caller checks permission."""
     listing = load_listing(scheduler)
     return None if listing is None else difference_with(scheduler, listing)
 
@@ -385,6 +386,6 @@ def difference_with(scheduler: Scheduler, listing: Listing) -> ShareDifference:
 
 
 def list_share_orders(*, name: str, at: datetime, actor: Actor, limit: int = MOST_ORDERS) -> list[ShareOrder]:
-    """Newest first."""
+    """Share orders of a scheduler, newest first."""
     scheduler = get_scheduler(name=name, at=at, actor=actor).scheduler
     return list(ShareOrder.objects.filter(scheduler=scheduler).order_by("-id")[: min(limit, MOST_ORDERS)])

@@ -1,4 +1,4 @@
-"""Schedulers as managers of a policy keep them: connected, changed, paused, handed back, switched on, removed."""
+"""Connect, change, pause, hand back, switch on and remove schedulers, for managers of a policy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
-from apps.accounts.audit_log import refusals_on_record
+from apps.accounts.audit_log import log_refusals
 from apps.core.errors import Conflict, FieldProblem, Invalid, Stale
 from apps.policies.changesets.change_sets import require_reason
 from apps.policies.publishing.revisions import lock_policy
@@ -21,18 +21,18 @@ from apps.schedulers.orders import NAME, SETTINGS, apply, orders_of, tag_of
 from apps.schedulers.permissions import WRITE, find_scheduler, no_scheduler, require_manage, require_read
 from apps.schedulers.selectors import get_scheduler
 
-MOST_SCHEDULERS = 100  # of one policy
-NEW = "new"  # where one is connected on pages
+MOST_SCHEDULERS = 100  # per policy
+NEW = "new"  # a path of the pages, so no scheduler can have this name
 
 
 def connect_scheduler(
     *, policy_slug: str, name: str, given: Mapping[str, Any], at: datetime, actor: Actor
 ) -> Scheduler:
-    """A new scheduler of a policy, off unless said otherwise. Its agent needs a token.
+    """Connect a scheduler to a policy, in mode off by default. Its agent needs a token.
 
     Raises:
-        Invalid: what is wrong, each at its field.
-        Conflict: there is one of this name (`scheduler_exists`), or too many.
+        Invalid: invalid settings, with the problem of each field.
+        Conflict: a scheduler has this name (`scheduler_exists`), or there are too many.
     """
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     with refusals_of("scheduler.connected", actor, at, policy_slug, name), transaction.atomic():
@@ -40,7 +40,7 @@ def connect_scheduler(
         policy = lock_policy(policy.pk)
         _refuse_name(name)
         if Scheduler.objects.filter(name=name).exists():
-            message = _("There is a scheduler of this name.")
+            message = _("A scheduler with this name already exists.")
             raise Conflict(message, code="scheduler_exists", fields=[FieldProblem("name", message)])
         if Scheduler.objects.filter(policy=policy).count() >= MOST_SCHEDULERS:
             raise Conflict(_("A policy has at most %(n)d schedulers.") % {"n": MOST_SCHEDULERS})
@@ -56,11 +56,12 @@ def connect_scheduler(
 def change_scheduler(
     *, name: str, tag: str, given: Mapping[str, Any], at: datetime, actor: Actor, reason: str = ""
 ) -> Scheduler:
-    """Replace the given settings. `tag` is that of the scheduler the caller saw; `paused` and `hand_back` go, too.
+    """Change the given settings; `paused` and `hand_back` can be given too. `tag`: that of the scheduler as the caller
+    loaded it.
 
     Raises:
         Stale: it changed since.
-        Invalid: what is wrong, each at its field.
+        Invalid: invalid settings, with the problem of each field.
     """
     found = find_to_change(name, actor, at)
     with refusals_of("scheduler.changed", actor, at, found.policy.slug, name), transaction.atomic():
@@ -75,27 +76,28 @@ def change_scheduler(
                 raise Invalid(f"{key}: true or false", fields=[FieldProblem(key, _("Write true or false."))])
         scheduler.is_paused = switches.get("paused", scheduler.is_paused)
         scheduler.is_handed_back = switches.get("hand_back", scheduler.is_handed_back)
-        _keep(scheduler, "scheduler.changed", before, at, actor, reason)
+        _save_changes(scheduler, "scheduler.changed", before, at, actor, reason)
     return scheduler
 
 
 def pause_scheduler(*, name: str, at: datetime, actor: Actor) -> Scheduler:
-    """The agent sends nothing until it is resumed; the scheduler keeps its last values. Safe to repeat."""
+    """The agent sends nothing until resumed; the scheduler keeps its last values. Safe to repeat."""
     return _switch(name, "scheduler.paused", {"is_paused": True}, at, actor)
 
 
 def resume_scheduler(*, name: str, at: datetime, actor: Actor) -> Scheduler:
-    """The agent goes on, also after a hand-back. Safe to repeat."""
+    """The agent resumes sending, also after a hand-back. Safe to repeat."""
     return _switch(name, "scheduler.resumed", {"is_paused": False, "is_handed_back": False}, at, actor)
 
 
 def request_hand_back(*, name: str, at: datetime, actor: Actor) -> Scheduler:
-    """The agent resets every value that it set, and sends none until the scheduler is resumed. Safe to repeat."""
+    """The agent resets every value that it set, and sends none until resumed. Safe to repeat."""
     return _switch(name, "scheduler.hand_back_asked", {"is_handed_back": True}, at, actor)
 
 
 def remove_scheduler(*, name: str, tag: str, reason: str, at: datetime, actor: Actor) -> None:
-    """Its passes, listing and values go with it. What its agent set in the scheduler stays there: hand back first.
+    """Delete a scheduler with its passes, queue and values. Values set by its agent stay in the scheduler: hand back
+    first.
 
     Raises:
         Stale: it changed since.
@@ -131,12 +133,14 @@ def _switch(name: str, verb: str, columns: Mapping[str, bool], at: datetime, act
         before = _settings_of(scheduler)
         for column, value in columns.items():
             setattr(scheduler, column, value)
-        _keep(scheduler, verb, before, at, actor, "")
+        _save_changes(scheduler, verb, before, at, actor, "")
     return scheduler
 
 
-def _keep(scheduler: Scheduler, verb: str, before: Mapping[str, Any], at: datetime, actor: Actor, reason: str) -> None:
-    """Nothing is stored and logged where nothing changed."""
+def _save_changes(
+    scheduler: Scheduler, verb: str, before: Mapping[str, Any], at: datetime, actor: Actor, reason: str
+) -> None:
+    """Store and log the changes of a scheduler, if there are any."""
     after = _settings_of(scheduler)
     changed = [key for key in after if before[key] != after[key]]
     if not changed:
@@ -172,7 +176,7 @@ def log(verb: str, scheduler: Scheduler, at: datetime, actor: Actor, reason: str
 
 
 def refusals_of(verb: str, actor: Actor, at: datetime, policy_slug: str, name: str) -> Any:
-    return refusals_on_record(verb, actor, at, policy_slug=policy_slug, subject=name[:64])
+    return log_refusals(verb, actor, at, policy_slug=policy_slug, subject=name[:64])
 
 
 # --- From shadow mode to on -------------------------------------------------------------------------------------------
@@ -187,13 +191,14 @@ def switch_on(
     everything: bool = False,
     reason: str = "",
 ) -> Scheduler:
-    """Values are sent for jobs of these partitions, of this subtree, or of everything; jobs outside are left alone.
+    """Send values for jobs of these partitions, of this subtree, or of all; other jobs are not touched.
 
-    Where it is on already, partitions are added to those that are. subtree: a path; "" keeps the present one.
+    If the scheduler is already on, the partitions are added to its present ones. subtree: a path; "" keeps the present
+    one.
 
     Raises:
-        Invalid: neither is given (`no_scope`), or one that the settings refuse.
-        Conflict: the agent's checks found errors (`checks_failed`), such as usage that would count twice.
+        Invalid: no scope is given (`no_scope`), or one that the settings reject.
+        Conflict: the agent's checks found errors (`checks_failed`), such as usage that would be counted twice.
         Stale: it changed since.
     """
     scheduler = get_scheduler(name=name, at=at, actor=actor).scheduler

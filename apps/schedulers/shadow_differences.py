@@ -1,15 +1,15 @@
-"""Why the scheduler's number of an association and ours differ: usage, tree, rule, or rounding. Pure.
+"""Explain why the scheduler's numbers and ours differ: by usage, tree, algorithm or rounding. Pure functions.
 
-The difference is split by three computations, one input replaced at a time:
+The difference is split by three computations, which replace one input at a time:
 
-    ours           our rule, our tree, our usage
-    with_usage     our rule, our tree, their usage
-    with_tree      our rule, their tree, their usage
-    theirs         as the scheduler lists it
+    ours           our algorithm, our tree, our usage
+    with_usage     our algorithm, our tree, their usage
+    with_tree      our algorithm, their tree, their usage
+    theirs         as listed by the scheduler
 
 so that usage + tree + rule is exactly the difference. The reason is the largest part.
 
-Also the scheduler's own tree, built from the rows that it lists, and why usage as listed and as logged differs.
+Also builds the scheduler's own tree from its rows, and explains differences between listed and logged usage.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ Reason = Literal["none", "rounding", "usage", "tree", "rule"]
 Scale = Literal["factor", "position"]
 REASONS: tuple[Reason, ...] = ("usage", "tree", "rule", "rounding", "none")
 PRINTED = 1e-6  # sshare prints six decimals
-_SUM = 1e-9  # of what sums of doubles may be off
+_SUM = 1e-9  # tolerance for sums of doubles
 
 
 @dataclass(frozen=True, eq=False)
 class Ours:
-    """Arrays (n,) over the entries of the tree. usage: total of the entry and all below."""
+    """Arrays (n,) over the entries of our tree. usage: total of each entry's subtree."""
 
     tree: FairshareTree
     algorithm: Mapping[str, Any]
@@ -51,9 +51,10 @@ class Ours:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One user of one group. difference = by_usage + by_tree + by_rule, on the scale of the comparison.
+    """The difference for one user of one group.
 
-    ours, theirs: factors, 0..1. our_usage, their_usage: in the policy's and in the scheduler's unit.
+    difference = by_usage + by_tree + by_rule, on the scale of the comparison. ours, theirs: factors, 0..1. our_usage,
+    their_usage: in the units of the policy and the scheduler.
     """
 
     group: str
@@ -70,14 +71,15 @@ class Difference:
     reason: Reason
 
     def to_json(self) -> dict[str, Any]:
-        """Without the entry, which is a place in a tree."""
+        """JSON without the entry, which is an index into the tree."""
         return {name: getattr(self, name) for name in self.__slots__ if name != "entry"}
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Differences in the order of the scheduler's rows. n_unknown: of its users, those that no entry of ours is found
-    for. scale: *factor* with Slurm's own algorithms, whose numbers mean the same; else *position* in the order, 0..1.
+    """Differences in the order of the scheduler's rows. n_unknown: users of the scheduler without an entry of ours.
+
+    scale: "factor" for Slurm's own algorithms, whose numbers are comparable; else "position", the relative rank, 0..1.
     """
 
     differences: Sequence[Difference]
@@ -90,7 +92,7 @@ class Comparison:
 
     @property
     def n_equal(self) -> int:
-        """Without those that differ beyond the digits that are printed."""
+        """Number of users whose values are equal in the printed digits."""
         return sum(one.reason in ("none", "rounding") for one in self.differences)
 
     def to_json(self) -> dict[str, Any]:
@@ -104,12 +106,12 @@ class Comparison:
         }
 
     def ordered(self) -> list[Difference]:
-        """The largest first."""
+        """Differences, largest first."""
         return sorted(self.differences, key=lambda one: (-abs(one.difference), one.group, one.user))
 
 
 def compare(rows: Sequence[OwnValue], ours: Ours, entry_of_row: Sequence[int]) -> Comparison:
-    """entry_of_row: (rows,) the entry of ours that each row is about, −1 for none."""
+    """Compare rows with our values. entry_of_row: (rows,) index of our entry for each row, −1 for none."""
     entry = np.array(entry_of_row, np.int64).reshape(-1)
     is_user = np.array([bool(one.user) for one in rows], np.bool_)
     theirs_all = np.array([one.fairshare for one in rows], np.float64)
@@ -153,7 +155,7 @@ def compare(rows: Sequence[OwnValue], ours: Ours, entry_of_row: Sequence[int]) -
 
 
 def _with_their_usage(ours: Ours, entry: I8, own: F8) -> F8 | None:
-    """Users' usage at their entries; of groups what is their own."""
+    """Our factors with the scheduler's usage: users' usage at their entries, and usage of groups without a member."""
     usage = np.zeros(ours.tree.n_entries)
     placed = entry >= 0
     np.add.at(usage, entry[placed], own[placed])
@@ -161,7 +163,7 @@ def _with_their_usage(ours: Ours, entry: I8, own: F8) -> F8 | None:
 
 
 def _factors(tree: FairshareTree, usage: F8, algorithm: Mapping[str, Any]) -> F8 | None:
-    """None where the algorithm refuses the tree, as one without inherited shares does, or a package fails."""
+    """Factors of a tree; None if the algorithm rejects it (for inherited shares, for example) or a package fails."""
     try:
         return compute(tree, usage, algorithm=algorithm).factor
     except EngineError:
@@ -170,7 +172,7 @@ def _factors(tree: FairshareTree, usage: F8, algorithm: Mapping[str, Any]) -> F8
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Arrays (m,): whole = by_usage + by_tree + by_rule."""
+    """Parts of the differences, arrays (m,): whole = by_usage + by_tree + by_rule."""
 
     whole: F8
     by_usage: F8
@@ -182,10 +184,10 @@ class Parts:
 def split_difference(
     ours: F8, with_usage: F8 | None, with_tree: F8 | None, theirs: F8, *, same_usage: bool, scale: Scale
 ) -> Parts:
-    """Factors (m,) of the same associations by the four computations; None for one that our rule can't make.
+    """Split differences of factors (m,) into parts, from the four computations; None for one that is not possible.
 
-    same_usage: no usage differs by a whole unit, so that what their cut-off digits change is rounding. A computation
-    that can't be made leaves its part to the next one: a tree that our rule can't take is a matter of the rule.
+    same_usage: usage differs by less than one unit, so that its effect is rounding. The part of an impossible
+    computation goes to the next one: a tree that our algorithm rejects is a matter of the algorithm (`rule`).
     """
     first = ours if with_usage is None else with_usage
     steps = [ours, first, first if with_tree is None else with_tree, theirs]
@@ -205,7 +207,7 @@ def split_difference(
 
 
 def _positions(factor: F8) -> F8:
-    """Of each the part that is behind it, 0..1; equal ones, by the printed digits, share the mean."""
+    """Fraction of values that are smaller, 0..1; values equal in the printed digits share the mean."""
     n = len(factor)
     if n < 2:
         return np.zeros(n)
@@ -221,7 +223,7 @@ ROOT = "root"
 
 @dataclass(frozen=True, eq=False)
 class TheirTree:
-    """tree over all rows. entry_of_row: (rows,) the tree's entry of each row. own_usage: (entries,) in their unit."""
+    """The scheduler's tree. entry_of_row: (rows,) entry of each row. own_usage: (entries,) in the scheduler's unit."""
 
     tree: FairshareTree
     entry_of_row: I8
@@ -229,16 +231,16 @@ class TheirTree:
 
 
 def own_usage_of(rows: Sequence[OwnValue]) -> F8:
-    """(rows,) of each user what is listed, of each group what none of its users and groups has.
+    """Own usage of each row: of a user the listed usage, of a group the part that its users and groups don't have.
 
-    Listed usage is cut to whole numbers, so that a remainder of less than one for each member is nothing. A larger one
-    is real: that of users who were removed.
+    Listed usage is truncated to whole numbers, so a remainder of less than one per member is ignored. A larger
+    remainder is usage of removed users.
     """
     own = np.array([0.0 if math.isnan(one.raw_usage) else one.raw_usage for one in rows])
-    place = {one.group: i for i, one in enumerate(rows) if not one.user}
+    row_of_group = {one.group: i for i, one in enumerate(rows) if not one.user}
     below, members = np.zeros(len(rows)), np.zeros(len(rows))
     for i, one in enumerate(rows):
-        above = place.get(one.group if one.user else one.parent)
+        above = row_of_group.get(one.group if one.user else one.parent)
         if above is not None and above != i:
             below[above] += own[i]
             members[above] += 1
@@ -248,14 +250,14 @@ def own_usage_of(rows: Sequence[OwnValue]) -> F8:
 
 
 def build_their_tree(rows: Sequence[OwnValue]) -> TheirTree | None:
-    """None where the rows don't say where each group is, or are no tree."""
-    place = {one.group: i for i, one in enumerate(rows) if not one.user}
-    if ROOT not in place:
+    """Build the scheduler's tree; None if the rows don't contain the groups' parents or are no tree."""
+    row_of_group = {one.group: i for i, one in enumerate(rows) if not one.user}
+    if ROOT not in row_of_group:
         return None
     parents = []
     for one in rows:
         is_root = not one.user and one.group == ROOT
-        above = -1 if is_root else place.get(one.group if one.user else one.parent)
+        above = -1 if is_root else row_of_group.get(one.group if one.user else one.parent)
         if above is None:
             return None
         parents.append(above)
@@ -276,15 +278,15 @@ def _shares(one: OwnValue) -> float:
     return 0.0 if math.isnan(one.raw_shares) else one.raw_shares
 
 
-# --- Usage: as listed against as logged, and why it differs, by rule --------------------------------------------------
+# --- Usage: listed against logged, and why they differ ----------------------------------------------------------------
 UsageReason = Literal["same", "all_alike", "running", "removed_limits", "reset", "earlier", "longer", "shorter"]
-_CUT = 1.0  # sshare cuts to whole numbers
-_ALIKE = 1e-3  # quotients that differ by less are one
+_CUT = 1.0  # sshare truncates to whole numbers
+_ALIKE = 1e-3  # quotients that differ by less are equal
 
 
 @dataclass(frozen=True, slots=True)
 class UsagePair:
-    """ours: from the log, decayed as the policy says. theirs: as listed. Both in one unit, core-seconds or billing."""
+    """ours: from the log, with the policy's decay. theirs: as listed. Both in core-seconds or in billing units."""
 
     group: str
     user: str
@@ -307,7 +309,7 @@ class UsageDifference:
 
 @dataclass(frozen=True)
 class UsageComparison:
-    """rows: the largest difference first. quotient: ours / theirs where it is the same for all, else None."""
+    """Usage differences, largest first. quotient: ours / theirs if it is equal for all users, else None."""
 
     rows: Sequence[UsageDifference]
     ours: float
@@ -320,10 +322,10 @@ class UsageComparison:
 
 
 def compare_usage(pairs: Sequence[UsagePair], *, has_limits: bool, begins_late: bool) -> UsageComparison:
-    """has_limits: AccountingStorageEnforce has `limits`; without it Slurm loses the end of each job. begins_late: usage
-    from before the log's first job can still count.
+    """Explain differences of usage, by the first reason that fits.
 
-    Of several reasons the first that fits: one quotient for all, then what explains that ours is more, then less.
+    has_limits: AccountingStorageEnforce contains `limits`; without it Slurm doesn't count the end of each job.
+    begins_late: usage from before the log's first job may still count.
     """
     quotient = _quotient(pairs)
     rows = [
@@ -338,7 +340,7 @@ def compare_usage(pairs: Sequence[UsagePair], *, has_limits: bool, begins_late: 
 
 
 def _quotient(pairs: Sequence[UsagePair]) -> float | None:
-    """Of those with enough usage for it to mean something; at least two."""
+    """The common quotient of at least two users with significant usage; None if there is none."""
     found = np.array([one.ours / one.theirs for one in pairs if one.theirs > 1 / _ALIKE and one.ours > 0])
     only_one_side = any(_differs(one) and not (one.ours > 0 and one.theirs > 0) for one in pairs)
     if len(found) < 2 or only_one_side:

@@ -1,7 +1,8 @@
-"""The scheduler's shares as its agent lists them, and what the policy or somebody there changed since they agreed.
+"""Compare the scheduler's shares, as listed by its agent, with the policy's.
 
-Both sides are compared with the shares that they last agreed on, so that a change has an author: where the scheduler
-has still the agreed ones, the policy changed; everywhere else somebody changed them in the scheduler."""
+Both are compared with the shares that they last agreed on, which shows where a change was made: if the scheduler still
+has the agreed shares, the policy changed; otherwise they were changed in the scheduler.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +33,13 @@ from apps.schedulers.models import Scheduler, ShareListing
 # --- The listing ------------------------------------------------------------------------------------------------------
 MOST_ROWS = 200_000
 _FIELDS = ("group", "user", "partition", "parent", "shares")
-_LONGEST = 8_400  # a path of Grid Engine's share tree
+_LONGEST = 8_400  # for a path of Grid Engine's share tree
 
 
 class Key(NamedTuple):
-    """Of an association of all partitions. group: an account, or the path of a node. user: "" of a group's own."""
+    """Identifies an association of all partitions. group: an account, or the path of a node. user: "" for the group
+    itself.
+    """
 
     group: str
     user: str
@@ -44,7 +47,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListedShare:
-    """shares: a whole number, or "parent". agreed: what both sides last had; "" before they ever did."""
+    """shares: a whole number or "parent". agreed: the last shares equal on both sides; "" if there were none."""
 
     group: str
     user: str
@@ -71,10 +74,10 @@ class Listing:
 
 
 def read_listing(given: Any) -> tuple[str, list[ListedShare]]:
-    """The cluster and its rows from an agent's report.
+    """Validate an agent's report; returns the cluster and its rows.
 
     Raises:
-        Malformed: the first place that is wrong.
+        Malformed: the first invalid field.
     """
     if not isinstance(given, dict) or set(given) != {"cluster", "rows"} or type(given["cluster"]) is not str:
         raise _wrong("shares", "must be an object with: cluster, rows")
@@ -100,12 +103,13 @@ def _wrong(where: str, message: str) -> Malformed:
     return Malformed(f"{where} {message}.", fields=[FieldProblem(where, message)])
 
 
-def agreed_now(
+def with_agreed(
     rows: list[ListedShare], before: Mapping[Key, ListedShare], wanted: Mapping[Key, str], were_set: Mapping[Key, str]
 ) -> list[ListedShare]:
-    """With the shares that both sides last had: those of now where they are alike, those that an order set, or before.
+    """Update the agreed shares of listed rows: those equal on both sides, else those set by an order, else those
+    before.
 
-    An association that is new to the listing begins with what it has: whatever differs then is ours to send.
+    For an association that is new in the listing they are its present shares, so that any difference is to be sent.
     """
     found = []
     for row in rows:
@@ -118,8 +122,8 @@ def agreed_now(
     return found
 
 
-def keep_listing(scheduler: Scheduler, cluster: str, rows: list[ListedShare], taken_at: datetime) -> None:
-    """Replaced as a whole, in the caller's transaction."""
+def store_listing(scheduler: Scheduler, cluster: str, rows: list[ListedShare], taken_at: datetime) -> None:
+    """Replace the stored listing, in the caller's transaction."""
     columns = {name: [getattr(row, name) for row in rows] for name in (*_FIELDS, "agreed")}
     data, digest = pack(columns)
     kept = {"cluster": cluster, "taken_at": taken_at, "n_rows": len(rows), "data": data, "digest": digest}
@@ -127,7 +131,7 @@ def keep_listing(scheduler: Scheduler, cluster: str, rows: list[ListedShare], ta
 
 
 def load_listing(scheduler: Scheduler) -> Listing | None:
-    """The latest; None before the first."""
+    """The latest listing; None if there is none."""
     stored = ShareListing.objects.filter(scheduler=scheduler).first()
     if stored is None:
         return None
@@ -137,12 +141,12 @@ def load_listing(scheduler: Scheduler) -> Listing | None:
 
 
 # --- The difference ---------------------------------------------------------------------------------------------------
-Wanted = dict[Key, tuple[str, int]]  # shares, and row of the tree
+Wanted = dict[Key, tuple[str, int]]  # shares, and index of the entry in the tree
 
 
 @dataclass(frozen=True)
 class ShareChange:
-    """One association whose shares differ. row: its entry in the tree. command: as the agent runs it."""
+    """An association whose shares differ. row: its entry in the tree. command: as run by the agent."""
 
     key: Key
     before: str  # in the scheduler
@@ -158,13 +162,13 @@ class ShareChange:
 
 @dataclass(frozen=True)
 class ShareDifference:
-    """given: the policy's tree; fitted: with names and whole shares as the scheduler can have them."""
+    """given: the policy's tree; fitted: the same with names and whole shares as the scheduler accepts them."""
 
     cluster: str
     given: TreeColumns
     fitted: TreeColumns
     wanted: Wanted
-    outside: frozenset[Key]  # of the policy, and not carried
+    outside: frozenset[Key]  # associations of the policy that are not carried
     listing: Listing
     kind: str
     notes: tuple[str, ...]
@@ -193,16 +197,16 @@ class ShareDifference:
                 return shlex.join(gridengine_argv(line))
             return shlex.join(slurm_argv(self.cluster, line, key in self._in_partitions))
         except ValueError:
-            return ""  # the agent refuses the name, too
+            return ""  # the agent rejects the name too
 
     @property
     def to_send(self) -> list[ShareChange]:
-        """What the policy changed."""
+        """Changes made in the policy."""
         return [one for one in self.changes if not one.is_by_hand]
 
     @property
     def by_hand(self) -> list[ShareChange]:
-        """What somebody changed in the scheduler."""
+        """Changes made in the scheduler."""
         return [one for one in self.changes if one.is_by_hand]
 
     @cached_property
@@ -215,25 +219,25 @@ class ShareDifference:
 
     @property
     def tag(self) -> str:
-        """Another one where a line would be another: an order names what its author saw."""
+        """Version tag of the changes: an order names the version that its author saw."""
         text = "\n".join(f"{one.key} {one.before} {one.after} {one.agreed}" for one in self.changes)
         return hashlib.sha256(f"{self.cluster}\n{text}".encode()).hexdigest()[:16]
 
     def shares_in_policy(self, one: ShareChange) -> float | str:
-        """The shares of the scheduler as the policy would have them: without the scale that made them whole."""
+        """Shares of a change in the policy's units, without the factor that made them whole numbers."""
         if one.before == PARENT:
             return PARENT
         return plain(round(int(one.before) / self._scale(one.row), 9))
 
     def _scale(self, row: int) -> float:
-        """By which the shares of this entry's competitors were multiplied."""
+        """Factor by which the shares of this entry and its siblings were multiplied."""
         beside = np.flatnonzero(competitors(self.given) == competitors(self.given)[row])
         beside = beside[(beside > 0) & (self.given.shares[beside] > 0) & ~self.given.inherit[beside]]
         return float(np.median(self.fitted.shares[beside] / self.given.shares[beside])) if len(beside) else 1.0
 
 
 def compare_shares(kind: str, tree: TreeColumns, listing: Listing, within: Mask | None = None) -> ShareDifference:
-    """tree: of the policy as it is, not a fitted one. within: entries whose shares are carried; None: all."""
+    """Compare shares. tree: the unmodified tree of the policy. within: entries whose shares are carried; None: all."""
     listed = [ListedAssociation(row.group, row.user, row.partition, row.parent, row.shares) for row in listing.rows]
     if kind == Scheduler.Kind.GRIDENGINE:
         found = shares_for_gridengine(tree, listed)

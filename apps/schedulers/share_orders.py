@@ -1,4 +1,4 @@
-"""Orders of shares: sent to a scheduler, put back there or taken over after a review; and what its agent reports."""
+"""Share orders: have an agent set shares after a review, take over shares from the scheduler, and store outcomes."""
 
 from __future__ import annotations
 
@@ -23,24 +23,25 @@ from apps.schedulers.share_difference import (
     Listing,
     ShareChange,
     ShareDifference,
-    agreed_now,
-    keep_listing,
     load_listing,
+    store_listing,
+    with_agreed,
 )
 
-MOST_LINES = 5_000  # of an order; the next one has the rest
+MOST_LINES = 5_000  # per order; further lines go into the next one
 
 
 def order_shares(
     *, name: str, tag: str, put_back: Sequence[Key] | None = None, at: datetime, actor: Actor
 ) -> ShareOrder:
-    """Have the agent set the policy's shares in the scheduler. tag: of the difference that the caller reviewed.
+    """Order the agent to set the policy's shares in the scheduler. tag: version of the difference that the caller
+    reviewed.
 
-    put_back: associations that somebody changed in the scheduler; None: those that the policy changed.
+    put_back: associations changed in the scheduler, to be reset; None: all that the policy changed.
 
     Raises:
-        Stale: the difference is another one by now.
-        Conflict: an order is open (`order_open`), or the agent sets no shares (`sets_no_shares`).
+        Stale: the difference has changed since.
+        Conflict: an order is open (`order_open`), or the agent doesn't set shares (`sets_no_shares`).
         Invalid: nothing to set, or a name that isn't in the difference.
     """
     found = find_to_change(name, actor, at)
@@ -65,7 +66,7 @@ def order_shares(
 
 
 def cancel_share_order(*, name: str, order_id: int, at: datetime, actor: Actor) -> ShareOrder:
-    """What the agent set of it before stays. Safe to repeat.
+    """Cancel an open order; shares that the agent has set stay. Safe to repeat.
 
     Raises:
         NotFound: there is none.
@@ -84,10 +85,10 @@ def cancel_share_order(*, name: str, order_id: int, at: datetime, actor: Actor) 
 
 
 def take_over_shares(*, name: str, tag: str, keys: Sequence[Key], at: datetime, actor: Actor) -> ChangeSet:
-    """A draft of the actor with the shares that somebody set in the scheduler; the open draft goes on.
+    """Add shares that were changed in the scheduler to the actor's draft, which is opened if needed.
 
     Raises:
-        Stale: the difference is another one by now.
+        Stale: the difference has changed since.
         Invalid: nothing to take over, or a name that isn't in the difference.
     """
     found = find_to_change(name, actor, at)
@@ -115,7 +116,7 @@ def take_over_shares(*, name: str, tag: str, keys: Sequence[Key], at: datetime, 
 
 def _refuse_setting(scheduler: Scheduler) -> None:
     if scheduler.carries != Scheduler.Carries.SHARES or scheduler.mode != Scheduler.Mode.ON:
-        message = _("The agent sets shares where the scheduler carries shares, in mode on.")
+        message = _("The agent sets shares only if the scheduler carries shares and its mode is on.")
         raise Conflict(message, code="sets_no_shares")
     if ShareOrder.objects.filter(scheduler=scheduler, state=ShareOrder.State.OPEN).exists():
         raise Conflict(_("An order is open: wait for it, or cancel it."), code="order_open")
@@ -152,7 +153,7 @@ def _line(one: ShareChange) -> dict[str, str]:
 
 
 # --- Reports of the agent ---------------------------------------------------------------------------------------------
-SET = ("done", "already")  # outcomes of lines that the scheduler has now
+SET = ("done", "already")  # outcomes of lines whose shares the scheduler now has
 
 
 def store_shares(
@@ -163,7 +164,7 @@ def store_shares(
     at: datetime,
     actor: Actor,
 ) -> None:
-    """In the caller's transaction, which has the scheduler locked."""
+    """Store listed shares and outcomes of an order, in the caller's transaction, which has locked the scheduler."""
     were_set = {} if outcomes is None else _store_outcomes(scheduler, outcomes, at, actor)
     before = load_listing(scheduler)
     if listed is None and (before is None or not were_set):
@@ -172,12 +173,12 @@ def store_shares(
     same_cluster = before is not None and before.cluster == cluster
     wanted = difference_with(scheduler, Listing(cluster, taken_at, rows, "")).wanted
     known = before.by_key if before is not None and same_cluster else {}
-    agreed = agreed_now(rows, known, {key: shares for key, (shares, _row) in wanted.items()}, were_set)
-    keep_listing(scheduler, cluster, agreed, taken_at)
+    agreed = with_agreed(rows, known, {key: shares for key, (shares, _row) in wanted.items()}, were_set)
+    store_listing(scheduler, cluster, agreed, taken_at)
 
 
 def _store_outcomes(scheduler: Scheduler, given: Mapping[str, Any], at: datetime, actor: Actor) -> dict[Key, str]:
-    """The shares that were set. An order that was cancelled meanwhile stays so, with what was done of it."""
+    """Store outcomes; returns the shares that were set. A cancelled order stays cancelled."""
     order = ShareOrder.objects.select_for_update().filter(scheduler=scheduler, pk=given["id"]).first()
     if order is None:
         return {}

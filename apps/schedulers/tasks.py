@@ -1,4 +1,4 @@
-"""What the schedule rings: each task calls one service and may run twice."""
+"""Scheduled tasks of the schedulers room; safe to run twice."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from apps.schedulers.passes import prune_passes as prune
 
 @shared_task(name="apps.schedulers.tasks.prune_passes")
 def prune_passes() -> int:
-    """How many reports of agents were past their time."""
+    """Delete expired reports of agents; returns their number."""
     return prune(at=clock.now())

@@ -1,4 +1,6 @@
-"""Why a job waits: the scheduler's reason, each term of its priority, where fair share decides, who is ahead."""
+"""Explain why a job waits: the scheduler's reason, the terms of its priority, the effect of fair share, and jobs
+ahead.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from apps.schedulers.selectors import QueuedJob, VisibleQueue, open_queue
 # --- Reasons ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why the scheduler keeps a job waiting."""
+    """A reason for which the scheduler keeps a job waiting."""
 
     code: Annotated[str, "The scheduler's word"]
     key: str
@@ -34,7 +36,7 @@ class Reason:
     is_order: Annotated[bool, "Whether the order of jobs is the reason"]
 
 
-# Why an agent freezes.
+# Reasons for which an agent freezes.
 FROZEN = {
     "snapshot_too_old": gettext_lazy("The priorities are too old."),
     "too_many_unmapped": gettext_lazy("Too many jobs are unmapped."),
@@ -85,17 +87,17 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class TermPart:
-    """One term of a priority. share: null for one that lowers it or adds nothing."""
+    """A term of a priority. share: null for a term that lowers it or adds nothing."""
 
     name: Term
     value: Annotated[float, "Added to the priority; below 0 where it lowers it"]
     share: Annotated[float | None, "Of all that raises the priority"]
-    is_fairshare: bool  # set by the policy's priorities, or the scheduler's own fair share
+    is_fairshare: bool  # from the policy's priorities or the scheduler's own fair share
 
 
 @dataclass(frozen=True, slots=True)
 class GroupAhead:
-    """Jobs ahead of one group."""
+    """Number of jobs ahead from one group."""
 
     path: Annotated[str, "Empty: groups that are not shown one by one"]
     jobs: int
@@ -104,7 +106,7 @@ class GroupAhead:
 
 @dataclass(frozen=True)
 class Waiting:
-    """A job with what is ahead of it; ahead: null where the scheduler gives no priority."""
+    """A job and the jobs ahead of it; `ahead` is null if the scheduler reports no priority."""
 
     scheduler: str
     kind: str
@@ -128,11 +130,11 @@ class Waiting:
 
 
 def find_waiting(*, job: str, at: datetime, actor: Actor, policy_slug: str = "", scheduler: str = "") -> Waiting:
-    """By its number, in the schedulers of one policy or of all.
+    """Find a waiting job by its number, in the schedulers of one policy or of all.
 
     Raises:
         NotFound: no listing has it, or the actor may not see it.
-        Conflict: several schedulers have a job of this number (`several_schedulers`); `fields` name them.
+        Conflict: several schedulers have a job with this number (`several_schedulers`); `fields` name them.
     """
     slugs = [one.slug for one in list_policies(actor=actor) if policy_slug in ("", one.slug)]
     known = Scheduler.objects.select_related("policy").filter(policy__slug__in=slugs)
@@ -158,7 +160,7 @@ def find_waiting(*, job: str, at: datetime, actor: Actor, policy_slug: str = "",
 def list_waiting(
     *, policy_slug: str, at: datetime, actor: Actor, limit: int = 100
 ) -> tuple[list[tuple[str, QueuedJob]], int]:
-    """The first waiting jobs of a policy that the actor may see, each with its scheduler, and how many there are."""
+    """The first waiting jobs of a policy that the actor may see, each with its scheduler, and their total number."""
     found: list[tuple[str, QueuedJob]] = []
     n = 0
     slugs = [one.slug for one in list_policies(actor=actor) if one.slug == policy_slug]
@@ -175,7 +177,7 @@ def list_waiting(
 
 
 def explain_waiting(queue: VisibleQueue, i: int) -> Waiting:
-    """Of the job at a place of the listing, which the reader may see."""
+    """Explain the job at an index of the listing, which the reader may see."""
     table, scheduler = queue.table, queue.scheduler
     job = queue.job(i)
     ahead = _ahead(queue, i)
@@ -209,7 +211,7 @@ def explain_waiting(queue: VisibleQueue, i: int) -> Waiting:
 
 
 def _rivals(queue: VisibleQueue, i: int) -> Flags:
-    """Other jobs that wait, are not held, and share a partition with this one."""
+    """Mask of other jobs that wait, are not held, and share a partition with this one."""
     table, own = queue.table, set(queue.table.partition[i].split(","))
     shares = {text: bool(own & set(text.split(","))) for text in set(table.partition)}
     here: Flags = np.array([shares[text] for text in table.partition], np.bool_) & (table.state == _PENDING)
@@ -218,7 +220,7 @@ def _rivals(queue: VisibleQueue, i: int) -> Flags:
 
 
 def _ahead(queue: VisibleQueue, i: int) -> Flags | None:
-    """None where the scheduler gives this job no priority."""
+    """Mask of the jobs ahead; None if the scheduler reports no priority for this job."""
     if np.isnan(queue.table.priority[i]):
         return None
     ahead: Flags = _rivals(queue, i) & _before(queue.table, queue.table.priority, i)
@@ -226,7 +228,7 @@ def _ahead(queue: VisibleQueue, i: int) -> Flags | None:
 
 
 def _before(table: QueueTable, values: npt.NDArray[np.float64], i: int) -> Flags:
-    """Jobs with a higher value; equal ones by submission, then by their place in the listing."""
+    """Mask of jobs with a higher value; ties are ordered by submission, then by their index in the listing."""
     submitted, place = table.submit_us, np.arange(len(table))
     earlier = (submitted < submitted[i]) | ((submitted == submitted[i]) & (place < i))
     before: Flags = (values > values[i]) | ((values == values[i]) & earlier)
@@ -234,7 +236,7 @@ def _before(table: QueueTable, values: npt.NDArray[np.float64], i: int) -> Flags
 
 
 def _fair(queue: VisibleQueue) -> npt.NDArray[np.float64] | None:
-    """What of each job's priority fair share makes; None where the scheduler doesn't split it."""
+    """The part of each job's priority that fair share contributes; None if the scheduler doesn't report it."""
     terms, knob = queue.table.terms, queue.scheduler.knob
     if knob == "priority":
         return queue.table.priority
@@ -251,7 +253,7 @@ def _fair_names(knob: str) -> set[str]:
 
 
 def _terms(job: QueuedJob, knob: str) -> tuple[TermPart, ...]:
-    """The largest first. Nice lowers a priority: a negative one raises it."""
+    """Terms of a job's priority, largest first. A positive nice lowers the priority, a negative one raises it."""
     if job.terms is None:
         return ()
     signed = {name: -value if name == "nice" else value for name, value in job.terms.items()}
@@ -264,8 +266,10 @@ def _terms(job: QueuedJob, knob: str) -> tuple[TermPart, ...]:
 
 
 def _groups(queue: VisibleQueue, ahead: Flags) -> Sequence[GroupAhead]:
-    """By the group above each job's entry. Groups of fewer users than the site shows are counted together, and so are
-    further ones until the rest has enough, so that no difference of two counts is that of one person.
+    """Jobs ahead by the parent group of each job's entry.
+
+    Groups with fewer users than the site shows are merged, and further ones until the rest is large enough, so that no
+    difference of two counts concerns a single person.
     """
     users: dict[str, set[int]] = {}
     jobs: dict[str, list[float]] = {}
@@ -292,7 +296,7 @@ def _groups(queue: VisibleQueue, ahead: Flags) -> Sequence[GroupAhead]:
 
 
 def _group_of(queue: VisibleQueue, account: int) -> tuple[str, bool]:
-    """Its path, "" where the reader sees no such entry; and whether its numbers are open to the reader."""
+    """Path of a group, "" if the reader may not see the entry, and whether the reader may see its numbers."""
     place = int(queue.entry[account])
     if place < 0 or queue.snapshot is None:
         return "", queue.readable is None
@@ -304,13 +308,13 @@ def _group_of(queue: VisibleQueue, account: int) -> tuple[str, bool]:
 
 
 def _entry_of(queue: VisibleQueue, account: int) -> dict[str, Any]:
-    """Factor and rank of the job's entry, which the reader sees with the job."""
+    """Factor and rank of the job's entry, which the reader may see along with the job."""
     nothing = {"factor": None, "rank": None, "of": None, "snapshot": None}
     place, snapshot = int(queue.entry[account]), queue.snapshot
     if place < 0 or snapshot is None:
         return nothing
     user, group = queue.table.accounts[account]
-    result = snapshot.lookup([AccountQuery(user, group, queue.scheduler.namespace)])[0]  # the best one first
+    result = snapshot.lookup([AccountQuery(user, group, queue.scheduler.namespace)])[0]  # the best ranked first
     return {
         "factor": result["factor"],
         "rank": result.get("rank"),

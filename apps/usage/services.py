@@ -15,7 +15,7 @@ from django.db import IntegrityError, transaction
 from apps.accounts import audit_log as audit
 from apps.accounts.account_ids import refuse_reserved
 from apps.accounts.actor import Actor
-from apps.accounts.idempotency import first_answer, keep_answer
+from apps.accounts.idempotency import get_stored_answer, store_answer
 from apps.core.errors import Conflict, FieldProblem, Invalid, Malformed, NotFound, TooLarge
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
@@ -242,7 +242,7 @@ def push_records(
         source, _ = (known, False) if known else ensure_source(slug=source_slug, at=at, actor=actor)
         if idempotency_key is not None:
             named = {"scope": f"usage:{source.slug}", "key": idempotency_key, "body_sha256": digest}
-            first: dict[str, Any] | None = first_answer(**named, at=at)
+            first: dict[str, Any] | None = get_stored_answer(**named, at=at)
             if first is not None:
                 return first
         counts = ingest_batch(source=source, rows=batch, at=at, n_rejected=len(records.rejections))
@@ -252,7 +252,7 @@ def push_records(
             raise _all_rejected(records)
         answer = _answer(counts, records)
         if idempotency_key is not None:
-            keep_answer(**named, answer=answer, at=at)
+            store_answer(**named, answer=answer, at=at)
         if counts.new or counts.corrected or records.rejections:
             numbers = {**counts.as_dict(), "rejected": len(records.rejections)}
             audit.record(actor=actor, verb="usage.pushed", at=at, subject=source.slug, details=numbers)

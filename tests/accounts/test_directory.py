@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 
 from apps.accounts.models import Identity, User
-from apps.accounts.sign_in.backends import look_up
+from apps.accounts.sign_in.backends import find_person
 from apps.core.errors import Unavailable
 from tests.accounts.slapd import BASE, READER, READER_PASSWORD, Directory, run_directory
 
@@ -33,7 +33,7 @@ def directory(server: Directory, settings: Any) -> Directory:
 
 
 def test_the_right_password_returns_user_and_groups(directory: Directory) -> None:
-    person = look_up("eva", "evas own")
+    person = find_person("eva", "evas own")
     assert person is not None
     assert (person.source, person.username, person.first_name, person.last_name) == ("ldap", "eva", "Eva", "Kling")
     assert person.email == "eva@example.org"
@@ -56,30 +56,30 @@ def test_the_right_password_returns_user_and_groups(directory: Directory) -> Non
     ],
 )
 def test_wrong_credentials_are_refused(directory: Directory, name: str, password: str) -> None:
-    assert look_up(name, password) is None
+    assert find_person(name, password) is None
 
 
 def test_names_are_case_insensitive(directory: Directory) -> None:
-    one, other = look_up("EVA", "evas own"), look_up("eva", "evas own")
+    one, other = find_person("EVA", "evas own"), find_person("eva", "evas own")
     assert one == other
 
 
 def test_a_silent_directory_is_reported_as_unavailable(directory: Directory, settings: Any) -> None:
     settings.FAIRSHARE_LDAP_URL = "ldap://127.0.0.1:1"
     with pytest.raises(Unavailable):
-        look_up("eva", "evas own")
+        find_person("eva", "evas own")
 
 
 def test_a_refused_service_bind_is_not_a_wrong_password(directory: Directory, settings: Any) -> None:
     settings.FAIRSHARE_LDAP_BIND_PASSWORD = "old"
     with pytest.raises(Unavailable):
-        look_up("eva", "evas own")
+        find_person("eva", "evas own")
 
 
 def test_no_password_is_sent_to_an_unverified_server(directory: Directory, settings: Any, tmp_path: Path) -> None:
     settings.FAIRSHARE_LDAP_CA_FILE = ""
     with pytest.raises(Unavailable):
-        look_up("eva", "evas own")
+        find_person("eva", "evas own")
 
 
 @pytest.mark.django_db

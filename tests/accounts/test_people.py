@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import Group
 
 from apps.accounts.models import AuditEvent, Identity, User
-from apps.accounts.people import LONGEST_GROUP, Person, clean_group, welcome
+from apps.accounts.people import LONGEST_GROUP, Person, normalise_group, update_or_create_user
 from apps.core.errors import Invalid, NotAllowed
 
 pytestmark = pytest.mark.django_db
@@ -28,7 +28,7 @@ def eva(**changed: Any) -> Person:
 
 
 def arrive(person: Person) -> User:
-    return welcome(person, at=AT, via="page")
+    return update_or_create_user(person, at=AT, via="page")
 
 
 def groups_of(user: User) -> list[str]:
@@ -122,14 +122,14 @@ def test_a_source_without_a_usable_name_does_not_sign_in(wrong: dict[str, str]) 
     ],
 )
 def test_group_names_are_normalised(written: str, stored: str) -> None:
-    assert clean_group(written) == stored
+    assert normalise_group(written) == stored
 
 
 def test_an_overlong_group_name_stays_distinct() -> None:
     long = "ldap:" + ",".join(f"ou=part{i}" for i in range(40))
-    one, other = clean_group(long + ",cn=a"), clean_group(long + ",cn=b")
+    one, other = normalise_group(long + ",cn=a"), normalise_group(long + ",cn=b")
     assert len(one) == len(other) == LONGEST_GROUP
     assert one != other
     for wrong in ("", "  ", "a\u200bb", "x" * 5_000):
         with pytest.raises(ValueError, match=r"\w"):
-            clean_group(wrong)
+            normalise_group(wrong)

@@ -9,7 +9,7 @@ import pytest
 from django.db import connection, transaction
 
 from apps.accounts import account_ids as account_index
-from apps.accounts.account_ids import AccountKey, Roll, account_ids, load_roll
+from apps.accounts.account_ids import AccountIndex, AccountKey, account_ids, load_account_index
 from apps.accounts.models import Account
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -18,20 +18,20 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def _nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(account_index, "_remembered", account_index._Remembered())
+    monkeypatch.setattr(account_index, "_cached", account_index._CachedIndex())
 
 
 def _add(*users: str) -> list[int]:
     return list(account_ids([AccountKey("c", user) for user in users], at=AT).values())
 
 
-def _load() -> Roll:
+def _load() -> AccountIndex:
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        return load_roll(remembers=True)
+        return load_account_index(use_cache=True)
 
 
-def _names(found: Roll) -> Sequence[str]:
+def _names(found: AccountIndex) -> Sequence[str]:
     table = dict(Account.objects.values_list("id", "user_name"))
     told = dict(zip(found.ids.tolist(), [key.user_name for key in found.keys], strict=True))
     assert told == table
@@ -86,6 +86,6 @@ def test_uncommitted_accounts_are_never_cached() -> None:
     _load()
     with transaction.atomic():
         _add("undone")
-        assert _names(load_roll(remembers=False)) == ["alice", "undone"]
+        assert _names(load_account_index(use_cache=False)) == ["alice", "undone"]
         transaction.set_rollback(True)
     assert _names(_load()) == ["alice"]

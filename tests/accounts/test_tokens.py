@@ -320,11 +320,11 @@ def test_a_database_that_accepts_and_never_answers_is_an_outage(
         for _ in range(3):
             clock.now_s += FRESH_S
             assert cache.verify(text, at=at)[1].scopes == {"priorities:read"}
-        assert asked == ["clerk", "clerk"], "the others find a question unanswered and don't wait"
+        assert asked == ["database-probe", "database-probe"], "the others find a question unanswered and don't wait"
         with pytest.raises(Unavailable):
             cache.verify("fsh_aaaaaaaaaaaa_" + 64 * "0", at=at)
         continued.set()
-        unanswered = cache._clerk._unanswered
+        unanswered = cache._probe._unanswered
         assert unanswered is not None
         assert unanswered.result() == verified
         clock.now_s += FRESH_S

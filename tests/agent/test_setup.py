@@ -8,7 +8,7 @@ import pytest
 
 from agent.command_line import main
 from apps.onboarding.models import Beginning
-from apps.onboarding.sshare_comparison import sshare_of
+from apps.onboarding.sshare_comparison import stored_sshare
 from tests.api.small_site import Site
 
 PRINTS = {
@@ -46,4 +46,4 @@ def test_the_site_starts_the_setup_with_them(
     assert main(["setup", "--server", str(live_server), "--token-file", str(file)]) == 0
     assert "PriorityDecayHalfLife" in capsys.readouterr().out
     begun = Beginning.objects.get()
-    assert (begun.facts["format"], len(sshare_of(begun))) == ("sacctmgr", 12)
+    assert (begun.facts["format"], len(stored_sshare(begun))) == ("sacctmgr", 12)

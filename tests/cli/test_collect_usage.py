@@ -18,7 +18,7 @@ from apps.accounts.actor import COMMAND
 from apps.core import clock
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from apps.runs.workers import note_contact
+from apps.runs.workers import record_contact
 from apps.usage.models import Record
 from apps.usage.services import make_source
 from apps.usage.sources.services import set_up_source
@@ -74,7 +74,7 @@ def test_workers_collect_with_their_own_settings(spool: Path, monkeypatch: pytes
     """A worker is alive: the command asks, and executes nothing itself."""
     (spool / "a.swf").write_text(LOG)
     os.utime(spool / "a.swf", (1, 1))
-    note_contact(clock.now())
+    record_contact(clock.now())
     workers: list[threading.Thread] = []
 
     def work_elsewhere(_seconds: float) -> None:
@@ -100,6 +100,6 @@ def _work(run_id: int) -> None:
 def test_without_workers_the_command_collects_and_says_so(spool: Path) -> None:
     _, err = run("--source", "logs")
     assert "No worker" in err
-    note_contact(clock.now() - timedelta(hours=1))
+    record_contact(clock.now() - timedelta(hours=1))
     _, err = run("--source", "logs")
     assert "No worker" in err

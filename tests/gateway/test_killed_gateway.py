@@ -10,7 +10,7 @@ import pytest
 from apps.accounts.actor import COMMAND
 from apps.gateway import services
 from apps.gateway.models import Job, Received
-from apps.gateway.services import Asked, Rules, set_rules
+from apps.gateway.services import JobReport, Rules, set_rules
 from apps.priorities.serving import store
 from tests.api.small_site import Site
 from tests.killed_process import work_until_killed
@@ -24,9 +24,9 @@ pytestmark = [pytest.mark.faults, pytest.mark.django_db(transaction=True)]
 
 def steps_of(job: str) -> list[Step]:
     return [
-        lambda: services.decide(asked=Asked(job, 4.0), group="physics", **WHO),
-        lambda: services.start(asked=Asked(job), **WHO),
-        lambda: services.finish(asked=Asked(job, 7.0), **WHO),
+        lambda: services.decide(report=JobReport(job, 4.0), group="physics", **WHO),
+        lambda: services.start(report=JobReport(job), **WHO),
+        lambda: services.finish(report=JobReport(job, 7.0), **WHO),
     ]
 
 

@@ -15,7 +15,7 @@ from django.db import connection
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import PasswordReset, User
-from apps.accounts.sign_in.passwords import ask_reset
+from apps.accounts.sign_in.passwords import request_reset
 from apps.accounts.tasks import send_password_resets
 from apps.core import mail_server as product
 from apps.notices import digests
@@ -191,7 +191,7 @@ def test_password_links_contact_a_hanging_server_once_per_round(
         user = User.objects.get(username=name)
         user.set_password("a long one that nobody knows")
         user.save()
-        ask_reset(address=user.email, at=AT)
+        request_reset(address=user.email, at=AT)
     server.hangs_at = "connection"
     for n in (1, 2):
         assert send_password_resets() == 0

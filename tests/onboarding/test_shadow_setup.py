@@ -22,11 +22,11 @@ from apps.onboarding.first_policy_draft import (
     proposed_settings,
     read_tree,
     send_log,
-    take_source,
+    use_source,
 )
 from apps.onboarding.models import Beginning
-from apps.onboarding.shadow_setup import publish_set_up
-from apps.onboarding.slurm_outputs import of_site
+from apps.onboarding.shadow_setup import FirstPolicy, publish_first_policy
+from apps.onboarding.slurm_outputs import find_site_outputs
 from apps.onboarding.sshare_comparison import SshareComparison, compare_with_sshare
 from apps.policies.models import Policy
 from apps.runs.services import work_run_now
@@ -112,7 +112,7 @@ def test_usage_differences_have_amount_and_reason(folder: Path) -> None:
         at=clock.now(),
         actor=COMMAND,
     )
-    begun = take_source(version=begun.version, source_slug="c1", at=clock.now(), actor=COMMAND)
+    begun = use_source(version=begun.version, source_slug="c1", at=clock.now(), actor=COMMAND)
     assert compared(begun).usage.rows[0].reason == "removed_limits"
 
 
@@ -142,16 +142,8 @@ def test_a_slurm_tree_without_configuration_gets_fair_tree(folder: Path) -> None
 
 def test_the_policy_is_published_and_its_scheduler_is_in_shadow_mode(folder: Path) -> None:
     begun = begin(folder)
-    made = publish_set_up(
-        version=begun.version,
-        slug="c1",
-        name="c1",
-        settings={},
-        scheduler="c1",
-        reason="As Slurm has it",
-        at=clock.now(),
-        actor=COMMAND,
-    )
+    wanted = FirstPolicy(slug="c1", name="c1", reason="As Slurm has it", scheduler="c1")
+    made = publish_first_policy(version=begun.version, wanted=wanted, at=clock.now(), actor=COMMAND)
     assert made.scheduler is not None
     assert (made.scheduler.mode, made.scheduler.namespace, made.scheduler.policy) == ("shadow", "c1", made.policy)
     assert len(load_values(made.scheduler.pk)) == 12
@@ -180,12 +172,12 @@ def test_one_command_sets_a_site_up_in_shadow_mode(folder: Path, tmp_path: Path)
 
 
 def test_several_outputs_in_one_text_are_separated() -> None:
-    assert of_site("Cluster - 'demo':Fairshare=1\nParent - 'root'\n") is None
+    assert find_site_outputs("Cluster - 'demo':Fairshare=1\nParent - 'root'\n") is None
     text = (
         "Configuration data as of 2026\nPriorityType = priority/basic\nAccount|User|RawShares|FairShare\n"
         "root|||1\n root|root|1|1\nPartitionName=batch\n   MaxTime=1\n\nCluster - 'demo':Fairshare=1\n"
     )
-    found = of_site(text)
+    found = find_site_outputs(text)
     assert found is not None
     assert found.dump == "Cluster - 'demo':Fairshare=1\n"
     assert found.sshare.splitlines() == ["Account|User|RawShares|FairShare", "root|||1", " root|root|1|1"]

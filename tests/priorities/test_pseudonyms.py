@@ -15,7 +15,7 @@ from apps.mapping.models import Attachment
 from apps.priorities.pseudonyms import Hidden, pseudonymise_idle, pseudonymise_user
 from apps.priorities.serving import store
 from apps.usage.models import Bucket, Record, Source
-from apps.usage.sources.collection import close_silent
+from apps.usage.sources.collection import close_silent_jobs
 from tests.priority_site import AS_OF, Site
 
 pytestmark = pytest.mark.django_db
@@ -115,10 +115,10 @@ def test_open_jobs_of_a_silent_source_stop_blocking_after_a_set_time(left: Site,
     call_command("pseudonymise", "--idle-days", "365", "--reason", "r", "--dry-run", stdout=out)
     assert "1 more keep their names" in out.getvalue()
     settings.FAIRSHARE_CLOSE_OPEN_DAYS = 21
-    assert close_silent(at=AS_OF) == 0
+    assert close_silent_jobs(at=AS_OF) == 0
     settings.FAIRSHARE_CLOSE_OPEN_DAYS = 19
-    assert close_silent(at=AS_OF) == 1
-    assert close_silent(at=AS_OF) == 0
+    assert close_silent_jobs(at=AS_OF) == 1
+    assert close_silent_jobs(at=AS_OF) == 0
     source.refresh_from_db()
     assert source.last_received_at == heard_at, "closing is no contact"
     closed = Record.objects.get(note="vanished")
@@ -134,4 +134,4 @@ def test_a_site_can_keep_open_jobs_of_silent_sources(left: Site, settings: Any) 
     Source.objects.update(last_received_at=AS_OF - timedelta(days=2000))
     Record.objects.filter(state="running").update(seen_at=AS_OF - timedelta(days=2000))
     settings.FAIRSHARE_CLOSE_OPEN_DAYS = 0
-    assert close_silent(at=AS_OF) == 0
+    assert close_silent_jobs(at=AS_OF) == 0

@@ -83,7 +83,7 @@ def test_the_sweeper_signals_the_run_of_a_killed_process(
     worker: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rung: list[int] = []
-    monkeypatch.setattr(services, "ring", lambda: rung.append(1))
+    monkeypatch.setattr(services, "wake_workers", lambda: rung.append(1))
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
     claimed_by(name_of(worker))
     assert tasks.sweep_runs() is False

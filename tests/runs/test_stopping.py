@@ -13,7 +13,7 @@ from celery.signals import worker_shutting_down
 from apps.runs import leases
 from apps.runs.leases import Lease
 from apps.runs.models import Run
-from apps.runs.services import enqueue_run, let_others_go_first, work_due_runs
+from apps.runs.services import enqueue_run, work_due_runs, work_other_runs
 from tests.runs.conftest import AT
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("handle")]
@@ -23,12 +23,12 @@ Handle = Callable[[Callable[[Run, Lease], dict[str, Any]]], None]
 
 @pytest.fixture(autouse=True)
 def own_signal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leases, "_asked", threading.Event())
+    monkeypatch.setattr(leases, "_stop_requested", threading.Event())
 
 
 def restart(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next worker was asked for nothing."""
-    monkeypatch.setattr(leases, "_asked", threading.Event())
+    monkeypatch.setattr(leases, "_stop_requested", threading.Event())
 
 
 def in_steps(done: list[int], asked_at: int, next_step: Callable[[Lease], object]) -> Callable[..., dict[str, Any]]:
@@ -48,7 +48,7 @@ def in_steps(done: list[int], asked_at: int, next_step: Callable[[Lease], object
     return work
 
 
-@pytest.mark.parametrize("next_step", [Lease.between_steps, let_others_go_first])
+@pytest.mark.parametrize("next_step", [Lease.stop_if_requested, work_other_runs])
 def test_a_long_run_is_released_after_its_step_and_resumed(
     handle: Handle, monkeypatch: pytest.MonkeyPatch, next_step: Callable[[Lease], object]
 ) -> None:
@@ -70,7 +70,7 @@ def test_stopping_workers_never_fails_a_run(handle: Handle, monkeypatch: pytest.
     done: list[int] = []
     run = enqueue_run(kind="test", subject="thing", at=AT, max_attempts=1)
     for step in range(N_STEPS):
-        handle(in_steps(done, step, Lease.between_steps))
+        handle(in_steps(done, step, Lease.stop_if_requested))
         restart(monkeypatch)
         work_due_runs(clock=lambda: AT)
     run.refresh_from_db()
@@ -79,7 +79,7 @@ def test_stopping_workers_never_fails_a_run(handle: Handle, monkeypatch: pytest.
 
 
 def test_a_stopping_worker_claims_nothing(handle: Handle) -> None:
-    leases.ask_to_stop()
+    leases.request_stop()
     run = enqueue_run(kind="test", subject="thing", at=AT)
     assert work_due_runs(clock=lambda: AT) == 0
     run.refresh_from_db()
@@ -92,7 +92,7 @@ def test_a_released_run_resumes_before_a_newer_one(handle: Handle, monkeypatch: 
 
     def ask_again(lease: Lease) -> None:
         enqueue_run(kind="test", subject="thing", at=AT)
-        lease.between_steps()
+        lease.stop_if_requested()
 
     handle(in_steps(done, 0, ask_again))
     first = enqueue_run(kind="test", subject="thing", at=AT)

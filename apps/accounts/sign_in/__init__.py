@@ -1,1 +1,1 @@
-"""Ways to sign in."""
+"""Sign-in: passwords, directories, second factors and sessions."""

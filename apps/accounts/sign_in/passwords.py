@@ -1,4 +1,4 @@
-"""Local passwords: changed by their owner, set by an operator, reset by a link in a mail."""
+"""Local passwords: change by their owner, reset by mail, and setting by an operator."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.accounts.audit_log import record
 from apps.accounts.models import Identity, PasswordReset, User
-from apps.accounts.sign_in.sessions import drop_sessions
+from apps.accounts.sign_in.sessions import delete_sessions
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.core.mail_server import ServerDown, is_down, is_free
 
 logger = logging.getLogger(__name__)
 
-ASKED_EVERY = timedelta(minutes=10)  # at most one mail to a person in this time
-MOST_ADDRESSED = 5  # accounts with one address that get a mail
+ASKED_EVERY = timedelta(minutes=10)  # at most one mail per user in this time
+MOST_ADDRESSED = 5  # accounts with the same address that get a mail
 _BACK_OFF = timedelta(minutes=1)
 _GIVEN_UP = timedelta(hours=1)
 _KEPT = timedelta(days=1)
 _MOST_AT_ONCE = 50
 
 
-def password_lives(user: User) -> str:
-    """ "" for a password of this service; else the source that keeps it: oidc, ldap or header."""
+def password_source(user: User) -> str:
+    """Where a user's password is managed: "" for this service, else oidc, ldap, header or unknown."""
     if user.has_usable_password():
         return ""
     newest = Identity.objects.filter(user=user).order_by("-linked_at", "-pk").first()
@@ -45,25 +45,27 @@ def password_lives(user: User) -> str:
 
 
 def change_password(*, user: User, password: str, this_key: str, at: datetime, actor: Actor) -> None:
-    """By its owner, who has proven the present one; ends all sessions but this one.
+    """Change the password of its owner, who has confirmed the current one; ends all other sessions.
 
     Raises:
-        NotAllowed: not the owner. Conflict: the password is kept elsewhere. Invalid: the validators refuse it.
+        NotAllowed: the actor is not the owner.
+        Conflict: the password is managed elsewhere.
+        Invalid: the validators reject it.
     """
     if actor.user is None or actor.user.pk != user.pk or actor.token is not None:
-        raise NotAllowed(_("People change their own password."))
+        raise NotAllowed(_("Users can change only their own password."))
     _set(user, password, verb="user.password_changed", but=this_key, at=at, actor=actor)
 
 
 def reset_password(*, user: User, password: str, at: datetime, actor: Actor) -> None:
-    """By the person, through a link in a mail; ends all sessions and the lock of failed attempts."""
+    """Set a new password after a link in a mail was opened; ends all sessions and the lock after failed attempts."""
     with transaction.atomic():
         _set(user, password, verb="user.password_reset", at=at, actor=actor)
         reset(username=user.username)
 
 
 def set_password(*, username: str, password: str | None, at: datetime, actor: Actor) -> str | None:
-    """By an operator; ends all sessions. Without a password one is made, and returned this once."""
+    """Set a user's password, as an operator; ends all sessions. Without a password one is generated and returned."""
     user = _of_operator(username, actor)
     made = None if password is not None else secrets.token_urlsafe(15)
     _set(user, password if password is not None else made or "", verb="user.password_set", at=at, actor=actor)
@@ -71,7 +73,7 @@ def set_password(*, username: str, password: str | None, at: datetime, actor: Ac
 
 
 def unlock(*, username: str, at: datetime, actor: Actor) -> int:
-    """Forgets failed attempts to sign in by this name, from every address; returns how many addresses there were."""
+    """Remove failed sign-in attempts under this name, from all addresses; returns the number of addresses."""
     if not actor.is_system:
         raise NotAllowed("Only an operator can do this, on the server.")
     with transaction.atomic():
@@ -95,7 +97,7 @@ def _of_operator(username: str, actor: Actor) -> User:
 @transaction.atomic
 def _set(user: User, password: str, *, verb: str, at: datetime, actor: Actor, but: str = "") -> None:
     held = User.objects.select_for_update().get(pk=user.pk)
-    if password_lives(held):
+    if password_source(held):
         message = _("%(name)s signs in elsewhere: the password is changed there.") % {"name": held.username}
         raise Conflict(message, code="password_elsewhere")
     try:
@@ -105,18 +107,18 @@ def _set(user: User, password: str, *, verb: str, at: datetime, actor: Actor, bu
         raise Invalid(" ".join(error.messages), fields=problems) from error
     user.set_password(password)
     user.save(update_fields=["password"])
-    n_ended = drop_sessions(held, but=but)
+    n_ended = delete_sessions(held, except_key=but)
     record(actor=actor, verb=verb, at=at, subject=held.username, details={"n_sessions": n_ended})
 
 
 # --- Reset by mail ----------------------------------------------------------------------------------------------------
 def resets_by_mail() -> bool:
-    """Whether this site sends such mail: it needs a mail server, and an address of its own that no request chooses."""
+    """Whether this site sends password reset mails: requires a mail server and a configured address of the site."""
     return str(settings.FAIRSHARE_EMAIL) != "off" and bool(settings.FAIRSHARE_URL)
 
 
-def ask_reset(*, address: str, at: datetime) -> None:
-    """Plans a mail for each person with this address and a password here. The caller learns nothing of them."""
+def request_reset(*, address: str, at: datetime) -> None:
+    """Plan a mail for each user with this address and a local password. Nothing is returned about them."""
     address = address.strip()
     if not resets_by_mail() or not address:
         return
@@ -134,7 +136,7 @@ def _plan_reset(user: User, at: datetime) -> None:
 
 
 def send_resets(*, at: datetime) -> int:
-    """Send what is asked for; returns how many mails went out. Tried again for an hour, which a link would hold."""
+    """Send planned mails; returns their number. Failures are retried for an hour, the validity of a link."""
     PasswordReset.objects.filter(asked_at__lt=at - _KEPT).delete()
     n_sent = n_tried = 0
     while n_tried < _MOST_AT_ONCE:
@@ -147,13 +149,17 @@ def send_resets(*, at: datetime) -> int:
             try:
                 n_sent += _send_reset(asked, at)
             except ServerDown:
-                n_tried = _MOST_AT_ONCE  # the others would wait as long for the same server; they go next time
+                n_tried = _MOST_AT_ONCE  # the others use the same server: retry them at the next run
             asked.save()
     return n_sent
 
 
 def _send_reset(asked: PasswordReset, at: datetime) -> bool:
-    """The result is set on the row, which the caller stores. Raises ServerDown, with the result set."""
+    """Send one mail and set the result on the row, which the caller saves.
+
+    Raises:
+        ServerDown: the mail server is down; the result is set.
+    """
     user = asked.user
     asked.ended_at = at
     if at - asked.asked_at > _GIVEN_UP or not user.is_active or not user.has_usable_password():
@@ -163,7 +169,7 @@ def _send_reset(asked: PasswordReset, at: datetime) -> bool:
         _reset_mail(user).send(fail_silently=False)
     except ValidationError:
         return False
-    except Exception as error:  # whatever a mail server does, the next message still goes out
+    except Exception as error:  # whatever happened, the next message is sent
         logger.warning("The mail of password reset %s can't be sent now: %s", asked.pk, type(error).__name__)
         asked.attempts += 1
         asked.ended_at, asked.due_at = None, at + _BACK_OFF * 2 ** (asked.attempts - 1)

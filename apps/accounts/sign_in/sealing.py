@@ -1,4 +1,4 @@
-"""Secrets that must be read again lie in the database sealed: a copy of it alone opens nothing."""
+"""Encrypt secrets that must be readable again, so that a copy of the database alone does not reveal them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ def seal(purpose: str, text: str) -> str:
 
 
 def unseal(purpose: str, sealed: str) -> str:
-    """
+    """Decrypt a sealed secret.
+
     Raises:
-        Unavailable: neither SECRET_KEY nor a fallback is the one that it was sealed with.
+        Unavailable: it was sealed with a key that is neither SECRET_KEY nor a fallback.
     """
     try:
         return _keys(purpose).decrypt(sealed.encode()).decode()
@@ -28,7 +29,9 @@ def unseal(purpose: str, sealed: str) -> str:
 
 
 def _keys(purpose: str) -> MultiFernet:
-    """Of SECRET_KEY, which seals, and of its predecessors, which still open; other ones for each purpose."""
+    """Keys derived from SECRET_KEY, for encryption, and from its fallbacks, for decryption; different for each
+    purpose.
+    """
     keys = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
     digests = [hashlib.sha256(f"{purpose}:{key}".encode()).digest() for key in keys]
     return MultiFernet([Fernet(base64.urlsafe_b64encode(digest)) for digest in digests])

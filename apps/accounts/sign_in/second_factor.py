@@ -1,8 +1,8 @@
-"""The second step of a sign-in by password: codes of an authenticator app (RFC 6238), and codes for when it is lost.
+"""Two-factor authentication: codes of an authenticator app (RFC 6238) and recovery codes.
 
-Rows and arithmetic are those of allauth.mfa. Here they get what this house asks of a service: time as an argument, one
-transaction with the audit row, and a code that holds once, whichever process sees it. Secrets are stored sealed: a copy
-of the database alone lets no one in.
+Tables and arithmetic are from allauth.mfa. This module adds what services need here: time as an argument, one
+transaction with the audit row, and codes that are valid once across processes. Secrets are stored encrypted: a copy of
+the database alone is not sufficient to sign in.
 """
 
 from __future__ import annotations
@@ -29,20 +29,24 @@ _PURPOSE = "second factor"
 
 
 class SealedAdapter(DefaultMFAAdapter):  # type: ignore[misc]  # allauth has no types
-    """What allauth asks before it stores a secret, and after it has read one."""
+    """Hooks of allauth that encrypt and decrypt secrets."""
 
     def encrypt(self, text: str) -> str:
         return seal(_PURPOSE, text)
 
     def decrypt(self, encrypted_text: str) -> str:
-        """Raises Unavailable where neither SECRET_KEY nor a fallback is the one that it was sealed with."""
+        """Decrypt a secret.
+
+        Raises:
+            Unavailable: it was sealed with a key that is neither SECRET_KEY nor a fallback.
+        """
         return unseal(_PURPOSE, encrypted_text)
 
 
 PERIOD_S = 30
 DIGITS = 6
-_DRIFT = 1  # periods by which the clock of a phone may be ahead or behind
-_MOST_FAILURES, _WITHIN_S = 20, 3_600  # an attacker with the password guesses no further, from however many addresses
+_DRIFT = 1  # periods by which a phone's clock may differ
+_MOST_FAILURES, _WITHIN_S = 20, 3_600  # limits guessing with a known password from any number of addresses
 _TOTP, _CODES = Authenticator.Type.TOTP, Authenticator.Type.RECOVERY_CODES
 
 
@@ -51,7 +55,7 @@ def has_second_factor(user: User) -> bool:
 
 
 def needs_second_factor(user: User) -> bool:
-    """Where the site asks it of administrators."""
+    """Whether the site requires a second factor of this user."""
     return bool(settings.FAIRSHARE_MFA_FOR_ADMINS and user.is_superuser)
 
 
@@ -61,17 +65,17 @@ def n_codes_left(user: User) -> int:
 
 
 def new_secret() -> str:
-    """160 random bits in base 32, as apps read them."""
+    """Generate 160 random bits in base 32, as apps expect them."""
     return str(generate_totp_secret())
 
 
 def code_at(secret: str, at: datetime) -> str:
-    """What an app shows at this instant."""
+    """The code that an app shows at this time."""
     return str(format_hotp_value(hotp_value(secret, _counter_at(at))))
 
 
 def add_second_factor(*, user: User, secret: str, code: str, at: datetime, actor: Actor) -> list[str]:
-    """From now on sign-ins ask for a code; returns the recovery codes, to be shown once."""
+    """Turn on two-factor authentication; returns the recovery codes, to be shown once."""
     _require_own(user, actor)
     counter = _counter_of(secret, code, at, after=-1)
     if counter is None:
@@ -88,9 +92,10 @@ def add_second_factor(*, user: User, secret: str, code: str, at: datetime, actor
 
 
 def check_second_factor(*, user: User, code: str, at: datetime, actor: Actor) -> bool:
-    """Whether the code is the app's present one, or an unused recovery code. Each is valid once; failures are counted.
+    """Check a code: the app's current one, or an unused recovery code. Each is valid once; failures are counted.
 
-    Raises NotAllowed after too many failures.
+    Raises:
+        NotAllowed: too many failures.
     """
     text = "".join(code.split()).replace("-", "")
     with transaction.atomic():
@@ -115,7 +120,7 @@ def check_second_factor(*, user: User, code: str, at: datetime, actor: Actor) ->
 
 
 def renew_recovery_codes(*, user: User, code: str, at: datetime, actor: Actor) -> list[str]:
-    """Ten new ones; the old ones hold no longer."""
+    """Replace the recovery codes by ten new ones; the old ones become invalid."""
     _require_own(user, actor)
     _require_code(user, code, at, actor)
     with transaction.atomic():
@@ -127,14 +132,14 @@ def renew_recovery_codes(*, user: User, code: str, at: datetime, actor: Actor) -
 
 
 def remove_second_factor(*, user: User, code: str, at: datetime, actor: Actor) -> None:
-    """By its owner, with one of its codes."""
+    """Turn off two-factor authentication, by its owner, with a valid code."""
     _require_own(user, actor)
     _require_code(user, code, at, actor)
     _forget(user, at, actor)
 
 
 def forget_second_factor(*, username: str, at: datetime, actor: Actor) -> None:
-    """For people without their app and recovery codes. The operator has verified who they are."""
+    """Turn off two-factor authentication of a user without app and recovery codes, whom the operator has identified."""
     if not actor.is_system:
         raise NotAllowed(_("Only an operator can do this, on the server: manage.py forget_second_factor."))
     user = User.objects.filter(username=username).first()
@@ -150,10 +155,10 @@ def _forget(user: User, at: datetime, actor: Actor) -> None:
 
 
 def _fits_app(found: Authenticator, code: str, at: datetime) -> bool:
-    """A code that was used, or one before it, holds no more."""
+    """Check an app's code: codes that were used, and older ones, are rejected."""
     try:
         secret = decrypt(found.data["secret"])
-    except Unavailable:  # sealed with a lost SECRET_KEY: no code fits, and an operator has to remove it
+    except Unavailable:  # sealed with a lost SECRET_KEY: an operator must remove it
         return False
     counter = _counter_of(secret, code, at, after=found.data["counter"])
     if counter is None:
@@ -181,7 +186,7 @@ def _counter_at(at: datetime) -> int:
 
 
 def _counter_of(secret: str, code: str, at: datetime, *, after: int) -> int | None:
-    """The period whose code this is, near now and later than `after`."""
+    """The period of the code, if it is near `at` and later than `after`; else None."""
     text, now = "".join(code.split()), _counter_at(at)
     for counter in range(max(now - _DRIFT, after + 1), now + _DRIFT + 1):
         if hmac.compare_digest(text.encode(), format_hotp_value(hotp_value(secret, counter)).encode()):

@@ -1,4 +1,6 @@
-"""Sessions in the database that know whose they are: the engine of `SESSION_ENGINE`, and people's own list of them."""
+"""Database sessions with a user column (the engine of `SESSION_ENGINE`), and services for listing and ending own
+sessions.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,12 @@ from apps.accounts.audit_log import record
 from apps.accounts.models import Session, User
 from apps.core.errors import NotAllowed, NotFound
 
-BEGUN = "begun"  # where a session keeps when, from where and with what somebody signed in
+BEGUN = "begun"  # key of the session data with time, address and browser of the sign-in
 _LONGEST_AGENT = 300
 
 
 class SessionStore(DatabaseStore):
-    """Django's, with the person beside the sealed data."""
+    """Django's session store, with the user in a column of its own."""
 
     @classmethod
     def get_model_class(cls) -> type[Session]:
@@ -37,9 +39,9 @@ class SessionStore(DatabaseStore):
 
 @dataclass(frozen=True, slots=True)
 class SessionLine:
-    """One of a person's sessions. `name` stands for its key, which is as good as a password.
+    """A session of the actor. `name` is derived from its key, which must not be displayed.
 
-    began_at is None, and address and agent are "", where it began without a form of sign-in.
+    began_at is None, and address and agent are empty, for a session that didn't begin with the sign-in form.
     """
 
     name: str
@@ -50,20 +52,24 @@ class SessionLine:
     agent: str
 
 
-def note_beginning(session: Any, *, at: datetime, address: str, agent: str) -> None:
-    """Kept in the session itself, so that it goes with it."""
+def store_sign_in_details(session: Any, *, at: datetime, address: str, agent: str) -> None:
+    """Store time, address and browser of the sign-in in the session, to be deleted with it."""
     session[BEGUN] = [at.timestamp(), address, agent[:_LONGEST_AGENT]]
 
 
 def list_sessions(*, at: datetime, this_key: str, actor: Actor) -> list[SessionLine]:
-    """The actor's own that still hold, this one first, then the newest."""
+    """The actor's valid sessions, the current one first, then the newest."""
     rows = Session.objects.filter(user=_person(actor), expire_date__gt=at).order_by("-expire_date")
     lines = [line for row in rows if (line := _line(row, this_key, actor)) is not None]
     return sorted(lines, key=lambda line: not line.is_this_one)
 
 
 def end_session(*, name: str, this_key: str, at: datetime, actor: Actor) -> None:
-    """Ends one of the actor's own; the one they are in is ended by signing out. Raises NotFound."""
+    """End a session of the actor other than the current one.
+
+    Raises:
+        NotFound: there is no such session of the actor.
+    """
     with transaction.atomic():
         rows = Session.objects.select_for_update().filter(user=_person(actor)).exclude(session_key=this_key)
         found = next((row for row in rows if constant_time_compare(_name(row.session_key), name)), None)
@@ -74,25 +80,25 @@ def end_session(*, name: str, this_key: str, at: datetime, actor: Actor) -> None
 
 
 def end_other_sessions(*, this_key: str, at: datetime, actor: Actor) -> int:
-    """Ends all of the actor's own but the one they are in; returns how many."""
+    """End all sessions of the actor but the current one; returns their number."""
     with transaction.atomic():
-        n_ended = drop_sessions(_person(actor), but=this_key)
+        n_ended = delete_sessions(_person(actor), except_key=this_key)
         if n_ended:
             record(actor=actor, verb="user.sessions_ended", at=at, subject=actor.name, details={"n_sessions": n_ended})
     return n_ended
 
 
-def drop_sessions(user: User, *, but: str = "") -> int:
-    """For services that end them with something else, in whose transaction and audit row this is."""
-    return Session.objects.filter(user=user).exclude(session_key=but).delete()[0]
+def delete_sessions(user: User, *, except_key: str = "") -> int:
+    """Delete a user's sessions in the caller's transaction; the caller writes the audit row. Returns their number."""
+    return Session.objects.filter(user=user).exclude(session_key=except_key).delete()[0]
 
 
 def _line(row: Session, this_key: str, actor: Actor) -> SessionLine | None:
-    """None for one that a changed password has ended already."""
-    said = SessionStore().decode(row.session_data)
-    if actor.user is None or said.get(SESSION_KEY) != str(actor.user.pk):
+    """Describe a session; None if a changed password has ended it."""
+    data = SessionStore().decode(row.session_data)
+    if actor.user is None or data.get(SESSION_KEY) != str(actor.user.pk):
         return None
-    began_s, address, agent = said.get(BEGUN) or (None, "", "")
+    began_s, address, agent = data.get(BEGUN) or (None, "", "")
     began_at = None if began_s is None else datetime.fromtimestamp(began_s, UTC)
     return SessionLine(
         _name(row.session_key), row.session_key == this_key, began_at, row.expire_date, str(address), str(agent)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from django.db import connection
 
-from apps.accounts.account_ids import Roll, load_roll
+from apps.accounts.account_ids import AccountIndex, load_account_index
 from apps.analytics.series.daily_series import HOUR_S, Day, DayValues, day_at, days_of, site_zone
 from apps.analytics.series.inputs import HeadMapping, RevisionContext, SharedInputs, build_context, head_mapping
 from apps.analytics.series.usage_and_demand import (
@@ -141,7 +141,7 @@ class _Inputs:
 
     sources: Sequence[SourceRow]
     classes: Mapping[int, JobClassRow]
-    roll: Roll
+    roll: AccountIndex
     rules: tuple[Rule, ...]
     revisions: Sequence[_RevisionRow]
     waiting: Waiting
@@ -216,7 +216,7 @@ class Builder:
     def _read(self, is_settled: bool) -> _Inputs:
         rows = Source.objects.order_by("id").values_list("id", "slug", "origin")
         revisions = Revision.objects.filter(policy=self._policy).order_by("number")
-        sources, roll, last = [SourceRow(*row) for row in rows], load_roll(remembers=is_settled), self._inputs
+        sources, roll, last = [SourceRow(*row) for row in rows], load_account_index(use_cache=is_settled), self._inputs
         same = last is not None and last.sources == sources and np.array_equal(last.roll.ids, roll.ids)
         self._inputs = _Inputs(
             sources=sources,

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from django.db import connection
 
 from apps import engine
-from apps.accounts.account_ids import AccountKey, Roll, load_roll
+from apps.accounts.account_ids import AccountIndex, AccountKey, load_account_index
 from apps.accounts.models import Account
 from apps.analytics.models import Series
 from apps.analytics.series.daily_series import COMPETES, EXISTS, KNOWS_WAITING, DayValues, day_at
@@ -79,7 +79,7 @@ def fill_from_head(entry: I4, tree: TreeColumns, head: HeadMapping) -> I4:
     return filled
 
 
-def unmapped_account_ids(policy: Policy, roll: Roll) -> list[int] | None:
+def unmapped_account_ids(policy: Policy, roll: AccountIndex) -> list[int] | None:
     """List ids of the accounts that are unmapped in the head; None if there are too many to store."""
     ids = roll.ids[head_mapping(policy, roll.keys).entry == UNMAPPED].tolist()
     return ids if len(ids) <= MOST_UNMAPPED else None
@@ -337,7 +337,7 @@ def read_inputs(policy: Policy, zone: ZoneInfo) -> dict[str, Any]:
 
 def built_from(policy: Policy, zone: ZoneInfo) -> dict[str, Any]:
     """Return the inputs as a build stores them: the current ones, and the unmapped accounts."""
-    return {**read_inputs(policy, zone), "unplaced": unmapped_account_ids(policy, load_roll(remembers=False))}
+    return {**read_inputs(policy, zone), "unplaced": unmapped_account_ids(policy, load_account_index(use_cache=False))}
 
 
 def first_day(policy: Policy, zone: ZoneInfo) -> date:

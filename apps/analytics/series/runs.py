@@ -51,7 +51,7 @@ from apps.policies.tree.stored import load_tree
 from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease
 from apps.runs.models import Run
-from apps.runs.services import enqueue_run, let_others_go_first
+from apps.runs.services import enqueue_run, work_other_runs
 from apps.usage.changed_hours import earliest_change
 
 # --- Hours ------------------------------------------------------------------------------------------------------------
@@ -379,7 +379,7 @@ class _Work:
                 self.lease.finish(_result(self.todo), self.lease.clock())
         fault_point("series.after_commit")
         if not self.lease.finished:
-            let_others_go_first(self.lease)
+            work_other_runs(self.lease)
 
 
 def _record_days(policy: Policy, todo: dict[str, Any], slots: Slots, *, is_last: bool, at: datetime) -> None:

@@ -34,7 +34,7 @@ from apps.onboarding.first_policy_draft import (
     get_beginning,
     log_state,
     proposed_settings,
-    require_beginner,
+    require_setup,
     tree_of,
 )
 from apps.onboarding.models import Beginning
@@ -84,7 +84,7 @@ class Asked:
 def show(request: HttpRequest, asked: Asked | None = None, *, status: int = 200) -> HttpResponse:
     """The step at hand; `?step=tree` goes back to the first."""
     actor, asked = actor_of(request), asked or Asked()
-    require_beginner(actor)
+    require_setup(actor)
     beginning = get_beginning(actor=actor)
     context = setup_context(request, beginning, asked, actor)
     template = "dashboard/onboarding/setup.html"

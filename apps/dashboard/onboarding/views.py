@@ -28,10 +28,10 @@ from apps.onboarding.first_policy_draft import (
     get_beginning,
     log_state,
     proposed_settings,
-    require_beginner,
+    require_setup,
     tree_of,
 )
-from apps.onboarding.shadow_setup import has_scheduler, publish_set_up
+from apps.onboarding.shadow_setup import FirstPolicy, has_scheduler, publish_first_policy
 
 MOST_TREE_BYTES = 64 * 2**20
 _FORM_ROOM = 1_000_000  # what the fields and boundaries around a file may take
@@ -142,7 +142,7 @@ def _log_refused(request: HttpRequest, form: LogForm) -> HttpResponse:
 def source(request: HttpRequest) -> HttpResponse:
     """Step 2 for a site whose usage is here already."""
     slug = request.POST.get("source", "")
-    drafting.take_source(version=_version(request), source_slug=slug, at=clock.now(), actor=actor_of(request))
+    drafting.use_source(version=_version(request), source_slug=slug, at=clock.now(), actor=actor_of(request))
     return SeeOther(page_url())
 
 
@@ -175,7 +175,7 @@ def confirm(request: HttpRequest) -> HttpResponse:
 @require_POST
 def again(request: HttpRequest) -> HttpResponse:
     """Another log."""
-    drafting.forget_log(version=_version(request), at=clock.now(), actor=actor_of(request))
+    drafting.remove_log(version=_version(request), at=clock.now(), actor=actor_of(request))
     return SeeOther(page_url())
 
 
@@ -209,16 +209,14 @@ def publish(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return show(request, Asked(policy=form), status=422)
     try:
-        made = publish_set_up(
-            version=_version(request),
+        wanted = FirstPolicy(
             slug=form.slug,
             name=form.cleaned_data["name"],
+            reason=_("First policy, from %(file)s.") % {"file": beginning.file_name},
             settings={"algorithm": form.settings.algorithm, "window": form.settings.window},
             scheduler=form.cleaned_data.get("scheduler", "").strip(),
-            reason=_("First policy, from %(file)s.") % {"file": beginning.file_name},
-            at=clock.now(),
-            actor=actor,
         )
+        made = publish_first_policy(version=_version(request), wanted=wanted, at=clock.now(), actor=actor)
     except (Invalid, Conflict) as refusal:
         if isinstance(refusal, Conflict) and not refusal.fields:  # not about what was typed
             raise
@@ -233,14 +231,14 @@ def publish(request: HttpRequest) -> HttpResponse:
 @require_POST
 def give_up(request: HttpRequest) -> HttpResponse:
     """Begin from nothing; imported usage stays."""
-    drafting.give_up(version=_version(request), at=clock.now(), actor=actor_of(request))
+    drafting.discard_draft(version=_version(request), at=clock.now(), actor=actor_of(request))
     messages.info(request, _("Discarded. Imported usage stays in its source."))
     return SeeOther(page_url())
 
 
 def _refuse_too_large(request: HttpRequest, limit: int) -> None:
     """Before anything of the body is read: whether this person may send it, and whether it fits."""
-    require_beginner(actor_of(request))
+    require_setup(actor_of(request))
     if int(request.META.get("CONTENT_LENGTH") or 0) > limit + _FORM_ROOM:
         raise TooLarge(
             _("A file has at most %(size)s here: an administrator can import it by command.") % {"size": size(limit)}

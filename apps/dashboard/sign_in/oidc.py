@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from requests import RequestException
 
 from apps.accounts.models import Identity
-from apps.accounts.people import Person, welcome
+from apps.accounts.people import Person, update_or_create_user
 from apps.core import clock
 from apps.core.errors import DomainError, Unavailable
 from apps.dashboard.shell.errors import Refusal, refusal_of, refuse
@@ -83,7 +83,7 @@ class SiteAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
             raise ImmediateHttpResponse(failed(request))
         try:
             address = request.META.get("REMOTE_ADDR")
-            user = welcome(_person(token, claims), at=clock.now(), via="page", address=address)
+            user = update_or_create_user(_person(token, claims), at=clock.now(), via="page", address=address)
         except DomainError as refusal:
             raise ImmediateHttpResponse(refuse(request, refusal_of(refusal))) from refusal
         id_token = request.session.get(_HINT, "")

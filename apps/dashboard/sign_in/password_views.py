@@ -127,7 +127,7 @@ def where_password_lives(user: User) -> str:
         Identity.Source.LDAP: _("You sign in with your site’s directory (LDAP): change your password there."),
         Identity.Source.HEADER: _("Your site’s proxy signs you in: change your password where it asks for it."),
     }
-    return said.get(passwords.password_lives(user), _("Your account has no password here: ask your site’s support."))
+    return said.get(passwords.password_source(user), _("Your account has no password here: ask your site’s support."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ def ask_reset(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         count_attempt(request)
         if form.is_valid():
-            passwords.ask_reset(address=form.cleaned_data["email"], at=clock.now())
+            passwords.request_reset(address=form.cleaned_data["email"], at=clock.now())
             return render(request, "dashboard/sign_in/reset.html", {"site_label": settings.FAIRSHARE_SITE})
         status = 422
     context = {"form": form, "site_label": settings.FAIRSHARE_SITE}

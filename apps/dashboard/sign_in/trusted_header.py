@@ -12,7 +12,7 @@ from django.contrib.auth import logout
 from django.http import HttpRequest, HttpResponse
 
 from apps.accounts.models import Identity
-from apps.accounts.people import Person, welcome
+from apps.accounts.people import Person, update_or_create_user
 from apps.core import clock
 from apps.core.errors import DomainError
 from apps.dashboard.shell.errors import refusal_of, refuse
@@ -67,7 +67,9 @@ class TrustedHeaderMiddleware:
             email=_said(request, "_EMAIL"),
             groups=[name.strip() for name in _SEPARATOR.split(_said(request, "_GROUPS")) if name.strip()],
         )
-        user = welcome(person, at=clock.now(), via="page", address=request.META.get("REMOTE_ADDR") or None)
+        user = update_or_create_user(
+            person, at=clock.now(), via="page", address=request.META.get("REMOTE_ADDR") or None
+        )
         sign_in(request, user, by=Identity.Source.HEADER)
         request.session[HEADER_NAME] = said
 

@@ -16,7 +16,7 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
-from apps.accounts.account_ids import load_roll
+from apps.accounts.account_ids import load_account_index
 from apps.core.errors import NotFound
 from apps.federation.documents.wire_usage import RunningRows, State
 from apps.federation.models import FeedHour, FeedMark, UsageFeed
@@ -82,8 +82,8 @@ class Sums:
 
 
 def load_places(policy: Policy, tree: TreeColumns, i: int, *, remembers: bool) -> Places:
-    """By the same rules as a recompute; what belongs to the entry itself counts to it. remembers: see load_roll."""
-    roll = load_roll(remembers=remembers)
+    """By the same rules as a recompute; what belongs to the entry itself counts to it. remembers: see its use_cache."""
+    roll = load_account_index(use_cache=remembers)
     book = load_rulebook(policy, tree)
     entry, _joins = place_accounts(tree, book.rules, book.known, roll.keys)
     is_sent = (entry >= 0) & tree.subtree_mask(i)[entry]

@@ -25,7 +25,7 @@ from django.db import connection
 
 from apps.accounts.account_ids import AccountKey, canonical
 from apps.accounts.models import Account, User
-from apps.accounts.people import clean_group
+from apps.accounts.people import normalise_group
 from apps.accounts.request_cache import once_per_request
 from apps.mapping.models import Attachment, MappingRule
 from apps.mapping.rules.resolver import KnownAccounts, Resolver, reach_of
@@ -213,7 +213,7 @@ def _namespaces(tree: TreeColumns, stored: Sequence[Rule]) -> dict[str, str]:
 
 def _group(people: str) -> str:
     try:
-        return clean_group(people) if people else ""
+        return normalise_group(people) if people else ""
     except ValueError:
         return people
 

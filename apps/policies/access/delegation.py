@@ -16,9 +16,9 @@ from uuid import UUID
 from django.db import transaction
 
 from apps.accounts.actor import Actor
-from apps.accounts.audit_log import record, refusals_on_record
+from apps.accounts.audit_log import log_refusals, record
 from apps.accounts.models import User
-from apps.accounts.people import clean_group
+from apps.accounts.people import normalise_group
 from apps.accounts.selectors import groups_of
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound, Stale
 from apps.policies.access.authority import FOREVER, VERBS_OF_ROLE, GrantDependencies, Holding, Lineages, until_of
@@ -103,7 +103,7 @@ def give_grant(
     """Give a role to a user or sign-in group at an entry and below it. Without expires_at: the suggested end."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     event = {"policy_slug": policy.slug, "entry_uid": entry_uid, "subject": username or people}
-    with refusals_on_record("grant.given", actor, at, **event), transaction.atomic():
+    with log_refusals("grant.given", actor, at, **event), transaction.atomic():
         setting = Setting.of(lock_policy(policy.pk), actor, at)
         lineage = _seen(setting, entry_uid)
         grant = Grant(policy=policy, entry_uid=entry_uid, role=role, created_at=at, granted_by=actor.user)
@@ -236,7 +236,7 @@ def _subject(username: str, people: str) -> tuple[User | None, str]:
         return None, EVERYBODY
     if people:
         try:
-            return None, clean_group(people)
+            return None, normalise_group(people)
         except ValueError as error:
             raise _invalid("people", str(error)) from None
     user = User.objects.filter(username=username, is_active=True).first() if "\0" not in username else None
@@ -394,7 +394,7 @@ def _log(
 
 
 def _on_record(verb: str, policy_slug: str, grant_id: int, actor: Actor, at: datetime) -> Any:
-    return refusals_on_record(verb, actor, at, policy_slug=policy_slug[:64], subject=f"grant {grant_id}")
+    return log_refusals(verb, actor, at, policy_slug=policy_slug[:64], subject=f"grant {grant_id}")
 
 
 def _not_yours() -> DomainError:

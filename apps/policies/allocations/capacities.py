@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from django.db import transaction
 
 from apps.accounts.actor import Actor
-from apps.accounts.audit_log import refusals_on_record
+from apps.accounts.audit_log import log_refusals
 from apps.core.errors import Conflict, NotAllowed, NotFound, Stale
 from apps.policies.access.scope import WRITE, require_scope, visible_entries
 from apps.policies.allocations.records import (
@@ -203,7 +203,7 @@ def _refuse_stale(capacity: Capacity, tag: str) -> None:
 
 
 def _refusals(verb: str, actor: Actor, at: datetime, policy: Policy) -> Any:
-    return refusals_on_record(verb, actor, at, policy_slug=policy.slug)
+    return log_refusals(verb, actor, at, policy_slug=policy.slug)
 
 
 def _log(

@@ -13,7 +13,7 @@ from uuid import UUID
 from django.db import transaction
 
 from apps.accounts.actor import Actor
-from apps.accounts.audit_log import refusals_on_record
+from apps.accounts.audit_log import log_refusals
 from apps.core.errors import Conflict, NotAllowed, NotFound, Stale
 from apps.policies.access.scope import WRITE, require_scope, visible_entries
 from apps.policies.allocations.records import (
@@ -50,7 +50,7 @@ def change_dates(
     """Publish a change of an entry's dates. dates: see `terms.read_dates`; None removes them."""
     operation = {"op": "set_dates", "entry": str(entry_uid), "dates": None if dates is None else dict(dates)}
     event = {"policy_slug": policy_slug[:64], "entry_uid": entry_uid, "subject": f"dates of {entry_uid}"}
-    with refusals_on_record("policy.published", actor, at, **event), transaction.atomic():
+    with log_refusals("policy.published", actor, at, **event), transaction.atomic():
         draft = make_change_set(
             policy_slug=policy_slug,
             base_revision=base_revision,
@@ -84,7 +84,7 @@ def give_allocation(
     """Allocate core-hours to an entry. Allocations for the same days add up; an identical one is refused."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     event = {"policy_slug": policy.slug, "entry_uid": entry_uid}
-    with refusals_on_record("allocation.given", actor, at, **event), transaction.atomic():
+    with log_refusals("allocation.given", actor, at, **event), transaction.atomic():
         policy, tree = _locked(policy, actor)
         i = _decided(policy, tree, entry_uid, at, actor, visibility)
         allocation = Allocation(policy=policy, entry_uid=entry_uid, starts_on=starts_on, ends_on=ends_on)
@@ -113,7 +113,7 @@ def change_allocation(
     """Change the given fields. `tag` is that of the allocation the caller loaded."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     subject = {"policy_slug": policy.slug, "subject": f"allocation {allocation_uid}"}
-    with refusals_on_record("allocation.changed", actor, at, **subject), transaction.atomic():
+    with log_refusals("allocation.changed", actor, at, **subject), transaction.atomic():
         policy, tree = _locked(policy, actor)
         allocation, i = _found(policy, tree, allocation_uid, tag, at, actor, visibility)
         before = said_of(allocation)
@@ -140,7 +140,7 @@ def withdraw_allocation(
     """Withdraw an allocation; the audit log preserves it. To end it earlier, change its last day instead."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     subject = {"policy_slug": policy.slug, "subject": f"allocation {allocation_uid}"}
-    with refusals_on_record("allocation.withdrawn", actor, at, **subject), transaction.atomic():
+    with log_refusals("allocation.withdrawn", actor, at, **subject), transaction.atomic():
         policy, tree = _locked(policy, actor)
         allocation, i = _found(policy, tree, allocation_uid, tag, at, actor, visibility)
         allocation.withdrawn_at = at

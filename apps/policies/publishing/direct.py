@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 from django.db import transaction
 
 from apps.accounts.actor import SYSTEM, Actor
-from apps.accounts.audit_log import logs_refusals, record
+from apps.accounts.audit_log import logged_refusals, record
 from apps.core.errors import DomainError, FieldProblem, Invalid, Stale
 from apps.policies.changesets.change_sets import clean_reason, require_reason, settings_of
 from apps.policies.files.parsed_document import Declared
@@ -49,7 +49,7 @@ from apps.policies.tree.working_tree import columns_of
 
 
 # --- Operations -------------------------------------------------------------------------------------------------------
-@logs_refusals("policy.published")
+@logged_refusals("policy.published")
 def publish_operations(
     *, policy_slug: str, operations: Sequence[Mapping[str, Any]], reason: str, at: datetime, actor: Actor
 ) -> Revision:
@@ -73,7 +73,7 @@ def first_tree(declared: Declared, format: Format) -> TreeColumns:
     return tree
 
 
-@logs_refusals("policy.published")
+@logged_refusals("policy.published")
 def begin_policy(
     *, slug: str, name: str, tree: TreeColumns, settings: PolicySettings, reason: str, at: datetime, actor: Actor
 ) -> Policy:
@@ -98,7 +98,7 @@ def begin_policy(
 
 
 # --- Whole trees ------------------------------------------------------------------------------------------------------
-@logs_refusals("policy.published")
+@logged_refusals("policy.published")
 def publish_tree(
     *,
     policy_slug: str,
@@ -124,7 +124,7 @@ def publish_tree(
         return replace_tree(policy, next_revision(head, tree, settings), reason, origin, actor, at)
 
 
-@logs_refusals("changeset.drafted")
+@logged_refusals("changeset.drafted")
 def propose_tree(
     *,
     policy_slug: str,

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from django.db import connection, transaction
 
 from apps import engine
-from apps.accounts.account_ids import AccountKey, load_roll
+from apps.accounts.account_ids import AccountKey, load_account_index
 from apps.engine import sweep
 from apps.engine.algorithms import PriorityResult
 from apps.engine.algorithms import compute as compute_priorities
@@ -133,7 +133,7 @@ def load_inputs(
         resources = {name for metric in (settings.metric, *metrics) for name in weighted_resources(metric)}
         since = _earlier(oldest_counted_at(settings, as_of), from_at)
         classes = [JobClassRow(*row) for row in JobClass.objects.values_list("id", "queue", "partition", "qos")]
-        accounts = load_roll(remembers=is_settled)
+        accounts = load_account_index(use_cache=is_settled)
         tree = load_tree(policy, fingerprint.revision)
         book = state.rulebook(policy, tree)
         return Inputs(

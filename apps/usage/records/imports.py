@@ -134,7 +134,7 @@ def _read(usage_import: Import, lease: Lease, tally: Tally, dry: DryRun | None) 
                 _import_piece(usage_import, held, parsed, tally, dry, lease.clock())
             logger.info("Import %s: %s bytes", usage_import.pk, parsed.offset)
             fault_point("usage.import.after_commit")
-            lease.between_steps()
+            lease.stop_if_requested()
     return tally
 
 

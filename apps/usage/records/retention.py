@@ -110,7 +110,7 @@ def work_retention(run: Run, lease: Lease) -> dict[str, Any]:
             held.save(update_fields=["cursor"])
             fault_point("usage.retention.before_commit")
         lease.report(done=first_id, total=last_id)
-        lease.between_steps()
+        lease.stop_if_requested()
     with lease.fenced():
         n_replaced = _delete_replaced()
         result = {"sealed": sealed, "gone": gone, "replaced": n_replaced}

@@ -153,7 +153,7 @@ def work_undo(run: Run, lease: Lease) -> dict[str, Any]:
         is_first = False
         if not n_removed:
             return _finish(found, lease, cursor)
-        lease.between_steps()
+        lease.stop_if_requested()
 
 
 def _undo_piece(found: Import, cursor: dict[str, int]) -> int:

@@ -9,7 +9,7 @@ import pytest
 from django.db import transaction
 
 from apps.accounts.actor import COMMAND, Actor
-from apps.accounts.audit_log import refusals_on_record
+from apps.accounts.audit_log import log_refusals
 from apps.accounts.models import AuditEvent
 from apps.core.errors import NotAllowed
 from apps.core.postgresql import after_transaction
@@ -104,9 +104,9 @@ def test_the_refusal_row_survives_the_rollback_and_is_written_once(charlie: Acto
     def want() -> None:
         with (
             transaction.atomic(),
-            refusals_on_record("policy.published", charlie, AT, policy_slug="outer"),
+            log_refusals("policy.published", charlie, AT, policy_slug="outer"),
             transaction.atomic(),
-            refusals_on_record("grant.given", charlie, AT, policy_slug="inner"),
+            log_refusals("grant.given", charlie, AT, policy_slug="inner"),
         ):
             raise NotAllowed("No.")
 

@@ -16,7 +16,7 @@ from apps.core import clock
 from apps.gateway import services
 from apps.gateway.models import Job, Ledger
 from apps.gateway.selectors import get_ledger
-from apps.gateway.services import MOST_BENEFIT, MOST_HOURS, Asked, Rules, set_rules
+from apps.gateway.services import MOST_BENEFIT, MOST_HOURS, JobReport, Rules, set_rules
 from apps.priorities.serving.lookup import AccountQuery
 
 _NAMES = ("user", "group", "namespace", "dn", "fqan", "project")
@@ -190,7 +190,7 @@ class DecisionView(APIView):
             policy_slug=policy,
             group=given.pop("group", ""),
             account=None if account is None else AccountQuery(**account),
-            asked=Asked(**given),
+            report=JobReport(**given),
             at=clock.now(),
             actor=actor_of(request),
         )
@@ -203,8 +203,8 @@ class StartView(APIView):
     @extend_schema(operation_id="start_sam_job", request=StepSerializer, responses=BookedSerializer)
     def post(self, request: Request, policy: str) -> Response:
         """The queue started the job."""
-        asked = Asked(**sent(StepSerializer, request))
-        answer = services.start(policy_slug=policy, asked=asked, at=clock.now(), actor=actor_of(request))
+        report = JobReport(**sent(StepSerializer, request))
+        answer = services.start(policy_slug=policy, report=report, at=clock.now(), actor=actor_of(request))
         return Response(BookedSerializer(answer).data)
 
 
@@ -214,8 +214,8 @@ class EndView(APIView):
     @extend_schema(operation_id="finish_sam_job", request=MeasuredSerializer, responses=BookedSerializer)
     def post(self, request: Request, policy: str) -> Response:
         """The job ended, with the benefit that was measured."""
-        asked = Asked(**sent(MeasuredSerializer, request))
-        answer = services.finish(policy_slug=policy, asked=asked, at=clock.now(), actor=actor_of(request))
+        report = JobReport(**sent(MeasuredSerializer, request))
+        answer = services.finish(policy_slug=policy, report=report, at=clock.now(), actor=actor_of(request))
         return Response(BookedSerializer(answer).data)
 
 
@@ -225,6 +225,6 @@ class CancellationView(APIView):
     @extend_schema(operation_id="cancel_sam_job", request=StepSerializer, responses=BookedSerializer)
     def post(self, request: Request, policy: str) -> Response:
         """The job will not run; what was booked for it is taken back."""
-        asked = Asked(**sent(StepSerializer, request))
-        answer = services.cancel(policy_slug=policy, asked=asked, at=clock.now(), actor=actor_of(request))
+        report = JobReport(**sent(StepSerializer, request))
+        answer = services.cancel(policy_slug=policy, report=report, at=clock.now(), actor=actor_of(request))
         return Response(BookedSerializer(answer).data)

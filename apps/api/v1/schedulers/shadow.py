@@ -23,16 +23,16 @@ from apps.core.errors import NotFound
 from apps.figures.agreement import DAYS, PERIODS_DAYS, agreement_figure
 from apps.figures.figure import read_days
 from apps.onboarding.first_policy_draft import (
+    discard_draft,
     get_beginning,
-    give_up,
     log_state,
     proposed_settings,
     read_tree,
-    require_beginner,
-    take_source,
+    require_setup,
+    use_source,
 )
 from apps.onboarding.models import Beginning
-from apps.onboarding.shadow_setup import publish_set_up
+from apps.onboarding.shadow_setup import FirstPolicy, publish_first_policy
 from apps.onboarding.sshare_comparison import compare_with_sshare
 from apps.schedulers.orders import orders_of, tag_of
 from apps.schedulers.selectors import get_scheduler, get_shadow, list_agreement
@@ -206,7 +206,7 @@ class SetupView(APIView):
     def post(self, request: Request) -> Response:
         """Begin, or begin again, with what Slurm's commands print. Nothing is published."""
         actor, at = actor_of(request), clock.now()
-        require_beginner(actor)
+        require_setup(actor)
         given = sent(NewSetupSerializer, request)
         begun = read_tree(
             content=given["outputs"].encode(),
@@ -216,14 +216,14 @@ class SetupView(APIView):
             actor=actor,
         )
         if given.get("source"):
-            begun = take_source(version=begun.version, source_slug=given["source"], at=at, actor=actor)
+            begun = use_source(version=begun.version, source_slug=given["source"], at=at, actor=actor)
         return Response(_json(begun, actor), status=201)
 
     @extend_schema(operation_id="discard_setup", responses={204: None})
     def delete(self, request: Request) -> Response:
         """Forget it; usage that was imported stays."""
         actor = actor_of(request)
-        give_up(version=_open(actor).version, at=clock.now(), actor=actor)
+        discard_draft(version=_open(actor).version, at=clock.now(), actor=actor)
         return Response(status=204)
 
 
@@ -236,10 +236,12 @@ class SetupPolicyView(APIView):
     def post(self, request: Request) -> Response:
         """Publish the first policy, and connect its scheduler in shadow mode."""
         actor = actor_of(request)
-        require_beginner(actor)
+        require_setup(actor)
         given = sent(PublishSetupSerializer, request)
         slug = given.pop("policy")
-        made = publish_set_up(slug=slug, name=slug, **given, at=clock.now(), actor=actor)
+        version = given.pop("version")
+        wanted = FirstPolicy(slug=slug, name=slug, **given)
+        made = publish_first_policy(version=version, wanted=wanted, at=clock.now(), actor=actor)
         scheduler = made.scheduler
         names = {"scheduler": scheduler and scheduler.name, "mode": scheduler and scheduler.mode}
         return Response({"policy": made.policy.slug, **names}, status=201)

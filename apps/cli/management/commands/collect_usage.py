@@ -15,7 +15,7 @@ from apps.accounts.actor import COMMAND
 from apps.cli.commands import REFUSED, OperatorCommand
 from apps.core.clock import now
 from apps.runs.models import Run
-from apps.runs.services import leave_to_workers
+from apps.runs.services import wait_for_workers
 from apps.runs.workers import are_working
 from apps.usage.sources.services import collect_now
 
@@ -33,7 +33,7 @@ class Command(OperatorCommand):
         asked = collect_now(slug=options["source"], at=now(), actor=COMMAND)
         if not are_working(now()):
             self.stderr.write("No worker answers: this command collects, with the environment of this shell.")
-        run = leave_to_workers(asked.pk)
+        run = wait_for_workers(asked.pk)
         if run.state != Run.State.SUCCEEDED:
             message = f"The collection of {options['source']} {run.state}: {run.error or run.message}"
             raise CommandError(message, returncode=REFUSED)

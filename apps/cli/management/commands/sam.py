@@ -11,7 +11,7 @@ from apps.cli.commands import OperatorCommand
 from apps.core import clock
 from apps.gateway import services
 from apps.gateway.selectors import get_ledger
-from apps.gateway.services import Asked
+from apps.gateway.services import JobReport
 from apps.priorities.serving import store
 
 LATER = {"started": services.start, "finished": services.finish, "cancelled": services.cancel}
@@ -38,11 +38,11 @@ class Command(OperatorCommand):
         **options: Any,
     ) -> None:
         store.poll()
-        at, asked = clock.now(), Asked(job, benefit)
+        at, report = clock.now(), JobReport(job, benefit)
         if step is None:
             found = get_ledger(policy_slug=policy, at=at, actor=COMMAND)
         elif step == "decide":
-            found = services.decide(policy_slug=policy, asked=asked, group=group, at=at, actor=COMMAND)
+            found = services.decide(policy_slug=policy, report=report, group=group, at=at, actor=COMMAND)
         else:
-            found = LATER[step](policy_slug=policy, asked=asked, at=at, actor=COMMAND)
+            found = LATER[step](policy_slug=policy, report=report, at=at, actor=COMMAND)
         self.stdout.write(json.dumps(found, ensure_ascii=False, indent=1, default=str))

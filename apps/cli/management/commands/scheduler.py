@@ -21,10 +21,10 @@ from apps.onboarding.first_policy_draft import (
     read_tree_here,
     send_log,
     send_log_here,
-    take_source,
+    use_source,
 )
 from apps.onboarding.models import Beginning
-from apps.onboarding.shadow_setup import publish_set_up
+from apps.onboarding.shadow_setup import FirstPolicy, publish_first_policy
 from apps.onboarding.sshare_comparison import SshareComparison, compare_with_sshare
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
@@ -259,16 +259,9 @@ def set_up(options: dict[str, Any], write: Write, note: Write) -> None:
     if not options["publish"]:
         note("Nothing is published: add --publish --reason TEXT, or continue on the page /setup/.")
         return
-    made = publish_set_up(
-        version=begun.version,
-        slug=options["name"],
-        name=options["name"],
-        settings={},
-        scheduler=options["name"],
-        reason=options["reason"],
-        at=now(),
-        actor=COMMAND,
-    )
+    name = options["name"]
+    wanted = FirstPolicy(slug=name, name=name, reason=options["reason"], scheduler=name)
+    made = publish_first_policy(version=begun.version, wanted=wanted, at=now(), actor=COMMAND)
     note(f"{made.policy.slug} is published, and its scheduler is in shadow mode.")
 
 
@@ -292,7 +285,7 @@ def _with_log(begun: Beginning, options: dict[str, Any]) -> Beginning:
     elif options["here"] and not options["source"]:
         sent = send_log_here(**given)
     else:
-        return take_source(**given)
+        return use_source(**given)
     _work(sent.dry_run)
     confirmed = confirm_log(version=sent.version, at=now(), actor=COMMAND)
     _work(confirmed.usage_import)
