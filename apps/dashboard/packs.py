@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.staticfiles import finders
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -24,10 +24,10 @@ from apps.core.typed_numbers import read_whole
 from apps.dashboard.shell import lines
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.figures.elements import element, joined
-from apps.packs.content import get_pack
-from apps.packs.layout import Section, made_of, sections_of, svg_of, title_of
+from apps.packs.content import PackQuery, get_pack
+from apps.packs.layout import Section, sections_of, source_line, svg_of, title_of
 from apps.packs.links import (
-    USUAL_DAYS,
+    DEFAULT_DAYS,
     Sealed,
     list_links,
     may_share,
@@ -36,7 +36,7 @@ from apps.packs.links import (
     seal_pack,
     share_pack,
 )
-from apps.packs.pdf import pdf_of
+from apps.packs.pdf import render_pdf
 from apps.priorities.selectors.rows import open_view
 
 
@@ -55,7 +55,7 @@ def context_of(sealed: Sealed) -> dict[str, Any]:
     return {
         "pack": pack,
         "title": title_of(pack),
-        "made": made_of(pack),
+        "made": source_line(pack),
         "sections": drawn,
         "digest": sealed.digest,
         "fingerprint": sealed.fingerprint,
@@ -90,10 +90,7 @@ def pack(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
             revoke_link(policy_slug=policy, link=number, at=clock.now(), actor=actor_of(request))
             return SeeOther(reverse("dashboard:pack", kwargs={"policy": policy, "uid": uid}) + "#links")
         row, secret = share_pack(
-            policy_slug=policy,
-            uid=uid,
-            first=request.POST.get("from", ""),
-            last=request.POST.get("to", ""),
+            _query(request.POST, policy, uid),
             days=_days(request.POST.get("days", "")),
             reason=request.POST.get("reason", "").strip()[:512],
             at=clock.now(),
@@ -149,20 +146,18 @@ def _bare(response: HttpResponse) -> HttpResponse:
 
 def _sealed(request: HttpRequest, policy: str, uid: UUID) -> Sealed:
     given = request.POST if request.method == "POST" else request.GET
-    document = get_pack(
-        policy_slug=policy,
-        uid=uid,
-        first=given.get("from", ""),
-        last=given.get("to", ""),
-        actor=actor_of(request),
-    )
+    document = get_pack(_query(given, policy, uid), actor=actor_of(request))
     return seal_pack(document, at=clock.now())
+
+
+def _query(given: QueryDict, policy: str, uid: UUID) -> PackQuery:
+    return PackQuery(policy, uid, given.get("from", ""), given.get("to", ""))
 
 
 def _file(sealed: Sealed, form: str) -> HttpResponse:
     if form not in _TYPES:
         raise NotFound("A pack has the forms html, pdf and json.")
-    body = html_file(sealed) if form == "html" else pdf_of(sealed) if form == "pdf" else sealed.signed
+    body = html_file(sealed) if form == "html" else render_pdf(sealed) if form == "pdf" else sealed.signed
     response = HttpResponse(body, content_type=_TYPES[form])
     response["Content-Disposition"] = f'attachment; filename="{file_name(sealed.document, form)}"'
     response["Cache-Control"] = "private, no-store"
@@ -195,7 +190,7 @@ def _show(
     whole: dict[str, Any] = {
         "first": given.get("from", ""),
         "last": given.get("to", ""),
-        "days": given.get("days", str(USUAL_DAYS)),
+        "days": given.get("days", str(DEFAULT_DAYS)),
         "policy": policy,
         "uid": uid,
         "name": name,

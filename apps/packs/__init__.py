@@ -1,1 +1,3 @@
-"""Committee packs: what an allocation board reads of a part of a policy and a period, as numbers, PDF and link."""
+"""Committee packs: a report for an allocation board about part of a policy and a period, as JSON, PDF
+and shared link.
+"""

@@ -1,19 +1,20 @@
-"""The document of a pack: JSON that page, PDF, link and REST show alike, read with the rights of one actor.
+"""Builds the JSON document of a pack, which page, PDF, link and REST share, with the rights of one actor.
 
-Numbers are those of the table of core-hours and of monthly statements; people are left out, and what is hidden from the
-actor is null with `suppressed`. Amounts are in the policy's metric (core-hours where it weights cores alone).
+Numbers are those of the core-hour table and of monthly statements. People are left out; what the actor may not see is
+null with `suppressed`. Amounts are in the policy's metric (core-hours if it weights cores only).
 
-`held_back`: of each day on which jobs of entry i waited, its unused entitlement (*missed*), divided among the siblings
-that used more than theirs, in proportion to what they borrowed:
+`held_back`: for each day on which jobs of entry i waited, its unused entitlement (*missed*) is divided among the
+siblings that used more than theirs, in proportion to what they borrowed:
 
     held_back[i, j] = Σ_d missed[i, d] · borrowed[j, d] / Σ_k borrowed[k, d]
 
-over days that the actor may see of all entries in it.
+over days that are visible to the actor for all of these entries.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 from uuid import UUID
@@ -42,7 +43,7 @@ from apps.priorities.serving.served_snapshot import instant
 FORMAT = "fairshare-pack/1"
 MOST_MONTHS = 12
 MOST_ROWS = 200
-_MOST_READ = 5_000  # rows of the table of core-hours, people among them
+_MOST_READ = 5_000  # rows of the core-hour table, including people
 MOST_PAIRS = 20
 MOST_CHANGES = 50
 SOON_DAYS = 90
@@ -53,7 +54,7 @@ Json = dict[str, Any]
 
 
 def read_months(first: str, last: str, today: date) -> list[Month]:
-    """From and to a month, 2026-10; empty ones: the last full month, and `first` alone. Oldest first, at most 12."""
+    """Parse first and last month, such as 2026-10; default: the last full month. Oldest first, at most 12."""
     newest = read_month(last, today) if last else read_month(first, today) if first else month_of(today).before()
     oldest = read_month(first, today) if first else newest
     found = [newest.before(n) for n in range(MOST_MONTHS) if newest.before(n).first_on >= oldest.first_on][::-1]
@@ -63,20 +64,29 @@ def read_months(first: str, last: str, today: date) -> list[Month]:
     return found
 
 
-def get_pack(*, policy_slug: str, uid: UUID | None, first: str = "", last: str = "", actor: Actor) -> Json:
-    """Of an entry and its children, the root by default.
+@dataclass(frozen=True, slots=True)
+class PackQuery:
+    """uid: the entry, None for the root. first, last: months, see `read_months`."""
 
-    Raises:
-        Invalid: months that are none, that haven't begun, or more than twelve.
-        NotFound: no such policy or entry, for this actor.
+    policy_slug: str
+    uid: UUID | None = None
+    first: str = ""
+    last: str = ""
+
+
+def get_pack(query: PackQuery, *, actor: Actor) -> Json:
+    """Return the pack of an entry and its children, by default the root.
+
+    Raises: Invalid for malformed months, months that haven't started, or more than twelve. NotFound if the policy or
+    entry doesn't exist for this actor.
     """
-    view = open_view(policy_slug=policy_slug, actor=actor)
-    i = view.require(view.tree.uuid(0) if uid is None else uid)
+    view = open_view(policy_slug=query.policy_slug, actor=actor)
+    i = view.require(view.tree.uuid(0) if query.uid is None else query.uid)
     people = view.tree.engine_tree().is_ranked
     if i and people[i]:
         message = _("is one person: choose the group")
         raise Invalid(f"entry {message}.", code="one_person", fields=[FieldProblem("entry", message)])
-    months = read_months(first, last, day_today(view))
+    months = read_months(query.first, query.last, day_today(view))
     period = Period(months[0].first_on, months[-1].last_on)
     visible = view.visible_children(i)
     groups = [child for child in visible if not people[child]]
@@ -106,7 +116,7 @@ def get_pack(*, policy_slug: str, uid: UUID | None, first: str = "", last: str =
 
 # --- Allocated and delivered ------------------------------------------------------------------------------------------
 def _allocations(view: PolicyView, i: int, period: Period, actor: Actor, people: Mask) -> Json:
-    """is_cut: there are more groups than are listed."""
+    """is_cut: there are more groups than listed."""
     table = get_allocation_table(
         policy_slug=view.policy.slug,
         period=period,
@@ -115,7 +125,7 @@ def _allocations(view: PolicyView, i: int, period: Period, actor: Actor, people:
         of=view.tree.uuid(i),
         limit=_MOST_READ,
     )
-    rows = [row for row in table.rows if not people[_place(view, row.entry)]]
+    rows = [row for row in table.rows if not people[_index_of(view, row.entry)]]
     return {
         "capacity_core_h": table.capacity_core_h,
         "rows": [_allocation(row) for row in (table.group, *rows[:MOST_ROWS])],
@@ -123,7 +133,7 @@ def _allocations(view: PolicyView, i: int, period: Period, actor: Actor, people:
     }
 
 
-def _place(view: PolicyView, uid: UUID) -> int:
+def _index_of(view: PolicyView, uid: UUID) -> int:
     return view.tree.index_of_uid(uid) or 0
 
 
@@ -140,7 +150,7 @@ def _allocation(row: AllocationRow) -> Json:
 
 # --- Lent and borrowed ------------------------------------------------------------------------------------------------
 def _balance(view: PolicyView, entries: Sequence[int], months: Sequence[Month]) -> list[Json]:
-    """As the monthly statements, summed over the months; nothing of an entry of which one month is hidden."""
+    """Monthly statements summed over the months; null for an entry with a hidden month."""
     lines = lines_of(view, entries, months, series_state(view.policy).first_on)
     found = []
     for i in entries:
@@ -163,10 +173,10 @@ def _balance(view: PolicyView, entries: Sequence[int], months: Sequence[Month]) 
 
 
 def _fairness(rows: Sequence[Json]) -> Json | None:
-    """How fair usage was to siblings, by entitlement and demand; None where one of them is hidden or left out, or
-    nothing ran.
+    """How fair usage was among siblings, by entitlement and demand; None if one is hidden or left out, or without
+    usage.
 
-    Demand is what was used and what was missed while jobs waited.
+    Demand is what was used plus what was missed while jobs waited.
     """
     known = [row for row in rows if row["used_core_h"] is not None and row["entitled_core_h"]]
     if len(known) < 2 or any(row["suppressed"] for row in rows) or not any(row["used_core_h"] for row in known):
@@ -184,18 +194,18 @@ def _fairness(rows: Sequence[Json]) -> Json | None:
 
 
 def _held_back(view: PolicyView, children: Sequence[int], period: Period) -> list[Json]:
-    """The pairs with the largest amounts, the largest first."""
+    """The pairs with the largest amounts, largest first."""
     if len(children) < 2:
         return []
     uids = [view.tree.uuid(i) for i in children]
     series = load_series(view.policy, uids, from_on=period.starts_on, to_on=period.ends_on)
     if not series.days.on:
         return []
-    series, told = as_visible(series, view=view)
-    counts = told & series.exists & series.competes
+    series, visible = as_visible(series, view=view)
+    is_counted = visible & series.exists & series.competes
     entitled = series.target * series.peers_used
-    missed = np.where(counts & (series.waited_core_s > 0), np.maximum(entitled - series.used, 0.0), 0.0)
-    borrowed = np.where(counts, np.maximum(series.used - entitled, 0.0), 0.0)
+    missed = np.where(is_counted & (series.waited_core_s > 0), np.maximum(entitled - series.used, 0.0), 0.0)
+    borrowed = np.where(is_counted, np.maximum(series.used - entitled, 0.0), 0.0)
     whole = borrowed.sum(axis=0)
     part = np.divide(borrowed, whole, out=np.zeros_like(borrowed), where=whole > 0)
     core_h = missed @ part.T / _HOUR_S
@@ -212,12 +222,12 @@ def _held_back(view: PolicyView, children: Sequence[int], period: Period) -> lis
     ]
 
 
-# --- Changes and what ends --------------------------------------------------------------------------------------------
+# --- Changes and endings ----------------------------------------------------------------------------------------------
 def _changes(view: PolicyView, entries: Sequence[int], period: Period) -> list[Json]:
-    """Published changes of the entry and its children in the period, the newest first, each revision once."""
+    """Published changes of the entry and its children in the period, newest first, each revision once."""
     begin, end = period.instants(site_zone())
     found: dict[int, Json] = {}
-    for i in _changed(view, entries, begin, end):
+    for i in _changed_entries(view, entries, begin, end):
         for line in history_lines(view, view.tree.uuid(i), until=None, limit=MOST_CHANGES):
             if begin <= line.at < end and line.fields:
                 one = found.setdefault(line.revision, _change(line))
@@ -229,8 +239,8 @@ def _changes(view: PolicyView, entries: Sequence[int], period: Period) -> list[J
     return [found[number] for number in sorted(found, reverse=True)][:MOST_CHANGES]
 
 
-def _changed(view: PolicyView, entries: Sequence[int], begin: datetime, end: datetime) -> list[int]:
-    """Those of which a version begins or ends with a revision of the period."""
+def _changed_entries(view: PolicyView, entries: Sequence[int], begin: datetime, end: datetime) -> list[int]:
+    """Return the entries with a version that starts or ends with a revision of the period."""
     revisions = Revision.objects.filter(policy=view.policy, published_at__gte=begin, published_at__lt=end)
     numbers = revisions.aggregate(first=Min("number"), last=Max("number"))
     if numbers["first"] is None:
@@ -252,17 +262,17 @@ def _change(line: HistoryLine) -> Json:
 
 
 def _expiring(view: PolicyView, i: int, actor: Actor, people: Mask) -> list[Json]:
-    """What ends within 90 days or has ended without a successor, people left out; with what renewing it does."""
+    """What ends within 90 days or has ended without a successor, without people, and the effect of renewing it."""
     upcoming = get_ending_soon(
         policy_slug=view.policy.slug, zone=site_zone(), days=SOON_DAYS, actor=actor, of=view.tree.uuid(i)
     )
-    events = [each for each in upcoming.events if not people[_place(view, each.uid)]]
+    events = [each for each in upcoming.events if not people[_index_of(view, each.uid)]]
     return [_event(view, event) for event in events]
 
 
 def _event(view: PolicyView, event: Event) -> Json:
-    """target: with its present shares; target_after: with those after its end. Renewed, it keeps the former."""
-    i = _place(view, event.uid)
+    """target: with its present shares, as after a renewal; target_after: with those after its end."""
+    i = _index_of(view, event.uid)
     after = _target_after(view, i, event)
     return {
         "entry_uid": str(event.uid),
@@ -277,7 +287,7 @@ def _event(view: PolicyView, event: Event) -> Json:
 
 
 def _target_after(view: PolicyView, i: int, event: Event) -> float | None:
-    """Its target among its siblings once its shares have ended; None where its shares don't change by themselves."""
+    """Target among siblings once its shares have ended; None if they don't end automatically."""
     at_end = None if event.dates is None else event.dates.at_end
     if event.kind != "shares_end" or at_end == "keep" or at_end is None or not view.competes[i]:
         return None

@@ -1,4 +1,4 @@
-"""A pack in words and bars: the sections that page, file and PDF show alike, tables with optional bar charts."""
+"""A pack as sections with texts, tables and bar charts, shared by page, file and PDF."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Bars:
-    """Groups of bars: a label, and one value for each of the names; None where it is unknown or hidden."""
+    """Groups of bars: a label, and one value per name; None if unknown or hidden."""
 
     names: tuple[str, ...]
     groups: Sequence[tuple[str, tuple[float | None, ...]]]
@@ -38,7 +38,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class Section:
-    """columns: titles; those from `first_number` on hold numbers. empty: what is said where there are no rows."""
+    """columns: titles; those from `first_number` on hold numbers. empty: text shown without rows."""
 
     key: str
     title: str
@@ -58,8 +58,8 @@ def title_of(pack: Json) -> str:
     }
 
 
-def made_of(pack: Json) -> str:
-    """Where its numbers come from."""
+def source_line(pack: Json) -> str:
+    """Return the source of the numbers: policy, revision, time."""
     at = datetime.fromisoformat(pack["made_at"]).astimezone(ZoneInfo(pack["zone"]))
     return _("Policy %(policy)s, revision %(n)s, as of %(at)s") % {
         "policy": pack["policy_name"],
@@ -79,7 +79,7 @@ def core_h(value: float | None) -> str:
 
 
 def _label(row: Json) -> str:
-    """Its path; the policy's root is the whole."""
+    """The path of an entry; the root is the whole policy."""
     path = row["path"]
     label = _("Whole policy") if path == "/" else str(path)
     return _("%(name)s (not shown)") % {"name": label} if row.get("suppressed") else label
@@ -154,10 +154,12 @@ def _changes(pack: Json) -> Section:
     rows = []
     for one in pack["changes"]:
         at = datetime.fromisoformat(one["at"]).astimezone(zone)
-        moved = ", ".join(
+        share_changes = ", ".join(
             f"{each['path']} {_shares(each['before'])} → {_shares(each['after'])}" for each in one["entries"]
         )
-        rows.append((str(one["revision"]), formats.date_format(at, "j M Y"), one["author"], one["reason"], moved))
+        rows.append(
+            (str(one["revision"]), formats.date_format(at, "j M Y"), one["author"], one["reason"], share_changes)
+        )
     return Section(
         "changes",
         _("Changes with reasons"),
@@ -204,7 +206,7 @@ def _effect(row: Json) -> str:
 
 
 def _bars(rows: Sequence[Json], series: Sequence[tuple[str, str]]) -> Bars | None:
-    """Of the series that have a bar; None where none has."""
+    """Chart of the series that have values; None if none has."""
     drawn = [one for one in series if any((row[one[0]] or 0) > 0 for row in rows)]
     groups = [(_label(row), tuple(row[name] for name, _title in drawn)) for row in rows]
     known = [one for one in groups if any(value is not None for value in one[1])][:_MOST_BARS]
@@ -220,8 +222,8 @@ def _day(text: str) -> str:
 
 
 # --- Bars -------------------------------------------------------------------------------------------------------------
-# At the same places in the PDF and in the SVG of the page.
-WIDTH = 515.0  # points, as the text of a page of the PDF
+# Positions are the same in the PDF and in the SVG of the page.
+WIDTH = 515.0  # points: the text width of the PDF's pages
 LABELS = 150.0
 _VALUES = 60.0
 BAR, GAP = 9.0, 8.0
@@ -229,7 +231,7 @@ LEGEND = 18.0
 
 
 class Bar(NamedTuple):
-    """Places in points from the top left of the drawing; label "" beside the second bar of a group."""
+    """Positions in points from the top left of the drawing; label "" beside the second bar of a group."""
 
     series: int
     y: float
@@ -253,7 +255,7 @@ def height_of(bars: Bars) -> float:
 
 
 def svg_of(bars: Bars, title: str) -> SafeString:
-    """Colours come from the classes `bar-0` and `bar-1`; the table below it says the same in numbers."""
+    """Draw the chart; colours come from the classes `bar-0` and `bar-1`, and the table below has the numbers."""
     parts = []
     for n, name in enumerate(bars.names):
         parts += [
@@ -262,7 +264,7 @@ def svg_of(bars: Bars, title: str) -> SafeString:
         ]
     for bar in bars_of(bars):
         if bar.label:
-            parts.append(element("text", cut(bar.label, 26), x="0", y=f"{bar.y + 8:g}"))
+            parts.append(element("text", shorten(bar.label, 26), x="0", y=f"{bar.y + 8:g}"))
         size = {"width": f"{bar.length:.2f}", "height": f"{BAR:g}"}
         parts.append(element("rect", x=f"{LABELS:g}", y=f"{bar.y:g}", **size, **{"class": f"bar-{bar.series}"}))
         parts.append(element("text", bar.value, x=f"{LABELS + bar.length + 4:.2f}", y=f"{bar.y + 8:g}"))
@@ -270,7 +272,7 @@ def svg_of(bars: Bars, title: str) -> SafeString:
     return element("svg", joined(parts), **{"class": "pack-bars"}, **view)
 
 
-def cut(text: str, most: int) -> str:
-    """The middle of a path says least."""
+def shorten(text: str, most: int) -> str:
+    """Shorten a text in the middle, which says least in a path."""
     first = most // 2 - 1
     return text if len(text) <= most else f"{text[:first]}…{text[-(most - first - 1) :]}"

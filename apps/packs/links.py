@@ -1,11 +1,11 @@
-"""Signed packs, and links to them: made by those who may publish above, with an end, revocable, in the audit log."""
+"""Signed packs, and audited, expiring, revocable links to them, created by users who may publish at the entry."""
 
 from __future__ import annotations
 
 import hashlib
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -18,19 +18,19 @@ from apps.accounts.audit_log import record
 from apps.core.errors import Archived, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.core.signing import Opened, digest_of, open_document, sign_document
 from apps.federation.documents.trust import load_keys
-from apps.packs.content import get_pack
+from apps.packs.content import PackQuery, get_pack
 from apps.packs.models import SharedPack
 from apps.policies.access.scope import Rights, Verb, rules_all
 from apps.priorities.selectors.rows import PolicyView, open_view
 
 MOST_DAYS = 366
-USUAL_DAYS = 30
+DEFAULT_DAYS = 30
 _MOST_LISTED = 50
 
 
 @dataclass(frozen=True)
 class Sealed:
-    """A pack with what proves it: the SHA-256 of its canonical JSON, and the key and signature over it."""
+    """A signed pack: the document, its signed form, the SHA-256 of its canonical JSON, and the key's fingerprint."""
 
     document: Mapping[str, Any]
     signed: bytes
@@ -46,7 +46,7 @@ def seal_pack(document: Mapping[str, Any], *, at: datetime) -> Sealed:
 
 
 def may_share(view: PolicyView, i: int) -> bool:
-    """Administrators, and who may publish at the entry or above it."""
+    """Whether the actor is an administrator or may publish at the entry or above it."""
     if rules_all(view.actor):
         return True
     lineage = [view.tree.uuid(j) for j in (*view.tree.ancestors(i), i)]
@@ -56,19 +56,17 @@ def may_share(view: PolicyView, i: int) -> bool:
 
 
 @transaction.atomic
-def share_pack(
-    *, policy_slug: str, uid: UUID | None, first: str, last: str, days: int, reason: str, at: datetime, actor: Actor
-) -> tuple[SharedPack, str]:
-    """The row and the secret of its link, which is shown once. The pack stays as it is now. uid: None for the root."""
-    view = open_view(policy_slug=policy_slug, actor=actor)
-    i = 0 if uid is None else view.require(uid)
+def share_pack(query: PackQuery, *, days: int, reason: str, at: datetime, actor: Actor) -> tuple[SharedPack, str]:
+    """Store the pack as it is now; return the row and the secret of its link, which is shown once."""
+    view = open_view(policy_slug=query.policy_slug, actor=actor)
+    i = 0 if query.uid is None else view.require(query.uid)
     uid = view.tree.uuid(i)
     if not may_share(view, i):
         raise NotAllowed(_("Sharing a pack needs the right to publish here."))
     if not 1 <= days <= MOST_DAYS:
         message = _("must be from 1 to %(n)s days") % {"n": MOST_DAYS}
         raise Invalid(f"days {message}.", fields=[FieldProblem("days", message)])
-    sealed = seal_pack(get_pack(policy_slug=policy_slug, uid=uid, first=first, last=last, actor=actor), at=at)
+    sealed = seal_pack(get_pack(replace(query, uid=uid), actor=actor), at=at)
     secret = secrets.token_urlsafe(32)
     row = SharedPack.objects.create(
         policy=view.policy,
@@ -98,7 +96,7 @@ def share_pack(
 
 @transaction.atomic
 def revoke_link(*, policy_slug: str, link: int, at: datetime, actor: Actor) -> SharedPack:
-    """At once; a second time changes nothing."""
+    """Revoke the link immediately; a second call changes nothing."""
     view = open_view(policy_slug=policy_slug, actor=actor)
     row = SharedPack.objects.select_for_update().filter(pk=link, policy=view.policy).first()
     i = None if row is None else view.tree.index_of_uid(row.entry_uid)
@@ -122,18 +120,14 @@ def revoke_link(*, policy_slug: str, link: int, at: datetime, actor: Actor) -> S
 
 
 def list_links(view: PolicyView, i: int) -> list[SharedPack]:
-    """Of an entry, for who may share it; the newest first."""
+    """List the links of an entry, newest first; empty for an actor who may not share it."""
     if not may_share(view, i):
         return []
     return list(SharedPack.objects.filter(policy=view.policy, entry_uid=view.tree.uuid(i))[:_MOST_LISTED])
 
 
 def list_pack_links(*, policy_slug: str, uid: UUID | None, actor: Actor) -> list[SharedPack]:
-    """Of an entry, the root by default.
-
-    Raises:
-        NotAllowed: the actor may not share its packs.
-    """
+    """List the links of an entry, by default the root. Raises NotAllowed if the actor may not share its packs."""
     view = open_view(policy_slug=policy_slug, actor=actor)
     i = 0 if uid is None else view.require(uid)
     if not may_share(view, i):
@@ -142,11 +136,9 @@ def list_pack_links(*, policy_slug: str, uid: UUID | None, actor: Actor) -> list
 
 
 def open_link(secret: str, *, at: datetime) -> tuple[SharedPack, Opened]:
-    """The pack behind a link, for anyone who has it.
+    """Return the pack behind a link, for anyone who has its secret.
 
-    Raises:
-        NotFound: no such link.
-        Archived: it has ended or was revoked.
+    Raises: NotFound if there is no such link. Archived if it has expired or was revoked.
     """
     row = SharedPack.objects.filter(token_hash=_hash(secret)).first() if len(secret) <= 200 else None
     if row is None:

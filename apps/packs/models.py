@@ -1,4 +1,4 @@
-"""Packs that were shared by a link: the signed document as it was, and until when it is shown."""
+"""Packs shared by a link: the signed document as it was created, and until when the link is valid."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from apps.policies.models import Policy
 
 
 class SharedPack(models.Model):
-    """signed: both lines of the signed document, see `core.signing`. token_hash: SHA-256 of the link's secret, which is
-    256 random bits and kept nowhere.
+    """signed: both lines of the signed document, see `core.signing`. token_hash: SHA-256 of the link's secret, which
+    has 256 random bits and is not stored.
     """
 
     policy = models.ForeignKey(Policy, models.CASCADE)

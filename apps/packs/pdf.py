@@ -1,4 +1,4 @@
-"""A pack as PDF: its sections with their bars, page numbers, and the checksum with the key that signed it."""
+"""Renders a pack as PDF: its sections with bars, page numbers, the checksum and the signing key."""
 
 from __future__ import annotations
 
@@ -11,24 +11,35 @@ from pathlib import Path
 
 from django.utils.translation import gettext as _
 
-from apps.packs.layout import BAR, LABELS, Bars, Section, bars_of, cut, height_of, made_of, sections_of, title_of
+from apps.packs.layout import (
+    BAR,
+    LABELS,
+    Bars,
+    Section,
+    bars_of,
+    height_of,
+    sections_of,
+    shorten,
+    source_line,
+    title_of,
+)
 from apps.packs.links import Sealed
 
 # --- Writer -----------------------------------------------------------------------------------------------------------
 # A small PDF 1.7 writer: text in one embedded TrueType font, lines and boxes on A4 pages. No other package is needed.
-# Places are points (1/72 inch) from the top left corner. Source: ISO 32000-1, §9.7 (Type 0 fonts with Identity-H,
-# ToUnicode for search and copy), OpenType `cmap` format 4, `hmtx`, `head` and `hhea`. Characters that the font doesn't
-# have are written as U+FFFD. The same calls give the same bytes.
+# Positions are points (1/72 inch) from the top left corner. Source: ISO 32000-1, §9.7 (Type 0 fonts with Identity-H,
+# ToUnicode for search and copy), OpenType `cmap` format 4, `hmtx`, `head` and `hhea`. Characters that the font lacks
+# are written as U+FFFD. The output is deterministic.
 WIDTH, HEIGHT = 595.28, 841.89  # A4
 FONT = Path(__file__).parent / "fonts" / "DejaVuSans.ttf"
 _MISSING = 0xFFFD
-_MARK = "\ufeff"  # says that a text is UTF-16
-_PER_BLOCK = 100  # of mappings in a ToUnicode map
+_BYTE_ORDER_MARK = "\ufeff"  # byte order mark of UTF-16
+_PER_BLOCK = 100  # mappings in a block of a ToUnicode map
 
 
 @dataclass(frozen=True)
 class Font:
-    """glyph: of each character; advance: of each glyph, in thousandths of the size."""
+    """glyph: glyph of each character; advance: width of each glyph, in thousandths of the font size."""
 
     data: bytes
     glyph: Mapping[int, int]
@@ -41,7 +52,7 @@ class Font:
         return [self.glyph.get(ord(one), self.glyph[_MISSING]) for one in text]
 
     def width(self, text: str, size: float) -> float:
-        """In points."""
+        """Return the width in points."""
         return sum(self.advance[one] for one in self.glyphs(text)) * size / 1000
 
 
@@ -76,7 +87,7 @@ def load_font() -> Font:
 
 
 def _cmap(data: bytes, start: int) -> dict[int, int]:
-    """The glyph of each character of the basic plane, from the first subtable of format 4."""
+    """Map characters of the basic plane to glyphs, from the first subtable of format 4."""
     (n,) = struct.unpack_from(">H", data, start + 2)
     offsets = [struct.unpack_from(">I", data, start + 8 + 8 * at)[0] for at in range(n)]
     at = next(start + one for one in offsets if struct.unpack_from(">H", data, start + one)[0] == 4)
@@ -101,7 +112,7 @@ def _cmap(data: bytes, start: int) -> dict[int, int]:
 
 
 class PdfDocument:
-    """Pages are written in order; `finished` gives the bytes."""
+    """A PDF document, written page by page."""
 
     def __init__(self, title: str) -> None:
         self.title, self.font = title, load_font()
@@ -118,7 +129,7 @@ class PdfDocument:
     def text(
         self, x: float, y: float, text: str, *, size: float = 9, gray: float = 0.0, right: bool = False, page: int = -1
     ) -> None:
-        """Its base line is at `y`; `right`: it ends at `x`."""
+        """Write text with its baseline at `y`; `right`: it ends at `x`."""
         glyphs = self.font.glyphs(text)
         known = (one if ord(one) in self.font.glyph else chr(_MISSING) for one in text)
         self._used.update(zip(glyphs, known, strict=True))
@@ -129,7 +140,7 @@ class PdfDocument:
         )
 
     def box(self, x: float, y: float, width: float, height: float, *, color: tuple[float, float, float]) -> None:
-        """Filled; x and y are its top left corner, color is RGB from 0 to 1."""
+        """Draw a filled box; x and y are its top left corner, color is RGB from 0 to 1."""
         red, green, blue = color
         self._pages[-1].append(
             f"{red:.3f} {green:.3f} {blue:.3f} rg {x:.2f} {HEIGHT - y - height:.2f} {width:.2f} {height:.2f} re f"
@@ -138,8 +149,8 @@ class PdfDocument:
     def rule(self, x: float, y: float, to_x: float, *, gray: float = 0.8) -> None:
         self._pages[-1].append(f"{gray:.2f} G 0.5 w {x:.2f} {HEIGHT - y:.2f} m {to_x:.2f} {HEIGHT - y:.2f} l S")
 
-    def finished(self) -> bytes:
-        first = 9  # objects 1 to 8 are those that every document has
+    def to_bytes(self) -> bytes:
+        first = 9  # objects 1 to 8 are the document's own
         kids = " ".join(f"{first + 2 * n} 0 R" for n in range(len(self._pages)))
         font, used = self.font, sorted(self._used)
         widths = " ".join(f"{one} [{font.advance[one]}]" for one in used)
@@ -157,7 +168,7 @@ class PdfDocument:
             f"/Ascent {font.ascent} /Descent {font.descent} /CapHeight 729 /StemV 80 /FontFile2 6 0 R >>".encode(),
             _stream(font.data, f"/Length1 {len(font.data)} "),
             _stream(self._to_unicode(used).encode()),
-            f"<< /Title <{(_MARK + self.title).encode('utf-16-be').hex().upper()}> >>".encode(),
+            f"<< /Title <{(_BYTE_ORDER_MARK + self.title).encode('utf-16-be').hex().upper()}> >>".encode(),
         ]
         for n, page in enumerate(self._pages):
             objects.append(
@@ -178,19 +189,19 @@ class PdfDocument:
         )
 
 
-def _stream(data: bytes, more: str = "") -> bytes:
+def _stream(data: bytes, extra: str = "") -> bytes:
     packed = zlib.compress(data, 9)
-    return f"<< {more}/Length {len(packed)} /Filter /FlateDecode >>\nstream\n".encode() + packed + b"\nendstream"
+    return f"<< {extra}/Length {len(packed)} /Filter /FlateDecode >>\nstream\n".encode() + packed + b"\nendstream"
 
 
 def _file(objects: list[bytes]) -> bytes:
-    out, places = bytearray(b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n"), []
+    out, offsets = bytearray(b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n"), []
     for number, body in enumerate(objects, 1):
-        places.append(len(out))
+        offsets.append(len(out))
         out += f"{number} 0 obj\n".encode() + body + b"\nendobj\n"
     table = len(out)
     out += f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n".encode()
-    out += b"".join(f"{at:010d} 00000 n \n".encode() for at in places)
+    out += b"".join(f"{at:010d} 00000 n \n".encode() for at in offsets)
     out += f"trailer\n<< /Size {len(objects) + 1} /Root 1 0 R /Info 8 0 R >>\nstartxref\n{table}\n%%EOF\n".encode()
     return bytes(out)
 
@@ -204,25 +215,25 @@ _COLORS = ((0.55, 0.60, 0.66), (0.05, 0.43, 0.36))
 _NUMBER_WIDTH = 62.0
 
 
-def pdf_of(sealed: Sealed) -> bytes:
-    return _Layout(sealed).written()
+def render_pdf(sealed: Sealed) -> bytes:
+    return _Layout(sealed).render()
 
 
 class _Layout:
-    """Writes from top to bottom; a new page where the next piece doesn't fit."""
+    """Lays out the pack from top to bottom, starting a new page where the next element doesn't fit."""
 
     def __init__(self, sealed: Sealed) -> None:
         self.sealed, self.pack = sealed, sealed.document
         self.title = title_of(self.pack)
         self.pdf = PdfDocument(self.title)
         self.y = 0.0
-        self._page()
+        self._new_page()
 
-    def written(self) -> bytes:
+    def render(self) -> bytes:
         for n, line in enumerate(self._wrapped(self.title, 15, _RIGHT - _LEFT)):
             self.pdf.text(_LEFT, self.y + 18 * n, line, size=15)
         self.y += 18 * len(self._wrapped(self.title, 15, _RIGHT - _LEFT))
-        self._line(made_of(self.pack), size=_SIZE, gray=0.35)
+        self._line(source_line(self.pack), size=_SIZE, gray=0.35)
         if self.pack["n_people_left_out"]:
             self._line(_("People are left out."), size=_SIZE, gray=0.35)
         for section in sections_of(self.pack):
@@ -232,11 +243,11 @@ class _Layout:
             footer = f"{page + 1} / {self.pdf.n_pages}"
             self.pdf.text(_RIGHT, HEIGHT - 28, footer, size=_SMALL, gray=0.4, right=True, page=page)
             self.pdf.text(_LEFT, HEIGHT - 28, self.sealed.digest, size=_SMALL, gray=0.4, page=page)
-        return self.pdf.finished()
+        return self.pdf.to_bytes()
 
-    # --- Pieces -------------------------------------------------------------------------------------------------------
+    # --- Elements -----------------------------------------------------------------------------------------------------
     def _section(self, section: Section) -> None:
-        self._room(4 * _LINE)
+        self._ensure_room(4 * _LINE)
         self.y += 14
         self.pdf.text(_LEFT, self.y, section.title, size=11.5)
         self.y += _LINE
@@ -252,7 +263,7 @@ class _Layout:
 
     def _bars(self, bars: Bars) -> None:
         height = height_of(bars)
-        self._room(height)
+        self._ensure_room(height)
         for n, name in enumerate(bars.names):
             x = _LEFT + LABELS + 110 * n
             self.pdf.box(x, self.y, 8, 8, color=_COLORS[n])
@@ -260,7 +271,7 @@ class _Layout:
         for bar in bars_of(bars):
             y = self.y + bar.y
             if bar.label:
-                self.pdf.text(_LEFT, y + 7.5, cut(bar.label, 26), size=_SMALL)
+                self.pdf.text(_LEFT, y + 7.5, shorten(bar.label, 26), size=_SMALL)
             self.pdf.box(_LEFT + LABELS, y, bar.length, BAR, color=_COLORS[bar.series])
             self.pdf.text(_LEFT + LABELS + bar.length + 4, y + 7.5, bar.value, size=_SMALL)
         self.y += height + _PAD
@@ -269,21 +280,21 @@ class _Layout:
         widths = self._widths(section)
         self._head(section, widths)
         for row in section.rows:
-            self._row(section, row, widths, gray=0.0)
+            self._draw_row(section, row, widths, gray=0.0)
 
     def _head(self, section: Section, widths: Sequence[float]) -> None:
-        self._row(section, section.columns, widths, gray=0.35)
+        self._draw_row(section, section.columns, widths, gray=0.35)
         self.pdf.rule(_LEFT, self.y - _LINE + 4, _RIGHT)
 
-    def _row(self, section: Section, row: Sequence[str], widths: Sequence[float], *, gray: float) -> None:
-        """A row that begins a page follows the titles of its columns."""
+    def _draw_row(self, section: Section, row: Sequence[str], widths: Sequence[float], *, gray: float) -> None:
+        """Draw a row; on a new page it follows the column titles."""
         cells = [
             [text] if n >= section.first_number else self._wrapped(text, _SIZE, width - _PAD)
             for n, (text, width) in enumerate(zip(row, widths, strict=True))
         ]
         height = _LINE * max(map(len, cells))
         if self.y + height > _BOTTOM:
-            self._page()
+            self._new_page()
             if row is not section.columns:
                 self._head(section, widths)
         x = _LEFT
@@ -296,23 +307,23 @@ class _Layout:
         self.y += height
 
     def _widths(self, section: Section) -> list[float]:
-        """Columns of numbers have one width; the others share the rest by their longest text."""
+        """Number columns have a fixed width; text columns share the rest by their longest texts."""
         n = len(section.columns)
         n_numbers = max(n - section.first_number, 0)
         left = _RIGHT - _LEFT - n_numbers * _NUMBER_WIDTH
         rows, texts = (section.columns, *section.rows), range(n - n_numbers)
-        least = [max(self._width(word) for row in rows for word in row[k].split() or [""]) + _PAD for k in texts]
-        least = [min(one, left / len(least)) for one in least]
-        wish = [max(self._width(row[k]) for row in rows) + _PAD for k in texts]
-        more = [max(one - other, 1.0) for one, other in zip(wish, least, strict=True)]
-        room = left - sum(least)
-        return [a + room * b / sum(more) for a, b in zip(least, more, strict=True)] + [_NUMBER_WIDTH] * n_numbers
+        minimum = [max(self._width(word) for row in rows for word in row[k].split() or [""]) + _PAD for k in texts]
+        minimum = [min(one, left / len(minimum)) for one in minimum]
+        wanted = [max(self._width(row[k]) for row in rows) + _PAD for k in texts]
+        extra = [max(one - other, 1.0) for one, other in zip(wanted, minimum, strict=True)]
+        room = left - sum(minimum)
+        return [a + room * b / sum(extra) for a, b in zip(minimum, extra, strict=True)] + [_NUMBER_WIDTH] * n_numbers
 
     def _width(self, text: str) -> float:
         return self.pdf.font.width(text, _SIZE)
 
     def _checksum(self) -> None:
-        self._room(5 * _LINE)
+        self._ensure_room(5 * _LINE)
         self.y += 14
         self.pdf.text(_LEFT, self.y, _("Checksum"), size=11.5)
         self.y += _LINE
@@ -321,22 +332,22 @@ class _Layout:
         note = _("The signed numbers are the file .json of this pack; its first line has this checksum.")
         self._line(note, size=_SMALL, gray=0.35)
 
-    # --- Places -------------------------------------------------------------------------------------------------------
+    # --- Positions ----------------------------------------------------------------------------------------------------
     def _line(self, text: str, *, size: float, gray: float = 0.0) -> None:
-        self._room(_LINE)
+        self._ensure_room(_LINE)
         self.pdf.text(_LEFT, self.y, text, size=size, gray=gray)
         self.y += _LINE
 
-    def _room(self, height: float) -> None:
+    def _ensure_room(self, height: float) -> None:
         if self.y + height > _BOTTOM:
-            self._page()
+            self._new_page()
 
-    def _page(self) -> None:
+    def _new_page(self) -> None:
         self.pdf.add_page()
         self.y = _TOP
 
     def _wrapped(self, text: str, size: float, width: float) -> list[str]:
-        """Lines that fit, broken at spaces, and within words that are too long."""
+        """Break a text into lines that fit, at spaces, and within words that are too long."""
         lines: list[str] = []
         line = ""
         for word in text.split():

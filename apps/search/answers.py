@@ -1,4 +1,4 @@
-"""Answers to typed questions, by the selectors behind the pages: explain, convergence, forecast and history."""
+"""Answers typed questions with the selectors behind the pages: explanation, convergence, forecast and history."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from apps.priorities.sentences import text_of
 from apps.priorities.serving.lookup import AccountQuery
 from apps.search import off_target
 from apps.search.changes import SearchEvent, list_changes
-from apps.search.entries import entries_alike, entries_named
+from apps.search.entries import entries_named, similar_names
 from apps.search.questions import (
     ME,
     Question,
@@ -35,9 +35,9 @@ from apps.search.questions import (
     first_day,
 )
 
-_MOST_ACCOUNTS = 50  # of one name that are looked at for the closest pair
+_MOST_ACCOUNTS = 50  # entries of one name searched for the closest pair
 _MOST_ROWS = 8
-_MOST_CHILDREN = 1_000  # looked through for an example
+_MOST_CHILDREN = 1_000  # searched for an example
 _MOST_ALIKE = 3
 
 LinkTo = Literal["entry", "compare", "convergence", "history", "tree", "revision"]
@@ -45,7 +45,7 @@ LinkTo = Literal["entry", "compare", "convergence", "history", "tree", "revision
 
 @dataclass(frozen=True, slots=True)
 class SearchRow:
-    """Numbers of one entry. since: the first of n_days full days."""
+    """Numbers of one entry. since: the first of the last n_days full days off target."""
 
     entry: UUID
     name: str
@@ -59,7 +59,7 @@ class SearchRow:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Where the whole answer is. number: of a revision."""
+    """A link to the page with the full answer. number: of a revision."""
 
     to: LinkTo
     policy_slug: str
@@ -71,7 +71,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswer:
-    """foot: what the numbers mean."""
+    """An answer with its numbers. foot: a note on what the numbers mean."""
 
     key: Annotated[str, "Which sentence it is: behind, off, changed, unreadable, nobody, …"]
     sentence: str
@@ -89,7 +89,7 @@ class SearchAnswer:
 
 
 def answer(question: Question, *, policies: Sequence[Policy], actor: Actor) -> SearchAnswer:
-    """By the first of the policies that knows the names; the order is the caller's."""
+    """Answer by the first policy that knows the names, in the caller's order."""
     if isinstance(question, Unreadable) or not policies:
         return _unreadable(question, policies, actor)
     missing = []
@@ -98,7 +98,7 @@ def answer(question: Question, *, policies: Sequence[Policy], actor: Actor) -> S
         try:
             found = _answer_in(view, question)
         except DomainError:
-            found = _nothing_known(view.policy.name)
+            found = _not_shown(view.policy.name)
         if found.key != "nobody":
             as_of = found.as_of or view.as_of
             return replace(found, policy=policy.slug, revision=found.revision or view.revision, as_of=as_of)
@@ -108,12 +108,12 @@ def answer(question: Question, *, policies: Sequence[Policy], actor: Actor) -> S
 
 def _answer_in(view: PolicyView, question: WhyOrder | WhoIsOff | WhatChanged | WhenOnTarget) -> SearchAnswer:
     if isinstance(question, WhyOrder):
-        return _why(view, question)
+        return _explain_order(view, question)
     if isinstance(question, WhoIsOff):
-        return _who(view, question)
+        return _list_off_target(view, question)
     if isinstance(question, WhatChanged):
-        return _changed(view, question)
-    return _when(view, question)
+        return _list_changed(view, question)
+    return _forecast_target(view, question)
 
 
 # --- What can't be answered -------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def _unreadable(question: Question, policies: Sequence[Policy], actor: Actor) ->
 
 
 def examples(policies: Sequence[Policy], *, actor: Actor, about: str = "") -> list[str]:
-    """Questions with names that the actor sees, those of the same first word first."""
+    """Return sample questions with names that the actor sees, those with the same first word first."""
     found = ["who is over target for 14 days", "what changed last week", "what changed today"]
     for policy in policies[:1]:
         view = open_view(policy_slug=policy.slug, actor=actor)
@@ -143,7 +143,7 @@ def examples(policies: Sequence[Policy], *, actor: Actor, about: str = "") -> li
 
 
 def _two_ranked(view: PolicyView) -> tuple[str, str] | None:
-    """Two names whose order can be explained, beside each other; the own one first."""
+    """Return the names of two siblings whose order can be explained, preferring the actor's own entries."""
     if view.snapshot is None:
         return None
     tree, place, is_ranked = view.tree, view.snapshot_index, view.snapshot.values.is_ranked
@@ -156,28 +156,28 @@ def _two_ranked(view: PolicyView) -> tuple[str, str] | None:
     return None
 
 
-def _nobody(view: PolicyView, name: str) -> SearchAnswer:
-    """The same for a hidden name and one that doesn't exist."""
+def _name_not_found(view: PolicyView, name: str) -> SearchAnswer:
+    """Same answer for a hidden name and one that doesn't exist."""
     if name == ME:
         return SearchAnswer("nobody", _("You have no account with a rank here."))
     return SearchAnswer(
         "nobody",
         _("Nothing called “%(name)s” here, or nothing you may see.") % {"name": name},
-        alike=entries_alike(view, name, most=_MOST_ALIKE),
+        alike=similar_names(view, name, most=_MOST_ALIKE),
     )
 
 
 # --- Why is A behind B ------------------------------------------------------------------------------------------------
-def _nothing_known(where: str) -> SearchAnswer:
+def _not_shown(where: str) -> SearchAnswer:
     return SearchAnswer("not_shown", _("No numbers of %(where)s that you may see.") % {"where": where})
 
 
-def _why(view: PolicyView, question: WhyOrder) -> SearchAnswer:
+def _explain_order(view: PolicyView, question: WhyOrder) -> SearchAnswer:
     sides: list[list[int]] = []
     for name in (question.one, question.other):
         found = view.own_entries if name == ME else entries_named(view, name, most=_MOST_ACCOUNTS)
         if not found:
-            return _nobody(view, name)
+            return _name_not_found(view, name)
         sides.append(found)
     one, other = _closest(view, sides[0], sides[1])
     try:
@@ -189,11 +189,11 @@ def _why(view: PolicyView, question: WhyOrder) -> SearchAnswer:
         return SearchAnswer("not_compared", str(refused), rows=_rows(view, (one, other)), links=links)
     except DomainError as refused:
         return SearchAnswer("not_shown", str(refused))
-    return _compared(view, question, compared, (len(sides[0]), len(sides[1])))
+    return _comparison_answer(view, question, compared, (len(sides[0]), len(sides[1])))
 
 
 def _closest(view: PolicyView, ones: Sequence[int], others: Sequence[int]) -> tuple[int, int]:
-    """The ranked pair with the longest common path; of equal ones the first."""
+    """Return the ranked pair with the longest common path, the first of several."""
 
     def rank_first(found: Sequence[int]) -> list[int]:
         snapshot, place = view.snapshot, view.snapshot_index
@@ -207,7 +207,9 @@ def _closest(view: PolicyView, ones: Sequence[int], others: Sequence[int]) -> tu
     return max(pairs, key=lambda pair: len(set(lineage[pair[0]]) & set(lineage[pair[1]])))
 
 
-def _compared(view: PolicyView, question: WhyOrder, compared: Comparison, n_accounts: tuple[int, int]) -> SearchAnswer:
+def _comparison_answer(
+    view: PolicyView, question: WhyOrder, compared: Comparison, n_accounts: tuple[int, int]
+) -> SearchAnswer:
     is_ahead = compared.ahead is compared.one
     is_tie = compared.ahead is None
     steps = [step for step in (compared.ahead_step, compared.behind_step) if step is not None]
@@ -236,12 +238,12 @@ def _compared(view: PolicyView, question: WhyOrder, compared: Comparison, n_acco
 
 
 # --- Who is over or under target --------------------------------------------------------------------------------------
-def _who(view: PolicyView, question: WhoIsOff) -> SearchAnswer:
-    at = _whole_of(view)
+def _list_off_target(view: PolicyView, question: WhoIsOff) -> SearchAnswer:
+    at = _top_entry(view)
     if question.within:
         found = [i for i in entries_named(view, question.within, most=_MOST_ACCOUNTS) if view.tree.n_children[i]]
         if not found:
-            return _nobody(view, question.within)
+            return _name_not_found(view, question.within)
         at = found[0]
     off = off_target.find_off_target(view, at, question)
     where = view.tree.name[at] if at else view.policy.name
@@ -249,10 +251,10 @@ def _who(view: PolicyView, question: WhoIsOff) -> SearchAnswer:
         SearchRow(one.uid, one.name, one.path, one.target, one.actual, question.side, one.n_days, one.since)
         for one in off.entries[:_MOST_ROWS]
     ]
-    key, sentence = _who_said(question, where, len(off.entries), off)
+    key, sentence = _off_target_sentence(question, where, len(off.entries), off)
     foot = [_("Full days only: today is not counted.")] if question.n_days or question.blocks_others else []
-    if off.n_all > off.n_looked_at:
-        foot.append(_("Only the %(n)s largest of %(all)s.") % {"n": off.n_looked_at, "all": off.n_all})
+    if off.n_all > off.n_searched:
+        foot.append(_("Only the %(n)s largest of %(all)s.") % {"n": off.n_searched, "all": off.n_all})
     return SearchAnswer(
         key,
         sentence,
@@ -265,50 +267,50 @@ def _who(view: PolicyView, question: WhoIsOff) -> SearchAnswer:
     )
 
 
-def _whole_of(view: PolicyView) -> int:
-    """The root; what a token is bound to is the whole for it."""
+def _top_entry(view: PolicyView) -> int:
+    """Return the root, or the subtree that the actor's token is restricted to."""
     bound = view.actor.token.subtree_uid if view.actor.token else None
     return view.require(bound) if bound else view.visibility.require(0)
 
 
-def _who_said(question: WhoIsOff, where: str, n: int, off: off_target.OffTarget) -> tuple[str, str]:
+def _off_target_sentence(question: WhoIsOff, where: str, n: int, off: off_target.OffTarget) -> tuple[str, str]:
     if not off.n_known:
-        return "not_shown", _nothing_known(where).sentence
+        return "not_shown", _not_shown(where).sentence
     side = _("over") if question.side == "over" else _("under")
-    given = {"n": n, "of": off.n_known, "side": side, "where": where, "days": question.n_days}
+    values = {"n": n, "of": off.n_known, "side": side, "where": where, "days": question.n_days}
     if question.n_days:
-        said = ngettext(
+        text = ngettext(
             "%(n)s of %(of)s in %(where)s has been %(side)s target for %(days)s days or more",
             "%(n)s of %(of)s in %(where)s have been %(side)s target for %(days)s days or more",
             n,
         )
     else:
-        said = ngettext(
+        text = ngettext(
             "%(n)s of %(of)s in %(where)s is %(side)s target", "%(n)s of %(of)s in %(where)s are %(side)s target", n
         )
     blocks = _(", while others wait") if question.blocks_others else ""
-    return ("off" if n else "none_off"), said % given + blocks + "."
+    return ("off" if n else "none_off"), text % values + blocks + "."
 
 
 # --- What changed -----------------------------------------------------------------------------------------------------
-def _changed(view: PolicyView, question: WhatChanged) -> SearchAnswer:
+def _list_changed(view: PolicyView, question: WhatChanged) -> SearchAnswer:
     top = 0
     if question.within:
         found = entries_named(view, question.within, most=_MOST_ACCOUNTS)
         if not found:
-            return _nobody(view, question.within)
+            return _name_not_found(view, question.within)
         top = min(found, key=lambda i: int(view.tree.level[i]))
     since = first_day(question, today_of(view.now))
     events, n = list_changes(view, top if question.within else None, since)
     where = view.tree.name[top] if question.within else view.policy.name
-    given = {"n": n, "where": where, "since": formats.date_format(since, "j M Y")}
+    values = {"n": n, "where": where, "since": formats.date_format(since, "j M Y")}
     if question.within:
-        said = ngettext(
+        text = ngettext(
             "%(n)s revision changed %(where)s since %(since)s.", "%(n)s revisions changed %(where)s since %(since)s.", n
         )
         none = _("Nothing has changed in %(where)s since %(since)s.")
     else:
-        said = ngettext(
+        text = ngettext(
             "%(n)s revision was published since %(since)s.", "%(n)s revisions were published since %(since)s.", n
         )
         none = _("Nothing was published since %(since)s.")
@@ -316,14 +318,14 @@ def _changed(view: PolicyView, question: WhatChanged) -> SearchAnswer:
         Link("history", view.policy.slug, where, view.tree.uuid(top) if question.within else None),
         *(Link("revision", view.policy.slug, event.reason, number=event.revision) for event in events[:3]),
     ]
-    return SearchAnswer("changed" if n else "unchanged", (said if n else none) % given, events=events, links=links)
+    return SearchAnswer("changed" if n else "unchanged", (text if n else none) % values, events=events, links=links)
 
 
 # --- When is X on target ----------------------------------------------------------------------------------------------
-def _when(view: PolicyView, question: WhenOnTarget) -> SearchAnswer:
+def _forecast_target(view: PolicyView, question: WhenOnTarget) -> SearchAnswer:
     found = view.own_entries if question.name == ME else entries_named(view, question.name, most=_MOST_ACCOUNTS)
     if not found:
-        return _nobody(view, question.name)
+        return _name_not_found(view, question.name)
     i = min(found, key=lambda one: int(view.tree.level[one]))
     uid, name = view.tree.uuid(i), view.tree.name[i]
     links = [
@@ -332,13 +334,13 @@ def _when(view: PolicyView, question: WhenOnTarget) -> SearchAnswer:
     ]
     snapshot, at = view.snapshot, int(view.snapshot_index[i])
     if snapshot is None or at < 0 or i == 0:
-        return replace(_nothing_known(name), links=links)
-    told = off_target.mask_of(len(snapshot.tree), view.snapshot_index)
-    level = build_forecast(view.policy, snapshot, at, AccountQuery(name), told).levels[-1]
+        return replace(_not_shown(name), links=links)
+    mask = off_target.mask_of(len(snapshot.tree), view.snapshot_index)
+    level = build_forecast(view.policy, snapshot, at, AccountQuery(name), mask).levels[-1]
     foot = ""
     if len(found) > 1:
-        given = {"name": name, "n": len(found), "path": view.tree.path(i)}
-        foot = _("%(name)s is there %(n)s times: this is %(path)s.") % given
+        values = {"name": name, "n": len(found), "path": view.tree.path(i)}
+        foot = _("%(name)s is there %(n)s times: this is %(path)s.") % values
     in_s = level.outlook and (level.outlook.to_tolerance or level.outlook.to_target).middle.in_s
     if in_s:
         day = formats.date_format((snapshot.as_of + timedelta(seconds=in_s)).astimezone(), "j M Y")

@@ -1,4 +1,4 @@
-"""Entries, people and accounts of one policy by name: those that one person may see, and nothing of any other."""
+"""Searches entries, people and accounts of one policy by name, restricted to those that the actor may see."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.search.name_index import Hits, Match, NameIndex, fold
 
 EntryKind = Literal["entry", "person", "account"]
-_MOST_NAMES = 4_000_000  # in all indexes of a process, some 25 bytes each
-_MOST_BELOW = 20_000  # names below a group that are looked at one by one
-_MOST_LOOKED_AT = 400  # matches of one part of a path
+_MOST_NAMES = 4_000_000  # in all indexes of a process, about 25 bytes each
+_MOST_BELOW = 20_000  # names below a group that are compared one by one
+_MOST_MATCHES = 400  # of one part of a path
 
 _indexes: LRUCache[Hashable, NameIndex] = LRUCache(_MOST_NAMES, getsizeof=lambda one: min(len(one) + 1, _MOST_NAMES))
 _lock = RLock()
@@ -31,7 +31,7 @@ _lock = RLock()
 
 @dataclass(frozen=True, slots=True)
 class EntryHit:
-    """kind: of the hit; entry_kind: as the tree names it (VO, project). rank: None where it has none, or is hidden."""
+    """kind: of the hit; entry_kind: as the tree names it (VO, project). rank: None if unranked or hidden."""
 
     kind: EntryKind
     policy_slug: str
@@ -46,23 +46,23 @@ class EntryHit:
 
 @dataclass(frozen=True, slots=True)
 class EntryHits:
-    """The best of one kind. n: all there are, None where there are more than were counted."""
+    """The best hits of one kind. n: number of all, None if there are too many to count."""
 
     hits: Sequence[EntryHit]
     n: int | None
 
 
 def find_entries(view: PolicyView, query: str, kind: EntryKind, *, most: int) -> EntryHits:
-    """By a folded query: a part of a name, or parts of a path with `/` or spaces between them."""
+    """Search by a folded query: part of a name, or parts of a path separated by `/` or spaces."""
     index = _index(view, kind)
     found = index.find(query, most=most)
     if not found and (parts := _parts(query)):
-        found = _along_paths(view, index, kind, parts, most)
+        found = _find_by_path(view, index, kind, parts, most)
     return EntryHits([_hit(view, kind, *one) for one in found], found.n)
 
 
 def find_by_uid(view: PolicyView, uid: UUID) -> EntryHit | None:
-    """A visible entry; None for a hidden one and for one that isn't there."""
+    """Return a visible entry; None for a hidden or missing one."""
     i = view.tree.index_of_uid(uid)
     if i is None or not view.visibility.may_see(i):
         return None
@@ -71,21 +71,21 @@ def find_by_uid(view: PolicyView, uid: UUID) -> EntryHit | None:
 
 
 def entries_named(view: PolicyView, name: str, *, most: int) -> list[int]:
-    """Visible entries of exactly this name, or at this path, people first."""
+    """List visible entries with exactly this name or path, people first."""
     if name.startswith("/"):
-        named = entries_named(view, name.rpartition("/")[2], most=_MOST_LOOKED_AT)
+        named = entries_named(view, name.rpartition("/")[2], most=_MOST_MATCHES)
         return [i for i in named if fold(view.tree.path(i)) == fold(name)]
     wanted = fold(name)
     found = _index(view, "person").find_equal(wanted, most=most) + _index(view, "entry").find_equal(wanted, most=most)
     if not found and view.snapshot is not None:
-        places = _index(view, "account").find_equal(wanted, most=most)
-        here = _here(view, view.snapshot)
-        found = [int(here[int(view.snapshot.index.places.entry[place])]) for place in places]
+        positions = _index(view, "account").find_equal(wanted, most=most)
+        view_indices = _view_indices(view, view.snapshot)
+        found = [int(view_indices[int(view.snapshot.index.places.entry[position])]) for position in positions]
     return list(dict.fromkeys(found))[:most]
 
 
-def entries_alike(view: PolicyView, name: str, *, most: int) -> list[str]:
-    """Visible names that begin like this one, people first."""
+def similar_names(view: PolicyView, name: str, *, most: int) -> list[str]:
+    """List visible names that start like this one, people first."""
     wanted = fold(name)[:3]
     hits = [*_index(view, "person").find(wanted, most=most), *_index(view, "entry").find(wanted, most=most)]
     return list(dict.fromkeys(view.tree.name[i] for i, match in hits if match == Match.BEGINS))[:most]
@@ -93,19 +93,19 @@ def entries_alike(view: PolicyView, name: str, *, most: int) -> list[str]:
 
 # --- Indexes ----------------------------------------------------------------------------------------------------------
 def _index(view: PolicyView, kind: EntryKind) -> NameIndex:
-    """Only of names that the view's actor sees: what is hidden can't make an answer slower."""
+    """Index of the names that the view's actor sees: hidden names can't influence the response time."""
     if kind == "account":
         return _account_index(view)
     tree = view.tree
 
     def build() -> NameIndex:
-        places = np.flatnonzero(_shown(view, kind))
-        return NameIndex([tree.name[i] for i in places.tolist()], places)
+        positions = np.flatnonzero(_searchable(view, kind))
+        return NameIndex([tree.name[i] for i in positions.tolist()], positions)
 
-    return _kept((kind, tree.digest, _digest(view.visibility.mask)) if tree.digest else None, build)
+    return _cached_index((kind, tree.digest, _digest(view.visibility.mask)) if tree.digest else None, build)
 
 
-def _shown(view: PolicyView, kind: EntryKind) -> Mask:
+def _searchable(view: PolicyView, kind: EntryKind) -> Mask:
     tree = view.tree
     is_person = ~tree.is_group & ~tree.is_reserve
     shown: Mask = view.visibility.mask & (is_person if kind == "person" else ~is_person)
@@ -113,11 +113,11 @@ def _shown(view: PolicyView, kind: EntryKind) -> Mask:
 
 
 def _account_index(view: PolicyView) -> NameIndex:
-    """Accounts that aren't called like their entry, at entries where the actor reads whose they are."""
+    """Index of accounts named unlike their entry, at entries where the actor may see account names."""
     snapshot = view.snapshot
     if snapshot is None:
         return NameIndex([], np.zeros(0, dtype=np.int64))
-    named, places = _named(view, snapshot), snapshot.index.places
+    named, places = _entries_with_names(view, snapshot), snapshot.index.places
 
     def build() -> NameIndex:
         at = np.flatnonzero(named[places.entry])
@@ -126,16 +126,16 @@ def _account_index(view: PolicyView) -> NameIndex:
         other = [(name, k) for name, k, i in both if name and name.casefold() != tree.name[i].casefold()]
         return NameIndex([name for name, _k in other], np.array([k for _name, k in other], dtype=np.int64))
 
-    return _kept(("account", snapshot.snapshot_id, snapshot.index.digest, _digest(named)), build)
+    return _cached_index(("account", snapshot.snapshot_id, snapshot.index.digest, _digest(named)), build)
 
 
 def account_name(key: AccountKey) -> str:
     return key.user_name or key.dn or key.group_name
 
 
-def _named(view: PolicyView, snapshot: ServedSnapshot) -> Mask:
-    """Entries of the snapshot at which the actor reads names of accounts: by right, and the own ones."""
-    tree, place = view.tree, view.snapshot_index
+def _entries_with_names(view: PolicyView, snapshot: ServedSnapshot) -> Mask:
+    """Mask of the snapshot's entries at which the actor may see account names: by right, and the own ones."""
+    tree, position = view.tree, view.snapshot_index
     shown = np.zeros(len(tree), dtype=np.bool_)
     if rules_all(view.actor, "policies:read"):
         shown[:] = True
@@ -145,13 +145,13 @@ def _named(view: PolicyView, snapshot: ServedSnapshot) -> Mask:
             if i is not None:
                 shown |= tree.subtree_mask(i)
         shown[view.own_entries] = True
-    shown &= view.visibility.mask & (place >= 0)
+    shown &= view.visibility.mask & (position >= 0)
     named = np.zeros(len(snapshot.tree), dtype=np.bool_)
-    named[place[shown]] = True
+    named[position[shown]] = True
     return named
 
 
-def _kept(key: Hashable | None, build: Callable[[], NameIndex]) -> NameIndex:
+def _cached_index(key: Hashable | None, build: Callable[[], NameIndex]) -> NameIndex:
     with _lock:
         found = _indexes.get(key) if key is not None else None
         if found is None:
@@ -165,12 +165,12 @@ def _digest(mask: Mask) -> bytes:
     return blake2b(np.packbits(mask).tobytes(), digest_size=16).digest()
 
 
-def _here(view: PolicyView, snapshot: ServedSnapshot) -> npt.NDArray[np.int64]:
-    """Where each entry of the snapshot is in the view's tree; −1 where it isn't, or its numbers are hidden."""
-    here = np.full(len(snapshot.tree), -1, dtype=np.int64)
+def _view_indices(view: PolicyView, snapshot: ServedSnapshot) -> npt.NDArray[np.int64]:
+    """Index in the view's tree of each entry of the snapshot; −1 if it isn't there, or its numbers are hidden."""
+    view_indices = np.full(len(snapshot.tree), -1, dtype=np.int64)
     known = np.flatnonzero(view.snapshot_index >= 0)
-    here[view.snapshot_index[known]] = known
-    return here
+    view_indices[view.snapshot_index[known]] = known
+    return view_indices
 
 
 # --- Hits -------------------------------------------------------------------------------------------------------------
@@ -179,44 +179,44 @@ def _parts(query: str) -> list[str]:
     return parts if len(parts) > 1 or "/" in query else []
 
 
-def _along_paths(view: PolicyView, index: NameIndex, kind: EntryKind, parts: Sequence[str], most: int) -> Hits:
-    """Names with the last part, below names with the others in their order; the shorter first."""
+def _find_by_path(view: PolicyView, index: NameIndex, kind: EntryKind, parts: Sequence[str], most: int) -> Hits:
+    """Find names with the last part below names with the other parts, in order; shorter names first."""
     below = _below(view, parts[:-1])
-    places = np.flatnonzero(below & _shown(view, kind)) if kind != "account" else np.zeros(0, dtype=np.int64)
-    if kind != "account" and len(places) <= _MOST_BELOW:
-        names = ((i, view.tree.name[i].casefold()) for i in places.tolist())
-        fits = sorted((len(name), i) for i, name in names if parts[-1] in name)
-        found = Hits((i, Match.NOTE) for _length, i in fits)
+    positions = np.flatnonzero(below & _searchable(view, kind)) if kind != "account" else np.zeros(0, dtype=np.int64)
+    if kind != "account" and len(positions) <= _MOST_BELOW:
+        names = ((i, view.tree.name[i].casefold()) for i in positions.tolist())
+        matches = sorted((len(name), i) for i, name in names if parts[-1] in name)
+        found = Hits((i, Match.NOTE) for _length, i in matches)
     else:
-        hits = index.find(parts[-1], most=_MOST_LOOKED_AT)
-        found = Hits((place, Match.NOTE) for place, _match in hits if below[_entry(view, kind, place)])
+        hits = index.find(parts[-1], most=_MOST_MATCHES)
+        found = Hits((position, Match.NOTE) for position, _match in hits if below[_entry_index(view, kind, position)])
     found.n = len(found)
     del found[most:]
     return found
 
 
 def _below(view: PolicyView, parts: Sequence[str]) -> Mask:
-    """Entries below a visible one with each of these parts in its name, in their order."""
+    """Mask of entries below visible ones whose names contain these parts, in order."""
     tree, below = view.tree, np.ones(len(view.tree), dtype=np.bool_)
     for part in parts:
-        tops = [i for i, _match in _index(view, "entry").find(part, most=_MOST_LOOKED_AT) if below[i]]
+        tops = [i for i, _match in _index(view, "entry").find(part, most=_MOST_MATCHES) if below[i]]
         below = np.zeros(len(tree), dtype=np.bool_)
         for level in (level for i in tops for level in tree.subtree(i)[1:]):
             below[level.start : level.stop] = True
     return below
 
 
-def _entry(view: PolicyView, kind: EntryKind, place: int) -> int:
+def _entry_index(view: PolicyView, kind: EntryKind, position: int) -> int:
     if kind != "account" or view.snapshot is None:
-        return place
-    return int(_here(view, view.snapshot)[int(view.snapshot.index.places.entry[place])])
+        return position
+    return int(_view_indices(view, view.snapshot)[int(view.snapshot.index.places.entry[position])])
 
 
-def _hit(view: PolicyView, kind: EntryKind, place: int, match: Match) -> EntryHit:
-    i, tree = _entry(view, kind, place), view.tree
+def _hit(view: PolicyView, kind: EntryKind, position: int, match: Match) -> EntryHit:
+    i, tree = _entry_index(view, kind, position), view.tree
     title = tree.name[i]
     if kind == "account" and view.snapshot is not None:
-        title = account_name(view.snapshot.index.places.keys[place])
+        title = account_name(view.snapshot.index.places.keys[position])
     return EntryHit(
         kind,
         view.policy.slug,
@@ -231,14 +231,14 @@ def _hit(view: PolicyView, kind: EntryKind, place: int, match: Match) -> EntryHi
 
 
 def rank_of(view: PolicyView, i: int) -> int | None:
-    """None where it has no rank, or its numbers are hidden."""
+    """Return the rank; None if it has none or its numbers are hidden."""
     at = -1 if view.snapshot is None else int(view.snapshot_index[i])
     if view.snapshot is None or at < 0 or not view.snapshot.values.has_rank[at]:
         return None
     return int(view.snapshot.values.rank[at])
 
 
-def forget() -> None:
-    """Empty the indexes, for measurements."""
+def clear_indexes() -> None:
+    """Clear the indexes, for benchmarks."""
     with _lock:
         _indexes.clear()

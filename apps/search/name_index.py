@@ -1,4 +1,4 @@
-"""Names in one buffer, shortest first, so that the best matches of a million names are found in one pass."""
+"""Index of names in one buffer, shortest first, to find the best matches among a million names in one pass."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 _SEPARATORS = " -_./:@"
-_BEGINS_WORD = re.compile(f"[{re.escape(_SEPARATORS)}]")
-_MOST_EXACT = 400  # matching names looked at one by one; of more, the best are searched class by class
-_MOST_SCATTERED = 100_000  # names in which letters in order are looked for
+_WORD_SEPARATOR = re.compile(f"[{re.escape(_SEPARATORS)}]")
+_MOST_EXACT = 400  # matching names ranked one by one; more are searched by kind of match, best first
+_MOST_SCATTERED = 100_000  # names that are searched for scattered letters
 LEAST_SCATTERED = 3  # letters
 
 
 class Match(IntEnum):
-    """How a name matches, the best first."""
+    """How a name matches, best first."""
 
     BEGINS = 0
     WORD_BEGINS = 1
@@ -28,44 +28,44 @@ class Match(IntEnum):
 
 
 def fold(text: str) -> str:
-    """Without case, on one line."""
+    """Return the text in case-folded form, on one line."""
     return " ".join(text.casefold().split())
 
 
 def match_of(text: str, query: str) -> Match | None:
-    """How a folded text matches a folded query; None where it doesn't."""
+    """Return how a folded text matches a folded query; None if it doesn't."""
     at = text.find(query)
     if at == 0:
         return Match.BEGINS
     if at > 0:
-        words = (found.end() for found in _BEGINS_WORD.finditer(text))
+        words = (found.end() for found in _WORD_SEPARATOR.finditer(text))
         return Match.WORD_BEGINS if any(text.startswith(query, word) for word in words) else Match.CONTAINS
     return Match.LETTERS if has_letters(text, query) else None
 
 
 def has_letters(text: str, query: str) -> bool:
-    """Whether the first word has the letters of the query in their order; long texts have most letters."""
+    """Whether the first word contains the query's letters in order; long texts would match nearly every query."""
     return len(query) >= LEAST_SCATTERED and re.match(_letters(query), text) is not None
 
 
 def _letters(query: str) -> str:
-    """Each letter is looked for once and never given up again, so the time is linear."""
+    """Pattern with possessive quantifiers, so that matching takes linear time."""
     return "".join(rf"[^\n {re.escape(letter)}]*+{re.escape(letter)}" for letter in query)
 
 
 class Hits(list[tuple[int, Match]]):
-    """Places of names with their match, the best first. n: matching names, None where more than could be counted."""
+    """Items of names with their match, best first. n: number of matching names, None if too many to count."""
 
     n: int | None = 0
 
 
 class NameIndex:
-    """`places[k]` is what the k-th name belongs to; names of equal length stay in their order."""
+    """`items[k]` is what the k-th name belongs to; names of equal length stay in order."""
 
-    def __init__(self, names: Sequence[str], places: npt.NDArray[np.int64]) -> None:
+    def __init__(self, names: Sequence[str], items: npt.NDArray[np.int64]) -> None:
         lengths = np.fromiter(map(len, names), dtype=np.int32, count=len(names))
         order = np.argsort(lengths, kind="stable")
-        self._places = places[order].astype(np.int32)
+        self._items = items[order].astype(np.int32)
         text = "\n".join([names[k] for k in order.tolist()])
         if text.count("\n") != max(len(names) - 1, 0):
             text = "\n".join(names[k].replace("\n", " ") for k in order.tolist())
@@ -77,10 +77,10 @@ class NameIndex:
         self._words: npt.NDArray[np.int32] = (np.flatnonzero(is_mark) + 1).astype(np.int32)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._items)
 
     def find(self, query: str, *, most: int) -> Hits:
-        """The best `most` names for a folded query: by match, then the shorter, then the order they came in."""
+        """Return the best `most` names for a folded query: by match, then length, then original order."""
         found = Hits()
         needle = query.encode()
         if not needle or not len(self):
@@ -88,26 +88,26 @@ class NameIndex:
         lines = list(islice(self._lines(needle), _MOST_EXACT + 1))
         if len(lines) > _MOST_EXACT:
             found.n = None
-            ranked = self._by_class(needle, most)
+            ranked = self._best_by_kind(needle, most)
         else:
             found.n = len(lines)
             ranked = sorted((self._match(line, query), line) for line in lines)[:most]
         if not ranked and len(query) >= LEAST_SCATTERED and len(self) <= _MOST_SCATTERED:
             lines = self._scattered(query)
             ranked, found.n = [(Match.LETTERS, line) for line in lines[:most]], len(lines)
-        found += [(int(self._places[line]), match) for match, line in ranked]
+        found += [(int(self._items[line]), match) for match, line in ranked]
         return found
 
     def find_equal(self, name: str, *, most: int) -> list[int]:
-        """Places whose folded name is exactly this one."""
+        """Return the items whose folded name is exactly this one."""
         found: list[int] = []
         needle, at = f"\n{name}\n".encode(), -1
         while len(found) < most and (at := self._text.find(needle, at + 1)) >= 0:
-            found.append(int(self._places[self._line_at(at + 1)]))
+            found.append(int(self._items[self._line_at(at + 1)]))
         return found
 
     def _lines(self, needle: bytes) -> Iterator[int]:
-        """Lines that contain the needle, each once, in their order."""
+        """Yield each line that contains the needle once, in order."""
         at = self._text.find(needle)
         while at >= 0:
             line = self._line_at(at)
@@ -121,11 +121,11 @@ class NameIndex:
         return [line for line, name in enumerate(self._text[1:-1].decode().split("\n")) if has(name)]
 
     def _line_at(self, at: int) -> int:
-        # A number of the array's own type: any other makes numpy convert the whole array each time.
+        # In the array's own type: with any other numpy would convert the whole array each time.
         return int(self._starts.searchsorted(np.int32(at), side="right")) - 1
 
-    def _by_class(self, needle: bytes, most: int) -> list[tuple[Match, int]]:
-        """Class by class, so that what matches worse is passed over unseen."""
+    def _best_by_kind(self, needle: bytes, most: int) -> list[tuple[Match, int]]:
+        """Search one kind of match after the other, so that worse matches are never examined."""
         found: dict[int, Match] = {}
 
         def add(match: Match, lines: Iterator[int]) -> None:
@@ -134,14 +134,14 @@ class NameIndex:
                     return
                 found.setdefault(line, match)
 
-        add(Match.BEGINS, map(self._line_at, self._where(self._starts, needle)))
+        add(Match.BEGINS, map(self._line_at, self._positions_of(self._starts, needle)))
         if len(found) < most:
-            add(Match.WORD_BEGINS, map(self._line_at, self._where(self._words, needle)))
+            add(Match.WORD_BEGINS, map(self._line_at, self._positions_of(self._words, needle)))
         add(Match.CONTAINS, self._lines(needle))
         return [(match, line) for line, match in found.items()]
 
-    def _where(self, positions: npt.NDArray[np.int32], needle: bytes) -> Iterator[int]:
-        """Those of the positions at which the needle is."""
+    def _positions_of(self, positions: npt.NDArray[np.int32], needle: bytes) -> Iterator[int]:
+        """Yield the given positions at which the needle is."""
         for offset, byte in enumerate(needle):
             if not len(positions):
                 break

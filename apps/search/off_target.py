@@ -1,4 +1,4 @@
-"""Who is over or under target, on each of the last days, by the series that the convergence pages draw."""
+"""Entries over or under target on each of the last days, from the series shown on the convergence pages."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from apps.search.questions import WhoIsOff
 
 I8 = npt.NDArray[np.int64]
 
-_MOST_DAYS = 60  # searched beyond what is asked, so that an answer can say since when
+_MOST_DAYS = 60  # searched beyond the queried days, to find since when an entry is off target
 _UNDER = ("met", "starved", "inferred")
 
 
 @dataclass(frozen=True, slots=True)
 class OffEntry:
-    """actual, target: fractions of now. n_days: full days in a row so far, the first of them `since`."""
+    """actual, target: present fractions. n_days: number of full days in a row up to now, the first of them `since`."""
 
     uid: UUID
     name: str
@@ -39,16 +39,18 @@ class OffEntry:
 
 @dataclass(frozen=True, slots=True)
 class OffTarget:
-    """The furthest off first. n_known: children whose numbers the actor sees; n_looked_at, n_all: of very many."""
+    """Entries, furthest off first. n_known: children with visible numbers; n_searched of n_all: of very
+    many children.
+    """
 
     entries: Sequence[OffEntry]
     n_known: int
-    n_looked_at: int
+    n_searched: int
     n_all: int
 
 
 def find_off_target(view: PolicyView, at: int, question: WhoIsOff) -> OffTarget:
-    """Among the children of the entry `at`."""
+    """Search the children of entry `at`."""
     slug, uid = view.policy.slug, view.tree.uuid(at) if at else None
     state = get_series_state(policy_slug=slug, actor=view.actor)
     period = default_period(state, today_of(view.now), question.n_days + _MOST_DAYS)
@@ -58,20 +60,20 @@ def find_off_target(view: PolicyView, at: int, question: WhoIsOff) -> OffTarget:
     runs = _runs_at_end(_is_off(days, question.side))
     blocking = _runs_at_end(_is_off(days, "over") & _others_wait(days))
     known = [row for row, member in enumerate(found.members) if member.is_here and _is_known(found, row)]
-    rows = [row for row in known if _fits(found, question, row, runs, blocking)]
-    rows.sort(key=lambda row: (-abs(_last(found.deviation[row]) or 0.0), found.members[row].name))
+    rows = [row for row in known if _matches(found, question, row, runs, blocking)]
+    rows.sort(key=lambda row: (-abs(_last_or_none(found.deviation[row]) or 0.0), found.members[row].name))
     entries = [_entry(view, at, found, row, int(runs[row])) for row in rows]
     return OffTarget(entries, len(known), len(found.members), found.n_all)
 
 
-def mask_of(n: int, places: I8) -> Mask:
-    """True at the places that are known (≥ 0) of n."""
+def mask_of(n: int, indices: I8) -> Mask:
+    """Mask of size n, true at the indices ≥ 0."""
     mask = np.zeros(n, dtype=np.bool_)
-    mask[places[places >= 0]] = True
+    mask[indices[indices >= 0]] = True
     return mask
 
 
-def _fits(found: Convergence, question: WhoIsOff, row: int, runs: I8, blocking: I8) -> bool:
+def _matches(found: Convergence, question: WhoIsOff, row: int, runs: I8, blocking: I8) -> bool:
     needed = max(question.n_days, 1)
     if question.blocks_others:
         return bool(blocking[row] >= needed)
@@ -86,13 +88,13 @@ def _is_off(states: npt.NDArray[np.str_], side: str) -> Mask:
 
 
 def _others_wait(states: npt.NDArray[np.str_]) -> Mask:
-    """Days on which an entry beside it had jobs waiting below target."""
+    """Mask of days on which a sibling had jobs waiting below target."""
     waits: Mask = (states == "starved").any(axis=0)
     return waits
 
 
 def _runs_at_end(mask: Mask) -> I8:
-    """How many of the last days in a row."""
+    """Length of the run of true days at the end of each row."""
     found: I8 = np.cumprod(mask[:, ::-1], axis=1).sum(axis=1, dtype=np.int64)
     return found
 
@@ -101,7 +103,7 @@ def _is_known(found: Convergence, row: int) -> bool:
     return bool(found.states.shape[1]) and bool(np.isfinite(found.actual[row, -1]))
 
 
-def _last(values: npt.NDArray[np.float64]) -> float | None:
+def _last_or_none(values: npt.NDArray[np.float64]) -> float | None:
     value = float(values[-1]) if len(values) else float("nan")
     return value if np.isfinite(value) else None
 
@@ -110,5 +112,5 @@ def _entry(view: PolicyView, at: int, found: Convergence, row: int, n_days: int)
     member = found.members[row]
     above = view.tree.path(at) if at else ""
     since = found.on[found.n_finished - n_days] if n_days else None
-    target, actual = _last(found.target[row]), _last(found.actual[row])
+    target, actual = _last_or_none(found.target[row]), _last_or_none(found.actual[row])
     return OffEntry(member.uid, member.name, f"{above}/{member.name}", target, actual, n_days, since)

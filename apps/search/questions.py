@@ -1,4 +1,4 @@
-"""Typed questions: a small grammar of four questions. Case, spacing and the question mark don't matter."""
+"""Parses typed questions by a small grammar of four kinds; case, spacing and the question mark are ignored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_DAYS = 366
 
 @dataclass(frozen=True, slots=True)
 class WhyOrder:
-    """Why is one behind, or ahead of, the other."""
+    """Why is one account behind, or ahead of, another."""
 
     one: str
     other: str
@@ -24,7 +24,9 @@ class WhyOrder:
 
 @dataclass(frozen=True, slots=True)
 class WhoIsOff:
-    """Who is over or under target; n_days: on each of so many full days, 0 for now. within: children of this entry."""
+    """Which entries are over or under target. n_days: on each of the last n full days, 0 for now. within: children of
+    this entry.
+    """
 
     side: Literal["over", "under"]
     n_days: int = 0
@@ -34,7 +36,7 @@ class WhoIsOff:
 
 @dataclass(frozen=True, slots=True)
 class WhatChanged:
-    """What was published in the last days, or since a day; within: at or below this entry."""
+    """Which revisions were published in the last days, or since a day. within: at or below this entry."""
 
     n_days: int = 14
     within: str = ""
@@ -48,7 +50,7 @@ class WhenOnTarget:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A question that no rule reads. about: its first word."""
+    """A question that matches no rule. about: its first word."""
 
     about: str
 
@@ -76,24 +78,24 @@ _WHEN = re.compile(
     r"when (?:is|are|will|am|does|do) (?P<name>.+?) (?:be |get |come |return )?(?:back )?"
     r"(?:on|at|to|reach|reaches) (?:its |their |my |the )?(?:target|share)(?: again)?"
 )
-_ASKS = re.compile(r"(?:why|who|what|when|how|which|where)\b .+")
+_QUESTION = re.compile(r"(?:why|who|what|when|how|which|where)\b .+")
 _DAYS = {"day": 1, "week": 7, "month": 30}
 _NAMED = {"today": 1, "yesterday": 2, "week": 7, "month": 30}
 _SELF = ("i", "me", "my account", "my job", "my jobs")
 
 
 def read_question(text: str) -> Question | None:
-    """What is asked; None where the text is no question but a name to look for."""
-    asked = fold(text)
-    is_question = asked.endswith("?")
-    asked = asked.rstrip("?!. ")
+    """Parse a question; None if the text is a name to search for."""
+    question_text = fold(text)
+    is_question = question_text.endswith("?")
+    question_text = question_text.rstrip("?!. ")
     for rule, read in ((_WHY, _why), (_WHO, _who), (_CHANGED, _changed), (_WHEN, _when)):
-        found = rule.fullmatch(asked)
+        found = rule.fullmatch(question_text)
         question = read(found) if found else None
         if question is not None:
             return question
-    if is_question or _ASKS.fullmatch(asked):
-        return Unreadable(asked.partition(" ")[0])
+    if is_question or _QUESTION.fullmatch(question_text):
+        return Unreadable(question_text.partition(" ")[0])
     return None
 
 
@@ -113,7 +115,7 @@ def _who(found: re.Match[str]) -> Question | None:
 
 
 def _changed(found: re.Match[str]) -> Question | None:
-    """The period may stand before or after the entry."""
+    """The period may precede or follow the entry."""
     rest = found["rest"] or ""
     period = _PERIOD.search(rest)
     if period is not None:
@@ -147,5 +149,5 @@ def _name(text: str) -> str:
 
 
 def first_day(question: WhatChanged, today: date) -> date:
-    """The first day whose revisions are asked for."""
+    """Return the first day of the queried period."""
     return question.since or today - timedelta(days=question.n_days - 1)

@@ -1,4 +1,4 @@
-"""Everything that one person may see, by name, in one order; and the answer where a question was typed."""
+"""Searches everything that an actor may see by name, or answers the text if it is a question."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from apps.search.questions import read_question
 from apps.usage.selectors import list_source_names
 
 MOST_EACH = 5
-MOST_LISTED = 100  # of one group, where it is asked for alone
-LONGEST = 200  # letters of a query
-_NEWEST = 200  # change sets looked through
+MOST_LISTED = 100  # of one group, if only that is requested
+LONGEST = 200  # characters of a query
+_NEWEST = 200  # change sets searched
 _ENTRY_KINDS: tuple[EntryKind, ...] = ("entry", "person", "account")
 
 GroupKind = Literal["entries", "people", "changes", "sources"]
@@ -33,7 +33,7 @@ GroupKind = Literal["entries", "people", "changes", "sources"]
 
 @dataclass(frozen=True, slots=True)
 class ChangeSetHit:
-    """state, author: as the list of changes shows them."""
+    """state, author: as in the list of changes."""
 
     id: int
     title: str
@@ -51,7 +51,7 @@ class SourceHit:
 
 @dataclass(frozen=True, slots=True)
 class UserHit:
-    """A person who signs in; for administrators."""
+    """A user who can sign in; found by administrators only."""
 
     username: str
     title: str
@@ -63,7 +63,7 @@ Hit = EntryHit | ChangeSetHit | SourceHit | UserHit
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The best of one kind. n: all there are, None where there are more than were counted."""
+    """The best hits of one kind. n: number of all, None if there are too many to count."""
 
     kind: GroupKind
     hits: Sequence[Hit]
@@ -71,8 +71,8 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """groups: the one with the best hit first. answer: where the text is a question, and then no groups."""
+class SearchResult:
+    """groups: the one with the best hit first. answer: if the text is a question; there are no groups then."""
 
     query: str
     groups: Sequence[Group] = ()
@@ -81,23 +81,23 @@ class Found:
 
 def search_everything(
     *, query: str, actor: Actor, policy_slug: str = "", only: GroupKind | None = None, most: int = MOST_EACH
-) -> Found:
-    """Of all policies that the actor sees, the named one first. only: one group, up to `most` of it."""
+) -> SearchResult:
+    """Search all policies that the actor sees, the named one first. only: one group, up to `most` of it."""
     require_scope(actor, READ)
     text = query[:LONGEST].replace("\0", "").strip()
     wanted = fold(text)
     if not wanted:
-        return Found(text)
+        return SearchResult(text)
     policies = sorted(list_policies(actor=actor), key=lambda policy: policy.slug != policy_slug)
     question = read_question(text)
     if question is not None:
-        return Found(text, answer=answer(question, policies=policies, actor=actor))
+        return SearchResult(text, answer=answer(question, policies=policies, actor=actor))
     groups = [
         *(_entry_groups(policies, wanted, actor, only, most)),
-        *([_changes(policies, wanted, actor, most)] if only in (None, "changes") else []),
-        *([_sources(wanted, actor, most)] if only in (None, "sources") else []),
+        *([_find_change_sets(policies, wanted, actor, most)] if only in (None, "changes") else []),
+        *([_find_sources(wanted, actor, most)] if only in (None, "sources") else []),
     ]
-    return Found(text, sorted((group for group in groups if group.hits), key=lambda group: group.hits[0].match))
+    return SearchResult(text, sorted((group for group in groups if group.hits), key=lambda group: group.hits[0].match))
 
 
 def _entry_groups(
@@ -112,27 +112,27 @@ def _entry_groups(
             hits = find_entries(view, query, kind, most=most)
             found[kind] += hits.hits
             counts[kind].append(hits.n)
-    users = _users(query, actor, most) if "person" in kinds else []
+    users = _find_users(query, actor, most) if "person" in kinds else []
     yield Group("entries", _best(found["entry"], most), _sum(counts["entry"]))
     people = [*found["person"], *found["account"], *users]
     yield Group("people", _best(people, most), _sum([*counts["person"], *counts["account"], len(users)]))
 
 
-def _users(query: str, actor: Actor, most: int) -> list[UserHit]:
-    """By user name and full name; administrators manage them, others find people in the tree."""
+def _find_users(query: str, actor: Actor, most: int) -> list[UserHit]:
+    """Find users by user name and full name, for administrators; others find people in the tree."""
     if not actor.is_admin:
         return []
-    fits = Q(username__icontains=query) | Q(first_name__icontains=query) | Q(last_name__icontains=query)
-    users = User.objects.filter(fits, is_active=True).order_by("username")[: 10 * most]
+    matches = Q(username__icontains=query) | Q(first_name__icontains=query) | Q(last_name__icontains=query)
+    users = User.objects.filter(matches, is_active=True).order_by("username")[: 10 * most]
     hits = []
     for user in users:
-        match = _match(query, user.username, str(user))
+        match = _best_match(query, user.username, str(user))
         hits.append(UserHit(user.username, str(user), Match.NOTE if match is None else match))
     return sorted(hits, key=_order)[:most]
 
 
-def _changes(policies: Sequence[Policy], query: str, actor: Actor, most: int) -> Group:
-    """Of the newest change sets of each policy. What may be seen is decided first, so that nothing else takes time."""
+def _find_change_sets(policies: Sequence[Policy], query: str, actor: Actor, most: int) -> Group:
+    """Search the newest change sets of each policy. Visibility is checked first, so that hidden ones take no time."""
     hits = []
     for policy in policies:
         newest = ChangeSet.objects.filter(policy=policy).order_by("-pk").defer("asked", "undone")
@@ -150,17 +150,17 @@ def _changes(policies: Sequence[Policy], query: str, actor: Actor, most: int) ->
     return Group("changes", hits[:most], len(hits))
 
 
-def _sources(query: str, actor: Actor, most: int) -> Group:
+def _find_sources(query: str, actor: Actor, most: int) -> Group:
     hits = [
         SourceHit(slug, name, match)
         for slug, name in list_source_names(actor=actor)
-        if (match := _match(query, name, slug)) is not None
+        if (match := _best_match(query, name, slug)) is not None
     ]
     return Group("sources", _best(hits, most), len(hits))
 
 
-def _match(query: str, *texts: str) -> Match | None:
-    """The best of several texts."""
+def _best_match(query: str, *texts: str) -> Match | None:
+    """Return the best match among several texts."""
     found = (match_of(fold(text), query) for text in texts)
     return min((match for match in found if match is not None), default=None)
 

@@ -13,7 +13,7 @@ from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.services import make_change_set
 from apps.search.entries import EntryHit
 from apps.search.name_index import Match, NameIndex
-from apps.search.selectors import ChangeSetHit, Found, UserHit, search_everything
+from apps.search.selectors import ChangeSetHit, SearchResult, UserHit, search_everything
 from tests.dashboard.grid import SLUG, TRICKY, Grid
 
 pytestmark = pytest.mark.django_db
@@ -23,11 +23,11 @@ def as_person(user: User) -> Actor:
     return Actor(user=user, via="page")
 
 
-def titles(found: Found) -> dict[str, list[str]]:
+def titles(found: SearchResult) -> dict[str, list[str]]:
     return {group.kind: [hit.title for hit in group.hits] for group in found.groups}
 
 
-def paths(found: Found) -> set[str]:
+def paths(found: SearchResult) -> set[str]:
     return {hit.path for group in found.groups for hit in group.hits if isinstance(hit, EntryHit)}
 
 
@@ -82,7 +82,7 @@ def test_an_account_with_another_name_links_to_its_entry(computed_site: Any) -> 
     assert names <= index
 
 
-def _accounts(found: Found) -> list[EntryHit]:
+def _accounts(found: SearchResult) -> list[EntryHit]:
     return [hit for group in found.groups for hit in group.hits if isinstance(hit, EntryHit) and hit.kind == "account"]
 
 
@@ -97,7 +97,7 @@ def test_change_sets_are_found_by_reason_and_author(open_grid: Grid) -> None:
     assert made.pk in [hit.id for hit in _changes(search_everything(query="admin", actor=actor))]
 
 
-def _changes(found: Found) -> list[ChangeSetHit]:
+def _changes(found: SearchResult) -> list[ChangeSetHit]:
     return [hit for group in found.groups for hit in group.hits if isinstance(hit, ChangeSetHit)]
 
 
@@ -163,8 +163,8 @@ def test_hidden_names_do_not_affect_results(closed_grid: Grid, monkeypatch: pyte
             seen.extend(names)
             super().__init__(names, places)
 
-    entries.forget()
+    entries.clear_indexes()
     monkeypatch.setattr(entries, "NameIndex", Watched)
     search_everything(query="bob", actor=as_person(closed_grid.alice))
     assert set(seen) == {"SweGrid", "atlas", "alice"}
-    entries.forget()
+    entries.clear_indexes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from django.urls import reverse
@@ -14,8 +15,8 @@ from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor
 from apps.api.shapes import UtcTimeField, asked, entry_uid, list_of, listed, sent
 from apps.api.views import APIView
 from apps.core import clock
-from apps.packs.content import get_pack
-from apps.packs.links import MOST_DAYS, USUAL_DAYS, list_pack_links, revoke_link, seal_pack, share_pack
+from apps.packs.content import PackQuery, get_pack
+from apps.packs.links import DEFAULT_DAYS, MOST_DAYS, list_pack_links, revoke_link, seal_pack, share_pack
 from apps.packs.models import SharedPack
 
 
@@ -43,14 +44,7 @@ class PackView(APIView):
     def get(self, request: Request, policy: str) -> Response:
         """Allocated against delivered, who lent and borrowed, changes with reasons, and what ends, of some months."""
         given = asked(PackFilterSerializer, request)
-        uid = entry_uid(request, policy, given["entry"]) if given.get("entry") else None
-        document = get_pack(
-            policy_slug=policy,
-            uid=uid,
-            first=given.get("from", ""),
-            last=given.get("to", ""),
-            actor=actor_of(request),
-        )
+        document = get_pack(_query(request, policy, given), actor=actor_of(request))
         sealed = seal_pack(document, at=clock.now())
         return Response(
             {
@@ -91,8 +85,13 @@ class MadePackLinkSerializer(PackLinkSerializer):
 
 
 class NewPackLinkSerializer(PackFilterSerializer):
-    days = serializers.IntegerField(min_value=1, max_value=MOST_DAYS, required=False, default=USUAL_DAYS)
+    days = serializers.IntegerField(min_value=1, max_value=MOST_DAYS, required=False, default=DEFAULT_DAYS)
     reason = serializers.CharField(max_length=4_000)
+
+
+def _query(request: Request, policy: str, given: Mapping[str, Any]) -> PackQuery:
+    uid = entry_uid(request, policy, given["entry"]) if given.get("entry") else None
+    return PackQuery(policy, uid, given.get("from", ""), given.get("to", ""))
 
 
 class PackLinksView(APIView):
@@ -115,11 +114,9 @@ class PackLinksView(APIView):
     def post(self, request: Request, policy: str) -> Response:
         """A link without sign-in to the pack as it is now; only this answer contains its address."""
         given = sent(NewPackLinkSerializer, request)
+        query = _query(request, policy, given)
         row, secret = share_pack(
-            policy_slug=policy,
-            uid=entry_uid(request, policy, given["entry"]) if given.get("entry") else None,
-            first=given.get("from", ""),
-            last=given.get("to", ""),
+            query,
             days=given["days"],
             reason=given["reason"],
             at=clock.now(),

@@ -38,10 +38,10 @@ from apps.search.selectors import (
     MOST_EACH,
     MOST_LISTED,
     ChangeSetHit,
-    Found,
     Group,
     GroupKind,
     Hit,
+    SearchResult,
     SourceHit,
     search_everything,
 )
@@ -101,7 +101,7 @@ class AnswerRow:
 
 
 # --- Groups -----------------------------------------------------------------------------------------------------------
-def groups_of(found: Found, here: Here, *, only: str = "") -> list[ResultGroup]:
+def groups_of(found: SearchResult, here: Here, *, only: str = "") -> list[ResultGroup]:
     """Result groups, the best match first, with at most MOST_LINES lines in all. only: the one group to return."""
     made = [(group.hits[0].match, _found_group(group, found.query, here, only)) for group in found.groups]
     denied: list[ResultGroup] = []
