@@ -27,7 +27,7 @@ class Passes:
         self.site.write_text(json.dumps({"orders": {**ORDERS, **orders}, "factors": factors}))
 
     def argv(self, ends_at: str = "") -> list[str]:
-        return [sys.executable, "-m", "tests.agent.mortal_agent", str(self.state), str(self.site), ends_at]
+        return [sys.executable, "-m", "tests.agent.killed_agent", str(self.state), str(self.site), ends_at]
 
     def env(self) -> dict[str, str]:
         return {"PATH": f"{self.commands}:{os.environ['PATH']}", "HOME": str(self.folder), "PYTHONPATH": str(ROOT)}

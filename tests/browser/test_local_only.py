@@ -14,7 +14,7 @@ from apps.policies.publishing.direct import publish_operations
 from apps.priorities.local_only import fall_back
 from apps.runs.services import work_run_now
 from tests.browser.conftest import Open, at_widths
-from tests.browser.test_me import shoot
+from tests.browser.test_my_priority import shoot
 from tests.dashboard.grid import SLUG, Grid
 
 REASON = "another-site.example, atlas: Not confirmed since 2026-11-19 10:00 UTC."

@@ -22,7 +22,7 @@ from apps.policies.tree.stored import load_tree
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from tests.federation.conftest import AT
-from tests.federation.looks import counted, look_at
+from tests.federation.fetches import counted, look_at
 from tests.federation.other_side import P1, OtherFeed, OtherSide, projects
 from tests.refusals import refused
 

@@ -21,7 +21,7 @@ from apps.policies.models import Grant, Policy
 from apps.policies.tree.columns import Node
 from apps.policies.tree.stored import load_tree
 from tests.federation.conftest import AT
-from tests.federation.looks import look_at
+from tests.federation.fetches import look_at
 from tests.federation.other_side import P1, OtherFeed, OtherSide, projects
 
 H11 = AT - timedelta(hours=1)

@@ -17,7 +17,7 @@ from apps.federation.usage_feeds.subscriptions import subscribe, unsubscribe
 from apps.priorities.local_only import load_fallbacks
 from apps.runs.models import Run
 from tests.federation.conftest import AT
-from tests.federation.looks import counted, look_at
+from tests.federation.fetches import counted, look_at
 from tests.federation.other_side import KEY, P1, OtherFeed, OtherSide
 
 H11 = AT - timedelta(hours=1)

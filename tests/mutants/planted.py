@@ -67,7 +67,7 @@ PLANTED = (
         path="apps/priorities/serving/store.py",
         old="if known is not None and known.snapshot_id == snapshot_id:",
         new="if known is not None:",
-        tests=("tests/priorities/serving/test_served.py",),
+        tests=("tests/priorities/serving/test_served_snapshot.py",),
     ),
     Planted(
         name="wrong rounding",

@@ -17,7 +17,7 @@ from apps.policies.audit_reading import AuditCount, AuditFilter, AuditReader
 from apps.policies.models import Grant, Policy
 from apps.policies.tree.columns import TreeColumns
 from tests.policies.conftest import AT
-from tests.policies.publishing.test_reverting import publish, uid_of
+from tests.policies.publishing.test_revert import publish, uid_of
 
 
 def told(actor: Actor, **wanted: Any) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 from agent.commands import Commands
 from agent.loop import Agent
 from agent.state import open_table
-from tests.agent.mortal_agent import FileSite
+from tests.agent.killed_agent import FileSite
 from tests.agent.steps import Passes
 from tests.real_schedulers.slurm_site import running_slurm
 

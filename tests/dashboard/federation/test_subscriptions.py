@@ -16,7 +16,7 @@ from apps.runs.models import Run
 from tests.dashboard.federation.test_mounts import codes_of
 from tests.dashboard.page import Page, read, text_of
 from tests.federation.conftest import AT, feed, mounted, policy, subscription, vo
-from tests.federation.looks import look_at
+from tests.federation.fetches import look_at
 from tests.federation.other_side import KEY, P1, P2, OtherFeed
 from tests.federation.worlds import publish_excess
 from tests.sign_in import sign_in

@@ -24,7 +24,7 @@ from apps.policies.models import Policy
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.tree.stored import load_tree
 from apps.usage.records.peer_sums import make_peer_source
-from tests.federation.looks import Counted, cores_running, counted, look_at
+from tests.federation.fetches import Counted, cores_running, counted, look_at
 from tests.federation.other_side import OtherSide, serving
 from tests.federation.usage_feeds.feed_site import HOUR, Teller, make_teller
 from tests.federation.worlds import AT, as_site

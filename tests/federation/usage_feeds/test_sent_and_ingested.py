@@ -19,7 +19,7 @@ from apps.federation.usage_feeds.subscriptions import subscribe
 from apps.usage.models import Source
 from apps.usage.quality.bucket_audit import audit_buckets
 from tests.federation.conftest import AT
-from tests.federation.looks import cores_running, counted, look_at
+from tests.federation.fetches import cores_running, counted, look_at
 from tests.federation.other_side import OtherSide, serving
 from tests.federation.usage_feeds.feed_site import HOUR, make_teller
 

@@ -29,7 +29,7 @@ from apps.policies.publishing.direct import publish_operations
 from apps.policies.tree.stored import load_tree
 from apps.usage.models import Bucket, Record, SealedHour, Source
 from tests.federation.conftest import AT
-from tests.federation.looks import look_at
+from tests.federation.fetches import look_at
 from tests.federation.other_side import KEY, P1, OtherFeed, OtherSide
 from tests.refusals import refused
 

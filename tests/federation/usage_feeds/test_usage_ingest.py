@@ -29,7 +29,7 @@ from apps.runs.tasks import work_runs
 from apps.usage.models import Source
 from apps.usage.quality.bucket_audit import audit_buckets
 from tests.federation.conftest import AT
-from tests.federation.looks import cores_running, counted, everything, look_at
+from tests.federation.fetches import cores_running, counted, everything, look_at
 from tests.federation.other_side import ANNA, KEY, P1, P2, U2, OtherFeed
 from tests.killed_process import work_until_killed
 

@@ -18,7 +18,7 @@ from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.services import publish_change_set
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
-from tests.policies.allocations.test_allocating import give, state, uid
+from tests.policies.allocations.test_allocations import give, state, uid
 from tests.policies.conftest import AT
 
 ZONE = ZoneInfo("Europe/Stockholm")

@@ -22,7 +22,7 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.revision_diff import target_moves
 from apps.policies.tree.working_tree import columns_of
-from tests.policies.changesets.test_reviewing import drafted, proposed, shares, shares_of
+from tests.policies.changesets.test_review import drafted, proposed, shares, shares_of
 from tests.policies.conftest import AT, GRID, person
 from tests.policies.share_trees import trees
 

@@ -15,7 +15,7 @@ from apps.policies.changesets.conflicts import EditConflict, FieldConflict
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
-from tests.policies.changesets.test_reviewing import drafted, shares
+from tests.policies.changesets.test_review import drafted, shares
 from tests.policies.conftest import AT
 
 

@@ -1,4 +1,4 @@
-"""One pass of an agent that kills itself when it begins a step: `python -m tests.agent.mortal_agent STATE SITE [STEP]`.
+"""One pass of an agent that kills itself when it begins a step: `python -m tests.agent.killed_agent STATE SITE [STEP]`.
 
 SITE is a JSON file: {"orders": {…}, "factors": {"ann physics": 0.5}}; the report is written beside it.
 """

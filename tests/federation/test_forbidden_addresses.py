@@ -43,7 +43,7 @@ from apps.usage.sources.services import change_source, set_up_source, tag_of
 from tests.core.hostile_addresses import METADATA, NAMES, URLS
 from tests.core.outbound_servers import Serve, answering, redirect
 from tests.federation.conftest import AT
-from tests.federation.looks import everything, look_at
+from tests.federation.fetches import everything, look_at
 from tests.federation.other_side import KEY, OtherSide
 
 APPS = Path(outbound.__file__).parent.parent

@@ -27,8 +27,8 @@ from apps.policies.tree.columns import Node
 from apps.policies.tree.stored import load_tree
 from apps.usage.models import Bucket, Record
 from tests.federation.conftest import AT
-from tests.federation.looks import look_at
-from tests.federation.mounts.test_bad_peers import signed
+from tests.federation.fetches import look_at
+from tests.federation.mounts.test_invalid_documents import signed
 from tests.federation.other_side import ANNA, P1, ROOT, OtherFeed, OtherSide, projects
 
 HOUR = timedelta(hours=1)

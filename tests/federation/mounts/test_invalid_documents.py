@@ -30,7 +30,7 @@ from apps.policies.tree.columns import Node
 from apps.policies.tree.stored import load_tree
 from apps.runs.services import work_due_runs
 from tests.federation.conftest import AT
-from tests.federation.looks import look_at
+from tests.federation.fetches import look_at
 from tests.federation.other_side import KEY, P1, ROOT, OtherSide, projects, serving
 
 HOUR = timedelta(hours=1)

@@ -36,7 +36,7 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import make_source
 from tests.federation.conftest import AT
-from tests.federation.looks import counted, look_at
+from tests.federation.fetches import counted, look_at
 from tests.federation.other_side import ANNA, KEY, P1, P2, P3, ROOT, OtherFeed, OtherSide, projects, serving
 
 DAY = timedelta(days=1)

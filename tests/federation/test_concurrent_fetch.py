@@ -16,7 +16,7 @@ from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run, work_due_runs
 from tests.federation.conftest import AT
-from tests.federation.looks import counted
+from tests.federation.fetches import counted
 from tests.federation.other_side import P1, OtherFeed, OtherSide
 
 H11 = AT - timedelta(hours=1)
