@@ -44,7 +44,7 @@ def measure() -> list[BenchLine]:
         floor_s = min(floor_s, _seconds(lambda: floor(body)))
         warm_s = min(warm_s, _seconds(ask))
     for _ in range(5):
-        _forget_pieces()
+        _clear_caches()
         cold_s = min(cold_s, _seconds(ask))
     shown = f"beside {floor_s * 1e6:.0f} µs by hand"
     return [
@@ -159,11 +159,11 @@ def _request(handler: Any, path: str, body: bytes, text: str) -> bytes:
     return content
 
 
-def _forget_pieces() -> None:
+def _clear_caches() -> None:
     from apps.priorities.serving import store
 
     snapshot = store.newest(SLUG)
-    snapshot.forget_pieces()
+    snapshot.clear_caches()
     snapshot.index.forget()
 
 

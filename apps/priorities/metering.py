@@ -1,8 +1,7 @@
-"""Usage of accounts and entries at one instant: metric, window and approach applied to raw resources. Pure.
+"""Usage of accounts at one instant: the policy's metric, window and approach applied to raw resources. Pure.
 
-What a policy counts of raw resources: a weighted sum, times the factors of class and site. Pure.
-The metric of a row = (Σ weight · resource) × class factor × site factor. The class factor is the product of all rules
-that fit: one rule may speak of a queue, another of a QOS, and a job in both bears both. A site has one factor at most.
+Metric of a row = (Σ weight · resource) × class factor × site factor. The class factor is the product of all matching
+rules: a job that matches one rule by its queue and another by its QOS gets both. A site has at most one factor.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from apps.usage.arrays import OpenRecords, UsageArrays
 F8 = npt.NDArray[np.float64]
 I8 = npt.NDArray[np.int64]
 
-# The inputs of a metric: the column of a bucket, and the rate of a running job in the same unit a second.
+# Inputs of a metric: the column of a bucket, and the column of an open job that holds its rate per second.
 RATES = {"cpu_s": "cpus", "gpu_s": "gpus", "mem_gb_s": "mem_gb", "node_s": "nodes", "billing": "billing"}
 CLASS_NAMES = ("queue", "partition", "qos")
 
 
 class JobClassRow(NamedTuple):
-    """Classes that a metric may weight."""
+    """A job class (queue, partition and QOS) that a metric may have a factor for."""
 
     id: int
     queue: str
@@ -38,9 +37,9 @@ class JobClassRow(NamedTuple):
 def weighted_amounts(
     rows: UsageArrays | OpenRecords, *, metric: Mapping[str, Any], classes: Mapping[int, JobClassRow]
 ) -> F8:
-    """What each row comes to in the policy's metric, before aging: of buckets in all, of open records a second.
+    """Amount of each row in the policy's metric, before decay: of buckets in total, of open jobs per second.
 
-    Raises ValueError where usage was loaded without a resource that counts.
+    Raises ValueError if the rows were loaded without a resource that the metric weights.
     """
     missing = set(weighted_resources(metric)) - set(rows.resources if isinstance(rows, UsageArrays) else RATES)
     if missing:
@@ -57,7 +56,7 @@ def weighted_amounts(
 
 
 def weighted_resources(metric: Mapping[str, Any]) -> list[str]:
-    """The resources that count."""
+    """Resources that have a weight in the metric."""
     return [resource for resource in RATES if metric["weights"].get(resource, 0.0)]
 
 
@@ -67,18 +66,18 @@ UNITS = (*_UNITS.values(), WEIGHTED)
 
 
 def unit_of_usage(metric: Mapping[str, Any]) -> str:
-    """The stable name of the unit in which a metric counts; a sum of several resources has none of its own."""
+    """The stable name of a metric's unit; `weighted_s` unless it is one resource with weight 1."""
     counted = {name: weight for name, weight in metric["weights"].items() if weight}
     return _UNITS[next(iter(counted))] if list(counted.values()) == [1.0] else WEIGHTED
 
 
 def class_rules(row: JobClassRow, factors: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The rules that fit a class: those whose queue, partition and QOS are its own, or empty."""
+    """Rules that match a class: each of queue, partition and QOS is equal or empty."""
     return [given for given in factors if all(given[name] in ("", getattr(row, name)) for name in CLASS_NAMES)]
 
 
 def unmatched_factors(factors: Sequence[Mapping[str, Any]], classes: Iterable[JobClassRow]) -> list[Mapping[str, Any]]:
-    """The rules that fit no class of any job so far: probably a name is misspelt."""
+    """Rules that match no known class; probably a name is misspelt."""
     left = list(factors)
     for row in classes:
         fit = class_rules(row, left)
@@ -89,7 +88,7 @@ def unmatched_factors(factors: Sequence[Mapping[str, Any]], classes: Iterable[Jo
 
 
 def class_factor(row: JobClassRow, factors: Sequence[Mapping[str, Any]]) -> float:
-    """The product of all rules that fit, in their order; 1 without any, and 0 as soon as one of them is 0."""
+    """Product of the factors of all matching rules, in their order; 1 without any."""
     product = 1.0
     for given in class_rules(row, factors):
         product *= given["factor"]
@@ -97,27 +96,27 @@ def class_factor(row: JobClassRow, factors: Sequence[Mapping[str, Any]]) -> floa
 
 
 def class_factors(ids: I8, classes: Mapping[int, JobClassRow], factors: Sequence[Mapping[str, Any]]) -> F8:
-    """The factor of each row's class."""
+    """Factor of the class of each row."""
     if not factors or not len(ids):
         return np.ones(len(ids))
-    distinct, place = np.unique(ids, return_inverse=True)
-    return np.array([class_factor(classes[one], factors) for one in distinct.tolist()])[place]
+    distinct, index = np.unique(ids, return_inverse=True)
+    return np.array([class_factor(classes[one], factors) for one in distinct.tolist()])[index]
 
 
 def site_names(metric: Mapping[str, Any]) -> tuple[str, ...]:
-    """The sites that have a factor of their own: usage has to be loaded with their codes."""
+    """Sites that have a factor; usage must be loaded with their codes."""
     return tuple(given["site"] for given in metric["site_factors"])
 
 
 def site_factor(site: str, factors: Sequence[Mapping[str, Any]]) -> float:
-    """Of the site as its records name it; 1 for any other, and for records that name none."""
+    """Factor of a site, by the name in its records; 1 without a rule or a name."""
     return next((float(given["factor"]) for given in factors if given["site"] == site), 1.0)
 
 
 def site_factors(code: I8 | None, sites: Sequence[str], factors: Sequence[Mapping[str, Any]]) -> F8:
-    """The factor of each row's site. `code` is 1 for the first of `sites`, 0 for any other site.
+    """Factor of the site of each row. code: 1 for the first of `sites`, 0 for a site that isn't listed.
 
-    Raises ValueError where usage was loaded without a site that has a factor: it would count as another one.
+    Raises ValueError if usage was loaded without the code of a site that has a factor.
     """
     missing = {given["site"] for given in factors} - set(sites)
     if missing or code is None:
@@ -129,12 +128,12 @@ def site_factors(code: I8 | None, sites: Sequence[str], factors: Sequence[Mappin
 # --- Usage ------------------------------------------------------------------------------------------------------------
 HOUR_S = decay.BUCKET_S
 
-APPROACHES = ("historical", "active", "predictive")  # each counts what the one before counts, and more
+APPROACHES = ("historical", "active", "predictive")  # each includes all usage of the one before
 
 
 @dataclass(frozen=True)
 class SourceRow:
-    """A source as far as scopes ask: `origin` "" is this site."""
+    """A usage source as scopes need it. origin: name of the site that reports it, "" for this site."""
 
     id: int
     slug: str
@@ -142,16 +141,16 @@ class SourceRow:
 
 
 def window_of(settings: Mapping[str, Any]) -> decay.Window:
-    """The engine's window from the policy's settings, without parameters of other decay functions."""
+    """The engine's window for the policy's settings; parameters of other decay functions are ignored."""
     return decay.Window.of(settings["aging"], settings["length_s"], settings)
 
 
 @dataclass(frozen=True, eq=False)
 class AccountUsage:
-    """What each account used by source, shape (accounts, sources), in the policy's metric, one array an approach.
+    """Usage of each account by source in the policy's metric: one array (accounts, sources) for each approach.
 
-    has_demand: (accounts,) the account has a running or a waiting job. demand_core_s: (accounts,) what its waiting
-    jobs request; those without a requested time add nothing.
+    has_demand: (accounts,), whether the account has a running or waiting job. demand_core_s: (accounts,), core-seconds
+    requested by its waiting jobs; a job without a requested time adds 0.
     """
 
     by_approach: Mapping[str, F8]
@@ -182,14 +181,14 @@ def usage_of_accounts(
     known_until_s: float | None = None,
     is_order_independent: bool = True,
 ) -> AccountUsage:
-    """Sum what counts at `as_of_s`. `account_ids` ascending; rows of other accounts or sources are not allowed.
+    """Sum the usage of each account and source at `as_of_s`, decayed, for each approach.
 
-    known_until_s: the instant up to which open jobs are known to have run, `as_of_s` unless given; for sources with
-    an earlier last contact, until then. is_order_independent: bits don't depend on the order of rows, which takes
-    most of the time; without it the last digit may differ.
+    historical: finished jobs by the hour, weighted by age. active: plus the elapsed part of running jobs, weighted in
+    the same way. predictive: plus the remaining requested time of running jobs, at full weight.
 
-    historical: buckets, weighted by age. active: and the elapsed part of running jobs, hour by hour alike.
-    predictive: and what they may still use of what they requested, at full weight.
+    known_until_s: instant until which open jobs are known to have run (default `as_of_s`); jobs of a source with an
+    earlier last contact count until then. is_order_independent: sort rows first, so that sums are the same bits in any
+    order of rows. Sorting takes most of the time; without it the last digit may differ.
     """
     usage, opened, account_ids = recorded.usage, recorded.opened, recorded.account_ids
     source_ids = np.array(sorted(source.id for source in recorded.sources), dtype=np.int64)
@@ -205,7 +204,7 @@ def usage_of_accounts(
     amount = weighted_amounts(usage, metric=metric, classes=recorded.classes) * decay.bucket_weights(
         usage.hour_epoch, as_of_s, window
     )
-    order = _settled_order(cell, amount) if is_order_independent else slice(None)
+    order = _order_by_amount(cell, amount) if is_order_independent else slice(None)
     historical = gather(cell[order], amount[order])
 
     open_cell = cells(opened.account_id, opened.source_id)
@@ -231,13 +230,13 @@ def accounts_with_demand(by_approach: Mapping[str, F8], opened: OpenRecords, acc
     """Usage of accounts together with the demand of their open jobs."""
     has_demand = np.zeros(len(account_ids), dtype=np.bool_)
     has_demand[np.searchsorted(account_ids, opened.account_id)] = True
-    return AccountUsage(by_approach, has_demand, _asked_for(opened, account_ids))
+    return AccountUsage(by_approach, has_demand, _requested_core_s(opened, account_ids))
 
 
 def usage_of_scope(
     accounts: AccountUsage, *, scope: str, narrowed: Sequence[str], sources: Sequence[SourceRow], approach: str
 ) -> F8:
-    """What each account used as one scope counts it: `local` is this site's sources, `global` all; `narrowed` fewer."""
+    """Usage of each account in one scope. local: sources of this site; global: all; narrowed: only these slugs."""
     ordered = sorted(sources, key=lambda source: source.id)
     counts = np.array(
         [(scope == "global" or not source.origin) and (not narrowed or source.slug in narrowed) for source in ordered],
@@ -248,7 +247,7 @@ def usage_of_scope(
 
 
 def indexes_in(ids: I8, wanted: I8) -> I8:
-    """Where each of `wanted` is in the ascending `ids`; by a table, which beats a search where numbers lie close."""
+    """Index of each of `wanted` in the ascending `ids`; dense ids by a table, which is faster than a search."""
     if not len(ids) or ids[-1] > 8 * len(ids) + 10_000:
         return np.searchsorted(ids, wanted)
     table = np.zeros(int(ids[-1]) + 1, dtype=np.int64)
@@ -256,40 +255,41 @@ def indexes_in(ids: I8, wanted: I8) -> I8:
     return table[wanted]
 
 
-def _settled_order(cell: I8, amount: F8) -> I8:
-    """An order for sums that doesn't depend on how the database lies on its disk: by amount, which is all they see.
+def _order_by_amount(cell: I8, amount: F8) -> I8:
+    """An order of rows for sums that doesn't depend on the order in which the database returns them: by amount.
 
-    Sums of doubles depend on the order within a cell alone, so that cells of one row need none.
+    A sum of doubles depends on the order of rows within one cell only; cells with one row stay where they are.
     """
     n_rows = np.bincount(cell) if len(cell) else np.zeros(0, np.int64)
-    crowded = np.flatnonzero(n_rows[cell] > 1) if len(cell) else cell
+    shared = np.flatnonzero(n_rows[cell] > 1) if len(cell) else cell
     order = np.arange(len(cell))
-    order[crowded] = crowded[np.lexsort((amount[crowded], cell[crowded]))]
+    order[shared] = shared[np.lexsort((amount[shared], cell[shared]))]
     return order
 
 
-def _asked_for(opened: OpenRecords, account_ids: I8) -> F8:
-    """Core-seconds that each account's waiting jobs ask for, from any source: demand, and never usage."""
-    asked_s = np.where(opened.is_running | np.isnan(opened.requested_s), 0.0, opened.requested_s)
-    core_s = opened.cpus * asked_s
+def _requested_core_s(opened: OpenRecords, account_ids: I8) -> F8:
+    """Core-seconds requested by the waiting jobs of each account, from any source. This is demand, not usage."""
+    requested_s = np.where(opened.is_running | np.isnan(opened.requested_s), 0.0, opened.requested_s)
+    core_s = opened.cpus * requested_s
     order = np.argsort(core_s, kind="stable")
-    place = np.searchsorted(account_ids, opened.account_id)
-    return np.bincount(place[order], weights=core_s[order], minlength=len(account_ids)).astype(np.float64)
+    account = np.searchsorted(account_ids, opened.account_id)
+    return np.bincount(account[order], weights=core_s[order], minlength=len(account_ids)).astype(np.float64)
 
 
 def steady_use_s(from_s: float, as_of_s: float, window: decay.Window) -> float:
-    """What a steady use of one a second between the two comes to at `as_of_s`, hour by hour."""
+    """Decayed usage at `as_of_s` of a constant rate of 1 per second since `from_s`, summed hour by hour."""
     start_s = np.array([min(from_s, as_of_s)])
     return float(_elapsed(start_s, np.ones(1), np.array([as_of_s]), as_of_s, window)[0])
 
 
 def _elapsed(start_s: F8, rate: F8, until_s: F8, as_of_s: float, window: decay.Window) -> F8:
-    """What ran from `start_s` to `until_s`, both (jobs,), comes to at `as_of_s`, each hour weighted by its age; 0 for
-    no time.
+    """Decayed usage at `as_of_s` of jobs that ran from `start_s` to `until_s`, both (jobs,); each hour has its weight.
+
+    0 for jobs that haven't run.
     """
     first = np.floor(start_s / HOUR_S)
     last = np.ceil(until_s / HOUR_S)  # exclusive
-    if window.reach_s is not None:  # hours that no longer count needn't be made
+    if window.reach_s is not None:  # skip hours outside the window
         first = np.maximum(first, np.floor((as_of_s - window.reach_s) / HOUR_S) - 1)
     n_hours = np.maximum(last - first, 0).astype(np.int64)
     job = np.repeat(np.arange(len(start_s)), n_hours)
@@ -302,7 +302,7 @@ def _elapsed(start_s: F8, rate: F8, until_s: F8, as_of_s: float, window: decay.W
 
 
 def _remaining(opened: OpenRecords, rate: F8, is_running: npt.NDArray[np.bool_], until_s: F8) -> F8:
-    """What running jobs may still use: requested less elapsed; nothing where no time was requested."""
+    """Remaining usage of running jobs: (requested − elapsed time) × rate, never below 0; 0 without a requested time."""
     elapsed_s = np.where(is_running, until_s - opened.start_epoch, 0.0)
     left_s = np.where(np.isnan(opened.requested_s), 0.0, opened.requested_s - elapsed_s)
     left: F8 = np.where(is_running, rate * np.maximum(left_s, 0.0), 0.0)

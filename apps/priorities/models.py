@@ -1,4 +1,4 @@
-"""The computed priority trees, what they leave out, and what else recomputes keep."""
+"""Tables of computed priorities: snapshots, unmapped usage, effects of change sets, local-only fallbacks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.db import models
 
 
 class Snapshot(models.Model):
-    """The computed priority tree of one revision at one instant, as a checksummed blob. A row means it is ready."""
+    """The computed priority tree of one revision at one instant, as a checksummed blob; complete once stored."""
 
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="snapshots")
     revision_number = models.PositiveIntegerField()
@@ -19,7 +19,9 @@ class Snapshot(models.Model):
     computed_at = models.DateTimeField()
     duration_s = models.FloatField()
     n_ranked = models.PositiveIntegerField()
-    is_live = models.BooleanField(default=True)  # false: computed for a past instant on request, never served as newest
+    is_live = models.BooleanField(
+        default=True
+    )  # false: of a past instant, computed on request, never served as the newest
     is_kept = models.BooleanField(default=False)  # referenced: never pruned
     run = models.ForeignKey("runs.Run", null=True, on_delete=models.SET_NULL, related_name="snapshots")
     data = models.BinaryField()
@@ -37,7 +39,7 @@ class Snapshot(models.Model):
 
 
 class UnmappedUsage(models.Model):
-    """Unmapped accounts of the newest snapshot with their usage: shown, never dropped."""
+    """An account with usage that no mapping rule leads to an entry, in the newest snapshot of a policy."""
 
     snapshot = models.ForeignKey(Snapshot, on_delete=models.CASCADE, related_name="unmapped")
     account = models.ForeignKey("accounts.Account", on_delete=models.CASCADE)
@@ -51,10 +53,10 @@ class UnmappedUsage(models.Model):
 
 
 class ChangeSetEffect(models.Model):
-    """What an open change set was last found to lead to, worked out in the background: see recompute.projection.
+    """The last computed effect of an open change set on priorities: a packed `recompute.simulation.Projection`.
 
-    Keyed by `digest_of` (operations and base), the head and the snapshot of its computation; shown and marked
-    when these have changed.
+    It is current while the change set (digest_of: its operations and base), the head and the snapshot are those it was
+    computed for. An outdated one is still shown, marked as such.
     """
 
     change_set = models.OneToOneField(
@@ -62,7 +64,7 @@ class ChangeSetEffect(models.Model):
     )
     digest_of = models.CharField(max_length=64)
     head_number = models.PositiveIntegerField()
-    snapshot_id = models.BigIntegerField()  # no reference: it outlives the snapshot
+    snapshot_id = models.BigIntegerField()  # no foreign key: the effect outlives the snapshot
     as_of = models.DateTimeField()
     computed_at = models.DateTimeField()
     data = models.BinaryField()
@@ -73,7 +75,7 @@ class ChangeSetEffect(models.Model):
 
 
 class Fallback(models.Model):
-    """An entry in local-only fallback: peers have been unreachable for too long."""
+    """An entry in local-only fallback, because peers have been unreachable for too long."""
 
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="+")
     entry_uid = models.UUIDField()

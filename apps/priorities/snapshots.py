@@ -1,27 +1,19 @@
-"""A computed priority tree as one checksummed blob: stored, retained; and how its entries compare.
+"""Snapshots of computed priority trees: the packed blob, its table row, retention, and the order of its entries.
 
-The algorithm's registry entry decides: one that gives a `vector` compares its integers, one that gives a `value`
-unrounded deviations, and any other has an order of its own, which only its ranks show.
+How entries compare depends on the fields that the algorithm declares. With `vector`, components are integers; with
+`value`, they are unrounded deviations. Any other algorithm has its own order, and only ranks show it.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import json
-import logging
-import os
-import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import inf
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from django.conf import settings
 from django.db import InternalError, connection, transaction
 
 from apps.core import blobs
@@ -32,8 +24,6 @@ from apps.engine.algorithms.base import Column
 from apps.engine.algorithms.gridwide import TIE_POINTS
 from apps.engine.errors import BadParameter
 from apps.mapping.rules.resolver import AccountPlaces
-from apps.policies.tree.columns import pack_tree, unpack_tree
-from apps.policies.tree.stored import TreeColumns
 from apps.priorities.models import Snapshot
 from apps.usage.pgbinary import cursor
 
@@ -48,12 +38,12 @@ _OWN = "own "  # names of an algorithm's own columns start with it
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """Everything computed for one tree; arrays over its entries, in the order of its revision's blob.
+    """Everything computed for one tree: arrays (n,) over its entries, in the order of the stored tree.
 
     usage: totals in the scope an entry is compared by; group_usage: in the one its children are compared by. target,
     actual, priority, target_global: 0 where `competes` is false. scalar: component of the vector, −1 without one.
-    rank: 0 for none. has_demand: something below runs or waits. demand_core_s: what waits below
-    asks for. columns: what the algorithm has of its own.
+    rank: 0 for none. has_demand: a job at the entry or below runs or waits. demand_core_s: core-seconds requested by
+    waiting jobs at the entry and below. columns: numbers that only this algorithm has.
     """
 
     usage: F8
@@ -96,12 +86,12 @@ def values_of(result: PriorityResult, has_demand: Mask, demand_core_s: F8) -> Va
 
 
 def pack_snapshot(values: Values, places: AccountPlaces, meta: Mapping[str, Any]) -> tuple[bytes, str]:
-    """The blob and its digest: deterministic for values, accounts and meta."""
+    """Pack to a blob and its digest; equal arguments give equal bytes."""
     places_blob, places_digest = places.packed
     flags = sum(getattr(values, name).astype(np.uint8) << bit for bit, name in enumerate(_MASKS))
     columns: dict[str, Any] = {name: getattr(values, name) for name in _NUMBERS}
     columns |= {"scalar": values.scalar, "rank": values.rank, "flags": np.asarray(flags, dtype=np.uint8)}
-    if not np.array_equal(values.group_usage, values.usage):  # one scope, which is the rule, needs no second column
+    if not np.array_equal(values.group_usage, values.usage):  # equal with one scope, the usual case
         columns["group_usage"] = values.group_usage
     if values.demand_core_s.any():
         columns["demand_core_s"] = values.demand_core_s
@@ -114,7 +104,7 @@ def pack_snapshot(values: Values, places: AccountPlaces, meta: Mapping[str, Any]
 
 
 def unpack_snapshot(blob: bytes | memoryview, digest: str) -> tuple[Values, memoryview, dict[str, Any]]:
-    """Values, the packed places (their digest is in the meta: often one has them already), and the meta."""
+    """Values, packed entries of accounts, and metadata. The digest of the accounts is in the metadata."""
     columns, meta = blobs.unpack(blob, digest)
     flags = columns["flags"]
     masks = {name: (flags >> bit & 1).astype(np.bool_) for bit, name in enumerate(_MASKS)}
@@ -140,7 +130,7 @@ _READ = "SELECT data FROM priorities_snapshot WHERE id = %s"
 
 
 def is_damaged(snapshot_id: int) -> bool:
-    """Whether the stored bytes differ from their digest; the database computes it, so that they stay there."""
+    """Whether the stored bytes differ from their digest. The database computes it: the bytes aren't transferred."""
     try:
         with transaction.atomic(), connection.cursor() as found:
             found.execute(_VERIFY, [snapshot_id])
@@ -151,17 +141,17 @@ def is_damaged(snapshot_id: int) -> bool:
 
 
 def write_data(snapshot: Snapshot, data: bytes) -> None:
-    """In the caller's transaction, in which the row was made."""
+    """Write the bytes of a new row, in the caller's transaction."""
     with cursor() as found:
         found.execute(_WRITE, [data, snapshot.pk])
     snapshot.data = data
 
 
 def read_data(snapshot_id: int) -> bytes | None:
-    """None where there is no such snapshot any more.
+    """The bytes of a snapshot; None if it no longer exists.
 
     Raises:
-        CorruptBlob: the database itself can't read them, because a page is damaged.
+        CorruptBlob: the database can't read them, because a page is damaged.
     """
     try:
         with transaction.atomic(), cursor() as found:
@@ -171,94 +161,12 @@ def read_data(snapshot_id: int) -> bytes | None:
     return None if row is None else bytes(row[0])
 
 
-# --- Files ------------------------------------------------------------------------------------------------------------
-logger = logging.getLogger(__name__)
-
-Copy = tuple[dict[str, Any], bytes, TreeColumns]  # the head, the snapshot's blob, its tree
-
-
-def keep(row: dict[str, Any], data: bytes | memoryview, tree: TreeColumns) -> None:
-    """Write the snapshot and, once a revision, its tree. A full disk costs the copy, not the answer."""
-    try:
-        _directory().mkdir(mode=0o700, parents=True, exist_ok=True)
-        tree_path = _tree_path(row["slug"], tree.digest)
-        if not tree_path.exists():
-            _write(tree_path, pack_tree(tree)[0])
-        _write(_snapshot_path(row["slug"]), json.dumps(row).encode() + b"\n" + bytes(data))
-        for old in _directory().glob(f"{row['slug']}@*.tree"):
-            if old != tree_path:
-                old.unlink(missing_ok=True)
-    except OSError as error:
-        logger.warning("No copy of snapshot %s in %s: %s", row["id"], _directory(), error)
-
-
-def drop(slug: str) -> None:
-    """A policy that is gone leaves nothing behind."""
-    for path in (_snapshot_path(slug), *_directory().glob(f"{slug}@*.tree")):
-        with contextlib.suppress(OSError):
-            path.unlink(missing_ok=True)
-
-
-def copies() -> Iterator[Copy]:
-    """Every good copy; one that was damaged is named in the log and left out."""
-    if not _directory().is_dir():
-        return
-    for path in sorted(_directory().glob("*.snapshot")):
-        copy = _copy(path)
-        if copy is not None:
-            yield copy
-
-
-def copy_of(slug: str) -> Copy | None:
-    """The copy of one policy; None where there is none, or it is damaged."""
-    path = _snapshot_path(slug)
-    return _copy(path) if path.exists() else None
-
-
-def _copy(path: Path) -> Copy | None:
-    try:
-        head, data = _read(path).split(b"\n", 1)
-        row = json.loads(head)
-        tree_blob = _read(_tree_path(row["slug"], row["tree_digest"]))
-        return row, data, unpack_tree(tree_blob, row["tree_digest"])
-    except (OSError, ValueError, KeyError, CorruptBlob) as error:
-        logger.warning("%s is no good copy of a snapshot: %s", path.name, error)
-        return None
-
-
-def _directory() -> Path:
-    return Path(settings.VAR) / "snapshots"
-
-
-def _snapshot_path(slug: str) -> Path:
-    return _directory() / f"{slug}.snapshot"
-
-
-def _tree_path(slug: str, digest: str) -> Path:
-    return _directory() / f"{slug}@{digest[:16]}.tree"
-
-
-def _write(path: Path, content: bytes) -> None:
-    """The checksum, then the content; complete under its name, or not there. Only its owner reads it."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
-        stream.write(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
-    unfinished.replace(path)
-
-
-def _read(path: Path) -> bytes:
-    digest, _, content = path.read_bytes().partition(b"\n")
-    if hashlib.sha256(content).hexdigest().encode() != digest:
-        raise CorruptBlob("Its checksum doesn't fit.")
-    return content
-
-
 # --- Retention --------------------------------------------------------------------------------------------------------
 ALL_FOR = timedelta(hours=24)
 HOURLY_FOR = timedelta(days=30)
 DAILY_FOR = timedelta(days=365)
 
-# Of each hour or day the last one stays. The newest live snapshot of a policy stays whatever its age.
+# The last snapshot of each hour or day is retained; the newest live snapshot of a policy is never deleted.
 _PRUNE = """
 WITH aged AS (
     SELECT id, policy_id, is_live, is_kept, computed_at,
@@ -278,7 +186,7 @@ DELETE FROM priorities_snapshot WHERE id IN (
 
 
 def prune_snapshots(*, at: datetime) -> int:
-    """Delete snapshots past their retention; return how many."""
+    """Delete snapshots past their retention; return their number."""
     with connection.cursor() as cursor:
         cursor.execute(
             """DELETE FROM priorities_unmappedusage WHERE snapshot_id IN (
@@ -296,10 +204,10 @@ _TIE_RELATIVE = 1e-12
 
 @dataclass(frozen=True)
 class Ordering:
-    """What decides under one algorithm, and how.
+    """How the entries of a snapshot compare under its algorithm.
 
-    explanation: what the algorithm declares about it. has_own_order: the algorithm orders leaves by rules of its own;
-    components show why, ranks show the order.
+    explanation: the algorithm's own description. has_own_order: the algorithm orders leaves by rules of its own, so
+    that only ranks show the order; components explain it.
     """
 
     decides: Literal["vector", "deviations", "ranks"]
@@ -312,11 +220,11 @@ class Ordering:
 
     @property
     def fill(self) -> float:
-        """What a level counts as that an entry doesn't have."""
+        """Component of a level that an entry doesn't have."""
         return float(self.resolution // 2) if self.resolution else 0.0
 
     def components(self, values: Values) -> npt.NDArray[Any]:
-        """What siblings are compared by, (n,): higher is sooner."""
+        """The numbers by which siblings are compared, (n,): higher goes first."""
         if self.decides == "vector":
             return values.scalar
         if self.explanation.kind == "ratio":
@@ -325,7 +233,7 @@ class Ordering:
         return values.priority if column is None else column.values
 
     def ahead(self, theirs: npt.NDArray[Any], ours: float) -> Mask:
-        """Which components are ahead of one of ours; neighbours within the tolerance tie."""
+        """Which of `theirs` are ahead of `ours`; components within the tolerance tie."""
         found: Mask = theirs > ours
         return found if self.decides == "vector" else found & ~self.ties(theirs, ours)
 
@@ -343,10 +251,10 @@ class Ordering:
     def key(
         self, *, vector: Sequence[int] | None, priorities: Sequence[float], depth: int, rank: int | None, n_ranked: int
     ) -> str | None:
-        """A string in which higher sorts later; None for an unordered entry.
+        """A sortable string: a later string goes first; None for an entry without an order.
 
-        The vector in fixed width; deviations in fixed width, one number for those that tie; or the leaves that are
-        not ahead, itself counted, zero-padded: one key for each different rank.
+        It holds the vector or the deviations in fixed width, with one number for deviations that tie. For an algorithm
+        with its own order it is the number of leaves that aren't ahead, itself included, zero-padded.
         """
         if self.decides == "vector" and vector is not None and self.resolution:
             return codecs.key_string(vector, depth, self.resolution)
@@ -358,7 +266,7 @@ class Ordering:
 
 
 def ordering_of(settings: Mapping[str, Any]) -> Ordering:
-    """Of an algorithm with its parameters; one whose package is gone leaves the ranks that were stored."""
+    """The ordering of an algorithm; by stored ranks if its package is no longer installed."""
     try:
         fields = get_algorithm(str(settings["name"])).fields
     except (BadParameter, KeyError):
@@ -370,14 +278,14 @@ def ordering_of(settings: Mapping[str, Any]) -> Ordering:
 
 
 def json_number(value: float | None) -> float | str | None:
-    """As JSON can carry it: infinity by name, nothing for what doesn't exist."""
+    """A number for JSON: infinity as a string, None and NaN as null."""
     if value is None or value != value:
         return None
     return "Infinity" if value == inf else "-Infinity" if value == -inf else value
 
 
 def own_numbers(values: Values, entry: int) -> dict[str, float | None]:
-    """The algorithm's own columns of one entry, by the names its scheduler uses; None where there is no such number."""
+    """Numbers of one entry that only this algorithm has, by the scheduler's names; None where one doesn't exist."""
     return {
         name: float(column.values[entry]) if column.exists is None or column.exists[entry] else None
         for name, column in values.columns.items()
@@ -385,13 +293,13 @@ def own_numbers(values: Values, entry: int) -> dict[str, float | None]:
 
 
 State = Literal["over", "under", "on", "idle", "unknown"]
-_EDGE = 1 + 1e-9  # a difference of exactly the tolerance is within it, whatever the last bit says
+_EDGE = 1 + 1e-9  # a difference equal to the tolerance is within it, in spite of rounding
 
 
 def state_of(
     *, target: float | None, actual: float | None, has_usage: bool, has_demand: bool, tolerance: Mapping[str, Any]
 ) -> State:
-    """Within max(relative · target, points) is on target; idle: has a target, no usage and no demand."""
+    """State of an entry: on target within max(relative · target, points); idle with a target but no usage or demand."""
     if target is None or actual is None:
         return "unknown"
     if not has_usage and not has_demand and target > 0:
@@ -402,7 +310,7 @@ def state_of(
 
 
 def out_of_tolerance(target: F8, actual: F8, *, is_idle: Mask, tolerance: Mapping[str, Any]) -> Mask:
-    """Which of many entries are over or under."""
+    """Which entries are over or under their target, (n,)."""
     allowed = np.maximum(tolerance["relative"] * target, tolerance["points"] / 100)
     outside: Mask = ~is_idle & (np.abs(actual - target) > allowed * _EDGE)
     return outside

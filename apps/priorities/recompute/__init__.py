@@ -1,1 +1,1 @@
-"""When and how priorities are computed."""
+"""Computing priorities: inputs, calculation, hypothetical changes, and when a recompute is due."""

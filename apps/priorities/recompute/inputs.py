@@ -1,4 +1,4 @@
-"""Inputs of a recompute: what was current at an instant, corrections, and the fingerprint of it all."""
+"""Inputs of a recompute: the policy's state at an instant, its adjustments of usage, and a fingerprint of it all."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _HOUR_S = decay.BUCKET_S
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """One active adjustment: seconds of a resource, a refund below 0, as if used in the hour of `at_s`."""
+    """One active adjustment: seconds of a resource (below 0: a refund), as if used in the hour of `at_s`."""
 
     uid: UUID
     entry_uid: UUID
@@ -54,7 +54,7 @@ class Correction:
 
 
 def load_corrections(policy: Policy, revision: int) -> tuple[Correction, ...]:
-    """Adjustments active in a revision, in an order that doesn't depend on the database."""
+    """Adjustments active in a revision, sorted by uid so that the order doesn't depend on the database."""
     rows = Adjustment.objects.filter(policy=policy, since__lte=revision).filter(Q(until=None) | Q(until__gt=revision))
     found = rows.values_list("uid", "entry_uid", "resource", "amount_s", "at", "note")
     ordered = sorted(found, key=lambda row: str(row[0]))
@@ -66,9 +66,9 @@ def load_corrections(policy: Policy, revision: int) -> tuple[Correction, ...]:
 def correction_amounts(
     corrections: Sequence[Correction], *, metric: Mapping[str, Any], window: decay.Window, as_of_s: float
 ) -> F8:
-    """What each correction comes to at `as_of_s`, in the metric's unit: amount × weight of its resource × aging.
+    """Amount of each correction at `as_of_s` in the metric's unit: amount × weight of its resource × decay.
 
-    One that lies in the future counts from its hour on.
+    0 before the instant of the correction.
     """
     if not corrections:
         return np.zeros(0)
@@ -80,7 +80,7 @@ def correction_amounts(
 
 
 def corrections_json(tree: TreeColumns, corrections: Sequence[Correction], counted: F8) -> list[dict[str, Any]]:
-    """What a snapshot remembers of the corrections that count in it, as JSON; `counted` is in the metric's unit."""
+    """Corrections with an amount other than 0, as the snapshot stores them; `counted` is in the metric's unit."""
     return [
         {
             "uid": str(each.uid),
@@ -97,10 +97,10 @@ def corrections_json(tree: TreeColumns, corrections: Sequence[Correction], count
 
 
 def apply_corrections(tree: TreeColumns, own: F8, corrections: Sequence[Correction], counted: F8) -> F8:
-    """Own usage (n,) of every entry after the corrections; never below 0.
+    """Add corrections to the entries' own usage (n,); no usage falls below 0.
 
-    Added usage counts at the entry itself, as usage of a group's own. A refund reduces the entry and all below it
-    in proportion to their usage, so that shares among members stay; deeper entries first, never below 0.
+    Added usage belongs to the entry itself, also if it is a group. A refund reduces the entry and all entries below in
+    proportion to their usage, so that their relative shares stay. Refunds of deeper entries are applied first.
     """
     net: dict[int, float] = {}
     for each, amount in zip(corrections, counted.tolist(), strict=True):
@@ -121,10 +121,10 @@ def apply_corrections(tree: TreeColumns, own: F8, corrections: Sequence[Correcti
     return own
 
 
-# --- Current at an instant --------------------------------------------------------------------------------------------
+# --- State at an instant --------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class PolicyState:
-    """What of a policy decides its priorities besides usage. mapping: None is the one that the tables hold now."""
+    """Revision, settings and mapping that decide priorities besides usage. mapping: None for the current one."""
 
     revision: int
     settings: Mapping[str, Any]
@@ -132,11 +132,11 @@ class PolicyState:
     mapping: MappingState | None = None
 
     def rulebook(self, policy: Policy, tree: TreeColumns) -> Rulebook:
-        """Membership in groups of sign-in is today's: its past is not kept."""
+        """Mapping rules of this state. Membership in sign-in groups is always today's: its past isn't stored."""
         if self.mapping is None:
             return load_rulebook(policy, tree)
         book = rulebook_of(policy, tree, self.mapping.rules)
-        return Rulebook(book.rules, KnownAccounts(_places(self.mapping), book.known.persons))
+        return Rulebook(book.rules, KnownAccounts(_entries_of_attached(self.mapping), book.known.persons))
 
 
 def current_state(policy: Policy) -> PolicyState:
@@ -148,7 +148,7 @@ def current_state(policy: Policy) -> PolicyState:
 
 
 def state_at(policy: Policy, instant: datetime) -> PolicyState:
-    """What was current at an instant; `refuse_before_first` has been asked before."""
+    """The revision and mapping that were current at an instant. Call `refuse_before_first` first."""
     revision = get_revision(policy=policy, at=instant)
     number = version_number_at(policy, instant)
     mapping = state_of(policy, number) if number else MappingState((), {})
@@ -156,26 +156,26 @@ def state_at(policy: Policy, instant: datetime) -> PolicyState:
 
 
 def refuse_before_first(policy: Policy, instant: datetime) -> None:
-    """Raises Invalid `before_first_revision`: before it a policy has no tree and no priorities."""
+    """Raise Invalid `before_first_revision` if the policy had no published revision at the instant."""
     published = Revision.objects.filter(policy=policy).order_by("number").values_list("published_at", flat=True)
     first_at = published.first()
     if first_at is None or instant < first_at:
         message = _(
             "Policy %(policy)s had no revision then: the first was published at %(at)s. Choose a later instant."
         )
-        said = {"policy": policy.slug, "at": "-" if first_at is None else instant_text(first_at)}
+        values = {"policy": policy.slug, "at": "-" if first_at is None else instant_text(first_at)}
         problem = FieldProblem("as_of", _("is before the first revision"))
-        raise Invalid(message % said, code="before_first_revision", fields=[problem])
+        raise Invalid(message % values, code="before_first_revision", fields=[problem])
 
 
 def find_later_changes(policy: Policy, state: PolicyState, book: Rulebook, instant: datetime) -> dict[str, Any]:
-    """What a reconstruction has to say about itself, as JSON; `moments.notes_of` makes sentences of it.
+    """How inputs read today differ from those known at a past instant, as JSON; see `records.notes_of`.
 
-    reported_after: when the last live snapshot up to the instant was computed; null where none is kept. usage_from: the
-    first hour before the instant of which usage was reported or corrected since; it is included. corrections: how many
-    adjustments dated up to the instant were published later; they are left out. first_usage_at: of the first usage,
-    where that is later than the instant. has_mapping: by stored rules, attached accounts or rules for members.
-    mapping_at: of the oldest kept mapping, where that of then is not kept.
+    reported_after: when the last live snapshot up to the instant was computed; null if none is stored. usage_from:
+    first hour before the instant whose usage was reported or corrected since then; that usage is included.
+    corrections: number of adjustments dated up to the instant but published later; they are excluded. first_usage_at:
+    hour of the first usage, if later than the instant. has_mapping: some rule or attached account exists. mapping_at:
+    instant of the oldest stored mapping, if the mapping of the instant isn't stored any more.
     """
     live = Snapshot.objects.filter(policy=policy, is_live=True, as_of__lte=instant).defer("data").order_by("-as_of")
     before = live.first()
@@ -212,18 +212,18 @@ def first_usage_at() -> datetime | None:
     return found
 
 
-def _places(mapping: MappingState) -> dict[AccountKey, Any]:
-    """Where each attached account counts, by its names and by their usual spelling."""
+def _entries_of_attached(mapping: MappingState) -> dict[AccountKey, Any]:
+    """Entries of attached accounts, by their names as stored and in canonical spelling."""
     fields: Sequence[str] = AccountKey._fields
     rows = Account.objects.filter(pk__in=list(mapping.attached)).order_by("pk").values_list("pk", *fields)
-    places = {AccountKey(*row[1:]): mapping.attached[row[0]] for row in rows}
-    return places | {canonical(key): uid for key, uid in places.items() if canonical(key) not in places}
+    entries = {AccountKey(*row[1:]): mapping.attached[row[0]] for row in rows}
+    return entries | {canonical(key): uid for key, uid in entries.items() if canonical(key) not in entries}
 
 
 # --- Fingerprint ------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Fingerprint:
-    """Revision, rules, usage, settings, engine, entries in fallback, and the instant."""
+    """Everything that decides the numbers of a snapshot; equal fingerprints give equal snapshots."""
 
     policy_slug: str
     revision: int
@@ -232,8 +232,8 @@ class Fingerprint:
     settings: Mapping[str, Any]
     engine_version: str
     as_of: datetime
-    people: str = ""  # who is in the groups that rules for members name
-    local_only: tuple[LocalOnlyEntry, ...] = ()  # where this site's usage alone counts for now
+    people: str = ""  # digest of the members of sign-in groups that membership rules name
+    local_only: tuple[LocalOnlyEntry, ...] = ()  # entries in local-only fallback
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -255,7 +255,7 @@ class Fingerprint:
 
 
 def read_fingerprint(policy: Policy, *, as_of: datetime, state: PolicyState | None = None) -> Fingerprint:
-    """As the database is now. state: what was current at a past instant; the head and today's mapping by default."""
+    """Fingerprint of what the database holds now. state: of a past instant; the current state by default."""
     state = state or current_state(policy)
     return Fingerprint(
         policy_slug=policy.slug,
@@ -271,6 +271,6 @@ def read_fingerprint(policy: Policy, *, as_of: datetime, state: PolicyState | No
 
 
 def tick_of(at: datetime) -> datetime:
-    """The instant for which priorities are computed at `at`: whole ticks, so that workers agree on it."""
+    """`at` rounded down to a whole tick: all workers compute priorities for the same instant."""
     tick_s = site_settings.FAIRSHARE_TICK_S
     return datetime.fromtimestamp(at.timestamp() // tick_s * tick_s, UTC)

@@ -1,4 +1,4 @@
-"""The road of a recompute: load what it needs, compute on arrays, store the snapshot."""
+"""The three steps of a recompute: load inputs from the database, compute priorities on arrays, store a snapshot."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ I4 = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """All a snapshot depends on, read in one transaction. `account_ids` ascending, parallel to `account_keys`."""
+    """Everything a snapshot depends on, read in one transaction. account_ids: ascending, parallel to account_keys."""
 
     policy_pk: int
     fingerprint: Fingerprint
@@ -75,7 +75,7 @@ class Inputs:
     opened: OpenRecords
     corrections: tuple[Correction, ...] = ()
     known: KnownAccounts = NOTHING_KNOWN
-    known_later: Mapping[str, Any] | None = None  # of a past instant, see past_inputs
+    known_later: Mapping[str, Any] | None = None  # of a past instant, see find_later_changes
 
     @property
     def as_of(self) -> datetime:
@@ -87,15 +87,16 @@ class Inputs:
 
     @property
     def local_only(self) -> tuple[UUID, ...]:
-        """Entries below which this site's usage alone counts, whatever their scope is."""
+        """Entries below which only the usage of this site counts, whatever their scope is."""
         return uids_of(self.fingerprint.local_only)
 
 
 @dataclass(frozen=True, eq=False)
 class Computed:
-    """The priority tree, the entry of each account, and the usage of unmapped accounts.
+    """The computed priority tree, and entry and usage of each account.
 
-    demand_core_s: requested by waiting jobs, here and below.
+    demand_core_s: core-seconds requested by waiting jobs, of each entry and all below it. joins_of_account: index of
+    the *each* rule by which an account joins its entry, −1 for none.
     """
 
     result: PriorityResult
@@ -117,11 +118,11 @@ def load_inputs(
 ) -> Inputs:
     """Read one consistent state of revision, rules, accounts and usage.
 
-    is_past: revision, settings, adjustments and mapping that were current at `as_of`, and not those of now. from_at:
-    usage from then on is wanted too, though it doesn't count by the policy's window. metrics: by which it is to be
-    counted as well as by the policy's own.
+    is_past: read the revision, settings, adjustments and mapping that were current at `as_of`. from_at: also load usage
+    since then that is outside the policy's window. metrics: also load resources, classes and sites that these metrics
+    need.
     """
-    with consistent_read() as is_settled:
+    with consistent_read() as may_cache:
         state = state_at(policy, as_of) if is_past else current_state(policy)
         fingerprint = read_fingerprint(policy, as_of=as_of, state=state)
         settings = PolicySettings.from_stored(fingerprint.settings)
@@ -133,7 +134,7 @@ def load_inputs(
         resources = {name for metric in (settings.metric, *metrics) for name in weighted_resources(metric)}
         since = _earlier(oldest_counted_at(settings, as_of), from_at)
         classes = [JobClassRow(*row) for row in JobClass.objects.values_list("id", "queue", "partition", "qos")]
-        accounts = load_account_index(use_cache=is_settled)
+        accounts = load_account_index(use_cache=may_cache)
         tree = load_tree(policy, fingerprint.revision)
         book = state.rulebook(policy, tree)
         return Inputs(
@@ -157,14 +158,14 @@ def load_inputs(
 
 
 def compute(inputs: Inputs) -> Computed:
-    """A pure function of its inputs, reproducible bit for bit."""
+    """Compute priorities: a pure function of its inputs, reproducible bit for bit."""
     return compute_from(inputs, used_by_accounts(inputs))
 
 
 def used_by_accounts(inputs: Inputs) -> AccountUsage:
-    """What counts of each account's usage at the instant, by source.
+    """Decayed usage of each account at the instant, by source.
 
-    Raises Invalid (`package_failed`) where the decay function is of a package that fails.
+    Raises Invalid (`package_failed`) if the decay function is from a package that fails.
     """
     with refusing_failed_packages():
         return usage_of_accounts(
@@ -176,9 +177,9 @@ def used_by_accounts(inputs: Inputs) -> AccountUsage:
 
 
 def compute_from(inputs: Inputs, accounts: AccountUsage) -> Computed:
-    """The priority tree from usage by account, whatever its origin.
+    """Compute priorities from the usage of accounts, which may be hypothetical.
 
-    Raises Invalid (`package_failed`) where the algorithm is of a package that fails.
+    Raises Invalid (`package_failed`) if the algorithm is from a package that fails.
     """
     tree, settings = inputs.tree, inputs.settings
     entry, joins = place_accounts(inputs.tree, inputs.rules, inputs.known, inputs.account_keys)
@@ -203,14 +204,14 @@ def compute_from(inputs: Inputs, accounts: AccountUsage) -> Computed:
             algorithm=settings.algorithm,
             scope_of_entry=code if len(scopes) > 1 else None,
         )
-    placed = entry != UNMAPPED
+    is_mapped = entry != UNMAPPED
     demand = np.zeros(len(tree))
-    demand[entry[accounts.has_demand & placed]] = 1.0
-    asked_s = np.bincount(entry[placed], weights=accounts.demand_core_s[placed], minlength=len(tree))
+    demand[entry[accounts.has_demand & is_mapped]] = 1.0
+    requested_s = np.bincount(entry[is_mapped], weights=accounts.demand_core_s[is_mapped], minlength=len(tree))
     return Computed(
         result=result,
         has_demand=sweep.sum_up(tree.engine_tree(), demand)[0] > 0,
-        demand_core_s=sweep.sum_up(tree.engine_tree(), asked_s.astype(np.float64))[0],
+        demand_core_s=sweep.sum_up(tree.engine_tree(), requested_s.astype(np.float64))[0],
         entry_of_account=entry,
         joins_of_account=joins,
         usage_of_account=usage_of_scope(
@@ -223,7 +224,7 @@ def compute_from(inputs: Inputs, accounts: AccountUsage) -> Computed:
 def store_result(
     inputs: Inputs, computed: Computed, *, is_live: bool, started_at: datetime, computed_at: datetime, run: Run | None
 ) -> Snapshot:
-    """One row and one blob, ready when the caller's transaction commits; equal inputs return the existing row."""
+    """Store a snapshot in the caller's transaction; return the existing row if one has the same fingerprint."""
     fingerprint = inputs.fingerprint
     found = Snapshot.objects.filter(policy_id=inputs.policy_pk, fingerprint=fingerprint.digest).first()
     if found is not None:
@@ -255,7 +256,7 @@ def store_result(
 
 
 def pack_result(inputs: Inputs, computed: Computed) -> tuple[bytes, str]:
-    """The snapshot's blob: nothing in it depends on when or where it was computed."""
+    """Pack the snapshot's blob, and its digest. Nothing in it depends on when or where it was computed."""
     places = places_of(inputs.account_keys, computed.entry_of_account, computed.joins_of_account, inputs.rules)
     result = computed.result
     unmapped = _unmapped(computed)
@@ -275,8 +276,9 @@ def pack_result(inputs: Inputs, computed: Computed) -> tuple[bytes, str]:
 
 @contextmanager
 def consistent_read() -> Iterator[bool]:
-    """A transaction that sees one state of the database from its first query to its last; false within another one,
-    which may have changed something itself.
+    """A read-only transaction in which all queries see one state of the database.
+
+    Yields False inside another transaction, which may have written something itself: results must not be cached.
     """
     is_outermost = not connection.in_atomic_block
     with transaction.atomic():
@@ -287,27 +289,27 @@ def consistent_read() -> Iterator[bool]:
 
 
 def oldest_counted_at(settings: PolicySettings, as_of: datetime) -> datetime | None:
-    """Before this no bucket counts; None when all do."""
+    """Instant before which no usage counts by the window; None for an unlimited window."""
     reach_s = window_of(settings.window).reach_s
     try:
         return None if reach_s is None else as_of - timedelta(seconds=reach_s + 2 * HOUR_S)
-    except OverflowError:  # the window reaches back to before the calendar begins
+    except OverflowError:  # the window starts before year 1
         return None
 
 
 def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
-    """None for `one` is the beginning of time, for `other` nothing."""
+    """The earlier instant. None for `one` means unlimited, for `other` no limit given."""
     return one if one is None or other is None else min(one, other)
 
 
 def _usage_of_entries(
     inputs: Inputs, accounts: AccountUsage, entry: I4, scope: str, narrowed: tuple[str, ...]
 ) -> npt.NDArray[np.float64]:
-    """Own usage of every entry as one scope counts it."""
+    """Own usage (n,) of every entry in one scope."""
     approach = inputs.settings.approach[scope]
     used = usage_of_scope(accounts, scope=scope, narrowed=narrowed, sources=inputs.sources, approach=approach)
-    placed = entry != UNMAPPED
-    own = np.bincount(entry[placed], weights=used[placed], minlength=len(inputs.tree))
+    is_mapped = entry != UNMAPPED
+    own = np.bincount(entry[is_mapped], weights=used[is_mapped], minlength=len(inputs.tree))
     return own.astype(np.float64)
 
 
@@ -316,7 +318,7 @@ def _unmapped(computed: Computed) -> npt.NDArray[np.int64]:
 
 
 def _store_unmapped(inputs: Inputs, computed: Computed, snapshot: Snapshot) -> None:
-    """Only the newest snapshot's list is kept as rows; older ones keep their sum in the blob."""
+    """Store unmapped accounts as rows, for the newest snapshot only; older ones have their sum in the blob."""
     UnmappedUsage.objects.filter(snapshot__policy_id=inputs.policy_pk, snapshot__is_live=snapshot.is_live).delete()
     UnmappedUsage.objects.bulk_create(
         (
@@ -332,7 +334,7 @@ def _store_unmapped(inputs: Inputs, computed: Computed, snapshot: Snapshot) -> N
 
 
 def result_json(snapshot: Snapshot) -> dict[str, Any]:
-    """What a run says about the snapshot it made."""
+    """Result of a run, as JSON: the snapshot it stored."""
     return {
         "snapshot": snapshot.pk,
         "revision": snapshot.revision_number,

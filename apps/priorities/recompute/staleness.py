@@ -1,4 +1,4 @@
-"""When priorities are computed again: staleness is worked out, not announced; one run at a time for a policy."""
+"""Start recomputes of policies whose inputs changed, and do the work of such a run; one run at a time for a policy."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from apps.policies.models import Policy
 from apps.policies.recompute_runs import ATTEMPTS, KIND, nudge, subject_of
 from apps.policies.selectors import get_policy
 from apps.priorities.models import Snapshot
-from apps.priorities.recompute import pipeline as assembly
+from apps.priorities.recompute import pipeline
 from apps.priorities.recompute.inputs import read_fingerprint, refuse_before_first, tick_of
 from apps.runs.models import Run
 from apps.runs.services import Lease, enqueue_run
 
 
 def recompute_stale(*, at: datetime) -> list[int]:
-    """Ask for a run for each policy whose newest inputs have no snapshot; return their ids."""
+    """Enqueue a run for each policy whose current inputs have no snapshot; return their ids."""
     as_of = tick_of(at)
     return [
         nudge(policy, at=at).pk
@@ -35,16 +35,16 @@ def recompute_stale(*, at: datetime) -> list[int]:
 
 
 def is_stale(policy: Policy, *, as_of: datetime) -> bool:
-    """Whether no live snapshot has exactly these inputs."""
+    """Whether no live snapshot has the current fingerprint."""
     digest = read_fingerprint(policy, as_of=as_of).digest
     return not Snapshot.objects.filter(policy=policy, fingerprint=digest, is_live=True).exists()
 
 
 @transaction.atomic
 def request_recompute(*, policy_slug: str, as_of: datetime | None = None, at: datetime, actor: Actor) -> Run:
-    """Ask for a recompute now, or for a snapshot of a past instant, which is never served as the newest.
+    """Enqueue a recompute now, or of a past instant, whose snapshot is never served as the newest.
 
-    That one has the revision, settings, adjustments and mapping that were current then. Raises Invalid `future` and
+    A past snapshot uses the revision, settings, adjustments and mapping of its instant. Raises Invalid `future` and
     `before_first_revision`.
     """
     policy = get_policy(slug=policy_slug, actor=actor)
@@ -62,7 +62,7 @@ def request_recompute(*, policy_slug: str, as_of: datetime | None = None, at: da
             subject=subject_of(policy),
             arguments={"as_of": as_of.astimezone(UTC).isoformat()},
             owner=actor.user,
-            idempotency_key=f"{policy.slug}@{uuid.uuid4().hex}",  # never joined with one for another instant
+            idempotency_key=f"{policy.slug}@{uuid.uuid4().hex}",  # never joined with a run for another instant
             at=at,
             max_attempts=ATTEMPTS,
         )
@@ -71,7 +71,7 @@ def request_recompute(*, policy_slug: str, as_of: datetime | None = None, at: da
 
 
 def work_recompute(run: Run, lease: Lease) -> dict[str, Any]:
-    """Load, compute, store; the snapshot and the end of the run are committed together, or neither."""
+    """Load, compute and store; the snapshot and the end of the run are committed in one transaction."""
     policy = Policy.all_objects.get(slug=run.subject.removeprefix("policy:"))
     started_at = lease.clock()
     given = run.arguments.get("as_of")
@@ -80,11 +80,11 @@ def work_recompute(run: Run, lease: Lease) -> dict[str, Any]:
         digest = read_fingerprint(policy, as_of=as_of).digest
         current = Snapshot.objects.filter(policy=policy, fingerprint=digest, is_live=True).defer("data").first()
         if current is not None:
-            return assembly.result_json(current)
-    inputs = assembly.load_inputs(policy, as_of=as_of, is_past=given is not None)
-    computed = assembly.compute(inputs)
+            return pipeline.result_json(current)
+    inputs = pipeline.load_inputs(policy, as_of=as_of, is_past=given is not None)
+    computed = pipeline.compute(inputs)
     with lease.fenced() as row:
-        snapshot = assembly.store_result(
+        snapshot = pipeline.store_result(
             inputs,
             computed,
             is_live=given is None,
@@ -92,7 +92,7 @@ def work_recompute(run: Run, lease: Lease) -> dict[str, Any]:
             computed_at=lease.clock(),
             run=row,
         )
-        result = assembly.result_json(snapshot)
+        result = pipeline.result_json(snapshot)
         if inputs.known_later is not None:
             result["known_later"] = inputs.known_later
         lease.finish(result, lease.clock())
@@ -100,7 +100,7 @@ def work_recompute(run: Run, lease: Lease) -> dict[str, Any]:
 
 
 def _may_request(policy: Policy, actor: Actor, at: datetime) -> bool:
-    """For users who may divide an entry of this policy; a token needs `policies:write`."""
+    """Whether the user may edit some entry of the policy; a token needs `policies:write`."""
     if actor.user is None or not actor.has_scope(Token.Scope.POLICIES_WRITE):
         return False
     return bool(Rights(policy, actor, at).at(Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE))

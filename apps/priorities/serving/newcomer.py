@@ -1,10 +1,9 @@
-"""The priority of a user who isn't in the tree yet.
+"""The priority of a user who isn't in the tree yet, and would join it by an *each* rule.
 
-Under `aequus` and `gridwide` an approximation, and a stated one: the newcomer is compared with all entries as in
-the snapshot. Adding them would lower the targets of their new siblings a little and with that perhaps move some of
-these; that is left out. Under every other algorithm the newcomer is put into the tree, as the last of the siblings, and
-everything is computed once more: within the request in small trees, in a thread beside the requests in larger ones,
-which answer with the fallback factor until that is done.
+Under `aequus` and `gridwide` it is a documented approximation: the user is compared with the entries of the snapshot,
+although their arrival would lower the targets of their siblings a little. Under any other algorithm the user is added
+as the last sibling and all priorities are computed again: within the request in small trees, in a background thread in
+larger ones. Until that is done, look-ups return the fallback factor.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -33,12 +31,12 @@ from apps.priorities.snapshots import Ordering, Values
 logger = logging.getLogger(__name__)
 
 _BY_COMPONENTS = ("aequus", "gridwide")
-MOST_AT_ONCE = 50_000  # entries of a tree that is computed within the request: some 50 ms
+MOST_AT_ONCE = 50_000  # entries of a tree that is computed within the request, in about 50 ms
 _MOST_WAITING = 64
 
 
 class ComputedTree(Protocol):
-    """What a newcomer is compared with: a served snapshot, of which this module needs no more."""
+    """The part of a served snapshot that this module needs."""
 
     @property
     def tree(self) -> TreeColumns: ...
@@ -57,9 +55,8 @@ class ComputedTree(Protocol):
     def lineage(self, entries: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]: ...
 
 
-@dataclass(frozen=True)
-class Newcomer:
-    """Priorities and components root→new leaf, and its rank among `of` leaves, itself included."""
+class EntryNumbers(NamedTuple):
+    """Priorities and components from the root to an entry, and its rank among `of` entries, itself included."""
 
     priorities: list[float]
     vector: list[int] | None
@@ -69,75 +66,76 @@ class Newcomer:
 
 
 class Newcomers:
-    """What new members by an *each* rule would get in one snapshot, by entry and rule; each worked out once."""
+    """Priorities of users who would join one snapshot, by parent entry and *each* rule; computed once."""
 
     def __init__(self, snapshot: ComputedTree) -> None:
         self._snapshot = snapshot
-        self._known: dict[tuple[int, int], Newcomer | None] = {}
+        self._known: dict[tuple[int, int], EntryNumbers | None] = {}
         self._waiting: dict[tuple[int, int], None] = {}
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def at(self, entry: int, rule: int) -> Newcomer | None:
-        """As a child of `entry`; None while that is being worked out, and where it can't be."""
-        place = entry, rule
-        if place not in self._known:
+    def at(self, entry: int, rule: int) -> EntryNumbers | None:
+        """The priority as a child of `entry`; None while it is being computed, and if it can't be."""
+        key = entry, rule
+        if key not in self._known:
             if not self._is_quick and len(self._snapshot.tree) > MOST_AT_ONCE:
-                self._work_later(place)
+                self._enqueue(key)
                 return None
-            self._known[place] = self._work_out(place)
-        return self._known[place]
+            self._known[key] = self._compute(key)
+        return self._known[key]
 
     @property
     def _is_quick(self) -> bool:
         return self._snapshot.algorithm["name"] in _BY_COMPONENTS
 
-    def is_settled(self, entry: int, rule: int) -> bool:
-        """Whether the answer is constant while this snapshot is served."""
+    def is_known(self, entry: int, rule: int) -> bool:
+        """Whether the priority has been computed."""
         return (entry, rule) in self._known
 
     def wait(self) -> None:
-        """Until all that was asked for is there: for measurements and tests."""
+        """Wait until all requested priorities are computed; for measurements and tests."""
         thread = self._thread
         if thread is not None:
             thread.join()
 
-    def _work_later(self, place: tuple[int, int]) -> None:
+    def _enqueue(self, key: tuple[int, int]) -> None:
         with self._lock:
             if len(self._waiting) < _MOST_WAITING:
-                self._waiting[place] = None
+                self._waiting[key] = None
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._work, name="newcomers", daemon=True)
+                self._thread = threading.Thread(target=self._compute_waiting, name="newcomers", daemon=True)
                 self._thread.start()
 
-    def _work(self) -> None:
+    def _compute_waiting(self) -> None:
         while True:
             with self._lock:
                 if not self._waiting:
                     self._thread = None
                     return
-                place = next(iter(self._waiting))
-            found = self._work_out(place)
+                key = next(iter(self._waiting))
+            found = self._compute(key)
             with self._lock:
-                self._known[place] = found
-                del self._waiting[place]
+                self._known[key] = found
+                del self._waiting[key]
 
-    def _work_out(self, place: tuple[int, int]) -> Newcomer | None:
-        snapshot, (entry, rule) = self._snapshot, place
+    def _compute(self, key: tuple[int, int]) -> EntryNumbers | None:
+        snapshot, (entry, rule) = self._snapshot, key
         shares = snapshot.index.places.rules[rule].member_shares
         if self._is_quick:
-            return beside(snapshot, entry, shares)
+            return rank_beside_entries(snapshot, entry, shares)
         try:
-            return inserted(snapshot, entry, shares)
+            return rank_in_new_tree(snapshot, entry, shares)
         except (EngineError, Invalid):
             logger.exception(
-                "A newcomer below %s can't be computed; the fallback factor is.", snapshot.tree.path(entry)
+                "The priority of a new user below %s can't be computed; the fallback factor is served.",
+                snapshot.tree.path(entry),
             )
             return None
 
 
-def inserted(snapshot: ComputedTree, entry: int, shares: float) -> Newcomer:
-    """A new user with `shares` and without usage below `entry`, with all priorities recomputed."""
+def rank_in_new_tree(snapshot: ComputedTree, entry: int, shares: float) -> EntryNumbers:
+    """Add a user with `shares` and without usage below `entry`, and compute all priorities again."""
     tree, values = snapshot.tree.engine_tree(), snapshot.values
     seniority = tree.seniority or (lambda: np.arange(tree.n_entries))
     larger, order = FairshareTree.from_columns(
@@ -152,7 +150,7 @@ def inserted(snapshot: ComputedTree, entry: int, shares: float) -> Newcomer:
     usage, group_usage = (np.append(total, 0.0)[order] for total in (values.usage, values.group_usage))
     result = compute_from_totals(larger, usage, group_usage, algorithm=snapshot.algorithm)
     at = int(np.flatnonzero(order == tree.n_entries)[0])
-    return Newcomer(
+    return EntryNumbers(
         priorities=_priorities(result, at),
         vector=result.vector(at) if snapshot.order.decides == "vector" else None,
         rank=int(result.rank[at]) if result.has_rank[at] else None,
@@ -162,21 +160,21 @@ def inserted(snapshot: ComputedTree, entry: int, shares: float) -> Newcomer:
 
 
 def _priorities(result: PriorityResult, entry: int) -> list[float]:
-    """Root→entry, of those levels that compete."""
+    """Priorities from the root to the entry, of the levels that compete."""
     contest, entry_of, seat, _ = result.tree.competition
     priorities: list[float] = result.priority[entry_of[lineage(contest, int(seat[entry]))]].tolist()
     return priorities
 
 
-def beside(snapshot: ComputedTree, entry: int, shares: float) -> Newcomer:
-    """A new user, compared with the present entries."""
+def rank_beside_entries(snapshot: ComputedTree, entry: int, shares: float) -> EntryNumbers:
+    """Compare a new user below `entry` with the present entries."""
     contest, _, seat, _ = snapshot.tree.engine_tree().competition
     rows, depth_of = snapshot.lineage(np.array([entry]))
     above = rows[0, : int(depth_of[0])]
     first = int(contest.first_child[seat[entry]])
     count = int(contest.child_count[seat[entry]])
     total = shares + float(contest.shares[first : first + count].sum())
-    return newcomer(
+    return rank_new_leaf(
         target=shares / total if total else 0.0,
         above=snapshot.values.priority[above].tolist(),
         above_scalars=snapshot.values.scalar[above].tolist(),
@@ -187,7 +185,7 @@ def beside(snapshot: ComputedTree, entry: int, shares: float) -> Newcomer:
     )
 
 
-def newcomer(
+def rank_new_leaf(
     *,
     target: float,
     above: list[float],
@@ -196,8 +194,8 @@ def newcomer(
     order: Ordering,
     algorithm: dict[str, Any],
     depth: int,
-) -> Newcomer:
-    """A new leaf with this target and no usage, where components decide.
+) -> EntryNumbers:
+    """Rank a new leaf with a target and no usage, where components decide the order.
 
     above, above_scalars: priorities and components of its ancestors. leaves: components of all ranked leaves, padded
     to `depth`, shape (N, depth).
@@ -207,14 +205,14 @@ def newcomer(
     if resolution is None:
         priorities = [*above, target * 100.0]
         rank = 1 + count_ahead(leaves, priorities, order)
-        return Newcomer(priorities, None, rank, of, _factor(rank, of))
+        return EntryNumbers(priorities, None, rank, of, _factor(rank, of))
     priority, scalar = measure(algorithm, np.array([target]), np.zeros(1))
     vector = [*above_scalars, int(scalar[0])]
     rank = 1 + count_ahead(leaves, vector, order)
     factor = _factor(rank, of)
     if algorithm["factor_from"] == "key":
         factor = factor_of_vector(vector, depth, resolution)
-    return Newcomer([*above, float(priority[0])], vector, rank, of, factor)
+    return EntryNumbers([*above, float(priority[0])], vector, rank, of, factor)
 
 
 def _factor(rank: int, of: int) -> float:
@@ -228,7 +226,7 @@ def factor_of_vector(vector: Sequence[int], depth: int, resolution: int) -> floa
 
 
 def count_ahead(leaves: npt.NDArray[Any], vector: list[Any], order: Ordering) -> int:
-    """Leaves whose padded vector is strictly ahead of the padded `vector`."""
+    """Number of leaves whose padded vector is strictly ahead of the padded `vector`."""
     n_leaves, depth = leaves.shape
     ahead, level_with = np.zeros(n_leaves, dtype=np.bool_), np.ones(n_leaves, dtype=np.bool_)
     for level in range(max(depth, len(vector))):
@@ -239,13 +237,16 @@ def count_ahead(leaves: npt.NDArray[Any], vector: list[Any], order: Ordering) ->
     return int(ahead.sum())
 
 
-Place = tuple[int | None, int, float | None]  # rank, of how many, factor
+RankAndFactor = tuple[int | None, int, float | None]  # rank, number of ranked entries, factor
 
 
-def place_of(snapshot: ComputedTree, entry: int, components: Sequence[Any], computed: Place) -> Place:
-    """The place of an entry that is no ranked leaf: among these and itself. components: its vector or deviations.
+def rank_among_leaves(
+    snapshot: ComputedTree, entry: int, components: Sequence[Any], computed: RankAndFactor
+) -> RankAndFactor:
+    """Rank and factor of an entry that is no ranked leaf, among the leaves and itself.
 
-    Unchanged under an algorithm that orders leaves by rules of its own, for the root, and for what is reserved.
+    components: its vector or deviations. The computed values are returned unchanged for the root, for reserves, and
+    under an algorithm that orders leaves by its own rules.
     """
     if snapshot.order.has_own_order or entry == 0 or snapshot.tree.is_reserve[entry]:
         return computed

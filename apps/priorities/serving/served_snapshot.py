@@ -1,4 +1,4 @@
-"""The newest snapshot of one policy as look-ups read it: arrays, an index of names, and pre-made pieces of JSON."""
+"""One snapshot prepared for look-ups: arrays, an index of account names, and cached JSON of entries."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from apps.policies.tree.stored import TreeColumns
 from apps.priorities.local_only import LocalOnlyEntry
 from apps.priorities.recompute.totals import Totals
 from apps.priorities.serving.lookup import AccountQuery, Found, Hints, LookupIndex, Query, group_names, names_of, within
-from apps.priorities.serving.newcomer import Newcomers, Place, place_of
+from apps.priorities.serving.newcomer import EntryNumbers, Newcomers, RankAndFactor, rank_among_leaves
 from apps.priorities.snapshots import Ordering, Values, json_number, ordering_of
 
 Mask = npt.NDArray[np.bool_]
 I8 = npt.NDArray[np.int64]
 Json = dict[str, Any]
 Short = tuple[str, float, int | None]
-_MOST_PIECES = 200_000
+_MOST_ENTRIES_CACHED = 200_000
 _CHUNK = 10_000
 
 
 @dataclass(frozen=True, eq=False)
 class ServedSnapshot:
-    """One complete snapshot: every answer comes from it alone, and names it."""
+    """One complete snapshot. Each answer is computed from a single snapshot and has its id."""
 
     snapshot_id: int
     computed_at: datetime
@@ -44,11 +44,11 @@ class ServedSnapshot:
     index: LookupIndex
     meta: Json
     settings: PolicySettings
-    _pieces: dict[int, Json] = field(default_factory=dict, repr=False)
-    _ready: dict[Query, bytes] = field(default_factory=dict, repr=False)
-    _columns: dict[Query, tuple[Short, ...]] = field(default_factory=dict, repr=False)
+    _entries: dict[int, Json] = field(default_factory=dict, repr=False)
+    _answers: dict[Query, bytes] = field(default_factory=dict, repr=False)
+    _short_answers: dict[Query, tuple[Short, ...]] = field(default_factory=dict, repr=False)
 
-    # --- What it says about itself ------------------------------------------------------------------------------------
+    # --- Metadata ------------------------------------------------------------------------------------
     @property
     def policy_slug(self) -> str:
         return str(self.meta["policy"])
@@ -72,7 +72,7 @@ class ServedSnapshot:
 
     @cached_property
     def corrections(self) -> dict[int, list[Json]]:
-        """The adjustments of usage that count in it, by their entry."""
+        """Adjustments of usage that are included in the numbers, by entry."""
         found: dict[int, list[Json]] = {}
         for each in self.meta.get("corrections", ()):
             at = self.tree.index_of_uid(UUID(each["entry"]))
@@ -82,13 +82,13 @@ class ServedSnapshot:
 
     @cached_property
     def local_only_entries(self) -> dict[int, LocalOnlyEntry]:
-        """Why the children of these entries are compared by this site's usage alone, though others' would count."""
+        """Entries whose children are compared by local instead of global usage, with the fallback that causes it."""
         found: dict[int, LocalOnlyEntry] = {}
-        told = [LocalOnlyEntry.from_json(each) for each in self.meta.get("fallbacks", ())]
-        if not told:
+        fallbacks = [LocalOnlyEntry.from_json(each) for each in self.meta.get("fallbacks", ())]
+        if not fallbacks:
             return found
         code, scopes = self.tree.effective_scopes()
-        for one in sorted(told, key=lambda each: each.since, reverse=True):
+        for one in sorted(fallbacks, key=lambda each: each.since, reverse=True):
             top = self.tree.index_of_uid(one.uid)
             for level in () if top is None else self.tree.subtree(top):
                 found.update((i, one) for i in level if scopes[int(code[i])][0] == "global")
@@ -96,7 +96,7 @@ class ServedSnapshot:
 
     @cached_property
     def local_only_tops(self) -> tuple[LocalOnlyEntry, ...]:
-        """Those of them that decide about any entry, each once."""
+        """The fallbacks that affect some entry, each once."""
         return tuple({one.uid: one for one in self.local_only_entries.values()}.values())
 
     @property
@@ -109,11 +109,11 @@ class ServedSnapshot:
         return int(self.meta["n_ranked"])
 
     def age_s(self, at: datetime) -> float:
-        """Seconds since the instant it was computed for."""
+        """Seconds since the instant for which priorities were computed."""
         return max((at - self.as_of) / timedelta(seconds=1), 0.0)
 
     def head(self, at: datetime) -> Json:
-        """The members of an answer before its results."""
+        """Fields of an answer about the snapshot, before its results."""
         return {
             "policy": self.policy_slug,
             "snapshot": self.snapshot_id,
@@ -125,13 +125,13 @@ class ServedSnapshot:
         }
 
     def head_json(self, at: datetime) -> bytes:
-        """As `head`, without braces."""
+        """`head` as JSON, without the enclosing braces."""
         before, after = self._head_around_age
         return b"%s%.3f%s" % (before, self.age_s(at), after)
 
     @cached_property
     def _head_around_age(self) -> tuple[bytes, bytes]:
-        """Only the age changes from answer to answer."""
+        """JSON before and after the age, the only field that changes."""
         head = self.head(self.as_of)
         names = list(head)
         place = names.index("age_s")
@@ -140,30 +140,30 @@ class ServedSnapshot:
         return before + b',"age_s":', b"," + after
 
     def subtree_mask(self, uid: UUID) -> Mask:
-        """The entry and all below; nothing when it isn't in this tree."""
+        """The entry and all below it; empty if the tree doesn't have it."""
         at = self.tree.index_of_uid(uid)
         return np.zeros(len(self.tree), dtype=np.bool_) if at is None else self.tree.subtree_mask(at)
 
     # --- Look-ups -----------------------------------------------------------------------------------------------------
     def lookup(self, queries: Sequence[Query], *, mask: Mask | None = None) -> list[Json]:
-        """The contract's objects, several entries of one account best first."""
+        """Result objects of the look-up API by query; several entries of one account are sorted, the best first."""
         return [result for results in self._answer(queries, mask) for result in results]
 
     def lookup_json(self, queries: Sequence[Query], mask: Mask | None = None) -> bytes:
-        """As a JSON list, joined from prepared pieces."""
+        """`lookup` as a JSON list, joined from cached JSON."""
         if mask is not None:
             return orjson.dumps(self.lookup(queries, mask=mask))
-        ready = self._ready
+        answers = self._answers
         try:
-            return b"[" + b",".join([ready[query] for query in queries]) + b"]"
+            return b"[" + b",".join([answers[query] for query in queries]) + b"]"
         except KeyError:
-            made = self._make_ready(queries)
+            made = self._cache_answers(queries)
             return b"[" + b",".join([made[query] for query in queries]) + b"]"
 
     def lookup_columns(
         self, queries: Sequence[Query], *, mask: Mask | None = None
     ) -> tuple[list[str], list[float], list[int | None]]:
-        """Accounts, factors and ranks, in equally long lists."""
+        """Accounts, factors and ranks of `lookup`, as lists of equal length."""
         rows = self._short_rows(queries) if mask is None else list(map(_short, self.lookup(queries, mask=mask)))
         if not rows:
             return [], [], []
@@ -171,25 +171,25 @@ class ServedSnapshot:
         return list(accounts), list(factors), list(ranks)
 
     def _short_rows(self, queries: Sequence[Query]) -> list[Short]:
-        known = self._columns
+        known = self._short_answers
         missing = [query for query in queries if query not in known]
         if missing:
             distinct = list(dict.fromkeys(missing))
-            if len(known) + len(distinct) > _MOST_PIECES:
+            if len(known) + len(distinct) > _MOST_ENTRIES_CACHED:
                 known.clear()
                 distinct = list(dict.fromkeys(queries))
             made = {
                 query: tuple(map(_short, results))
                 for query, results in zip(distinct, self._answer(distinct, None), strict=True)
             }
-            known.update((query, rows) for query, rows in made.items() if self._is_settled(query))
+            known.update((query, rows) for query, rows in made.items() if self._is_constant(query))
             return [row for query in queries for row in (made.get(query) or known[query])]
         return [row for query in queries for row in known[query]]
 
     def every_leaf(self, *, mask: Mask | None = None) -> Iterator[Json]:
-        """Every ranked leaf, and every other entry with accounts, once for each of its accounts (None for none).
+        """All ranked leaves and all entries with accounts, one row for each account (None for an entry without one).
 
-        identities: the names under which the entry can be asked for, used or not.
+        identities: names by which a look-up finds the entry, with or without usage.
         """
         wanted = self.values.is_ranked.copy()
         wanted[self.index.places.entry] = True
@@ -207,34 +207,34 @@ class ServedSnapshot:
                     yield {"account": None, **more}
 
     def warm_up_like(self, older: ServedSnapshot) -> None:
-        """Make the pieces that are asked for again and again before the first request asks this snapshot for them."""
-        self._make_ready(list(older._ready))
+        """Cache the answers that the older snapshot has in its cache, before this one is served."""
+        self._cache_answers(list(older._answers))
 
-    def forget_pieces(self) -> None:
+    def clear_caches(self) -> None:
         """Empty the cache, for measurements."""
-        self._ready.clear()
-        self._pieces.clear()
+        self._answers.clear()
+        self._entries.clear()
 
-    def _make_ready(self, queries: Sequence[Query]) -> dict[Query, bytes]:
+    def _cache_answers(self, queries: Sequence[Query]) -> dict[Query, bytes]:
         distinct = list(dict.fromkeys(queries))
         made = {
             query: orjson.dumps(results)[1:-1]
             for query, results in zip(distinct, self._answer(distinct, None), strict=True)
         }
-        if len(self._ready) + len(made) > _MOST_PIECES:
-            self._ready.clear()
-        self._ready.update((query, results) for query, results in made.items() if self._is_settled(query))
+        if len(self._answers) + len(made) > _MOST_ENTRIES_CACHED:
+            self._answers.clear()
+        self._answers.update((query, results) for query, results in made.items() if self._is_constant(query))
         return made
 
-    def _is_settled(self, query: Query) -> bool:
-        """Whether its answer is constant while this snapshot is served."""
+    def _is_constant(self, query: Query) -> bool:
+        """Whether the answer can't change while this snapshot is served."""
         found = self.index.find(query)
-        return found.joins is None or not found.entries or self.newcomers.is_settled(found.entries[0], found.joins)
+        return found.joins is None or not found.entries or self.newcomers.is_known(found.entries[0], found.joins)
 
     def _answer(self, queries: Sequence[Query], mask: Mask | None) -> list[list[Json]]:
         mask = None if mask is None or mask.all() else mask
         found = [self.index.find(query) for query in queries]
-        self._make_pieces({entry for one in found if one.joins is None for entry in one.entries})
+        self._cache_entries({entry for one in found if one.joins is None for entry in one.entries})
         return [self._results(query, one, mask) for query, one in zip(queries, found, strict=True)]
 
     def _results(self, query: Query, found: Found, mask: Mask | None) -> list[Json]:
@@ -249,35 +249,38 @@ class ServedSnapshot:
             offered = [
                 {"namespace": name, "entry": self.index.path(entry)} for name, one in choices for entry in one.entries
             ]
-            return [{**about, **self._nowhere("ambiguous"), **self.hints.ambiguous(offered)}]
+            return [{**about, **self._without_entry("ambiguous"), **self.hints.ambiguous(offered)}]
         if not found.entries:
             return [
-                {**about, **self._nowhere("unmapped"), **self.hints.unmapped(query, is_restricted=mask is not None)}
+                {
+                    **about,
+                    **self._without_entry("unmapped"),
+                    **self.hints.unmapped(query, is_restricted=mask is not None),
+                }
             ]
         if found.joins is not None:
             return [{**about, **self._newcomer_json(found.entries[0], found.joins)}]
-        pieces = self._pieces
-        results = [{**about, **pieces[entry]} for entry in found.entries]
+        results = [{**about, **self._entries[entry]} for entry in found.entries]
         return sorted(results, key=_best_first) if len(results) > 1 else results
 
-    def _nowhere(self, error: str) -> Json:
+    def _without_entry(self, error: str) -> Json:
         return {"entry": None, "error": error, "factor": self.settings.fallback_factor}
 
     @cached_property
     def hints(self) -> Hints:
         return Hints(self.index, self.policy_slug)
 
-    # --- Pieces -------------------------------------------------------------------------------------------------------
-    def _make_pieces(self, entries: Iterable[int]) -> None:
-        missing = np.array(sorted(entry for entry in entries if entry not in self._pieces), dtype=np.int64)
+    # --- JSON of entries ----------------------------------------------------------------------------------------------
+    def _cache_entries(self, entries: Iterable[int]) -> None:
+        missing = np.array(sorted(entry for entry in entries if entry not in self._entries), dtype=np.int64)
         if len(missing):
             made = dict(zip(missing.tolist(), self.describe(missing), strict=True))
-            if len(self._pieces) + len(made) > _MOST_PIECES:
-                self._pieces.clear()
-            self._pieces.update(made)
+            if len(self._entries) + len(made) > _MOST_ENTRIES_CACHED:
+                self._entries.clear()
+            self._entries.update(made)
 
     def describe(self, entries: I8) -> list[Json]:
-        """What an answer says of each of these entries."""
+        """The JSON fields of each entry in an answer."""
         rows, depth_of = self.lineage(entries)
         priorities = self.values.priority[rows].tolist()
         compared = self._class_heads[rows].tolist() if self.order.decides == "deviations" else None
@@ -292,38 +295,22 @@ class ServedSnapshot:
             strict=True,
         )
         described = []
-        for place, (entry, depth, rank, factor, has_rank, has_factor) in enumerate(columns):
-            at: Place = (rank if has_rank else None, self.n_ranked, factor if has_factor else None)
-            own = priorities[place][:depth]
-            vector = scalars[place][:depth] if scalars is not None else None
+        for row, (entry, depth, rank, factor, has_rank, has_factor) in enumerate(columns):
+            at: RankAndFactor = (rank if has_rank else None, self.n_ranked, factor if has_factor else None)
+            own = priorities[row][:depth]
+            vector = scalars[row][:depth] if scalars is not None else None
             if not self.values.is_ranked[entry]:
-                at = place_of(self, entry, own if vector is None else vector, at)
-            described.append(
-                self._piece(
-                    entry,
-                    factor=at[2],
-                    rank=at[0],
-                    of=at[1],
-                    priorities=own,
-                    vector=vector,
-                    compared=compared[place][:depth] if compared is not None else None,
-                )
-            )
+                at = rank_among_leaves(self, entry, own if vector is None else vector, at)
+            numbers = EntryNumbers(own, vector, *at)
+            described.append(self._entry_json(entry, numbers, compared[row][:depth] if compared is not None else None))
         return described
 
-    def _piece(
-        self,
-        entry: int,
-        *,
-        factor: float | None,
-        rank: int | None,
-        of: int,
-        priorities: list[float],
-        vector: list[int] | None,
-        compared: list[float] | None = None,
-    ) -> Json:
-        """What doesn't have a factor of its own gets the policy's fallback. compared: by what the rank goes, if that
-        isn't the priorities."""
+    def _entry_json(self, entry: int, numbers: EntryNumbers, compared: list[float] | None = None) -> Json:
+        """The JSON of an entry; without a factor it gets the policy's fallback factor.
+
+        compared: the numbers that decide the rank, if they aren't the priorities.
+        """
+        priorities, vector, rank, of, factor = numbers
         key = self.order.key(
             vector=vector,
             priorities=priorities if compared is None else compared,
@@ -343,23 +330,23 @@ class ServedSnapshot:
 
     @cached_property
     def _class_heads(self) -> npt.NDArray[np.float64]:
-        """Deviations as the rank compares them: equal for entries that tie."""
+        """Deviations as compared for ranks: the same number for all siblings that tie."""
         return class_deviations(prepare(self.tree.engine_tree()), self.values.priority)
 
     @cached_property
     def order(self) -> Ordering:
-        """How its entries compare."""
+        """How the entries compare."""
         return ordering_of(self.algorithm)
 
     @property
     def depth(self) -> int:
-        """Levels of the ranked leaves' vectors."""
+        """Number of levels in the vectors of ranked leaves."""
         return int(self.meta["depth"])
 
     def lineage(self, entries: I8) -> tuple[I8, I8]:
-        """Entries root→entry whose components make up each one's vector, shape (m, deepest), and how many are its own.
+        """The entries whose components make up each vector, root first, shape (m, depth), and each vector's length.
 
-        Rows are filled up with entry 0.
+        Rows are padded with entry 0.
         """
         contest, entry_of, seat, _ = self.tree.engine_tree().competition
         at = seat[entries].copy()
@@ -373,13 +360,13 @@ class ServedSnapshot:
 
     @cached_property
     def own_columns(self) -> tuple[str, ...]:
-        """Names of the algorithm's own columns that have any number."""
+        """Names of the algorithm's own columns that have a number for some entry."""
         columns = self.values.columns.items()
         return tuple(name for name, column in columns if column.exists is None or bool(column.exists.any()))
 
     @cached_property
     def actual_global(self) -> npt.NDArray[np.float64]:
-        """The product of `actual` root→entry; 0 where an entry doesn't compete."""
+        """Product of `actual` from the root to each entry; 0 where an entry doesn't compete."""
         contest, entry_of, seat, is_whole = self.tree.engine_tree().competition
         product = sweep.product_down(contest, self.values.actual[entry_of])
         spread: npt.NDArray[np.float64] = product if is_whole else np.where(self.values.competes, product[seat], 0.0)
@@ -388,18 +375,15 @@ class ServedSnapshot:
     # --- Newcomers ----------------------------------------------------------------------------------------------------
     @cached_property
     def newcomers(self) -> Newcomers:
-        """What new members by an *each* rule would get."""
+        """Priorities of users who would join by an *each* rule, computed on demand."""
         return Newcomers(self)
 
     def _newcomer_json(self, entry: int, rule: int) -> Json:
         new = self.newcomers.at(entry, rule)
         if new is None:
-            piece = self._piece(entry, factor=None, rank=None, of=self.n_ranked, priorities=[], vector=None)
-            return {**piece, "key": None, "provisional": True}
-        piece = self._piece(
-            entry, factor=new.factor, rank=new.rank, of=new.of, priorities=new.priorities, vector=new.vector
-        )
-        return {**piece, "provisional": True}
+            unknown = self._entry_json(entry, EntryNumbers([], None, None, self.n_ranked, None))
+            return {**unknown, "key": None, "provisional": True}
+        return {**self._entry_json(entry, new), "provisional": True}
 
     @cached_property
     def leaf_components(self) -> npt.NDArray[Any]:

@@ -1,7 +1,8 @@
-"""What this process serves: the newest snapshot of every policy, in memory, swapped in one step.
+"""The newest snapshot of every policy in this process's memory, replaced in one step.
 
-A thread polls for newer ones every FAIRSHARE_SNAPSHOT_POLL_S; requests never wait for the database. During a database
-outage the last good ones are served, and their age grows; a process that starts meanwhile loads the copies on disk.
+A thread polls for newer ones every FAIRSHARE_SNAPSHOT_POLL_S seconds, so that requests never wait for the database.
+During a database outage the last snapshots are served and their age grows; a process that starts then loads the copies
+on disk.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from apps.policies.access.scope import archived_policy
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns, load_tree
-from apps.priorities import snapshots
 from apps.priorities.models import Snapshot
+from apps.priorities.serving import disk_copies
 from apps.priorities.serving.lookup import LookupIndex
 from apps.priorities.serving.served_snapshot import AccountQuery, Query, ServedSnapshot
 from apps.priorities.snapshots import read_data, unpack_snapshot
@@ -39,10 +40,10 @@ __all__ = ["AccountQuery", "PolicyRow", "Query", "ServedSnapshot", "cached_state
 
 logger = logging.getLogger(__name__)
 
-_FIRST_POLL_S = 10.0  # how long a process that has just started waits for its first look
-_POLL_AGAIN_S = 0.25  # at most so often an unknown name triggers a poll out of turn
+_FIRST_POLL_S = 10.0  # how long a new process waits for its first poll
+_POLL_AGAIN_S = 0.25  # shortest interval between polls that an unknown policy triggers
 _MOST_KEPT = 8
-_MOST_TRIED = 20  # older rows, when the newest is damaged
+_MOST_TRIED = 20  # older rows that are tried if the newest is damaged
 
 _NEWEST = """
 SELECT policy.id, policy.slug, policy.name, policy.visibility, policy.head_number, newest.id, policy.archived_at
@@ -54,7 +55,7 @@ FROM policies_policy AS policy LEFT JOIN LATERAL (
 
 @dataclass(frozen=True)
 class PolicyRow:
-    """A policy as far as answers without a database need it."""
+    """Fields of a policy that are needed to answer without a database."""
 
     id: int
     slug: str
@@ -65,7 +66,7 @@ class PolicyRow:
 
 @dataclass(frozen=True)
 class SourceAge:
-    """Of a source what says when its last contact was, and whether it is late (see usage.timeliness)."""
+    """Fields of a source from which `usage.timeliness` derives its last contact and whether it is late."""
 
     slug: str
     name: str
@@ -87,15 +88,15 @@ class SourceAge:
 
 @dataclass(frozen=True)
 class State:
-    """All that is served, as one object: readers never see half of a change."""
+    """Everything that is served, in one immutable object: readers never see half of a change."""
 
     policies: Mapping[str, PolicyRow] = field(default_factory=dict)
     snapshots: Mapping[str, ServedSnapshot] = field(default_factory=dict)
-    damaged: Mapping[str, int] = field(default_factory=dict)  # policies whose newest snapshot, by id, can't be read
+    damaged: Mapping[str, int] = field(default_factory=dict)  # policy → id of its newest snapshot, if unreadable
     archived: Mapping[str, datetime] = field(default_factory=dict)  # policies that aren't served, and since when
     sources: tuple[SourceAge, ...] = ()
     has_database: bool = False
-    polled_s: float = 0.0  # by the monotonic clock
+    polled_s: float = 0.0  # time.monotonic() of the last poll
 
 
 class _Served:
@@ -105,11 +106,11 @@ class _Served:
         self._lock = threading.Lock()  # one poll at a time
         self._thread: threading.Thread | None = None
         self._is_polled = False
-        os.register_at_fork(after_in_child=self._in_child)  # asking for the process id at each look-up would cost more
-        self._kept: OrderedDict[int, ServedSnapshot] = OrderedDict()
+        os.register_at_fork(after_in_child=self._in_child)  # cheaper than a check at each look-up
+        self._stored: OrderedDict[int, ServedSnapshot] = OrderedDict()
 
     def current(self) -> State:
-        """The state; in tests (poll interval 0) after a look by the caller itself."""
+        """The state. With a poll interval of 0 (tests) the caller polls first, once per request."""
         if settings.FAIRSHARE_SNAPSHOT_POLL_S <= 0:
             once_per_request("poll", self.poll)
         else:
@@ -120,7 +121,7 @@ class _Served:
         return self.state
 
     def start(self) -> None:
-        """Start looking, once a process: threads don't survive a fork."""
+        """Start the polling thread, once per process."""
         with self._lock:
             if self._is_polled:
                 return
@@ -130,14 +131,14 @@ class _Served:
             self._thread.start()
 
     def _in_child(self) -> None:
-        """Threads and holders of the lock didn't survive the fork."""
+        """Reset after a fork: the child has neither the thread nor the holder of the lock."""
         self._is_polled, self._lock = False, threading.Lock()
 
     def poll(self) -> None:
-        """Take over what is new; a failure of any kind keeps what is served."""
+        """Load new snapshots. If the database fails, the present ones are served on."""
         with self._lock:
             try:
-                self.state = self._fresh(self.state)
+                self.state = self._load_new(self.state)
             except (DatabaseError, InterfaceError) as error:
                 if self.state.has_database:
                     logger.warning("The database doesn't answer, snapshots are served from memory: %s", error)
@@ -148,21 +149,21 @@ class _Served:
                     self.state = _from_disk(self.state)
         self._polled.set()
 
-    def polled_again(self) -> State:
-        """The state after an immediate poll: a requested policy may be newer than the last poll."""
+    def poll_again(self) -> State:
+        """Poll now unless that was done a moment ago: a requested policy may be newer than the last poll."""
         if time.monotonic() - self.state.polled_s > _POLL_AGAIN_S:
             self.poll()
         return self.state
 
     def load_stored(self, slug: str, snapshot_id: int) -> ServedSnapshot:
-        known = self._kept.get(snapshot_id)
+        known = self._stored.get(snapshot_id)
         if known is None or known.policy_slug != slug:
             row = Snapshot.objects.select_related("policy").filter(pk=snapshot_id, policy__slug=slug).first()
             if row is None:
-                raise NotFound(f"Snapshot {snapshot_id} is no longer kept.")
-            known = self._kept[snapshot_id] = serve_row(row)
-            while len(self._kept) > _MOST_KEPT:
-                self._kept.popitem(last=False)
+                raise NotFound(f"Snapshot {snapshot_id} is no longer stored.")
+            known = self._stored[snapshot_id] = serve_row(row)
+            while len(self._stored) > _MOST_KEPT:
+                self._stored.popitem(last=False)
         return known
 
     def _poll(self) -> None:
@@ -170,11 +171,11 @@ class _Served:
             try:
                 self.poll()
             except Exception:
-                logger.exception("Checking for new snapshots failed; the last valid ones are served.")
+                logger.exception("Polling for new snapshots failed; the last valid ones are served.")
                 self._polled.set()
             time.sleep(settings.FAIRSHARE_SNAPSHOT_POLL_S)
 
-    def _fresh(self, old: State) -> State:
+    def _load_new(self, old: State) -> State:
         with connection.cursor() as cursor:
             cursor.execute(_NEWEST)
             found_rows = cursor.fetchall()
@@ -188,7 +189,7 @@ class _Served:
             is_damaged = snapshot_id is not None and old.damaged.get(slug) == snapshot_id
             if not is_damaged:
                 try:
-                    found = _renewed(policies[slug], snapshot_id, found)
+                    found = _newest_from(policies[slug], snapshot_id, found)
                 except (CorruptBlob, NotFound) as error:
                     found, is_damaged = _newest_readable(policies[slug], snapshot_id, found), True
                     _log_damage(slug, snapshot_id, found, error)
@@ -197,17 +198,17 @@ class _Served:
             if found is not None:
                 served[slug] = found
         for slug in set(old.policies) - set(policies):
-            snapshots.drop(slug)
+            disk_copies.delete_copies(slug)
         names = [one.name for one in fields(SourceAge)]
         sources = tuple(SourceAge(*row) for row in Source.objects.order_by("slug").values_list(*names))
         return State(policies, served, damaged, archived, sources, has_database=True, polled_s=time.monotonic())
 
 
-def _renewed(policy: PolicyRow, snapshot_id: int | None, known: ServedSnapshot | None) -> ServedSnapshot | None:
-    """The newest snapshot: the one in memory, or read from its row and copied to the disk.
+def _newest_from(policy: PolicyRow, snapshot_id: int | None, known: ServedSnapshot | None) -> ServedSnapshot | None:
+    """The newest snapshot: from memory if unchanged, else read from its row and copied to disk.
 
     Raises:
-        CorruptBlob, NotFound: its bytes, or its tree's, are damaged or gone.
+        CorruptBlob, NotFound: the snapshot or its tree is damaged or no longer exists.
     """
     if snapshot_id is None:
         return None
@@ -218,7 +219,7 @@ def _renewed(policy: PolicyRow, snapshot_id: int | None, known: ServedSnapshot |
     if row is None or data is None:
         return known
     tree = load_tree(Policy(pk=policy.id, slug=policy.slug), row.revision_number)
-    served = _served(row.pk, row.computed_at, data, row.digest, tree, known)
+    served = _unpack(row.pk, row.computed_at, data, row.digest, tree, known)
     head = {
         "id": row.pk,
         "policy_id": policy.id,
@@ -231,15 +232,15 @@ def _renewed(policy: PolicyRow, snapshot_id: int | None, known: ServedSnapshot |
         "digest": row.digest,
         "tree_digest": tree.digest,
     }
-    snapshots.keep(head, data, tree)
+    disk_copies.write_copy(head, data, tree)
     return served
 
 
 def _newest_readable(policy: PolicyRow, newest_id: int, known: ServedSnapshot | None) -> ServedSnapshot | None:
-    """The best one below a damaged newest snapshot: in memory, from an older row, or the copy on disk."""
+    """The newest readable snapshot if the newest one is damaged: in memory, from an older row, or the copy on disk."""
     found = _older_row(policy, newest_id, known) or known
     with contextlib.suppress(CorruptBlob):
-        copy = snapshots.copy_of(policy.slug)
+        copy = disk_copies.read_copy(policy.slug)
         if copy is not None and copy[0]["policy_id"] == policy.id:
             row, data, tree = copy
             if (found.snapshot_id if found else 0) < row["id"] <= newest_id:
@@ -248,7 +249,7 @@ def _newest_readable(policy: PolicyRow, newest_id: int, known: ServedSnapshot | 
 
 
 def _older_row(policy: PolicyRow, newest_id: int, known: ServedSnapshot | None) -> ServedSnapshot | None:
-    """The newest row that verifies, of those above the one in memory."""
+    """The newest undamaged row that is newer than the snapshot in memory."""
     older = Snapshot.objects.filter(policy_id=policy.id, is_live=True, pk__lt=newest_id)
     if known is not None:
         older = older.filter(pk__gt=known.snapshot_id)
@@ -257,29 +258,29 @@ def _older_row(policy: PolicyRow, newest_id: int, known: ServedSnapshot | None) 
             tree = load_tree(Policy(pk=policy.id, slug=policy.slug), row.revision_number)
             data = read_data(row.pk)
             if data is not None:
-                return _served(row.pk, row.computed_at, data, row.digest, tree, known)
+                return _unpack(row.pk, row.computed_at, data, row.digest, tree, known)
     return None
 
 
 def _log_damage(slug: str, newest_id: int, found: ServedSnapshot | None, error: Exception) -> None:
-    instead = f"snapshot {found.snapshot_id} is served instead" if found else "no other one can be read either"
+    instead = f"snapshot {found.snapshot_id} is served instead" if found else "no other snapshot can be read either"
     logger.error("Snapshot %s of %s can't be read (%s); %s.", newest_id, slug, error, instead)
 
 
 def serve_row(row: Snapshot) -> ServedSnapshot:
-    """Of a row with its bytes, stored or not.
+    """Unpack a row, which may be unsaved.
 
     Raises:
-        NotFound: it is damaged.
+        NotFound: the row is damaged.
     """
     try:
         tree = load_tree(row.policy, row.revision_number)
-        return _served(row.pk, row.computed_at, row.data, row.digest, tree, None)
+        return _unpack(row.pk, row.computed_at, row.data, row.digest, tree, None)
     except CorruptBlob as error:
         raise NotFound(f"Snapshot {row.pk} is damaged and can't be read.") from error
 
 
-def _served(
+def _unpack(
     snapshot_id: int,
     computed_at: datetime,
     data: bytes | memoryview,
@@ -287,7 +288,7 @@ def _served(
     tree: TreeColumns,
     older: ServedSnapshot | None,
 ) -> ServedSnapshot:
-    """Ready to answer. The index of names is reused while tree, rules and accounts are unchanged."""
+    """Unpack a snapshot. The index of names is reused while tree, rules and accounts are unchanged."""
     values, places_blob, meta = unpack_snapshot(data, digest)
     index_digest = f"{meta['places_digest']} {tree.digest}"
     if older is not None and older.index.digest == index_digest:
@@ -312,11 +313,11 @@ def _served(
 def _from_disk(state: State) -> State:
     policies: dict[str, PolicyRow] = {}
     served: dict[str, ServedSnapshot] = {}
-    for row, data, tree in snapshots.copies():
+    for row, data, tree in disk_copies.read_copies():
         try:
             served[row["slug"]] = _from_copy(row, data, tree)
         except CorruptBlob as error:
-            logger.warning("The copy of %s on disk is damaged: %s", row["slug"], error)
+            logger.warning("The copy of policy %s on disk is damaged: %s", row["slug"], error)
             continue
         policies[row["slug"]] = PolicyRow(
             row["policy_id"], row["slug"], row["name"], row["visibility"], row["head_number"]
@@ -325,35 +326,33 @@ def _from_disk(state: State) -> State:
 
 
 def _from_copy(row: dict[str, Any], data: bytes, tree: TreeColumns) -> ServedSnapshot:
-    return _served(row["id"], datetime.fromisoformat(row["computed_at"]), data, row["digest"], tree, None)
+    return _unpack(row["id"], datetime.fromisoformat(row["computed_at"]), data, row["digest"], tree, None)
 
 
 _process = _Served()
 
 
 def cached_state() -> State:
-    """As this process last polled it: starts and asks nothing."""
+    """The state of the last poll, without polling or starting the thread."""
     return _process.state
 
 
 def state() -> State:
-    """Everything served now."""
+    """The current state."""
     return _process.current()
 
 
 def newest(slug: str, *, poll: bool = True) -> ServedSnapshot:
-    """The newest snapshot of a policy; queries the database only for an unknown one.
-
-    Without `poll` the database isn't queried and no thread started.
+    """The newest snapshot of a policy. The database is queried only for an unknown policy, and never without `poll`.
 
     Raises:
         NotFound: there is no such policy.
         Archived: it is archived.
-        Unavailable: `no_snapshot`, nothing has been computed for it yet; `no_database`, nothing is known at all.
+        Unavailable: `no_snapshot`, nothing has been computed yet; `no_database`, no policies could be loaded.
     """
     current = _process.current() if poll else _process.state
     if poll and current.has_database and slug not in current.policies:
-        current = _process.polled_again()
+        current = _process.poll_again()
     snapshot = current.snapshots.get(slug)
     if snapshot is not None:
         return snapshot
@@ -364,32 +363,34 @@ def newest(slug: str, *, poll: bool = True) -> ServedSnapshot:
     if slug in current.archived:
         raise archived_policy(slug, current.archived[slug])
     if not current.has_database and not current.policies:
-        raise Unavailable("The database is away, and this process has nothing in memory yet.", code="no_database")
+        raise Unavailable(
+            "The database is unavailable, and this process has no snapshots in memory yet.", code="no_database"
+        )
     raise NotFound(f"There is no policy {slug[:80]!r}.")
 
 
 def is_in_memory(slug: str) -> bool:
-    """Whether `newest` answers without waiting for anything."""
+    """Whether `newest` returns at once."""
     return slug in _process.state.snapshots and settings.FAIRSHARE_SNAPSHOT_POLL_S > 0
 
 
 def load_stored(slug: str, snapshot_id: int) -> ServedSnapshot:
-    """An older snapshot from the database; NotFound when it is no longer kept."""
+    """A stored snapshot by its id; NotFound if it is no longer stored. The last few are cached."""
     return _process.load_stored(slug, snapshot_id)
 
 
 def poll() -> None:
-    """Look for new snapshots now, in this thread: for commands and for workers that have just made one."""
+    """Poll now, in this thread: for commands, and for workers that have just stored a snapshot."""
     _process.poll()
 
 
 def start() -> None:
-    """Begin to look, so that the first request finds everything there."""
+    """Start polling, so that snapshots are loaded before the first request."""
     _process.start()
 
 
 def forget() -> None:
-    """Serve nothing, as a process that has just started."""
+    """Clear everything, as in a new process."""
     with _process._lock:
         _process.state = State()
-        _process._kept.clear()
+        _process._stored.clear()

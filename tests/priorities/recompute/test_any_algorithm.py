@@ -127,8 +127,8 @@ def test_in_a_large_tree_a_newcomer_is_computed_in_the_background(
     monkeypatch.setattr(newcomer, "MOST_AT_ONCE", 0)
     make({"name": "slurm-fair-tree"})
     snapshot, zoe = served_now(), AccountQuery("zoe", "physics")
-    working = newcomer.Newcomers._work_out
-    monkeypatch.setattr(newcomer.Newcomers, "_work", lambda self: None)  # no job runs yet
+    working = newcomer.Newcomers._compute
+    monkeypatch.setattr(newcomer.Newcomers, "_compute_waiting", lambda self: None)  # no job runs yet
     first = json.loads(snapshot.lookup_json([zoe]))[0]
     assert (first["rank"], first["factor"], first["key"], first["provisional"]) == (None, 0.5, None, True)
     assert snapshot.lookup_columns([zoe]) == (["zoe"], [0.5], [None])
@@ -139,7 +139,7 @@ def test_in_a_large_tree_a_newcomer_is_computed_in_the_background(
     later = json.loads(snapshot.lookup_json([zoe]))[0]
     assert later["rank"] == 1
     assert snapshot.lookup_columns([zoe]) == (["zoe"], [later["factor"]], [1])
-    assert working is newcomer.Newcomers._work_out
+    assert working is newcomer.Newcomers._compute
 
 
 @pytest.mark.parametrize("name", ["slurm-fair-tree", "slurm-classic", "slurm-depth-oblivious"])

@@ -17,7 +17,7 @@ from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.names import new_uid
 from apps.policies.tree.working_tree import columns_of
 from apps.priorities.serving.lookup import LookupIndex
-from apps.priorities.serving.newcomer import beside
+from apps.priorities.serving.newcomer import rank_beside_entries
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshots import pack_snapshot, unpack_snapshot, values_of
 from tests.engine.random_cases import ALGORITHMS, Case, random_case, renamed
@@ -107,7 +107,8 @@ def test_a_newcomer_without_shares_ranks_last_under_zero_shares_last() -> None:
     usage = {f"/u{n}": draw.randint(1, 9) for n in range(9)}
     algorithm = {"name": "aequus", "operator": "relative", "resolution": 100, "factor_from": "rank"}
     case = {"algorithm": {**algorithm, "zero_shares": "last"}, "policy": {"children": children}, "usage": usage}
-    new, idle = beside(served(case), 0, 0.0), beside(served({**case, "algorithm": algorithm}), 0, 0.0)
+    new = rank_beside_entries(served(case), 0, 0.0)
+    idle = rank_beside_entries(served({**case, "algorithm": algorithm}), 0, 0.0)
     assert (new.vector, new.rank) == ([0], 7)
     assert idle.vector == [50]
-    assert beside(served(case), 0, 1.0).vector == [99]
+    assert rank_beside_entries(served(case), 0, 1.0).vector == [99]

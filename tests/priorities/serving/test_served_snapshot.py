@@ -19,7 +19,7 @@ from apps.core.errors import NotFound, Unavailable
 from apps.priorities import snapshots
 from apps.priorities.models import Snapshot
 from apps.priorities.selectors import freshness
-from apps.priorities.serving import store
+from apps.priorities.serving import disk_copies, store
 from apps.priorities.serving.served_snapshot import AccountQuery, Query
 from tests.priority_site import AS_OF, PROJECTS, Site
 
@@ -259,7 +259,7 @@ def test_a_removed_policy_leaves_no_copy(site: Site) -> None:
 def test_a_failing_disk_loses_the_copy_but_not_the_answer(site: Site) -> None:
     site.recompute()
     store.forget()
-    with patch("apps.priorities.snapshots._write", side_effect=OSError(28, "No space left on device")):
+    with patch("apps.priorities.serving.disk_copies._write", side_effect=OSError(28, "No space left on device")):
         assert store.newest("grid").lookup(["alice"])[0]["rank"] == 2
 
 
@@ -331,10 +331,10 @@ def test_the_copy_of_another_policy_with_the_same_name_is_not_served(site: Site)
     store.newest("grid")
     damage(newest)
     store.forget()
-    head = snapshots.copy_of("grid")
+    head = disk_copies.read_copy("grid")
     assert head is not None
     row, data, tree = head
-    snapshots.keep({**row, "policy_id": row["policy_id"] + 1}, data, tree)
+    disk_copies.write_copy({**row, "policy_id": row["policy_id"] + 1}, data, tree)
     with pytest.raises(Unavailable) as refusal:
         store.newest("grid")
     assert refusal.value.code == "no_snapshot"
@@ -456,10 +456,10 @@ def test_a_new_policy_is_queried_at_most_four_times_a_second(site: Site, monkeyp
 def test_prepared_json_is_bounded(site: Site) -> None:
     site.recompute()
     got = replace(store.newest("grid"))
-    with patch("apps.priorities.serving.served_snapshot._MOST_PIECES", 3):
+    with patch("apps.priorities.serving.served_snapshot._MOST_ENTRIES_CACHED", 3):
         for number in range(10):
             got.lookup_json([f"stranger{number}", "alice"])
-    assert len(got._ready) <= 4
+    assert len(got._answers) <= 4
 
 
 def test_lineages_of_many_entries_agree_with_the_engine(site: Site) -> None:
