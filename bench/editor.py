@@ -36,7 +36,7 @@ def _measure(slug: str, n: int, *, edits: int, goals: bool) -> Iterator[BenchLin
 
     from apps.accounts.models import User
     from apps.policies.models import ChangeSet
-    from apps.policies.tree.stored import remembered
+    from apps.policies.tree.stored import tree_cache
 
     uids = _prepare(slug, n)
     client = Client()
@@ -44,7 +44,7 @@ def _measure(slug: str, n: int, *, edits: int, goals: bool) -> Iterator[BenchLin
     client.post(f"/policy/{slug}/edit")
     draft = ChangeSet.objects.latest("pk")
     address = f"/changes/{draft.pk}/edit/"
-    remembered.clear()
+    tree_cache.clear()
     cold = _seconds(lambda: _ok(client.get(address)))
     warm = min(_seconds(lambda: _ok(client.get(address))) for _ in range(5))
     shown = f"{n:,} entries"

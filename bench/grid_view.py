@@ -104,7 +104,7 @@ def _forget_all() -> None:
     delivered_by_site._remembered = delivered_by_site._Remembered()
     placing._placed, placing._last = placing._Placed(), placing._Last()
     account_index._cached = account_index._CachedIndex()
-    trees.remembered.clear()
+    trees.tree_cache.clear()
     store.forget()
     store.poll()
 

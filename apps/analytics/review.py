@@ -23,7 +23,7 @@ from apps.policies.changesets.checks import Check, list_checks
 from apps.policies.changesets.review import Review, open_review
 from apps.policies.tree.columns import Mask, Node, TreeColumns
 from apps.policies.tree.document_merge import indexes_of
-from apps.policies.tree.revision_diff import TargetMoves
+from apps.policies.tree.revision_diff import TargetChanges
 from apps.priorities.change_effect_runs import Effect, check_groups, effect_ahead
 from apps.priorities.recompute.simulation import Projection
 from apps.priorities.selectors.rows import newest_or_none
@@ -370,7 +370,7 @@ def get_review_page(*, id: int, actor: Actor, at: datetime) -> ReviewPage:
     return ReviewPage(open_review(id=id, actor=actor, at=at), actor, at)
 
 
-def _proportion(moves: TargetMoves, at: int) -> float:
+def _proportion(moves: TargetChanges, at: int) -> float:
     """How many times more its target is, as a logarithm; < 0 for less."""
     old, new = float(np.nan_to_num(moves.old[at])), float(np.nan_to_num(moves.new[at]))
     if abs(old - new) <= 1e-12:

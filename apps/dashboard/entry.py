@@ -203,7 +203,7 @@ def _page_of(request: HttpRequest, policy: str, uid: UUID, cursor: str | None = 
     try:
         return get_entry_page(policy_slug=policy, uid=uid, actor=actor, cursor=cursor, at=at)
     except NotFound:
-        last = None if at is not None else policy_selectors.last_seen(policy_slug=policy, uid=uid)
+        last = None if at is not None else policy_selectors.last_revision_with(policy_slug=policy, uid=uid)
         if last is None:
             raise
         return get_entry_page(policy_slug=policy, uid=uid, actor=actor, cursor=cursor, at=last)

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.explain.walk import why_unranked
-from apps.policies.selectors import last_change, last_seen
+from apps.policies.selectors import last_change, last_revision_with
 from apps.policies.settings import PolicySettings
 from apps.priorities.records import LocalOnly, Moment
 from apps.priorities.selectors.history import HistoryLine, history_lines
@@ -95,7 +95,7 @@ def get_entry_page(
 
 
 def _archived_in(view: PolicyView, uid: UUID) -> int | None:
-    last = None if view.asked is None else last_seen(policy_slug=view.policy.slug, uid=uid)
+    last = None if view.asked is None else last_revision_with(policy_slug=view.policy.slug, uid=uid)
     return None if last is None else last + 1
 
 

@@ -19,7 +19,7 @@ from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import load_rulebook
 from apps.policies.access.scope import Rights, Verb, Visibility, rules_all, visible_entries
 from apps.policies.models import Policy
-from apps.policies.selectors import get_policy, seen_then
+from apps.policies.selectors import get_policy, past_visibility_mask
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
 
@@ -51,7 +51,7 @@ def see_then(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -
     then = see(policy=policy, tree=tree, at=at, actor=actor)
     mask = then.mask
     if not then.all_visible:
-        mask = seen_then(then, see(policy=policy, tree=load_tree(policy), at=at, actor=actor))
+        mask = past_visibility_mask(then, see(policy=policy, tree=load_tree(policy), at=at, actor=actor))
     nothing = np.zeros(len(tree), dtype=np.bool_)
     return Visibility(tree, mask, nothing, bool(mask.all()), nothing, then.outright & mask, nothing)
 

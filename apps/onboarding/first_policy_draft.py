@@ -20,11 +20,11 @@ from apps.onboarding.models import Beginning
 from apps.onboarding.services import default_rules
 from apps.onboarding.slurm_config import CALC_PERIOD_S, SlurmConfig, read_slurm_config
 from apps.onboarding.slurm_outputs import find_site_outputs, read_site_log, read_site_outputs, read_sshare
-from apps.policies.files.exports import packed, remember_file, unpacked
-from apps.policies.formats.base import Remembered
+from apps.policies.files.exports import compress_text, decompress_text, store_import_file
+from apps.policies.formats.base import LastImport
 from apps.policies.formats.registry import get_format, guess_format, has_associations, read_file, text_of
 from apps.policies.models import Policy
-from apps.policies.publishing.direct import begin_policy, first_tree
+from apps.policies.publishing.direct import create_policy_from_tree, tree_of_document
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns, pack_tree, unpack_tree
 from apps.runs.models import Run
@@ -118,7 +118,7 @@ def read_tree(
             code="unknown_format",
         )
     declared = read_file(found, content)
-    tree = first_tree(declared, found)
+    tree = tree_of_document(declared, found)
     if len(tree) < 2:
         raise Invalid(_("This file contains no entries: a tree needs at least one group or user."), code="empty_tree")
     config = read_slurm_config(text_of(slurm_config)) if slurm_config else None
@@ -134,7 +134,7 @@ def read_tree(
         "file_name": file_name[-255:] or "tree",
         "facts": facts,
         "file_settings": dict(declared.settings),
-        "left": None if left is None else packed(left.text),
+        "left": None if left is None else compress_text(left.text),
         "tree": blob,
         "tree_digest": digest,
         "decisions": [],
@@ -176,7 +176,7 @@ def send_log_here(*, version: int, source_slug: str, at: datetime, actor: Actor)
 def _sshare_columns(sshare: bytes, cluster: str, at: datetime) -> dict[str, Any]:
     text = text_of(sshare)
     read_sshare(text, cluster)
-    blob = packed(text)
+    blob = compress_text(text)
     if blob is None:
         raise TooLarge(_("The output of sshare is too large."))
     return {"sshare": blob, "sshare_at": at}
@@ -374,10 +374,12 @@ def publish_draft(
             raise Conflict(_("The accounting log is missing: import it, or use a source with usage."))
         tree = tree_of(beginning)
         wanted = PolicySettings.from_json(settings, base=proposed_settings(beginning))
-        policy = begin_policy(slug=slug, name=name, tree=tree, settings=wanted, reason=reason, at=at, actor=actor)
+        policy = create_policy_from_tree(
+            slug=slug, name=name, tree=tree, settings=wanted, reason=reason, at=at, actor=actor
+        )
         if beginning.left:
-            left = Remembered(beginning.facts["policy"], unpacked(bytes(beginning.left)))
-            remember_file(policy, left, tree, change_set=None, at=at, actor=actor)
+            left = LastImport(beginning.facts["policy"], decompress_text(bytes(beginning.left)))
+            store_import_file(policy, left, tree, change_set=None, at=at, actor=actor)
         rules = rules_of(beginning, tree)
         set_rules(policy_slug=slug, rules=rules, reason=reason, at=at, actor=actor)
         beginning.is_open, beginning.policy, beginning.updated_at = False, policy, at

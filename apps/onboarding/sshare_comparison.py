@@ -20,7 +20,7 @@ from apps.mapping.rules.resolver import UNMAPPED, Resolver
 from apps.onboarding.first_policy_draft import proposed_settings, require_setup, rules_of, tree_of
 from apps.onboarding.models import Beginning
 from apps.onboarding.slurm_outputs import read_sshare
-from apps.policies.files.exports import unpacked
+from apps.policies.files.exports import decompress_text
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.priorities.metering import (
@@ -81,7 +81,7 @@ def stored_sshare(beginning: Beginning) -> list[OwnValue]:
     """The sshare output that was read with the tree; empty if none was."""
     if beginning.sshare is None:
         return []
-    return read_sshare(unpacked(bytes(beginning.sshare)), beginning.facts.get("policy", ""))
+    return read_sshare(decompress_text(bytes(beginning.sshare)), beginning.facts.get("policy", ""))
 
 
 def compare_with_sshare(

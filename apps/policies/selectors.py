@@ -47,7 +47,7 @@ def read_instant(text: str) -> datetime:
         raise ValueError("is out of range") from None
 
 
-def seen_then(then: Visibility, now: Visibility) -> Mask:
+def past_visibility_mask(then: Visibility, now: Visibility) -> Mask:
     """Mask of a past tree: entries visible then, and still visible now if they exist, with the path to them."""
     mask = then.mask.copy()
     if then.all_visible or then.tree is now.tree:
@@ -207,7 +207,7 @@ def last_change(*, policy: Policy, uid: UUID) -> int:
     return max(row[0], row[1] or 0)
 
 
-def entries_joined(*, policy: Policy, uids: Collection[UUID]) -> dict[UUID, datetime]:
+def first_published_at(*, policy: Policy, uids: Collection[UUID]) -> dict[UUID, datetime]:
     """Return when each entry was first published, except for entries of the initial tree."""
     entries = Entry.objects.filter(policy=policy)
     began = entries.exclude(parent_uid=None).aggregate(number=Min("since"))["number"] or 1
@@ -218,7 +218,7 @@ def entries_joined(*, policy: Policy, uids: Collection[UUID]) -> dict[UUID, date
     return {uid: published[number] for uid, number in numbers.items()}
 
 
-def last_seen(*, policy_slug: str, uid: UUID) -> int | None:
+def last_revision_with(*, policy_slug: str, uid: UUID) -> int | None:
     """Return the last revision that contains an archived entry; the caller checks that it may be seen."""
     versions = Entry.objects.filter(policy__slug=policy_slug, uid=uid).order_by("-since")
     until = versions.values_list("until", flat=True).first()

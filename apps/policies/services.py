@@ -27,19 +27,19 @@ from apps.policies.changesets.change_sets import (
 )
 from apps.policies.changesets.review import effect_of
 from apps.policies.files.document import read_document
-from apps.policies.files.parsed_document import Declared
+from apps.policies.files.parsed_document import ParsedDocument
 from apps.policies.models import ChangeSet, Policy, Revision
-from apps.policies.operations.apply import work_out
+from apps.policies.operations.apply import apply_operations
 from apps.policies.operations.tree_edits import record_reach_of_tree
-from apps.policies.operations.whole_trees import forget_tree, is_document, summary
+from apps.policies.operations.whole_trees import delete_proposed_tree, document_operation, is_document
 from apps.policies.publishing.revisions import NextRevision, lock_policy, publish
-from apps.policies.publishing.size_guard import Proposed, require_second_person
+from apps.policies.publishing.size_guard import ProposedChange, require_second_person
 from apps.policies.requests.inbox import find_asked, require_request
 from apps.policies.selectors import get_policy
 from apps.policies.settings import PolicySettings, refuse_misfit
 from apps.policies.tree.columns import Node
 from apps.policies.tree.difference import refuse_inside_mounts
-from apps.policies.tree.document_merge import adopt, next_revision, refuse_new_names
+from apps.policies.tree.document_merge import merge_document, next_revision, refuse_new_names
 from apps.policies.tree.names import clean_name, clean_text, new_uid
 from apps.policies.tree.stored import load_archived, load_tree
 from apps.policies.tree.working_tree import columns_of
@@ -278,7 +278,7 @@ def change_settings(
 
 @logged_refusals("policy.published")
 def publish_document(
-    *, policy_slug: str, document: Mapping[str, Any] | Declared, reason: str, at: datetime, actor: Actor
+    *, policy_slug: str, document: Mapping[str, Any] | ParsedDocument, reason: str, at: datetime, actor: Actor
 ) -> Revision:
     """Publish a whole tree. Entries are matched by uid, otherwise by path; entries that it leaves out are archived.
 
@@ -286,13 +286,13 @@ def publish_document(
     """
     require_admin(actor, policy_slug)
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
-    read = document if isinstance(document, Declared) else read_document(document)
+    read = document if isinstance(document, ParsedDocument) else read_document(document)
     with transaction.atomic():
         policy = lock_policy(policy.pk)
         settings = settings_of(policy, policy.head_number)
         wanted = PolicySettings.from_json(read.settings, base=settings) if read.settings else settings
         head = load_tree(policy)
-        tree = record_reach_of_tree(adopt(read, head), head, at)
+        tree = record_reach_of_tree(merge_document(read, head), head, at)
         refuse_new_names(read, head, tree)
         following = next_revision(head, tree, wanted)
         if not following.closed and not following.n_opened and wanted == settings:
@@ -307,9 +307,11 @@ def replace_tree(
     refuse_misfit(following.tree, following.settings.algorithm, policy)
     _refuse_what_others_maintain(policy, origin, following)
     said = require_reason(reason)
-    change_set = new_change_set(policy, policy.head_number, summary(following), said, None, actor, at, origin)
+    change_set = new_change_set(
+        policy, policy.head_number, document_operation(following), said, None, actor, at, origin
+    )
     settings = settings_of(policy, policy.head_number)
-    require_second_person(change_set, policy, Proposed(following.tree, following.settings), settings, actor, at)
+    require_second_person(change_set, policy, ProposedChange(following.tree, following.settings), settings, actor, at)
     return publish(policy=policy, change_set=change_set, following=following, actor=actor, reason=said, at=at)
 
 
@@ -322,7 +324,7 @@ def publish_locked(change_set: ChangeSet, actor: Actor, at: datetime) -> Revisio
     settings = settings_of(policy, policy.head_number)
     if outcome.is_empty and outcome.settings == settings:
         raise Invalid("Nothing would change: this is the current state.", code="nothing_to_change")
-    require_second_person(change_set, policy, Proposed.of_outcome(outcome), settings, actor, at)
+    require_second_person(change_set, policy, ProposedChange.of_outcome(outcome), settings, actor, at)
     change_set.operations = outcome.operations
     change_set.save(update_fields=["operations", "reason", "effective_at"])
     following = NextRevision.of_outcome(outcome)
@@ -331,7 +333,7 @@ def publish_locked(change_set: ChangeSet, actor: Actor, at: datetime) -> Revisio
         policy=policy, change_set=change_set, following=following, actor=actor, reason=change_set.reason, at=at
     )
     if is_document(change_set):
-        forget_tree(change_set)
+        delete_proposed_tree(change_set)
     return revision
 
 
@@ -348,7 +350,7 @@ def _checked(
     tree = load_tree(policy, base)
     guard = ActorGuard(policy=policy, tree=tree, actor=actor, at=at, only_see=True)
     settings = settings_of(policy, base)
-    outcome = work_out(
+    outcome = apply_operations(
         tree, operations, settings=settings, guard=guard, archived=lambda uid: load_archived(policy, uid, base)
     )
     if outcome.is_empty and outcome.settings == settings:

@@ -27,8 +27,8 @@ from apps.policies.changesets.change_sets import outcome_on_head, settings_of
 from apps.policies.changesets.checks import Check
 from apps.policies.changesets.review import Review
 from apps.policies.models import ChangeSet, Policy
-from apps.policies.operations.tree_edits import Adjusted, Revoked
-from apps.policies.publishing.size_guard import Proposed
+from apps.policies.operations.tree_edits import AddedAdjustment, RevokedAdjustment
+from apps.policies.publishing.size_guard import ProposedChange
 from apps.policies.selectors import get_change_set
 from apps.policies.settings import PolicySettings, refuse_misfit
 from apps.policies.tree.columns import Mask, TreeColumns
@@ -167,7 +167,7 @@ def work_effect(run: Run, lease: Lease) -> dict[str, Any]:
     return result
 
 
-def count_rank_moves(policy: Policy, proposed: Proposed) -> int | None:
+def count_rank_moves(policy: Policy, proposed: ProposedChange) -> int | None:
     """Leaves that would get another rank at once, in the usage of the newest snapshot; None while there is none.
 
     Other metrics, windows, approaches and corrections count other usage, so that it is assembled anew.
@@ -226,20 +226,20 @@ def _work_out(asked: _Asked) -> Projection:
     refuse_misfit(outcome.tree, outcome.settings.algorithm)
     wanted = outcome.settings
     inputs = load_inputs(policy, as_of=as_of, from_at=_from_at(wanted, as_of), metrics=[wanted.metric])
-    after = _changes_of(policy, Proposed.of_outcome(outcome), inputs)
+    after = _changes_of(policy, ProposedChange.of_outcome(outcome), inputs)
     try:
         return project(inputs, Changes(head, settings), after, HORIZONS_DAYS)
     except (BadTree, BadParameter) as error:
         raise Invalid(f"{error.message}.", code="bad_settings") from None
 
 
-def _changes_of(policy: Policy, proposed: Proposed, inputs: Inputs) -> Changes:
+def _changes_of(policy: Policy, proposed: ProposedChange, inputs: Inputs) -> Changes:
     """Tree, settings, membership rules and adjustments after publishing."""
-    gone = {each.uid for each in proposed.adjusting if isinstance(each, Revoked)}
+    gone = {each.uid for each in proposed.adjusting if isinstance(each, RevokedAdjustment)}
     more = [
         Correction(each.uid, each.entry_uid, each.resource, each.amount_s, each.at.timestamp(), each.note)
         for each in proposed.adjusting
-        if isinstance(each, Adjusted)
+        if isinstance(each, AddedAdjustment)
     ]
     corrections = (*(each for each in inputs.corrections if each.uid not in gone), *more)
     return Changes(proposed.tree, proposed.settings, load_rulebook(policy, proposed.tree), corrections)

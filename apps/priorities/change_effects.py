@@ -19,7 +19,7 @@ from apps.core.errors import DomainError
 from apps.engine.algorithms import PriorityResult
 from apps.engine.algorithms.inputs import prepare
 from apps.policies.models import ChangeSet, Revision
-from apps.policies.operations.apply import Operation, Outcome, apply, work_out
+from apps.policies.operations.apply import Operation, Outcome, apply_operations, tree_after
 from apps.policies.requests.inbox import OPEN, target_of
 from apps.policies.requests.share_requests import RequestState, Wish, offer_of, state_of_request, wish_of
 from apps.policies.settings import PolicySettings, refuse_misfit, tolerance_at
@@ -65,7 +65,7 @@ def preview_shares(*, policy_slug: str, entry_uid: UUID, shares: Any, actor: Act
     """Try one `set_shares`; raises what publishing it would raise for wrong shares."""
     view = open_view(policy_slug=policy_slug, actor=actor)
     changed = view.require(entry_uid)
-    after = apply(view.tree, [{"op": "set_shares", "entry": str(entry_uid), "shares": shares}])
+    after = tree_after(view.tree, [{"op": "set_shares", "entry": str(entry_uid), "shares": shares}])
     refuse_misfit(after, view.settings.algorithm)
     result = None
     if view.snapshot is not None:
@@ -127,7 +127,7 @@ def simulate_operations(view: PolicyView, operations: Sequence[Operation]) -> li
 
 def _on_head(view: PolicyView, operations: Sequence[Operation]) -> Outcome | None:
     try:
-        return work_out(
+        return apply_operations(
             view.tree,
             operations,
             settings=view.settings,
@@ -248,12 +248,12 @@ def preview_request(*, policy_slug: str, uid: UUID, operations: Sequence[Operati
     """The entry's target if it were granted; raises what asking for it would raise for wrong shares."""
     view = open_view(policy_slug=policy_slug, actor=actor)
     view.require(uid)
-    return target_of(work_out(view.tree, list(operations), settings=view.settings).tree, uid)
+    return target_of(apply_operations(view.tree, list(operations), settings=view.settings).tree, uid)
 
 
 def _after(view: PolicyView, operations: Sequence[Operation]) -> tuple[TreeColumns | None, str]:
     try:
-        return work_out(view.tree, list(operations), settings=view.settings).tree, ""
+        return apply_operations(view.tree, list(operations), settings=view.settings).tree, ""
     except DomainError as error:
         return None, error.message
 

@@ -19,7 +19,7 @@ import numpy as np
 from agent.shares import ShareLine, gridengine_argv, slurm_argv
 from apps.core.blobs import pack, unpack
 from apps.core.errors import FieldProblem, Malformed
-from apps.policies.files.document import plain
+from apps.policies.files.document import plain_number
 from apps.policies.files.exports import (
     ListedAssociation,
     shares_for_gridengine,
@@ -227,7 +227,7 @@ class ShareDifference:
         """Shares of a change in the policy's units, without the factor that made them whole numbers."""
         if one.before == PARENT:
             return PARENT
-        return plain(round(int(one.before) / self._scale(one.row), 9))
+        return plain_number(round(int(one.before) / self._scale(one.row), 9))
 
     def _scale(self, row: int) -> float:
         """Factor by which the shares of this entry and its siblings were multiplied."""

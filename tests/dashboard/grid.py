@@ -17,7 +17,7 @@ from apps.policies.files.document import read_document
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.publishing.direct import publish_tree
 from apps.policies.services import make_policy
-from apps.policies.tree.document_merge import adopt
+from apps.policies.tree.document_merge import merge_document
 from apps.policies.tree.stored import TreeColumns, load_tree
 from apps.priorities.recompute.staleness import request_recompute
 from apps.runs.services import work_run_now
@@ -86,7 +86,7 @@ def _put_in_force(document: dict[str, Any], at: datetime, actor: Actor) -> None:
     policy = Policy.objects.get(slug=SLUG)
     publish_tree(
         policy_slug=SLUG,
-        tree=adopt(read_document(document), load_tree(policy)),
+        tree=merge_document(read_document(document), load_tree(policy)),
         settings=settings_of(policy, 1),
         base_revision=1,
         reason="First division.",

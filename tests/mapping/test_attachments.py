@@ -18,7 +18,7 @@ from apps.mapping.models import Attachment, Claim
 from apps.mapping.permissions import rights_in
 from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant
-from apps.policies.tree.terms import Members
+from apps.policies.tree.terms import MembershipRule
 from apps.priorities.selectors.members import get_members_page, preview_members
 from apps.priorities.serving import store
 from tests.mapping.test_membership import set_members, uid_of
@@ -185,7 +185,7 @@ def test_claims_are_limited_and_can_be_withdrawn(site: Site, monkeypatch: pytest
 def test_a_preview_counts_new_members_and_names_visible_ones(site: Site, as_eva: Actor) -> None:
     for user in ("zoe", "yan", "carol"):
         site.job(user, "students" if user != "carol" else "biology", 1, ago_h=3)
-    rules = [Members(group="students"), Members(group="biolo?y")]
+    rules = [MembershipRule(group="students"), MembershipRule(group="biolo?y")]
     uid = UUID(uid_of(site, "/physics"))
     found = preview_members(policy_slug=site.slug, entry_uid=uid, members=rules, at=AS_OF, actor=as_eva)
     assert (found.n_joined, found.n_back, found.n_matched, found.n_taken) == (3, 0, 3, 1)

@@ -28,7 +28,7 @@ from apps.policies.publishing.direct import publish_automatic
 from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.stored import load_tree
-from apps.policies.tree.terms import WHOLE_POLICY, Members
+from apps.policies.tree.terms import WHOLE_POLICY, MembershipRule
 from apps.policies.tree.working_tree import columns_of
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
@@ -59,12 +59,12 @@ def uid_of(site: Site, path: str) -> str:
 
 
 # --- Which rule is asked first ----------------------------------------------------------------------------------------
-def everywhere(*rules: Members) -> tuple[Members, ...]:
+def everywhere(*rules: MembershipRule) -> tuple[MembershipRule, ...]:
     """With the reach of the whole policy, as an administrator writes them."""
     return tuple(replace(rule, reach=WHOLE_POLICY) for rule in rules)
 
 
-def grown(members: dict[str, tuple[Members, ...]]) -> TreeColumns:
+def grown(members: dict[str, tuple[MembershipRule, ...]]) -> TreeColumns:
     """root → a → b → c, all groups, with rules for members."""
     names = ["root", "a", "b", "c"]
     nodes = [
@@ -81,7 +81,7 @@ def place(tree: TreeColumns, stored: list[Rule], key: AccountKey, known: KnownAc
 
 
 def test_mapping_precedence_is_attachments_exact_rules_members_then_others() -> None:
-    tree = grown({"a": (Members(group="g*"),), "b": (Members(group="g1"),)})
+    tree = grown({"a": (MembershipRule(group="g*"),), "b": (MembershipRule(group="g1"),)})
     uid = {name: tree.uuid(i) for i, name in enumerate(tree.name)}
     stored = [
         Rule("glob", uid["c"], user_pattern="*"),
@@ -98,13 +98,19 @@ def test_mapping_precedence_is_attachments_exact_rules_members_then_others() -> 
 
 
 def test_a_membership_rule_of_a_source_matches_only_its_names() -> None:
-    tree = grown({"a": (Members(source="cluster"),), "b": (Members(source="gone"),)})
+    tree = grown({"a": (MembershipRule(source="cluster"),), "b": (MembershipRule(source="gone"),)})
     assert place(tree, [], AccountKey("ns", "x")) == "/a"
     assert place(tree, [], AccountKey("other", "x")) == ""
 
 
 def test_member_patterns_support_only_star_and_question_mark() -> None:
-    tree = grown({"a": (Members(group="[ab]*"),), "b": (Members(group="g?"),), "c": (Members(fqan="/vo/x"),)})
+    tree = grown(
+        {
+            "a": (MembershipRule(group="[ab]*"),),
+            "b": (MembershipRule(group="g?"),),
+            "c": (MembershipRule(fqan="/vo/x"),),
+        }
+    )
     assert place(tree, [], AccountKey("ns", "x", "[ab]c")) == "/a"
     assert place(tree, [], AccountKey("ns", "x", "ac")) == ""
     assert place(tree, [], AccountKey("ns", "x", "g1")) == "/a/b"
@@ -116,7 +122,7 @@ def test_an_account_of_a_group_member_maps_to_the_child_of_that_name() -> None:
     tree = columns_of(
         [
             Node(UUID(int=1), None, "root"),
-            Node(UUID(int=2), UUID(int=1), "a", members=everywhere(Members(people="OIDC:physics"))),
+            Node(UUID(int=2), UUID(int=1), "a", members=everywhere(MembershipRule(people="OIDC:physics"))),
             Node(UUID(int=3), UUID(int=2), "anna", "user", is_group=False),
         ]
     )

@@ -10,7 +10,7 @@ from apps.mapping.rules.resolver import Resolver
 from apps.onboarding.services import default_rules
 from apps.onboarding.tree_vs_usage import compare_with_usage, top_entries
 from apps.policies.formats.registry import get_format, read_file
-from apps.policies.publishing.direct import first_tree
+from apps.policies.publishing.direct import tree_of_document
 from apps.policies.tree.columns import TreeColumns
 
 TOLERANCE = {"relative": 0.1, "points": 0.5}
@@ -36,7 +36,7 @@ User - 'carol':Fairshare=1
 @pytest.fixture
 def tree() -> TreeColumns:
     found = get_format("sacctmgr")
-    return first_tree(read_file(found, DUMP), found)
+    return tree_of_document(read_file(found, DUMP), found)
 
 
 def test_days_and_tolerance_equal_a_manual_calculation(tree: TreeColumns) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.names import clean_name, new_name_problem
-from apps.policies.tree.terms import Dates, Members
+from apps.policies.tree.terms import Dates, MembershipRule
 from apps.policies.tree.working_tree import columns_of
 
 NASTY = [
@@ -90,7 +90,7 @@ days = st.builds(
     shares=st.none() | st.just(0.5),
     at_end=st.sampled_from(["keep", "zero", "archive", 2.0]),
 )
-rules = st.just((Members(source="c1", group="g*", shares=0.5, archive_after_days=30),))
+rules = st.just((MembershipRule(source="c1", group="g*", shares=0.5, archive_after_days=30),))
 
 
 @st.composite

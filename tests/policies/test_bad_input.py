@@ -20,7 +20,7 @@ from apps.policies.models import ChangeSet, Entry, Policy, ProposedTree, Revisio
 from apps.policies.publishing.direct import publish_tree
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.document_merge import adopt
+from apps.policies.tree.document_merge import merge_document
 from apps.policies.tree.names import MAX_DEPTH
 from apps.policies.tree.stored import load_tree
 from tests.policies.conftest import AT
@@ -287,7 +287,7 @@ def marked(policy: Policy) -> TreeColumns:
         read = read_document({"root": {"name": "grid", "children": children}})
         publish_tree(
             policy_slug="grid",
-            tree=adopt(read, load_tree(policy)),
+            tree=merge_document(read, load_tree(policy)),
             settings=PolicySettings(),
             origin="hand",
             base_revision=policy.head_number,

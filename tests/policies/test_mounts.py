@@ -13,18 +13,18 @@ from apps.policies.changesets.change_sets import settings_of
 from apps.policies.files.import_export import import_policy
 from apps.policies.formats.registry import dropped, get_format, read_file
 from apps.policies.models import Entry, Policy
-from apps.policies.operations.apply import apply
+from apps.policies.operations.apply import tree_after
 from apps.policies.publishing.direct import publish_automatic, publish_operations
 from apps.policies.publishing.revert import revert_revision
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.tree.columns import TreeColumns, pack_tree, unpack_tree
-from apps.policies.tree.difference import difference
+from apps.policies.tree.difference import operations_between
 from apps.policies.tree.document_merge import next_revision
 from apps.policies.tree.stored import load_tree, node_of
-from apps.policies.tree.terms import Mounted
+from apps.policies.tree.terms import MountedPublication
 from tests.policies.conftest import AT
 
-VO_A = Mounted("vo-a.example", "vo-a")
+VO_A = MountedPublication("vo-a.example", "vo-a")
 MOUNT = {"op": "mount", "entry": "/physics", "mount": VO_A.to_json()}
 
 
@@ -128,9 +128,9 @@ def test_a_file_keeps_mounts_and_changes_nothing_below_them(mounted: TreeColumns
 
 def test_a_whole_tree_with_changes_below_a_mount_is_refused(mounted: TreeColumns) -> None:
     policy = Policy.objects.get(slug="grid")
-    free = apply(mounted, [{"op": "mount", "entry": "/physics", "mount": None}])
-    other = apply(free, [{"op": "move", "entry": "/physics/bob", "parent": "/biology"}])
-    other = apply(other, [MOUNT])
+    free = tree_after(mounted, [{"op": "mount", "entry": "/physics", "mount": None}])
+    other = tree_after(free, [{"op": "move", "entry": "/physics/bob", "parent": "/biology"}])
+    other = tree_after(other, [MOUNT])
     settings = settings_of(policy, policy.head_number)
     following = next_revision(mounted, other, settings)
     with pytest.raises(NotAllowed, match="is below a mount"):
@@ -151,9 +151,9 @@ def test_rules_and_dates_skip_entries_below_a_mount(mounted: TreeColumns, policy
 
 
 def test_tree_differences_include_mounts(mounted: TreeColumns) -> None:
-    free = apply(mounted, [{"op": "mount", "entry": "/physics", "mount": None}])
-    assert apply(mounted, difference(mounted, free)).same_as(free)
-    assert apply(free, difference(free, mounted)).same_as(mounted)
+    free = tree_after(mounted, [{"op": "mount", "entry": "/physics", "mount": None}])
+    assert tree_after(mounted, operations_between(mounted, free)).same_as(free)
+    assert tree_after(free, operations_between(free, mounted)).same_as(mounted)
 
 
 def test_restoring_a_revision_before_a_mount_unmounts(mounted: TreeColumns) -> None:

@@ -17,7 +17,7 @@ from apps.engine.cases import solve
 from apps.onboarding.services import count_mapped
 from apps.policies.formats.registry import get_format
 from apps.policies.models import Policy
-from apps.policies.publishing.direct import first_tree
+from apps.policies.publishing.direct import tree_of_document
 from apps.policies.services import change_shares
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
@@ -186,7 +186,7 @@ def test_a_deep_tree_with_slurm_usage_equals_sshare(slurm: SlurmSite, used: Slur
     for algorithm, flags in FLAGS.items():
         slurm.configure(PriorityFlags=flags, PriorityDecayHalfLife="3650-0")
         slurm.set_usage(usage)
-        tree = first_tree(read("sacctmgr", slurm.dump()), get_format("sacctmgr"))
+        tree = tree_of_document(read("sacctmgr", slurm.dump()), get_format("sacctmgr"))
         by_path = {row["Path"]: usage.get((row["Account"], row["User"]), 0.0) for row in slurm.shares() if row["User"]}
         nodes = solve(case_of(tree, {"name": algorithm}, by_path))["nodes"]
         # Depth-oblivious numbers are wrong in the first PriorityCalcPeriod after a start of the controller.

@@ -27,7 +27,7 @@ from apps.policies.publishing.direct import publish_operations
 from apps.policies.publishing.revert import restore_revision
 from apps.policies.services import make_change_set, propose_change_set, publish_change_set
 from apps.policies.tree.stored import load_tree
-from apps.policies.tree.terms import Members
+from apps.policies.tree.terms import MembershipRule
 from tests.dashboard.page import read, text_of
 from tests.security.delegated_world import AT, SLUG, Outside, State, add_account, make_world
 
@@ -56,7 +56,7 @@ def uid(path: str) -> UUID:
     return tree.uuid(i)
 
 
-def members_of(path: str) -> tuple[Members, ...]:
+def members_of(path: str) -> tuple[MembershipRule, ...]:
     tree = load_tree(Policy.objects.get(slug=SLUG))
     return tree.members.get(tree.index_of_uid(uid(path)) or 0, ())
 

@@ -42,7 +42,7 @@ from apps.policies.operations.apply import KINDS
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.publishing.revert import restore_revision, revert_revision
 from apps.policies.services import make_change_set, propose_change_set, publish_change_set
-from apps.policies.tree.terms import Members
+from apps.policies.tree.terms import MembershipRule
 from apps.priorities.selectors.members import preview_members
 from tests.examples import examples
 from tests.security.delegated_world import AT, DELEGATES, SLUG, Outside, State, add_account, make_world
@@ -283,7 +283,7 @@ class Delegates(RuleBasedStateMachine):
             self._hand_on(by, entry, name)
 
     def _preview_rules(self, by: str, rules: list[dict[str, Any]], entry: int) -> None:
-        stated = [Members(group=each["group"], people=each["people"]) for each in rules]
+        stated = [MembershipRule(group=each["group"], people=each["people"]) for each in rules]
         preview = cache_for_request()(preview_members)
         self._act(
             by,

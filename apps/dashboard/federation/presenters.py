@@ -26,7 +26,7 @@ from apps.mapping.moves import DAYS, UnmappedUsage
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.revision_diff import target_moves
+from apps.policies.tree.revision_diff import compare_targets
 from apps.policies.tree.stored import load_tree
 
 _METER, _TICK = 74.0, 46.0  # as the lag of sources is drawn: the tick is what is allowed
@@ -262,7 +262,7 @@ _MOST_EXCERPT = 14
 
 def excerpt(tree: TreeColumns) -> list[Excerpt]:
     """The first entries of a document, each below its parent; what doesn't fit is counted at its parent."""
-    targets = target_moves(tree, tree).new
+    targets = compare_targets(tree, tree).new
     shown: list[Excerpt] = []
     waiting = [0]
     while waiting and len(shown) < _MOST_EXCERPT:

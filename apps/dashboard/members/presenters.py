@@ -17,7 +17,7 @@ from apps.core.typed_numbers import read_whole
 from apps.dashboard.entry import read_shares
 from apps.dashboard.shell import lines, presentation
 from apps.mapping.attachments import key_of
-from apps.policies.tree.terms import Members, read_members
+from apps.policies.tree.terms import MembershipRule, read_members
 from apps.priorities.selectors.members import MemberAccount, MembersPage, MembersPreview, RuleEvent
 
 # --- Forms ------------------------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ class RuleForm(forms.Form):
         return cleaned
 
     @property
-    def rule(self) -> Members:
+    def rule(self) -> MembershipRule:
         return self._rule
 
     @property
@@ -123,7 +123,7 @@ class RuleForm(forms.Form):
         return {**given, "shares": self.cleaned_data["shares"], "kind": kind, "archive_after_days": days}
 
 
-def seen_tag(rules: Sequence[Members]) -> str:
+def seen_tag(rules: Sequence[MembershipRule]) -> str:
     """Names the rules that somebody saw, so that nobody's change is lost."""
     return sha256(repr([rule.to_json() for rule in rules]).encode()).hexdigest()[:16]
 
@@ -202,7 +202,7 @@ def draw(page: MembersPage) -> dict[str, Any]:
     }
 
 
-def rule_words(rule: Members) -> str:
+def rule_words(rule: MembershipRule) -> str:
     """ "Accounts of group nbis-* from hpc2n become users with 1 share, archived after 180 idle days"."""
     conditions = []
     if rule.group:
@@ -260,14 +260,14 @@ def preview_words(found: MembersPreview) -> str:
     return " ".join(parts)
 
 
-def initial_of(rule: Members | None) -> dict[str, Any]:
+def initial_of(rule: MembershipRule | None) -> dict[str, Any]:
     if rule is None:
         return {}
     stated = rule.to_json()
     return {**stated, "days": stated["archive_after_days"], "shares": presentation.shares(rule.shares)}
 
 
-def with_rule(rules: Sequence[Members], asked: str, rule: Members) -> list[Members]:
+def with_rule(rules: Sequence[MembershipRule], asked: str, rule: MembershipRule) -> list[MembershipRule]:
     """The rules with one changed, or one more."""
     place = read_whole(asked, 3)
     if place is None or place >= len(rules):

@@ -23,7 +23,7 @@ from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.mapping import attachments
 from apps.mapping import attachments as attaching
 from apps.mapping import permissions as map_rights
-from apps.policies.tree.terms import Members
+from apps.policies.tree.terms import MembershipRule
 from apps.priorities.selectors.members import MembersPage, get_members_page, preview_members
 from apps.usage.selectors import list_source_names
 
@@ -143,7 +143,7 @@ def _remove(request: HttpRequest, page: MembersPage, asked: str) -> HttpResponse
 
 
 def _decide(
-    request: HttpRequest, page: MembersPage, form: RuleForm, asked: str, wanted: list[Members], step: str
+    request: HttpRequest, page: MembersPage, form: RuleForm, asked: str, wanted: list[MembershipRule], step: str
 ) -> HttpResponse:
     slug, uid = page.view.policy.slug, page.entry.uid
     operations = [_operation(uid, wanted)]
@@ -158,7 +158,7 @@ def _decide(
 
 
 def _show_preview(
-    request: HttpRequest, page: MembersPage, form: RuleForm, asked: str, wanted: list[Members]
+    request: HttpRequest, page: MembersPage, form: RuleForm, asked: str, wanted: list[MembershipRule]
 ) -> HttpResponse:
     words, found = "", None
     if page.may_rule:
@@ -173,7 +173,7 @@ def _show_preview(
     return _show(request, page, rule_form=form, rule=asked, stated=form.stated, preview=words, effect=found)
 
 
-def _operation(uid: UUID, wanted: list[Members]) -> dict[str, Any]:
+def _operation(uid: UUID, wanted: list[MembershipRule]) -> dict[str, Any]:
     return {"op": "set_members", "entry": str(uid), "members": [rule.to_json() for rule in wanted]}
 
 
@@ -182,7 +182,7 @@ def _page(request: HttpRequest, policy: str, uid: UUID) -> MembersPage:
     return get_members_page(policy_slug=policy, uid=uid, actor=actor_of(request), cursor=cursor)
 
 
-def _chosen(page: MembersPage, asked: str) -> Members | None:
+def _chosen(page: MembersPage, asked: str) -> MembershipRule | None:
     """The rule of this number; None for a new one."""
     if asked == "new":
         return None

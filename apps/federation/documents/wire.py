@@ -21,8 +21,8 @@ import numpy as np
 
 from apps.core.errors import FieldProblem, Invalid, TooLarge
 from apps.core.signing import BadDocument
-from apps.policies.files.document import plain, read_document
-from apps.policies.files.parsed_document import Declared
+from apps.policies.files.document import plain_number, read_document
+from apps.policies.files.parsed_document import ParsedDocument
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import PARENT, has_markup
 from apps.policies.tree.terms import clean_authority
@@ -62,7 +62,7 @@ class PolicyDocument:
     """A document that was read and found good; `declared.tree` has the mounted root as its root, uids all given."""
 
     head: Head
-    declared: Declared = field(repr=False)
+    declared: ParsedDocument = field(repr=False)
 
     @property
     def tree(self) -> TreeColumns:
@@ -123,7 +123,7 @@ def _said(tree: TreeColumns, i: int, *, is_root: bool) -> dict[str, Any]:
     node = tree.node(i)
     said: dict[str, Any] = {"uid": str(node.uid), "name": node.name, "kind": node.kind}
     if not is_root:
-        said["shares"] = PARENT if node.shares is None else plain(node.shares)
+        said["shares"] = PARENT if node.shares is None else plain_number(node.shares)
     if node.scope:
         said["scope"] = node.scope
     if node.is_group or is_root:

@@ -38,7 +38,7 @@ from apps.federation.staleness import (
 from apps.policies.access.scope import EVERYBODY, Rights, Verb, held_by, rules_all
 from apps.policies.models import Grant, Policy
 from apps.policies.tree.columns import Mask, TreeColumns
-from apps.policies.tree.revision_diff import target_moves
+from apps.policies.tree.revision_diff import compare_targets
 from apps.policies.tree.stored import load_tree
 
 R = TypeVar("R", bound="Mount | Subscription")
@@ -200,7 +200,7 @@ class Place:
 
     @cached_property
     def _targets(self) -> npt.NDArray[np.float64]:
-        targets = target_moves(self.tree, self.tree).new_global.copy()
+        targets = compare_targets(self.tree, self.tree).new_global.copy()
         targets[0] = 1.0
         return targets
 

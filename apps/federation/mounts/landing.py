@@ -23,10 +23,10 @@ from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.difference import mount_of
 from apps.policies.tree.document_merge import differs, indexes_of, new_name_problems
 from apps.policies.tree.names import MAX_DEPTH, MOST_ENTRIES
-from apps.policies.tree.revision_diff import TargetMoves, target_moves
+from apps.policies.tree.revision_diff import TargetChanges, compare_targets
 from apps.policies.tree.stored import load_tree
-from apps.policies.tree.terms import Mounted
-from apps.policies.tree.working_tree import breadth_first, only_used
+from apps.policies.tree.terms import MountedPublication
+from apps.policies.tree.working_tree import breadth_first, without_unused_kinds
 
 # --- Ownership of uids ------------------------------------------------------------------------------------------------
 # As one array: a driver reads a hundred thousand single parameters in the time of their square.
@@ -158,7 +158,7 @@ def _mounts_over(policy: Policy, places: Collection[Place]) -> dict[Place, _Over
 _THERE = "SELECT uid FROM policies_entry WHERE policy_id = %s AND until IS NULL AND uid = ANY(%s::uuid[])"
 
 
-def owned_by_another_policy(policy: Policy, mounted: Mounted | None, uids: Collection[UUID]) -> set[UUID]:
+def owned_by_another_policy(policy: Policy, mounted: MountedPublication | None, uids: Collection[UUID]) -> set[UUID]:
     """Which of these belong to other policies of this site, other than through the same document: a uid is one entry at
     a site, and usage reported for it counts in every policy.
     """
@@ -253,7 +253,7 @@ def _laid(head: TreeColumns, at: int, below: Mask, theirs: TreeColumns) -> TreeC
 
     both = (*head.kind_names, *(kind for kind in theirs.kind_names if kind not in head.kind_names))
     number = np.array([both.index(kind) for kind in theirs.kind_names], dtype=np.uint16)
-    kind_names, kind_code = only_used(both, joined(head.kind_code, number[theirs.kind_code]))
+    kind_names, kind_code = without_unused_kinds(both, joined(head.kind_code, number[theirs.kind_code]))
     is_group, scope_code = joined(head.is_group, theirs.is_group), joined(head.scope_code, theirs.scope_code)
     is_group[place[row]] = True
     if theirs.scope_code[0]:
@@ -324,7 +324,7 @@ def _refuse_size(head: TreeColumns, at: int, below: Mask, document: PolicyDocume
 
 
 def _compared(head: TreeColumns, tree: TreeColumns, at: int, below: Mask) -> Landing:
-    moves = target_moves(head, tree)
+    moves = compare_targets(head, tree)
     was_theirs = (moves.place >= 0) & below[moves.place]
     says_else = differs(tree, head, moves.place)
     n_kept = int(was_theirs.sum())
@@ -333,7 +333,7 @@ def _compared(head: TreeColumns, tree: TreeColumns, at: int, below: Mask) -> Lan
     return Landing(tree, n_added, int(below.sum()) - n_kept, n_changed, max(moves.furthest, _emptied(moves, tree, at)))
 
 
-def _emptied(moves: TargetMoves, tree: TreeColumns, at: int) -> float:
+def _emptied(moves: TargetChanges, tree: TreeColumns, at: int) -> float:
     """The largest whole-tree target, in points, of an entry that leaves; 100 where the mount becomes empty."""
     mount = int(np.flatnonzero(moves.place == at)[0])
     if len(moves.gone) and not tree.n_children[mount]:

@@ -22,11 +22,11 @@ from apps.federation.mounts.landing import Landing, lay_over, owned_by_another_p
 from apps.federation.publishing import own_name
 from apps.federation.staleness import STILL_OPEN
 from apps.policies.models import ChangeSet, Policy
-from apps.policies.publishing.direct import hold_mounted, land_mounted
+from apps.policies.publishing.direct import propose_mounted_tree, publish_mounted_tree
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
-from apps.policies.tree.terms import Mounted
+from apps.policies.tree.terms import MountedPublication
 
 
 def question_for(mount: Mount) -> Question:
@@ -121,7 +121,7 @@ def apply(mount: Mount, fetched: FetchResult, at: datetime) -> None:
 
 
 def _elsewhere(policy: Policy, mount: Mount, uids: Collection[UUID]) -> set[UUID]:
-    others = owned_by_another_policy(policy, Mounted(mount.issuer, mount.publication), uids)
+    others = owned_by_another_policy(policy, MountedPublication(mount.issuer, mount.publication), uids)
     return owned_elsewhere(policy, mount.entry_uid, uids) | others
 
 
@@ -131,7 +131,7 @@ def _mounted_tree(policy: Policy, mount: Mount) -> TreeColumns:
     """
     tree = load_tree(policy)
     at = tree.index_of_uid(mount.entry_uid)
-    if at is not None and tree.mount.get(at) != Mounted(mount.issuer, mount.publication):
+    if at is not None and tree.mount.get(at) != MountedPublication(mount.issuer, mount.publication):
         message = f"{tree.path(at)} isn't marked as mounted from {mount} any more: unmount it, or mount it again."
         raise BadDocument(message, code="mount_gone")
     return tree
@@ -150,7 +150,7 @@ def _land(mount: Mount, policy: Policy, fetched: FetchResult, landing: Landing, 
     reason = f"Version {version} of {mount.publication}, from {mount.issuer}: {_described(landing)}."
     beyond = _beyond(mount, landing)
     if not beyond:
-        land_mounted(policy=policy, tree=landing.tree, reason=reason, at=at)
+        publish_mounted_tree(policy=policy, tree=landing.tree, reason=reason, at=at)
         fetched.outcome, fetched.message, mount.landed_version = Fetch.Outcome.LANDED, _described(landing), version
         withdraw_held(mount, at)
         return
@@ -162,7 +162,7 @@ def _land(mount: Mount, policy: Policy, fetched: FetchResult, landing: Landing, 
         if mount.held.state in STILL_OPEN and mount.held.base_number == policy.head_number:
             return
     withdraw_held(mount, at)
-    mount.held = hold_mounted(
+    mount.held = propose_mounted_tree(
         policy=policy, tree=landing.tree, mount_uid=mount.entry_uid, reason=f"{reason} {beyond}", at=at
     )
 

@@ -23,7 +23,7 @@ from apps.federation.staleness import Condition, age_of, condition_of, is_held, 
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.difference import mount_of
-from apps.policies.tree.revision_diff import TargetMoves, TreeDiff, diff_trees, target_moves
+from apps.policies.tree.revision_diff import TargetChanges, TreeDiff, compare_targets, diff_trees
 from apps.policies.tree.stored import load_tree
 
 # --- A document beside our tree ---------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ class Differences:
     def stated(self) -> Sequence[Stated]:
         """Every entry of either, those of the document first, each below its parent as far as that is readable."""
         document, tree = self.document.tree, self.tree
-        inside, here = target_moves(document, document), target_moves(tree, tree)
+        inside, here = compare_targets(document, document), compare_targets(tree, tree)
         own = 1.0 if self.at == 0 else _of(here, self.at)
         rows = [self._of_document(i, inside, here, own) for i in range(1, len(document))]
         below = tree.subtree_mask(self.at)
@@ -102,7 +102,7 @@ class Differences:
     def n_differing(self) -> int:
         return sum(row.differs for row in self.stated)
 
-    def _of_document(self, i: int, inside: TargetMoves, here: TargetMoves, own: float | None) -> Stated:
+    def _of_document(self, i: int, inside: TargetChanges, here: TargetChanges, own: float | None) -> Stated:
         document, tree = self.document.tree, self.tree
         node, j = document.node(i), tree.index_of_uid(document.uuid(i))
         within = _of(inside, i)
@@ -121,7 +121,7 @@ class Differences:
             here=None if j is None else _of(here, j),
         )
 
-    def _of_tree(self, i: int, here: TargetMoves) -> Stated:
+    def _of_tree(self, i: int, here: TargetChanges) -> Stated:
         node = self.tree.node(i)
         above = self.tree.path(self.at)
         path = self.tree.path(i)
@@ -162,7 +162,7 @@ def load_differences(mount: Mount) -> Differences | None:
     return Differences(mount, document, tree, at, diff, problem)
 
 
-def _of(moves: TargetMoves, i: int) -> float | None:
+def _of(moves: TargetChanges, i: int) -> float | None:
     value = float(moves.new_global[i])
     return None if np.isnan(value) else value
 

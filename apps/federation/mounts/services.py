@@ -33,7 +33,7 @@ from apps.policies.selectors import get_policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.difference import mount_of
 from apps.policies.tree.stored import load_tree
-from apps.policies.tree.terms import Mounted
+from apps.policies.tree.terms import MountedPublication
 
 PREVIEW_S = 10.0
 _COMMON: Mapping[str, tuple[float, float]] = {
@@ -130,7 +130,7 @@ def make_mount(
     if Mount.objects.filter(policy=policy, entry_uid=uid).exists():
         raise Conflict(f"Something is mounted at {entry} already: unmount it first.", code="mounted")
     _same_publication_once(policy, issuer, publication)
-    operation = {"op": "mount", "entry": str(uid), "mount": Mounted(issuer, publication).to_json()}
+    operation = {"op": "mount", "entry": str(uid), "mount": MountedPublication(issuer, publication).to_json()}
     publish_operations(policy_slug=policy_slug, operations=[operation], reason=reason, at=at, actor=actor)
     made = Mount.objects.create(
         policy=policy,

@@ -32,7 +32,7 @@ from apps.mapping.rules.resolver import KnownAccounts, Resolver, reach_of
 from apps.mapping.rules.rule import Person, Rule
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.terms import WHOLE_POLICY, Members
+from apps.policies.tree.terms import WHOLE_POLICY, MembershipRule
 from apps.usage.models import Source
 
 _TIERS = {"exact": 0, "default": 2}  # of stored rules; membership rules follow tier 0
@@ -119,7 +119,7 @@ def rules_of_tree(tree: TreeColumns, namespaces: Mapping[str, str]) -> list[Rule
     return [rule_of(tree, i, members, namespaces) for i in entries for members in tree.members[i]]
 
 
-def rule_of(tree: TreeColumns, i: int, members: Members, namespaces: Mapping[str, str]) -> Rule:
+def rule_of(tree: TreeColumns, i: int, members: MembershipRule, namespaces: Mapping[str, str]) -> Rule:
     """Convert a membership rule to a mapping rule; with a missing source, it matches nothing."""
     uid = tree.uuid(i)
     reaches_all = members.reach == WHOLE_POLICY
@@ -138,7 +138,7 @@ def rule_of(tree: TreeColumns, i: int, members: Members, namespaces: Mapping[str
     )
 
 
-def member_rules(tree: TreeColumns, i: int) -> list[tuple[Members, int | None]]:
+def member_rules(tree: TreeColumns, i: int) -> list[tuple[MembershipRule, int | None]]:
     """Return the membership rules of an entry, each with its reach: an entry, or None for the whole policy."""
     return [(members, reach_of(tree, rule_of(tree, i, members, {}), i)) for members in tree.members.get(i, ())]
 

@@ -24,7 +24,7 @@ from apps.policies.access.scope import (
     visible_entries,
 )
 from apps.policies.models import Entry, Grant, Policy
-from apps.policies.operations.tree_edits import Author, Unguarded
+from apps.policies.operations.tree_edits import AllowEverything, Author
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.terms import WHOLE_POLICY
 from apps.policies.tree.working_tree import WorkingTree
@@ -172,7 +172,7 @@ _PROPOSE = "Propose the change instead."
 _OF_THE_TREE = (Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE)
 
 
-class AuthorGuard(Unguarded):
+class AuthorGuard(AllowEverything):
     """Allows every operation, but limits new membership rules to the reach of their author's rights."""
 
     def __init__(self, *, policy: Policy, tree: TreeColumns, user: User | None, at: datetime) -> None:

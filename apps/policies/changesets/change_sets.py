@@ -33,8 +33,8 @@ from apps.policies.changesets.conflicts import (
     shown_conflicts,
 )
 from apps.policies.models import ChangeSet, Policy, Revision
-from apps.policies.operations.apply import Outcome, work_out
-from apps.policies.operations.dated_shares import trees_to_come
+from apps.policies.operations.apply import Outcome, apply_operations
+from apps.policies.operations.dated_shares import future_trees
 from apps.policies.operations.whole_trees import document_outcome, is_document
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Node, TreeColumns
@@ -72,7 +72,7 @@ def account_moves(outcome: Outcome, *, policy: Policy, actor: Actor, at: datetim
     """Return the effects of a change now, with the refusal of a later step if only its dates cause one."""
     found = AccountMoves()
     for moves in _known:
-        for after in [outcome.tree, *trees_to_come(outcome.tree, outcome.changes)]:
+        for after in [outcome.tree, *future_trees(outcome.tree, outcome.changes)]:
             if after is not outcome.tree or any(_places(*each) for each in outcome.changes.values()):
                 planned = moves(policy, outcome.base, after, actor, at)
                 found = planned if after is outcome.tree else found._replace(refusal=found.refusal or planned.refusal)
@@ -292,7 +292,7 @@ def merged_outcome(change_set: ChangeSet, policy: Policy, actor: Actor, at: date
     head_settings = settings_of(policy, policy.head_number)
 
     def work() -> Outcome:
-        return work_out(head, change_set.operations, settings=head_settings, guard=guard, archived=archived)
+        return apply_operations(head, change_set.operations, settings=head_settings, guard=guard, archived=archived)
 
     if change_set.base_number != policy.head_number:
         found = conflicts_with_head(change_set, policy)
@@ -362,7 +362,7 @@ def outcome_on_head(change_set: ChangeSet, policy: Policy) -> Outcome:
         if found:
             raise EditConflict(found, base_number=change_set.base_number, head_number=policy.head_number)
     guard = AuthorGuard(policy=policy, tree=head, user=change_set.author, at=change_set.updated_at)
-    return work_out(
+    return apply_operations(
         head,
         change_set.operations,
         settings=settings_of(policy, policy.head_number),

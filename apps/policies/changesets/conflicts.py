@@ -15,7 +15,7 @@ from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, DomainError, FieldProblem
 from apps.policies.access.scope import Visibility, visible_entries
 from apps.policies.models import Policy
-from apps.policies.operations.apply import Outcome, work_out
+from apps.policies.operations.apply import Outcome, apply_operations
 from apps.policies.operations.tree_edits import Archived, Touch
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import FIELDS, Node, TreeColumns
@@ -89,13 +89,15 @@ def conflicts(
 
     archived: archived entries as of the head; archived_at_base: as of the base, if that differs.
     """
-    mine = work_out(base, operations, settings=base_settings, archived=archived_at_base or archived, limited=limited)
+    mine = apply_operations(
+        base, operations, settings=base_settings, archived=archived_at_base or archived, limited=limited
+    )
     each = (*_field_conflicts(base, head, mine), *_settings_conflicts(mine, base_settings, head_settings))
     found = {(conflict.entry, conflict.field): conflict for conflict in each}
     if found:
         return list(found.values())
     try:
-        work_out(head, mine.operations, settings=head_settings, archived=archived, limited=limited)
+        apply_operations(head, mine.operations, settings=head_settings, archived=archived, limited=limited)
     except DomainError as error:
         return [shape_conflict(base, head, mine, error)]
     return []
@@ -296,10 +298,10 @@ class Sides:
     archived_at_base: Archived
 
     def on_base(self, operations: Operations) -> Outcome:
-        return work_out(self.base, operations, settings=self.base_settings, archived=self.archived_at_base)
+        return apply_operations(self.base, operations, settings=self.base_settings, archived=self.archived_at_base)
 
     def on_head(self, operations: Operations) -> Outcome:
-        return work_out(self.head, operations, settings=self.head_settings, archived=self.archived)
+        return apply_operations(self.head, operations, settings=self.head_settings, archived=self.archived)
 
     def conflicts(self, operations: Operations) -> list[FieldConflict]:
         return conflicts(

@@ -30,7 +30,7 @@ from apps.policies.changesets.change_sets import (
 from apps.policies.changesets.conflicts import Side
 from apps.policies.changesets.lifecycle import rebase_change_set
 from apps.policies.models import ChangeSet, Entry, Policy
-from apps.policies.operations.apply import Outcome, work_out
+from apps.policies.operations.apply import Outcome, apply_operations
 from apps.policies.operations.tree_edits import Archived
 from apps.policies.selectors import get_policy
 from apps.policies.services import move_on, new_change_set
@@ -201,7 +201,7 @@ def check(draft: ChangeSet, operations: Sequence[Mapping[str, Any]], actor: Acto
     if not operations:
         return Outcome(base, settings, [], {}, ())
     guard = ActorGuard(policy=policy, tree=base, actor=actor, at=at, only_see=True)
-    outcome = work_out(base, list(operations), settings=settings, guard=guard, archived=_archived(draft))
+    outcome = apply_operations(base, list(operations), settings=settings, guard=guard, archived=_archived(draft))
     if not _accepts_inherit(outcome) or package_of(outcome.settings.algorithm):
         refuse_misfit(outcome.tree, outcome.settings.algorithm, policy)
     return outcome
@@ -217,7 +217,7 @@ def may_publish(draft: ChangeSet, actor: Actor, at: datetime) -> bool:
     base, settings = load_tree(policy, draft.base_number), settings_of(policy, draft.base_number)
     guard = ActorGuard(policy=policy, tree=base, actor=actor, at=at, besides=(Verb.PUBLISH,))
     try:
-        outcome = work_out(base, draft.operations, settings=settings, guard=guard, archived=_archived(draft))
+        outcome = apply_operations(base, draft.operations, settings=settings, guard=guard, archived=_archived(draft))
         refuse_account_moves(outcome, policy=policy, actor=actor, at=at)
     except DomainError:
         return False

@@ -33,10 +33,10 @@ from apps.policies.changesets.conflicts import (
     shown_conflicts,
 )
 from apps.policies.models import Approval, ChangeSet, Comment, Policy, Revision
-from apps.policies.operations.apply import Outcome, work_out
+from apps.policies.operations.apply import Outcome, apply_operations
 from apps.policies.operations.whole_trees import is_document
 from apps.policies.publishing.revisions import lock_policy
-from apps.policies.publishing.size_guard import Proposed, require_approver, require_second_person
+from apps.policies.publishing.size_guard import ProposedChange, require_approver, require_second_person
 from apps.policies.selectors import get_change_set
 from apps.policies.services import move_on, publish_locked
 from apps.policies.tree.stored import load_archived, load_tree
@@ -96,7 +96,7 @@ def schedule_change_set(
         policy = change_set.policy
         outcome = merged_outcome(change_set, policy, actor, at)
         settings = settings_of(policy, policy.head_number)
-        require_second_person(change_set, policy, Proposed.of_outcome(outcome), settings, actor, at)
+        require_second_person(change_set, policy, ProposedChange.of_outcome(outcome), settings, actor, at)
         change_set.effective_at, change_set.held_for = effective_at, ""
         change_set.decided_by, change_set.decided_name = actor.user, actor.name
         return _carrying_approvals(change_set, actor, at, "changeset.scheduled")
@@ -173,7 +173,7 @@ def rebase_change_set(
 
         def work() -> Outcome:
             kept, archived = settled.operations, partial(load_archived, policy)
-            return work_out(head, kept, settings=settings, guard=guard, archived=archived)
+            return apply_operations(head, kept, settings=settings, guard=guard, archived=archived)
 
         if settled.open:
             shown = shown_conflicts(settled.open, policy=policy, base=sides.base, head=head, actor=actor, at=at)
@@ -211,7 +211,8 @@ def open_conflicts(change_set: ChangeSet, *, at: datetime, actor: Actor) -> list
     settings, archived = settings_of(policy, policy.head_number), partial(load_archived, policy)
     try:
         refuse_hidden(
-            shown, lambda: work_out(head, change_set.operations, settings=settings, guard=guard, archived=archived)
+            shown,
+            lambda: apply_operations(head, change_set.operations, settings=settings, guard=guard, archived=archived),
         )
     except (NotAllowed, NotFound):
         return []

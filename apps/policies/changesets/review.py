@@ -29,13 +29,13 @@ from apps.policies.changesets.change_sets import (
 )
 from apps.policies.changesets.conflicts import FieldConflict
 from apps.policies.models import ChangeSet, Grant, Policy, Revision
-from apps.policies.operations.apply import Outcome, work_out
+from apps.policies.operations.apply import Outcome, apply_operations
 from apps.policies.operations.whole_trees import document_outcome, is_document
-from apps.policies.publishing.size_guard import Proposed, Size, measure
+from apps.policies.publishing.size_guard import ProposedChange, Size, measure
 from apps.policies.selectors import get_change_set, list_change_sets
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import FIELDS, Node, TreeColumns
-from apps.policies.tree.revision_diff import TargetMoves, target_moves
+from apps.policies.tree.revision_diff import TargetChanges, compare_targets
 from apps.policies.tree.stored import load_archived, load_tree
 from apps.policies.tree.working_tree import Changes
 
@@ -69,7 +69,7 @@ def outcome_of(change_set: ChangeSet, base: TreeColumns) -> Outcome:
         return document_outcome(change_set, policy, base, change_set.base_number)
     if not change_set.operations:  # a draft without an edit yet
         return Outcome(base, settings_of(policy, change_set.base_number), [], {}, ())
-    return work_out(
+    return apply_operations(
         base,
         change_set.operations,
         settings=settings_of(policy, change_set.base_number),
@@ -208,13 +208,17 @@ class Review:
         return found
 
     @cached_property
-    def moves(self) -> TargetMoves:
-        return target_moves(self.before, self.after)
+    def moves(self) -> TargetChanges:
+        return compare_targets(self.before, self.after)
 
     @cached_property
     def size(self) -> Size:
         in_force = settings_of(self.policy, self.policy.head_number)
-        proposed = Proposed(self.before, self.settings) if self.outcome is None else Proposed.of_outcome(self.outcome)
+        proposed = (
+            ProposedChange(self.before, self.settings)
+            if self.outcome is None
+            else ProposedChange.of_outcome(self.outcome)
+        )
         return measure(self.policy, self.before, in_force, proposed)
 
     def why_not_publish(self, actor: Actor) -> NotAllowed | None:
@@ -273,7 +277,7 @@ class Review:
 
     def _work_out(self, guard: ActorGuard) -> Outcome:
         number = None if self.number == self.policy.head_number else self.number
-        return work_out(
+        return apply_operations(
             self.before,
             self.change_set.operations,
             settings=self.settings,
@@ -327,7 +331,7 @@ def _outcome(change_set: ChangeSet, policy: Policy, number: int, settings: Polic
     try:
         if is_document(change_set):
             return document_outcome(change_set, policy, base, number)
-        return work_out(
+        return apply_operations(
             base,
             change_set.operations,
             settings=settings,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from apps.core.errors import FieldProblem, Invalid
-from apps.policies.files.parsed_document import Declaration, Declared
+from apps.policies.files.parsed_document import DocumentBuilder, ParsedDocument
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import MAX_DEPTH, PARENT
@@ -19,7 +19,7 @@ KEYS = ("uid", "name", "kind", "shares", "scope", "sources", "locked", "dates", 
 _KEYS = frozenset(KEYS)
 
 
-def read_document(data: object, find_lines: FindLines | None = None) -> Declared:
+def read_document(data: object, find_lines: FindLines | None = None) -> ParsedDocument:
     """Validate a document and return its tree and settings; raise Invalid with all problems.
 
     find_lines: returns the lines of a text where values of the document begin, to name lines in problems.
@@ -38,7 +38,7 @@ def entry_values(tree: TreeColumns, i: int, node: Any) -> dict[str, Any]:
     """Return one entry without its children, with the keys in reading order."""
     entry: dict[str, Any] = {"uid": str(node.uid), "name": node.name, "kind": node.kind}
     if i:
-        entry["shares"] = PARENT if node.shares is None else plain(node.shares)
+        entry["shares"] = PARENT if node.shares is None else plain_number(node.shares)
     if node.scope:
         entry["scope"] = node.scope
     if node.scope_sources:
@@ -59,7 +59,7 @@ def head_values(tree: TreeColumns, settings: PolicySettings) -> dict[str, Any]:
     return {"policy": tree.policy_slug, "revision": tree.number, "settings": settings.to_json()}
 
 
-def walk(tree: TreeColumns) -> Iterator[tuple[int, int]]:
+def walk_document(tree: TreeColumns) -> Iterator[tuple[int, int]]:
     """Yield (entry, level) in document order, parents first, and (−1, level) after the last child of each group."""
     stack = [(0, 0)]
     while stack:
@@ -70,7 +70,7 @@ def walk(tree: TreeColumns) -> Iterator[tuple[int, int]]:
             stack += ((child, level + 1) for child in reversed(tree.listed_children(i)))
 
 
-def plain(shares: float) -> float | int:
+def plain_number(shares: float) -> float | int:
     """Return whole numbers as int, so that they are written without a decimal point."""
     return int(shares) if shares.is_integer() and shares < 1e15 else shares
 
@@ -86,7 +86,7 @@ def _check_settings(settings: Any, find_lines: FindLines | None) -> None:
         raise Invalid(f"line {lines[0]}, {error.message}", code=error.code, fields=fields) from None
 
 
-class _Reader(Declaration):
+class _Reader(DocumentBuilder):
     """Reads the nested objects level by level, without recursion."""
 
     def __init__(self, find_lines: FindLines | None) -> None:
@@ -95,7 +95,7 @@ class _Reader(Declaration):
         # By row: its position in its parent's list of children.
         self._at: list[int] = []
 
-    def read(self, root: Mapping[str, Any], settings: Mapping[str, Any], policy: str) -> Declared:
+    def read(self, root: Mapping[str, Any], settings: Mapping[str, Any], policy: str) -> ParsedDocument:
         level = [(self._entry(-1, 0, {"name": "root", **root}), root)]
         for _ in range(MAX_DEPTH + 1):
             if not level or level[0][0] < 0:

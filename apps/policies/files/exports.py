@@ -26,9 +26,9 @@ from apps.accounts.audit_log import record
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.policies.access.scope import Rights, rules_all, visible_entries
 from apps.policies.formats import gridengine
-from apps.policies.formats.base import Difference, Format, Remembered
+from apps.policies.formats.base import Difference, Format, LastImport
 from apps.policies.formats.registry import FORMATS, dropped, get_format, text_of, write_file
-from apps.policies.formats.sacctmgr_against import Compared, fit_to, wanted_of
+from apps.policies.formats.sacctmgr_against import Compared, associations_of, fit_to
 from apps.policies.formats.sacctmgr_dump import Dump, Line
 from apps.policies.formats.slurm_tree import slurm_shares
 from apps.policies.formats.whole_shares import plain_word
@@ -44,20 +44,20 @@ MOST_CHARACTERS = 32 * 2**20
 _READ, _WRITE = "policies:read", "policies:write"
 
 
-def remembered_of(policy: Policy, tree: TreeColumns, *, at: datetime, actor: Actor) -> Remembered | None:
+def last_import_of(policy: Policy, tree: TreeColumns, *, at: datetime, actor: Actor) -> LastImport | None:
     """Return the active import file; its text only if the actor may publish the whole policy."""
     found = _active(policy).first()
     if found is None:
         return None
     if not found.text or not _may_publish_all(policy, tree, actor, at, _READ):
-        return Remembered(found.cluster)
-    text = unpacked(bytes(found.text))
+        return LastImport(found.cluster)
+    text = decompress_text(bytes(found.text))
     number = found.number if found.change_set is None else found.change_set.revision.number
-    return Remembered(found.cluster, text, load_tree(policy, number))
+    return LastImport(found.cluster, text, load_tree(policy, number))
 
 
-def remember_file(
-    policy: Policy, left: Remembered, tree: TreeColumns, *, change_set: ChangeSet | None, at: datetime, actor: Actor
+def store_import_file(
+    policy: Policy, left: LastImport, tree: TreeColumns, *, change_set: ChangeSet | None, at: datetime, actor: Actor
 ) -> bool:
     """Store the file with the change set of its import; with None, it is active at once. Returns whether it is stored.
 
@@ -77,7 +77,7 @@ def remember_file(
             change_set=change_set,
             number=policy.head_number,
             cluster=left.cluster,
-            text=packed(text) or b"",
+            text=compress_text(text) or b"",
             digest=digest,
             created_at=at,
         )
@@ -86,16 +86,16 @@ def remember_file(
             details["change_set"] = change_set.pk
         event = partial(record, actor=actor, at=at, policy_slug=policy.slug, details=details)
         event(verb="policy.file_kept", subject=left.cluster or "a file")
-        _forget_superseded(policy)
+        _delete_superseded(policy)
     return True
 
 
-def packed(text: str) -> bytes | None:
+def compress_text(text: str) -> bytes | None:
     """Compress the text; return None if it is empty or too long to store."""
     return zstandard.ZstdCompressor(level=3).compress(text.encode()) if 0 < len(text) <= MOST_CHARACTERS else None
 
 
-def unpacked(packed_text: bytes) -> str:
+def decompress_text(packed_text: bytes) -> str:
     return zstandard.ZstdDecompressor().decompress(packed_text, max_output_size=4 * MOST_CHARACTERS).decode()
 
 
@@ -106,7 +106,7 @@ def _active(policy: Policy) -> QuerySet[ImportedFile]:
     return ImportedFile.objects.filter(is_active, policy=policy).order_by(since.desc(), "-pk")
 
 
-def _forget_superseded(policy: Policy) -> None:
+def _delete_superseded(policy: Policy) -> None:
     active = list(_active(policy).values_list("pk", flat=True))
     withdrawn = Q(change_set__state=ChangeSet.State.WITHDRAWN)
     ImportedFile.objects.filter(Q(pk__in=active[1:]) | withdrawn, policy=policy).delete()
@@ -129,7 +129,7 @@ class Export:
     settings: PolicySettings
     against: str | None = None
     # The stored file of the last import.
-    remembered: Remembered | None = None
+    remembered: LastImport | None = None
 
     @property
     def file_name(self) -> str:
@@ -225,9 +225,9 @@ def make_export(
             )
         return Export(format, tree, settings)
     text = None if against is None else text_of(against)
-    last = remembered_of(policy, tree, at=at, actor=actor)
+    last = last_import_of(policy, tree, at=at, actor=actor)
     if cluster:
-        last = replace(last or Remembered(), cluster=_cluster(cluster))
+        last = replace(last or LastImport(), cluster=_cluster(cluster))
     return Export(format, tree, settings, text, last)
 
 
@@ -262,9 +262,11 @@ class WantedShares(NamedTuple):
 
 def shares_for_slurm(tree: TreeColumns, cluster: str, listed: Iterable[ListedAssociation]) -> WantedShares:
     """Return the shares to set in Slurm, with notes as in a comparison with a dump."""
-    dump = Dump(cluster, list(_lines(listed)))
+    dump = Dump(cluster, list(_dump_lines(listed)))
     compared = Compared(dump, tree, fit_to(tree, dump))
-    wanted = {(one.key.account, one.key.user): (one.shares, one.row) for one in wanted_of(compared.fitted).values()}
+    wanted = {
+        (one.key.account, one.key.user): (one.shares, one.row) for one in associations_of(compared.fitted).values()
+    }
     return WantedShares(compared.fitted, wanted, compared.notes)
 
 
@@ -274,7 +276,7 @@ def shares_for_gridengine(tree: TreeColumns, listed: Iterable[ListedAssociation]
     return WantedShares(fitted, wanted, ())
 
 
-def _lines(listed: Iterable[ListedAssociation]) -> Iterator[Line]:
+def _dump_lines(listed: Iterable[ListedAssociation]) -> Iterator[Line]:
     for row in listed:
         word, name = ("User", row.user) if row.user else ("Account", row.group)
         above = row.group if row.user else row.parent

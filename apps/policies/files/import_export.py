@@ -17,9 +17,9 @@ from apps.policies.access.scope import visible_entries
 from apps.policies.changesets.change_sets import require_reason, settings_of
 from apps.policies.changesets.drafts import check
 from apps.policies.changesets.review import outcome_of
-from apps.policies.files.exports import remember_file
+from apps.policies.files.exports import store_import_file
 from apps.policies.formats import csv_table
-from apps.policies.formats.base import Format, Remembered
+from apps.policies.formats.base import Format, LastImport
 from apps.policies.formats.registry import get_format, read_file, text_of
 from apps.policies.models import ChangeSet, Entry, Policy, Revision
 from apps.policies.operations.apply import MOST_OPERATIONS, Operation, Outcome
@@ -29,8 +29,8 @@ from apps.policies.selectors import get_change_set, get_policy
 from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.difference import CODES, Comparison, changed_entries, compare, difference
-from apps.policies.tree.document_merge import adopt, indexes_of, refuse_new_names
+from apps.policies.tree.difference import CODES, Comparison, changed_entries, compare, operations_between
+from apps.policies.tree.document_merge import indexes_of, merge_document, refuse_new_names
 from apps.policies.tree.stored import load_archived, load_tree
 
 MOST_CHARACTERS = 4_000_000
@@ -61,11 +61,13 @@ def plan_paste(draft: ChangeSet, text: str, *, at: datetime, actor: Actor) -> Pa
     try:
         declared = read_file(csv_table.FORMAT, headed.encode())
         fitted = csv_table.FORMAT.fit(before.tree)
-        tree = adopt(declared, before.tree, fitted=fitted, keep_missing=True, was_here=lambda uids: set())
+        tree = merge_document(declared, before.tree, fitted=fitted, keep_missing=True, was_here=lambda uids: set())
         refuse_new_names(declared, before.tree, tree)
     except Invalid as error:
-        raise _shifted(error, added) from None
-    operations = difference(before.tree, tree, archived=lambda uid: load_archived(draft.policy, uid, draft.base_number))
+        raise _with_pasted_lines(error, added) from None
+    operations = operations_between(
+        before.tree, tree, archived=lambda uid: load_archived(draft.policy, uid, draft.base_number)
+    )
     if not operations:
         return PastePlan([], None)
     if len(draft.operations) + len(operations) > MOST_OPERATIONS:
@@ -84,7 +86,7 @@ def _with_head(text: str) -> tuple[str, int]:
     return f"{mark.join(_COLUMNS[:n])}\n{text}", 1
 
 
-def _shifted(error: Invalid, by: int) -> Invalid:
+def _with_pasted_lines(error: Invalid, by: int) -> Invalid:
     """Return the error with line numbers of the pasted text."""
     if not by:
         return error
@@ -114,7 +116,7 @@ class ImportPlan:
     operations: list[Operation] | None
     comparison: Comparison
     ignored: tuple[str, ...]
-    left: Remembered | None = None
+    left: LastImport | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -185,13 +187,17 @@ def plan_import(
             "You see only a part of this policy, and a file is compared with the whole tree.", code="partial_view"
         )
     declared = read_file(found, content)
-    tree = adopt(
-        declared, head, fitted=found.fit(head), keep_missing=keep_missing, was_here=lambda uids: _was_here(policy, uids)
+    tree = merge_document(
+        declared,
+        head,
+        fitted=found.fit(head),
+        keep_missing=keep_missing,
+        was_here=lambda uids: _known_uids(policy, uids),
     )
     refuse_new_names(declared, head, tree)
     left = None if found.remembers is None else found.remembers(text_of(content), declared)
     if left is not None and left.text:
-        _refuse_half(head, tree)
+        _refuse_cut_off(head, tree)
     wanted = _settings({**declared.settings, **(settings or {})}, present)
     before, after = present.to_json(), wanted.to_json()
     changed = tuple(part for part in after if after[part] != before[part])
@@ -238,7 +244,7 @@ def import_policy(
         actor=actor,
     )
     if plan.is_empty:
-        _remember(plan, None, at, actor)
+        _store_file(plan, None, at, actor)
         return PolicyImport(plan)
     number, origin = plan.policy.head_number, ChangeSet.Origin.IMPORT
     if plan.operations is not None:
@@ -262,7 +268,7 @@ def import_policy(
             at=at,
             actor=actor,
         )
-        _remember(plan, revision.change_set, at, actor)
+        _store_file(plan, revision.change_set, at, actor)
         return PolicyImport(plan, revision.change_set, revision)
     else:
         change_set = propose_tree(
@@ -275,19 +281,19 @@ def import_policy(
             at=at,
             actor=actor,
         )
-    _remember(plan, change_set, at, actor)
+    _store_file(plan, change_set, at, actor)
     if not publish:
         return PolicyImport(plan, change_set)
     published = publish_change_set(id=change_set.pk, version=change_set.version, reason=reason, at=at, actor=actor)
     return PolicyImport(plan, change_set, published)
 
 
-def _remember(plan: ImportPlan, change_set: ChangeSet | None, at: datetime, actor: Actor) -> None:
+def _store_file(plan: ImportPlan, change_set: ChangeSet | None, at: datetime, actor: Actor) -> None:
     if plan.left is not None:
-        remember_file(plan.policy, plan.left, plan.head, change_set=change_set, at=at, actor=actor)
+        store_import_file(plan.policy, plan.left, plan.head, change_set=change_set, at=at, actor=actor)
 
 
-def _refuse_half(head: TreeColumns, tree: TreeColumns) -> None:
+def _refuse_cut_off(head: TreeColumns, tree: TreeColumns) -> None:
     """Refuse a dump that seems cut off: it lacks most entries, and accounts in it have become empty."""
     stays = indexes_of(head.uid, tree)
     empty = (head.n_children > 0) & (stays >= 0) & (tree.n_children[np.maximum(stays, 0)] == 0)
@@ -316,7 +322,7 @@ def _operations(
     changed, _ = changed_entries(head, tree)
     if int(np.count_nonzero(changed)) > MOST_OPERATIONS:
         return None
-    found = difference(head, tree, archived=lambda uid: load_archived(policy, uid))
+    found = operations_between(head, tree, archived=lambda uid: load_archived(policy, uid))
     if settings:
         found.append({"op": "set_policy", "settings": settings})
     return None if len(found) > MOST_OPERATIONS else found
@@ -332,7 +338,7 @@ def _settings(given: Mapping[str, Any], present: PolicySettings) -> PolicySettin
         raise Invalid(error.message, code="bad_document", fields=fields) from None
 
 
-def _was_here(policy: Policy, uids: Sequence[UUID]) -> set[UUID]:
+def _known_uids(policy: Policy, uids: Sequence[UUID]) -> set[UUID]:
     known: set[UUID] = set()
     for start in range(0, len(uids), 10_000):
         some = Entry.objects.filter(policy=policy, uid__in=uids[start : start + 10_000])

@@ -23,7 +23,7 @@ from apps.policies.tree.names import (
     clean_shares,
     read_name,
 )
-from apps.policies.tree.terms import Dates, Members, Mounted, read_dates, read_members, read_mounted
+from apps.policies.tree.terms import Dates, MembershipRule, MountedPublication, read_dates, read_members, read_mounted
 from apps.policies.tree.working_tree import breadth_first
 
 VALUES = ("kind", "shares", "is_group", "scope", "scope_sources", "locked", "dates", "members", "mount")
@@ -33,7 +33,7 @@ _NO_UID = b"\0" * 16
 
 
 @dataclass(frozen=True)
-class Declared:
+class ParsedDocument:
     """A tree read from a file without problems; uids are zero and kinds empty where the file gives none.
 
     came: (n,) position of each entry in the file, which orders siblings. carries: fields that the file format contains.
@@ -58,7 +58,7 @@ class _Problem(NamedTuple):
     line: int
 
 
-class Declaration:
+class DocumentBuilder:
     """Builds a tree: validates entries one by one, parents first, and returns all as columns at the end."""
 
     def __init__(self) -> None:
@@ -75,8 +75,8 @@ class Declaration:
         self.locked: list[bool] = []
         self.sources: dict[int, tuple[str, ...]] = {}
         self.dates: dict[int, Dates] = {}
-        self.members: dict[int, tuple[Members, ...]] = {}
-        self.mount: dict[int, Mounted] = {}
+        self.members: dict[int, tuple[MembershipRule, ...]] = {}
+        self.mount: dict[int, MountedPublication] = {}
         self.problems: list[_Problem] = []
         self._kinds: dict[str, int] = {"": 0}
         self._children: dict[int, dict[str, int]] = {}
@@ -186,7 +186,7 @@ class Declaration:
             self.is_group[row] = True
 
     # --- Result -------------------------------------------------------------------------------------------------------
-    def finish(self, **more: Any) -> Declared:
+    def finish(self, **more: Any) -> ParsedDocument:
         """Return the tree in breadth-first order, siblings by name; raise Invalid with all problems."""
         self._check_whole()
         self.refuse()
@@ -216,7 +216,7 @@ class Declaration:
         )
         if "says" in more:
             more["says"] = np.array(more["says"], dtype=np.bool_)[order]
-        return Declared(tree, order, where=lambda i: self.where(rows[i], ""), **more)
+        return ParsedDocument(tree, order, where=lambda i: self.where(rows[i], ""), **more)
 
     def where(self, row: int, key: str, line: int = 0) -> str:
         line = line or (self.line[row] if row >= 0 else 0)

@@ -10,12 +10,12 @@ import numpy as np
 
 from apps.core.errors import FieldProblem, Invalid
 from apps.policies.files.document import Address
-from apps.policies.files.parsed_document import Declared
+from apps.policies.files.parsed_document import ParsedDocument
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 
 
-def same(tree: TreeColumns) -> TreeColumns:
+def keep_everything(tree: TreeColumns) -> TreeColumns:
     """Return the tree unchanged, for formats that can hold everything."""
     return tree
 
@@ -40,7 +40,7 @@ def names_and_shares(tree: TreeColumns) -> TreeColumns:
 
 
 @dataclass(frozen=True)
-class Remembered:
+class LastImport:
     """Data of the last import: the cluster's name, the file's text, and the tree that it became."""
 
     cluster: str = ""
@@ -130,23 +130,23 @@ class Format:
     media_type: str
     suffix: str
     carries: tuple[str, ...]
-    read: Callable[[str], Declared]
+    read: Callable[[str], ParsedDocument]
     write: Callable[[TreeColumns, PolicySettings], Iterator[str]]
     looks_like: Callable[[str], bool]
-    fit: Callable[[TreeColumns], TreeColumns] = same
+    fit: Callable[[TreeColumns], TreeColumns] = keep_everything
     has_settings: bool = False
     against: Callable[[TreeColumns, str], Difference] | None = None
-    remembers: Callable[[str, Declared], Remembered | None] | None = None
-    write_remembered: Callable[[TreeColumns, Remembered], Iterator[str]] | None = None
+    remembers: Callable[[str, ParsedDocument], LastImport | None] | None = None
+    write_remembered: Callable[[TreeColumns, LastImport], Iterator[str]] | None = None
     has_associations: bool = False
 
 
-def not_this(label: str, line: int, message: str) -> Invalid:
+def wrong_format(label: str, line: int, message: str) -> Invalid:
     """Return the error for a file of another format."""
     return Invalid(f"The file is not a {label}: line {line}: {message}.", code="bad_document")
 
 
-def wrong(line: int, message: str) -> Invalid:
+def invalid_line(line: int, message: str) -> Invalid:
     """Return the error for an invalid line that makes further reading pointless."""
     said = f"line {line}: {message}."
     return Invalid(said, code="bad_document", fields=[FieldProblem(f"line {line}", message)])

@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from apps.core.invisible import visible
-from apps.policies.files.document import plain
-from apps.policies.files.parsed_document import Declaration, Declared
-from apps.policies.formats.base import Format, not_this, wrong
+from apps.policies.files.document import plain_number
+from apps.policies.files.parsed_document import DocumentBuilder, ParsedDocument
+from apps.policies.formats.base import Format, invalid_line, wrong_format
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import PARENT, RESERVE
@@ -33,13 +33,13 @@ _AMBIGUOUS = re.compile(r"\d{1,3}(?:[.,]\d{3})*,\d{3}")
 _YES, _NO = frozenset({"true", "yes", "1"}), frozenset({"false", "no", "0", ""})
 
 
-def neutral(cell: str) -> str:
+def escape_formula(cell: str) -> str:
     """Prefix an apostrophe to text that a spreadsheet would run as a formula, and to such text that already has one."""
     return f"'{cell}" if _is_formula(visible(cell).lstrip("'")) else cell
 
 
-def restored(cell: str) -> str:
-    """Undo `neutral`; raise ValueError for a formula."""
+def unescape_formula(cell: str) -> str:
+    """Undo `escape_formula`; raise ValueError for a formula."""
     if cell.startswith("'") and _is_formula(visible(cell).lstrip("'")):
         return cell[1:]
     if _is_formula(visible(cell)):
@@ -53,10 +53,10 @@ def _is_formula(shown: str) -> bool:
     return _FORMULA.match(shown) is not None
 
 
-def read(text: str) -> Declared:
+def read(text: str) -> ParsedDocument:
     table = _Table(text)
     rows = [row for row in table if row]
-    taken = _Taken(table)
+    taken = _TableEntries(table)
     for row in sorted(rows, key=lambda row: row.depth):
         taken.take(row)
     taken.check_percentages()
@@ -74,7 +74,7 @@ class _Row:
         path = cells["path"].strip()
         self.formula = ""
         try:
-            path = restored(path)
+            path = unescape_formula(path)
         except ValueError as error:
             self.formula = str(error)
         self.steps = path.strip("/").split("/") if path.strip("/") else []
@@ -99,11 +99,11 @@ class _Table:
         self.columns = [_OTHER_NAMES.get(name, name) for name in names]
         known = {*COLUMNS, "percent"}
         if "path" not in self.columns:
-            raise not_this("CSV table", 1, f"its first line names no column path; known are {', '.join(COLUMNS)}")
+            raise wrong_format("CSV table", 1, f"its first line names no column path; known are {', '.join(COLUMNS)}")
         unknown = [name for name in self.columns if name not in known]
         if unknown or len(set(self.columns)) != len(self.columns) or {"shares", "percent"} <= set(self.columns):
             said = f"{unknown[0]!r:.40} is unknown" if unknown else "a column is repeated"
-            raise wrong(1, f"{said}; known are {', '.join(COLUMNS)}, or percent for shares")
+            raise invalid_line(1, f"{said}; known are {', '.join(COLUMNS)}, or percent for shares")
 
     def _lines(self) -> Iterator[list[str]]:
         try:
@@ -111,18 +111,18 @@ class _Table:
                 if any(cell.strip() for cell in cells):
                     yield cells
         except csv.Error as error:
-            raise not_this("CSV table", self._reader.line_num, str(error)) from None
+            raise wrong_format("CSV table", self._reader.line_num, str(error)) from None
 
     def __iter__(self) -> Iterator[_Row]:
         for cells in self._lines():
             line = self._reader.line_num
             if len(cells) > len(self.columns) and any(cells[len(self.columns) :]):
                 said = f"has {len(cells)} cells, the first line {len(self.columns)}"
-                raise wrong(line, f"{said}; put cells with {self._mark} in quotes")
+                raise invalid_line(line, f"{said}; put cells with {self._mark} in quotes")
             yield _Row(line, dict(zip(self.columns, [*cells, *[""] * len(self.columns)], strict=False)))
 
 
-class _Taken(Declaration):
+class _TableEntries(DocumentBuilder):
     """Builds entries from rows, parents first; ancestors without a row are only part of a path."""
 
     def __init__(self, table: _Table) -> None:
@@ -174,7 +174,7 @@ class _Taken(Declaration):
 
     def _text(self, at: int, cells: dict[str, str], column: str, line: int) -> str:
         try:
-            return restored(cells.get(column, "").strip())
+            return unescape_formula(cells.get(column, "").strip())
         except ValueError as error:
             self.problem(at, column, str(error), line)
             return ""
@@ -251,14 +251,14 @@ def write(tree: TreeColumns, settings: PolicySettings) -> Iterator[str]:
     paths, nodes = _paths(tree), list(tree.nodes())
     for i in tree.listed.tolist():
         path, node = paths[i], nodes[i]
-        shares = "" if path == "/" else PARENT if node.shares is None else json.dumps(plain(node.shares))
+        shares = "" if path == "/" else PARENT if node.shares is None else json.dumps(plain_number(node.shares))
         sources = ";".join(node.scope_sources)
         cells = [_quoted(path), _quoted(node.kind), shares, node.scope, _quoted(sources), "yes" if node.locked else ""]
         yield ",".join([*cells, str(node.uid)]) + "\r\n"
 
 
 def _quoted(text: str) -> str:
-    return '"' + neutral(text).replace('"', '""') + '"' if text else ""
+    return '"' + escape_formula(text).replace('"', '""') + '"' if text else ""
 
 
 def _paths(tree: TreeColumns) -> list[str]:

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from apps.policies.files.document import plain
-from apps.policies.files.parsed_document import Declaration, Declared
-from apps.policies.formats.base import Format, not_this, wrong
+from apps.policies.files.document import plain_number
+from apps.policies.files.parsed_document import DocumentBuilder, ParsedDocument
+from apps.policies.formats.base import Format, invalid_line, wrong_format
 from apps.policies.formats.whole_shares import coded_kinds, plain_names, plain_word, whole_shares
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
@@ -28,9 +28,9 @@ class _Node(NamedTuple):
     values: dict[str, tuple[str, int]]
 
 
-def read(text: str) -> Declared:
+def read(text: str) -> ParsedDocument:
     nodes = _nodes(text)
-    found = Declaration()
+    found = DocumentBuilder()
     children = {id: _children(found, node) for id, node in nodes.items()}
     top = _root(found, nodes, children)
     found.add(-1, "root", line=nodes[top].line)
@@ -39,7 +39,7 @@ def read(text: str) -> Declared:
     while level:
         following = []
         for parent, id in level:
-            row = _take(found, parent, nodes[id], is_group=bool(children[id]))
+            row = _add_node(found, parent, nodes[id], is_group=bool(children[id]))
             reached.add(id)
             following += [(row, child) for child in children[id]] if row >= 0 else []
         level = following
@@ -58,53 +58,55 @@ def _nodes(text: str) -> dict[int, _Node]:
         match = _LINE.fullmatch(raw)
         if match is None or match[1] not in _KEYS or (node is None and match[1] not in ("id", "version")):
             if node is None:
-                raise not_this(LABEL, line, f"{raw.strip()[:60]!r} isn't id=0, the first line of a share tree")
-            raise wrong(line, f"{raw.strip()[:60]!r} isn't one of {', '.join(_KEYS)} with =")
+                raise wrong_format(LABEL, line, f"{raw.strip()[:60]!r} isn't id=0, the first line of a share tree")
+            raise invalid_line(line, f"{raw.strip()[:60]!r} isn't one of {', '.join(_KEYS)} with =")
         key, value = match[1], match[2]
         if key == "id":
             id = _whole(value, line, "id")
             if id in nodes:
-                raise wrong(line, f"id={id} is repeated, first in line {nodes[id].line}")
+                raise invalid_line(line, f"id={id} is repeated, first in line {nodes[id].line}")
             node = nodes[id] = _Node(line, {})
         elif node is not None:
             if key in node.values:
-                raise wrong(line, f"{key} is repeated in one node")
+                raise invalid_line(line, f"{key} is repeated in one node")
             node.values[key] = (value, line)
     if not nodes:
-        raise not_this(LABEL, 1, "it contains no node")
+        raise wrong_format(LABEL, 1, "it contains no node")
     return nodes
 
 
-def _children(found: Declaration, node: _Node) -> list[int]:
+def _children(found: DocumentBuilder, node: _Node) -> list[int]:
     value, line = node.values.get("childnodes", ("NONE", node.line))
     if value.upper() == "NONE" or not value:
         return []
     return [_whole(part.strip(), line, "childnodes") for part in value.split(",")]
 
 
-def _root(found: Declaration, nodes: dict[int, _Node], children: dict[int, list[int]]) -> int:
+def _root(found: DocumentBuilder, nodes: dict[int, _Node], children: dict[int, list[int]]) -> int:
     """Return the only node that is no child; all others must be a child of exactly one node."""
     parent: dict[int, int] = {}
     for id, below in children.items():
         for child in below:
             line = nodes[id].values["childnodes"][1]
             if child not in nodes:
-                raise wrong(line, f"childnodes names id={child}, which doesn't exist")
+                raise invalid_line(line, f"childnodes names id={child}, which doesn't exist")
             if child in parent:
-                raise wrong(line, f"id={child} is a child of id={parent[child]} already: this is a cycle or no tree")
+                raise invalid_line(
+                    line, f"id={child} is a child of id={parent[child]} already: this is a cycle or no tree"
+                )
             parent[child] = id
     tops = [id for id in nodes if id not in parent]
     if not tops:
-        raise wrong(1, "every node is the child of another: the tree is a cycle without a root")
+        raise invalid_line(1, "every node is the child of another: the tree is a cycle without a root")
     if len(tops) > 1:
-        raise wrong(
+        raise invalid_line(
             nodes[tops[1]].line,
             f"id={tops[1]} is no child of any node, and neither is id={tops[0]}: one root is needed",
         )
     return tops[0]
 
 
-def _take(found: Declaration, parent: int, node: _Node, *, is_group: bool) -> int:
+def _add_node(found: DocumentBuilder, parent: int, node: _Node, *, is_group: bool) -> int:
     name, line = node.values.get("name", (None, node.line))
     row = found.add(parent, name, line=line, is_group=is_group)
     if row < 0:
@@ -124,7 +126,7 @@ def _take(found: Declaration, parent: int, node: _Node, *, is_group: bool) -> in
 
 def _whole(text: str, line: int, key: str) -> int:
     if not re.fullmatch(r"[0-9]{1,10}", text):
-        raise wrong(line, f"{key}: {text[:40]!r} is not a number")
+        raise invalid_line(line, f"{key}: {text[:40]!r} is not a number")
     return int(text)
 
 
@@ -167,7 +169,7 @@ def nodes_of(fitted: TreeColumns) -> Iterator[tuple[str, str, int]]:
     for parent in np.flatnonzero(fitted.n_children).tolist():
         for i in fitted.listed_children(parent):
             paths[i] = f"{paths[parent]}/{fitted.name[i]}"
-            yield paths[i], str(plain(shares[i])), i
+            yield paths[i], str(plain_number(shares[i])), i
 
 
 def write(tree: TreeColumns, settings: PolicySettings) -> Iterator[str]:
@@ -178,7 +180,7 @@ def write(tree: TreeColumns, settings: PolicySettings) -> Iterator[str]:
     for n, i in enumerate(order):
         below = ",".join(str(number[child]) for child in tree.listed_children(i)) or "NONE"
         name, kind = tree.name[i] if i else "Root", int(kinds[i] == PROJECT)
-        yield f"id={n}\nname={name}\ntype={kind}\nshares={plain(shares[i])}\nchildnodes={below}\n"
+        yield f"id={n}\nname={name}\ntype={kind}\nshares={plain_number(shares[i])}\nchildnodes={below}\n"
 
 
 def _depth_first(tree: TreeColumns) -> Iterator[int]:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from apps.core.errors import Invalid
-from apps.policies.files.document import Address, entry_values, head_values, read_document, walk
-from apps.policies.files.parsed_document import Declared
+from apps.policies.files.document import Address, entry_values, head_values, read_document, walk_document
+from apps.policies.files.parsed_document import ParsedDocument
 from apps.policies.formats.base import WHOLE_TREE, Format, line_finder
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
@@ -42,7 +42,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def read(text: str) -> Declared:
+def read(text: str) -> ParsedDocument:
     return read_document(parse(text), line_finder(lambda: json_places(text)))
 
 
@@ -51,7 +51,7 @@ def write(tree: TreeColumns, settings: PolicySettings) -> Iterator[str]:
     yield f'{head[:-1]},\n"root":'
     nodes = list(tree.nodes())
     is_first = True
-    for i, level in walk(tree):
+    for i, level in walk_document(tree):
         if i < 0:
             yield "]}"
         else:

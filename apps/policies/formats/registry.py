@@ -13,7 +13,7 @@ import numpy as np
 
 from apps.core.errors import DomainError, FieldProblem, Invalid, TooLarge
 from apps.engine.installed import Installed, load_installed, require_name, require_texts
-from apps.policies.files.parsed_document import Declared
+from apps.policies.files.parsed_document import ParsedDocument
 from apps.policies.formats import csv_table, gridengine, json_document, sacctmgr, sacctmgr_script, yaml_document
 from apps.policies.formats.base import Format
 from apps.policies.settings import PolicySettings
@@ -26,7 +26,7 @@ _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")  # part of a URL
 
 
 @cache
-def brought_formats(ours: tuple[str, ...]) -> Installed[Format]:
+def load_package_formats(ours: tuple[str, ...]) -> Installed[Format]:
     """Load formats of installed packages; invalid ones are listed with the reason. ours: names in use."""
     return load_installed(ENTRY_POINT_GROUP, _check, is_taken=lambda name: name in ours)
 
@@ -57,11 +57,11 @@ def _try(checked: Format) -> None:
     first = checked.read(checked.sample).tree
     fitted = checked.fit(replace(first, uid=new_uids(len(first))))
     again = checked.read("".join(checked.write(fitted, PolicySettings()))).tree
-    if _why(again) != _why(fitted):
+    if _comparable_rows(again) != _comparable_rows(fitted):
         raise ValueError("what it writes of its sample reads as another tree")
 
 
-def _why(tree: TreeColumns) -> set[tuple[str, float, bool]]:
+def _comparable_rows(tree: TreeColumns) -> set[tuple[str, float, bool]]:
     """Return paths and shares, without the root, whose name is that of the policy."""
     rows = range(1, len(tree))
     return {(tree.path(i), float(tree.shares[i]), bool(tree.inherit[i])) for i in rows}
@@ -81,8 +81,8 @@ def _guarded(given: Format) -> Format:
             raise _failed(given, f"gave a {type(found).__name__} in place of a {kind.__name__}")
         return found
 
-    def read(text: str) -> Declared:
-        found: Declared = called(given.read, Declared, text)
+    def read(text: str) -> ParsedDocument:
+        found: ParsedDocument = called(given.read, ParsedDocument, text)
         return found
 
     def fit(tree: TreeColumns) -> TreeColumns:
@@ -112,12 +112,12 @@ def _failed(given: Format, what: str) -> Invalid:
 
 
 # --- All formats ------------------------------------------------------------------------------------------------------
-_OURS: dict[str, Format] = {
+_BUILT_IN: dict[str, Format] = {
     module.FORMAT.name: module.FORMAT
     for module in (yaml_document, json_document, csv_table, sacctmgr, sacctmgr_script, gridengine)
 }
-_BROUGHT = brought_formats(tuple(_OURS))
-FORMATS: Mapping[str, Format] = {**_OURS, **_BROUGHT.found}
+_PACKAGED = load_package_formats(tuple(_BUILT_IN))
+FORMATS: Mapping[str, Format] = {**_BUILT_IN, **_PACKAGED.found}
 MOST_BYTES = 512 * 1024 * 1024
 _MOST_EXPANSION = 100
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -138,7 +138,7 @@ _WORDS = {
 
 def installed_formats() -> Installed[Format]:
     """Return formats of installed packages (entry points `fairshare.policy_formats`), and why others were refused."""
-    return _BROUGHT
+    return _PACKAGED
 
 
 def list_formats() -> list[Format]:
@@ -159,13 +159,13 @@ def has_associations(name: str) -> bool:
 
 def guess_format(text: str) -> Format | None:
     """Return the format that a text is probably in, or None."""
-    return next((each for each in (*_SUREST, *FORMATS.values()) if each.looks_like(text)), None)
+    return next((each for each in (*_MOST_DISTINCTIVE, *FORMATS.values()) if each.looks_like(text)), None)
 
 
-_SUREST = (json_document.FORMAT, sacctmgr.FORMAT, gridengine.FORMAT, sacctmgr_script.FORMAT)
+_MOST_DISTINCTIVE = (json_document.FORMAT, sacctmgr.FORMAT, gridengine.FORMAT, sacctmgr_script.FORMAT)
 
 
-def read_file(format: Format, content: bytes) -> Declared:
+def read_file(format: Format, content: bytes) -> ParsedDocument:
     """Read a file; raise Invalid with lines and paths, or with the format that it seems to be in."""
     text = text_of(content)
     try:
@@ -231,16 +231,16 @@ def dropped(format: Format, tree: TreeColumns) -> list[str]:
         differs = np.flatnonzero(getattr(fitted, column) != getattr(tree, column))
         if column == "shares":
             differs = np.flatnonzero((fitted.shares != tree.shares) & ~tree.inherit)
-        found += _said(tree, column, differs.tolist())
+        found += _describe(tree, column, differs.tolist())
     for sparse in SPARSE:
-        found += _said(tree, sparse, [i for i in getattr(tree, sparse) if i not in getattr(fitted, sparse)])
+        found += _describe(tree, sparse, [i for i in getattr(tree, sparse) if i not in getattr(fitted, sparse)])
     for texts in ("kind", "name"):
         pairs = zip(getattr(fitted, texts), getattr(tree, texts), strict=True)
-        found += _said(tree, texts, [i for i, (a, b) in enumerate(pairs) if a != b and (i or texts == "kind")])
+        found += _describe(tree, texts, [i for i, (a, b) in enumerate(pairs) if a != b and (i or texts == "kind")])
     return found
 
 
-def _said(tree: TreeColumns, column: str, entries: list[int]) -> list[str]:
+def _describe(tree: TreeColumns, column: str, entries: list[int]) -> list[str]:
     if not entries:
         return []
     first = ", ".join(tree.path(i) for i in entries[:3]) + (", …" if len(entries) > 3 else "")

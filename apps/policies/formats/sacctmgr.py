@@ -14,18 +14,18 @@ from functools import cached_property
 
 import numpy as np
 
-from apps.policies.files.document import plain
-from apps.policies.files.parsed_document import Declared
+from apps.policies.files.document import plain_number
+from apps.policies.files.parsed_document import ParsedDocument
 from apps.policies.formats import slurm_tree
-from apps.policies.formats.base import Format, Remembered
+from apps.policies.formats.base import Format, LastImport
 from apps.policies.formats.sacctmgr_against import (
+    Association,
     Compared,
-    Wanted,
+    associations_of,
     dump_against,
     fit_to,
     new_line,
     removals,
-    wanted_of,
     with_shares,
 )
 from apps.policies.formats.sacctmgr_dump import Dump, Key, Line, dump_of, read_dump
@@ -36,10 +36,10 @@ from apps.policies.tree.columns import TreeColumns
 
 
 # --- The dump of the last import --------------------------------------------------------------------------------------
-def write_kept(tree: TreeColumns, dump: Dump, then: TreeColumns, cluster: str = "") -> Iterator[str]:
+def update_dump(tree: TreeColumns, dump: Dump, then: TreeColumns, cluster: str = "") -> Iterator[str]:
     """Write the last import's dump with the changes of the current tree. then: the tree after that import. Neither is
     fitted."""
-    work = _Rewriting(Compared(dump, tree, fit_to(tree, dump)), then, cluster or dump.cluster)
+    work = _DumpUpdate(Compared(dump, tree, fit_to(tree, dump)), then, cluster or dump.cluster)
     yield from work.pieces()
 
 
@@ -54,14 +54,15 @@ class _Section:
     declares: set[str] = field(default_factory=set)
 
 
-class _Rewriting:
+class _DumpUpdate:
     def __init__(self, compared: Compared, then: TreeColumns, cluster: str) -> None:
         self._dump, self._now, self._cluster = compared.dump, compared, cluster
         row_now = {uid.tobytes(): i for i, uid in enumerate(compared.given.uid)}
         by_row = {one.row: one for one in compared.wanted.values()}
         fitted = fit(then)
-        self._before: dict[Key, Wanted | None] = {
-            key: by_row.get(row_now.get(then.uid[old.row].tobytes(), -1)) for key, old in wanted_of(fitted).items()
+        self._before: dict[Key, Association | None] = {
+            key: by_row.get(row_now.get(then.uid[old.row].tobytes(), -1))
+            for key, old in associations_of(fitted).items()
         }
         self._claimed = {one.row for one in self._before.values() if one is not None}
         self._gone: list[Line] = []
@@ -75,7 +76,7 @@ class _Rewriting:
         yield from removals(self._gone, self._cluster)
 
     # --- Matching -----------------------------------------------------------------------------------------------------
-    def _entry(self, line: Line) -> Wanted | None:
+    def _entry(self, line: Line) -> Association | None:
         """Return the current association of a line; None if its entry was archived or never existed."""
         one = self._before.get(line.key)
         if one is None:
@@ -192,7 +193,7 @@ class _Rewriting:
         elif not self._is_moved(line):
             yield f"{self._rewritten(line, one)}\n"
 
-    def _rewritten(self, line: Line, one: Wanted) -> str:
+    def _rewritten(self, line: Line, one: Association) -> str:
         """Return the line with the current shares, name, and account names.
 
         Slurm renames no accounts and moves no users: after a load, the previous association exists as well.
@@ -203,7 +204,7 @@ class _Rewriting:
         renamed = one.name if one.name.lower() != line.name.lower() or one.key.user else ""
         return line.with_values({**values, **self._accounts_named(line, one)}, renamed)
 
-    def _accounts_named(self, line: Line, one: Wanted) -> dict[str, str]:
+    def _accounts_named(self, line: Line, one: Association) -> dict[str, str]:
         """Return changed values of the default account and coordinated accounts that were renamed or archived."""
         options, found = line.options or {}, dict[str, str]()
         default = options.get("defaultaccount", "")
@@ -222,7 +223,7 @@ class _Rewriting:
 
 
 # --- The format -------------------------------------------------------------------------------------------------------
-def read(text: str) -> Declared:
+def read(text: str) -> ParsedDocument:
     """Read a dump or a script of commands, detected by the first line."""
     return slurm_tree.read(text) if slurm_tree.looks_like(text) else read_dump(text)
 
@@ -236,7 +237,7 @@ def write(tree: TreeColumns, settings: PolicySettings, cluster: str = "") -> Ite
     for parent in np.flatnonzero(tree.n_children).tolist():
         yield f"Parent - '{tree.name[parent] if parent else ROOT}'\n"
         for i in sorted(tree.listed_children(parent), key=lambda i: accounts[i]):
-            fairshare = USE_PARENT if inherit[i] else plain(shares[i])
+            fairshare = USE_PARENT if inherit[i] else plain_number(shares[i])
             if accounts[i]:
                 yield f"Account - '{tree.name[i]}':Description='{tree.name[i]}':Fairshare={fairshare}\n"
             else:
@@ -244,17 +245,17 @@ def write(tree: TreeColumns, settings: PolicySettings, cluster: str = "") -> Ite
                 yield f"User - '{tree.name[i]}':DefaultAccount='{default}':Fairshare={fairshare}\n"
 
 
-def remembers(text: str, declared: Declared) -> Remembered | None:
+def remembers(text: str, declared: ParsedDocument) -> LastImport | None:
     """Return what to store of an import: a whole dump, or only the cluster's name of a script."""
     cluster = declared.policy if plain_word(declared.policy) == declared.policy else ""
     if slurm_tree.looks_like(text):
-        return Remembered(cluster) if cluster else None
-    return Remembered(cluster, text if cluster else "")
+        return LastImport(cluster) if cluster else None
+    return LastImport(cluster, text if cluster else "")
 
 
-def _write_remembered(tree: TreeColumns, last: Remembered) -> Iterator[str]:
+def _write_remembered(tree: TreeColumns, last: LastImport) -> Iterator[str]:
     if last.text and last.tree is not None:
-        return write_kept(tree, dump_of(last.text), last.tree, last.cluster)
+        return update_dump(tree, dump_of(last.text), last.tree, last.cluster)
     return write(fit(tree), PolicySettings(), last.cluster)
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from apps.core.errors import Invalid
-from apps.policies.files.document import plain
+from apps.policies.files.document import plain_number
 from apps.policies.formats.base import AssociationChange, Difference
 from apps.policies.formats.sacctmgr_dump import Dump, Key, Line, dump_of
 from apps.policies.formats.slurm_tree import HOW_TO_RUN, MOST_SHARES, ROOT, SHARES, USE_PARENT, fit
@@ -26,7 +26,7 @@ from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.names import PARENT
 
 
-class Wanted(NamedTuple):
+class Association(NamedTuple):
     """One entry as an association. name: original spelling. shares: a number or "parent". row: index in the tree."""
 
     key: Key
@@ -36,24 +36,24 @@ class Wanted(NamedTuple):
     row: int
 
 
-def in_file(shares: str) -> str:
+def dump_shares(shares: str) -> str:
     """Return shares as a dump writes them."""
     return str(USE_PARENT) if shares == PARENT else shares
 
 
 def with_shares(line: Line, shares: str) -> dict[str, str]:
     """Return the option that sets the shares of a line; empty if the line already has them."""
-    if said(line.shares) == shares:
+    if shares_text(line.shares) == shares:
         return {}
     key = next((key for key in SHARES if key in (line.values_at or {})), "Fairshare")
-    return {key: in_file(shares)}
+    return {key: dump_shares(shares)}
 
 
-def said(shares: float | str) -> str:
-    return shares if isinstance(shares, str) else str(plain(float(shares)))
+def shares_text(shares: float | str) -> str:
+    return shares if isinstance(shares, str) else str(plain_number(float(shares)))
 
 
-def wanted_of(tree: TreeColumns) -> dict[Key, Wanted]:
+def associations_of(tree: TreeColumns) -> dict[Key, Association]:
     """Return the associations of a fitted tree, accounts before what is below them."""
     shares, inherit, accounts = tree.shares.tolist(), tree.inherit.tolist(), tree.is_group.tolist()
     found = {}
@@ -62,7 +62,7 @@ def wanted_of(tree: TreeColumns) -> dict[Key, Wanted]:
         for i in tree.listed_children(parent):
             name = tree.name[i]
             key = Key(name.lower()) if accounts[i] else Key(above.lower(), name)
-            found[key] = Wanted(key, name, above, said(PARENT if inherit[i] else shares[i]), i)
+            found[key] = Association(key, name, above, shares_text(PARENT if inherit[i] else shares[i]), i)
     return found
 
 
@@ -71,7 +71,7 @@ def fit_to(tree: TreeColumns, dump: Dump) -> TreeColumns:
     fitted = fit(tree)
     there = dump.associations
     now = np.full(len(tree), np.nan)
-    for key, wanted in wanted_of(fitted).items():
+    for key, wanted in associations_of(fitted).items():
         line = there.get(key)
         if line is not None and not isinstance(line.shares, str):
             now[wanted.row] = line.shares
@@ -87,16 +87,18 @@ class Compared:
     fitted: TreeColumns
 
     @cached_property
-    def wanted(self) -> dict[Key, Wanted]:
-        return wanted_of(self.fitted)
+    def wanted(self) -> dict[Key, Association]:
+        return associations_of(self.fitted)
 
     @cached_property
-    def changed(self) -> list[Wanted]:
+    def changed(self) -> list[Association]:
         there = self.dump.associations
-        return [one for key, one in self.wanted.items() if key in there and said(there[key].shares) != one.shares]
+        return [
+            one for key, one in self.wanted.items() if key in there and shares_text(there[key].shares) != one.shares
+        ]
 
     @cached_property
-    def new(self) -> list[Wanted]:
+    def new(self) -> list[Association]:
         return [one for key, one in self.wanted.items() if key not in self.dump.associations]
 
     @cached_property
@@ -116,7 +118,7 @@ class Compared:
                 above = self.wanted[key].above
                 yield (
                     f"{key.account} is below {line.above} there and below {above} in the policy: "
-                    f"modify {_which(key, self.dump.cluster)} set parent={above}"
+                    f"modify {_selector(key, self.dump.cluster)} set parent={above}"
                 )
 
     def _scaled(self) -> Iterator[str]:
@@ -131,8 +133,8 @@ class Compared:
                 scale = self.fitted.shares[rows[0]] / self.given.shares[rows[0]]
                 name = self.fitted.name[group] if group else ROOT
                 yield (
-                    f"{n:,} of {len(rows):,} shares below {name} change: they are written × {plain(float(scale))}, "
-                    "because Slurm accepts only whole numbers"
+                    f"{n:,} of {len(rows):,} shares below {name} change: they are written × "
+                    f"{plain_number(float(scale))}, because Slurm accepts only whole numbers"
                 )
 
     def _renamed(self) -> Iterator[str]:
@@ -161,11 +163,11 @@ def _users(keys: Iterable[Key]) -> defaultdict[str, frozenset[str]]:
 def _compare(tree: TreeColumns, text: str) -> Compared:
     dump = dump_of(text)
     found = Compared(dump, tree, fit_to(tree, dump))
-    _refuse_half(found)
+    _refuse_cut_off(found)
     return found
 
 
-def _refuse_half(found: Compared) -> None:
+def _refuse_cut_off(found: Compared) -> None:
     """Refuse a dump that seems cut off: it lacks most associations, and some of its accounts are empty."""
     n, lacks = len(found.wanted), len(found.new)
     empty = {
@@ -199,15 +201,15 @@ def _difference(found: Compared, pieces: Callable[[], Iterator[str]], more_notes
     there = found.dump.associations
     return Difference(
         cluster=found.dump.cluster,
-        changed=[_change(one, said(there[one.key].shares)) for one in found.changed],
+        changed=[_change(one, shares_text(there[one.key].shares)) for one in found.changed],
         new=[_change(one, "") for one in found.new],
-        gone=[AssociationChange(line.key.account, line.key.user, said(line.shares), "") for line in found.gone],
+        gone=[AssociationChange(line.key.account, line.key.user, shares_text(line.shares), "") for line in found.gone],
         notes=(*found.notes, *more_notes),
         pieces=pieces,
     )
 
 
-def _change(one: Wanted, before: str) -> AssociationChange:
+def _change(one: Association, before: str) -> AssociationChange:
     return AssociationChange(one.key.account, one.key.user, before, one.shares)
 
 
@@ -236,8 +238,8 @@ def _dump_pieces(found: Compared) -> Iterator[str]:
         yield f"# {note}\n"
 
 
-def new_line(new: Wanted) -> str:
-    return f"{'User' if new.key.user else 'Account'} - '{new.name}':Fairshare={in_file(new.shares)}\n"
+def new_line(new: Association) -> str:
+    return f"{'User' if new.key.user else 'Account'} - '{new.name}':Fairshare={dump_shares(new.shares)}\n"
 
 
 def _script_pieces(found: Compared) -> Iterator[str]:
@@ -247,19 +249,19 @@ def _script_pieces(found: Compared) -> Iterator[str]:
         there = found.dump.associations.get(each.key)
         if there is None:
             yield _add(each, cluster)
-        elif said(there.shares) != each.shares:
+        elif shares_text(there.shares) != each.shares:
             # Without a partition, a command also changes the associations of each partition (Slurm 22.05.8).
             of_none = " partition=''" if each.key in found.dump.in_partitions else ""
-            yield f"modify {_which(each.key, cluster)}{of_none} set fairshare={each.shares}\n"
+            yield f"modify {_selector(each.key, cluster)}{of_none} set fairshare={each.shares}\n"
     yield from _comments(found)
 
 
-def _which(key: Key, cluster: str) -> str:
+def _selector(key: Key, cluster: str) -> str:
     who = f"user where name={key.user} account={key.account}" if key.user else f"account where name={key.account}"
     return f"{who} cluster={cluster}"
 
 
-def _add(new: Wanted, cluster: str) -> str:
+def _add(new: Association, cluster: str) -> str:
     where, below = ("user", "account") if new.key.user else ("account", "parent")
     return f"add {where} name={new.name} {below}={new.above} cluster={cluster} fairshare={new.shares}\n"
 
@@ -267,7 +269,7 @@ def _add(new: Wanted, cluster: str) -> str:
 def removal(line: Line, cluster: str) -> str:
     """Return the command that removes an association, as a comment."""
     partition = f" partition={line.partition}" if line.partition else ""
-    return f"# not in the policy: remove {_which(line.key, cluster)}{partition}\n"
+    return f"# not in the policy: remove {_selector(line.key, cluster)}{partition}\n"
 
 
 def removals(lines: list[Line], cluster: str) -> Iterator[str]:

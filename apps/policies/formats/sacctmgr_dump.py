@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from apps.policies.files.parsed_document import Declared
+from apps.policies.files.parsed_document import ParsedDocument
 from apps.policies.formats import slurm_tree
-from apps.policies.formats.base import not_this, wrong
+from apps.policies.formats.base import invalid_line, wrong_format
 from apps.policies.formats.slurm_tree import ROOT, Associations, slurm_shares
 from apps.policies.formats.whole_shares import plain_word
 
@@ -27,7 +27,7 @@ _OPTION = re.compile(r"\s*:\s*([A-Za-z]+)\s*=\s*('[^']*'|\"[^\"]*\"|[^:]*)")
 
 
 # --- Reading as a tree ------------------------------------------------------------------------------------------------
-def read_dump(text: str) -> Declared:
+def read_dump(text: str) -> ParsedDocument:
     """Read a dump as a tree.
 
     Raises:
@@ -48,17 +48,17 @@ def read_dump(text: str) -> Declared:
         if match is None:
             _refuse_error_text(content, line)
             if not cluster:
-                raise not_this(LABEL, line, f"{content[:60]!r} isn't a line such as Cluster - 'name'")
+                raise wrong_format(LABEL, line, f"{content[:60]!r} isn't a line such as Cluster - 'name'")
             found.problem(-1, "", f"{content[:60]!r} is none of Cluster, Parent, Account and User", line)
             continue
         word = match[1].capitalize()
         said = _read_line(content, found, line)
         name, options = said.name, said.options
         if not cluster and word != "Cluster":
-            raise not_this(LABEL, line, "a dump begins with a line Cluster - 'name'")
+            raise wrong_format(LABEL, line, "a dump begins with a line Cluster - 'name'")
         if word == "Cluster":
             if cluster:
-                raise wrong(line, f"a second cluster, {name!r:.140}, begins; import each one separately")
+                raise invalid_line(line, f"a second cluster, {name!r:.140}, begins; import each one separately")
             cluster = found.cluster = name
             found.not_read(options, frozenset())
         elif word == "Parent":
@@ -68,9 +68,9 @@ def read_dump(text: str) -> Declared:
         elif not parent:
             found.problem(-1, word, "is before the first line Parent - 'name'", line)
         else:
-            _take(found, word, name, options, parent, line)
+            _add_association(found, word, name, options, parent, line)
     if not cluster:
-        raise not_this(LABEL, 1, "there is no line Cluster - 'name'")
+        raise wrong_format(LABEL, 1, "there is no line Cluster - 'name'")
     return found.declared()
 
 
@@ -82,10 +82,12 @@ def _refuse_error_text(content: str, line: int) -> None:
         what = "Slurm has no accounting database there (slurmdbd), so no tree: import users and shares as CSV instead"
     else:
         what = "write the dump again when slurmdbd answers"
-    raise not_this(LABEL, line, f"sacctmgr failed: {content[:140]!r}; {what}")
+    raise wrong_format(LABEL, line, f"sacctmgr failed: {content[:140]!r}; {what}")
 
 
-def _take(found: Associations, word: str, name: str, options: Mapping[str, str], parent: str, line: int) -> None:
+def _add_association(
+    found: Associations, word: str, name: str, options: Mapping[str, str], parent: str, line: int
+) -> None:
     if options.get("partition"):
         found.of_partition(name, parent, options["partition"])
         return
@@ -103,7 +105,7 @@ def _take(found: Associations, word: str, name: str, options: Mapping[str, str],
 Span = tuple[int, int]  # begin, end
 
 
-class _Said(NamedTuple):
+class _ParsedLine(NamedTuple):
     """Name and options of one line without quotes, and the position of each in the text, quotes included."""
 
     name: str
@@ -112,13 +114,13 @@ class _Said(NamedTuple):
     values_at: dict[str, Span]
 
 
-def _read_line(text: str, found: Associations, line: int) -> _Said:
+def _read_line(text: str, found: Associations, line: int) -> _ParsedLine:
     """Parse `'name':Option=value:Option='value'` after an optional `Word - `; quoted colons belong to the value."""
     start = word.end() if (word := _WORD.match(text)) else 0
     match = _NAME.match(text, start)
     if match is None:
         found.problem(-1, "", f"{text[start : start + 60]!r} doesn't begin with a name in quotes", line)
-        return _Said("?", {}, (start, start), {})
+        return _ParsedLine("?", {}, (start, start), {})
     name, at = next(part for part in match.groups() if part is not None).strip(), match.end()
     options: dict[str, str] = {}
     values_at: dict[str, Span] = {}
@@ -130,7 +132,7 @@ def _read_line(text: str, found: Associations, line: int) -> _Said:
         options[option[1].lower()] = option[2].strip().strip("'\"")
         values_at[option[1].lower()] = option.span(2)
         at = option.end()
-    return _Said(name, options, match.span(), values_at)
+    return _ParsedLine(name, options, match.span(), values_at)
 
 
 # --- Lines ------------------------------------------------------------------------------------------------------------
@@ -212,10 +214,10 @@ def dump_of(text: str) -> Dump:
         Invalid: it isn't a dump of one cluster, has an invalid line, or is cut off.
     """
     if slurm_tree.looks_like(text):
-        raise not_this(LABEL, 1, "it is a script, not the output of sacctmgr dump")
+        raise wrong_format(LABEL, 1, "it is a script, not the output of sacctmgr dump")
     cluster = read_dump(text).policy
     if plain_word(cluster) != cluster:
-        raise not_this(LABEL, 1, f"{cluster[:60]!r} is not a valid cluster name")
+        raise wrong_format(LABEL, 1, f"{cluster[:60]!r} is not a valid cluster name")
     lines: list[Line] = []
     parent, problems = ROOT, Associations()  # stays empty: all lines were read before
     for raw in text.split("\n")[:-1]:

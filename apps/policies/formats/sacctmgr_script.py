@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from apps.policies.formats import sacctmgr, slurm_tree
-from apps.policies.formats.base import Format, Remembered
+from apps.policies.formats.base import Format, LastImport
 from apps.policies.formats.sacctmgr_against import script_against
 from apps.policies.formats.slurm_tree import fit
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 
 
-def _write_remembered(tree: TreeColumns, last: Remembered) -> Iterator[str]:
+def _write_remembered(tree: TreeColumns, last: LastImport) -> Iterator[str]:
     return slurm_tree.write(fit(tree), PolicySettings(), last.cluster)
 
 

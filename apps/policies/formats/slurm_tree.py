@@ -10,9 +10,9 @@ from itertools import product
 
 import numpy as np
 
-from apps.policies.files.document import plain
-from apps.policies.files.parsed_document import Declaration, Declared
-from apps.policies.formats.base import not_this
+from apps.policies.files.document import plain_number
+from apps.policies.files.parsed_document import DocumentBuilder, ParsedDocument
+from apps.policies.formats.base import wrong_format
 from apps.policies.formats.whole_shares import coded_kinds, plain_names, plain_word, whole_shares
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
@@ -27,7 +27,7 @@ SHARES = ("fairshare", "shares")
 _MOST_NAMED = 20
 
 
-class Associations(Declaration):
+class Associations(DocumentBuilder):
     """The tree of a Slurm cluster. Accounts become groups, unique by name in the cluster; users become leaves by
     account."""
 
@@ -74,7 +74,7 @@ class Associations(Declaration):
     def not_read(self, options: Mapping[str, str], known: frozenset[str]) -> None:
         self.unread.update(key for key in options if key not in known and key not in SHARES)
 
-    def declared(self) -> Declared:
+    def declared(self) -> ParsedDocument:
         """Return the tree; its kinds are `user` and empty, as Slurm has no others."""
         ignored = [f"{option} ({n:,} ×)" for option, n in sorted(self.unread.items())]
         ignored += self._said_of_partitions()
@@ -153,7 +153,7 @@ _NAMES = ("name", "names", "account", "accounts", "acct", "user", "users")
 _FIRST = re.compile(rf"(?:sacctmgr\s+(?:-\S+\s+)*)?(?:{'|'.join(_VERBS)})\b", re.IGNORECASE)
 
 
-def read(text: str) -> Declared:
+def read(text: str) -> ParsedDocument:
     found = Associations()
     n_commands = 0
     for line, raw in enumerate(text.split("\n"), 1):
@@ -165,17 +165,17 @@ def read(text: str) -> Declared:
             words = words[1:]
         if not words or words[0].lower() not in _VERBS:
             if not n_commands:
-                raise not_this(LABEL, line, f"{content[:60]!r} isn't a command such as add account")
+                raise wrong_format(LABEL, line, f"{content[:60]!r} isn't a command such as add account")
             found.problem(-1, "", f"{content[:60]!r} isn't a command of sacctmgr", line)
             continue
         n_commands += 1
-        _obey(found, words, line)
+        _apply_command(found, words, line)
     if not n_commands:
-        raise not_this(LABEL, 1, "it contains no command")
+        raise wrong_format(LABEL, 1, "it contains no command")
     return found.declared()
 
 
-def _obey(found: Associations, words: list[str], line: int) -> None:
+def _apply_command(found: Associations, words: list[str], line: int) -> None:
     verb, kind = words[0].lower(), words[1].lower() if len(words) > 1 else ""
     kind = {"accounts": "account", "users": "user"}.get(kind, kind)
     if verb in _ONLY_SHOWN:
@@ -287,7 +287,7 @@ def write(tree: TreeColumns, settings: PolicySettings, cluster: str = "") -> Ite
     for parent in np.flatnonzero(tree.n_children).tolist():
         above = tree.name[parent] if parent else ROOT
         for i in tree.listed_children(parent):
-            fairshare = PARENT if inherit[i] else plain(shares[i])
+            fairshare = PARENT if inherit[i] else plain_number(shares[i])
             if accounts[i]:
                 yield f"add account Name={tree.name[i]} Parent={above} Fairshare={fairshare}\n"
             else:

@@ -13,8 +13,8 @@ from typing import Any
 import yaml
 
 from apps.core.errors import Invalid
-from apps.policies.files.document import entry_values, head_values, read_document, walk
-from apps.policies.files.parsed_document import Declared
+from apps.policies.files.document import entry_values, head_values, read_document, walk_document
+from apps.policies.files.parsed_document import ParsedDocument
 from apps.policies.formats.base import WHOLE_TREE, Format, line_finder
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
@@ -162,7 +162,7 @@ def parse(text: str) -> Any:
         raise Invalid(f"The document can't be read: {str(error)[:200]}.", code="bad_document") from None
 
 
-def read(text: str) -> Declared:
+def read(text: str) -> ParsedDocument:
     return read_document(parse(text), line_finder(lambda: yaml_places(text)))
 
 
@@ -170,7 +170,7 @@ def write(tree: TreeColumns, settings: PolicySettings) -> Iterator[str]:
     yield yaml.dump(head_values(tree, settings), sort_keys=False, allow_unicode=True, Dumper=_Dumper)
     yield "root:\n"
     nodes = list(tree.nodes())
-    for i, level in walk(tree):
+    for i, level in walk_document(tree):
         if i >= 0:
             yield _entry(entry_values(tree, i, nodes[i]), level, _children(tree, i))
 

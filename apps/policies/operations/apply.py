@@ -13,14 +13,14 @@ from uuid import UUID
 
 from apps.core.errors import FieldProblem, Invalid, TooLarge
 from apps.policies.operations.tree_edits import (
-    Adjusted,
-    Adjusting,
+    AddedAdjustment,
+    AdjustmentChange,
+    AllowEverything,
     Archived,
     Edit,
     Guard,
-    Revoked,
+    RevokedAdjustment,
     Touch,
-    Unguarded,
     narrow_reach,
     own_shares_for_percent,
     read_adjustment,
@@ -38,7 +38,7 @@ from apps.policies.tree.names import (
     new_uid,
 )
 from apps.policies.tree.terms import read_dates, read_members, read_mounted
-from apps.policies.tree.working_tree import Changes, WorkingTree, reshaped
+from apps.policies.tree.working_tree import Changes, WorkingTree, apply_changes
 
 MOST_OPERATIONS = 10_000
 
@@ -54,7 +54,7 @@ class Outcome:
     operations: list[Operation]
     changes: Changes
     touches: tuple[Touch, ...]
-    adjusting: tuple[Adjusting, ...] = ()
+    adjusting: tuple[AdjustmentChange, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -63,15 +63,15 @@ class Outcome:
 
     @cached_property
     def tree(self) -> TreeColumns:
-        return reshaped(self.base, self.changes) if self.changes else self.base
+        return apply_changes(self.base, self.changes) if self.changes else self.base
 
 
-def apply(tree: TreeColumns, operations: Sequence[Mapping[str, Any]]) -> TreeColumns:
+def tree_after(tree: TreeColumns, operations: Sequence[Mapping[str, Any]]) -> TreeColumns:
     """Return the tree after the operations; changes of settings are ignored."""
-    return work_out(tree, operations).tree
+    return apply_operations(tree, operations).tree
 
 
-def work_out(
+def apply_operations(
     tree: TreeColumns,
     operations: Sequence[Mapping[str, Any]],
     *,
@@ -92,13 +92,15 @@ def work_out(
         raise Invalid(f"{empty.where} {empty.message}.", fields=[empty])
     if limited and len(operations) > MOST_OPERATIONS:
         raise TooLarge(f"A change set holds at most {MOST_OPERATIONS:,} operations: publish a document instead.")
-    edit = Edit(WorkingTree(tree), settings or PolicySettings(), guard or Unguarded(), archived or (lambda uid: ()))
+    edit = Edit(
+        WorkingTree(tree), settings or PolicySettings(), guard or AllowEverything(), archived or (lambda uid: ())
+    )
     edit.is_stored = is_stored
-    resolved = [_do(edit, index, operation) for index, operation in enumerate(operations)]
+    resolved = [_apply_one(edit, index, operation) for index, operation in enumerate(operations)]
     return Outcome(tree, edit.settings, resolved, edit.tree.changes(), tuple(edit.touches), tuple(edit.adjusting))
 
 
-def _do(edit: Edit, index: int, operation: object) -> Operation:
+def _apply_one(edit: Edit, index: int, operation: object) -> Operation:
     edit.index = index
     if not isinstance(operation, Mapping):
         raise edit.refusal("", "must be an object")
@@ -374,9 +376,9 @@ def _adjust_usage(edit: Edit, operation: Mapping[str, Any]) -> Operation:
         raise edit.refusal("entry", "is a reserve, which has no usage to correct")
     if "revokes" in operation:
         uid = edit.uid(operation["revokes"], "revokes")
-        edit.adjust(Revoked(uid, node.uid))
+        edit.adjust(RevokedAdjustment(uid, node.uid))
         return {"entry": str(node.uid), "revokes": str(uid)}
-    adjustment: Adjusted = edit.clean("", read_adjustment, operation)
+    adjustment: AddedAdjustment = edit.clean("", read_adjustment, operation)
     adjustment = replace(adjustment, entry_uid=node.uid)
     edit.adjust(adjustment)
     return adjustment.to_json()

@@ -11,7 +11,7 @@ from datetime import date
 from typing import Any
 
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid
-from apps.policies.operations.apply import Operation, apply
+from apps.policies.operations.apply import Operation, tree_after
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.names import PARENT
 from apps.policies.tree.terms import Dates
@@ -19,7 +19,7 @@ from apps.policies.tree.working_tree import Changes
 
 
 # --- Future trees -----------------------------------------------------------------------------------------------------
-def trees_to_come(after: TreeColumns, changes: Changes) -> Iterator[TreeColumns]:
+def future_trees(after: TreeColumns, changes: Changes) -> Iterator[TreeColumns]:
     """Yield the tree after the start dates that a change sets have come, and after its end dates have come."""
     dated = [
         node
@@ -29,7 +29,7 @@ def trees_to_come(after: TreeColumns, changes: Changes) -> Iterator[TreeColumns]
     for operations in ([*_at_start(dated)], [*_at_end(dated)]):
         if operations:
             try:
-                yield apply(after, operations)
+                yield tree_after(after, operations)
             except DomainError:
                 continue  # invalid in the current tree
 

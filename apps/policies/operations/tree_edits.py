@@ -19,7 +19,7 @@ from apps.core.errors import DomainError, FieldProblem, Invalid, NotAllowed, Not
 from apps.policies.settings import RESOURCES, PolicySettings
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.names import MAX_DEPTH, MOST_CHILDREN, MOST_ENTRIES, RESERVE, clean_name, clean_text
-from apps.policies.tree.terms import WHOLE_POLICY, Members
+from apps.policies.tree.terms import WHOLE_POLICY, MembershipRule
 from apps.policies.tree.working_tree import WorkingTree
 
 # --- Usage adjustments ------------------------------------------------------------------------------------------------
@@ -28,7 +28,7 @@ _NOWHERE = UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True)
-class Adjusted:
+class AddedAdjustment:
     """An adjustment that adds `amount_s` of a resource to an entry's usage at the instant `at`; negative amounts
     credit."""
 
@@ -51,17 +51,17 @@ class Adjusted:
 
 
 @dataclass(frozen=True, slots=True)
-class Revoked:
+class RevokedAdjustment:
     """The revocation of an adjustment."""
 
     uid: UUID
     entry_uid: UUID
 
 
-Adjusting = Adjusted | Revoked
+AdjustmentChange = AddedAdjustment | RevokedAdjustment
 
 
-def read_adjustment(given: object) -> Adjusted:
+def read_adjustment(given: object) -> AddedAdjustment:
     """Parse an adjustment from JSON, without its entry; raise ValueError with the reason if it is invalid."""
     if not isinstance(given, Mapping):
         raise ValueError("must be an object")
@@ -77,7 +77,7 @@ def read_adjustment(given: object) -> Adjusted:
     except ValueError:
         raise ValueError("uid must be a UUID; leave it out") from None
     note = clean_text(given.get("note", ""), 512)
-    return Adjusted(uid, _NOWHERE, resource, float(amount), _instant(given.get("at")), note)
+    return AddedAdjustment(uid, _NOWHERE, resource, float(amount), _instant(given.get("at")), note)
 
 
 def _instant(value: object) -> datetime:
@@ -99,20 +99,22 @@ class Author(NamedTuple):
 
 
 def record_reach(
-    rules: Iterable[Members], *, standing: Sequence[Members], author: Author | None, tree: WorkingTree
-) -> tuple[Members, ...]:
+    rules: Iterable[MembershipRule], *, standing: Sequence[MembershipRule], author: Author | None, tree: WorkingTree
+) -> tuple[MembershipRule, ...]:
     """Return rules with their reach, to be stored. standing: the entry's current rules, which keep their reach.
 
     A reach that is part of a rule (restored from an earlier revision) is limited to the author's. author None: no
     publisher; rules without a reach stay so.
     """
     known = {rule: rule for rule in standing}
-    return tuple(known.get(rule) or _recorded(rule, author, tree) for rule in rules)
+    return tuple(known.get(rule) or _with_reach(rule, author, tree) for rule in rules)
 
 
-def narrow_reach(rules: Iterable[Members], *, author: Author | None, tree: WorkingTree) -> tuple[Members, ...]:
+def narrow_reach(
+    rules: Iterable[MembershipRule], *, author: Author | None, tree: WorkingTree
+) -> tuple[MembershipRule, ...]:
     """Limit the reach of a restored entry's rules to the rights of the user who restores it."""
-    return tuple(rule if not rule.reach else _recorded(rule, author, tree) for rule in rules)
+    return tuple(rule if not rule.reach else _with_reach(rule, author, tree) for rule in rules)
 
 
 def record_reach_of_tree(tree: TreeColumns, head: TreeColumns, at: datetime) -> TreeColumns:
@@ -125,7 +127,7 @@ def record_reach_of_tree(tree: TreeColumns, head: TreeColumns, at: datetime) -> 
     return replace(tree, members=found, digest="")
 
 
-def _recorded(rule: Members, author: Author | None, tree: WorkingTree) -> Members:
+def _with_reach(rule: MembershipRule, author: Author | None, tree: WorkingTree) -> MembershipRule:
     if author is None:
         return rule
     if author.reach == WHOLE_POLICY:
@@ -255,7 +257,7 @@ class Guard(Protocol):
     def author(self, tree: WorkingTree, node: Node) -> Author | None: ...
 
 
-class Unguarded:
+class AllowEverything:
     """Allows every operation, for computing without an actor: previews and conflicts."""
 
     def may_see(self, tree: WorkingTree, node: Node, index: int) -> None: ...
@@ -280,7 +282,7 @@ class Edit:
     def __init__(self, tree: WorkingTree, settings: PolicySettings, guard: Guard, archived: Archived) -> None:
         self.tree, self.settings, self.guard, self.archived = tree, settings, guard, archived
         self.touches: list[Touch] = []
-        self.adjusting: list[Adjusting] = []
+        self.adjusting: list[AdjustmentChange] = []
         self.index = 0
         self.is_stored = False  # the operations were checked when they were stored
         self.verb = ""  # the right that the current operation needs
@@ -295,7 +297,7 @@ class Edit:
     def touch(self, uid: UUID | None, field: str) -> None:
         self.touches.append(Touch(self.index, uid, field))
 
-    def adjust(self, adjusting: Adjusting) -> None:
+    def adjust(self, adjusting: AdjustmentChange) -> None:
         self.adjusting.append(adjusting)
         self.touch(adjusting.entry_uid, "adjusted")
 

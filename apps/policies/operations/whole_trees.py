@@ -37,18 +37,18 @@ def is_document(change_set: ChangeSet) -> bool:
     return any(operation.get("op") == DOCUMENT for operation in change_set.operations)
 
 
-def summary(following: NextRevision) -> list[Operation]:
+def document_operation(following: NextRevision) -> list[Operation]:
     """Return the operation that a change set lists for a tree with too many changes to list."""
     n_closed = len(following.closed)
     return [{"op": DOCUMENT, "n_entries": len(following.tree), "n_opened": following.n_opened, "n_closed": n_closed}]
 
 
-def keep_tree(change_set: ChangeSet, tree: TreeColumns, settings: PolicySettings) -> None:
+def store_proposed_tree(change_set: ChangeSet, tree: TreeColumns, settings: PolicySettings) -> None:
     blob, digest = pack_tree(tree)
     ProposedTree.objects.create(change_set=change_set, settings=settings.to_json(), tree=blob, tree_digest=digest)
 
 
-def forget_tree(change_set: ChangeSet) -> None:
+def delete_proposed_tree(change_set: ChangeSet) -> None:
     """Delete the proposed tree after it was published as the tree of a revision."""
     ProposedTree.objects.filter(change_set=change_set).delete()
 

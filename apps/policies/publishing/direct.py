@@ -20,12 +20,12 @@ from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.audit_log import logged_refusals, record
 from apps.core.errors import DomainError, FieldProblem, Invalid, Stale
 from apps.policies.changesets.change_sets import clean_reason, require_reason, settings_of
-from apps.policies.files.parsed_document import Declared
+from apps.policies.files.parsed_document import ParsedDocument
 from apps.policies.formats.base import Format
 from apps.policies.models import ChangeSet, Policy, Revision
-from apps.policies.operations.apply import work_out
+from apps.policies.operations.apply import apply_operations
 from apps.policies.operations.tree_edits import Archived, record_reach_of_tree
-from apps.policies.operations.whole_trees import keep_tree, summary
+from apps.policies.operations.whole_trees import document_operation, store_proposed_tree
 from apps.policies.publishing.revisions import NextRevision, lock_policy, publish
 from apps.policies.selectors import get_policy
 from apps.policies.services import (
@@ -41,7 +41,7 @@ from apps.policies.services import (
 )
 from apps.policies.settings import PolicySettings, refuse_misfit
 from apps.policies.tree.columns import Node, TreeColumns
-from apps.policies.tree.document_merge import adopt, next_revision, refuse_new_names
+from apps.policies.tree.document_merge import merge_document, next_revision, refuse_new_names
 from apps.policies.tree.names import clean_name, new_uid
 from apps.policies.tree.stored import load_archived, load_tree
 from apps.policies.tree.terms import Dates
@@ -65,16 +65,16 @@ def publish_operations(
 
 
 # --- First revision ---------------------------------------------------------------------------------------------------
-def first_tree(declared: Declared, format: Format) -> TreeColumns:
+def tree_of_document(declared: ParsedDocument, format: Format) -> TreeColumns:
     """Return a file's tree with new uids, not yet in any policy."""
     nothing = columns_of([Node(new_uid(), None, declared.policy or "root")])
-    tree = adopt(declared, nothing, fitted=format.fit(nothing))
+    tree = merge_document(declared, nothing, fitted=format.fit(nothing))
     refuse_new_names(declared, nothing, tree)
     return tree
 
 
 @logged_refusals("policy.published")
-def begin_policy(
+def create_policy_from_tree(
     *, slug: str, name: str, tree: TreeColumns, settings: PolicySettings, reason: str, at: datetime, actor: Actor
 ) -> Policy:
     """Create a policy with this tree as its first revision; users see only their own path."""
@@ -92,7 +92,9 @@ def begin_policy(
     following = NextRevision(whole, settings, [], whole.nodes(), len(whole), len(whole))
     with unless_slug_exists(slug):
         policy = Policy.objects.create(slug=slug, name=name, created_at=at)
-        change_set = new_change_set(policy, 0, summary(following), said, None, actor, at, ChangeSet.Origin.IMPORT)
+        change_set = new_change_set(
+            policy, 0, document_operation(following), said, None, actor, at, ChangeSet.Origin.IMPORT
+        )
         publish(policy=policy, change_set=change_set, following=following, actor=actor, reason=said, at=at)
         return policy
 
@@ -145,8 +147,8 @@ def propose_tree(
     refuse_misfit(tree, settings.algorithm)
     said = clean_reason(reason)
     with transaction.atomic():
-        change_set = new_change_set(policy, base_revision, summary(following), said, None, actor, at, origin)
-        keep_tree(change_set, tree, settings)
+        change_set = new_change_set(policy, base_revision, document_operation(following), said, None, actor, at, origin)
+        store_proposed_tree(change_set, tree, settings)
         record(
             actor=actor,
             verb="changeset.drafted",
@@ -159,7 +161,7 @@ def propose_tree(
     return change_set
 
 
-def land_mounted(*, policy: Policy, tree: TreeColumns, reason: str, at: datetime) -> Revision:
+def publish_mounted_tree(*, policy: Policy, tree: TreeColumns, reason: str, at: datetime) -> Revision:
     """Publish the tree of a mounted document as the system, after its limits were checked. The caller has locked the
     policy."""
     settings = settings_of(policy, policy.head_number)
@@ -167,16 +169,16 @@ def land_mounted(*, policy: Policy, tree: TreeColumns, reason: str, at: datetime
     return replace_tree(policy, following, reason, ChangeSet.Origin.MOUNT, SYSTEM, at)
 
 
-def hold_mounted(*, policy: Policy, tree: TreeColumns, mount_uid: UUID, reason: str, at: datetime) -> ChangeSet:
+def propose_mounted_tree(*, policy: Policy, tree: TreeColumns, mount_uid: UUID, reason: str, at: datetime) -> ChangeSet:
     """Propose the tree of a mounted document to users who may mount there. The caller has locked the policy."""
     settings = settings_of(policy, policy.head_number)
     following = next_revision(load_tree(policy), tree, settings)
     refuse_misfit(tree, settings.algorithm)
-    said = [{**operation, "mount": str(mount_uid)} for operation in summary(following)]
+    said = [{**operation, "mount": str(mount_uid)} for operation in document_operation(following)]
     change_set = new_change_set(
         policy, policy.head_number, said, clean_reason(reason), None, SYSTEM, at, ChangeSet.Origin.MOUNT
     )
-    keep_tree(change_set, tree, settings)
+    store_proposed_tree(change_set, tree, settings)
     return move_on(change_set, ChangeSet.State.PROPOSED, SYSTEM, at, "changeset.proposed")
 
 
@@ -197,7 +199,7 @@ def publish_automatic(
         policy = lock_policy(policy_id)
         tree, settings = load_tree(policy), settings_of(policy, policy.head_number)
         archived = partial(load_archived, policy)
-        fitting, left_out = _fitting(tree, operations, settings, archived)
+        fitting, left_out = _split_applicable(tree, operations, settings, archived)
         for operation, error in left_out[:_MOST_LEFT_OUT]:
             record(
                 actor=SYSTEM,
@@ -210,7 +212,7 @@ def publish_automatic(
             )
         if not fitting:
             return None
-        outcome = work_out(tree, fitting, settings=settings, archived=archived)
+        outcome = apply_operations(tree, fitting, settings=settings, archived=archived)
         if outcome.is_empty:
             return None
         change_set = new_change_set(
@@ -219,7 +221,7 @@ def publish_automatic(
         return publish_locked(change_set, SYSTEM, at)
 
 
-def _fitting(
+def _split_applicable(
     tree: TreeColumns, operations: Sequence[Operation], settings: PolicySettings, archived: Archived
 ) -> tuple[list[Operation], list[tuple[Operation, DomainError]]]:
     """Split operations into those that can be applied one after another, and the others with their errors.
@@ -232,7 +234,7 @@ def _fitting(
     while waiting:
         some = waiting.pop()
         try:
-            work_out(tree, [*fitting, *some], settings=settings, archived=archived)
+            apply_operations(tree, [*fitting, *some], settings=settings, archived=archived)
             fitting += some
         except DomainError as error:
             if len(some) == 1:
@@ -277,6 +279,6 @@ def _due(tree: TreeColumns, today: date) -> Iterator[dict[str, Any]]:
             yield {"op": "set_dates", "entry": uid, "dates": replace(dates, shares=None).to_json()}
 
 
-def is_over(dates: Dates, today: date) -> bool:
+def has_ended(dates: Dates, today: date) -> bool:
     """Return whether the last day has passed; entries with at_end `keep` then still have their shares."""
     return dates.ends_on is not None and dates.ends_on < today

@@ -18,21 +18,21 @@ from apps.policies.access.scope import visible_entries
 from apps.policies.changesets.change_sets import clean_reason, settings_of
 from apps.policies.changesets.conflicts import EditConflict, conflicts, shown_conflicts
 from apps.policies.models import Adjustment, ChangeSet, Policy, Revision
-from apps.policies.operations.apply import MOST_OPERATIONS, Operation, work_out
-from apps.policies.operations.tree_edits import Adjusted, Archived, Revoked
+from apps.policies.operations.apply import MOST_OPERATIONS, Operation, apply_operations
+from apps.policies.operations.tree_edits import AddedAdjustment, Archived, RevokedAdjustment
 from apps.policies.publishing.direct import propose_tree
-from apps.policies.selectors import get_policy, get_revision, seen_then
+from apps.policies.selectors import get_policy, get_revision, past_visibility_mask
 from apps.policies.services import make_change_set
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Mask, Node, TreeColumns
-from apps.policies.tree.difference import changed_entries, difference
+from apps.policies.tree.difference import changed_entries, operations_between
 from apps.policies.tree.stored import load_archived, load_tree
 
 _WRITE = "policies:write"
 
 
 @dataclass(frozen=True)
-class _Way:
+class _RevisionStep:
     """Operations that lead from the tree and settings of one revision to those of another."""
 
     policy: Policy
@@ -54,9 +54,9 @@ def revert_revision(*, policy_slug: str, number: int, reason: str = "", at: date
         raise Invalid("Revision 1 is the first revision of the policy and can't be undone.", code="first_revision")
     before, after = load_tree(policy, number - 1), load_tree(policy, number)
     _require_all_visible(policy, before, after, number, actor, at)
-    operations = difference(after, before, archived=_archived_between(before, after))
+    operations = operations_between(after, before, archived=_archived_between(before, after))
     operations = _with_corrections(operations, policy, number)
-    way = _with_settings(_Way(policy, number, number - 1, operations, before, settings_of(policy, number - 1)))
+    way = _with_settings(_RevisionStep(policy, number, number - 1, operations, before, settings_of(policy, number - 1)))
     said = clean_reason(reason) or f"Reverts revision {number}: {revision.reason}"[:4_000]
     return _draft(way, said, at, actor, reverts_number=number)
 
@@ -78,13 +78,15 @@ def restore_revision(
     head, goal = load_tree(policy), load_tree(policy, number)
     _require_all_visible(policy, goal, head, number, actor, at)
     settings = settings_of(policy, number if with_settings else policy.head_number)
-    operations = difference(head, goal, archived=lambda uid: load_archived(policy, uid))
-    way = _with_settings(_Way(policy, policy.head_number, number, operations, goal, settings))
+    operations = operations_between(head, goal, archived=lambda uid: load_archived(policy, uid))
+    way = _with_settings(_RevisionStep(policy, policy.head_number, number, operations, goal, settings))
     said = clean_reason(reason) or f"Back to the tree of revision {number}."
     return _draft(way, said, at, actor)
 
 
-def _draft(way: _Way, reason: str, at: datetime, actor: Actor, *, reverts_number: int | None = None) -> ChangeSet:
+def _draft(
+    way: _RevisionStep, reason: str, at: datetime, actor: Actor, *, reverts_number: int | None = None
+) -> ChangeSet:
     if not way.operations:
         raise Invalid("Nothing would change: the trees and settings are the same.", code="nothing_to_change")
     slug, origin = way.policy.slug, ChangeSet.Origin.REVERT
@@ -116,7 +118,7 @@ def _draft(way: _Way, reason: str, at: datetime, actor: Actor, *, reverts_number
     return change_set
 
 
-def _on_head(way: _Way, actor: Actor, at: datetime) -> tuple[TreeColumns, PolicySettings]:
+def _on_head(way: _RevisionStep, actor: Actor, at: datetime) -> tuple[TreeColumns, PolicySettings]:
     """Return the whole tree and settings on the head, because so many operations can't be resolved field by field."""
     policy = way.policy
     if any(operation["op"] == "adjust_usage" for operation in way.operations):
@@ -145,11 +147,11 @@ def _on_head(way: _Way, actor: Actor, at: datetime) -> tuple[TreeColumns, Policy
     if found:
         shown = shown_conflicts(found, policy=policy, base=base, head=head, actor=actor, at=at)
         raise EditConflict(shown, base_number=way.start, head_number=policy.head_number)
-    outcome = work_out(head, way.operations, settings=head_settings, archived=archived, limited=False)
+    outcome = apply_operations(head, way.operations, settings=head_settings, archived=archived, limited=False)
     return outcome.tree, outcome.settings
 
 
-def _with_settings(way: _Way) -> _Way:
+def _with_settings(way: _RevisionStep) -> _RevisionStep:
     was, wanted = settings_of(way.policy, way.start).to_json(), way.settings.to_json()
     parts = {part: value for part, value in wanted.items() if value != was[part]}
     if parts:
@@ -161,13 +163,13 @@ def _with_corrections(operations: list[Operation], policy: Policy, number: int) 
     """Add operations that first revoke the revision's adjustments, and last restore those that it revoked."""
     made = Adjustment.objects.filter(policy=policy, since=number, until=None).order_by("pk")
     revoked = Adjustment.objects.filter(policy=policy, until=number).order_by("pk")
-    first = [_adjusting(Revoked(each.uid, each.entry_uid)) for each in made]
-    last = [_adjusting(_again(each)) for each in revoked]
+    first = [_adjusting(RevokedAdjustment(each.uid, each.entry_uid)) for each in made]
+    last = [_adjusting(_restored_adjustment(each)) for each in revoked]
     return [*first, *operations, *last]
 
 
-def _again(adjustment: Adjustment) -> Adjusted:
-    return Adjusted(
+def _restored_adjustment(adjustment: Adjustment) -> AddedAdjustment:
+    return AddedAdjustment(
         uid=UUID(int=0),
         entry_uid=adjustment.entry_uid,
         resource=adjustment.resource,
@@ -177,8 +179,8 @@ def _again(adjustment: Adjustment) -> Adjusted:
     )
 
 
-def _adjusting(each: Adjusted | Revoked) -> Operation:
-    if isinstance(each, Revoked):
+def _adjusting(each: AddedAdjustment | RevokedAdjustment) -> Operation:
+    if isinstance(each, RevokedAdjustment):
         return {"op": "adjust_usage", "entry": str(each.entry_uid), "revokes": str(each.uid)}
     said = {key: value for key, value in each.to_json().items() if key != "uid"}  # it gets a new uid
     return {"op": "adjust_usage", **said}
@@ -190,12 +192,12 @@ def _archived_between(before: TreeColumns, after: TreeColumns) -> Archived:
 
     def archived(uid: UUID) -> Sequence[Node]:
         i = before.index_of_uid(uid)
-        return [] if i is None or not gone[i] else list(_went_with(before, gone, i))
+        return [] if i is None or not gone[i] else list(_archived_subtree(before, gone, i))
 
     return archived
 
 
-def _went_with(tree: TreeColumns, gone: Mask, i: int) -> Iterator[Node]:
+def _archived_subtree(tree: TreeColumns, gone: Mask, i: int) -> Iterator[Node]:
     level = [i]
     while level:
         yield from map(tree.node, level)
@@ -210,7 +212,7 @@ def _require_all_visible(
     now = visible_entries(policy=policy, tree=load_tree(policy), actor=actor, at=at)
     for tree, mask in ((after, changed), (before, gone)):
         then = visible_entries(policy=policy, tree=tree, actor=actor, at=at)
-        if (mask & ~seen_then(then, now)).any():
+        if (mask & ~past_visibility_mask(then, now)).any():
             raise NotAllowed(
                 f"Revision {number} differs in entries outside your view; "
                 "only a user who sees all of them can restore it.",

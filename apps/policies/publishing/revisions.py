@@ -19,10 +19,10 @@ from apps.core.errors import Conflict
 from apps.policies.access.scope import refuse_archived
 from apps.policies.models import Adjustment, ChangeSet, Policy, Revision
 from apps.policies.operations.apply import Outcome
-from apps.policies.operations.tree_edits import Adjusting, Revoked
+from apps.policies.operations.tree_edits import AdjustmentChange, RevokedAdjustment
 from apps.policies.settings import PolicySettings, refuse_misfit
 from apps.policies.tree.columns import Node, TreeColumns, pack_tree
-from apps.policies.tree.stored import remembered
+from apps.policies.tree.stored import tree_cache
 from apps.runs.fault_points import fault_point
 
 # Sent after the publish is committed, with the arguments policy and revision.
@@ -83,7 +83,7 @@ class NextRevision:
     opened: Iterable[Node]
     n_opened: int
     n_changed: int
-    adjusting: Sequence[Adjusting] = ()
+    adjusting: Sequence[AdjustmentChange] = ()
 
     @classmethod
     def of_outcome(cls, outcome: Outcome) -> NextRevision:
@@ -165,7 +165,7 @@ def publish(
 
     def tell() -> None:
         fault_point("policies.publish.after_commit")
-        remembered.put(remembered_tree)
+        tree_cache.put(remembered_tree)
         policy_published.send_robust(sender=Policy, policy=policy, revision=revision)
 
     transaction.on_commit(tell)
@@ -173,10 +173,10 @@ def publish(
 
 
 def _adjust(
-    policy: Policy, adjusting: Sequence[Adjusting], number: int, actor: Actor, reason: str, at: datetime
+    policy: Policy, adjusting: Sequence[AdjustmentChange], number: int, actor: Actor, reason: str, at: datetime
 ) -> None:
     for each in adjusting:
-        if isinstance(each, Revoked):
+        if isinstance(each, RevokedAdjustment):
             standing = Adjustment.objects.filter(policy=policy, uid=each.uid, entry_uid=each.entry_uid, until=None)
             if not standing.update(until=number):
                 raise Conflict(f"There is no active adjustment {each.uid} of this entry.", code="not_in_force")

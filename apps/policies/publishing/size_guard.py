@@ -13,33 +13,33 @@ from apps.policies.access.authority import ActorGuard
 from apps.policies.access.scope import Verb
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.models import Approval, ChangeSet, Policy
-from apps.policies.operations.apply import Outcome, work_out
-from apps.policies.operations.dated_shares import trees_to_come
-from apps.policies.operations.tree_edits import Adjusting
+from apps.policies.operations.apply import Outcome, apply_operations
+from apps.policies.operations.dated_shares import future_trees
+from apps.policies.operations.tree_edits import AdjustmentChange
 from apps.policies.operations.whole_trees import is_document
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.revision_diff import TargetMoves, target_moves
+from apps.policies.tree.revision_diff import TargetChanges, compare_targets
 from apps.policies.tree.stored import load_archived, load_tree
 from apps.policies.tree.working_tree import Changes
 
 
 @dataclass(frozen=True, eq=False)
-class Proposed:
+class ProposedChange:
     """The tree and settings to be published, with the changed entries and usage adjustments."""
 
     tree: TreeColumns
     settings: PolicySettings
     changes: Changes = field(default_factory=dict)
-    adjusting: Sequence[Adjusting] = ()
+    adjusting: Sequence[AdjustmentChange] = ()
 
     @classmethod
-    def of_outcome(cls, outcome: Outcome) -> Proposed:
+    def of_outcome(cls, outcome: Outcome) -> ProposedChange:
         return cls(outcome.tree, outcome.settings, outcome.changes, outcome.adjusting)
 
 
 # Number of leaves whose rank changes; None while no ranks are known.
-RankCount = Callable[[Policy, Proposed], int | None]
+RankCount = Callable[[Policy, ProposedChange], int | None]
 _rank_counts: list[RankCount] = []
 
 
@@ -79,10 +79,10 @@ class Size:
         return found
 
 
-def measure(policy: Policy, before: TreeColumns, settings: PolicySettings, proposed: Proposed) -> Size:
+def measure(policy: Policy, before: TreeColumns, settings: PolicySettings, proposed: ProposedChange) -> Size:
     """Measure a change, including the later effects of its dates."""
     limits = settings.review
-    found = [target_moves(before, tree) for tree in (proposed.tree, *trees_to_come(proposed.tree, proposed.changes))]
+    found = [compare_targets(before, tree) for tree in (proposed.tree, *future_trees(proposed.tree, proposed.changes))]
     points = limits["points"]
     return Size(
         points=max(moves.furthest for moves in found),
@@ -94,7 +94,12 @@ def measure(policy: Policy, before: TreeColumns, settings: PolicySettings, propo
 
 
 def require_second_person(
-    change_set: ChangeSet, policy: Policy, proposed: Proposed, settings: PolicySettings, actor: Actor, at: datetime
+    change_set: ChangeSet,
+    policy: Policy,
+    proposed: ProposedChange,
+    settings: PolicySettings,
+    actor: Actor,
+    at: datetime,
 ) -> None:
     """Raise Conflict (`needs_approval`) for a change that one person may not publish alone.
 
@@ -134,7 +139,7 @@ def require_approver(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
     if is_document(change_set):
         guard.may_set_policy(0)
         return
-    work_out(
+    apply_operations(
         base,
         change_set.operations,
         settings=settings_of(policy, change_set.base_number),
@@ -143,7 +148,7 @@ def require_approver(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
     )
 
 
-def _users(policy: Policy, proposed: Proposed, moves: TargetMoves) -> int | None:
+def _users(policy: Policy, proposed: ProposedChange, moves: TargetChanges) -> int | None:
     """Count leaves that change rank; while no ranks are known, leaves whose target changes."""
     for count in _rank_counts:
         known = count(policy, proposed)

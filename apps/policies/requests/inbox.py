@@ -23,7 +23,7 @@ from apps.policies.access.holders import GrantLine, ending_soon, list_grants
 from apps.policies.access.scope import Rights, Verb, Visibility, rules_all, visible_entries
 from apps.policies.changesets.change_sets import ChangeSetAccess, refuse_account_moves, settings_of
 from apps.policies.models import ChangeSet, Comment, Policy
-from apps.policies.operations.apply import Operation, work_out
+from apps.policies.operations.apply import Operation, apply_operations
 from apps.policies.operations.whole_trees import is_document
 from apps.policies.selectors import list_policies
 from apps.policies.settings import PolicySettings
@@ -95,7 +95,7 @@ class Decider:
             if is_document(change_set):
                 guard.may_set_policy(0)
                 return True
-            outcome = work_out(
+            outcome = apply_operations(
                 self.tree,
                 change_set.operations,
                 settings=self._settings,
@@ -153,7 +153,7 @@ def require_request(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
     _require_shares_of(change_set.operations, uid)
     if Decider(policy, actor, at).decides_shares_of(uid):
         raise Conflict("You can change its shares yourself: no request is needed.", code="own_decision")
-    after = work_out(tree, change_set.operations, settings=settings_of(policy, policy.head_number)).tree
+    after = apply_operations(tree, change_set.operations, settings=settings_of(policy, policy.head_number)).tree
     if not _is_more(tree, after, uid):
         raise _refused("The request must ask for a larger share than the entry has.")
     _require_room(change_set, actor)

@@ -21,7 +21,7 @@ from apps.policies.access.scope import WRITE, visible_entries
 from apps.policies.changesets.change_sets import get_change_set_for_write, reanchor, require_reason, settings_of
 from apps.policies.changesets.lifecycle import comment_on
 from apps.policies.models import Approval, ChangeSet, Policy, Revision
-from apps.policies.operations.apply import Operation, work_out
+from apps.policies.operations.apply import Operation, apply_operations
 from apps.policies.operations.dated_shares import shares_operations
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.publishing.size_guard import require_approver
@@ -228,7 +228,7 @@ def _offer(change_set: ChangeSet, operations: list[Operation], actor: Actor, at:
     """Replace the operations by a counter-offer on the head; the original operations are stored in `asked`."""
     policy = Policy.all_objects.get(pk=change_set.policy_id)
     tree, settings = load_tree(policy), settings_of(policy, policy.head_number)
-    resolved = work_out(tree, operations, settings=settings).operations
+    resolved = apply_operations(tree, operations, settings=settings).operations
     reanchor(change_set, resolved)
     change_set.asked = change_set.operations if change_set.asked is None else change_set.asked
     change_set.operations, change_set.base_number = resolved, policy.head_number

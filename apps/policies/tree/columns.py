@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from apps.core import blobs
 from apps.engine.tree import FairshareTree
-from apps.policies.tree.names import PARENT, RESERVE, in_order_of_creation
-from apps.policies.tree.terms import Dates, Members, Mounted, read_dates, read_members, read_mounted
+from apps.policies.tree.names import PARENT, RESERVE, creation_ranks
+from apps.policies.tree.terms import Dates, MembershipRule, MountedPublication, read_dates, read_members, read_mounted
 
 SCOPES = ("", "local", "global")
 # Columns that hold a value for few entries, as mappings by index.
@@ -41,8 +41,8 @@ class Node:
     scope_sources: tuple[str, ...] = ()
     locked: bool = False
     dates: Dates | None = None
-    members: tuple[Members, ...] = ()
-    mount: Mounted | None = None
+    members: tuple[MembershipRule, ...] = ()
+    mount: MountedPublication | None = None
 
     def said(self, name: str) -> Any:
         """Return a field as JSON, as documents, differences and API responses write it."""
@@ -53,7 +53,7 @@ class Node:
             return [rule.to_json() for rule in value]
         if isinstance(value, UUID):
             return str(value)
-        if isinstance(value, Dates | Mounted):
+        if isinstance(value, Dates | MountedPublication):
             return value.to_json()
         return list(value) if isinstance(value, tuple) else value
 
@@ -93,8 +93,8 @@ class TreeColumns:
     scope_sources: Mapping[int, tuple[str, ...]]
     locked: Mask
     dates: Mapping[int, Dates] = field(default_factory=dict)
-    members: Mapping[int, tuple[Members, ...]] = field(default_factory=dict)
-    mount: Mapping[int, Mounted] = field(default_factory=dict)
+    members: Mapping[int, tuple[MembershipRule, ...]] = field(default_factory=dict)
+    mount: Mapping[int, MountedPublication] = field(default_factory=dict)
     policy_slug: str = ""
     number: int = 0
     digest: str = ""
@@ -137,7 +137,7 @@ class TreeColumns:
     @cached_property
     def listed(self) -> npt.NDArray[np.int64]:
         """Indices of all entries, (n,): breadth-first, with siblings in the order of their creation."""
-        return np.lexsort((in_order_of_creation(self.uid), self.parent))
+        return np.lexsort((creation_ranks(self.uid), self.parent))
 
     def listed_children(self, i: int) -> list[int]:
         """Return the children in the order of their creation: files list them so, which lets an import preserve it."""
@@ -331,7 +331,7 @@ class TreeColumns:
             is_group=self.is_group,
             is_reserve=self.is_reserve,
             is_user=self._is_kind("user"),
-            seniority=lambda: in_order_of_creation(self.uid),
+            seniority=lambda: creation_ranks(self.uid),
         )
         if not np.array_equal(order, np.arange(len(self))):
             raise blobs.CorruptBlob("The stored tree isn't in breadth-first order.")

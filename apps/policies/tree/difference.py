@@ -19,13 +19,15 @@ from apps.policies.tree.working_tree import WorkingTree
 
 
 # --- Operations from one tree to another ------------------------------------------------------------------------------
-def difference(before: TreeColumns, after: TreeColumns, *, archived: Archived = lambda uid: ()) -> list[Operation]:
+def operations_between(
+    before: TreeColumns, after: TreeColumns, *, archived: Archived = lambda uid: ()
+) -> list[Operation]:
     """Return operations that turn `before` into `after`, as imports and reverts need; entries are matched by uid.
 
-    archived: returns an archived entry with its descendants, as in `work_out`; such entries are restored instead of
+    archived: returns an archived entry with its descendants, as in `apply_operations`; such entries are restored, not
     added. The list is empty if the trees are equal.
     """
-    return _Difference(before, after, archived).operations()
+    return _OperationFinder(before, after, archived).operations()
 
 
 def changed_entries(before: TreeColumns, after: TreeColumns) -> tuple[Mask, Mask]:
@@ -37,7 +39,7 @@ def changed_entries(before: TreeColumns, after: TreeColumns) -> tuple[Mask, Mask
     return (in_before < 0) | differs(after, before, in_before), gone
 
 
-class _Difference:
+class _OperationFinder:
     """Applies each operation to a tree as soon as it is found, so that every operation is valid when its turn comes.
 
     First, whole subtrees are archived. Then entries move to their parents from the root down: everything above them is
@@ -111,7 +113,7 @@ class _Difference:
                 "op": "add",
                 **place,
                 "kind": wanted.kind,
-                "shares": _said(wanted),
+                "shares": _shares_json(wanted),
                 "uid": str(wanted.uid),
                 "is_group": wanted.is_group and not is_late,
             }
@@ -152,7 +154,7 @@ class _Difference:
             change: Operation = {"op": "set_kind", "entry": uid, "kind": wanted.kind, "is_group": wanted.is_group}
             (self.late if needs_no_children else self.found).append(change)
         if node.shares != wanted.shares:
-            self.found.append({"op": "set_shares", "entry": uid, "shares": _said(wanted)})
+            self.found.append({"op": "set_shares", "entry": uid, "shares": _shares_json(wanted)})
         if (node.scope, node.scope_sources) != (wanted.scope, wanted.scope_sources):
             self.found.append(
                 {
@@ -176,7 +178,7 @@ class _Difference:
         self.tree.replace(node, **_values(wanted))
 
 
-def _said(node: Node) -> Any:
+def _shares_json(node: Node) -> Any:
     return PARENT if node.shares is None else node.shares
 
 

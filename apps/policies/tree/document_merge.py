@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.core.errors import FieldProblem, Invalid
-from apps.policies.files.parsed_document import MOST_PROBLEMS, Declared
+from apps.policies.files.parsed_document import MOST_PROBLEMS, ParsedDocument
 from apps.policies.formats.whole_shares import competitors, members_of
 from apps.policies.publishing.revisions import NextRevision
 from apps.policies.settings import PolicySettings
@@ -24,13 +24,13 @@ WasHere = Callable[[Sequence[UUID]], set[UUID]]
 
 
 @dataclass(frozen=True)
-class _Met:
+class _MatchedDocument:
     """A parsed document matched with the head. found: index in the head of each entry of the document, −1 if it is new.
 
     fitted: the head as the file's format would write it. A value equal to it in the file is no change.
     """
 
-    declared: Declared
+    declared: ParsedDocument
     head: TreeColumns
     fitted: TreeColumns
     found: IndexArray
@@ -50,8 +50,8 @@ class _Met:
         return np.asarray(self.known & (unsaid | alike))
 
 
-def adopt(
-    declared: Declared,
+def merge_document(
+    declared: ParsedDocument,
     head: TreeColumns,
     *,
     fitted: TreeColumns | None = None,
@@ -64,8 +64,8 @@ def adopt(
     removed. was_here: returns which uids ever belonged to this policy; entries with other uids are matched by path.
     """
     fitted = head if fitted is None else fitted
-    met = _Met(declared, head, fitted, _recognised(declared, head, fitted, was_here))
-    _refuse_places_that_are_nowhere(met)
+    met = _MatchedDocument(declared, head, fitted, _match_entries(declared, head, fitted, was_here))
+    _refuse_unknown_ancestors(met)
     tree = _with_kept_values(met)
     if keep_missing:
         tree = _with_missing(tree, met)
@@ -112,7 +112,7 @@ def differs(tree: TreeColumns, head: TreeColumns, in_head: IndexArray) -> Mask:
     return np.asarray(found, dtype=np.bool_)
 
 
-def _recognised(declared: Declared, head: TreeColumns, fitted: TreeColumns, was_here: WasHere) -> IndexArray:
+def _match_entries(declared: ParsedDocument, head: TreeColumns, fitted: TreeColumns, was_here: WasHere) -> IndexArray:
     read = declared.tree
     found = indexes_of(read.uid, head)
     given: Mask = np.asarray(read.uid.any(axis=1), dtype=np.bool_)
@@ -135,7 +135,7 @@ def _recognised(declared: Declared, head: TreeColumns, fitted: TreeColumns, was_
     return found
 
 
-def _refuse_places_that_are_nowhere(met: _Met) -> None:
+def _refuse_unknown_ancestors(met: _MatchedDocument) -> None:
     """Refuse path-only entries that exist neither in the file nor in the policy."""
     if met.declared.says is None:
         return
@@ -143,7 +143,7 @@ def _refuse_places_that_are_nowhere(met: _Met) -> None:
     _refuse(met.declared, lost, "is in neither the file nor the policy; give it a row of its own")
 
 
-def refuse_new_names(declared: Declared, head: TreeColumns, tree: TreeColumns) -> None:
+def refuse_new_names(declared: ParsedDocument, head: TreeColumns, tree: TreeColumns) -> None:
     """Refuse invalid names of new or renamed entries; existing entries may keep theirs."""
     problems = new_name_problems(tree, head)
     if not problems:
@@ -166,7 +166,7 @@ def new_name_problems(tree: TreeColumns, head: TreeColumns) -> dict[int, str]:
     return {i: said for i, said in found.items() if in_head[i] < 0 or head.name[int(in_head[i])] != tree.name[i]}
 
 
-def _refuse(declared: Declared, rows: Sequence[int], message: str) -> None:
+def _refuse(declared: ParsedDocument, rows: Sequence[int], message: str) -> None:
     _raise([FieldProblem(declared.where(i) or declared.tree.path(i), message) for i in rows[:MOST_PROBLEMS]])
 
 
@@ -176,7 +176,7 @@ def _raise(fields: Sequence[FieldProblem]) -> None:
         raise Invalid(message, code="bad_document", fields=fields[:MOST_PROBLEMS])
 
 
-def _with_kept_values(met: _Met) -> TreeColumns:
+def _with_kept_values(met: _MatchedDocument) -> TreeColumns:
     read, head, fitted, at = met.declared.tree, met.head, met.fitted, met.at
     uid = read.uid.copy()
     uid[met.known] = head.uid[met.found[met.known]]
@@ -214,13 +214,13 @@ def _with_kept_values(met: _Met) -> TreeColumns:
     return _in_order(whole, met)
 
 
-def _names(met: _Met) -> list[str]:
+def _names(met: _MatchedDocument) -> list[str]:
     head, fitted, read = met.head.name, met.fitted.name, met.declared.tree.name
     pairs = zip(read, met.found.tolist(), strict=True)
     return [head[j] if j >= 0 and name == fitted[j] else name for name, j in pairs]
 
 
-def _in_order(tree: TreeColumns, met: _Met) -> TreeColumns:
+def _in_order(tree: TreeColumns, met: _MatchedDocument) -> TreeColumns:
     """Restore sibling order after names that the format had to alter got their original spelling back."""
     if tree.name == met.declared.tree.name:
         return tree
@@ -232,7 +232,7 @@ def _in_order(tree: TreeColumns, met: _Met) -> TreeColumns:
     return columns_of(tree.nodes(), policy_slug=tree.policy_slug, number=tree.number)
 
 
-def _kinds(met: _Met, is_group: Mask) -> tuple[tuple[str, ...], npt.NDArray[np.uint16]]:
+def _kinds(met: _MatchedDocument, is_group: Mask) -> tuple[tuple[str, ...], npt.NDArray[np.uint16]]:
     """Return kind names and codes. A kind that the file leaves open becomes `group` or `user`, by `is_group`."""
     head, fitted = met.head.kind, met.fitted.kind
     alike = np.array(
@@ -248,7 +248,7 @@ def _kinds(met: _Met, is_group: Mask) -> tuple[tuple[str, ...], npt.NDArray[np.u
     return names, np.array([number[kind] for kind in kinds], dtype=np.uint16)
 
 
-def _keeps_shares(met: _Met) -> Mask:
+def _keeps_shares(met: _MatchedDocument) -> Mask:
     """Mask of entries that keep the head's shares. Shares that the format scaled stay only if the whole group is
     unchanged.
 
@@ -272,7 +272,7 @@ def _keeps_shares(met: _Met) -> Mask:
     return keeps
 
 
-def _in_proportion(met: _Met, scaled: Mask) -> Mask:
+def _in_proportion(met: _MatchedDocument, scaled: Mask) -> Mask:
     """Mask of entries in scaled groups whose shares in the file are those of the head times one common factor."""
     read, head = met.declared.tree, met.head
     above = competitors(read)
@@ -289,7 +289,7 @@ def _in_proportion(met: _Met, scaled: Mask) -> Mask:
     return found
 
 
-def _sparse(met: _Met, name: str) -> dict[int, Any]:
+def _sparse(met: _MatchedDocument, name: str) -> dict[int, Any]:
     ours, theirs = getattr(met.declared.tree, name), getattr(met.head, name)
     said = getattr(met.fitted, name)
     value = "scope" if name == "scope_sources" else name
@@ -307,7 +307,7 @@ def _sparse(met: _Met, name: str) -> dict[int, Any]:
     return result
 
 
-def _with_missing(tree: TreeColumns, met: _Met) -> TreeColumns:
+def _with_missing(tree: TreeColumns, met: _MatchedDocument) -> TreeColumns:
     """Keep the entries that the file leaves out below their parents."""
     missing = np.ones(len(met.head), dtype=np.bool_)
     missing[met.found[met.known]] = False

@@ -141,7 +141,7 @@ _PER_MS = 1 << 12
 _VERSION, _VARIANT = 0x7000, 0x80
 
 
-class _Ticks:
+class _UidClock:
     """Thread-safe counter of increasing numbers: milliseconds · 4096, running ahead of the clock under load."""
 
     def __init__(self) -> None:
@@ -156,7 +156,7 @@ class _Ticks:
             return first
 
 
-_ticks = _Ticks()
+_uid_clock = _UidClock()
 
 
 def new_uid() -> UUID:
@@ -166,7 +166,7 @@ def new_uid() -> UUID:
 
 def new_uids(n: int) -> U1:
     """Return n new uids, shape (n, 16), in ascending order, so that bulk inserts append to the database indexes."""
-    ticks = np.uint64(_ticks.take(n)) + np.arange(n, dtype=np.uint64)
+    ticks = np.uint64(_uid_clock.take(n)) + np.arange(n, dtype=np.uint64)
     uids = np.frombuffer(os.urandom(16 * n), dtype=np.uint8).reshape(n, 16).copy()
     upper = (ticks // np.uint64(_PER_MS) << np.uint64(16)) + np.uint64(_VERSION) + ticks % np.uint64(_PER_MS)
     uids[:, :8] = upper.astype(">u8").view(np.uint8).reshape(n, 8)
@@ -174,7 +174,7 @@ def new_uids(n: int) -> U1:
     return uids
 
 
-def in_order_of_creation(uid: U1) -> npt.NDArray[np.int64]:
+def creation_ranks(uid: U1) -> npt.NDArray[np.int64]:
     """Return the rank (n,) of each uid (n, 16) by time of creation; uids without a time come first, sorted by value."""
     halves = np.ascontiguousarray(uid).view(">u8")
     place = np.empty(len(uid), dtype=np.int64)

@@ -27,7 +27,7 @@ _SAME = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class TargetMoves:
+class TargetChanges:
     """Two trees of one policy, compared entry by entry.
 
     Arrays follow the entries of `after`. Those named `gone_…` follow `gone`, which lists the entries of `before` that
@@ -123,14 +123,14 @@ class TargetMoves:
         return _targets(self.after)
 
 
-def target_moves(before: TreeColumns, after: TreeColumns) -> TargetMoves:
+def compare_targets(before: TreeColumns, after: TreeColumns) -> TargetChanges:
     """Compare the targets of two trees; entries are matched by uid."""
     if len(before) == len(after) and np.array_equal(before.uid, after.uid):
-        return TargetMoves(before, after, np.arange(len(after)), np.zeros(0, dtype=np.int64))
+        return TargetChanges(before, after, np.arange(len(after)), np.zeros(0, dtype=np.int64))
     place = indexes_of(after.uid, before)
     stays = np.zeros(len(before), dtype=np.bool_)
     stays[place[place >= 0]] = True
-    return TargetMoves(before, after, place, np.flatnonzero(~stays))
+    return TargetChanges(before, after, place, np.flatnonzero(~stays))
 
 
 def _targets(tree: TreeColumns) -> tuple[F8, F8]:
@@ -181,7 +181,7 @@ class TreeDiff:
     An entry is shown if it is visible in every tree that contains it; `n_outside` counts the other entries that differ.
     """
 
-    moves: TargetMoves
+    moves: TargetChanges
     sees_before: Mask
     sees_after: Mask
 
@@ -332,7 +332,7 @@ class TreeDiff:
 
 def diff_trees(before: TreeColumns, after: TreeColumns, *, sees_before: Mask, sees_after: Mask) -> TreeDiff:
     """Compare two trees of one policy; entries are matched by uid."""
-    return TreeDiff(target_moves(before, after), sees_before, sees_after)
+    return TreeDiff(compare_targets(before, after), sees_before, sees_after)
 
 
 def diff_settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:

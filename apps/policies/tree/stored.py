@@ -22,17 +22,17 @@ __all__ = ["Node", "TreeColumns", "load_archived", "load_tree", "load_tree_from_
 _MOST_ENTRIES = 3_000_000
 
 
-def _n_kept(tree: TreeColumns) -> int:
+def _cache_size(tree: TreeColumns) -> int:
     """Size of a tree in the cache; capped, so that a tree larger than the cache is cached alone."""
     return min(len(tree), _MOST_ENTRIES)
 
 
-class _Remembered:
+class _TreeCache:
     """LRU cache of trees by digest, bounded by their total entries. A tree with this digest can't be outdated."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._trees: LRUCache[str, TreeColumns] = LRUCache(_MOST_ENTRIES, getsizeof=_n_kept)
+        self._trees: LRUCache[str, TreeColumns] = LRUCache(_MOST_ENTRIES, getsizeof=_cache_size)
 
     def get(self, digest: str) -> TreeColumns | None:
         with self._lock:
@@ -47,7 +47,7 @@ class _Remembered:
             self._trees.clear()
 
 
-remembered = _Remembered()
+tree_cache = _TreeCache()
 
 
 def load_tree(policy: Policy, number: int | None = None) -> TreeColumns:
@@ -57,10 +57,10 @@ def load_tree(policy: Policy, number: int | None = None) -> TreeColumns:
     digest = once_per_request(("tree", policy.pk, wanted), revisions.values_list("tree_digest", flat=True).first)
     if digest is None:
         raise NotFound(f"Policy {policy.slug} has no revision {wanted}.")
-    tree = remembered.get(digest)
+    tree = tree_cache.get(digest)
     if tree is None:
         tree = unpack_tree(revisions.values_list("tree", flat=True)[0], digest)
-        remembered.put(tree)
+        tree_cache.put(tree)
     return tree
 
 

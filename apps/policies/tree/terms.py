@@ -22,7 +22,7 @@ from apps.policies.tree.names import (
 )
 
 AT_END = ("keep", "zero", "archive")
-MOST_MEMBER_RULES = 20
+MAX_MEMBERSHIP_RULES = 20
 # Value of `Members.reach` for the whole policy.
 WHOLE_POLICY = "*"
 _LONGEST_PATTERN = 512
@@ -52,7 +52,7 @@ class Dates:
 
 
 @dataclass(frozen=True, slots=True)
-class Members:
+class MembershipRule:
     """A membership rule: users who match all non-empty conditions become children of the entry; patterns allow * and ?.
 
     source: slug of a usage source. group, fqan: of the account. people: a sign-in group (`oidc:physics`, `ldap:cn=hpc`,
@@ -86,7 +86,7 @@ _RECORDED = ("reach", "written_at")
 
 
 @dataclass(frozen=True, slots=True)
-class Mounted:
+class MountedPublication:
     """The remote publication that an entry's children come from: the name of its authority and of the publication."""
 
     issuer: str
@@ -120,12 +120,12 @@ def _authority_problem(name: str) -> str:
     return ""
 
 
-def read_mounted(value: object) -> Mounted | None:
+def read_mounted(value: object) -> MountedPublication | None:
     """Parse a mount from JSON; None stays None. Raise ValueError with the reason if it is invalid."""
     if value is None:
         return None
     given = _object(value, ("issuer", "publication"))
-    return Mounted(*(clean_authority(given.get(name)) for name in ("issuer", "publication")))
+    return MountedPublication(*(clean_authority(given.get(name)) for name in ("issuer", "publication")))
 
 
 def read_dates(value: object) -> Dates | None:
@@ -149,14 +149,14 @@ def read_dates(value: object) -> Dates | None:
     return Dates(starts_on, ends_on, None if shares is None else _weight(shares, "shares is a number"), at_end)
 
 
-def read_members(value: object, *, stored: bool = False) -> tuple[Members, ...]:
+def read_members(value: object, *, stored: bool = False) -> tuple[MembershipRule, ...]:
     """Parse a list of membership rules, or one rule, from JSON. stored: also read `reach` and `written_at`.
 
     Raises ValueError with the number of the invalid rule.
     """
     listed = value if isinstance(value, list | tuple) else [value]
-    if len(listed) > MOST_MEMBER_RULES:
-        raise ValueError(f"an entry has at most {MOST_MEMBER_RULES} rules for members")
+    if len(listed) > MAX_MEMBERSHIP_RULES:
+        raise ValueError(f"an entry has at most {MAX_MEMBERSHIP_RULES} rules for members")
     found = []
     for number, rule in enumerate(listed):
         try:
@@ -166,7 +166,7 @@ def read_members(value: object, *, stored: bool = False) -> tuple[Members, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _members(value: object, *, stored: bool) -> Members:
+def _members(value: object, *, stored: bool) -> MembershipRule:
     recorded = _RECORDED if stored else ()
     given = _object(value, ("source", "group", "fqan", "people", "shares", "kind", "archive_after_days", *recorded))
     names: dict[str, Callable[[object], str]] = {
@@ -183,7 +183,7 @@ def _members(value: object, *, stored: bool) -> Members:
     kind = clean_kind(given.get("kind", "user"))
     if kind == RESERVE:
         raise ValueError("kind can't be reserve, which has no accounts")
-    return Members(
+    return MembershipRule(
         **read,
         shares=shares,
         kind=kind,

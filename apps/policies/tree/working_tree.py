@@ -156,7 +156,7 @@ def columns_of(nodes: Iterable[Node], *, policy_slug: str = "", number: int = 0)
     rank[by_name] = np.arange(len(rows))
     order, parent = breadth_first(parent_row, rank)
     ordered = [rows[row] for row in order.tolist()]
-    kind_names, kind_code = _coded([node.kind for node in ordered])
+    kind_names, kind_code = _kind_codes([node.kind for node in ordered])
     return TreeColumns(
         uid=np.frombuffer(b"".join(node.uid.bytes for node in ordered), dtype=np.uint8).reshape(-1, 16),
         parent=parent,
@@ -177,7 +177,7 @@ def columns_of(nodes: Iterable[Node], *, policy_slug: str = "", number: int = 0)
     )
 
 
-def reshaped(base: TreeColumns, changes: Changes) -> TreeColumns:
+def apply_changes(base: TreeColumns, changes: Changes) -> TreeColumns:
     """Return the columns after the changes. Unchanged entries are moved as arrays, not one by one."""
     same_shape = all(
         before is not None and after is not None and (before.parent_uid, before.name) == (after.parent_uid, after.name)
@@ -207,7 +207,7 @@ def _with_values(base: TreeColumns, nodes: Sequence[Node]) -> TreeColumns:
             values.pop(i, None)
             if value := getattr(node, name):
                 values[i] = value
-    kind_names, kind_code = only_used(tuple(kinds), kind_code)
+    kind_names, kind_code = without_unused_kinds(tuple(kinds), kind_code)
     return replace(
         base,
         kind_names=kind_names,
@@ -260,10 +260,10 @@ def _with_new_shape(base: TreeColumns, changes: Changes) -> TreeColumns:
     rank = np.arange(len(names), dtype=np.int64)
     _rank_by_name(rank, parent_row, names, [row_of(uid) for uid in touched if uid is not None])
     order, parent = breadth_first(parent_row, rank)
-    return _gathered(base, changes, kept, added, names, order, parent)
+    return _combined_columns(base, changes, kept, added, names, order, parent)
 
 
-def _gathered(
+def _combined_columns(
     base: TreeColumns,
     changes: Changes,
     kept: IndexArray,
@@ -340,13 +340,15 @@ def breadth_first(parent_row: IndexArray, rank: IndexArray) -> tuple[IndexArray,
     return order, np.concatenate(parents).astype(np.int32)
 
 
-def _coded(kinds: Sequence[str]) -> tuple[tuple[str, ...], npt.NDArray[np.uint16]]:
+def _kind_codes(kinds: Sequence[str]) -> tuple[tuple[str, ...], npt.NDArray[np.uint16]]:
     names = tuple(sorted(set(kinds)))
     number = {name: code for code, name in enumerate(names)}
     return names, np.array([number[kind] for kind in kinds], dtype=np.uint16)
 
 
-def only_used(kinds: tuple[str, ...], code: npt.NDArray[np.uint16]) -> tuple[tuple[str, ...], npt.NDArray[np.uint16]]:
+def without_unused_kinds(
+    kinds: tuple[str, ...], code: npt.NDArray[np.uint16]
+) -> tuple[tuple[str, ...], npt.NDArray[np.uint16]]:
     """Sort the kinds and drop unused ones, so that equal trees have equal blobs; return kinds and codes."""
     used = np.flatnonzero(np.bincount(code, minlength=len(kinds)))
     names = sorted(kinds[i] for i in used.tolist())

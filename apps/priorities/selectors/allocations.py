@@ -18,7 +18,7 @@ from apps.policies.allocations.records import HOUR, Period, uncovered
 from apps.policies.allocations.services import allocations_of, givable, period_of
 from apps.policies.allocations.summary import AllocationSums, add_up, allocated_in
 from apps.policies.models import Allocation, Capacity
-from apps.policies.selectors import entries_joined
+from apps.policies.selectors import first_published_at
 from apps.policies.tree.terms import Dates
 from apps.priorities.delivered_usage import Delivered, load_delivered
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
@@ -132,7 +132,7 @@ def get_allocation_table(
     topmost = list(_topmost_allocated(sums, group))
     wanted = sorted({group, *topmost, *(i for i, _ in shown)})
     uids = [view.tree.uuid(i) for i in wanted if i not in sums.days]
-    sums.joined.update(entries_joined(policy=view.policy, uids=uids))
+    sums.joined.update(first_published_at(policy=view.policy, uids=uids))
     used = load_delivered(policy=view.policy, tree=view.tree, entries=wanted, edges=sums.edges(wanted))
     rows = [_row(sums, used, i, level) for i, level in shown]
     top = _row(sums, used, group, -1)

@@ -17,7 +17,7 @@ from apps.core.errors import NotAllowed
 from apps.engine.algorithms.inputs import prepare
 from apps.policies.access.authority import Holding, Lineages
 from apps.policies.access.scope import Verb
-from apps.policies.operations.apply import Operation, apply
+from apps.policies.operations.apply import Operation, tree_after
 from apps.policies.operations.dated_shares import former_shares, is_boost
 from apps.policies.requests.group_division import Members
 from apps.policies.requests.inbox import Decider
@@ -166,7 +166,7 @@ def _after(view: PolicyView, operations: Sequence[Operation]) -> TreeColumns:
     """The tree with what is being changed; raises what publishing it would raise."""
     if not operations:
         return view.tree
-    after = apply(view.tree, operations)
+    after = tree_after(view.tree, operations)
     refuse_misfit(after, view.settings.algorithm)
     return after
 

@@ -16,7 +16,7 @@ from apps.mapping.permissions import see_then
 from apps.policies.changesets.change_sets import ChangeSetAccess
 from apps.policies.models import Adjustment, ChangeSet, Entry, Policy, Revision
 from apps.policies.publishing.revert import revisions_reverted
-from apps.policies.selectors import EntryChange, entry_history, get_policy, get_revision, last_seen
+from apps.policies.selectors import EntryChange, entry_history, get_policy, get_revision, last_revision_with
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.revision_diff import Change, EntryDifference, diff_settings, diff_trees
 from apps.policies.tree.stored import load_tree
@@ -60,7 +60,7 @@ def get_entry_history(*, policy_slug: str, uid: UUID, before: int | None = None,
     view = open_view(policy_slug=policy_slug, actor=actor, is_past=True)
     i, is_archived = view.tree.index_of_uid(uid), False
     if i is None:
-        last = last_seen(policy_slug=view.policy.slug, uid=uid)
+        last = last_revision_with(policy_slug=view.policy.slug, uid=uid)
         if last is None:
             raise NotFound("There is no such entry in this policy.")
         view, is_archived = open_view(policy_slug=policy_slug, actor=actor, at=last), True

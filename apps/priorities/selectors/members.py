@@ -29,7 +29,7 @@ from apps.policies.changesets.drafts import may_edit
 from apps.policies.models import ChangeSet, Entry, Revision
 from apps.policies.operations.tree_edits import record_reach
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.terms import Members
+from apps.policies.tree.terms import MembershipRule
 from apps.policies.tree.working_tree import WorkingTree
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import offset
@@ -73,7 +73,7 @@ class MembersPage:
 
     view: PolicyView
     entry: EntryRow
-    rules: Sequence[Members]
+    rules: Sequence[MembershipRule]
     reaches: Sequence[int | None]  # of each rule: the entry below which it takes accounts, None: the whole policy
     members: Sequence[MemberLine]
     n_members: int
@@ -139,7 +139,7 @@ def may_rule(rights: MapRights, i: int) -> bool:
 
 
 def preview_members(
-    *, policy_slug: str, entry_uid: UUID, members: Sequence[Members], at: datetime, actor: Actor
+    *, policy_slug: str, entry_uid: UUID, members: Sequence[MembershipRule], at: datetime, actor: Actor
 ) -> MembersPreview:
     """Preview of these rules in place of an entry's present ones; for users who may set them.
 
@@ -168,7 +168,7 @@ def preview_members(
     return MembersPreview(len(joined), len(back), matched, n_taken, names)
 
 
-def _with_members(tree: TreeColumns, i: int, members: Sequence[Members]) -> TreeColumns:
+def _with_members(tree: TreeColumns, i: int, members: Sequence[MembershipRule]) -> TreeColumns:
     others = {at: rules for at, rules in tree.members.items() if at != i}
     return replace(tree, members={**others, i: tuple(members)} if members else others, digest="")
 

@@ -18,8 +18,8 @@ from apps.analytics.goals.solver import HALF_LIVES_S, solve
 from apps.engine.decay import bucket_weights
 from apps.mapping.rules.rule import Rule
 from apps.policies.files.document import read_document
-from apps.policies.operations.apply import work_out
-from apps.policies.operations.tree_edits import Adjusted
+from apps.policies.operations.apply import apply_operations
+from apps.policies.operations.tree_edits import AddedAdjustment
 from apps.policies.settings import PolicySettings
 from apps.priorities.metering import JobClassRow, SourceRow, window_of
 from apps.priorities.recompute.inputs import Correction, Fingerprint
@@ -114,11 +114,11 @@ def _random_goal(inputs: Inputs, seed: int) -> tuple[Goal, int, int]:
 
 def _as_drafted(inputs: Inputs, option: GoalOption) -> Changes:
     """The policy after the option's operations went through the operations of change sets."""
-    outcome = work_out(inputs.tree, [dict(one) for one in option.operations], settings=inputs.settings)
+    outcome = apply_operations(inputs.tree, [dict(one) for one in option.operations], settings=inputs.settings)
     corrections = [
         Correction(UUID(int=1), one.entry_uid, one.resource, one.amount_s, one.at.timestamp())
         for one in outcome.adjusting
-        if isinstance(one, Adjusted)
+        if isinstance(one, AddedAdjustment)
     ]
     return Changes(outcome.tree, outcome.settings, corrections=tuple(corrections))
 

@@ -18,7 +18,7 @@ from apps.accounts.models import User
 from apps.analytics.what_if import Supposition, Tried, read_asked, try_out, try_out_mine
 from apps.analytics.what_if.totals import DAYS_AHEAD
 from apps.core.errors import Invalid, Malformed, NotFound, TooOften
-from apps.policies.operations.apply import apply
+from apps.policies.operations.apply import tree_after
 from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute.pipeline import compute, load_inputs
@@ -108,7 +108,9 @@ def test_a_group_that_stops_agrees_with_the_prediction(steady: Site) -> None:
 def test_another_target_agrees_with_a_recompute_of_that_tree(steady: Site) -> None:
     said = _try(steady, level="/physics", target=0.05)
     snapshot = store.newest(steady.slug)
-    after = apply(load_tree(steady.policy), [{"op": "set_shares", "entry": "/physics", "shares": 40 * 0.05 / 0.95}])
+    after = tree_after(
+        load_tree(steady.policy), [{"op": "set_shares", "entry": "/physics", "shares": 40 * 0.05 / 0.95}]
+    )
     inputs = load_inputs(steady.policy, as_of=snapshot.as_of)
     result = compute(replace(inputs, tree=after)).result
     i = after.index_of_path("/physics/alice") or 0

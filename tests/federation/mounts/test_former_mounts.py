@@ -25,7 +25,7 @@ from apps.federation.usage_feeds.quarantine import drop_out_of_scope_entries
 from apps.mapping.attachments import attach_account
 from apps.policies import services
 from apps.policies.models import Policy
-from apps.policies.publishing.direct import land_mounted, publish_operations
+from apps.policies.publishing.direct import publish_mounted_tree, publish_operations
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.tree.columns import Node
 from apps.policies.tree.stored import load_tree, load_tree_from_rows
@@ -233,7 +233,7 @@ def lands(*nodes: Node, without: UUID | None = None) -> None:
     kept = [node for i, node in enumerate(tree.nodes()) if gone is None or not gone[i]]
     following = columns_of([*kept, *nodes], policy_slug="grid", number=tree.number)
     with transaction.atomic():
-        land_mounted(policy=lock_policy(grid().pk), tree=following, reason="A document.", at=AT)
+        publish_mounted_tree(policy=lock_policy(grid().pk), tree=following, reason="A document.", at=AT)
 
 
 def test_entries_added_with_the_mount_or_restored_manually_are_local(policy: Policy) -> None:

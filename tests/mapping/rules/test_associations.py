@@ -18,7 +18,7 @@ from apps.mapping.rules.rule import Rule
 from apps.mapping.selectors import get_mapping_page
 from apps.onboarding.services import default_rules
 from apps.policies.formats.registry import get_format, read_file
-from apps.policies.publishing.direct import first_tree
+from apps.policies.publishing.direct import tree_of_document
 from apps.policies.tree.columns import TreeColumns
 from apps.priorities.serving.lookup import AccountQuery, Hints, LookupIndex
 from tests.priority_site import AS_OF, Site
@@ -57,7 +57,7 @@ EVERY = {
 @pytest.fixture(scope="module")
 def tree() -> TreeColumns:
     found = get_format("sacctmgr")
-    return first_tree(read_file(found, DUMP), found)
+    return tree_of_document(read_file(found, DUMP), found)
 
 
 @pytest.fixture(params=["", "c"], ids=["any namespace", "namespace c"])

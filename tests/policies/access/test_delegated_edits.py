@@ -18,7 +18,7 @@ from apps.policies import services
 from apps.policies.access.authority import VERBS_OF_ROLE, ActorGuard
 from apps.policies.access.scope import Verb, visible_entries
 from apps.policies.models import Grant, Policy
-from apps.policies.operations.apply import work_out
+from apps.policies.operations.apply import apply_operations
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.stored import load_archived, load_tree
 from tests.examples import examples
@@ -146,7 +146,7 @@ def test_operations_of_a_delegate_change_no_target_outside_the_delegated_subtree
     for edit in edits:
         more = [*allowed, operation(after, gone, edit)]
         with suppress(DomainError):
-            after = work_out(tree, more, guard=guard, archived=lambda uid: load_archived(policy, uid)).tree
+            after = apply_operations(tree, more, guard=guard, archived=lambda uid: load_archived(policy, uid)).tree
             allowed = more
     target(len(allowed))
     i = tree.index_of_uid(own)

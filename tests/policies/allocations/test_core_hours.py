@@ -19,7 +19,7 @@ from apps.policies.allocations.conversion import Conversion, convert, operations
 from apps.policies.allocations.records import DAY, Period, begins_at, day_of, uncovered, whole_year
 from apps.policies.allocations.summary import add_up, allocated_in
 from apps.policies.models import Allocation, Capacity
-from apps.policies.operations.apply import apply
+from apps.policies.operations.apply import tree_after
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.working_tree import columns_of
 from tests.examples import new_uid
@@ -204,7 +204,7 @@ def test_the_draft_has_the_previewed_shares(amounts: list[float], rest: str) -> 
     tree = group([10.0] * (len(amounts) + 1))
     found = convert(tree, 0, {1 + n: a for n, a in enumerate(amounts)}, sum(amounts) * 1.25, rest=rest)
     operations = operations_of(found)
-    after = apply(tree, operations) if operations else tree
+    after = tree_after(tree, operations) if operations else tree
     shown = {line.name: line.shares_after for line in found.lines}
     assert {after.name[i]: float(after.shares[i]) for i in after.children(0)} == shown
     again = convert(after, 0, {1 + n: a for n, a in enumerate(amounts)}, sum(amounts) * 1.25, rest=rest)
@@ -246,7 +246,7 @@ def test_last_days_of_allocations_become_last_days_of_shares() -> None:
     operations = operations_of(found, at_end="zero")
     assert [operation["op"] for operation in operations] == ["set_shares", "set_dates", "set_shares"]
     assert operations[1]["dates"] == {"starts_on": None, "ends_on": "2027-03-31", "shares": None, "at_end": "zero"}
-    apply(tree, operations)
+    tree_after(tree, operations)
     with pytest.raises(Invalid, match="at_end"):
         operations_of(found, at_end="never")
 

@@ -20,7 +20,7 @@ from apps.policies.changesets.draft_tree import DraftTree
 from apps.policies.changesets.review import effect_of
 from apps.policies.files.import_export import plan_paste
 from apps.policies.models import ChangeSet, Grant, Policy
-from apps.policies.operations.apply import work_out
+from apps.policies.operations.apply import apply_operations
 from apps.policies.tree.columns import TreeColumns
 from tests.examples import examples
 from tests.policies.conftest import AT
@@ -198,7 +198,7 @@ def test_all_invalid_lines_of_a_table_are_reported_together(draft: ChangeSet, al
 def test_the_tree_of_a_draft_is_the_tree_that_would_be_published(tree: TreeColumns, changes: Any) -> None:
     """Targets, children and paths worked out group by group, beside those of the whole tree."""
     try:
-        outcome = work_out(tree, [operation(tree, *edit) for edit in changes])
+        outcome = apply_operations(tree, [operation(tree, *edit) for edit in changes])
     except (Invalid, NotFound, Conflict):
         return
     after, seen = outcome.tree, DraftTree(tree, outcome.changes)

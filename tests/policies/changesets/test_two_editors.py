@@ -18,7 +18,7 @@ from apps.policies import services
 from apps.policies.changesets import drafts
 from apps.policies.changesets.conflicts import EditConflict, Sides, settle
 from apps.policies.models import ChangeSet, Policy
-from apps.policies.operations.apply import work_out
+from apps.policies.operations.apply import apply_operations
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.stored import load_tree, load_tree_from_rows
@@ -108,7 +108,7 @@ class TwoInMemory(RuleBasedStateMachine):
         if kind == "percent":
             asked["shares"]["percent"] = shares
         try:
-            outcome = work_out(writer.base, [*writer.log, asked])
+            outcome = apply_operations(writer.base, [*writer.log, asked])
         except DomainError:
             return
         assert outcome.operations[:-1] == writer.log
@@ -126,7 +126,7 @@ class TwoInMemory(RuleBasedStateMachine):
         if back and writer.log:
             writer.undone.append(writer.log.pop())
         elif not back and writer.undone:
-            writer.log = work_out(writer.base, [*writer.log, writer.undone.pop()]).operations
+            writer.log = apply_operations(writer.base, [*writer.log, writer.undone.pop()]).operations
 
     @rule(name=who, side=st.sampled_from(["mine", "theirs"]))
     def rebase(self, name: str, side: str) -> None:
@@ -135,7 +135,7 @@ class TwoInMemory(RuleBasedStateMachine):
         for _ in range(40):
             settled = settle(self._sides(writer), writer.log, choices)
             if not settled.open:
-                writer.log = work_out(self.head, settled.operations).operations if settled.kept else []
+                writer.log = apply_operations(self.head, settled.operations).operations if settled.kept else []
                 writer.base, writer.undone = self.head, []
                 return
             choices |= {each.key: side if each.can_keep else "theirs" for each in settled.open}
@@ -149,7 +149,7 @@ class TwoInMemory(RuleBasedStateMachine):
         if writer.base is not self.head and self._sides(writer).conflicts(writer.log):
             TwoInMemory.conflicting += 1
             return
-        after = work_out(self.head, writer.log).tree
+        after = apply_operations(self.head, writer.log).tree
         check_shape(after)
         nothing_is_lost(writer.base, self.head, after, drafts.named_uids(writer.log))
         TwoInMemory.published += 1

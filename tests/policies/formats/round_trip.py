@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from apps.policies.files.parsed_document import Declared
+from apps.policies.files.parsed_document import ParsedDocument
 from apps.policies.formats.registry import get_format, read_file, write_file
 from apps.policies.operations.apply import Operation
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.difference import difference
-from apps.policies.tree.document_merge import adopt
+from apps.policies.tree.difference import operations_between
+from apps.policies.tree.document_merge import merge_document
 
 SETTINGS = PolicySettings()
 
@@ -17,14 +17,14 @@ def text_of_tree(name: str, tree: TreeColumns) -> str:
     return "".join(write_file(get_format(name), tree, SETTINGS))
 
 
-def read(name: str, text: str | bytes) -> Declared:
+def read(name: str, text: str | bytes) -> ParsedDocument:
     return read_file(get_format(name), text if isinstance(text, bytes) else text.encode())
 
 
 def asked(name: str, text: str | bytes, tree: TreeColumns, *, keep_missing: bool = False) -> list[Operation]:
     """The operations that importing the text into the tree comes to."""
     fitted = get_format(name).fit(tree)
-    return difference(tree, adopt(read(name, text), tree, fitted=fitted, keep_missing=keep_missing))
+    return operations_between(tree, merge_document(read(name, text), tree, fitted=fitted, keep_missing=keep_missing))
 
 
 def said(operations: list[Operation], tree: TreeColumns) -> list[tuple[str, str, object]]:

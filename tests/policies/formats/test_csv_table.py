@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.core.errors import Invalid
-from apps.policies.formats.csv_table import neutral, restored
+from apps.policies.formats.csv_table import escape_formula, unescape_formula
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.names import new_uid
 from apps.policies.tree.working_tree import columns_of
@@ -74,13 +74,13 @@ def test_percentages_that_do_not_add_up_to_100_are_rejected(cells: str, place: s
     "cell", ["=1+1", "@SUM(A1)", "+x", "-2+3", "\t=x", " =x", "＝1", "'=x", "''=x", "'", "a=b", "x"]
 )
 def test_a_formula_is_escaped_in_a_file_and_restored_when_read(cell: str) -> None:
-    assert restored(neutral(cell)) == cell
-    assert not neutral(cell).lstrip().startswith(("=", "+", "-", "@", "＝"))
+    assert unescape_formula(escape_formula(cell)) == cell
+    assert not escape_formula(cell).lstrip().startswith(("=", "+", "-", "@", "＝"))
 
 
 @given(st.text())
 def test_any_text_survives_formula_escaping(text: str) -> None:
-    assert restored(neutral(text)) == text
+    assert unescape_formula(escape_formula(text)) == text
 
 
 def test_a_formula_cell_is_rejected_with_line_and_remedy() -> None:

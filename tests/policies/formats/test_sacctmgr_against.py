@@ -9,7 +9,7 @@ import pytest
 
 from apps.core.errors import Invalid
 from apps.policies.formats.registry import get_format
-from apps.policies.publishing.direct import first_tree
+from apps.policies.publishing.direct import tree_of_document
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.names import new_uid
 from apps.policies.tree.working_tree import columns_of
@@ -34,7 +34,7 @@ User - 'ben':DefaultAccount='atlas'
 
 def nodes_of(text: str) -> dict[str, Node]:
     """By path, of the policy that an import of the dump makes."""
-    tree = first_tree(read("sacctmgr", text), get_format("sacctmgr"))
+    tree = tree_of_document(read("sacctmgr", text), get_format("sacctmgr"))
     return {tree.path(i): node for i, node in enumerate(tree.nodes())}
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from apps.policies.formats.base import Remembered
+from apps.policies.formats.base import LastImport
 from apps.policies.formats.registry import get_format
-from apps.policies.publishing.direct import first_tree
+from apps.policies.publishing.direct import tree_of_document
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.names import new_uid
 from apps.policies.tree.working_tree import columns_of
@@ -22,7 +22,7 @@ Edit = Callable[[Nodes], None]
 
 
 def imported(text: str) -> TreeColumns:
-    return first_tree(read("sacctmgr", text), get_format("sacctmgr"))
+    return tree_of_document(read("sacctmgr", text), get_format("sacctmgr"))
 
 
 def exported(text: str, edit: Edit = lambda nodes: None, cluster: str = "") -> list[str]:
@@ -33,7 +33,7 @@ def exported(text: str, edit: Edit = lambda nodes: None, cluster: str = "") -> l
     tree = columns_of(list(nodes.values()))
     write = get_format("sacctmgr").write_remembered
     assert write is not None
-    return "".join(write(tree, Remembered(cluster, text, then))).splitlines()
+    return "".join(write(tree, LastImport(cluster, text, then))).splitlines()
 
 
 def differences(text: str, edit: Edit) -> tuple[list[str], list[str]]:

@@ -83,8 +83,8 @@ def test_shares_kept_after_their_end_are_flagged_as_expired(policy: Policy, alic
     kept = node(policy, "/biology")
     assert kept is not None
     assert kept.dates is not None
-    assert direct.is_over(kept.dates, at_local(2027, 5, 1).date())
-    assert not direct.is_over(kept.dates, at_local(2027, 3, 31, 12).date())
+    assert direct.has_ended(kept.dates, at_local(2027, 5, 1).date())
+    assert not direct.has_ended(kept.dates, at_local(2027, 3, 31, 12).date())
 
 
 def test_shares_begin_on_the_first_day_and_end_after_the_last(policy: Policy, alice: Actor) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from apps.core.errors import DomainError, Invalid, NotFound, TooLarge
 from apps.policies.files.document import read_document
-from apps.policies.operations.apply import KINDS, apply, work_out
+from apps.policies.operations.apply import KINDS, apply_operations, tree_after
 from apps.policies.operations.tree_edits import own_shares_for_percent, shares_for_percent
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.working_tree import columns_of
@@ -54,52 +54,52 @@ def set_shares(path: str, value: object) -> dict[str, Any]:
 
 
 def test_shares_become_a_number_or_inherit(tree: TreeColumns) -> None:
-    assert shares(apply(tree, [set_shares("/physics", 20)]), "/physics") == 20
-    assert shares(apply(tree, [set_shares("/physics", "parent")]), "/physics") is None
-    assert shares(apply(tree, [set_shares("/physics", 0)]), "/physics") == 0
+    assert shares(tree_after(tree, [set_shares("/physics", 20)]), "/physics") == 20
+    assert shares(tree_after(tree, [set_shares("/physics", "parent")]), "/physics") is None
+    assert shares(tree_after(tree, [set_shares("/physics", 0)]), "/physics") == 0
 
 
 def test_operations_do_not_modify_the_input_tree(tree: TreeColumns) -> None:
     before = paths(tree)
-    apply(tree, [set_shares("/physics", 20), {"op": "archive", "entry": "/biology"}])
+    tree_after(tree, [set_shares("/physics", 20), {"op": "archive", "entry": "/biology"}])
     assert paths(tree) == before
 
 
 def test_a_percentage_changes_only_the_shares_of_its_entry(tree: TreeColumns) -> None:
-    after = apply(tree, [set_shares("/physics", {"percent": 35})])
+    after = tree_after(tree, [set_shares("/physics", {"percent": 35})])
     assert [shares(after, path) for path in ("/physics", "/biology", "/reserve")] == [37.69, 50, 20]
-    locked = apply(tree, [{"op": "lock", "entry": "/biology"}, set_shares("/physics", {"percent": 35})])
+    locked = tree_after(tree, [{"op": "lock", "entry": "/biology"}, set_shares("/physics", {"percent": 35})])
     assert [shares(locked, path) for path in ("/physics", "/biology", "/reserve")] == [37.69, 50, 20]
 
 
 def test_a_percentage_names_its_givers_only_if_chosen(tree: TreeColumns) -> None:
     kept = [
-        work_out(tree, [set_shares("/physics", given)]).operations[0]["shares"]
+        apply_operations(tree, [set_shares("/physics", given)]).operations[0]["shares"]
         for given in ({"percent": 35}, {"percent": 35, "from": "siblings"})
     ]
     assert kept == [{"percent": 35}, {"percent": 35, "from": "siblings"}]
 
 
 def test_a_percentage_from_all_siblings_scales_them_and_keeps_the_sum(tree: TreeColumns) -> None:
-    after = apply(tree, [set_shares("/physics", {"percent": 65, "from": "siblings"})])
+    after = tree_after(tree, [set_shares("/physics", {"percent": 65, "from": "siblings"})])
     assert [shares(after, path) for path in ("/physics", "/biology", "/reserve")] == [65, 25, 10]
 
 
 def test_a_percentage_from_the_reserve_changes_no_other_sibling(tree: TreeColumns) -> None:
-    after = apply(tree, [set_shares("/physics", {"percent": 45, "from": "reserve"})])
+    after = tree_after(tree, [set_shares("/physics", {"percent": 45, "from": "reserve"})])
     assert [shares(after, path) for path in ("/physics", "/biology", "/reserve")] == [45, 50, 5]
-    back = apply(after, [set_shares("/physics", {"percent": 30, "from": "reserve"})])
+    back = tree_after(after, [set_shares("/physics", {"percent": 30, "from": "reserve"})])
     assert [shares(back, path) for path in ("/physics", "/biology", "/reserve")] == [30, 50, 20]
 
 
 def test_a_percentage_is_taken_only_from_the_chosen_siblings(tree: TreeColumns) -> None:
-    after = apply(tree, [set_shares("/physics", {"percent": 40, "from": ["/biology"]})])
+    after = tree_after(tree, [set_shares("/physics", {"percent": 40, "from": ["/biology"]})])
     assert [shares(after, path) for path in ("/physics", "/biology", "/reserve")] == [40, 40, 20]
 
 
 def test_a_locked_sibling_does_not_give_shares_for_a_percentage(tree: TreeColumns) -> None:
     operations = [{"op": "lock", "entry": "/biology"}, set_shares("/physics", {"percent": 40, "from": "siblings"})]
-    after = apply(tree, operations)
+    after = tree_after(tree, operations)
     assert [shares(after, path) for path in ("/physics", "/biology", "/reserve")] == [40, 50, 10]
 
 
@@ -130,7 +130,7 @@ def test_a_locked_sibling_does_not_give_shares_for_a_percentage(tree: TreeColumn
 )
 def test_invalid_shares_are_refused_with_a_remedy(tree: TreeColumns, value: object, remedy: str) -> None:
     with pytest.raises(Invalid) as refusal:
-        apply(tree, [{"op": "lock", "entry": "/biology"}, set_shares("/physics", value)])
+        tree_after(tree, [{"op": "lock", "entry": "/biology"}, set_shares("/physics", value)])
     assert refusal.value.message.startswith("operations[1].shares")
     assert refusal.value.fields[0].where.startswith("operations[1].shares")
     assert remedy in refusal.value.message
@@ -138,13 +138,13 @@ def test_invalid_shares_are_refused_with_a_remedy(tree: TreeColumns, value: obje
 
 def test_a_percentage_beside_an_entry_that_inherits_is_refused(tree: TreeColumns) -> None:
     with pytest.raises(Invalid, match="percentages of the group are undefined"):
-        apply(tree, [set_shares("/biology", "parent"), set_shares("/physics", {"percent": 10})])
+        tree_after(tree, [set_shares("/biology", "parent"), set_shares("/physics", {"percent": 10})])
     with pytest.raises(Invalid, match="give it a number first"):
-        apply(tree, [set_shares("/physics", "parent"), set_shares("/physics", {"percent": 10})])
+        tree_after(tree, [set_shares("/physics", "parent"), set_shares("/physics", {"percent": 10})])
 
 
 def test_entries_are_added_renamed_moved_and_archived_in_one_change_set(tree: TreeColumns) -> None:
-    after = apply(
+    after = tree_after(
         tree,
         [
             {"op": "add", "parent": "/", "name": "chemistry", "kind": "vo", "shares": 5},
@@ -164,24 +164,24 @@ def test_entries_are_added_renamed_moved_and_archived_in_one_change_set(tree: Tr
 
 
 def test_an_added_entry_keeps_its_uid_when_the_operations_are_applied_again(tree: TreeColumns) -> None:
-    outcome = work_out(tree, [{"op": "add", "parent": "/physics", "name": "carl"}])
-    again = work_out(tree, outcome.operations)
+    outcome = apply_operations(tree, [{"op": "add", "parent": "/physics", "name": "carl"}])
+    again = apply_operations(tree, outcome.operations)
     assert again.tree.same_as(outcome.tree)
     assert outcome.operations[0]["parent"] == str(tree.uuid(tree.index_of_path("/physics") or 0))
 
 
 def test_a_user_that_gets_a_child_becomes_a_group(tree: TreeColumns) -> None:
-    after = apply(tree, [{"op": "add", "parent": "/physics/bob", "name": "robot", "kind": "user"}])
+    after = tree_after(tree, [{"op": "add", "parent": "/physics/bob", "name": "robot", "kind": "user"}])
     assert after.is_group[after.index_of_path("/physics/bob") or 0]
 
 
 def test_a_moved_entry_may_take_a_new_name_and_shares(tree: TreeColumns) -> None:
     move = {"op": "move", "entry": "/physics/bob", "parent": "/biology/lab", "name": "rob", "shares": "parent"}
-    assert shares(apply(tree, [move]), "/biology/lab/rob") is None
+    assert shares(tree_after(tree, [move]), "/biology/lab/rob") is None
 
 
 def test_scope_is_inherited_and_can_be_narrowed(tree: TreeColumns) -> None:
-    after = apply(tree, [{"op": "set_scope", "entry": "/physics", "scope": "global", "sources": ["a", "b", "a"]}])
+    after = tree_after(tree, [{"op": "set_scope", "entry": "/physics", "scope": "global", "sources": ["a", "b", "a"]}])
     code, scopes = after.effective_scopes()
     physics, bob, biology = (after.index_of_path(path) or 0 for path in ("/physics", "/physics/bob", "/biology"))
     assert scopes[code[physics]] == scopes[code[bob]] == ("global", ("a", "b"))
@@ -189,7 +189,7 @@ def test_scope_is_inherited_and_can_be_narrowed(tree: TreeColumns) -> None:
 
 
 def test_settings_are_changed_part_by_part(tree: TreeColumns) -> None:
-    outcome = work_out(tree, [{"op": "set_policy", "settings": {"window": {"length_s": None}}}])
+    outcome = apply_operations(tree, [{"op": "set_policy", "settings": {"window": {"length_s": None}}}])
     assert outcome.settings.window["length_s"] is None
     assert outcome.settings.window["half_life_s"] == 604_800
     assert outcome.changes == {}
@@ -238,7 +238,7 @@ def test_invalid_operations_are_refused_with_location_and_remedy(
     tree: TreeColumns, operation: Any, where: str, remedy: str
 ) -> None:
     with pytest.raises(Invalid) as refusal:
-        apply(tree, [operation])
+        tree_after(tree, [operation])
     assert refusal.value.fields[0].where == where
     assert remedy in refusal.value.message
 
@@ -246,16 +246,16 @@ def test_invalid_operations_are_refused_with_location_and_remedy(
 def test_an_unknown_entry_is_not_found(tree: TreeColumns) -> None:
     for entry in ("/chemistry", str(uuid4()), "/physics/bob/x"):
         with pytest.raises(NotFound, match=r"operations\[0\].entry: there is no entry"):
-            apply(tree, [set_shares(entry, 1)])
+            tree_after(tree, [set_shares(entry, 1)])
 
 
 def test_a_change_set_has_a_bounded_number_of_operations(tree: TreeColumns) -> None:
     wrong: list[Any] = [[], {}, "lock", None]
     for nothing in wrong:
         with pytest.raises(Invalid):
-            apply(tree, nothing)
+            tree_after(tree, nothing)
     with pytest.raises(TooLarge):
-        apply(tree, [set_shares("/physics", 1)] * 10_001)
+        tree_after(tree, [set_shares("/physics", 1)] * 10_001)
 
 
 def test_the_tree_has_at_most_64_levels(tree: TreeColumns) -> None:
@@ -264,20 +264,20 @@ def test_the_tree_has_at_most_64_levels(tree: TreeColumns) -> None:
     for level in range(1, 66):
         operations.append({"op": "add", "parent": path or "/", "name": f"l{level}"})
         path += f"/l{level}"
-    assert len(apply(tree, operations[:64])) == len(tree) + 64
+    assert len(tree_after(tree, operations[:64])) == len(tree) + 64
     with pytest.raises(Invalid, match=r"operations\[64\].parent: at most 64 levels"):
-        apply(tree, operations)
+        tree_after(tree, operations)
     with pytest.raises(Invalid, match="at most 64 levels"):
-        apply(tree, [*operations[:63], {"op": "move", "entry": "/physics", "parent": path.rsplit("/", 2)[0]}])
+        tree_after(tree, [*operations[:63], {"op": "move", "entry": "/physics", "parent": path.rsplit("/", 2)[0]}])
 
 
 def test_a_kind_is_changed_and_an_entry_becomes_a_group_or_a_leaf(tree: TreeColumns) -> None:
     change = {"op": "set_kind", "entry": "/biology/lab", "kind": "user", "is_group": False}
-    lab = apply(tree, [change]).node(tree.index_of_path("/biology/lab") or 0)
+    lab = tree_after(tree, [change]).node(tree.index_of_path("/biology/lab") or 0)
     assert (lab.kind, lab.is_group) == ("user", False)
-    again = apply(tree, [change, {"op": "set_kind", "entry": "/biology/lab", "kind": "team"}])
+    again = tree_after(tree, [change, {"op": "set_kind", "entry": "/biology/lab", "kind": "team"}])
     assert not again.node(again.index_of_path("/biology/lab") or 0).is_group
-    assert apply(tree, [{"op": "set_kind", "entry": "/", "kind": "site"}]).kind[0] == "site"
+    assert tree_after(tree, [{"op": "set_kind", "entry": "/", "kind": "site"}]).kind[0] == "site"
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_a_kind_is_changed_and_an_entry_becomes_a_group_or_a_leaf(tree: TreeColu
 )
 def test_an_impossible_kind_is_refused(tree: TreeColumns, operation: dict[str, Any], said: str) -> None:
     with pytest.raises(Invalid, match=said):
-        apply(tree, [{"op": "set_kind", **operation}])
+        tree_after(tree, [{"op": "set_kind", **operation}])
 
 
 def test_every_operation_of_the_registry_is_tested_here() -> None:
@@ -372,7 +372,7 @@ def test_any_input_is_applied_or_refused_with_a_domain_error(sent: Any) -> None:
 
 def _refusal(tree: TreeColumns, operation: Any) -> DomainError | None:
     try:
-        work_out(tree, [operation])
+        apply_operations(tree, [operation])
     except DomainError as error:
         return error
     return None

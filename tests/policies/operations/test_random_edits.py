@@ -16,7 +16,7 @@ from apps.accounts.actor import COMMAND
 from apps.core.errors import Conflict, DomainError, Invalid
 from apps.policies import services
 from apps.policies.models import Entry, Policy
-from apps.policies.operations.apply import work_out
+from apps.policies.operations.apply import apply_operations
 from apps.policies.selectors import count_changes
 from apps.policies.tree.columns import Node, TreeColumns, pack_tree, unpack_tree
 from apps.policies.tree.stored import load_tree, load_tree_from_rows
@@ -73,7 +73,7 @@ class EditsInMemory(RuleBasedStateMachine):
     @rule(edits=edits)
     def edit(self, edits: list[tuple[str, int, int, str, Any]]) -> None:
         try:
-            outcome = work_out(self.tree, [operation(self.tree, *edit) for edit in edits])
+            outcome = apply_operations(self.tree, [operation(self.tree, *edit) for edit in edits])
         except DomainError:
             return
         for uid, (before, after) in outcome.changes.items():
@@ -169,4 +169,4 @@ def test_an_invalid_parent_is_rejected() -> None:
     with pytest.raises(ValueError, match="not one tree"):
         columns_of([Node(uuid4(), None, "r"), Node(a, b, "a"), Node(b, a, "b")])
     with pytest.raises(Invalid):
-        work_out(columns_of([Node(a, None, "r")]), [{"op": "rename", "entry": "/", "name": ""}])
+        apply_operations(columns_of([Node(a, None, "r")]), [{"op": "rename", "entry": "/", "name": ""}])

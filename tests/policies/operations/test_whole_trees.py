@@ -17,7 +17,7 @@ from apps.policies.models import ChangeSet, Policy, ProposedTree
 from apps.policies.publishing.direct import propose_tree, publish_tree
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.document_merge import adopt
+from apps.policies.tree.document_merge import merge_document
 from apps.policies.tree.stored import load_tree
 from tests.policies.conftest import AT, person
 
@@ -40,7 +40,7 @@ def guarded(policy: Policy) -> Policy:
 
 def wanted(policy: Policy, physics: float = 90) -> TreeColumns:
     children = [{"name": "physics", "kind": "vo", "shares": physics}, {"name": "biology", "kind": "vo", "shares": 10}]
-    return adopt(read_document({"root": {"name": "grid", "children": children}}), load_tree(policy))
+    return merge_document(read_document({"root": {"name": "grid", "children": children}}), load_tree(policy))
 
 
 def draft(policy: Policy, actor: Actor) -> ChangeSet:

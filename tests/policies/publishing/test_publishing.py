@@ -17,7 +17,7 @@ from apps.policies.changesets.conflicts import EditConflict
 from apps.policies.models import ChangeSet, Entry, Grant, Policy, Revision
 from apps.policies.publishing.revisions import policy_published
 from apps.policies.tree.columns import TreeColumns, unpack_tree
-from apps.policies.tree.stored import load_tree, load_tree_from_rows, remembered
+from apps.policies.tree.stored import load_tree, load_tree_from_rows, tree_cache
 from tests.policies.conftest import AT, GRID
 
 pytestmark = pytest.mark.django_db
@@ -409,7 +409,7 @@ def test_deleting_a_user_keeps_their_publications(policy: Policy, alice: Actor) 
 
 
 def test_reloading_a_tree_queries_only_its_digest(policy: Policy, django_assert_num_queries: object) -> None:
-    remembered.clear()
+    tree_cache.clear()
     first = load_tree(policy)
     with django_assert_num_queries(1):  # type: ignore[operator]
         assert load_tree(policy) is first

@@ -20,7 +20,7 @@ from apps.policies.models import Grant, Policy
 from apps.policies.publishing import size_guard
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.revision_diff import target_moves
+from apps.policies.tree.revision_diff import compare_targets
 from apps.policies.tree.working_tree import columns_of
 from tests.policies.changesets.test_review import drafted, proposed, shares, shares_of
 from tests.policies.conftest import AT, GRID, person
@@ -170,11 +170,11 @@ def test_moved_targets_equal_the_oracle(tree: TreeColumns, data: st.DataObject) 
         replace(node, shares=data.draw(numbers)) if node.parent_uid and data.draw(st.booleans()) else node
         for node in before.nodes()
     )
-    moves = target_moves(before, after)
+    moves = compare_targets(before, after)
     was, is_now = _slow_targets(before), _slow_targets(after)
     for i in range(1, len(after)):
         uid = after.uuid(i)
         assert moves.old_global[i] == pytest.approx(was[uid], abs=1e-9)
         assert moves.new_global[i] == pytest.approx(is_now[uid], abs=1e-9)
     assert moves.furthest >= 100 * max((abs(is_now[uid] - was[uid]) for uid in was), default=0) - 1e-6
-    assert target_moves(after, after).furthest == 0
+    assert compare_targets(after, after).furthest == 0

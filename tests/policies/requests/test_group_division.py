@@ -18,7 +18,7 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.core.errors import Conflict, DomainError, Invalid, NotFound
 from apps.policies import services
 from apps.policies.models import Policy
-from apps.policies.operations.apply import apply
+from apps.policies.operations.apply import tree_after
 from apps.policies.operations.dated_shares import is_boost
 from apps.policies.publishing.direct import apply_dates
 from apps.policies.requests.group_division import (
@@ -249,7 +249,7 @@ def test_dividing_a_group_moves_no_target_outside_it(data: st.DataObject, tree: 
     )
     try:
         operations = operations_of(tree, i, division, TODAY)
-        after = apply(tree, operations) if operations else tree
+        after = tree_after(tree, operations) if operations else tree
     except DomainError:
         return
     assert outside(after, tree.uuid(i)) == outside(tree, tree.uuid(i))
@@ -260,7 +260,7 @@ def test_equalised_members_have_equal_targets(data: st.DataObject, tree: TreeCol
     i = data.draw(st.sampled_from(range(len(tree))))
     nodes = [tree.node(j) for j in tree.children(i)]
     operations = operations_of(tree, i, Division(equal_terms(nodes)), TODAY)
-    after = apply(tree, operations) if operations else tree
+    after = tree_after(tree, operations) if operations else tree
     equal = [node for node in nodes if node.kind != "reserve" and node.shares is not None]
     equal = [node for node in equal if node.dates is None or is_boost(node.dates)]
     found = [after.node(after.index_of_uid(node.uid) or 0) for node in equal]

@@ -11,9 +11,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.policies.operations.apply import work_out
+from apps.policies.operations.apply import apply_operations
 from apps.policies.tree.columns import Node, TreeColumns
-from apps.policies.tree.difference import difference, sibling_targets
+from apps.policies.tree.difference import operations_between, sibling_targets
 from apps.policies.tree.working_tree import columns_of
 from tests.policies.share_trees import trees
 
@@ -26,9 +26,9 @@ def led_to(before: TreeColumns, after: TreeColumns, lost: Sequence[Node] = ()) -
     def archived(uid: UUID) -> list[Node]:
         return [node for node in lost if node.uid == uid]
 
-    operations = difference(before, after, archived=archived)
+    operations = operations_between(before, after, archived=archived)
     if operations:
-        outcome = work_out(before, operations, archived=archived)
+        outcome = apply_operations(before, operations, archived=archived)
         assert outcome.tree.same_as(after)
     else:
         assert before.same_as(after)
@@ -42,7 +42,7 @@ def test_operations_transform_any_tree_into_any_other(before: TreeColumns, after
 
 @given(trees())
 def test_equal_trees_have_no_difference(tree: TreeColumns) -> None:
-    assert difference(tree, columns_of(tree.nodes())) == []
+    assert operations_between(tree, columns_of(tree.nodes())) == []
 
 
 @given(trees(pool=POOL, most=10), trees(pool=POOL, most=10), st.data())

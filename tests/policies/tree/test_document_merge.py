@@ -16,7 +16,7 @@ from apps.policies.formats.whole_shares import competitors, whole_shares
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.difference import CHANGES, compare
-from apps.policies.tree.document_merge import adopt, indexes_of, next_revision
+from apps.policies.tree.document_merge import indexes_of, merge_document, next_revision
 from apps.policies.tree.working_tree import columns_of
 from tests.policies.share_trees import trees
 
@@ -33,7 +33,7 @@ HEAD = columns_of(
 
 def laid_over(*children: dict[str, Any], keep_missing: bool = False, was_here: Any = lambda uids: set()) -> TreeColumns:
     declared = read_document({"root": {"name": "grid", "children": list(children)}})
-    return adopt(declared, HEAD, keep_missing=keep_missing, was_here=was_here)
+    return merge_document(declared, HEAD, keep_missing=keep_missing, was_here=was_here)
 
 
 def paths(tree: TreeColumns) -> dict[str, Any]:

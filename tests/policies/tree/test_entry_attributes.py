@@ -9,10 +9,10 @@ from uuid import UUID
 import pytest
 
 from apps.core.errors import Conflict, Invalid, NotFound
-from apps.policies.operations.apply import apply, work_out
-from apps.policies.operations.tree_edits import Adjusted
+from apps.policies.operations.apply import apply_operations, tree_after
+from apps.policies.operations.tree_edits import AddedAdjustment
 from apps.policies.tree.columns import TreeColumns, pack_tree, unpack_tree
-from apps.policies.tree.terms import Dates, Members, read_dates, read_members
+from apps.policies.tree.terms import Dates, MembershipRule, read_dates, read_members
 from apps.policies.tree.working_tree import columns_of
 
 
@@ -24,9 +24,9 @@ def _node(tree: TreeColumns, path: str) -> Any:
 
 def test_dates_have_first_day_last_day_and_action(tree: TreeColumns) -> None:
     dates = {"starts_on": "2027-01-01", "ends_on": "2027-03-31", "shares": 20, "at_end": "zero"}
-    after = apply(tree, [{"op": "set_dates", "entry": "/physics", "dates": dates}])
+    after = tree_after(tree, [{"op": "set_dates", "entry": "/physics", "dates": dates}])
     assert _node(after, "/physics").dates == Dates(date(2027, 1, 1), date(2027, 3, 31), 20.0, "zero")
-    without = apply(after, [{"op": "set_dates", "entry": "/physics", "dates": None}])
+    without = tree_after(after, [{"op": "set_dates", "entry": "/physics", "dates": None}])
     assert without.same_as(tree)
 
 
@@ -49,14 +49,14 @@ def test_invalid_dates_are_refused(tree: TreeColumns, dates: Any, message: str) 
     with pytest.raises(ValueError, match=message):
         read_dates(dates)
     with pytest.raises(Invalid, match=r"operations\[0\].dates"):
-        apply(tree, [{"op": "set_dates", "entry": "/physics", "dates": dates}])
+        tree_after(tree, [{"op": "set_dates", "entry": "/physics", "dates": dates}])
 
 
 def test_a_membership_rule_makes_a_leaf_a_group(tree: TreeColumns) -> None:
     rule = {"source": "slurm-a", "group": "phys*", "shares": 2, "archive_after_days": 90}
-    after = apply(tree, [{"op": "set_members", "entry": "/physics", "members": [rule]}])
-    assert _node(after, "/physics").members == (Members("slurm-a", "phys*", shares=2.0, archive_after_days=90),)
-    assert apply(after, [{"op": "set_members", "entry": "/physics", "members": []}]).same_as(tree)
+    after = tree_after(tree, [{"op": "set_members", "entry": "/physics", "members": [rule]}])
+    assert _node(after, "/physics").members == (MembershipRule("slurm-a", "phys*", shares=2.0, archive_after_days=90),)
+    assert tree_after(after, [{"op": "set_members", "entry": "/physics", "members": []}]).same_as(tree)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_invalid_membership_rules_are_refused(rule: Any, message: str) -> None:
 
 
 def test_terms_survive_the_blob_the_rows_and_a_move(tree: TreeColumns) -> None:
-    changed = apply(
+    changed = tree_after(
         tree,
         [
             {"op": "set_dates", "entry": "/physics", "dates": {"ends_on": "2027-03-31", "at_end": 5}},
@@ -92,9 +92,9 @@ def test_terms_survive_the_blob_the_rows_and_a_move(tree: TreeColumns) -> None:
     blob, digest = pack_tree(changed)
     assert unpack_tree(blob, digest).same_as(changed)
     assert columns_of(list(changed.nodes())[::-1]).same_as(changed)
-    moved = apply(changed, [{"op": "move", "entry": "/physics", "parent": "/aaa-first"}])
+    moved = tree_after(changed, [{"op": "move", "entry": "/physics", "parent": "/aaa-first"}])
     assert _node(moved, "/aaa-first/physics").dates == node.dates
-    assert not apply(changed, [{"op": "archive", "entry": "/physics"}]).dates
+    assert not tree_after(changed, [{"op": "archive", "entry": "/physics"}]).dates
 
 
 def test_an_adjustment_is_dated_signed_and_stored_apart_from_the_tree(tree: TreeColumns) -> None:
@@ -106,14 +106,14 @@ def test_an_adjustment_is_dated_signed_and_stored_apart_from_the_tree(tree: Tree
         "at": "2026-11-01T00:00:00+01:00",
         "note": "node42 failed",
     }
-    outcome = work_out(tree, [operation])
+    outcome = apply_operations(tree, [operation])
     assert not outcome.changes
     assert not outcome.is_empty
     (adjusted,) = outcome.adjusting
-    assert isinstance(adjusted, Adjusted)
+    assert isinstance(adjusted, AddedAdjustment)
     assert adjusted.at == datetime(2026, 10, 31, 23, tzinfo=UTC)
     assert outcome.operations[0]["uid"] == str(adjusted.uid)
-    again = work_out(tree, outcome.operations)
+    again = apply_operations(tree, outcome.operations)
     assert again.adjusting == outcome.adjusting
 
 
@@ -134,12 +134,14 @@ def test_an_adjustment_is_dated_signed_and_stored_apart_from_the_tree(tree: Tree
 def test_an_imprecise_adjustment_is_refused(tree: TreeColumns, change: dict[str, Any], message: str) -> None:
     operation = {"op": "adjust_usage", "entry": "/physics", "amount_s": 60, "at": "2026-11-01T00:00:00Z", **change}
     with pytest.raises(Invalid, match=message):
-        work_out(tree, [operation])
+        apply_operations(tree, [operation])
 
 
 def test_an_adjustment_needs_an_existing_entry(tree: TreeColumns) -> None:
     with pytest.raises(NotFound):
-        work_out(tree, [{"op": "adjust_usage", "entry": "/nobody", "amount_s": 60, "at": "2026-11-01T00:00:00Z"}])
+        apply_operations(
+            tree, [{"op": "adjust_usage", "entry": "/nobody", "amount_s": 60, "at": "2026-11-01T00:00:00Z"}]
+        )
 
 
 @pytest.mark.django_db

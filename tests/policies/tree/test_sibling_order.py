@@ -19,7 +19,7 @@ from apps.policies.files.import_export import import_policy
 from apps.policies.formats.registry import FORMATS
 from apps.policies.models import Policy
 from apps.policies.tree.columns import Node, TreeColumns
-from apps.policies.tree.names import in_order_of_creation, new_uid, new_uids
+from apps.policies.tree.names import creation_ranks, new_uid, new_uids
 from apps.policies.tree.stored import load_tree, load_tree_from_rows
 from apps.policies.tree.working_tree import columns_of
 from tests.examples import new_uid as random_uid
@@ -56,7 +56,7 @@ def ranks(tree: TreeColumns) -> dict[str, int]:
 
 def listed(tree: TreeColumns, parent: int = 0) -> list[str]:
     """Names of children in the order in which the engine lists them."""
-    place = in_order_of_creation(tree.uid)
+    place = creation_ranks(tree.uid)
     return [tree.name[i] for i in sorted(tree.children(parent), key=lambda i: place[i])]
 
 
@@ -138,7 +138,7 @@ def test_uids_increase_within_a_process() -> None:
     after = new_uid()
     assert made == sorted(made)
     assert {uid.version for uid in made} == {7}
-    assert (np.diff(in_order_of_creation(many)) == 1).all()
+    assert (np.diff(creation_ranks(many)) == 1).all()
     assert made[-1].bytes < many[0].tobytes()
     assert many[-1].tobytes() < after.bytes
 

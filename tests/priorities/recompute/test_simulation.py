@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from apps.accounts.account_ids import AccountKey
 from apps.policies.files.document import read_document
 from apps.policies.models import Policy
-from apps.policies.operations.apply import apply
+from apps.policies.operations.apply import tree_after
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
 from apps.priorities.metering import APPROACHES, JobClassRow, SourceRow
@@ -143,7 +143,7 @@ def _steady(site: Site, from_days: float, to_days: float) -> None:
 def _projection(policy: Policy, *operations: dict[str, Any], wanted: dict[str, Any] | None = None) -> Projection:
     inputs = load_inputs(policy, as_of=AS_OF, from_at=AS_OF - timedelta(days=90))
     tree = load_tree(policy)
-    after = apply(tree, operations) if operations else tree
+    after = tree_after(tree, operations) if operations else tree
     changed = PolicySettings.from_json(wanted or {}, base=inputs.settings)
     return project(inputs, Changes(tree, inputs.settings), Changes(after, changed))
 
@@ -173,7 +173,7 @@ def test_a_week_of_constant_usage_agrees_with_the_projection(make_site: Any) -> 
     tree = load_tree(site.policy)
     for side, ranks, factors in (
         (tree, said.rank_without, said.factor_without),
-        (apply(tree, [change]), said.rank_with, said.factor_with),
+        (tree_after(tree, [change]), said.rank_with, said.factor_with),
     ):
         really = compute(replace(inputs, tree=side)).result
         for path, n in where.items():

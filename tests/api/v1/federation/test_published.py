@@ -24,7 +24,7 @@ from apps.federation.publishing import drop_publication, make_publication
 from apps.federation.usage_feeds.feeds import make_feed
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import publish_operations
-from apps.policies.tree.stored import remembered
+from apps.policies.tree.stored import tree_cache
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site, push, record
 from tests.worlds import AT
@@ -148,7 +148,7 @@ def test_an_up_to_date_reader_gets_304_until_a_change(told: Site) -> None:
 def test_a_conditional_request_loads_no_tree_and_no_document(told: Site) -> None:
     caller = Caller(token=told.token("federation"))
     tag = caller.get(WHERE)["ETag"]
-    remembered.clear()
+    tree_cache.clear()
     with CaptureQueriesContext(
         connection,
     ) as queries:
