@@ -1,4 +1,4 @@
-"""Compare several algorithms on one tree and its usage; nothing is stored."""
+"""Compares up to four algorithms on one tree and its usage; nothing is stored."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ I8 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PolicyAlgorithm:
-    """What a policy is decided by, and which algorithms its tree can't have, with the reason."""
+    """The algorithm of a policy, and the algorithms that its tree can't use, with reasons."""
 
     policy_slug: str
     policy_name: str
@@ -40,12 +40,12 @@ class PolicyAlgorithm:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class AlgorithmSide:
     """One algorithm of the comparison; `refused` says why it can't be used on this tree.
 
-    Against the first one, of the leaves that are compared and that both rank: n_moved have another rank; n_by_operator
-    have another one also by exact numbers, n_by_rounding only because components are rounded, or otherwise than they
-    would by exact numbers. A leaf that moves by both counts in both.
+    Counts are of compared leaves that both it and the first algorithm rank: n_moved have another rank; n_by_operator
+    also by exact numbers; n_by_rounding because components are rounded, or rounded differently. A leaf can be in both
+    of the last two.
     """
 
     algorithm: Mapping[str, Any]
@@ -57,8 +57,8 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """A leaf's rank under one algorithm. `moved`: ranks gained against the first algorithm; < 0 lost."""
+class LeafRank:
+    """A leaf's rank under one algorithm. `moved`: ranks gained relative to the first algorithm; < 0 lost."""
 
     rank: int | None
     factor: float | None
@@ -67,29 +67,29 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class ComparedLeaf:
-    """One leaf under all of them; `spread` is the distance between its best and its worst rank."""
+    """One leaf under all algorithms; `spread` is the distance between its best and its worst rank."""
 
     uid: UUID
     name: str
     path: str
     kind: str
-    standings: tuple[Standing, ...]
+    ranks: tuple[LeafRank, ...]
     spread: int
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Everything the page shows. `as_of` None: no usage is known yet, so there is nothing to compare."""
+    """Result of a comparison. `as_of` None: there is no usage yet, so nothing to compare."""
 
     policy_slug: str
     policy_name: str
     revision: int
     as_of: datetime | None
     settings: PolicySettings
-    sides: tuple[Side, ...]
+    sides: tuple[AlgorithmSide, ...]
     leaves: tuple[ComparedLeaf, ...]
-    n_leaves: int  # visible to the actor and ranked by some algorithm
-    n_moved: int  # of these
+    n_leaves: int  # visible leaves that some algorithm ranks
+    n_moved: int  # leaves among them whose rank differs
     by_rank: bool
 
 
@@ -110,19 +110,19 @@ def get_algorithm_page(*, policy_slug: str, actor: Actor) -> PolicyAlgorithm:
 def compare_algorithms(
     *, policy_slug: str, algorithms: Sequence[Mapping[str, Any]], by_rank: bool = False, actor: Actor
 ) -> Comparison:
-    """Visible leaves under up to four algorithms, those that move furthest first, or in the order of the first one.
+    """Compare visible leaves under up to four algorithms, largest moves first, or in the order of the first algorithm.
 
-    An empty mapping means the policy's own algorithm. Raises Invalid for one that can't be read.
+    An empty mapping means the policy's own algorithm. Raises Invalid for invalid settings.
     """
     view = open_view(policy_slug=policy_slug, actor=actor)
     if not 1 <= len(algorithms) <= MOST_ALGORITHMS:
         problem = FieldProblem("algorithms", f"must be 1 to {MOST_ALGORITHMS}")
         raise Invalid(f"{problem.where} {problem.message}.", fields=[problem])
-    wanted = [read_or_refuse(given) if given else dict(view.settings.algorithm) for given in algorithms]
-    tried = [_tried(view, settings) for settings in wanted]
-    results = [result for result, _refused in tried]
+    all_settings = [read_algorithm_settings(each) if each else dict(view.settings.algorithm) for each in algorithms]
+    computed = [_computed(view, settings) for settings in all_settings]
+    results = [result for result, _refused in computed]
     leaves, spread = _leaves(view, results)
-    parts = _parted(results, leaves)
+    parts = _move_counts(results, leaves)
     order = np.argsort(-spread, kind="stable")
     if by_rank or not spread.any():
         order = np.argsort(_ranks(results, leaves)[0], kind="stable")
@@ -134,8 +134,8 @@ def compare_algorithms(
         as_of=view.as_of,
         settings=view.settings,
         sides=tuple(
-            Side(settings, 0 if result is None else result.n_ranked, refused, *part)
-            for settings, (result, refused), part in zip(wanted, tried, parts, strict=True)
+            AlgorithmSide(settings, 0 if result is None else result.n_ranked, refused, *part)
+            for settings, (result, refused), part in zip(all_settings, computed, parts, strict=True)
         ),
         leaves=tuple(_leaf(view, results, int(leaves[at]), int(spread[at])) for at in shown.tolist()),
         n_leaves=len(leaves),
@@ -144,18 +144,18 @@ def compare_algorithms(
     )
 
 
-def read_or_refuse(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of an algorithm with all its parameters; Invalid with the place."""
+def read_algorithm_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Parse the settings of an algorithm, with defaults. Raises Invalid with the field."""
     try:
-        return read_algorithm(given)
+        return read_algorithm(settings)
     except BadParameter as error:
         raise Invalid(
             f"{error.place}: {error.message}.", code="bad_settings", fields=[FieldProblem(error.place, error.message)]
         ) from None
 
 
-def _tried(view: PolicyView, settings: Mapping[str, Any]) -> tuple[PriorityResult | None, str]:
-    """The priorities under these settings, or why there are none."""
+def _computed(view: PolicyView, settings: Mapping[str, Any]) -> tuple[PriorityResult | None, str]:
+    """Return the priorities under these settings, or why there are none."""
     problem = _misfit(view, settings)
     if problem or view.snapshot is None:
         return None, problem
@@ -166,7 +166,7 @@ def _tried(view: PolicyView, settings: Mapping[str, Any]) -> tuple[PriorityResul
 
 
 def _misfit(view: PolicyView, settings: Mapping[str, Any]) -> str:
-    """Names the first entry that inherits, if the actor may see it."""
+    """Say why the tree can't use the algorithm, "" if it can. A hidden entry is not named."""
     if settings["name"] not in all_algorithms():
         return f"{settings['name']} isn't installed here any more."
     try:
@@ -182,7 +182,7 @@ def _misfit(view: PolicyView, settings: Mapping[str, Any]) -> str:
 
 
 def _leaves(view: PolicyView, results: Sequence[PriorityResult | None]) -> tuple[I8, I8]:
-    """Visible entries that at least one algorithm ranks as leaves, in tree order, and how far they move."""
+    """Return visible entries that some algorithm ranks as leaves, in tree order, and the spread of their ranks."""
     ranked = np.zeros(len(view.tree), dtype=np.bool_)
     for result in results:
         if result is not None:
@@ -195,8 +195,8 @@ def _leaves(view: PolicyView, results: Sequence[PriorityResult | None]) -> tuple
     return leaves, np.asarray(spread, dtype=np.int64)
 
 
-def _parted(results: Sequence[PriorityResult | None], leaves: I8) -> list[tuple[int, int, int]]:
-    """(moved, by the operator, by rounding) of each against the first one: rank = exact rank + what rounding adds."""
+def _move_counts(results: Sequence[PriorityResult | None], leaves: I8) -> list[tuple[int, int, int]]:
+    """(moved, by operator, by rounding) of each algorithm against the first: rank = exact rank + effect of rounding."""
     ranks, exact = _ranks(results, leaves, missing=0), _exact_ranks(results, leaves)
     found = []
     for at in range(len(results)):
@@ -208,7 +208,7 @@ def _parted(results: Sequence[PriorityResult | None], leaves: I8) -> list[tuple[
 
 
 def _exact_ranks(results: Sequence[PriorityResult | None], leaves: I8) -> I8:
-    """(algorithms, leaves); the rank itself where nothing is rounded, 0 where there is none."""
+    """(algorithms, leaves): exact ranks; the rank itself where nothing is rounded, 0 without one."""
     rows = []
     for result, rank in zip(results, _ranks(results, leaves, missing=0), strict=True):
         if result is not None and result.settings["name"] == "aequus":
@@ -220,7 +220,7 @@ def _exact_ranks(results: Sequence[PriorityResult | None], leaves: I8) -> I8:
 
 
 def _ranks(results: Sequence[PriorityResult | None], leaves: I8, *, missing: int = np.iinfo(np.int64).max) -> I8:
-    """(algorithms, leaves); `missing` where there is none."""
+    """(algorithms, leaves): ranks; `missing` without one."""
     rows = [
         np.full(len(leaves), missing)
         if result is None
@@ -233,16 +233,16 @@ def _ranks(results: Sequence[PriorityResult | None], leaves: I8, *, missing: int
 def _leaf(view: PolicyView, results: Sequence[PriorityResult | None], i: int, spread: int) -> ComparedLeaf:
     tree = view.tree
     ranks = [int(result.rank[i]) if result is not None and result.has_rank[i] else None for result in results]
-    standings = []
+    ranks = []
     for result, rank in zip(results, ranks, strict=True):
         factor = float(result.factor[i]) if result is not None and result.has_factor[i] else None
         moved = None if rank is None or ranks[0] is None else ranks[0] - rank
-        standings.append(Standing(rank, factor, moved))
+        ranks.append(LeafRank(rank, factor, moved))
     return ComparedLeaf(
         uid=tree.uuid(i),
         name=tree.name[i],
         path=tree.path(i),
         kind=tree.kind_names[int(tree.kind_code[i])],
-        standings=tuple(standings),
+        ranks=tuple(ranks),
         spread=spread,
     )

@@ -1,4 +1,4 @@
-"""What follows a publication: the recompute that serves it, and whose rank it changes, as one reader may see it."""
+"""Follow-up of a publication for one reader: the recompute that activates it, and the resulting rank changes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from apps.runs.models import Run
 
 State = Literal["waiting", "running", "slow", "failed", "done"]
 FOLLOWED_FOR = timedelta(days=14)
-MOST_EXPECTED = 20_000  # entries of a policy whose ranks are predicted while the recompute is on its way
-_USUAL_S = 5.0  # until a recompute has been measured
+MOST_EXPECTED = 20_000  # entries of a policy for which ranks are predicted until the recompute has finished
+_DEFAULT_S = 5.0  # assumed duration until a recompute has been measured
 _SLOW_AFTER_S = 30.0
 _SLOW_TIMES = 10
 I8 = npt.NDArray[np.int64]
@@ -38,8 +38,9 @@ I8 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class RankMove:
-    """One leaf whose rank changes. group: the entry below the root that it belongs to. step: the entry whose target
-    decides, with its targets among siblings; empty name for none. expected: the rank that the preview gave it."""
+    """One leaf whose rank changes. group: its ancestor below the root. step: name of the entry whose target decides,
+    empty for none; targets: its targets among siblings before and after. expected: the rank in the preview.
+    """
 
     uid: UUID
     name: str
@@ -55,14 +56,15 @@ class RankMove:
 
     @property
     def places(self) -> int:
-        """Nearer to the front; < 0 back."""
+        """Number of ranks gained; < 0 lost."""
         return self.before - self.after
 
 
 @dataclass(frozen=True, eq=False)
 class Followup:
-    """served: what schedulers get now. after: the first snapshot of the revision or of a later one, once this process
-    serves it; before: the last one without it."""
+    """served: the snapshot that schedulers get now. after: the first snapshot of the revision or a later one, once this
+    process serves it. before: the last snapshot of an earlier revision.
+    """
 
     page: ReviewPage
     revision: Revision
@@ -81,26 +83,26 @@ class Followup:
             return "done"
         if self.run is not None and self.run.state == Run.State.FAILED:
             return "failed"
-        if self.now > self.due_at + timedelta(seconds=max(_SLOW_AFTER_S, _SLOW_TIMES * self.usual_s)):
+        if self.now > self.due_at + timedelta(seconds=max(_SLOW_AFTER_S, _SLOW_TIMES * self.expected_duration_s)):
             return "slow"
         return "running" if self.run is not None and self.run.state == Run.State.RUNNING else "waiting"
 
     @cached_property
-    def usual_s(self) -> float:
-        """From its start to its end, the last recompute."""
+    def expected_duration_s(self) -> float:
+        """Duration of the last recompute."""
         known = Snapshot.objects.filter(policy=self.revision.policy, is_live=True).order_by("-pk")
         found = known.values_list("duration_s", flat=True).first()
-        return _USUAL_S if found is None else max(float(found), 1.0)
+        return _DEFAULT_S if found is None else max(float(found), 1.0)
 
     @property
     def due_at(self) -> datetime:
-        """When priorities follow, by the run and its usual time."""
+        """When the new priorities are expected, by the run and its expected duration."""
         start_at = self.revision.published_at if self.run is None else self.run.started_at or self.run.due_at
-        return start_at + timedelta(seconds=self.usual_s + _USUAL_S)
+        return start_at + timedelta(seconds=self.expected_duration_s + _DEFAULT_S)
 
     @cached_property
     def computed(self) -> ComputedTree | None:
-        """Priorities as computed, or as predicted from the usage of the snapshot before; None where neither exists."""
+        """Priorities as computed, else predicted from the usage of the previous snapshot; None if neither exists."""
         return self.expected if self.after is None else ComputedTree(self.after.tree, self.after.values)
 
     @cached_property
@@ -111,7 +113,9 @@ class Followup:
 
     @cached_property
     def expected(self) -> ComputedTree | None:
-        """Priorities predicted from the usage of the snapshot before; None for a large policy, or if they can't be."""
+        """Priorities predicted from the usage of the previous snapshot; None for a large policy, or if prediction
+        fails.
+        """
         tree = self.page.review.after
         if self.before is None or len(tree) > MOST_EXPECTED:
             return None
@@ -121,7 +125,7 @@ class Followup:
 
     @cached_property
     def moves(self) -> Sequence[RankMove]:
-        """Of leaves whose ranks the reader may see, those that move furthest first."""
+        """Visible leaves whose rank changes, largest moves first."""
         if self._compared is None or self.computed is None:
             return []
         tree, review = self.computed.tree, self.page.review
@@ -136,26 +140,26 @@ class Followup:
 
     @cached_property
     def n_compared(self) -> int:
-        """Leaves with a rank on both sides that the reader may see."""
+        """Number of visible leaves with a rank before and after."""
         return int(self._is_comparable.sum())
 
     @cached_property
     def _is_comparable(self) -> Mask:
-        """Of the entries of the computed tree."""
+        """Mask of the computed tree's entries that the reader may see and that have a rank before and after."""
         if self._compared is None or self.computed is None:
             return np.zeros(0, dtype=np.bool_)
         rows = slice(len(self.computed.tree))
         then, now = self._compared.before.leaf_rank[rows], self._compared.after.leaf_rank[rows]
-        return self._told(self.computed.tree) & (now > 0) & (then > 0)
+        return self._visible(self.computed.tree) & (now > 0) & (then > 0)
 
     @property
     def n_ranked(self) -> int:
-        """Leaves that have a rank in the new priorities."""
+        """Number of leaves with a rank in the new priorities."""
         return 0 if self.computed is None else int(_leaf_ranks(self.computed).astype(np.bool_).sum())
 
     @property
     def n_differ(self) -> int:
-        """Of the moves, those that came otherwise than predicted."""
+        """Number of moves that differ from the prediction."""
         return sum(move.expected not in (None, move.after) for move in self.moves) if self.after is not None else 0
 
     @cached_property
@@ -165,8 +169,8 @@ class Followup:
         rank = _leaf_ranks(self.expected)
         return {self.expected.tree.uuid(i): int(rank[i]) for i in np.flatnonzero(rank).tolist()}
 
-    def _told(self, tree: TreeColumns) -> Mask:
-        """By the reader's rights of now."""
+    def _visible(self, tree: TreeColumns) -> Mask:
+        """Mask of entries that the reader may see now."""
         view = open_view(policy_slug=self.revision.policy.slug, actor=self.page.actor, is_live=True)
         at = matching_indexes(tree, view.tree)
         return np.asarray(np.where(at >= 0, view.shows_numbers[at], False), dtype=np.bool_)
@@ -193,7 +197,7 @@ class Followup:
 
 
 def sentence_of(reason: str, step: str, targets: tuple[float, float] | None, places: int) -> str:
-    """The target that decides, before and after; or what else moved a leaf. places: > 0 nearer to the front."""
+    """Describe the deciding target before and after, or the other cause of a move. places: ranks gained."""
     if targets is not None and step:
         old, new = (percent(target) for target in targets)
         given = {"name": step, "old": old, "new": new}
@@ -210,7 +214,7 @@ def sentence_of(reason: str, step: str, targets: tuple[float, float] | None, pla
 
 
 def followup_of(page: ReviewPage) -> Followup:
-    """Raises NotFound where it isn't published."""
+    """Return the follow-up; NotFound if the change set isn't published."""
     revision = Revision.objects.filter(change_set=page.review.change_set).defer("tree").first()
     if revision is None:
         raise NotFound(f"Change set {page.review.change_set.pk} isn't published.")
@@ -233,7 +237,7 @@ def followup_of(page: ReviewPage) -> Followup:
 
 
 def _run(policy: Policy, published_at: datetime) -> Run | None:
-    """The newest one that can have seen the revision."""
+    """The newest run that can include the revision."""
     runs = Run.objects.filter(kind=KIND, subject=subject_of(policy), arguments={}).order_by("-pk")
     newest = runs.first()
     if newest is None or (newest.finished_at is not None and newest.finished_at < published_at):

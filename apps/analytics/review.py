@@ -1,4 +1,4 @@
-"""A change set as one reader may see it: its edits, the targets that follow, and ranks now and later."""
+"""A change set as one reader may see it: its edits, the resulting targets, and ranks now and later."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ I8 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class StatedEdit:
-    """One operation. `before` and `after`: its entry, None where there is none; of_total: change of its target, or
-    None where the entry has none. Hidden ones say nothing but that there is one.
+    """One operation with the entry before and after it (None if there is none). of_total: change of the entry's global
+    target, None if it has none. A hidden edit has no other data.
     """
 
     index: int
@@ -54,7 +54,7 @@ class StatedEdit:
 
 @dataclass(frozen=True, slots=True)
 class TargetLine:
-    """One entry whose target among siblings changes; None where there is no such entry."""
+    """One entry whose target among siblings changes; None where the entry doesn't exist."""
 
     uid: UUID
     name: str
@@ -71,7 +71,7 @@ class TargetLine:
 
 @dataclass(frozen=True, slots=True)
 class LeafLine:
-    """One leaf at each horizon, without the change and with it; None for no rank."""
+    """Ranks of one leaf at each horizon, without and with the change; None without a rank."""
 
     uid: UUID
     name: str
@@ -84,54 +84,54 @@ class LeafLine:
 
     @property
     def moved(self) -> int | None:
-        """Places nearer to the front; < 0 back."""
+        """Number of ranks gained; < 0 lost."""
         before, after = self.without[0], self.with_it[0]
         return None if before is None or after is None else before - after
 
 
 @dataclass(frozen=True)
-class Outside:
-    """What the reader may only know the number of."""
+class HiddenChanges:
+    """Changes hidden from the reader, as counts."""
 
     n_edits: int
     n_entries: int
-    points: float  # of the whole, signed, together
+    points: float  # sum of the signed changes of global targets
 
 
 @dataclass(frozen=True, eq=False)
 class ReviewPage:
-    """Everything a review shows; layers are worked out when they are asked for."""
+    """Data of a review page; each part is computed when it is first used."""
 
     review: Review
     actor: Actor
     now: datetime
 
-    # --- What may be seen ---------------------------------------------------------------------------------------------
+    # --- Visibility ---------------------------------------------------------------------------------------------------
     @cached_property
     def sees_before(self) -> Mask:
-        return self._sight_before.mask
+        return self._visibility_before.mask
 
     @cached_property
-    def _sight_before(self) -> Visibility:
+    def _visibility_before(self) -> Visibility:
         return see(policy=self.review.policy, tree=self.review.before, at=self.now, actor=self.actor)
 
     @cached_property
     def sees(self) -> Mask:
-        """Of the tree after the change: an entry that it brings is seen where the one above it is."""
+        """Visible entries of the tree after the change; an added entry is visible if its parent is."""
         place, tree = self.review.moves.place, self.review.after
         mask = np.where(place >= 0, self.sees_before[place], False)
-        for i in np.flatnonzero(place < 0).tolist():  # parents come before their children
+        for i in np.flatnonzero(place < 0).tolist():  # parents precede their children
             mask[i] = mask[tree.parent[i]]
         return np.asarray(mask, dtype=np.bool_)
 
-    # --- Layers -------------------------------------------------------------------------------------------------------
+    # --- Parts --------------------------------------------------------------------------------------------------------
     @cached_property
     def edits(self) -> list[StatedEdit]:
         return [self._edit(index, operation) for index, operation in enumerate(self.review.change_set.operations)]
 
     @cached_property
     def rewritten(self) -> dict[int, list[StatedEdit]]:
-        """Siblings whose shares an operation writes because they pay for a percentage, by its index."""
+        """By operation index: siblings whose shares the operation reduces to set a percentage."""
         return {
             index: [
                 self._edit(index, {"op": "set_shares", "entry": str(node.uid), "shares": node.shares}) for node in nodes
@@ -141,12 +141,12 @@ class ReviewPage:
 
     @property
     def n_edits(self) -> int:
-        """Stated edits: operations, and each sibling that one of them rewrites."""
+        """Number of edits: operations, and each sibling that one of them rewrites."""
         return len(self.edits) + sum(map(len, self.rewritten.values()))
 
     @cached_property
     def targets(self) -> list[TargetLine]:
-        """Visible entries whose target changes, those that move furthest first."""
+        """Visible entries whose target changes, largest changes first."""
         moves = self.review.moves
         here = [self._target(i) for i in np.flatnonzero(moves.changed & self.sees).tolist()]
         gone = [self._gone(n) for n, i in enumerate(moves.gone.tolist()) if self.sees_before[i]]
@@ -165,15 +165,15 @@ class ReviewPage:
         return int(self.review.before.engine_tree().is_ranked.sum())
 
     @cached_property
-    def outside(self) -> Outside:
+    def outside(self) -> HiddenChanges:
         moves = self.review.moves
         hidden = moves.changed & ~self.sees
         change = np.nan_to_num(moves.new_global) - np.nan_to_num(moves.old_global)
-        is_top = hidden & ~_below(hidden, self.review.after)  # an entry and what is below it is one loss, not two
+        is_top = hidden & ~_below(hidden, self.review.after)  # entries below a hidden one are counted with it
         gone = ~self.sees_before[moves.gone]
         written = [each for edits in self.rewritten.values() for each in edits]
         n_edits = sum(edit.is_hidden for edit in [*self.edits, *written])
-        return Outside(n_edits, int(hidden.sum() + gone.sum()), float(change[is_top].sum()))
+        return HiddenChanges(n_edits, int(hidden.sum() + gone.sum()), float(change[is_top].sum()))
 
     @cached_property
     def checks(self) -> list[Check]:
@@ -187,11 +187,11 @@ class ReviewPage:
         return [*found, *check_unmapped(self.review, actor=self.actor, at=self.now)]
 
     def _resolution(self, snapshot: ServedSnapshot) -> list[Check]:
-        """Nothing for an algorithm that does not round. Counts leaves whose numbers this person may see."""
+        """Check rounding, for leaves whose numbers the reader may see; empty for algorithms that don't round."""
         place = self.review.moves.place
-        told = self.sees_before & self._sight_before.outright
-        visible_after = np.where(place >= 0, told[place], self.sees)
-        check = check_resolution(self.review, snapshot, visible_before=told, visible_after=visible_after)
+        shown = self.sees_before & self._visibility_before.outright
+        visible_after = np.where(place >= 0, shown[place], self.sees)
+        check = check_resolution(self.review, snapshot, visible_before=shown, visible_after=visible_after)
         return [] if check is None else [check]
 
     @cached_property
@@ -201,15 +201,15 @@ class ReviewPage:
     # --- Ranks --------------------------------------------------------------------------------------------------------
     @cached_property
     def _leaves(self) -> tuple[I8, I8, I8]:
-        """Rows of the projection that may be seen and that move; their places in the tree after, and before."""
+        """Rows of the projection that are visible and move, with their indices in the trees after and before."""
         found = self.effect.projection
         if found is None:
             none = np.zeros(0, dtype=np.int64)
             return none, none, none
         after, before = indexes_of(found.uid, self.review.after), indexes_of(found.uid, self.review.before)
-        seen = np.where(after >= 0, self.sees[after], np.where(before >= 0, self.sees_before[before], False))
+        visible = np.where(after >= 0, self.sees[after], np.where(before >= 0, self.sees_before[before], False))
         moves = (found.rank_without != found.rank_with).any(axis=0)
-        rows = np.flatnonzero(seen & self._told(found) & moves)
+        rows = np.flatnonzero(visible & self._ranks_visible(found) & moves)
         now, week = _distance(found, 0)[rows], _distance(found, min(2, len(found.horizons_days) - 1))[rows]
         rows = rows[np.lexsort((-week, -now))]
         return rows, after[rows], before[rows]
@@ -219,7 +219,7 @@ class ReviewPage:
         return len(self._leaves[0])
 
     def leaves(self, most: int) -> list[LeafLine]:
-        """Those that move furthest, now first."""
+        """The leaves that move furthest, by the present move first."""
         found = self.effect.projection
         rows, after, before = self._leaves
         if found is None:
@@ -231,15 +231,15 @@ class ReviewPage:
 
     @cached_property
     def histogram(self) -> list[tuple[int, int]]:
-        """(power of ten of the places moved, signed; how many leaves): −2: 100 places back or more, 0: unchanged.
+        """(signed power of ten of the move, number of leaves): −2 is 100 ranks lost or more, 0 is unchanged.
 
-        Of visible leaves with a rank on both sides: otherwise a user who may preview changes could find out, one by
+        Only visible leaves with a rank on both sides: otherwise a user who may preview changes could find out, one by
         one, who used more than whom.
         """
         found = self.effect.projection
         if found is None:
             return []
-        both = (found.rank_without[0] > 0) & (found.rank_with[0] > 0) & self._told(found)
+        both = (found.rank_without[0] > 0) & (found.rank_with[0] > 0) & self._ranks_visible(found)
         moved = (found.rank_without[0] - found.rank_with[0])[both]
         size = np.minimum(np.floor(np.log10(np.maximum(np.abs(moved), 1))), 2) + 1
         counts = Counter((np.sign(moved) * size).astype(int).tolist())
@@ -247,18 +247,18 @@ class ReviewPage:
 
     @property
     def n_rank_changes(self) -> tuple[int, int] | None:
-        """(leaves whose rank changes at once, leaves that are compared), as in `histogram`; None without a forecast."""
+        """(leaves whose rank changes immediately, leaves compared), as in `histogram`; None without a forecast."""
         total = sum(n for _step, n in self.histogram)
         return (total - dict(self.histogram)[0], total) if total else None
 
-    def _told(self, found: Projection) -> Mask:
-        """Leaves of the projection whose ranks the reader may see. A leaf that the change adds has no usage."""
-        see_before = self._sight_before
-        if (see_before.outright | ~see_before.mask).all() and see_before.all_visible:
+    def _ranks_visible(self, found: Projection) -> Mask:
+        """Mask of leaves of the projection whose ranks are visible. A leaf added by the change has no usage."""
+        visibility = self._visibility_before
+        if (visibility.outright | ~visibility.mask).all() and visibility.all_visible:
             return np.ones(len(found.uid), dtype=np.bool_)
         before, after = indexes_of(found.uid, self.review.before), indexes_of(found.uid, self.review.after)
-        fresh = (before < 0) & (after >= 0) & self.sees[after]
-        return np.asarray(fresh | ((before >= 0) & see_before.outright[before]), dtype=np.bool_)
+        added = (before < 0) & (after >= 0) & self.sees[after]
+        return np.asarray(added | ((before >= 0) & visibility.outright[before]), dtype=np.bool_)
 
     # --- Lines --------------------------------------------------------------------------------------------------------
     def _edit(self, index: int, operation: Mapping[str, Any]) -> StatedEdit:
@@ -320,19 +320,22 @@ class ReviewPage:
         )
 
     def reason(self, i: int, j: int, forward: int) -> tuple[Reason, int]:
-        """Why a leaf moves, and the level of its way down that decides: the one whose target changes most, in
-        proportion, in the direction of its move; −1 for none. i, j: its places in the trees after and before."""
+        """Return why a leaf moves, and the entry on its path that decides: the one whose target changes most, in
+        proportion, in the direction of the move; −1 for none.
+
+        i, j: its indices in the trees after and before.
+        """
         if i < 0:
             return "archived", -1
         if j < 0:
             return "new", -1
         moves, tree = self.review.moves, self.review.after
-        way = [*tree.ancestors(i), i][1:]
-        came = next((step for step in way if moves.came[step]), None)
+        path = [*tree.ancestors(i), i][1:]
+        came = next((step for step in path if moves.came[step]), None)
         if came is not None:
             return "moved", came
         sign = 1 if forward > 0 else -1
-        step = max(way, key=lambda at: sign * _proportion(moves, at), default=None)
+        step = max(path, key=lambda at: sign * _proportion(moves, at), default=None)
         if step is None or sign * _proportion(moves, step) <= 0 or not forward:
             return ("settings" if self.review.changed_settings else "others"), -1
         if tree.uuid(step) not in self._stated:
@@ -342,7 +345,7 @@ class ReviewPage:
         return ("above_rises" if forward > 0 else "above_falls"), step
 
     def _name_of(self, reason: Reason, step: int, i: int) -> str:
-        """What the reason is about; empty where that is the leaf itself."""
+        """Name of the entry the reason is about; empty if that is the leaf itself."""
         if step < 0 or (step == i and reason in ("moved", "own_shares")):
             return ""
         tree = self.review.after
@@ -350,7 +353,7 @@ class ReviewPage:
 
 
 def _simulation(effect: Effect) -> Check:
-    """Whether the effect that is shown is that of today."""
+    """Check whether the shown effect is up to date."""
     if effect.state == "ready":
         return Check("simulation", "ok", _("The effect uses the newest usage"))
     if effect.state == "no_snapshot":
@@ -366,12 +369,12 @@ def _simulation(effect: Effect) -> Check:
 
 
 def get_review_page(*, id: int, actor: Actor, at: datetime) -> ReviewPage:
-    """For readers of the change set."""
+    """Open the review for a reader of the change set."""
     return ReviewPage(open_review(id=id, actor=actor, at=at), actor, at)
 
 
 def _proportion(moves: TargetChanges, at: int) -> float:
-    """How many times more its target is, as a logarithm; < 0 for less."""
+    """Logarithm of the ratio of new to old target; < 0 for a reduction."""
     old, new = float(np.nan_to_num(moves.old[at])), float(np.nan_to_num(moves.new[at]))
     if abs(old - new) <= 1e-12:
         return 0.0
@@ -379,7 +382,7 @@ def _proportion(moves: TargetChanges, at: int) -> float:
 
 
 def _below(marked: Mask, tree: TreeColumns) -> Mask:
-    """Entries somewhere below a marked one."""
+    """Mask of entries below a marked one."""
     below = np.zeros(len(tree), dtype=np.bool_)
     for lo, hi in zip(tree.level_starts[1:-1], tree.level_starts[2:], strict=True):
         parent = tree.parent[lo:hi]
@@ -388,7 +391,7 @@ def _below(marked: Mask, tree: TreeColumns) -> Mask:
 
 
 def _distance(found: Projection, horizon: int) -> I8:
-    """Places moved; one that comes or goes moves as far as there are places."""
+    """Number of ranks moved; for a leaf that is added or removed, the number of all ranks."""
     before, after = found.rank_without[horizon], found.rank_with[horizon]
     one_side = (before == 0) != (after == 0)
     distance: I8 = np.where(one_side, found.rank_with.shape[1], np.abs(after - before)).astype(np.int64)
@@ -400,5 +403,5 @@ def _or_none(value: float) -> float | None:
 
 
 def shown_targets(lines: Sequence[TargetLine], *, stated: bool) -> list[TargetLine]:
-    """Those of edited entries, or those of unedited ones."""
+    """Filter by whether the entry was edited."""
     return [line for line in lines if line.is_stated == stated]

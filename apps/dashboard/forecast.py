@@ -18,7 +18,7 @@ from django.utils.translation import ngettext, pgettext
 from django.views.decorators.http import require_safe
 
 from apps.analytics.forecast import Forecast, ForecastLevel, get_my_forecast
-from apps.analytics.what_if import Place, Tried, read_asked, try_out_mine
+from apps.analytics.what_if import RankRange, ScenarioResult, read_scenario, run_my_scenario
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound, TooOften, Unavailable
 from apps.dashboard.my_priority.presenters import account_asked, frame_of
@@ -139,7 +139,7 @@ class WhatIfCard:
         return [Preset(label, urlencode({**own, **fields}), fields == asked) for label, fields in found]
 
 
-def outcome_of(tried: Tried) -> tuple[list[ChangeLine], str]:
+def outcome_of(tried: ScenarioResult) -> tuple[list[ChangeLine], str]:
     """Values before and after, and the source of the assumed pace."""
     lines = [
         ChangeLine("rank_now", _("Rank now"), _rank(tried.now, tried.of), _rank(tried.now_if, tried.of)),
@@ -165,7 +165,7 @@ def outcome_of(tried: Tried) -> tuple[list[ChangeLine], str]:
     return lines, note if tried.then.is_exact else note + " " + _("Ranks are rounded to 5 for privacy.")
 
 
-def _rank(place: Place, of: int) -> str:
+def _rank(place: RankRange, of: int) -> str:
     if place.rank is None:
         return presentation.UNKNOWN
     first, last = place.rank[0], min(place.rank[1], max(of, place.rank[0]))
@@ -174,13 +174,13 @@ def _rank(place: Place, of: int) -> str:
     return _("%(first)s to %(last)s") % {"first": presentation.count(first), "last": presentation.count(last)}
 
 
-def target_line(tried: Tried, shown: ForecastLevel, back: Recovery, back_if: Recovery) -> ChangeLine:
+def target_line(tried: ScenarioResult, shown: ForecastLevel, back: Recovery, back_if: Recovery) -> ChangeLine:
     """When the level reaches its target; for a level below it, until when it stays below."""
     before, after = (when_words(each, tried.instant(each)) for each in (back, back_if))
     words = {"name": shown.name}
     actual, target = shown.actual, shown.target
-    if tried.asked.target is not None or actual is None or target is None or actual >= target:
-        is_over = tried.asked.target is None and actual is not None  # with a changed target it may be on either side
+    if tried.scenario.target is not None or actual is None or target is None or actual >= target:
+        is_over = tried.scenario.target is None and actual is not None  # with a changed target it may be on either side
         key = "back_at_target" if is_over else "at_target"
         return ChangeLine(key, _("%(name)s at its target") % words, before, after)
     before, after = (
@@ -239,10 +239,12 @@ def _what_if(request: HttpRequest, policy: str, entry: UUID, found: Forecast | N
     target_now = f"{100 * (level.target or 0.0):.1f}"
     card = WhatIfCard(policy, str(entry), group, levels, found.snapshot.settings.metric, typed, target_now=target_now)
     try:
-        asked = read_asked(typed)
+        asked = read_scenario(typed)
         if asked.is_empty:
             return card
-        tried = try_out_mine(policy_slug=policy, entry_uid=entry, asked=asked, actor=actor_of(request), at=clock.now())
+        tried = run_my_scenario(
+            policy_slug=policy, entry_uid=entry, scenario=asked, actor=actor_of(request), at=clock.now()
+        )
     except Invalid as error:
         return replace(card, problems={one.where: one.message for one in error.fields}, message=_sentence(error))
     except TooOften as error:

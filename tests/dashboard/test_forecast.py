@@ -18,7 +18,7 @@ from django.urls import reverse
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.analytics.forecast import get_my_forecast
-from apps.analytics.what_if.trial import Supposition
+from apps.analytics.what_if.trial import Scenario
 from apps.core import clock
 from apps.dashboard.forecast import target_line
 from apps.engine.explain.recovery import Recovery
@@ -74,12 +74,12 @@ def test_reaching_the_target_from_below_is_not_a_return(
 ) -> None:
     """More usage of an entry that is under its target ends its going first; it doesn't bring it back."""
     at = datetime(2026, 12, 4, 12, tzinfo=UTC)
-    tried: Any = SimpleNamespace(asked=Supposition(core_h=20_000.0), instant=lambda found: at if found.in_s else None)
+    tried: Any = SimpleNamespace(scenario=Scenario(core_h=20_000.0), instant=lambda found: at if found.in_s else None)
     shown: Any = SimpleNamespace(name="climate", actual=actual, target=target)
     line = target_line(tried, shown, Recovery(outcome, None), Recovery("recovers", 86_400.0))
     assert (line.key, line.before, line.after) == expected
     either = target_line(
-        SimpleNamespace(**{**vars(tried), "asked": Supposition(target=0.4)}),  # type: ignore[arg-type]
+        SimpleNamespace(**{**vars(tried), "asked": Scenario(target=0.4)}),  # type: ignore[arg-type]
         shown,
         Recovery(outcome, None),
         Recovery("recovers", 86_400.0),

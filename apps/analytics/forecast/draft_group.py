@@ -1,4 +1,4 @@
-"""One group of a draft for dividing it: its children, what their shares are parts of, and when each is on target."""
+"""One group of a draft: its children, the pool that their shares are fractions of, and forecasts of their balance."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from apps.priorities.serving.served_snapshot import ServedSnapshot
 
 DAYS_AHEAD = 30
 DAYS_BACK = 14
-_MOST_REMEMBERED = 16
+_MOST_CACHED = 16
 
 
 @dataclass(frozen=True, eq=False)
 class MemberForecast:
-    """One entry of a group at its present target. so_far: at the ends of days, and the part it had of its group."""
+    """Forecast of one entry at its present target. so_far: ends of past days, and its fraction of the group then."""
 
     uid: UUID
     outlook: Outlook
     so_far: Sequence[tuple[datetime, float]]
 
     def curve(self, as_of: datetime) -> Sequence[CurvePoint]:
-        """Its part of the group's usage on each of the next 30 days, today first; independent of drafted shares."""
+        """Return its fraction of the group's usage on each of the next 30 days, independent of drafted shares."""
         return curve_of(self.outlook, as_of, days=DAYS_AHEAD, n_points=DAYS_AHEAD + 1)
 
     def back_within_tolerance(self, snapshot: ServedSnapshot, target: float) -> Recovery:
-        """When it would be, with this target, if demand goes on as in the last days."""
+        """Return when it is within tolerance of this target, if demand continues as in recent days."""
         tolerance = snapshot.settings.tolerance
         slack = max(tolerance["relative"] * target, tolerance["points"] / 100)
         found = with_target(self.outlook, target=target, slack=slack)
@@ -55,30 +55,27 @@ class MemberForecast:
 
 
 def forecasts_of(policy: Policy, snapshot: ServedSnapshot, uids: Sequence[UUID]) -> Mapping[UUID, MemberForecast]:
-    """Of those entries that compete in the snapshot; empty where the last days are unknown.
+    """Return forecasts for the entries that compete in the snapshot; empty if recent usage is unknown.
 
-    The caller leaves out hidden entries. Independent of targets, so that it is cached while a user tries one number
-    after the other.
+    The caller removes hidden entries. Independent of targets, so that it is cached while a user tries shares.
     """
-    return _foreseen(policy, snapshot, tuple(sorted(uids)))
+    return _forecasts(policy, snapshot, tuple(sorted(uids)))
 
 
-@cached(
-    LRUCache(_MOST_REMEMBERED), key=lambda policy, snapshot, uids: (*snapshot_key(policy, snapshot), uids), lock=Lock()
-)
-def _foreseen(policy: Policy, snapshot: ServedSnapshot, uids: tuple[UUID, ...]) -> dict[UUID, MemberForecast]:
-    places = [(uid, i) for uid in uids if (i := snapshot.tree.index_of_uid(uid))]
-    standings = [(uid, i, standing) for uid, i in places if (standing := level_state(snapshot, i)) is not None]
-    if not standings:
+@cached(LRUCache(_MOST_CACHED), key=lambda policy, snapshot, uids: (*snapshot_key(policy, snapshot), uids), lock=Lock())
+def _forecasts(policy: Policy, snapshot: ServedSnapshot, uids: tuple[UUID, ...]) -> dict[UUID, MemberForecast]:
+    indices = [(uid, i) for uid in uids if (i := snapshot.tree.index_of_uid(uid))]
+    states = [(uid, i, state) for uid, i in indices if (state := level_state(snapshot, i)) is not None]
+    if not states:
         return {}
     window = window_of(snapshot.settings.window)
-    pasts = load_past(policy, snapshot, [i for _uid, i, _standing in standings], hourly=needs_hourly_usage(window))
+    pasts = load_past(policy, snapshot, [i for _uid, i, _state in states], hourly=needs_hourly_usage(window))
     if pasts is None:
         return {}
     as_of_s = snapshot.as_of.timestamp()
     return {
-        uid: MemberForecast(uid, forecast_level(standing, past, window, as_of_s=as_of_s), past.past_shares[-DAYS_BACK:])
-        for (uid, _i, standing), past in zip(standings, pasts, strict=True)
+        uid: MemberForecast(uid, forecast_level(state, past, window, as_of_s=as_of_s), past.past_shares[-DAYS_BACK:])
+        for (uid, _i, state), past in zip(states, pasts, strict=True)
     }
 
 
@@ -87,11 +84,11 @@ MOST_MEMBERS = 200
 
 @dataclass(frozen=True)
 class DraftGroup:
-    """Children of one entry, those with most shares in the revision first: the order stays while shares change.
+    """Children of one entry, those with most shares in the revision first, so that the order is stable during edits.
 
-    pool, pool_before: what shares are parts of in the draft and in the revision. It exceeds the sum of the rows where
-    more than 200 children exist, where some may not be seen, and where entries elsewhere compete with these.
-    uses_closed_form: the pool is the sum of the children's own shares, so that one of them can give to another.
+    pool, pool_before: the total that shares are fractions of, in the draft and in the revision. It exceeds the sum of
+    the rows if there are more than 200 children, hidden ones, or entries elsewhere that compete with these. is_closed:
+    the pool is the sum of the children's own shares, so that shares can be moved between them.
     """
 
     parent: Node
@@ -99,11 +96,11 @@ class DraftGroup:
     pool: float
     pool_before: float
     n_left_out: int
-    uses_closed_form: bool
+    is_closed: bool
 
     @property
     def rest(self) -> float:
-        """Shares of those that compete with the rows and are not among them."""
+        """Shares of competitors that are not among the rows."""
         return _rest(self.pool, [row.node.shares or 0.0 for row in self.rows])
 
     @property
@@ -112,25 +109,25 @@ class DraftGroup:
 
 
 def get_draft_group(view: DraftView, parent: Node) -> DraftGroup:
-    """The children that the actor may see, at most 200."""
-    places = view.places(parent.uid)
-    chosen = heapq.nsmallest(MOST_MEMBERS, places, key=lambda place: (-_order(view, place), place.name))
+    """Return the visible children, at most 200."""
+    indices = view.indices(parent.uid)
+    chosen = heapq.nsmallest(MOST_MEMBERS, indices, key=lambda place: (-_order(view, place), place.name))
     sums = view.tree.sum_of(parent.uid)
     pool = view.tree.pool_of(parent.uid)
     passes_on = sums.passes_on or (parent.shares is None and parent.parent_uid is not None)
     return DraftGroup(
         parent=parent,
-        rows=[view.row(view.tree.node_at(place), position=(k, len(places))) for k, place in enumerate(chosen, 1)],
+        rows=[view.row(view.tree.node_at(place), position=(k, len(indices))) for k, place in enumerate(chosen, 1)],
         pool=pool,
         pool_before=view.tree.pool_before(parent.uid),
-        n_left_out=len(places) - len(chosen),
-        uses_closed_form=not passes_on,
+        n_left_out=len(indices) - len(chosen),
+        is_closed=not passes_on,
     )
 
 
 @dataclass(frozen=True, eq=False)
 class MemberOutlook:
-    """forecast None: its usage may not be shown, or nothing is known of the last days.
+    """forecast: None if its usage is hidden, or recent usage is unknown.
 
     on_target, on_target_before: when it is within tolerance of its target in the draft, and in the revision.
     """
@@ -143,7 +140,7 @@ class MemberOutlook:
 
 @dataclass(frozen=True, eq=False)
 class GroupForecast:
-    """What becomes of each row of a group at present demand; as_of None: nothing has been computed yet."""
+    """Forecasts of a group's rows at present demand; as_of None: nothing has been computed yet."""
 
     group: DraftGroup
     as_of: datetime | None
@@ -154,7 +151,9 @@ class GroupForecast:
 
 
 def get_group_forecast(view: DraftView, group: DraftGroup) -> GroupForecast:
-    """Of entries that the draft adds or brings from elsewhere nothing is known: they have no usage in this group."""
+    """Forecast the rows. Entries that the draft adds or moves here have no forecast: they have no usage in
+    this group.
+    """
     snapshot = view.snapshot
     if snapshot is None:
         return GroupForecast(group, None, [MemberOutlook(row, None, None, None) for row in group.rows])
@@ -173,7 +172,7 @@ def get_group_forecast(view: DraftView, group: DraftGroup) -> GroupForecast:
 
 
 def _order(view: DraftView, place: Place) -> float:
-    """Shares in the revision, else in the draft."""
+    """Sort by shares in the revision, else in the draft."""
     if place.row is not None:
         return float(view.base.shares[place.row])
     node = view.tree.node_at(place)
@@ -190,6 +189,6 @@ def _shares_before(row: DraftRow, parent: Node) -> float:
 
 
 def _rest(pool: float, shown: Sequence[float]) -> float:
-    """Nothing where the difference is what rounding leaves."""
+    """0 if the difference is only a rounding error."""
     rest = pool - sum(shown)
     return rest if rest > 1e-9 * pool else 0.0

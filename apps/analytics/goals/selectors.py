@@ -22,7 +22,7 @@ from apps.analytics.forecast.past_usage import competitors, load_snapshot_inputs
 from apps.analytics.goals.records import Goal, GoalSolution, Lever, Reason
 from apps.analytics.goals.solver import has_recent_usage, solve, whole_days_until
 from apps.analytics.series.daily_series import day_of, site_zone
-from apps.analytics.what_if.trial import count_computation
+from apps.analytics.what_if.trial import limit_computations
 from apps.core.errors import Conflict, FieldProblem, Invalid, Malformed, NotAllowed
 from apps.core.typed_numbers import read_number
 from apps.policies.changesets import drafts
@@ -87,7 +87,7 @@ def get_solution(*, policy_slug: str, goal: Goal, actor: Actor) -> GoalSolution:
     view = open_view(policy_slug=policy_slug, actor=actor)
     snapshot, entry = _entry_of(view, goal)
     left_out = _left_out(view, snapshot, entry)
-    count_computation(actor)
+    limit_computations(actor)
     with conflict_without_algorithm():
         return _solved(view.policy, snapshot, goal, entry, tuple(sorted(left_out.items())))
 

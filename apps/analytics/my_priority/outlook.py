@@ -19,7 +19,7 @@ from apps.analytics.forecast.entry_forecast import forecast_level, needs_hourly_
 from apps.analytics.forecast.past_usage import LevelPast, load_past
 from apps.analytics.forecast.selectors import level_state
 from apps.analytics.my_priority.rank_history import get_own_entry
-from apps.analytics.what_if.trial import MOST_CORE_H, Place, count_computation, place_in
+from apps.analytics.what_if.trial import MOST_CORE_H, RankRange, limit_computations, rank_range_of
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.explain import Recovery
 from apps.explain.messages import Outlook
@@ -95,7 +95,7 @@ _MOST_CACHED = 4_000
 
 def ranks_after_job(
     *, policy_slug: str, entry_uids: Sequence[UUID], core_h: float, actor: Actor, at: datetime
-) -> dict[UUID, Place]:
+) -> dict[UUID, RankRange]:
     """Rank each entry as the newest snapshot would if a job of this size counted in full and all other usage stayed.
 
     core_h: usage in hours of the policy's metric: core-hours if it counts cores only. Readers of a subtree get ranks in
@@ -109,7 +109,7 @@ def ranks_after_job(
         message = "must be a number of hours from 0 to 1,000,000,000"
         raise Invalid(f"core_h {message}.", fields=[FieldProblem("core_h", message)])
     if core_h != DEFAULT_CORE_H:
-        count_computation(actor)
+        limit_computations(actor)
     policy = get_policy(slug=policy_slug, actor=actor, scope=Token.Scope.SELF_READ)
     found = {}
     for uid in entry_uids:
@@ -158,6 +158,6 @@ _cache: LRUCache[Hashable, Any] = LRUCache(_MOST_CACHED)
 
 
 @cached(_cache, key=_key, lock=Lock())
-def _rank_after(snapshot: ServedSnapshot, entry: int, core_h: float, is_exact: bool) -> Place:
+def _rank_after(snapshot: ServedSnapshot, entry: int, core_h: float, is_exact: bool) -> RankRange:
     result = snapshot.totals.added(entry, core_h * 3600).compute(snapshot.settings.algorithm)
-    return place_in(result, entry, is_exact)
+    return rank_range_of(result, entry, is_exact)

@@ -1,7 +1,14 @@
-"""What-if: a priority at other usage or another target. Nothing is stored."""
+"""What-if computations of a priority at another usage or another target; nothing is stored."""
 
 from __future__ import annotations
 
-from apps.analytics.what_if.trial import Place, Supposition, Tried, read_asked, try_out, try_out_mine
+from apps.analytics.what_if.trial import (
+    RankRange,
+    Scenario,
+    ScenarioResult,
+    read_scenario,
+    run_my_scenario,
+    run_scenario,
+)
 
-__all__ = ["Place", "Supposition", "Tried", "read_asked", "try_out", "try_out_mine"]
+__all__ = ["RankRange", "Scenario", "ScenarioResult", "read_scenario", "run_my_scenario", "run_scenario"]

@@ -1,4 +1,4 @@
-"""Usage of all entries some days ahead, in two parts: what is known now, aged, and what going on as lately adds."""
+"""Usage of all entries a week ahead, in two parts: present usage after decay, and what continued demand adds."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from apps.priorities.recompute.totals import Totals
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 
 DAYS_AHEAD = 7
-_LONGEST_S = 365.0 * DAY_S  # of a steady use that never fades
+_LONGEST_S = 365.0 * DAY_S  # assumed length of steady use where usage never decays
 Basis = Literal["last_days", "present_usage"]
-_MOST_KEPT = 4
+_MOST_CACHED = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Ahead:
-    """A week from a snapshot on. basis: where the pace comes from. goes_on: all ranks if demand continues."""
+class WeekAhead:
+    """The week after a snapshot. basis: how the pace was estimated. continued: ranks if demand continues."""
 
     known: Totals
-    more: Totals
+    added: Totals
     basis: Basis
-    goes_on: PriorityResult
+    continued: PriorityResult
 
 
-@cached(LRUCache(_MOST_KEPT), key=snapshot_key, lock=Lock())
-def ahead_of(policy: Policy, snapshot: ServedSnapshot) -> Ahead:
-    """Kept for the last few snapshots: what is supposed changes little of it."""
+@cached(LRUCache(_MOST_CACHED), key=snapshot_key, lock=Lock())
+def load_week_ahead(policy: Policy, snapshot: ServedSnapshot) -> WeekAhead:
+    """Compute the week ahead; cached for the last few snapshots, because scenarios change little of it."""
     inputs = load_snapshot_inputs(policy, snapshot)
-    known, more = _by_present_usage(snapshot) if inputs is None else _by_hours(inputs)
-    goes_on = known.plus(more).compute(snapshot.settings.algorithm)
-    return Ahead(known, more, "present_usage" if inputs is None else "last_days", goes_on)
+    known, added = _by_present_usage(snapshot) if inputs is None else _by_hours(inputs)
+    continued = known.plus(added).compute(snapshot.settings.algorithm)
+    return WeekAhead(known, added, "present_usage" if inputs is None else "last_days", continued)
 
 
 def _by_hours(inputs: Inputs) -> tuple[Totals, Totals]:
@@ -56,7 +56,7 @@ def _totals_of(inputs: Inputs, computed: Computed) -> Totals:
 
 
 def _by_present_usage(snapshot: ServedSnapshot) -> tuple[Totals, Totals]:
-    """For too many hours to read: assume that each entry runs at the pace that its weighted usage implies."""
+    """For too much usage to read: assume that each entry runs at the pace implied by its decayed usage."""
     window = window_of(snapshot.settings.window)
     reach_s = _LONGEST_S if window.reach_s is None else min(window.reach_s, _LONGEST_S)
     whole_s = steady_use_s(0.0, reach_s, window)

@@ -1,4 +1,6 @@
-"""What if some sources were left out, a peer's above all: priorities computed again without them. Nothing is kept."""
+"""Priorities recomputed without some usage sources, usually a peer's, and compared with the current ones; nothing is
+stored.
+"""
 
 from __future__ import annotations
 
@@ -26,29 +28,29 @@ from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.usage.models import Source
 
-MOST_BUCKETS = 2_000_000  # read within the request
+MOST_BUCKETS = 2_000_000  # read during a request
 MOST_LISTED = 50
-_LEAST = 1e-9  # of a share or a priority: below it, rounding
+_LEAST = 1e-9  # smaller differences of shares and priorities are rounding errors
 _COUNT = """
 SELECT count(*) FROM (SELECT FROM usage_bucket WHERE (%(from_at)s::timestamptz IS NULL OR hour_at >= %(from_at)s)
     AND hour_at < %(to_at)s LIMIT %(most)s) buckets
 """
-_MOST_KEPT = 4
+_MOST_CACHED = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """An entry with the sources or without them; None where it doesn't have such a number."""
+    """An entry's numbers with or without the sources; None where it has none."""
 
     actual: float | None
     priority: float | None
     rank: int | None
-    usage: float  # in the policy's metric, as its siblings are compared
+    usage: float  # in the policy's metric, in the scope by which siblings are compared
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One entry whose numbers would differ. Fractions 0..1; level 1 is below the root."""
+    """One entry whose numbers would change. Fractions 0..1; level 1 is below the root."""
 
     uid: UUID
     path: str
@@ -61,13 +63,13 @@ class Difference:
 
     @property
     def change(self) -> float:
-        """Of the actual share."""
+        """Change of the actual share."""
         return (self.after.actual or 0.0) - (self.before.actual or 0.0)
 
 
 @dataclass(frozen=True)
-class Without:
-    """Largest differences of actual first, then of rank. n_more: further ones that aren't listed.
+class WithoutSources:
+    """Differences, the largest changes of actual first, then of rank. n_more: number of differences not listed.
 
     n_moved: entries whose rank would change. All counts are of visible entries.
     """
@@ -80,34 +82,33 @@ class Without:
     rows: tuple[Difference, ...]
     n_more: int
     n_moved: int
-    n_told: int
-    n_untold: int
+    n_visible: int
+    n_hidden: int
 
 
 @dataclass(frozen=True, eq=False)
-class BothWays:
-    """One instant computed twice: with all sources, and without some."""
+class BothResults:
+    """Results of one instant with all sources, and without some."""
 
     tree: TreeColumns
     with_them: Computed
     without_them: Computed
 
 
-def compute_both(inputs: Inputs, source_ids: Collection[int]) -> BothWays:
-    """Compute with and without sources: bit for bit what a recompute of a site without those sources finds."""
+def compute_both(inputs: Inputs, source_ids: Collection[int]) -> BothResults:
+    """Compute both results. The second is bit for bit what a site without these sources would compute."""
     variants = [Changes(), Changes(without_sources=frozenset(source_ids))]
     (with_them,), (without_them,) = simulate(inputs, variants)
-    return BothWays(inputs.tree, with_them, without_them)
+    return BothResults(inputs.tree, with_them, without_them)
 
 
-def leave_out(
+def compare_without_sources(
     *, policy_slug: str, sources: Collection[str], actor: Actor, at: datetime, most: int = MOST_LISTED
-) -> Without:
-    """Sources by their slugs, on the usage that counts in the newest snapshot; for visible entries.
+) -> WithoutSources:
+    """Compare visible entries without these sources (slugs), on the usage of the newest snapshot.
 
-    Raises:
-        NotFound: no such policy or source, or nothing computed yet.
-        TooLarge: more hours count than one request may process.
+    Raises: NotFound if there is no such policy or source, or nothing has been computed yet. TooLarge if there is too
+    much usage for one request.
     """
     view = open_view(policy_slug=policy_slug, actor=actor, scope=_scope(actor), is_live=True)
     if view.snapshot is None:
@@ -116,10 +117,10 @@ def leave_out(
     missing = sorted(set(sources) - set(ids))
     if missing:
         raise NotFound(_("There is no usage source %(slug)s.") % {"slug": repr(missing[0][:80])})
-    both = _work_out(view, view.snapshot, frozenset(ids.values()))
-    told = _told_there(view, both.tree)
-    order, n_moved = _differences(both, told)
-    return Without(
+    both = _compute_cached(view, view.snapshot, frozenset(ids.values()))
+    visible = _visible_in(view, both.tree)
+    order, n_moved = _differences(both, visible)
+    return WithoutSources(
         policy_slug=view.policy.slug,
         policy_name=view.policy.name,
         settings=view.settings,
@@ -128,8 +129,8 @@ def leave_out(
         n_more=max(len(order) - most, 0),
         rows=tuple(_difference(both, int(i)) for i in order[:most]),
         n_moved=n_moved,
-        n_told=int(told.sum()),
-        n_untold=int(len(told) - told.sum()),
+        n_visible=int(visible.sum()),
+        n_hidden=int(len(visible) - visible.sum()),
     )
 
 
@@ -137,30 +138,30 @@ def _scope(actor: Actor) -> str:
     return next((scope for scope in ("policies:read", "federation") if actor.has_scope(scope)), "policies:read")
 
 
-def _told_there(view: PolicyView, tree: TreeColumns) -> Mask:
-    """Visible entries of the computed tree; a revision may have been published in between."""
+def _visible_in(view: PolicyView, tree: TreeColumns) -> Mask:
+    """Mask of visible entries of the computed tree, which may be another revision than the view's."""
     if tree is view.tree or tree.digest == view.tree.digest != "":
         return view.shows_numbers
-    places = [view.tree.index_of_uid(tree.uuid(i)) for i in range(len(tree))]
-    return np.array([place is not None and bool(view.shows_numbers[place]) for place in places], dtype=np.bool_)
+    indices = [view.tree.index_of_uid(tree.uuid(i)) for i in range(len(tree))]
+    return np.array([place is not None and bool(view.shows_numbers[place]) for place in indices], dtype=np.bool_)
 
 
-def _differences(both: BothWays, told: Mask) -> tuple[npt.NDArray[np.int64], int]:
-    """Entries whose numbers would differ, largest differences first; how many of them in rank."""
+def _differences(both: BothResults, visible: Mask) -> tuple[npt.NDArray[np.int64], int]:
+    """Return the entries whose numbers change, largest changes first, and how many change rank."""
     found = compare(ComputedTree(both.tree, both.with_them.result), ComputedTree(both.tree, both.without_them.result))
     one, other = found.before, found.after
-    compared = ~np.isnan(one.actual) & told
+    compared = ~np.isnan(one.actual) & visible
     compared[0] = False
     by_share = np.where(compared, np.abs(other.actual - one.actual), 0.0)
     by_priority = np.where(compared, np.abs(other.priority - one.priority), 0.0)
-    ranked = (one.rank > 0) & (other.rank > 0) & told
+    ranked = (one.rank > 0) & (other.rank > 0) & visible
     by_rank = np.where(ranked, np.abs(other.rank - one.rank), 0)
     differs = np.flatnonzero((by_share > _LEAST) | (by_priority > _LEAST) | (by_rank > 0))
     order = differs[np.lexsort((differs, -by_rank[differs], -np.round(by_share[differs], 12)))]
     return order, int((by_rank > 0).sum())
 
 
-def _difference(both: BothWays, i: int) -> Difference:
+def _difference(both: BothResults, i: int) -> Difference:
     tree, result = both.tree, both.with_them.result
     return Difference(
         uid=tree.uuid(i),
@@ -186,17 +187,17 @@ def _side(computed: Computed, i: int) -> Side:
 
 
 @cached(
-    LRUCache(_MOST_KEPT),
+    LRUCache(_MOST_CACHED),
     key=lambda view, snapshot, source_ids: (*snapshot_key(view.policy, snapshot), source_ids),
     lock=Lock(),
 )
-def _work_out(view: PolicyView, snapshot: ServedSnapshot, source_ids: frozenset[int]) -> BothWays:
-    """Kept: who pages through what was worked out waits once."""
-    _refuse_too_many(view.settings, snapshot.as_of)
+def _compute_cached(view: PolicyView, snapshot: ServedSnapshot, source_ids: frozenset[int]) -> BothResults:
+    """Compute both results; cached, so that paging through them is fast."""
+    _reject_too_many(view.settings, snapshot.as_of)
     return compute_both(load_inputs(view.policy, as_of=snapshot.as_of), source_ids)
 
 
-def _refuse_too_many(settings: PolicySettings, as_of: datetime) -> None:
+def _reject_too_many(settings: PolicySettings, as_of: datetime) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             _COUNT, {"from_at": oldest_counted_at(settings, as_of), "to_at": as_of, "most": MOST_BUCKETS + 1}

@@ -10,7 +10,7 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.analytics.comparison import MOST_ALGORITHMS, ComparedLeaf, Comparison, Side, Standing
+from apps.analytics.comparison import MOST_ALGORITHMS, AlgorithmSide, ComparedLeaf, Comparison, LeafRank
 from apps.analytics.operators.records import OperatorChoice
 from apps.analytics.operators.selectors import choices_for
 from apps.core.typed_numbers import read_number
@@ -258,21 +258,21 @@ def rows(comparison: Comparison) -> list[Row]:
         Row(
             leaf,
             lines.entry_url(comparison.policy_slug, leaf.uid, leaf.name),
-            [_cell(standing, is_first=at == 0) for at, standing in enumerate(leaf.standings)],
+            [_cell(leaf_rank, is_first=at == 0) for at, leaf_rank in enumerate(leaf.ranks)],
         )
         for leaf in comparison.leaves
     ]
 
 
-def _cell(standing: Standing, *, is_first: bool) -> Cell:
-    rank = presentation.UNKNOWN if standing.rank is None else presentation.count(standing.rank)
+def _cell(leaf_rank: LeafRank, *, is_first: bool) -> Cell:
+    rank = presentation.UNKNOWN if leaf_rank.rank is None else presentation.count(leaf_rank.rank)
     moved, words = "", ""
-    if not is_first and standing.moved:
-        n, sign = abs(standing.moved), "+" if standing.moved > 0 else presentation.MINUS
+    if not is_first and leaf_rank.moved:
+        n, sign = abs(leaf_rank.moved), "+" if leaf_rank.moved > 0 else presentation.MINUS
         moved = f"{sign}{presentation.count(n)}"
-        words = _("up %(places)s") if standing.moved > 0 else _("down %(places)s")
+        words = _("up %(places)s") if leaf_rank.moved > 0 else _("down %(places)s")
         words = words % {"places": places(n)}
-    return Cell(rank, presentation.factor(standing.factor), moved, words)
+    return Cell(rank, presentation.factor(leaf_rank.factor), moved, words)
 
 
 def verdict(comparison: Comparison) -> str:
@@ -291,7 +291,7 @@ def verdict(comparison: Comparison) -> str:
     ) % {"moved": presentation.count(comparison.n_moved), "all": presentation.count(comparison.n_leaves)}
 
 
-def parted(side: Side) -> str:
+def parted(side: AlgorithmSide) -> str:
     """Number of leaves whose rank differs from the first column, split by cause: operator or rounding."""
     if not side.n_moved:
         return _("No rank changes")
@@ -311,7 +311,7 @@ def furthest(comparison: Comparison) -> str:
     """The shown leaves that gain and lose most against the first column."""
     sentences = []
     for at, side in enumerate(comparison.sides[1:], start=1):
-        moves = [(leaf.standings[at].moved or 0, leaf) for leaf in comparison.leaves]
+        moves = [(leaf.ranks[at].moved or 0, leaf) for leaf in comparison.leaves]
         gain, loss = max(moves, key=_by_move, default=None), min(moves, key=_by_move, default=None)
         parts = []
         if gain and gain[0] > 0:

@@ -16,9 +16,9 @@ from django.views.decorators.http import require_http_methods, require_safe
 from apps.accounts.actor import Actor
 from apps.analytics.comparison import (
     MOST_ALGORITHMS,
+    AlgorithmSide,
     Comparison,
     PolicyAlgorithm,
-    Side,
     compare_algorithms,
     get_algorithm_page,
 )
@@ -192,7 +192,7 @@ def _effect(request: HttpRequest, policy: str, form: ParametersForm) -> dict[str
     }
 
 
-def _moves(side: Side) -> str:
+def _moves(side: AlgorithmSide) -> str:
     """Parts of the differences caused by the operator and by rounding."""
     return f"{choice.parted(side)}." if side.n_moved and not side.refused else ""
 

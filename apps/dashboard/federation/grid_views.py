@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
 
-from apps.analytics.what_if.without_sources import Difference, Without, leave_out
+from apps.analytics.what_if.without_sources import Difference, WithoutSources, compare_without_sources
 from apps.core import clock
 from apps.core.errors import NotFound, TooLarge, Unavailable
 from apps.dashboard.federation import grid_presenters as grid_lines
@@ -49,7 +49,7 @@ class DifferenceLine:
     is_closer: bool  # to its target, without the peer
 
 
-def shown(found: Without, site: str) -> dict[str, Any]:
+def shown(found: WithoutSources, site: str) -> dict[str, Any]:
     drawn = [row for row in found.rows if row.before.actual is not None and abs(row.change) >= 5e-4][:_DRAWN]
     pairs = [(_short(row), _change(row), row.before.actual, row.after.actual) for row in drawn]
     return {
@@ -61,7 +61,7 @@ def shown(found: Without, site: str) -> dict[str, Any]:
     }
 
 
-def headline(found: Without, site: str) -> Keyed:
+def headline(found: WithoutSources, site: str) -> Keyed:
     if not found.rows:
         return Keyed("nothing", _("Without %(site)s nothing visible to you would differ") % {"site": site})
     first = found.rows[0]
@@ -77,14 +77,14 @@ def headline(found: Without, site: str) -> Keyed:
     return Keyed("shares", _("Without %(site)s, %(name)s would have %(after)s instead of %(before)s") % words)
 
 
-def _moved(found: Without) -> str:
+def _moved(found: WithoutSources) -> str:
     if not found.n_moved:
         return _("No visible entry would change rank.")
     text = ngettext("%(n)s entry would change rank.", "%(n)s entries would change rank.", found.n_moved)
     return text % {"n": presentation.count(found.n_moved)}
 
 
-def _line(found: Without, row: Difference) -> DifferenceLine:
+def _line(found: WithoutSources, row: Difference) -> DifferenceLine:
     target = row.target or 0.0
     off = abs((row.before.actual or 0.0) - target), abs((row.after.actual or 0.0) - target)
     return DifferenceLine(
@@ -203,7 +203,7 @@ def without(request: HttpRequest, subscription_id: int) -> HttpResponse:
     request.policy_slug = row.policy.slug  # type: ignore[attr-defined]  # what the frame is about
     site, found, problem = subscription_lines.site_name(row), None, ""
     try:
-        found = leave_out(policy_slug=row.policy.slug, sources=[row.source.slug], actor=actor, at=at)
+        found = compare_without_sources(policy_slug=row.policy.slug, sources=[row.source.slug], actor=actor, at=at)
     except (TooLarge, Unavailable, NotFound) as refusal:
         problem = refusal.message
     context = {

@@ -17,7 +17,7 @@ from apps.analytics.my_priority.numbers import get_my_numbers
 from apps.analytics.my_priority.outlook import DEFAULT_CORE_H, ranks_after_job
 from apps.analytics.my_priority.rank_history import get_my_rank_history
 from apps.analytics.my_priority.records import RankHistory, RankOnDay
-from apps.analytics.what_if import Place, read_asked
+from apps.analytics.what_if import RankRange, read_scenario
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound, TooOften, Unavailable
 from apps.dashboard.algorithm.words import OwnNumber, own_number
@@ -307,7 +307,7 @@ class SubmitRow:
     reason: str
     is_shown: bool
     is_first: bool
-    after: Place | None
+    after: RankRange | None
 
     @property
     def falls(self) -> int | None:
@@ -338,10 +338,10 @@ def submit_card(
     if mine.rank is None or mine.entry_uid is None or not able:
         return None
     typed = request.GET.get("job_core_h", "").strip()[:_MOST_TYPED] or as_typed(DEFAULT_CORE_H)
-    after: dict[UUID, Place] = {}
+    after: dict[UUID, RankRange] = {}
     problem = ""
     try:
-        asked = read_asked({"core_h": typed}).core_h or 0.0
+        asked = read_scenario({"core_h": typed}).core_h or 0.0
         uids = [other.entry_uid for other in able if other.entry_uid is not None]
         after = ranks_after_job(
             policy_slug=mine.policy_slug,

@@ -10,7 +10,7 @@ import pytest
 from apps.accounts.actor import COMMAND
 from apps.analytics.forecast import FactorAhead, get_forecasts
 from apps.analytics.forecast.entry_forecast import DAYS
-from apps.analytics.what_if import Supposition, try_out
+from apps.analytics.what_if import Scenario, run_scenario
 from apps.api.v1.my_priority.forecasts import forecast_json
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute.pipeline import compute, load_inputs
@@ -82,7 +82,9 @@ def test_the_forecast_starts_from_the_served_factor(make_site: Any, algorithm: s
     site = _site(make_site, algorithm, FADING, burst=900.0)
     found = _ahead(site)
     assert found is not None
-    tried = try_out(policy_slug=site.slug, account=AccountQuery("alice"), asked=Supposition(), actor=COMMAND, at=AS_OF)
+    tried = run_scenario(
+        policy_slug=site.slug, account=AccountQuery("alice"), scenario=Scenario(), actor=COMMAND, at=AS_OF
+    )
     by_day = {point.days: point for point in found.points}
     assert by_day[0].factor == tried.now.factor
     assert by_day[7].factor == pytest.approx(tried.then.factor, rel=1e-12)

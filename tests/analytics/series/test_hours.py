@@ -242,7 +242,7 @@ def test_hours_need_the_right_to_see_names(young: Site) -> None:
     )
     found = get_hourly_convergence(policy_slug="grid", actor=Actor(user=sums, via="page"), method=ShareMethod())
     assert len(found.members) == 2
-    assert not found.told.any()
+    assert not found.visible.any()
     assert not np.isfinite(found.actual).any()
     assert set(found.states.ravel()) == {""}
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.analytics.what_if import Supposition, Tried, read_asked, try_out, try_out_mine
+from apps.analytics.what_if import Scenario, ScenarioResult, read_scenario, run_my_scenario, run_scenario
 from apps.analytics.what_if.totals import DAYS_AHEAD
 from apps.core.errors import Invalid, Malformed, NotFound, TooOften
 from apps.policies.operations.apply import tree_after
@@ -65,9 +65,9 @@ def steady(make_site: Any) -> Site:
     return site
 
 
-def _try(site: Site, account: str = "alice", **asked: Any) -> Tried:
-    return try_out(
-        policy_slug=site.slug, account=AccountQuery(account), asked=Supposition(**asked), actor=COMMAND, at=AS_OF
+def _try(site: Site, account: str = "alice", **asked: Any) -> ScenarioResult:
+    return run_scenario(
+        policy_slug=site.slug, account=AccountQuery(account), scenario=Scenario(**asked), actor=COMMAND, at=AS_OF
     )
 
 
@@ -183,7 +183,7 @@ def test_nothing_is_stored(steady: Site) -> None:
 )
 def test_impossible_numbers_are_answered_with_the_possible_range(given_texts: dict[str, str], where: str) -> None:
     with pytest.raises(Invalid) as refused:
-        read_asked(given_texts)
+        read_scenario(given_texts)
     assert [problem.where for problem in refused.value.fields] == [where]
     limits = {"core_h": ["0", "1,000,000,000"], "days": ["1", "365"], "load": ["0", "1000"], "target": ["0", "100"]}
     assert re.findall(r"\d[\d,]*", refused.value.message) == limits.get(where, [])
@@ -192,7 +192,7 @@ def test_impossible_numbers_are_answered_with_the_possible_range(given_texts: di
 @given(st.dictionaries(st.sampled_from(["core_h", "days", "load", "target", "level"]), st.text(max_size=30)))
 def test_any_typed_input_is_parsed_or_refused(given_texts: dict[str, str]) -> None:
     try:
-        asked = read_asked(given_texts)
+        asked = read_scenario(given_texts)
     except Invalid:
         return  # the table above says how
     assert asked.core_h is None or 0 <= asked.core_h <= 1e9
@@ -201,9 +201,9 @@ def test_any_typed_input_is_parsed_or_refused(given_texts: dict[str, str]) -> No
 
 
 def test_percent_signs_and_decimal_commas_are_accepted() -> None:
-    asked = read_asked({"core_h": " 20000 ", "days": "3,5", "load": "60 %", "target": "40", "level": "/physics"})
-    assert asked == Supposition(core_h=20_000.0, days=3.5, load=0.6, level="/physics", target=0.4)
-    assert read_asked({}).is_empty
+    asked = read_scenario({"core_h": " 20000 ", "days": "3,5", "load": "60 %", "target": "40", "level": "/physics"})
+    assert asked == Scenario(core_h=20_000.0, days=3.5, load=0.6, level="/physics", target=0.4)
+    assert read_scenario({}).is_empty
 
 
 def test_a_level_off_the_path_or_without_siblings_is_reported(steady: Site, make_site: Any) -> None:
@@ -231,19 +231,19 @@ def test_members_get_rounded_ranks_and_no_answers_of_others(make_site: Any) -> N
     alice = Actor(user=User.objects.create_user("alice"), via="page")
     tree = store.newest(site.slug).tree
     uids = {tree.path(i): tree.uuid(i) for i in range(1, len(tree))}
-    said = try_out_mine(
-        policy_slug=site.slug, entry_uid=uids["/physics/alice"], asked=Supposition(core_h=1.0), actor=alice, at=AS_OF
+    said = run_my_scenario(
+        policy_slug=site.slug, entry_uid=uids["/physics/alice"], scenario=Scenario(core_h=1.0), actor=alice, at=AS_OF
     )
     assert said.now.rank == (1, 1), "as on the page that asks"
     assert said.then_if.rank == (1, 5)
     assert said.then_if.factor is None
     assert said.back is not None
     with pytest.raises(NotFound):
-        try_out_mine(
-            policy_slug=site.slug, entry_uid=uids["/biology/carol"], asked=Supposition(), actor=alice, at=AS_OF
+        run_my_scenario(
+            policy_slug=site.slug, entry_uid=uids["/biology/carol"], scenario=Scenario(), actor=alice, at=AS_OF
         )
     with pytest.raises(NotFound):
-        try_out(policy_slug=site.slug, account=AccountQuery("carol"), asked=Supposition(), actor=alice, at=AS_OF)
+        run_scenario(policy_slug=site.slug, account=AccountQuery("carol"), scenario=Scenario(), actor=alice, at=AS_OF)
 
 
 def test_too_many_requests_are_refused_temporarily(steady: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,6 +256,6 @@ def test_too_many_requests_are_refused_temporarily(steady: Site, monkeypatch: py
 
 def test_an_ambiguous_thousands_comma_is_refused() -> None:
     """REST and links of pages write numbers with a point."""
-    assert read_asked({"core_h": "1.234"}).core_h == 1.234
+    assert read_scenario({"core_h": "1.234"}).core_h == 1.234
     with pytest.raises(Malformed):
-        read_asked({"core_h": "1,234"})
+        read_scenario({"core_h": "1,234"})

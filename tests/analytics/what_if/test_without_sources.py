@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.analytics.what_if import without_sources
-from apps.analytics.what_if.without_sources import compute_both, leave_out
+from apps.analytics.what_if.without_sources import compare_without_sources, compute_both
 from apps.core.errors import NotFound, TooLarge
 from apps.policies.models import Policy
 from apps.priorities.models import Snapshot
@@ -83,7 +83,7 @@ def test_excluding_no_source_changes_nothing(both: Site) -> None:
 
 
 def test_the_largest_differences_are_listed_first_with_both_numbers(both: Site, as_eva: Actor) -> None:
-    found = leave_out(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF)
+    found = compare_without_sources(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF)
     shares = {row.path: (row.before.actual, row.after.actual) for row in found.rows}
     assert shares["/physics/alice"] == pytest.approx((0.3, 0.75))
     assert shares["/physics/bob"] == pytest.approx((0.7, 0.25))
@@ -97,31 +97,31 @@ def test_the_largest_differences_are_listed_first_with_both_numbers(both: Site, 
     assert bob.before.rank is not None
     assert bob.after.rank is not None
     assert bob.after.rank < bob.before.rank
-    assert (found.n_more, found.n_untold) == (0, 0)
+    assert (found.n_more, found.n_hidden) == (0, 0)
     assert found.n_moved >= 2
 
 
 def test_the_list_is_bounded_and_counts_the_rest(both: Site, as_eva: Actor) -> None:
-    whole = leave_out(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF)
-    short = leave_out(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF, most=1)
+    whole = compare_without_sources(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF)
+    short = compare_without_sources(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF, most=1)
     assert short.rows == whole.rows[:1]
     assert short.n_more == len(whole.rows) - 1
 
 
 def test_partial_visibility_limits_the_result(both: Site, as_alice: Actor) -> None:
     Policy.objects.filter(pk=both.policy.pk).update(visibility="path")
-    found = leave_out(policy_slug="grid", sources=["peer"], actor=as_alice, at=AS_OF)
+    found = compare_without_sources(policy_slug="grid", sources=["peer"], actor=as_alice, at=AS_OF)
     assert {row.path for row in found.rows} <= {"/physics", "/physics/alice"}
     assert "/physics/alice" in {row.path for row in found.rows}
-    assert found.n_untold > 0
+    assert found.n_hidden > 0
 
 
 def test_the_result_is_computed_once_per_snapshot(both: Site, as_eva: Actor) -> None:
-    leave_out(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF)
+    compare_without_sources(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF)
     with CaptureQueriesContext(
         connection,
     ) as asked:
-        leave_out(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF)
+        compare_without_sources(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF)
     assert not [query for query in asked.captured_queries if "usage_bucket" in query["sql"]]
     n_snapshots = Snapshot.objects.count()
     assert n_snapshots == 1, "nothing is kept"
@@ -133,14 +133,14 @@ def test_a_computation_that_takes_too_long_is_refused(
     monkeypatch.setattr(without_sources, "MOST_BUCKETS", 2)
     forget_process()
     with pytest.raises(TooLarge, match=r"\b2\b"):
-        leave_out(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF)
+        compare_without_sources(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF)
 
 
 def test_unknown_sources_and_policies_are_not_found(both: Site, as_eva: Actor) -> None:
     with pytest.raises(NotFound, match="'nobody'"):
-        leave_out(policy_slug="grid", sources=["nobody"], actor=as_eva, at=AS_OF)
+        compare_without_sources(policy_slug="grid", sources=["nobody"], actor=as_eva, at=AS_OF)
     with pytest.raises(NotFound):
-        leave_out(policy_slug="none", sources=["peer"], actor=as_eva, at=AS_OF)
+        compare_without_sources(policy_slug="none", sources=["peer"], actor=as_eva, at=AS_OF)
 
 
 def test_open_jobs_of_the_source_are_excluded_too(both: Site, peer: Source) -> None:

@@ -13,7 +13,7 @@ from django.core.checks import CheckMessage
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.analytics.comparison import compare_algorithms
-from apps.analytics.what_if.trial import Supposition, try_out
+from apps.analytics.what_if.trial import Scenario, run_scenario
 from apps.api.v1.algorithm import algorithm_json
 from apps.core.errors import Conflict, Invalid
 from apps.dashboard.algorithm.words import describe
@@ -329,7 +329,7 @@ def test_a_missing_algorithm_is_reported(computed: Site, moody: Callable[[], Non
     asked: dict[str, Any] = {"policy_slug": "grid", "actor": COMMAND}
     for attempt in (
         lambda: compare_leaves(one="/physics/alice", other="/physics/bob", **asked),
-        lambda: try_out(account=AccountQuery("alice"), asked=Supposition(), at=AS_OF, **asked),
+        lambda: run_scenario(account=AccountQuery("alice"), scenario=Scenario(), at=AS_OF, **asked),
     ):
         with pytest.raises(Conflict) as refused:
             attempt()

@@ -20,7 +20,7 @@ from apps.analytics.forecast import (
     get_forecasts,
     get_my_forecasts,
 )
-from apps.analytics.what_if import Place, Tried, read_asked, try_out
+from apps.analytics.what_if import RankRange, ScenarioResult, read_scenario, run_scenario
 from apps.api.authentication import POLICIES_READ, PRIORITIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.records import serializer_of
 from apps.api.shapes import SaidSerializer, UtcTimeField, asked
@@ -212,8 +212,8 @@ class WhatIfView(APIView):
         """Rank and factor now and in a week with a supposition and without it: an estimate, and nothing is kept."""
         given = asked(WhatIfFilterSerializer, request)
         account = AccountQuery(given.pop("account"), namespace=given.pop("namespace"))
-        tried = try_out(
-            policy_slug=policy, account=account, asked=read_asked(given), actor=actor_of(request), at=clock.now()
+        tried = run_scenario(
+            policy_slug=policy, account=account, scenario=read_scenario(given), actor=actor_of(request), at=clock.now()
         )
         return _private(tried_json(tried))
 
@@ -308,9 +308,9 @@ def _range(found: RecoveryRange, as_of: datetime) -> dict[str, Any]:
 
 
 # --- Suppositions as they are sent ------------------------------------------------------------------------------------
-def tried_json(tried: Tried) -> dict[str, Any]:
+def tried_json(tried: ScenarioResult) -> dict[str, Any]:
     """Without it and with it, now and in a week; an estimate that nothing is kept of."""
-    asked, found = tried.asked, tried.forecast
+    asked, found = tried.scenario, tried.forecast
     shown = found.shown
     return {
         "account": found.account,
@@ -336,7 +336,7 @@ def tried_json(tried: Tried) -> dict[str, Any]:
     }
 
 
-def _side(tried: Tried, now: Place, then: Place, back: Recovery | None) -> dict[str, Any]:
+def _side(tried: ScenarioResult, now: RankRange, then: RankRange, back: Recovery | None) -> dict[str, Any]:
     return {
         "now": _place(now),
         "then": _place(then),
@@ -344,6 +344,6 @@ def _side(tried: Tried, now: Place, then: Place, back: Recovery | None) -> dict[
     }
 
 
-def _place(place: Place) -> dict[str, Any]:
+def _place(place: RankRange) -> dict[str, Any]:
     first, last = (None, None) if place.rank is None else place.rank
     return {"rank": first, "rank_to": last, "factor": place.factor}
