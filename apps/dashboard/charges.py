@@ -143,8 +143,8 @@ def state_words(job: ChargedJob) -> str:
         return _("a charge without a job")
     if job.record.note == "vanished":
         return _("vanished from the listing")
-    told = {"pending": _("waiting"), "running": _("running"), "finished": _("Finished"), "withdrawn": _("cancelled")}
-    return told.get(job.record.state, job.record.state)
+    labels = {"pending": _("waiting"), "running": _("running"), "finished": _("Finished"), "withdrawn": _("cancelled")}
+    return labels.get(job.record.state, job.record.state)
 
 
 def _run_words(job: ChargedJob) -> str:
@@ -177,7 +177,7 @@ def _hour(row: HourLine) -> HourRow:
 
 def _scopes(job: ChargedJob) -> Sequence[tuple[str, str, str]]:
     """(scope, amount, components) of where the job counts."""
-    told = {
+    labels = {
         "historical": _("finished jobs"),
         "active": _("running jobs so far"),
         "predictive": _("running jobs so far, and the rest of their request"),
@@ -186,8 +186,8 @@ def _scopes(job: ChargedJob) -> Sequence[tuple[str, str, str]]:
     if job.approach_local is None or job.counted_local is None:
         found.append((_("where local usage is compared"), _("none"), _("it ran at another site")))
     else:
-        found.append((_("where local usage is compared"), hours(job.counted_local), told[job.approach_local]))
-    found.append((_("where global usage is compared"), hours(job.counted_global), told[job.approach_global]))
+        found.append((_("where local usage is compared"), hours(job.counted_local), labels[job.approach_local]))
+    found.append((_("where global usage is compared"), hours(job.counted_global), labels[job.approach_global]))
     return found
 
 

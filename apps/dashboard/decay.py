@@ -38,7 +38,7 @@ SHOWN_AGES_S = (HOUR_S, 5 * HOUR_S, DAY_S, 3 * DAY_S, 7 * DAY_S, 14 * DAY_S, 28 
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class RemainingUsage:
     """Weight of usage of this age under the active decay and under the shown one."""
 
     age: str
@@ -46,16 +46,18 @@ class Left:
     chosen: str
 
 
-def fading(window: Mapping[str, Any]) -> str:
+def decay_phrase(window: Mapping[str, Any]) -> str:
     """The decay as a phrase: half-life 7 d; LSF, a tenth left after 5 h. "" without decay."""
     law = DECAY_FUNCTIONS.get(window["aging"])
     if law is None:
         return _("%(law)s, whose package isn’t installed") % {"law": window["aging"]}
-    told = {parameter.name: _told(window, parameter.name, parameter.default) for parameter in law.parameters}
-    has_decay = not any(window.get(name, 1) == 0 for name in ("halftime_h", "hist_hours") if name in told)
+    values = {
+        parameter.name: _parameter_text(window, parameter.name, parameter.default) for parameter in law.parameters
+    }
+    has_decay = not any(window.get(name, 1) == 0 for name in ("halftime_h", "hist_hours") if name in values)
     if law.name not in _PHRASES:  # of a package: its label and parameters
-        return ", ".join([law.label, *(f"{name} {value}" for name, value in told.items())])
-    return _PHRASES[law.name]() % {**told, "law": law.label} if has_decay else ""
+        return ", ".join([law.label, *(f"{name} {value}" for name, value in values.items())])
+    return _PHRASES[law.name]() % {**values, "law": law.label} if has_decay else ""
 
 
 _PHRASES: dict[str, Callable[[], str]] = {
@@ -71,7 +73,7 @@ _PHRASES: dict[str, Callable[[], str]] = {
 }
 
 
-def _told(window: Mapping[str, Any], name: str, default: Any) -> str:
+def _parameter_text(window: Mapping[str, Any], name: str, default: Any) -> str:
     value = window.get(name, default)
     if value is None:
         return ""
@@ -84,14 +86,16 @@ def list_laws() -> Sequence[DecayFunction]:
     return tuple(DECAY_FUNCTIONS.values())
 
 
-def left_after(in_force: Mapping[str, Any], chosen: Mapping[str, Any] | None, as_of_s: float) -> list[Left]:
+def remaining_by_age(
+    in_force: Mapping[str, Any], chosen: Mapping[str, Any] | None, as_of_s: float
+) -> list[RemainingUsage]:
     """Percent left by age; decay functions with fixed instants as of now. Empty if a package fails."""
     try:
         columns = [weights(SHOWN_AGES_S, window_of(window), as_of_s) for window in (in_force, chosen or in_force)]
     except (BadParameter, PackageFailed):
         return []
     return [
-        Left(presentation.duration(age), _percent(float(old)), _percent(float(new)))
+        RemainingUsage(presentation.duration(age), _percent(float(old)), _percent(float(new)))
         for age, old, new in zip(SHOWN_AGES_S, *columns, strict=True)
     ]
 
@@ -264,7 +268,7 @@ def _show(
             lambda: _decay(request, current),
         ),
         "is_other": law.name != window["aging"],
-        "left": left_after(window, form.window, clock.now().timestamp()),
+        "left": remaining_by_age(window, form.window, clock.now().timestamp()),
         "is_changed": form.window is not None and dict(form.window) != window,
         "form": form,
         "may_change": current.may_change,

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotFound
 from apps.core.typed_numbers import AmbiguousNumber, read_number
-from apps.dashboard.algorithm import words as algorithm_words
+from apps.dashboard.algorithm import text as algorithm_text
 from apps.dashboard.federation.presenters import origin_of
 from apps.dashboard.figures import bars
 from apps.dashboard.figures.bars import USUAL_TOLERANCE, Bullet
@@ -188,7 +188,7 @@ def find(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 
 @require_safe
 def entry(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpResponse:
-    if elsewhere := time_travel.day_asked(request):
+    if elsewhere := time_travel.day_redirect(request):
         return SeeOther(elsewhere)
     page = _page_of(request, policy, uid, cursor=request.GET.get("cursor") or None)
     has_left = page.moment is not None and time_travel.AT not in request.GET
@@ -199,7 +199,7 @@ def entry(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpRespon
 
 def _page_of(request: HttpRequest, policy: str, uid: UUID, cursor: str | None = None) -> EntryPage:
     """The entry at the requested moment; an archived entry without one as it was last."""
-    actor, at = actor_of(request), time_travel.moment_asked(request)
+    actor, at = actor_of(request), time_travel.read_moment_param(request)
     try:
         return get_entry_page(policy_slug=policy, uid=uid, actor=actor, cursor=cursor, at=at)
     except NotFound:
@@ -210,7 +210,7 @@ def _page_of(request: HttpRequest, policy: str, uid: UUID, cursor: str | None = 
 
 
 def _moment(page: EntryPage) -> str:
-    return time_travel.suffix(page.moment.asked if page.moment else None)
+    return time_travel.moment_query(page.moment.asked if page.moment else None)
 
 
 @require_safe
@@ -321,11 +321,16 @@ def entry_context(page: EntryPage) -> dict[str, Any]:
     tolerance = lines.tolerance_of(page.settings)
     slug, moment = page.policy_slug, _moment(page)
     group = page.siblings if any(row.uid == page.entry.uid for row in page.siblings) else [page.entry]
-    siblings = lines.draw_lines(group, policy_slug=slug, tolerance=tolerance, width=bars.PANEL_WIDTH, moment=moment)
+    siblings = lines.draw_lines(
+        group, lines.LineContext(policy_slug=slug, tolerance=tolerance, width=bars.PANEL_WIDTH, moment=moment)
+    )
     own = next(line for line in siblings if line.entry.uid == page.entry.uid)
     against_target = bars.differ_tenfold(row.target or 0.0 for row in page.children)
     children = lines.draw_lines(
-        page.children, policy_slug=slug, tolerance=tolerance, width=160, against_target=against_target, moment=moment
+        page.children,
+        lines.LineContext(
+            policy_slug=slug, tolerance=tolerance, width=160, against_target=against_target, moment=moment
+        ),
     )
     scale = lines.sibling_scales(page.children, of=lines.OF_PARENT, tolerance=tolerance).get(page.entry.uid, 1.0)
     tree = reverse("dashboard:policy", kwargs={"policy": slug})
@@ -347,11 +352,11 @@ def entry_context(page: EntryPage) -> dict[str, Any]:
         "sub_allocated": lines.whole_of(page.children),
         "sibling_shares": lines.whole_of([page.entry, *page.siblings]),
         "crumbs": [*crumbs, {"label": page.entry.name}],
-        "own_numbers": algorithm_words.own_numbers(page.entry.columns, page.algorithm, tolerance),
-        "algorithm_label": algorithm_words.label_of(page.algorithm),
+        "own_numbers": algorithm_text.own_numbers(page.entry.columns, page.algorithm, tolerance),
+        "algorithm_label": algorithm_text.label_of(page.algorithm),
         "scope_words": lines.phrase(page.scope, page.scope_sources),
         "compared_words": lines.phrase(*page.compared_by),
-        "decides_by_levels": algorithm_words.decides_by_levels(page.algorithm),
+        "decides_by_levels": algorithm_text.decides_by_levels(page.algorithm),
         "policy": slug,
         "uid": page.entry.uid,
     }

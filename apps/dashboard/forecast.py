@@ -21,7 +21,7 @@ from apps.analytics.forecast import Forecast, ForecastLevel, get_my_forecast
 from apps.analytics.what_if import RankRange, ScenarioResult, read_scenario, run_my_scenario
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound, TooOften, Unavailable
-from apps.dashboard.my_priority.presenters import account_asked, frame_of
+from apps.dashboard.my_priority.presenters import frame_of, read_account
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import actor_of, fragment
 from apps.engine.explain import Recovery
@@ -295,7 +295,7 @@ def page_url(**_kwargs: Any) -> str:
 @fragment(page_url)
 def forecast(request: HttpRequest) -> HttpResponse:
     """`?policy=` and `?entry=` choose the account, `?share=` another pace in percent."""
-    policy, entry = account_asked(request)
+    policy, entry = read_account(request)
     request.GET = state = _state_of_page(request)  # type: ignore[assignment]  # it is only read from here on
     card = forecast_card(request, policy, entry)
     context = {"forecast": card, "figures": {"forecast": card and frame_of(request, "forecast", policy, entry)}}
@@ -309,7 +309,7 @@ def forecast(request: HttpRequest) -> HttpResponse:
 @fragment(page_url)
 def what_if(request: HttpRequest) -> HttpResponse:
     """`?core_h=`, `?days=`, `?load=`, `?level=` and `?target=`; stores nothing."""
-    policy, entry = account_asked(request)
+    policy, entry = read_account(request)
     card = what_if_card(request, policy, entry)
     status = 422 if card is not None and card.message else 200
     return _private(render(request, "dashboard/my_priority/_whatif.html", {"what_if": card}, status=status))

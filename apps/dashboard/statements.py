@@ -99,19 +99,21 @@ def note(line: StatementLine) -> str:
         return _("not shown: fewer than five active members")
     if line.figures is None:
         return _("no days yet") if line.missing_days else _("nothing to divide")
-    told = []
+    remarks = []
     if line.missing_days:
-        told.append(ngettext("%(n)s day missing", "%(n)s days missing", line.missing_days) % {"n": line.missing_days})
+        remarks.append(
+            ngettext("%(n)s day missing", "%(n)s days missing", line.missing_days) % {"n": line.missing_days}
+        )
     if line.figures.n_before_first:
         n = line.figures.n_before_first
-        told.append(
+        remarks.append(
             ngettext("%(n)s day from before the first policy", "%(n)s days from before the first policy", n) % {"n": n}
         )
     if line.corrections:
-        told.append(_("corrected since"))
+        remarks.append(_("corrected since"))
     if line.is_rounded:
-        told.append(_("rounded"))
-    return ", ".join(told)
+        remarks.append(_("rounded"))
+    return ", ".join(remarks)
 
 
 def verdict(line: StatementLine) -> str:

@@ -73,7 +73,7 @@ def set_preference(*, interval: str, hour: int, muted: Sequence[str], actor: Act
     return Preference.objects.update_or_create(user=user, defaults=given)[0]
 
 
-def want_statements(*, wanted: bool, at: datetime, actor: Actor) -> None:
+def set_statement_mail(*, wanted: bool, at: datetime, actor: Actor) -> None:
     """Switch monthly statements by mail on, for months closed from now on, or off."""
     user = _person(actor)
     row, _is_new = Preference.objects.get_or_create(user=user)

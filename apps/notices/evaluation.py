@@ -17,7 +17,7 @@ from django.utils import timezone
 from apps.notices.kinds import kinds
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, SitePlace, SourcePlace
 from apps.notices.models import Notice, Rule
-from apps.notices.rules import Ruling, ensure_site_rules
+from apps.notices.rules import RuleIndex, ensure_site_rules
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.usage.models import Source
@@ -40,16 +40,16 @@ def evaluate(*, at: datetime, only: Collection[str] | None = None) -> int:
     _close_archived(at)
     n_opened = 0
     for kind in (kind for kind in kinds().values() if only is None or kind.name in only):
-        for check in _CHECKS[kind.watches](kind, Ruling(kind, rules), at):
+        for check in _CHECKS[kind.watches](kind, RuleIndex(kind, rules), at):
             try:
-                n_opened += _settle(kind, check, at)
+                n_opened += _update_notices(kind, check, at)
             except DatabaseError:
                 if connection.in_atomic_block or not connection.is_usable():
                     raise
                 logger.exception("Notices of the kind %s can't be evaluated now.", kind.name)
             except Exception:
                 logger.exception("Notices of the kind %s can't be evaluated now.", kind.name)
-    forget_old(at=at)
+    delete_old(at=at)
     return n_opened
 
 
@@ -59,7 +59,7 @@ def _close_archived(at: datetime) -> None:
     _close(list(Notice.objects.filter(archived, closed_at=None)), at)
 
 
-def forget_old(*, at: datetime) -> int:
+def delete_old(*, at: datetime) -> int:
     """Delete notices that closed long ago, with their marks."""
     return Notice.objects.filter(closed_at__lt=at - KEPT_AFTERWARDS).delete()[0]
 
@@ -79,7 +79,7 @@ class _Check:
         return list(found.values())
 
 
-def _policies(kind: Kind, ruling: Ruling, at: datetime) -> Iterable[_Check]:
+def _policies(kind: Kind, ruling: RuleIndex, at: datetime) -> Iterable[_Check]:
     for policy in Policy.objects.filter(head_number__gt=0).order_by("pk"):
         tree = load_tree(policy)
         ruled = ruling.for_policy(policy, tree)
@@ -87,13 +87,13 @@ def _policies(kind: Kind, ruling: Ruling, at: datetime) -> Iterable[_Check]:
         yield _Check(None if ruled.is_off else place, policy=policy)
 
 
-def _sources(kind: Kind, ruling: Ruling, at: datetime) -> Iterable[_Check]:
+def _sources(kind: Kind, ruling: RuleIndex, at: datetime) -> Iterable[_Check]:
     for source in Source.objects.order_by("pk"):
         terms = ruling.for_source(source)
         yield _Check(None if terms is None else SourcePlace(source, terms, at, timezone.localdate(at)), source=source)
 
 
-def _site(kind: Kind, ruling: Ruling, at: datetime) -> Iterable[_Check]:
+def _site(kind: Kind, ruling: RuleIndex, at: datetime) -> Iterable[_Check]:
     terms = ruling.for_site()
     yield _Check(None if terms is None else SitePlace(terms, at, timezone.localdate(at)))
 
@@ -101,7 +101,7 @@ def _site(kind: Kind, ruling: Ruling, at: datetime) -> Iterable[_Check]:
 _CHECKS = {"policy": _policies, "source": _sources, "site": _site}
 
 
-def _settle(kind: Kind, check: _Check, at: datetime) -> int:
+def _update_notices(kind: Kind, check: _Check, at: datetime) -> int:
     """Open new notices, update changed ones, close those that no longer apply. Returns how many were opened."""
     with transaction.atomic():
         _lock(kind, check)

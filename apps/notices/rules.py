@@ -46,7 +46,7 @@ def make_site_rules(**_signal: Any) -> None:
     ensure_site_rules(at=clock.now())
 
 
-class Ruling:
+class RuleIndex:
     """All rules of one kind, looked up by place."""
 
     def __init__(self, kind: Kind, rules: Sequence[Rule]) -> None:
@@ -59,7 +59,7 @@ class Ruling:
         own = next((rule for rule in self._rules if rule.source_id == source.pk), None)
         return self._terms(own or self._site_rule())
 
-    def for_policy(self, policy: Policy, tree: TreeColumns) -> PolicyRuling:
+    def for_policy(self, policy: Policy, tree: TreeColumns) -> PolicyTerms:
         """Terms for a policy's tree.
 
         A rule at an entry applies to everything below it and not to the entry itself: that is checked by rules of
@@ -75,7 +75,7 @@ class Ruling:
             below[i] = False
             ruled[below] = len(rules)
             rules.append(rule)
-        return PolicyRuling(ruled, [self._terms(rule) for rule in rules])
+        return PolicyTerms(ruled, [self._terms(rule) for rule in rules])
 
     def _site_rule(self) -> Rule | None:
         return next((rule for rule in self._rules if rule.policy_id is None and rule.source_id is None), None)
@@ -87,7 +87,7 @@ class Ruling:
         return terms_of(self._kind, rule) if rule.is_on else None
 
 
-class PolicyRuling:
+class PolicyTerms:
     """The terms for each entry of one tree."""
 
     def __init__(self, ruled: npt.NDArray[np.int32], terms: Sequence[Terms | None]) -> None:

@@ -75,7 +75,7 @@ class PolicyVisibility:
         children = list(self.view.tree.children(i))
         return bool(self._concerned[children].all() and self.view.visibility.outright[children].all())
 
-    def divides_around(self, uid: UUID | None) -> bool:
+    def edits_shares_around(self, uid: UUID | None) -> bool:
         """Whether the reader may edit shares in the entry's group, or below the entry."""
         i = None if uid is None else self.view.tree.index_of_uid(uid)
         if i is None:

@@ -159,7 +159,7 @@ def _call(delivery: Delivery, at: datetime, resolve: Resolve | None, jitter: Jit
         return True
     try:
         body = body_of(delivery, at)
-        headers = signed(unseal(PURPOSE, webhook.secret), delivery, body, at)
+        headers = signature_headers(unseal(PURPOSE, webhook.secret), delivery, body, at)
         answer = fetch(webhook.url, method="POST", headers=headers, body=body, limits=LIMITS, resolve=resolve)
         delivery.status = answer.status
         problem = "" if 200 <= answer.status < 300 else f"It answered with status {answer.status}."
@@ -218,7 +218,7 @@ def turn_off(webhook: Webhook, because: str, at: datetime) -> None:
     )
 
 
-def signed(secret: str, delivery: Delivery, body: bytes, at: datetime) -> dict[str, str]:
+def signature_headers(secret: str, delivery: Delivery, body: bytes, at: datetime) -> dict[str, str]:
     """Headers with the HMAC-SHA256 of "<timestamp>.<body>" under the secret; the timestamp is of the attempt."""
     timestamp = str(int(at.timestamp()))
     digest = hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()

@@ -101,7 +101,7 @@ def change_webhook(
     return found
 
 
-def turn(*, id: int, version: int, is_on: bool, at: datetime, actor: Actor) -> Webhook:
+def switch_webhook(*, id: int, version: int, is_on: bool, at: datetime, actor: Actor) -> Webhook:
     """On: events from now on are sent, not those of the time it was off. Off: waiting deliveries are cancelled."""
     with transaction.atomic():
         found = _locked(id, version, at, actor)

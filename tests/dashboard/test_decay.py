@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps.dashboard.decay import fading
+from apps.dashboard.decay import decay_phrase
 from apps.engine.decay import AGINGS
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.models import Policy
@@ -51,7 +51,7 @@ def window_in_force() -> dict[str, Any]:
 )
 def test_every_decay_function_has_a_phrase_with_its_unit(window: dict[str, Any], told: list[str]) -> None:
     settings = PolicySettings.from_json({"window": window})
-    phrase = fading(settings.window).replace("\N{NO-BREAK SPACE}", " ")
+    phrase = decay_phrase(settings.window).replace("\N{NO-BREAK SPACE}", " ")
     assert [each for each in told if not re.search(rf"(?<![\d.]){re.escape(each)}(?!\w)", phrase)] == []
     assert bool(phrase) == bool(told), "usage that doesn't decay has no phrase"
 

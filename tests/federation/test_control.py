@@ -12,7 +12,7 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
 from apps.core.errors import Conflict, DomainError, Invalid, NotFound
 from apps.core.signing import SigningKey
-from apps.dashboard.audit import words as audit_words
+from apps.dashboard.audit import text as audit_text
 from apps.federation import control
 from apps.federation.control import Kind
 from apps.federation.fetch_schedule import ask_for, ask_for_due
@@ -47,7 +47,7 @@ def remote_of(kind: Kind) -> Mount | Subscription:
 def last_event(verb: str) -> AuditEvent:
     event = AuditEvent.objects.filter(verb=f"federation.{verb}").order_by("-id").first()
     assert event is not None
-    assert "X" in audit_words.told(event, what="X")
+    assert "X" in audit_text.sentence_of(event, what="X")
     return event
 
 

@@ -88,14 +88,14 @@ def test_the_database_rejects_a_second_open_notice(site: Site) -> None:
 
 def test_a_failing_kind_does_not_block_others(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     late()
-    real = evaluation._settle
+    real = evaluation._update_notices
 
     def settle(kind: Any, *more: Any) -> int:
         if kind.name == "ending_roles":
             raise RuntimeError("broken")
         return real(kind, *more)
 
-    monkeypatch.setattr(evaluation, "_settle", settle)
+    monkeypatch.setattr(evaluation, "_update_notices", settle)
     assert evaluate(at=AT) == 1
 
 

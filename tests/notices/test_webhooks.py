@@ -180,7 +180,7 @@ def test_five_failed_deliveries_turn_the_webhook_off_with_a_notice(computed: Sit
     lines = selectors.list_open_notices(page(computed.admin), AT)
     (told,) = (line.sentence.text for line in lines if line.kind.name == "silenced_webhook")
     assert "Chat" in told
-    webhooks.turn(id=webhook.pk, version=webhook.version, is_on=True, at=AT, actor=page(computed.admin))
+    webhooks.switch_webhook(id=webhook.pk, version=webhook.version, is_on=True, at=AT, actor=page(computed.admin))
     evaluate(at=AT)
     assert not Notice.objects.filter(kind="silenced_webhook", closed_at=None).exists()
 

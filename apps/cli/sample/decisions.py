@@ -16,7 +16,7 @@ from apps.accounts.services import make_token
 from apps.cli.sample.grid import DAYS, GUESTS, POLICY_SLUG, SITES, Grid
 from apps.mapping.membership_plan import apply_members
 from apps.notices.rules import Place
-from apps.notices.webhooks import make_webhook, turn
+from apps.notices.webhooks import make_webhook, switch_webhook
 from apps.policies.allocations.capacities import state_capacity
 from apps.policies.allocations.records import DAY, Period, day_of
 from apps.policies.allocations.services import give_allocation
@@ -159,7 +159,7 @@ def connect_programs(people: Mapping[str, User], uid_of: UidOf, *, at: datetime)
             at=at,
             actor=owner,
         )
-        turn(id=made.pk, version=made.version, is_on=False, at=at, actor=owner)
+        switch_webhook(id=made.pk, version=made.version, is_on=False, at=at, actor=owner)
 
 
 def _admit_guests(uid_of: UidOf, *, at: datetime, manager: Actor) -> None:

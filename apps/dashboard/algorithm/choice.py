@@ -14,7 +14,7 @@ from apps.analytics.comparison import MOST_ALGORITHMS, AlgorithmSide, ComparedLe
 from apps.analytics.operators.records import OperatorChoice
 from apps.analytics.operators.selectors import choices_for
 from apps.core.typed_numbers import read_number
-from apps.dashboard.algorithm.words import label_of, typed
+from apps.dashboard.algorithm.text import label_of, typed
 from apps.dashboard.shell import lines, presentation
 from apps.engine.algorithms import Algorithm, Parameter, all_algorithms, read_algorithm
 from apps.engine.errors import BadParameter
@@ -192,7 +192,7 @@ def options(current: Mapping[str, Any]) -> list[Option]:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RequestedColumn:
     """One requested column: an algorithm and, for vectors, resolution and k; "" for defaults."""
 
     key: str
@@ -204,15 +204,15 @@ class Place:
         return [("with", self.key), ("resolution", self.resolution), ("k", self.k)]
 
 
-def read_places(query: QueryDict) -> list[Place]:
+def read_columns(query: QueryDict) -> list[RequestedColumn]:
     """Requested columns: `?with=&resolution=&k=`, repeated; the last two are optional."""
     keys, resolutions, ks = (query.getlist(name) for name in ("with", "resolution", "k"))
     found = [
-        Place(key, _at(resolutions, at), _at(ks, at)) if _has_operator(key) else Place(key)
+        RequestedColumn(key, _at(resolutions, at), _at(ks, at)) if _has_operator(key) else RequestedColumn(key)
         for at, key in enumerate(keys)
         if key
     ]
-    return (list(dict.fromkeys(found)) or [Place(key) for key in DEFAULTS])[:MOST_ALGORITHMS]
+    return (list(dict.fromkeys(found)) or [RequestedColumn(key) for key in DEFAULTS])[:MOST_ALGORITHMS]
 
 
 def _at(values: Sequence[str], at: int) -> str:
@@ -223,7 +223,7 @@ def _has_operator(key: str) -> bool:
     return key == IN_FORCE or ":" in key
 
 
-def settings_of(place: Place, current: Mapping[str, Any]) -> dict[str, Any]:
+def settings_of(place: RequestedColumn, current: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a requested column; {} for the policy's own. Invalid values are rejected by the computation."""
     name, _colon, operator = place.key.partition(":")
     if place.key == IN_FORCE:
@@ -239,7 +239,7 @@ def settings_of(place: Place, current: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def columns(comparison: Comparison, places: Sequence[Place]) -> list[Column]:
+def columns(comparison: Comparison, places: Sequence[RequestedColumn]) -> list[Column]:
     found = []
     for at, (place, side) in enumerate(zip(places, comparison.sides, strict=True)):
         note = ngettext("ranks %(n)s leaf", "ranks %(n)s leaves", side.n_ranked) % {
@@ -247,7 +247,7 @@ def columns(comparison: Comparison, places: Sequence[Place]) -> list[Column]:
         }
         if not settings_of(place, comparison.settings.algorithm):
             note = _("in use") + ", " + note
-        moves = parted(side) if at and not side.refused else ""
+        moves = split_by_cause(side) if at and not side.refused else ""
         label = label_of(side.algorithm, with_resolution=True)
         found.append(Column(place.key, label, "" if side.refused else note, side.refused, moves))
     return found
@@ -291,7 +291,7 @@ def verdict(comparison: Comparison) -> str:
     ) % {"moved": presentation.count(comparison.n_moved), "all": presentation.count(comparison.n_leaves)}
 
 
-def parted(side: AlgorithmSide) -> str:
+def split_by_cause(side: AlgorithmSide) -> str:
     """Number of leaves whose rank differs from the first column, split by cause: operator or rounding."""
     if not side.n_moved:
         return _("No rank changes")

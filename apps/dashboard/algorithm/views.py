@@ -35,7 +35,7 @@ from apps.analytics.operators.selectors import (
 from apps.analytics.operators.sentences import verdict
 from apps.core.errors import Invalid, NotFound
 from apps.dashboard.algorithm import choice
-from apps.dashboard.algorithm import words as algorithm_words
+from apps.dashboard.algorithm import text as algorithm_text
 from apps.dashboard.algorithm.choice import ParametersForm
 from apps.dashboard.drafts import table_views
 from apps.dashboard.shell import presentation
@@ -75,7 +75,7 @@ def profile(request: HttpRequest, policy: str, form: str = "json") -> HttpRespon
 def compare(request: HttpRequest, policy: str) -> HttpResponse:
     """Compare up to four columns: `?with=&resolution=&k=`, repeated; `?sort=rank` orders by the first one."""
     current = get_algorithm_page(policy_slug=policy, actor=actor_of(request)).settings.algorithm
-    places = choice.read_places(request.GET)
+    places = choice.read_columns(request.GET)
     found = compare_algorithms(
         policy_slug=policy,
         algorithms=[choice.settings_of(place, current) for place in places],
@@ -83,7 +83,7 @@ def compare(request: HttpRequest, policy: str) -> HttpResponse:
         actor=actor_of(request),
     )
     query = [pair for place in places for pair in place.query]
-    empty = [choice.Place("")] * (MOST_ALGORITHMS - len(places))
+    empty = [choice.RequestedColumn("")] * (MOST_ALGORITHMS - len(places))
     context = {
         "found": found,
         "verdict": choice.verdict(found),
@@ -121,13 +121,13 @@ def _show(request: HttpRequest, current: PolicyAlgorithm, name: str, *, status: 
     context = {
         "found": current,
         "in_force": in_force,
-        "label": algorithm_words.label_of(in_force),
-        "described": algorithm_words.describe(str(in_force["name"]), in_force),
-        "parameters": [] if shown is None else algorithm_words.parameters_in_words(shown),
-        "chosen": None if chosen is None else algorithm_words.describe(chosen.name, shown),
+        "label": algorithm_text.label_of(in_force),
+        "described": algorithm_text.describe(str(in_force["name"]), in_force),
+        "parameters": [] if shown is None else algorithm_text.parameters_in_words(shown),
+        "chosen": None if chosen is None else algorithm_text.describe(chosen.name, shown),
         "is_other": name != in_force["name"],
         "is_preview": shown is not None and shown != in_force,
-        "others": [algorithm_words.describe(each) for each in all_algorithms()],
+        "others": [algorithm_text.describe(each) for each in all_algorithms()],
         "misfit": current.misfits.get(name, "") if name != in_force["name"] else "",
         "profile": _profile(request, current, chosen),
         "form": None if chosen is None else choice.unbound(chosen, in_force),
@@ -188,13 +188,13 @@ def _effect(request: HttpRequest, policy: str, form: ParametersForm) -> dict[str
         "verdict": choice.verdict(found),
         "movers": movers[:_SHOWN_MOVERS],
         "refused": found.sides[1].refused,
-        "parted": _moves(found.sides[1]),
+        "split_by_cause": _moves(found.sides[1]),
     }
 
 
 def _moves(side: AlgorithmSide) -> str:
     """Parts of the differences caused by the operator and by rounding."""
-    return f"{choice.parted(side)}." if side.n_moved and not side.refused else ""
+    return f"{choice.split_by_cause(side)}." if side.n_moved and not side.refused else ""
 
 
 def _known(name: str) -> Any:

@@ -13,7 +13,7 @@ from django.utils.timezone import localdate
 from django.utils.translation import gettext as _
 
 from apps.accounts.models import AuditEvent
-from apps.dashboard.audit.words import AT_AN_ENTRY, OUTCOMES, VIAS, revision_of, told
+from apps.dashboard.audit.text import AT_AN_ENTRY, OUTCOMES, VIAS, revision_of, sentence_of
 from apps.dashboard.history.presenters import day_heading
 from apps.policies.audit_reading import AuditReader
 
@@ -41,7 +41,7 @@ class Sentence:
         return self.event.actor_id is not None
 
 
-class Teller:
+class SentenceFormatter:
     """Formats rows for one reader, with names and links only of what the reader may open."""
 
     def __init__(self, reader: AuditReader, may_undo: Callable[[str], bool]) -> None:
@@ -64,7 +64,7 @@ class Teller:
         ]
 
     def sentence(self, event: AuditEvent) -> Sentence:
-        before, _gap, after = told(event, what=_GAP).partition(_GAP)
+        before, _gap, after = sentence_of(event, what=_GAP).partition(_GAP)
         name = self._reader.entry_name(event)
         if name and event.verb.startswith(AT_AN_ENTRY):
             after = f"{after} {_('at %(entry)s') % {'entry': name}}"

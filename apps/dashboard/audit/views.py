@@ -24,8 +24,8 @@ from apps.accounts.models import AuditCheck, AuditEvent
 from apps.core import clock
 from apps.core.errors import DomainError, FieldProblem, Invalid
 from apps.core.typed_numbers import read_whole
-from apps.dashboard.audit import words as audit_words
-from apps.dashboard.audit.presenters import Teller
+from apps.dashboard.audit import text as audit_text
+from apps.dashboard.audit.presenters import SentenceFormatter
 from apps.dashboard.history import presenters as history_pages
 from apps.dashboard.history.views import compared_context
 from apps.dashboard.saved_views import keeps_views
@@ -42,7 +42,7 @@ _NAMES = ("q", "who", "verb", "policy", "entry", "via", "outcome", "since", "unt
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestedRows:
     """The requested filter. has_entry: false if its entry doesn't exist or isn't visible, so that no row matches."""
 
     filter: AuditFilter
@@ -55,10 +55,10 @@ class Asked:
         return any(self.fields.values())
 
 
-def asked(request: HttpRequest, reader: AuditReader) -> Asked:
+def asked(request: HttpRequest, reader: AuditReader) -> RequestedRows:
     given = {name: request.GET.get(name, "").strip().replace("\0", "") for name in _NAMES}
     given = {name: text[: _MOST_PATH if name == "entry" else _MOST_TEXT] for name, text in given.items()}
-    for name, known in (("via", audit_words.VIAS), ("outcome", audit_words.OUTCOMES)):
+    for name, known in (("via", audit_text.VIAS), ("outcome", audit_text.OUTCOMES)):
         if given[name] and given[name] not in known:
             raise _wrong(name, _("is not a valid choice"))
     entries = _entries(given["entry"], given["policy"], reader)
@@ -73,7 +73,7 @@ def asked(request: HttpRequest, reader: AuditReader) -> Asked:
         since=_day(given["since"], "since"),
         until=_day(given["until"], "until", days=1),
     )
-    return Asked(wanted, given, bool(entries) or not given["entry"], _address(request))
+    return RequestedRows(wanted, given, bool(entries) or not given["entry"], _address(request))
 
 
 def row_number(request: HttpRequest, name: str) -> int | None:
@@ -138,20 +138,20 @@ _COLUMNS = (
 )
 
 
-def as_lines(reader: AuditReader, wanted: Asked, at: datetime) -> HttpResponseBase:
+def export_json_lines(reader: AuditReader, wanted: RequestedRows, at: datetime) -> HttpResponseBase:
     """The filtered list as JSON lines, newest first; the last line has the hash of all lines before it."""
     response = StreamingHttpResponse(_lines(reader, wanted), content_type="application/x-ndjson")
     response["Content-Disposition"] = f'attachment; filename="audit-{at:%Y-%m-%d}.jsonl"'
     return response
 
 
-def as_table(reader: AuditReader, wanted: Asked, at: datetime) -> HttpResponseBase:
+def export_csv(reader: AuditReader, wanted: RequestedRows, at: datetime) -> HttpResponseBase:
     """The filtered list as CSV; values that the reader may not see are empty."""
-    rows = (_cells(told(event, reader)) for event in _events(reader, wanted))
+    rows = (_cells(row_json(event, reader)) for event in _events(reader, wanted))
     return csv_response(f"audit-{at:%Y-%m-%d}.csv", _COLUMNS, rows)
 
 
-def told(event: AuditEvent, reader: AuditReader) -> dict[str, Any]:
+def row_json(event: AuditEvent, reader: AuditReader) -> dict[str, Any]:
     """A row as JSON without values that the reader may not see."""
     found: dict[str, Any] = {
         "id": event.id,
@@ -174,14 +174,14 @@ def told(event: AuditEvent, reader: AuditReader) -> dict[str, Any]:
     return found
 
 
-def _events(reader: AuditReader, wanted: Asked) -> Iterator[AuditEvent]:
+def _events(reader: AuditReader, wanted: RequestedRows) -> Iterator[AuditEvent]:
     return reader.every(wanted.filter) if wanted.has_entry else iter(())
 
 
-def _lines(reader: AuditReader, wanted: Asked) -> Iterator[bytes]:
+def _lines(reader: AuditReader, wanted: RequestedRows) -> Iterator[bytes]:
     digest, n = hashlib.sha256(), 0
     for each in _events(reader, wanted):
-        line = json.dumps(told(each, reader), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        line = json.dumps(row_json(each, reader), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
         digest.update(line)
         n += 1
         yield line
@@ -211,7 +211,7 @@ def audit(request: HttpRequest) -> HttpResponse:
     count = reader.count(AuditFilter(since=clock.now() - _WEEK))
     context = {
         **_rows(request, reader),
-        "title": audit_words.count_words(count),
+        "title": audit_text.count_words(count),
         "count": count,
         "check": _check(last_check(), shows_all=reader.reads_all),
         "shows_all": reader.reads_all,
@@ -241,13 +241,13 @@ def event(request: HttpRequest) -> HttpResponse:
 @require_safe
 def export_lines(request: HttpRequest) -> HttpResponseBase:
     reader = _reader(request)
-    return as_lines(reader, asked(request, reader), clock.now())
+    return export_json_lines(reader, asked(request, reader), clock.now())
 
 
 @require_safe
 def export_table(request: HttpRequest) -> HttpResponseBase:
     reader = _reader(request)
-    return as_table(reader, asked(request, reader), clock.now())
+    return export_csv(reader, asked(request, reader), clock.now())
 
 
 def _reader(request: HttpRequest) -> AuditReader:
@@ -265,15 +265,15 @@ def _rows(request: HttpRequest, reader: AuditReader) -> dict[str, Any]:
         "asked": wanted.fields,
         "has_entry": wanted.has_entry,
         "address": wanted.address,
-        "topics": audit_words.TOPICS,
-        "vias": audit_words.VIAS,
-        "outcomes": audit_words.OUTCOMES,
+        "topics": audit_text.TOPICS,
+        "vias": audit_text.VIAS,
+        "outcomes": audit_text.OUTCOMES,
         "policies": list_policies(actor=actor_of(request)),
         "is_narrowed": wanted.is_narrowed,
     }
 
 
-def _teller(request: HttpRequest, reader: AuditReader) -> Teller:
+def _teller(request: HttpRequest, reader: AuditReader) -> SentenceFormatter:
     @cache
     def may_undo(slug: str) -> bool:
         try:
@@ -282,7 +282,7 @@ def _teller(request: HttpRequest, reader: AuditReader) -> Teller:
             return False
         return history_pages.may_draft(request, policy)
 
-    return Teller(reader, may_undo)
+    return SentenceFormatter(reader, may_undo)
 
 
 def _chosen(request: HttpRequest, reader: AuditReader) -> dict[str, Any]:
@@ -292,15 +292,15 @@ def _chosen(request: HttpRequest, reader: AuditReader) -> dict[str, Any]:
     found = reader.event(number)
     return {
         "chosen": _teller(request, reader).sentence(found),
-        "facts": audit_words.facts(found, shows_all=reader.reads_all, is_own=reader.is_own(found)),
-        "details": audit_words.details(found),
+        "facts": audit_text.facts(found, shows_all=reader.reads_all, is_own=reader.is_own(found)),
+        "details": audit_text.details(found),
         **_before_and_after(request, found),
     }
 
 
 def _before_and_after(request: HttpRequest, event: AuditEvent) -> dict[str, Any]:
     """Changes of a published revision, as far as the reader sees them."""
-    revision = audit_words.revision_of(event)
+    revision = audit_text.revision_of(event)
     if revision < 2:
         return {}
     try:
@@ -317,14 +317,19 @@ def _check(found: AuditCheck | None, *, shows_all: bool) -> dict[str, Any]:
     if found is None:
         return {"state": "warn", "key": "unchecked", "words": _("chain not checked yet")}
     now = clock.now()
-    told = {"n": presentation.count(found.n_rows), "time": presentation.clock_time(found.checked_at, now)}
-    n_rows = ngettext("%(n)s row", "%(n)s rows", found.n_rows) % told
-    common = {"found": found, "head": " ".join(_in_fours(bytes(found.head_hash).hex()[:12])), "n_rows": n_rows, **told}
+    values = {"n": presentation.count(found.n_rows), "time": presentation.clock_time(found.checked_at, now)}
+    n_rows = ngettext("%(n)s row", "%(n)s rows", found.n_rows) % values
+    common = {
+        "found": found,
+        "head": " ".join(_in_fours(bytes(found.head_hash).hex()[:12])),
+        "n_rows": n_rows,
+        **values,
+    }
     if found.broken_id is not None:
-        words = _("chain broken at row %(n)s, %(time)s") % {**told, "n": presentation.count(found.broken_id)}
+        words = _("chain broken at row %(n)s, %(time)s") % {**values, "n": presentation.count(found.broken_id)}
         problem = found.problem if shows_all else ""
         return {**common, "state": "bad", "key": "broken", "row": found.broken_id, "words": words, "problem": problem}
-    words = _("chain unbroken up to row %(n)s, %(time)s") % told
+    words = _("chain unbroken up to row %(n)s, %(time)s") % values
     is_overdue = now - found.checked_at > _OVERDUE
     state, key = ("warn", "overdue") if is_overdue else ("ok", "unbroken")
     return {**common, "state": state, "key": key, "row": found.n_rows, "words": words, "is_overdue": is_overdue}

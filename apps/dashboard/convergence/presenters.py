@@ -16,7 +16,7 @@ from django.utils.translation import ngettext
 
 from apps.analytics.convergence.query import Member
 from apps.analytics.convergence.records import Convergence
-from apps.dashboard.convergence.asks import Asked
+from apps.dashboard.convergence.page_query import PageQuery
 from apps.dashboard.figures import panel as figure
 from apps.dashboard.figures.bars import State, Tolerance
 from apps.dashboard.figures.panel import Panel
@@ -80,7 +80,7 @@ def member_url(policy: str, member: Member) -> str:
     return f"{lines.entry_url(policy, member.uid, member.name)}convergence/"
 
 
-def groups_of(found: Convergence, asked: Asked, *, page: int = 1) -> list[Group]:
+def groups_of(found: Convergence, asked: PageQuery, *, page: int = 1) -> list[Group]:
     """The panels of one page, by section."""
     tolerance = lines.tolerance_of(found.settings)
     return [
@@ -97,7 +97,7 @@ def n_pages(found: Convergence) -> int:
     return max(1, -(-len(found.members) // PAGE))
 
 
-def lines_of_itself(found: Convergence, asked: Asked) -> tuple[PanelLine | None, PanelLine | None]:
+def own_panel_lines(found: Convergence, asked: PageQuery) -> tuple[PanelLine | None, PanelLine | None]:
     """The panel of a single entry, drawn for wide pages and for narrow ones."""
     if not found.members:
         return None, None
@@ -109,7 +109,7 @@ def lines_of_itself(found: Convergence, asked: Asked) -> tuple[PanelLine | None,
 
 def draw_line(
     found: Convergence,
-    asked: Asked,
+    asked: PageQuery,
     row: int,
     maximum: float,
     tolerance: Tolerance,
@@ -208,7 +208,7 @@ def _labels(on: Sequence[date]) -> list[str]:
     return [formats.date_format(day, form) if at in written else "" for at, day in enumerate(on)]
 
 
-def _days(found: Convergence, asked: Asked, row: int) -> figure.Days:
+def _days(found: Convergence, asked: PageQuery, row: int) -> figure.Days:
     nothing = np.zeros(len(found.on), dtype=np.bool_)
     demand, gaps = asked.shows("demand"), asked.shows("gaps")
     return figure.Days(
@@ -359,7 +359,7 @@ def csv_rows(found: Convergence) -> Iterator[tuple[Any, ...]]:
         for at, day in enumerate(found.on):
             actual, target = _or_none(found.actual[row, at]), _or_none(found.target[row, at])
             off = None if actual is None or target is None else (actual - target) * 100
-            told, as_of = bool(found.visible[row, at]), _as_of(found, at)
+            is_visible, as_of = bool(found.visible[row, at]), _as_of(found, at)
             yield (
                 day.isoformat(),
                 member.name,
@@ -370,7 +370,7 @@ def csv_rows(found: Convergence) -> Iterator[tuple[Any, ...]]:
                 "" if target is None else target,
                 "" if off is None else off,
                 str(found.states[row, at]),
-                int(not told),
+                int(not is_visible),
                 ", ".join(found.gaps.get(day, ())),
                 "" if as_of is None else as_of.isoformat(),
             )

@@ -25,9 +25,9 @@ from apps.analytics.convergence.selectors import get_series_state
 from apps.analytics.series.daily_series import SeriesState
 from apps.core import clock
 from apps.core.errors import TooLarge
-from apps.dashboard.convergence import asks
+from apps.dashboard.convergence import page_query
 from apps.dashboard.convergence import presenters as drawing
-from apps.dashboard.convergence.asks import Asked, read_asked
+from apps.dashboard.convergence.page_query import PageQuery, read_page_query
 from apps.dashboard.federation.presenters import origin_of
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.figure_frames import FigureFrame, answer_figure, framed
@@ -136,7 +136,7 @@ def convergence(request: HttpRequest, policy: str, uid: UUID | None = None, name
         query = request.GET.urlencode()
         right = page_url(policy, uid, lines.name_slug(found.entry.name))
         return SeeOther(f"{right}?{query}" if query else right)
-    of_itself = _of_itself(request, asked, found, uid)
+    of_itself = _own_panel(request, asked, found, uid)
     context = {**_context(request, asked, found), **of_itself, **_figures(request, found, uid)}
     status = 422 if asked.problem else 200
     return render(request, "dashboard/convergence/convergence.html", context, status=status)
@@ -188,8 +188,10 @@ def _state(request: HttpRequest, policy: str) -> SeriesState:
     return get_series_state(policy_slug=policy, actor=actor_of(request))
 
 
-def _read(request: HttpRequest, policy: str, uid: UUID | None, *, itself: bool = False) -> tuple[Asked, Convergence]:
-    asked = read_asked(request, _state(request, policy), clock.now())
+def _read(
+    request: HttpRequest, policy: str, uid: UUID | None, *, itself: bool = False
+) -> tuple[PageQuery, Convergence]:
+    asked = read_page_query(request, _state(request, policy), clock.now())
     try:
         found = _get(request, policy, uid, asked, itself=itself)
     except TooLarge as problem:
@@ -198,7 +200,7 @@ def _read(request: HttpRequest, policy: str, uid: UUID | None, *, itself: bool =
     return asked, found
 
 
-def _get(request: HttpRequest, policy: str, uid: UUID | None, asked: Asked, *, itself: bool) -> Convergence:
+def _get(request: HttpRequest, policy: str, uid: UUID | None, asked: PageQuery, *, itself: bool) -> Convergence:
     """Convergence with the newest snapshot as its last point, like the figures."""
     query = ChildrenQuery(
         period=asked.period,
@@ -210,7 +212,7 @@ def _get(request: HttpRequest, policy: str, uid: UUID | None, asked: Asked, *, i
     return get_convergence_until_now(query, policy_slug=policy, uid=uid, actor=actor_of(request))
 
 
-def _context(request: HttpRequest, asked: Asked, found: Convergence) -> dict[str, Any]:
+def _context(request: HttpRequest, asked: PageQuery, found: Convergence) -> dict[str, Any]:
     policy = found.policy_slug
     of_entry = bool(found.way)
     base = page_url(policy, found.entry.uid, lines.name_slug(found.entry.name)) if of_entry else page_url(policy)
@@ -223,10 +225,10 @@ def _context(request: HttpRequest, asked: Asked, found: Convergence) -> dict[str
         "local_only": found.local_only,
         "origin": origin_of(policy_slug=policy, uid=found.entry.uid, at=clock.now(), actor=actor_of(request)),
         "kpis": kpis(found),
-        "periods": asks.periods(asked),
-        "views": asks.ways_to_count(asked),
-        "wholes": asks.wholes(asked),
-        "overlays": asks.overlay_choices(asked),
+        "periods": page_query.periods(asked),
+        "views": page_query.ways_to_count(asked),
+        "wholes": page_query.wholes(asked),
+        "overlays": page_query.overlay_choices(asked),
         "n_overlays": len(asked.overlays),
         "today_query": asked.query(against_today=True),
         "then_query": asked.query(against_today=False),
@@ -246,7 +248,7 @@ def _context(request: HttpRequest, asked: Asked, found: Convergence) -> dict[str
     }
 
 
-def _more(found: Convergence) -> list[str]:
+def _additional_figures(found: Convergence) -> list[str]:
     """Additional figures: a heat map if there are too many members for lines."""
     many = ["heat"] if len(found.members) >= LEAST_ENTRIES else []
     return ["stack", *many] if len(found.members) > 1 and not found.itself else []
@@ -266,13 +268,15 @@ def _figures(request: HttpRequest, found: Convergence, uid: UUID | None) -> dict
     return {
         "live": True,
         "focus": focus,
-        "more_figures": [frame_of(request, found.policy_slug, figure, uid, name) for figure in _more(found)],
+        "more_figures": [
+            frame_of(request, found.policy_slug, figure, uid, name) for figure in _additional_figures(found)
+        ],
         "pick_fields": [*kept, *fields],
         "pick_names": names,
     }
 
 
-def _panels(request: HttpRequest, asked: Asked, found: Convergence) -> dict[str, Any]:
+def _panels(request: HttpRequest, asked: PageQuery, found: Convergence) -> dict[str, Any]:
     """Groups of one page of panels, and the URL of the next page."""
     drawn = sample_weekly(found) if found.period.n_days > DAILY_UP_TO else found
     n_pages = drawing.n_pages(found)
@@ -301,7 +305,7 @@ def _page(request: HttpRequest, n_pages: int) -> int:
     return min(max(int(asked), 1), n_pages) if asked.isdecimal() and len(asked) < 9 else 1
 
 
-def _of_itself(request: HttpRequest, asked: Asked, found: Convergence, uid: UUID | None) -> dict[str, Any]:
+def _own_panel(request: HttpRequest, asked: PageQuery, found: Convergence, uid: UUID | None) -> dict[str, Any]:
     """The entry's own panel among its siblings with a table of its days; empty for the root."""
     if uid is None or not found.way:
         return {}
@@ -312,7 +316,7 @@ def _of_itself(request: HttpRequest, asked: Asked, found: Convergence, uid: UUID
     parent = found.way[-1]
     up = page_url(found.policy_slug, parent.uid, lines.name_slug(parent.name))
     up = page_url(found.policy_slug) if len(found.way) == 1 else up
-    large, small = drawing.lines_of_itself(drawn, asked) if own.on else (None, None)
+    large, small = drawing.own_panel_lines(drawn, asked) if own.on else (None, None)
     return {
         "own": large,
         "own_url": figure_url(found.policy_slug, "own", uid, lines.name_slug(found.entry.name)),
@@ -321,13 +325,13 @@ def _of_itself(request: HttpRequest, asked: Asked, found: Convergence, uid: UUID
         "own_days": drawing.day_rows(drawn),
         "newest_form": "j M Y, H:i",
         "day_form": "j M Y, H:i" if drawn.is_by_hour else "j M Y",
-        "local_only": _once([*own.local_only, *found.local_only]),
+        "local_only": _without_duplicates([*own.local_only, *found.local_only]),
         "parent": parent,
         "up": f"{up}?{asked.query()}" if asked.query() else up,
     }
 
 
-def _once(said: list[Sentence]) -> list[Sentence]:
+def _without_duplicates(said: list[Sentence]) -> list[Sentence]:
     """Sentences without duplicates: what holds for the entry and its children is shown once."""
     return list({sentence.text: sentence for sentence in said}.values())
 

@@ -15,14 +15,14 @@ from django.utils.translation import gettext_lazy, ngettext
 from apps.dashboard.federation.presenters import STANDINGS
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.lines import Line
-from apps.dashboard.shell.presentation import Keyed, Standing
+from apps.dashboard.shell.presentation import KeyedText, StatusBadge
 from apps.federation.grid.sites import SiteColumn, SiteState, Unasked
 from apps.federation.grid.totals import Grid, GridRow
 
 METER = 74.0
-_UNASKED: dict[Unasked, Standing] = {
-    Unasked.HERE: Standing("", "server-2", gettext_lazy("this site"), Unasked.HERE),
-    Unasked.UNTOLD: Standing("", "arrows-exchange", gettext_lazy("its records arrive separately"), Unasked.UNTOLD),
+_UNASKED: dict[Unasked, StatusBadge] = {
+    Unasked.HERE: StatusBadge("", "server-2", gettext_lazy("this site"), Unasked.HERE),
+    Unasked.UNTOLD: StatusBadge("", "arrows-exchange", gettext_lazy("its records arrive separately"), Unasked.UNTOLD),
 }
 
 
@@ -52,7 +52,7 @@ class GridLine:
 class SiteLine:
     site: SiteColumn
     name: str
-    standing: Standing
+    standing: StatusBadge
     is_old: bool
     delivered: str
     part: str
@@ -69,7 +69,7 @@ class SiteLine:
     url: str
 
 
-def standing_of(state: SiteState) -> Standing:
+def standing_of(state: SiteState) -> StatusBadge:
     """As the table of peers has it, and for sites that aren't subscribed to."""
     return _UNASKED[state] if isinstance(state, Unasked) else STANDINGS[state]
 
@@ -90,7 +90,7 @@ def headline(grid: Grid) -> str:
     return _("%(name)s over %(sites)s") % words
 
 
-def sentences(grid: Grid) -> list[Keyed]:
+def sentences(grid: Grid) -> list[KeyedText]:
     """Who is furthest off, which site bore most, and which doesn't follow: at most five."""
     found = [*_furthest(grid), *_borne(grid)]
     found += [_held_words(site) for site in grid.sites if site.held_hours][:1]
@@ -98,28 +98,31 @@ def sentences(grid: Grid) -> list[Keyed]:
     return found[:5]
 
 
-def warnings(grid: Grid) -> list[tuple[Keyed, Keyed]]:
+def warnings(grid: Grid) -> list[tuple[KeyedText, KeyedText]]:
     """(bold first words, the rest)."""
     found = []
     alone = _("Compared by local usage only.")
     if grid.fallback_since is not None:
         at = presentation.clock_time(grid.fallback_since, grid.at)
         rest = _("Other sites have been unreachable too long; their usage since %(at)s doesn’t count.") % {"at": at}
-        found.append((Keyed("fallback", alone), Keyed("since", rest)))
+        found.append((KeyedText("fallback", alone), KeyedText("since", rest)))
     elif grid.scope == "local" and len(grid.sites) > 1:
         rest = _("This entry’s scope is local: usage of other sites is listed, but doesn’t count.")
-        found.append((Keyed("local_scope", alone), Keyed("listed_only", rest)))
+        found.append((KeyedText("local_scope", alone), KeyedText("listed_only", rest)))
     old = [site.name for site in grid.sites if site.is_old(grid.at)]
     if old:
         key = "old_counts" if grid.fallback_since is None else "old"
         rest = _("The last usage from %(sites)s is older than allowed.")
-        found.append((Keyed("unheard", _("Some sites are unreachable.")), Keyed(key, rest % {"sites": ", ".join(old)})))
+        found.append(
+            (KeyedText("unheard", _("Some sites are unreachable.")), KeyedText(key, rest % {"sites": ", ".join(old)}))
+        )
     return found
 
 
 def grid_lines(grid: Grid) -> list[GridLine]:
     drawn = lines.draw_lines(
-        [row.entry for row in grid.rows], policy_slug=grid.policy_slug, tolerance=lines.tolerance_of(grid.settings)
+        [row.entry for row in grid.rows],
+        lines.LineContext(policy_slug=grid.policy_slug, tolerance=lines.tolerance_of(grid.settings)),
     )
     return [_line(grid, row, line) for row, line in zip(grid.rows, drawn, strict=True)]
 
@@ -157,12 +160,12 @@ def csv_rows(grid: Grid) -> Iterator[Sequence[Any]]:
         ]
 
 
-def _furthest(grid: Grid) -> Iterator[Keyed]:
+def _furthest(grid: Grid) -> Iterator[KeyedText]:
     off = [row.entry for row in grid.children if row.entry.state in ("over", "under")]
     known = [row for row in off if row.deviation_points is not None]
     if not known:
         if grid.children and all(row.entry.state == "on" for row in grid.children):
-            yield Keyed("all_on_target", _("All of its children are on target."))
+            yield KeyedText("all_on_target", _("All of its children are on target."))
         return
     words = _("%(name)s: actual %(actual)s, target %(target)s")
     for state in ("over", "under"):
@@ -170,33 +173,33 @@ def _furthest(grid: Grid) -> Iterator[Keyed]:
         if rows:
             worst = max(rows, key=lambda row: abs(row.deviation_points or 0.0))
             shares = {"actual": presentation.percent(worst.actual), "target": presentation.percent(worst.target)}
-            yield Keyed(f"furthest_{state}", words % {"name": worst.name, **shares})
+            yield KeyedText(f"furthest_{state}", words % {"name": worst.name, **shares})
 
 
-def _borne(grid: Grid) -> Iterator[Keyed]:
+def _borne(grid: Grid) -> Iterator[KeyedText]:
     total = sum(site.core_s or 0.0 for site in grid.sites)
     told = [site for site in grid.sites if site.core_s]
     if len(told) > 1 and total:
         most = max(told, key=lambda site: site.core_s or 0.0)
         words = {"site": _site_name(most), "part": presentation.percent((most.core_s or 0.0) / total)}
-        yield Keyed("delivered_most", _("%(site)s delivered %(part)s of it.") % words)
+        yield KeyedText("delivered_most", _("%(site)s delivered %(part)s of it.") % words)
 
 
-def _held_words(site: SiteColumn) -> Keyed:
+def _held_words(site: SiteColumn) -> KeyedText:
     text = ngettext(
         "%(n)s hour reported by %(site)s doesn’t count: it exceeds the capacity.",
         "%(n)s hours reported by %(site)s don’t count: they exceed the capacity.",
         site.held_hours,
     )
-    return Keyed("held_hours", text % {"n": presentation.count(site.held_hours), "site": site.name})
+    return KeyedText("held_hours", text % {"n": presentation.count(site.held_hours), "site": site.name})
 
 
-def _behind_words(site: SiteColumn, at: datetime) -> Keyed:
+def _behind_words(site: SiteColumn, at: datetime) -> KeyedText:
     newest = str(site.published)
     if site.published_at is not None:
         newest += f" ({presentation.age(presentation.seconds_between(site.published_at, at))})"
     words = {"site": site.name, "n": site.enforced, "newest": newest}
-    return Keyed("behind", _("%(site)s applies version %(n)s; the newest is %(newest)s.") % words)
+    return KeyedText("behind", _("%(site)s applies version %(n)s; the newest is %(newest)s.") % words)
 
 
 def _site_name(site: SiteColumn) -> str:

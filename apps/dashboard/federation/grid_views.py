@@ -22,7 +22,7 @@ from apps.dashboard.figures import moves
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.figure_frames import answer_figure, framed
 from apps.dashboard.shell.navigation import current_policy_slug
-from apps.dashboard.shell.presentation import Keyed
+from apps.dashboard.shell.presentation import KeyedText
 from apps.dashboard.shell.requests import actor_of, csv_response
 from apps.federation.grid.peers import may_federate
 from apps.federation.grid.totals import Grid, GridChoice, list_grid_entries, load_grid
@@ -61,20 +61,20 @@ def shown(found: WithoutSources, site: str) -> dict[str, Any]:
     }
 
 
-def headline(found: WithoutSources, site: str) -> Keyed:
+def headline(found: WithoutSources, site: str) -> KeyedText:
     if not found.rows:
-        return Keyed("nothing", _("Without %(site)s nothing visible to you would differ") % {"site": site})
+        return KeyedText("nothing", _("Without %(site)s nothing visible to you would differ") % {"site": site})
     first = found.rows[0]
     if abs(first.change) < 5e-4:
         text = _("Without %(site)s shares would be the same, but some ranks would differ") % {"site": site}
-        return Keyed("ranks", text)
+        return KeyedText("ranks", text)
     words = {
         "site": site,
         "name": first.name,
         "before": presentation.percent(first.before.actual),
         "after": presentation.percent(first.after.actual),
     }
-    return Keyed("shares", _("Without %(site)s, %(name)s would have %(after)s instead of %(before)s") % words)
+    return KeyedText("shares", _("Without %(site)s, %(name)s would have %(after)s instead of %(before)s") % words)
 
 
 def _moved(found: WithoutSources) -> str:
@@ -217,6 +217,6 @@ def without(request: HttpRequest, subscription_id: int) -> HttpResponse:
             {"label": f"{site}, {row.feed}", "url": subscription_lines.subscription_url(row)},
             {"label": _("Without")},
         ],
-        **(shown(found, site) if found is not None else {"headline": Keyed("problem", f"{_('Without')} {site}")}),
+        **(shown(found, site) if found is not None else {"headline": KeyedText("problem", f"{_('Without')} {site}")}),
     }
     return render(request, "dashboard/federation/without.html", context)

@@ -31,7 +31,7 @@ from apps.dashboard.federation.forms import (
 )
 from apps.dashboard.history import presenters
 from apps.dashboard.shell import lines, presentation
-from apps.dashboard.shell.presentation import Keyed, joined
+from apps.dashboard.shell.presentation import KeyedText, joined
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.federation import control
 from apps.federation.grid.peers import Place
@@ -97,19 +97,19 @@ def size(n_bytes: int) -> str:
     return f"{presentation.number(n_bytes / 1_000_000, 1)}{presentation.NBSP}MB"
 
 
-def title(mount: Mount, at: datetime) -> Keyed:
+def title(mount: Mount, at: datetime) -> KeyedText:
     """What is in force, from whom, how old: the sentence on top."""
     if not mount.landed_version:
-        return Keyed("nothing_yet", _("No version of %(name)s is active yet") % {"name": mount.issuer})
+        return KeyedText("nothing_yet", _("No version of %(name)s is active yet") % {"name": mount.issuer})
     age_s = age_of(mount, at)
     said = {"n": presentation.count(mount.landed_version), "name": mount.issuer}
     if age_s is None:
-        return Keyed("in_force", _("Version %(n)s of %(name)s is active") % said)
+        return KeyedText("in_force", _("Version %(n)s of %(name)s is active") % said)
     said["age"] = presentation.age(age_s)
-    return Keyed("confirmed", _("Version %(n)s of %(name)s is active, confirmed %(age)s ago") % said)
+    return KeyedText("confirmed", _("Version %(n)s of %(name)s is active, confirmed %(age)s ago") % said)
 
 
-def next_step(mount: Mount, condition: Condition, at: datetime) -> Keyed:
+def next_step(mount: Mount, condition: Condition, at: datetime) -> KeyedText:
     """What holds, and what would happen next."""
     alone = {
         Condition.BLOCKED: _(
@@ -120,16 +120,16 @@ def next_step(mount: Mount, condition: Condition, at: datetime) -> Keyed:
         Condition.FROZEN: _("Frozen: it is fetched, but not applied."),
     }
     if condition in alone:
-        return Keyed(condition, alone[condition])
+        return KeyedText(condition, alone[condition])
     told = []
     if condition is Condition.EXPIRED:
-        told.append(Keyed(condition, _("The document has expired, and no newer one was published.")))
+        told.append(KeyedText(condition, _("The document has expired, and no newer one was published.")))
     elif condition is Condition.STALE:
         allowed = {"allowed": federation_lines.allowed_words(mount.max_age_s)}
-        told.append(Keyed(condition, _("The last successful fetch is more than %(allowed)s old.") % allowed))
+        told.append(KeyedText(condition, _("The last successful fetch is more than %(allowed)s old.") % allowed))
     elif condition is Condition.HELD:
         text = _("A newer version exceeds the limits and waits for a decision.")
-        told.append(Keyed(condition, text))
+        told.append(KeyedText(condition, text))
     elif condition is Condition.LATE:
         told.append(federation_lines.late_words(mount, federation_lines.meanwhile(mount.stale_action)))
     if condition in (Condition.EXPIRED, Condition.STALE):
@@ -137,12 +137,12 @@ def next_step(mount: Mount, condition: Condition, at: datetime) -> Keyed:
         told.append(federation_lines.meanwhile(action))
         if mount.state == Mount.State.FROZEN and action != Mount.StaleAction.FREEZE:
             text = _("Frozen: it is fetched, but not applied.")
-            told.append(Keyed("frozen_too", text))
+            told.append(KeyedText("frozen_too", text))
     if mount.due_at is not None and mount.due_at > at:
         time = {"time": presentation.clock_time(mount.due_at, at)}
-        told.append(Keyed("due_later", f"{_('Next fetch')}: {time['time']}."))
+        told.append(KeyedText("due_later", f"{_('Next fetch')}: {time['time']}."))
     elif mount.due_at is not None:
-        told.append(Keyed("due_now", f"{_('Next fetch')}: {_('now')}."))
+        told.append(KeyedText("due_now", f"{_('Next fetch')}: {_('now')}."))
     return joined(told)
 
 

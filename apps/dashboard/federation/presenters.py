@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from apps.accounts.actor import Actor
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.lines import Origin
-from apps.dashboard.shell.presentation import Keyed, Standing, joined
+from apps.dashboard.shell.presentation import KeyedText, StatusBadge, joined
 from apps.dashboard.sources.presenters import Meter
 from apps.federation.grid.peers import Direction, Peer, Place
 from apps.federation.models import Remote
@@ -34,18 +34,18 @@ _METER, _TICK = 74.0, 46.0  # as the lag of sources is drawn: the tick is what i
 _SHOWN = 3
 
 
-STANDINGS: dict[Condition, Standing] = {
-    Condition.BLOCKED: Standing("bad", "alert-octagon", gettext_lazy("blocked"), Condition.BLOCKED),
-    Condition.PAUSED: Standing("", "player-pause", gettext_lazy("paused"), Condition.PAUSED),
-    Condition.FROZEN: Standing("remote", "lock", gettext_lazy("frozen"), Condition.FROZEN),
-    Condition.EXPIRED: Standing("bad", "alert-triangle", gettext_lazy("expired"), Condition.EXPIRED),
-    Condition.STALE: Standing("warn", "clock", gettext_lazy("stale"), Condition.STALE),
-    Condition.HELD: Standing("warn", "git-pull-request", gettext_lazy("held"), Condition.HELD),
-    Condition.LATE: Standing("warn", "clock", gettext_lazy("late"), Condition.LATE),
-    Condition.NEW: Standing("", "refresh", gettext_lazy("not fetched yet"), Condition.NEW),
-    Condition.FRESH: Standing("ok", "circle-check", gettext_lazy("Current"), Condition.FRESH),
+STANDINGS: dict[Condition, StatusBadge] = {
+    Condition.BLOCKED: StatusBadge("bad", "alert-octagon", gettext_lazy("blocked"), Condition.BLOCKED),
+    Condition.PAUSED: StatusBadge("", "player-pause", gettext_lazy("paused"), Condition.PAUSED),
+    Condition.FROZEN: StatusBadge("remote", "lock", gettext_lazy("frozen"), Condition.FROZEN),
+    Condition.EXPIRED: StatusBadge("bad", "alert-triangle", gettext_lazy("expired"), Condition.EXPIRED),
+    Condition.STALE: StatusBadge("warn", "clock", gettext_lazy("stale"), Condition.STALE),
+    Condition.HELD: StatusBadge("warn", "git-pull-request", gettext_lazy("held"), Condition.HELD),
+    Condition.LATE: StatusBadge("warn", "clock", gettext_lazy("late"), Condition.LATE),
+    Condition.NEW: StatusBadge("", "refresh", gettext_lazy("not fetched yet"), Condition.NEW),
+    Condition.FRESH: StatusBadge("ok", "circle-check", gettext_lazy("Current"), Condition.FRESH),
 }
-_BEHIND = Standing("", "history", gettext_lazy("behind"), "behind")
+_BEHIND = StatusBadge("", "history", gettext_lazy("behind"), "behind")
 DIRECTIONS: dict[Direction, tuple[str, Any]] = {
     Direction.MOUNT: ("arrow-down", gettext_lazy("Mounted")),
     Direction.USAGE: ("arrow-down", gettext_lazy("usage received")),
@@ -61,7 +61,7 @@ class PeerLine:
     url: str
     entry_url: str
     name: str
-    standing: Standing
+    standing: StatusBadge
     icon: str
     direction: str
     age: str
@@ -136,18 +136,18 @@ def meter(age_s: float | None, allowed_s: float) -> Meter | None:
     return Meter(f"{max(1.5, min(part * _TICK, _METER)):.1f}", is_late=part > 1)
 
 
-def headline(peers: Sequence[Peer]) -> Keyed:
+def headline(peers: Sequence[Peer]) -> KeyedText:
     """The verdict over the table: about what we take, because what others read is theirs to worry about."""
     taken = [peer for peer in peers if peer.direction is not Direction.READS]
     odd = sum(peer.condition in NEEDS_ATTENTION for peer in taken)
     if odd:
         text = ngettext("%(n)s of %(all)s needs attention", "%(n)s of %(all)s need attention", odd)
-        return Keyed("needs_a_look", text % {"n": odd, "all": len(taken)})
+        return KeyedText("needs_a_look", text % {"n": odd, "all": len(taken)})
     if taken:
-        return Keyed("in_order", _("All peers are up to date"))
+        return KeyedText("in_order", _("All peers are up to date"))
     if peers:
-        return Keyed("only_read", _("Peers read our data; we read none of theirs"))
-    return Keyed("no_peers", _("None."))
+        return KeyedText("only_read", _("Peers read our data; we read none of theirs"))
+    return KeyedText("no_peers", _("None."))
 
 
 def counted(peers: Sequence[Peer]) -> str:
@@ -184,15 +184,17 @@ def _title(peer: Peer) -> str:
     }[peer.condition]
 
 
-def consequence(peer: Peer) -> Keyed:
+def consequence(peer: Peer) -> KeyedText:
     """What holds meanwhile, and what somebody can do."""
     if peer.condition is Condition.BLOCKED:
         text = _("Its key changed or its history was forked: it isn’t fetched until an administrator decides.")
-        return Keyed("blocked", text)
+        return KeyedText("blocked", text)
     if peer.condition is Condition.HELD:
         if peer.direction is Direction.MOUNT:
-            return Keyed("held.mount", _("A newer version exceeds the limits and waits for a decision."))
-        return Keyed("held.usage", _("It reports more usage than the approved capacity: the excess doesn’t count yet."))
+            return KeyedText("held.mount", _("A newer version exceeds the limits and waits for a decision."))
+        return KeyedText(
+            "held.usage", _("It reports more usage than the approved capacity: the excess doesn’t count yet.")
+        )
     age = presentation.age(peer.age_s) if peer.age_s is not None else _("never")
     allowed = allowed_words(peer.allowed_s)
     if peer.condition is Condition.EXPIRED:
@@ -204,26 +206,30 @@ def consequence(peer: Peer) -> Keyed:
         }
     is_old = peer.age_s is None or peer.age_s >= peer.allowed_s  # an expired one may have been heard in time
     acts = meanwhile(peer.stale_action if is_old else Remote.StaleAction.KEEP.value)
-    return joined([Keyed(peer.condition, text), acts])
+    return joined([KeyedText(peer.condition, text), acts])
 
 
-def meanwhile(stale_action: str) -> Keyed:
+def meanwhile(stale_action: str) -> KeyedText:
     """What the site chose to do when it isn't heard."""
     text = {
         Remote.StaleAction.KEEP.value: _("The current version stays."),
         Remote.StaleAction.FREEZE.value: _("The current version stays."),
         Remote.StaleAction.LOCAL.value: _("Until contact returns, only local usage counts there."),
     }.get(stale_action, "")
-    return Keyed(f"meanwhile.{stale_action}", text)
+    return KeyedText(f"meanwhile.{stale_action}", text)
 
 
-def late_words(remote: Remote, then: Keyed) -> Keyed:
+def late_words(remote: Remote, then: KeyedText) -> KeyedText:
     """What went wrong, and what follows once it is too old. then: what is done about it."""
     n = remote.n_failed
     failed = ngettext("The last fetch failed.", "The last %(n)s fetches failed.", n) % {"n": presentation.count(n)}
-    why = Keyed("late.failed", failed) if n else Keyed("late.unasked", _("It wasn’t fetched at the set interval."))
+    why = (
+        KeyedText("late.failed", failed)
+        if n
+        else KeyedText("late.unasked", _("It wasn’t fetched at the set interval."))
+    )
     after = _("After %(allowed)s without a successful fetch:") % {"allowed": allowed_words(remote.max_age_s)}
-    return joined([why, Keyed("late.then", after), then])
+    return joined([why, KeyedText("late.then", after), then])
 
 
 def _version_note(peer: Peer) -> str:
@@ -294,7 +300,7 @@ def unmapped_words(unmapped: UnmappedUsage) -> str:
 _QUIET = (Condition.FRESH, Condition.LATE, Condition.NEW, Condition.HELD)  # the active version is that of its authority
 
 
-_NOTHING = Keyed("", "")
+_NOTHING = KeyedText("", "")
 
 
 def origins_of(policy: Policy, tree: TreeColumns, *, at: datetime, is_past: bool = False) -> dict[UUID, Origin]:

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.dashboard.shell import lines, presentation
-from apps.dashboard.shell.presentation import Keyed
+from apps.dashboard.shell.presentation import KeyedText
 from apps.federation.models import Publication, PublishedDocument, Reading, SiteKey, UsageFeed
 from apps.federation.readings import list_readings
 from apps.policies.tree.stored import load_tree
@@ -108,17 +108,17 @@ def feed_line(row: UsageFeed, now: datetime) -> ToldLine:
     )
 
 
-def headline(publications: Sequence[ToldLine], feeds: Sequence[ToldLine]) -> Keyed:
+def headline(publications: Sequence[ToldLine], feeds: Sequence[ToldLine]) -> KeyedText:
     if not publications and not feeds:
-        return Keyed("nothing", _("Nothing published yet"))
+        return KeyedText("nothing", _("Nothing published yet"))
     subtrees = ngettext("%(n)s subtree", "%(n)s subtrees", len(publications)) % {"n": len(publications)}
     of_usage = ngettext("%(n)s usage feed", "%(n)s usage feeds", len(feeds)) % {"n": len(feeds)}
     if not feeds:
-        return Keyed("publications", _("Published: %(names)s") % {"names": subtrees})
+        return KeyedText("publications", _("Published: %(names)s") % {"names": subtrees})
     if not publications:
-        return Keyed("feeds", _("Published: %(names)s") % {"names": of_usage})
+        return KeyedText("feeds", _("Published: %(names)s") % {"names": of_usage})
     both = _("Published: %(subtrees)s and %(feeds)s")
-    return Keyed("both", both % {"subtrees": subtrees, "feeds": of_usage})
+    return KeyedText("both", both % {"subtrees": subtrees, "feeds": of_usage})
 
 
 def token_url(policy_slug: str, path: str) -> str:

@@ -18,7 +18,7 @@ from apps.dashboard.federation.forms import as_typed, number_field, reason_field
 from apps.dashboard.federation.grid_presenters import METER
 from apps.dashboard.federation.presenters import STANDINGS
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.presentation import Keyed, Standing, joined
+from apps.dashboard.shell.presentation import KeyedText, StatusBadge, joined
 from apps.federation.models import Fetch, Subscription
 from apps.federation.mounts.services import clean_fingerprint
 from apps.federation.staleness import Condition, condition_of, is_held, is_stale
@@ -215,9 +215,9 @@ class Story:
     """How it stands: its badge, the sentence that the page begins with, and what follows from it."""
 
     condition: Condition
-    standing: Standing
-    sentence: Keyed
-    follows: Keyed
+    standing: StatusBadge
+    sentence: KeyedText
+    follows: KeyedText
 
 
 def site_name(row: Subscription) -> str:
@@ -230,15 +230,15 @@ def story(row: Subscription, told: ReportedUsage, path: str, now: datetime) -> S
     if row.good_at is not None:
         words["age"] = presentation.age(presentation.seconds_between(row.good_at, now))
     found = _heard(row, told, condition) if row.good_at is not None else _never_heard(condition)
-    sentence = Keyed(found.key, found.text % words)
+    sentence = KeyedText(found.key, found.text % words)
     return Story(condition, STANDINGS[condition], sentence, _follows(row, told, condition, now))
 
 
-def _heard(row: Subscription, told: ReportedUsage, condition: Condition) -> Keyed:
+def _heard(row: Subscription, told: ReportedUsage, condition: Condition) -> KeyedText:
     """Once it has been, as words with %(site)s, %(path)s and %(age)s."""
     if condition is Condition.HELD and not _holds(row, told):
         text_field = _("%(site)s reported usage of %(path)s %(age)s ago, and declares more cores than approved")
-        return Keyed("declares_more", text_field)
+        return KeyedText("declares_more", text_field)
     text_field = {
         Condition.FRESH: _("%(site)s reported usage of %(path)s %(age)s ago"),
         Condition.HELD: _("%(site)s reported usage of %(path)s %(age)s ago; some of it is held"),
@@ -247,15 +247,15 @@ def _heard(row: Subscription, told: ReportedUsage, condition: Condition) -> Keye
         Condition.EXPIRED: _("Usage of %(path)s from %(site)s has expired"),
         **_chosen(),
     }[condition]
-    return Keyed(condition, text_field)
+    return KeyedText(condition, text_field)
 
 
-def _never_heard(condition: Condition) -> Keyed:
+def _never_heard(condition: Condition) -> KeyedText:
     if condition is Condition.LATE:
-        return Keyed("never_heard_late", _("No contact with %(site)s yet"))
+        return KeyedText("never_heard_late", _("No contact with %(site)s yet"))
     if condition in _chosen():
-        return Keyed(condition, _chosen()[condition])
-    return Keyed("never_heard", _("No contact with %(site)s yet"))
+        return KeyedText(condition, _chosen()[condition])
+    return KeyedText("never_heard", _("No contact with %(site)s yet"))
 
 
 def _chosen() -> dict[Condition, str]:
@@ -266,16 +266,16 @@ def _chosen() -> dict[Condition, str]:
     }
 
 
-def _follows(row: Subscription, told: ReportedUsage, condition: Condition, now: datetime) -> Keyed:
+def _follows(row: Subscription, told: ReportedUsage, condition: Condition, now: datetime) -> KeyedText:
     if condition is Condition.EXPIRED:
         until = presentation.clock_time(row.expires_at, now) if row.expires_at is not None else ""
-        ended = Keyed(condition, _("It was valid until %(time)s, and nothing newer arrived.") % {"time": until})
+        ended = KeyedText(condition, _("It was valid until %(time)s, and nothing newer arrived.") % {"time": until})
         return joined(
             [
                 ended,
                 _too_old(row)
                 if is_stale(row, now)
-                else Keyed("counts", _("Earlier usage keeps counting, and decays.")),
+                else KeyedText("counts", _("Earlier usage keeps counting, and decays.")),
             ]
         )
     if condition is Condition.STALE:
@@ -284,14 +284,14 @@ def _follows(row: Subscription, told: ReportedUsage, condition: Condition, now: 
         return federation_lines.late_words(row, _meanwhile(row))
     if condition is Condition.HELD and not _holds(row, told):
         text_field = _("All of it counts so far; approve them if you know that the site has them.")
-        return Keyed("all_counts", text_field)
+        return KeyedText("all_counts", text_field)
     if condition is Condition.HELD and told.doubted_from is not None:
         since = presentation.clock_time(told.doubted_from, now)
         text_field = _(
             "Its usage from %(since)s on doesn’t count. Ask the site whether it counts threads, or cores "
             "twice. Once it corrects that hour, all usage is read again automatically."
         )
-        return Keyed("doubted", text_field % {"since": since})
+        return KeyedText("doubted", text_field % {"since": since})
     text_field = {
         Condition.BLOCKED: _(
             "Its key changed or its history was forked: it isn’t fetched until an administrator decides."
@@ -304,24 +304,24 @@ def _follows(row: Subscription, told: ReportedUsage, condition: Condition, now: 
             "or ask it to correct its report."
         ),
     }.get(condition, "")
-    return Keyed(condition if text_field else "", text_field)
+    return KeyedText(condition if text_field else "", text_field)
 
 
-def _too_old(row: Subscription) -> Keyed:
+def _too_old(row: Subscription) -> KeyedText:
     if row.state != Subscription.State.FROZEN or row.stale_action == Subscription.StaleAction.FREEZE:
         return _meanwhile(row)
-    frozen = Keyed("frozen_too", _("New usage counts only after you unfreeze it."))
+    frozen = KeyedText("frozen_too", _("New usage counts only after you unfreeze it."))
     return joined([_meanwhile(row), frozen])
 
 
-def _meanwhile(row: Subscription) -> Keyed:
+def _meanwhile(row: Subscription) -> KeyedText:
     """What this site chose to do when it isn't heard."""
     text_field = {
         Subscription.StaleAction.KEEP: _("Earlier usage keeps counting, and decays."),
         Subscription.StaleAction.FREEZE: _("New usage counts only after you unfreeze it."),
         Subscription.StaleAction.LOCAL: _("Until contact returns, only local usage counts there."),
     }[Subscription.StaleAction(row.stale_action)]
-    return Keyed(f"meanwhile.{row.stale_action}", text_field)
+    return KeyedText(f"meanwhile.{row.stale_action}", text_field)
 
 
 def _holds(row: Subscription, told: ReportedUsage) -> bool:
@@ -337,25 +337,25 @@ def hour_lines(told: ReportedUsage) -> list[HourLine]:
     return [_hour(hour) for hour in told.hours]
 
 
-def capacity_words(row: Subscription, told: ReportedUsage) -> Keyed:
+def capacity_words(row: Subscription, told: ReportedUsage) -> KeyedText:
     """What somebody may agree to, and why."""
     found, agreed = [], cores(row.capacity_cores)
     if row.reported_capacity_cores is not None and row.reported_capacity_cores > row.capacity_cores:
         words = {"told": cores(row.reported_capacity_cores), "agreed": agreed}
         text_field = _("It now declares %(told)s; %(agreed)s are approved, and more is ignored.") % words
-        found.append(Keyed("declares_more", text_field))
+        found.append(KeyedText("declares_more", text_field))
     elif told.doubted_from is not None:
-        return Keyed("doubted", _doubt_words(told, agreed))
+        return KeyedText("doubted", _doubt_words(told, agreed))
     elif told.n_held:
         text_field = ngettext(
             "%(n)s hour exceeds %(agreed)s, and doesn’t count.",
             "%(n)s hours exceed %(agreed)s, and don’t count.",
             told.n_held,
         )
-        found.append(Keyed("held_hours", text_field % {"n": presentation.count(told.n_held), "agreed": agreed}))
+        found.append(KeyedText("held_hours", text_field % {"n": presentation.count(told.n_held), "agreed": agreed}))
     if row.running_held:
         text_field = _("Its running jobs exceed %(agreed)s, and don’t count.") % {"agreed": agreed}
-        found.append(Keyed("running_held", text_field))
+        found.append(KeyedText("running_held", text_field))
     return joined(found)
 
 

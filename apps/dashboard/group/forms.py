@@ -51,7 +51,7 @@ class GroupInput:
 
     def member(self, uid: UUID) -> MemberInput:
         """Typed values of a member, else the active ones."""
-        return self.members.get(uid) or untouched(self.nodes[uid])
+        return self.members.get(uid) or unchanged_input(self.nodes[uid])
 
     def refuse(self, where: str, message: str, code: str) -> None:
         self.problems[where], self.codes[where] = message, code
@@ -93,7 +93,7 @@ class GroupInput:
 
     def _terms(self, uid: UUID, row: MemberInput) -> MemberTerms | None:
         node = self.nodes[uid]
-        typed = untouched(node)
+        typed = unchanged_input(node)
         if (row.shares, row.until) == (typed.shares, typed.until):
             return None
         try:
@@ -121,7 +121,7 @@ class GroupInput:
         return [NewMember(name, 1.0 if shares is None else shares) for name in names]
 
 
-def untouched(node: Node) -> MemberInput:
+def unchanged_input(node: Node) -> MemberInput:
     """Row of a member before any input."""
     boosted = node.dates if is_boost(node.dates) else None
     until = boosted.ends_on.isoformat() if boosted is not None and boosted.ends_on else ""
@@ -149,12 +149,12 @@ def read_group(data: QueryDict, nodes: Mapping[UUID, Node]) -> GroupInput:
     return found
 
 
-def take_step(typed: GroupInput, step: str, today: date) -> None:
+def apply_step(typed: GroupInput, step: str, today: date) -> None:
     """Apply a button to the typed values: open, close, end a boost, change by one point, equalise. Stores nothing."""
     name, _colon, text = step.partition(":")
     if name == "equalise":
         for each, terms in equal_terms(list(typed.nodes.values())).items():
-            row = typed.members.setdefault(each, untouched(typed.nodes[each]))
+            row = typed.members.setdefault(each, unchanged_input(typed.nodes[each]))
             row.shares, row.until, row.is_open = presentation.shares(terms.shares), "", False
         return
     uid = _uid(text)
@@ -164,11 +164,11 @@ def take_step(typed: GroupInput, step: str, today: date) -> None:
     typed.members[uid] = row
     if name == "open":
         row.is_open = True
-        if row == MemberInput(untouched(node).shares, "", is_open=True) and may_boost(node):
+        if row == MemberInput(unchanged_input(node).shares, "", is_open=True) and may_boost(node):
             row.shares = presentation.shares(BOOST_TIMES * (node.shares or 0.0))
             row.until = (today + timedelta(days=BOOST_DAYS)).isoformat()
     elif name == "close":
-        typed.members[uid] = untouched(node)
+        typed.members[uid] = unchanged_input(node)
     elif name == "end" and is_boost(node.dates):
         row.shares, row.until = presentation.shares(former_shares(node)), ""
     elif name in STEPS and not row.leaves:

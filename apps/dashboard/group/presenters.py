@@ -10,10 +10,10 @@ from uuid import UUID
 from django.utils import formats
 from django.utils.translation import gettext as _
 
-from apps.dashboard.algorithm.words import decides_by_levels
+from apps.dashboard.algorithm.text import decides_by_levels
 from apps.dashboard.figures import bars
 from apps.dashboard.figures.bars import Bullet, State, Tolerance
-from apps.dashboard.group.forms import GroupInput, MemberInput, may_boost, untouched
+from apps.dashboard.group.forms import GroupInput, MemberInput, may_boost, unchanged_input
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.presentation import Balance
 from apps.policies.operations.apply import Operation
@@ -66,7 +66,7 @@ def scale_of(page: GroupPage) -> float:
 
 def _line(row: MemberRow, typed: GroupInput, slug: str, scale: float, tolerance: Tolerance) -> MemberLine:
     entry, node = row.entry, typed.nodes[row.entry.uid]
-    mine, before = typed.member(entry.uid), untouched(node)
+    mine, before = typed.member(entry.uid), unchanged_input(node)
     is_edited = (mine.shares, mine.until, mine.leaves) != (before.shares, before.until, False)
     moved = _differ(entry.target, row.target_after)
     tolerance = lines.tolerance_for(entry, tolerance)

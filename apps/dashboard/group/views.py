@@ -21,10 +21,10 @@ from apps.analytics.convergence.selectors import list_weeks
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, status_of
 from apps.core.typed_numbers import read_whole
-from apps.dashboard.algorithm import words as algorithm_words
+from apps.dashboard.algorithm import text as algorithm_text
 from apps.dashboard.federation.presenters import origin_of
 from apps.dashboard.figures import bars
-from apps.dashboard.group.forms import GroupInput, read_group, take_step
+from apps.dashboard.group.forms import GroupInput, apply_step, read_group
 from apps.dashboard.group.presenters import RankEffect, draw_members, long_day, rank_effect, scale_of
 from apps.dashboard.requests.presenters import AskForm, RequestCard, draw_request, group_url
 from apps.dashboard.shell import lines, presentation
@@ -47,11 +47,13 @@ from apps.priorities.change_effects import get_request_evidence, preview_request
 from apps.priorities.selectors.group import GroupPage, get_group_page, load_members
 
 __all__ = [
-    "Found",
+    "TypedGroup",
+    "add_error",
     "ask",
     "ask_effect",
     "context_of",
     "effect",
+    "evaluate_form",
     "form",
     "group",
     "group_url",
@@ -60,9 +62,7 @@ __all__ = [
     "page_url",
     "show",
     "start",
-    "tell",
     "undo",
-    "work_out",
 ]
 
 # --- Page -------------------------------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ _MOST_REQUESTS = 3
 
 
 @dataclass(frozen=True)
-class Found:
+class TypedGroup:
     """A group's page and the typed form."""
 
     page: GroupPage
@@ -83,12 +83,12 @@ def page_url(policy: str, uid: UUID, **_kwargs: Any) -> str:
     return group_url(policy, uid)
 
 
-def open_group(request: HttpRequest, policy: str, uid: UUID) -> Found:
+def open_group(request: HttpRequest, policy: str, uid: UUID) -> TypedGroup:
     page = get_group_page(policy_slug=policy, uid=uid, at=clock.now(), actor=actor_of(request), cursor=_cursor(request))
-    return Found(page, GroupInput(page.nodes, base_revision=page.revision))
+    return TypedGroup(page, GroupInput(page.nodes, base_revision=page.revision))
 
 
-def work_out(request: HttpRequest, policy: str, uid: UUID, typed: GroupInput) -> Found:
+def evaluate_form(request: HttpRequest, policy: str, uid: UUID, typed: GroupInput) -> TypedGroup:
     """The group with the effect of the valid typed values; invalid ones are reported at their field."""
     actor, at = actor_of(request), clock.now()
     division = typed.division()
@@ -99,13 +99,13 @@ def work_out(request: HttpRequest, policy: str, uid: UUID, typed: GroupInput) ->
             policy_slug=policy, uid=uid, at=at, actor=actor, operations=operations, cursor=_cursor(request)
         )
     except DomainError as error:
-        tell(typed, error)
+        add_error(typed, error)
         return replace(open_group(request, policy, uid), typed=typed)
     touched = {operation.get("entry") or operation.get("name") for operation in operations}
-    return Found(page, typed, len(touched), rank_effect(page, operations))
+    return TypedGroup(page, typed, len(touched), rank_effect(page, operations))
 
 
-def tell(typed: GroupInput, error: DomainError) -> None:
+def add_error(typed: GroupInput, error: DomainError) -> None:
     """Add an error to the form: at its field, or above the form if it belongs to none."""
     for problem in error.fields:
         known = problem.where.startswith(("shares-", "until-")) or problem.where == "reason"
@@ -117,7 +117,7 @@ def tell(typed: GroupInput, error: DomainError) -> None:
 
 def show(
     request: HttpRequest,
-    found: Found,
+    found: TypedGroup,
     *,
     status: int = 200,
     ask: AskForm | None = None,
@@ -130,11 +130,11 @@ def show(
         context["conflict_lines"] = _conflict_lines(conflict)
         context["base_revision"] = found.page.revision  # publishing again is based on the current revision
     context |= {"ask": ask, "ask_refusal": ask_refusal, "ask_problem": ask_refusal.message if ask_refusal else ""}
-    context |= {"refusal": refusal, **_around(request, found)}
+    context |= {"refusal": refusal, **_side_context(request, found)}
     return render(request, "dashboard/group/group.html", context, status=status)
 
 
-def context_of(request: HttpRequest, found: Found) -> dict[str, Any]:
+def context_of(request: HttpRequest, found: TypedGroup) -> dict[str, Any]:
     """Template context of the form."""
     page, typed = found.page, found.typed
     return {
@@ -155,18 +155,20 @@ def context_of(request: HttpRequest, found: Found) -> dict[str, Any]:
     }
 
 
-def _around(request: HttpRequest, found: Found) -> dict[str, Any]:
+def _side_context(request: HttpRequest, found: TypedGroup) -> dict[str, Any]:
     """Template context beside the form."""
     page, actor, at = found.page, actor_of(request), clock.now()
     policy = Policy.all_objects.get(slug=page.policy_slug)
     led = list_led_groups(at=at, actor=actor)
     tolerance = lines.tolerance_of(page.settings)
-    own = lines.draw_lines([page.group], policy_slug=page.policy_slug, tolerance=tolerance, width=bars.PANEL_WIDTH)[0]
+    own = lines.draw_lines(
+        [page.group], lines.LineContext(policy_slug=page.policy_slug, tolerance=tolerance, width=bars.PANEL_WIDTH)
+    )[0]
     cards = _cards(request, policy, page)
     waiting = next((card for card in cards if card.state is RequestState.OPEN), None)
     return {
         "own": own,
-        "decides_by_levels": algorithm_words.decides_by_levels(page.algorithm),
+        "decides_by_levels": algorithm_text.decides_by_levels(page.algorithm),
         "origin": origin_of(policy_slug=page.policy_slug, uid=page.group.uid, at=at, actor=actor),
         "led_until": long_day(page.until.date()) if page.until else "",
         "groups": [
@@ -246,7 +248,7 @@ def group(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     if request.method != "POST":
         return show(request, open_group(request, policy, uid))
     step = request.POST.get("step", "")
-    found = work_out(request, policy, uid, _typed(request, policy, uid, step))
+    found = evaluate_form(request, policy, uid, _typed(request, policy, uid, step))
     if step != "publish":
         return show(request, found)
     return _publish(request, found)
@@ -257,7 +259,7 @@ def group(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 def form(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """The table after a button that changes typed values. Stores nothing."""
     typed = _typed(request, policy, uid, request.POST.get("step", ""))
-    found = work_out(request, policy, uid, typed)
+    found = evaluate_form(request, policy, uid, typed)
     return _announced(render(request, "dashboard/group/_form.html", context_of(request, found)), found)
 
 
@@ -266,7 +268,7 @@ def form(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 def effect(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """The cells that depend on the typed values, refreshed while typing. Stores nothing."""
     typed = _typed(request, policy, uid, "")
-    found = work_out(request, policy, uid, typed)
+    found = evaluate_form(request, policy, uid, typed)
     return _announced(render(request, "dashboard/group/_effect.html", context_of(request, found)), found)
 
 
@@ -337,11 +339,11 @@ def undo(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 def _typed(request: HttpRequest, policy: str, uid: UUID, step: str) -> GroupInput:
     members = load_members(policy_slug=policy, uid=uid, at=clock.now(), actor=actor_of(request))
     typed = read_group(request.POST, members)
-    take_step(typed, step, timezone.localdate(clock.now()))
+    apply_step(typed, step, timezone.localdate(clock.now()))
     return typed
 
 
-def _publish(request: HttpRequest, found: Found) -> HttpResponse:
+def _publish(request: HttpRequest, found: TypedGroup) -> HttpResponse:
     policy, uid, typed = found.page.policy_slug, found.page.group.uid, found.typed
     if not typed.reason.strip():
         typed.refuse("reason", _("Enter a reason: it is shown in the history to those affected."), "required")
@@ -358,7 +360,7 @@ def _publish(request: HttpRequest, found: Found) -> HttpResponse:
             actor=actor_of(request),
         )
     except Invalid as error:
-        tell(typed, error)
+        add_error(typed, error)
         return show(request, found, status=422)
     except Conflict as error:
         return show(request, found, status=409, conflict=error)
@@ -369,7 +371,7 @@ def _publish(request: HttpRequest, found: Found) -> HttpResponse:
     return SeeOther(group_url(policy, uid))
 
 
-def _announced(response: HttpResponse, found: Found) -> HttpResponse:
+def _announced(response: HttpResponse, found: TypedGroup) -> HttpResponse:
     n = found.n_changes
     words = ngettext("%(n)s unpublished change", "%(n)s unpublished changes", n) % {"n": n}
     response["HX-Trigger"] = json.dumps({"announce": words})

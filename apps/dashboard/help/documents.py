@@ -126,10 +126,10 @@ def contents() -> tuple[Contents, ...]:
 # --- What a page of this site needs beside the HTML of the text -------------------------------------------------------
 class _OfThisSite(Extension):  # type: ignore[misc]  # the library has no types
     def extendMarkdown(self, md: Markdown) -> None:
-        md.treeprocessors.register(_Places(md), "places", 5)
+        md.treeprocessors.register(_LinkRewriter(md), "places", 5)
 
 
-class _Places(Treeprocessor):  # type: ignore[misc]
+class _LinkRewriter(Treeprocessor):  # type: ignore[misc]
     """Rewrites links to pages of this site and makes wide elements scrollable, also by keyboard."""
 
     def run(self, root: Element) -> None:

@@ -195,22 +195,22 @@ def origin_words(origin: str) -> str:
 
 def verdict(diff: RevisionDiff) -> str:
     """Summary such as 12 entries changed, 3 added, 2 settings differ."""
-    told = [
+    parts = [
         ngettext("%(n)s entry changed", "%(n)s entries changed", n) % {"n": presentation.count(n)}
         for n in [diff.counts["changed"]]
         if n
     ]
     counts = {_("moved"): diff.counts["moved"], _("Added"): diff.counts["added"], _("archived"): diff.counts["removed"]}
-    told += [f"{presentation.count(n)} {word}" for word, n in counts.items() if n]
+    parts += [f"{presentation.count(n)} {word}" for word, n in counts.items() if n]
     if diff.settings:
         n = len(diff.settings)
-        told.append(ngettext("%(n)s setting changed", "%(n)s settings changed", n) % {"n": n})
+        parts.append(ngettext("%(n)s setting changed", "%(n)s settings changed", n) % {"n": n})
     if diff.corrections:
         n = len(diff.corrections)
-        told.append(ngettext("%(n)s usage adjustment", "%(n)s usage adjustments", n) % {"n": n})
-    if not told:
+        parts.append(ngettext("%(n)s usage adjustment", "%(n)s usage adjustments", n) % {"n": n})
+    if not parts:
         return _("No differences")
-    text = ", ".join(told)
+    text = ", ".join(parts)
     return text[:1].upper() + text[1:]
 
 

@@ -347,10 +347,15 @@ def _jobs(form: PlayForm) -> Iterator[dict[str, Any]]:
             for row in form.users:
                 if turn < int(row.cell(field).value or 0):
                     numbers[row.name] += 1
-                    yield {"id": f"{row.name}-{numbers[row.name]}", "user": row.name, "state": state, **_of_each(row)}
+                    yield {
+                        "id": f"{row.name}-{numbers[row.name]}",
+                        "user": row.name,
+                        "state": state,
+                        **_common_values(row),
+                    }
 
 
-def _of_each(row: Row) -> dict[str, Any]:
+def _common_values(row: Row) -> dict[str, Any]:
     """Values that all jobs of a row share."""
     owners = {name: row.cell(name).typed for name in ("department", "project") if row.cell(name).typed}
     return owners | {to: row.cell(name).value for name, to in _TO_CASE.items() if row.cell(name).value is not None}

@@ -39,7 +39,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Other:
+class VariantResult:
     """The job under another variant: priority, position, and by how many positions it moved up."""
 
     label: str
@@ -66,7 +66,7 @@ class JobRow:
     place: int | None
     lines: Sequence[str]
     doubts: Sequence[str] = ()
-    others: Sequence[Other] = ()
+    others: Sequence[VariantResult] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +149,12 @@ def short(value: object) -> str:
     return f"{value:.10g}" if isinstance(value, int | float) else str(value)
 
 
-def others_of(
+def compare_variants(
     job: str, base: Mapping[str, int], variants: Sequence[tuple[str, Mapping[str, float], Mapping[str, int]]]
-) -> list[Other]:
+) -> list[VariantResult]:
     """The job under each variant (label, priorities, positions) compared with its position under the base."""
     return [
-        Other(
+        VariantResult(
             label,
             f"{totals.get(job, 0.0):.5f}",
             places.get(job),
@@ -278,7 +278,7 @@ def _row(
         total,
         places.get(job),
         answer["explain"],
-        others=others_of(job, places, beside),
+        others=compare_variants(job, places, beside),
     )
 
 

@@ -21,6 +21,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from apps.core import clock
 from apps.core.errors import DomainError, Invalid, TooLarge
 from apps.core.typed_numbers import read_number
+from apps.dashboard.jobs.pasted_jobs import read_table
 from apps.dashboard.jobs.play import (
     DEPARTMENT_FIELDS,
     MOST_JOBS,
@@ -34,7 +35,6 @@ from apps.dashboard.jobs.play import (
     blank_row,
     case_of,
 )
-from apps.dashboard.jobs.reading import read_table
 from apps.dashboard.jobs.tables import grid_engine_table, short
 from apps.dashboard.shell.requests import actor_of, fragment
 from apps.engine.jobs import all_job_algorithms, get_job_algorithm

@@ -46,7 +46,7 @@ def unchanged(request: HttpRequest, state: PageState) -> HttpResponse | None:
 _ROUTE = re.compile(r"/policy/([-a-zA-Z0-9_]+)/live")
 _MOST_KNOWN = 1024  # sessions
 _USER = [field.attname for field in User._meta.concrete_fields]
-_ASKED = f"""
+_LIVE_QUERY = f"""
 SELECT session.session_data, {", ".join([*(f"series.{name}" for name in SERIES), *MARKS.values()])},
     {", ".join(f'who."{field.column}"' for field in User._meta.concrete_fields)}
 FROM accounts_session AS session
@@ -56,7 +56,7 @@ WHERE session.session_key = $3 AND session.expire_date > clock_timestamp()
 """.replace("%%", "%")  # noqa: S608 - constants only
 
 
-class _Asked(NamedTuple):
+class _LiveRow(NamedTuple):
     session_data: str
     series: tuple[Any, ...]
     marks: tuple[str, ...]
@@ -92,7 +92,7 @@ class LiveMiddleware:
         if user_id is None or policy is None or "If-None-Match" not in request.headers:
             return None
         try:
-            asked = _ask(key, user_id, policy.id)
+            asked = _read_live_row(key, user_id, policy.id)
         except DatabaseError:  # the view reports it
             return None
         if asked is None or not _is_signed_in(asked):
@@ -115,17 +115,17 @@ class LiveMiddleware:
             self._known[session.session_key] = user.pk
 
 
-def _ask(key: str, user_id: int, policy_id: int) -> _Asked | None:
+def _read_live_row(key: str, user_id: int, policy_id: int) -> _LiveRow | None:
     """None if the session has ended."""
-    row = fetch_prepared("live_page", _ASKED, [user_id, policy_id, key])
+    row = fetch_prepared("live_page", _LIVE_QUERY, [user_id, policy_id, key])
     if row is None:
         return None
     n = 1 + len(SERIES)
     m = n + len(MARKS)
-    return _Asked(row[0], row[1:n], row[n:m], User.from_db(connection.alias, _USER, row[m:]))
+    return _LiveRow(row[0], row[1:n], row[n:m], User.from_db(connection.alias, _USER, row[m:]))
 
 
-def _is_signed_in(asked: _Asked) -> bool:
+def _is_signed_in(asked: _LiveRow) -> bool:
     """As `django.contrib.auth.get_user` decides; sessions signed with an older secret key are left to the view."""
     session, user = _decoded(asked.session_data), asked.user
     return bool(
@@ -154,10 +154,10 @@ def _hash_of(password: str) -> str:
 def live(request: HttpRequest, policy: str) -> HttpResponse:
     """304 without a body if nothing has changed. Writes nothing, not even the session."""
     state = get_page_state(policy_slug=policy, actor=actor_of(request))
-    return unchanged(request, state) or _news(request, policy, state)
+    return unchanged(request, state) or _changes_response(request, policy, state)
 
 
-def _news(request: HttpRequest, policy: str, state: PageState) -> HttpResponse:
+def _changes_response(request: HttpRequest, policy: str, state: PageState) -> HttpResponse:
     shell = Shell(request)
     response = JsonResponse(
         {

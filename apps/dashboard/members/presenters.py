@@ -162,7 +162,9 @@ def draw(page: MembersPage) -> dict[str, Any]:
     """What the page of members and the card on the entry's page show."""
     slug, tree = page.view.policy.slug, page.view.tree
     tolerance = lines.tolerance_of(page.view.settings)
-    drawn = lines.draw_lines([line.entry for line in page.members], policy_slug=slug, tolerance=tolerance, width=120)
+    drawn = lines.draw_lines(
+        [line.entry for line in page.members], lines.LineContext(policy_slug=slug, tolerance=tolerance, width=120)
+    )
     by_uid = {line.entry.uid: [_account(one) for one in line.accounts] for line in page.members}
     places = {one.pk: tree.index_of_uid(one.entry_uid) for one in page.attached}
     return {

@@ -1,4 +1,6 @@
-"""My priority as a page draws it: the walk, figures, rank over 30 days, and under which account to submit."""
+"""My priority for templates: the path to the account level by level, figures, the rank over 30 days, the job
+comparison.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from apps.analytics.my_priority.records import RankHistory, RankOnDay
 from apps.analytics.what_if import RankRange, read_scenario
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound, TooOften, Unavailable
-from apps.dashboard.algorithm.words import OwnNumber, own_number
+from apps.dashboard.algorithm.text import OwnNumber, own_number
 from apps.dashboard.figures import bars
 from apps.dashboard.figures.bars import USUAL_TOLERANCE, Bullet, State
 from apps.dashboard.shell import lines, presentation
@@ -42,7 +44,7 @@ WIDTH = 210
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One step from the whole to the person."""
+    """One level of the path from the root to the account."""
 
     number: int
     heading: str
@@ -64,10 +66,10 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """Everything the page says about one account in one policy."""
+    """All text of one account in one policy."""
 
     mine: MyPriority
-    told: AccountMessages  # keys and values of all of it
+    messages: AccountMessages
     verdict: str
     reason: str
     own: str
@@ -76,19 +78,19 @@ class Story:
     entry_url: str
 
 
-def tell(
+def make_story(
     mine: MyPriority, others: Sequence[MyPriority] = (), outlook: Outlook | None = None, moment: str = ""
 ) -> Story:
-    """moment: what addresses of the same moment end with."""
-    told = messages_of(mine, others, outlook)
+    """moment: query string of links to pages of the same moment."""
+    found = messages_of(mine, others, outlook)
     return Story(
         mine=mine,
-        told=told,
-        verdict=told.verdict.text,
-        reason=text_of(told.reason),
-        own=told.own.text if told.own else "",
-        levels=[_level(mine, level, at, moment) for at, level in enumerate(told.levels)],
-        total=told.number.text if told.number else "",
+        messages=found,
+        verdict=found.verdict.text,
+        reason=text_of(found.reason),
+        own=found.own.text if found.own else "",
+        levels=[_level(mine, level, at, moment) for at, level in enumerate(found.levels)],
+        total=found.number.text if found.number else "",
         entry_url=lines.entry_url(mine.policy_slug, mine.entry_uid, mine.entry_name, moment) if mine.entry_uid else "",
     )
 
@@ -123,7 +125,7 @@ def _level(mine: MyPriority, level: LevelMessages, index: int, moment: str) -> L
 
 
 def _own_numbers(mine: MyPriority, step: WalkStep) -> list[OwnNumber | None]:
-    """The same columns on every level: what doesn't exist on this one is None."""
+    """The algorithm's own numbers in the same columns on every level; None for numbers that a level doesn't have."""
     about = {"name": mine.algorithm}
     return [own_number(step.columns, name, about, USUAL_TOLERANCE) for name in _own_names(mine)]
 
@@ -133,7 +135,7 @@ def _own_names(mine: MyPriority) -> list[str]:
 
 
 def balance_of(step: WalkStep, known: float | None) -> Balance:
-    """Over, under, on target or idle, with the points."""
+    """Over, under, on target or idle, with the difference in points."""
     if known is not None and step.target is not None and step.state in {"over", "under"}:
         word = _("over") if step.state == "over" else _("under")
         return Balance(State(step.state), presentation.points(known - step.target), word)
@@ -141,8 +143,8 @@ def balance_of(step: WalkStep, known: float | None) -> Balance:
 
 
 # --- Figures ----------------------------------------------------------------------------------------------------------
-def account_asked(request: HttpRequest) -> tuple[str, UUID]:
-    """Policy and entry in the address."""
+def read_account(request: HttpRequest) -> tuple[str, UUID]:
+    """Policy and entry in the query string. Raises NotFound."""
     try:
         return request.GET.get("policy", ""), UUID(request.GET.get("entry", ""))
     except ValueError as error:
@@ -150,10 +152,11 @@ def account_asked(request: HttpRequest) -> tuple[str, UUID]:
 
 
 def figure_of(request: HttpRequest, name: str, policy: str, entry: UUID) -> Figure:
-    """
+    """One figure of an account.
+
     Raises:
         NotFound: there is no such figure, or no such account of the actor.
-        Invalid: the query asks for what can't be drawn.
+        Invalid: the query can't be drawn.
     """
     asked = read_my_figure(name, request.GET)
     found = get_my_numbers(
@@ -169,7 +172,7 @@ def figure_of(request: HttpRequest, name: str, policy: str, entry: UUID) -> Figu
 
 
 def frames_of(request: HttpRequest, policy: str, entry: UUID | None) -> dict[str, Any]:
-    """Every figure of the page, by name; none for an account without an entry."""
+    """Every figure of the page by name; none for an account without an entry."""
     if entry is None:
         return {"figures": {}}
     frames = {name: frame_of(request, name, policy, entry) for name in MY_FIGURES}
@@ -182,7 +185,7 @@ def source_of(name: str, policy: str, entry: UUID) -> str:
 
 
 def frame_of(request: HttpRequest, name: str, policy: str, entry: UUID) -> FigureFrame | None:
-    """None while its numbers are away for a moment."""
+    """None while the numbers are temporarily unavailable."""
     try:
         return framed(request, source_of(name, policy, entry), lambda: figure_of(request, name, policy, entry))
     except (NotFound, Unavailable):
@@ -190,7 +193,7 @@ def frame_of(request: HttpRequest, name: str, policy: str, entry: UUID) -> Figur
 
 
 def _links(policy: str, entry: UUID) -> MyLinks:
-    """A moment opens the same page as it was then, a revision its change set."""
+    """Links of a figure: an instant opens this page at that time, a revision its comparison."""
     here = urlencode({"policy": policy, "entry": str(entry)})
     diff = reverse("dashboard:diff", kwargs={"policy": policy})
     return MyLinks(
@@ -200,17 +203,16 @@ def _links(policy: str, entry: UUID) -> MyLinks:
 
 
 # --- Trend ------------------------------------------------------------------------------------------------------------
-# --- Trend ------------------------------------------------------------------------------------------------------------
 TREND_DAYS = 30
 TREND_WIDTH, TREND_HEIGHT = 340, 132
 _LEFT, _RIGHT, _TOP, _BOTTOM = 30.0, 326.0, 10.0, 104.0
 _WEEK = timedelta(days=7)
-_LONGEST = timedelta(days=10)  # from now to what still counts as a week ago
+_LONGEST = timedelta(days=10)  # oldest day that counts as a week ago
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A revision that was published within the days."""
+    """A revision published in the shown days."""
 
     number: int
     x: float
@@ -218,9 +220,12 @@ class Mark:
 
 @dataclass(frozen=True)
 class Trend:
-    """points: stretches of days with a rank. scale: (rank, y) of the lines behind them."""
+    """Coordinates of the rank line.
 
-    said: Sequence[Message]
+    points: one polyline per run of days with a rank. scale: (rank, y) of grid lines.
+    """
+
+    sentences: Sequence[Message]
     points: Sequence[str]
     end: tuple[float, float]
     marks: Sequence[Mark]
@@ -236,7 +241,7 @@ class Trend:
 
 
 def trend_of(request: HttpRequest, policy: str, entry: UUID | None) -> Trend | None:
-    """None without an entry, and with fewer than two days of which the rank is stored."""
+    """None without an entry, and with fewer than two days with a stored rank."""
     if entry is None:
         return None
     asked: dict[str, Any] = {"policy_slug": policy, "entry_uid": entry, "n_days": TREND_DAYS}
@@ -268,7 +273,7 @@ def draw_trend(found: RankHistory) -> Trend | None:
             stretches.append([])
     rank = found.days[-1].rank
     return Trend(
-        said=_said(ranked, found.as_of),
+        sentences=_sentences(ranked, found.as_of),
         points=[" ".join(one) for one in stretches if one],
         end=(x(found.as_of), y(rank)),
         marks=[Mark(one.number, x(one.at)) for one in found.published],
@@ -278,19 +283,19 @@ def draw_trend(found: RankHistory) -> Trend | None:
     )
 
 
-def _said(ranked: Sequence[RankOnDay], as_of: datetime) -> list[Message]:
-    """Against the last rank of a week ago, and the best day."""
+def _sentences(ranked: Sequence[RankOnDay], as_of: datetime) -> list[Message]:
+    """Sentences comparing the rank with the last one of a week ago, and with the best day."""
     now = ranked[-1].rank or 1
     before = [day for day in ranked if _WEEK <= as_of - day.as_of <= _LONGEST]
-    said = []
+    sentences = []
     if before:
         then = before[-1].rank or 1
         word = "better" if now < then else "worse" if now > then else "same"
-        said.append(say(f"trend.{word}", n=abs(then - now), other_rank=then))
+        sentences.append(say(f"trend.{word}", n=abs(then - now), other_rank=then))
     best = min(ranked, key=lambda day: (day.rank or 1, -day.as_of.timestamp()))
     if best.rank is not None and best.rank < now:
-        said.append(say("trend.best", rank=best.rank, on=best.as_of))
-    return said
+        sentences.append(say("trend.best", rank=best.rank, on=best.as_of))
+    return sentences
 
 
 # --- Account to submit under ------------------------------------------------------------------------------------------
@@ -300,7 +305,7 @@ _MOST_TYPED = 40
 
 @dataclass(frozen=True)
 class SubmitRow:
-    """One account. after: its rank once the job counts; None where that isn't known."""
+    """One account. after: its rank after the job; None if unknown."""
 
     mine: MyPriority
     url: str
@@ -309,17 +314,10 @@ class SubmitRow:
     is_first: bool
     after: RankRange | None
 
-    @property
-    def falls(self) -> int | None:
-        """Places that the job costs; None where the rank is rounded."""
-        if self.after is None or self.after.rank is None or not self.after.is_exact or self.mine.rank is None:
-            return None
-        return self.after.rank[0] - self.mine.rank
-
 
 @dataclass(frozen=True)
 class SubmitCard:
-    """core_h: as typed; problem: why that can't be. option: what Slurm's sbatch takes for the first account."""
+    """core_h: as typed; problem: why it is invalid. option: of Slurm's sbatch, for the first account."""
 
     policy: str
     entry: str
@@ -333,7 +331,10 @@ class SubmitCard:
 def submit_card(
     request: HttpRequest, mine: MyPriority, known: Sequence[MyPriority], urls: Mapping[int, str]
 ) -> SubmitCard | None:
-    """known: all accounts of the person, best first. urls: their pages, by id(). None for an account without a rank."""
+    """Comparison of the user's accounts for a job; None for an account without a rank.
+
+    known: all accounts, best first. urls: their pages, by id().
+    """
     able = [other for other in known if runs_where(mine, other) and other.rank is not None][:_MOST_SHOWN]
     if mine.rank is None or mine.entry_uid is None or not able:
         return None
@@ -355,7 +356,7 @@ def submit_card(
     except TooOften as error:
         problem = error.message
     except (NotFound, Unavailable):
-        pass  # a newer snapshot has just arrived: the ranks of now stay
+        pass  # a newer snapshot has just arrived: show the present ranks only
     rows = [
         SubmitRow(
             mine=other,

@@ -1,4 +1,4 @@
-"""What is my priority, and why: for each account of mine, the best first, with the cards around the walk."""
+"""The page My priority: explanation for each of the user's accounts, best first, with cards for jobs and forecasts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from apps.dashboard.figures import bars
 from apps.dashboard.figures.bars import USUAL_TOLERANCE, Bullet
 from apps.dashboard.members.presenters import ClaimForm
 from apps.dashboard.my_priority import presenters as my_figures
-from apps.dashboard.my_priority.presenters import WIDTH, SubmitCard, balance_of, submit_card, tell, trend_of
+from apps.dashboard.my_priority.presenters import WIDTH, SubmitCard, balance_of, make_story, submit_card, trend_of
 from apps.dashboard.shell import lines, time_travel
 from apps.dashboard.shell.figure_frames import answer_figure
 from apps.dashboard.shell.presentation import Balance
@@ -49,7 +49,7 @@ _MOST_TYPED = 200
 
 @dataclass(frozen=True)
 class OtherAccount:
-    """A line of the table of accounts."""
+    """A row of the table of accounts."""
 
     mine: MyPriority
     url: str
@@ -59,7 +59,7 @@ class OtherAccount:
 
 @dataclass(frozen=True)
 class Contrasted:
-    """One of the two entries on the deciding level, drawn."""
+    """One of the two compared entries on the deciding level."""
 
     name: str
     sentence: str
@@ -69,7 +69,7 @@ class Contrasted:
 
 
 def chosen_of(request: HttpRequest, at: int | datetime | None) -> tuple[MyPriority | None, list[MyPriority]]:
-    """The account that the address names, else the best; and all of them."""
+    """The account named in the query string, else the best one; and all accounts."""
     policy = request.GET.get("policy") or None
     if isinstance(at, int):
         found = get_my_priority(actor=actor_of(request), at=at, policy_slug=policy)
@@ -80,7 +80,7 @@ def chosen_of(request: HttpRequest, at: int | datetime | None) -> tuple[MyPriori
 
 
 def page_of(request: HttpRequest, at: int | datetime | None) -> dict[str, Any]:
-    """Everything the page shows, except the accounts themselves."""
+    """Template context of the page, except the list of accounts and claims."""
     chosen, found = chosen_of(request, at)
     known = [mine for mine in found if not mine.error]
     moment = chosen.moment if chosen else next((mine.moment for mine in found if mine.moment), None)
@@ -91,7 +91,7 @@ def page_of(request: HttpRequest, at: int | datetime | None) -> dict[str, Any]:
         "unmapped": [mine for mine in found if mine.error == "unmapped"],
         "waiting": [mine for mine in found if mine.error == "no_snapshot"],
         "is_past": at is not None,
-        "at": "" if at is None else time_travel.written(at),
+        "at": "" if at is None else time_travel.moment_text(at),
         "time_bar": None,
         "policy_slug": chosen.policy_slug if chosen else "",
     }
@@ -100,9 +100,9 @@ def page_of(request: HttpRequest, at: int | datetime | None) -> dict[str, Any]:
         context["look_back"] = time_travel.look_back(request, (chosen or found[0]).policy_slug)
     if chosen is None:
         return context
-    suffix = time_travel.suffix(at)
+    suffix = time_travel.moment_query(at)
     others = [mine for mine in found if mine is not chosen]
-    context["story"] = tell(chosen, others, None if at is not None else outlook_of(chosen), suffix)
+    context["story"] = make_story(chosen, others, None if at is not None else outlook_of(chosen), suffix)
     context["others"] = [
         OtherAccount(mine, address_of(mine, at), reason_in_short(mine), mine is chosen) for mine in known
     ]
@@ -120,9 +120,9 @@ def page_of(request: HttpRequest, at: int | datetime | None) -> dict[str, Any]:
 
 
 def address_of(mine: MyPriority, at: int | datetime | None = None, **more: str) -> str:
-    """The page of one account."""
+    """URL of the page for one account."""
     named = {"account": mine.account, "namespace": mine.namespace, "policy": mine.policy_slug}
-    named |= {"entry": str(mine.entry_uid)} | ({} if at is None else {"at": time_travel.written(at)})
+    named |= {"entry": str(mine.entry_uid)} | ({} if at is None else {"at": time_travel.moment_text(at)})
     return f"{reverse('dashboard:my-priority')}?{urlencode({**named, **more})}"
 
 
@@ -138,7 +138,7 @@ def _waiting_jobs(request: HttpRequest, mine: MyPriority) -> WaitingJobs | None:
 
 
 def why_of(request: HttpRequest, mine: MyPriority, at: int | datetime | None) -> dict[str, Any]:
-    """The card "Why them first?": whom to choose, and what the choice says; nothing where there is nobody."""
+    """The card "Why them first?": candidates and the comparison; empty if there is no other user."""
     if mine.rank is None or mine.entry_uid is None:
         return {"why": None}
     query, other = request.GET.get("who", "")[:_MOST_TYPED], request.GET.get("other", "")
@@ -154,7 +154,7 @@ def why_of(request: HttpRequest, mine: MyPriority, at: int | datetime | None) ->
             "hits": [(hit, _with_other(mine, at, hit, query)) for hit in hits],
             **_contrast(mine, other, named),
         },
-        "at": "" if at is None else time_travel.written(at),
+        "at": "" if at is None else time_travel.moment_text(at),
     }
 
 
@@ -170,11 +170,11 @@ def _contrast(mine: MyPriority, other: str, named: dict[str, Any]) -> dict[str, 
         found = compare_leaves(one=mine.entry_path, other=other, **named)
     except (NotFound, Invalid, Conflict, Unavailable) as error:
         return {"found": None, "problem": error.message, "problem_code": error.code}
-    return {"found": found, **_told(found)}
+    return {"found": found, **_contrast_parts(found)}
 
 
-def _told(found: Comparison) -> dict[str, Any]:
-    """The order first, then the level with both entries, then what would turn it."""
+def _contrast_parts(found: Comparison) -> dict[str, Any]:
+    """Order first, then the deciding level with both entries, then what would reverse the order."""
     order, *rest = found.sentences
     turns = [one.text for one in rest if one.key.startswith("turn.")]
     level = text_of([one for one in rest if one.key.split(".")[1] != "one" and not _is_turn(one)])
@@ -199,13 +199,13 @@ def _drawn(step: WalkStep, sentence: str, steps: Sequence[WalkStep]) -> Contrast
 
 
 def _charges(request: HttpRequest, mine: MyPriority) -> dict[str, Any]:
-    """Those of one's own jobs that began last, with what each counts."""
+    """The user's jobs that started last, with the charge of each."""
     try:
         page = list_newest_charges(policy_slug=mine.policy_slug, limit=_NEWEST_CHARGES, actor=actor_of(request))
     except DomainError:
         return {"lines": []}
-    told: list[ChargeLine] = charge_lines.lines_of(page)
-    return {"lines": told, "unit": charge_lines.unit_of(page.settings)}
+    found: list[ChargeLine] = charge_lines.lines_of(page)
+    return {"lines": found, "unit": charge_lines.unit_of(page.settings)}
 
 
 def _chosen(request: HttpRequest, known: Sequence[MyPriority]) -> MyPriority | None:
@@ -234,8 +234,8 @@ def page_url(**_kwargs: Any) -> str:
 
 @require_safe
 def my_priority(request: HttpRequest) -> HttpResponse:
-    """`?account=` and `?policy=` choose one when there are several, `?at=` a moment to look back at."""
-    if elsewhere := time_travel.day_asked(request):
+    """`?account=` and `?policy=` choose one of several accounts, `?at=` a past moment."""
+    if elsewhere := time_travel.day_redirect(request):
         return SeeOther(elsewhere)
     return _show(request)
 
@@ -243,8 +243,8 @@ def my_priority(request: HttpRequest) -> HttpResponse:
 @require_safe
 @fragment(page_url)
 def why(request: HttpRequest) -> HttpResponse:
-    """The card that sets somebody else beside me: `?who=` searches, `?other=` chooses."""
-    at = time_travel.moment_asked(request)
+    """The card that compares another user: `?who=` searches, `?other=` chooses."""
+    at = time_travel.read_moment_param(request)
     chosen, _found = chosen_of(request, at)
     context = {"why": None} if chosen is None else why_of(request, chosen, at)
     return _private(render(request, "dashboard/my_priority/_why.html", context))
@@ -253,7 +253,7 @@ def why(request: HttpRequest) -> HttpResponse:
 @require_safe
 @fragment(page_url)
 def submit(request: HttpRequest) -> HttpResponse:
-    """The card that compares one's accounts: `?job_core_h=` is the size of the job."""
+    """The card that compares the user's accounts: `?job_core_h=` is the size of the job."""
     chosen, found = chosen_of(request, None)
     known = [mine for mine in found if not mine.error]
     card = None if chosen is None else submit_of(request, chosen, known)
@@ -266,14 +266,14 @@ def submit(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def figure(request: HttpRequest, figure: str, form: str = "json") -> HttpResponseBase:
-    """One figure of the page: `?policy=` and `?entry=` choose the account, the rest is the state of the page."""
-    policy, entry = my_figures.account_asked(request)
+    """One figure: `?policy=` and `?entry=` choose the account, other parameters are the state of the page."""
+    policy, entry = my_figures.read_account(request)
     return _private(answer_figure(request, my_figures.figure_of(request, figure, policy, entry), form))
 
 
 @require_POST
 def claim(request: HttpRequest) -> HttpResponse:
-    """An account is mine: settled where its source names people, else somebody confirms it."""
+    """Claim an account: confirmed at once if its source names users, else by a manager."""
     form = ClaimForm(request.POST)
     if not form.is_valid():
         return _show(request, claim_form=form, status=422)
@@ -297,7 +297,7 @@ def take_back(request: HttpRequest) -> HttpResponse:
 
 
 def _show(request: HttpRequest, *, status: int = 200, claim_form: ClaimForm | None = None) -> HttpResponse:
-    page = page_of(request, time_travel.moment_asked(request))
+    page = page_of(request, time_travel.read_moment_param(request))
     context = {
         **page,
         "live": bool(page.get("figures")),

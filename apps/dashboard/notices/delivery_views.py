@@ -49,7 +49,7 @@ def mail(request: HttpRequest) -> HttpResponse:
         except Invalid as error:
             form.add_refusal(error)
         else:
-            digests.want_statements(wanted=given["statements"], at=clock.now(), actor=actor)
+            digests.set_statement_mail(wanted=given["statements"], at=clock.now(), actor=actor)
             messages.success(request, _("Saved"))
             return SeeOther(reverse("dashboard:notice-mail"))
     notices = reverse("dashboard:notices")
@@ -176,7 +176,7 @@ def act(request: HttpRequest, webhook: int) -> HttpResponse:
             room.send_test(id=webhook, at=now, actor=actor)
             messages.success(request, _("Test sent; the result appears below."))
         elif step in ("on", "off"):
-            room.turn(**given, is_on=step == "on")
+            room.switch_webhook(**given, is_on=step == "on")
         elif step == "renew":
             return _shown(request, webhook, secret=room.renew_secret(**given)[1])
         elif step == "remove":

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.core.errors import DomainError
 from apps.core.typed_numbers import read_number
-from apps.dashboard.algorithm.words import describe
+from apps.dashboard.algorithm.text import describe
 from apps.onboarding.first_policy_draft import settings_with
 from apps.policies.formats.registry import list_formats as list_tree_formats
 from apps.policies.settings import PolicySettings

@@ -170,12 +170,12 @@ def list_concerns(
         *_decisions(inbox),
         *_claims(view, at, actor),
         *_late(view, actor),
-        *_others(view, at, actor),
+        *_peer_concerns(view, at, actor),
         *_failed(at, actor),
         *_unmapped(overview, actor),
         *_held(actor),
-        *_ending(view, inbox, actor),
-        *_noticed(at, actor),
+        *_ending_concerns(view, inbox, actor),
+        *_notice_concerns(at, actor),
         *_outside(drawn),
     ]
 
@@ -224,15 +224,15 @@ def _late(view: PolicyView, actor: Actor) -> Iterator[Concern]:
         yield Concern("late", "clock", title, "", url, _("View"), "warn")
 
 
-def _others(view: PolicyView, at: datetime, actor: Actor) -> Iterator[Concern]:
+def _peer_concerns(view: PolicyView, at: datetime, actor: Actor) -> Iterator[Concern]:
     """Concerns about other sites: local-only fallbacks, peers without contact, and blocked peers."""
     fallen = list_local_only(view)
     for each in fallen[:_MOST_EACH]:
         url = lines.entry_url(view.policy.slug, each.uid, each.path.rpartition("/")[2])
         yield Concern("local_only", "world", each.title.text, each.reason, url, _("View"), "warn")
-    told = {each.uid for each in fallen}
+    reported = {each.uid for each in fallen}
     place = Place(view.policy, at, actor)
-    found = [_outdated(view, place, remote, at) for remote in _remotes(view) if remote.entry_uid not in told]
+    found = [_outdated(view, place, remote, at) for remote in _remotes(view) if remote.entry_uid not in reported]
     yield from [concern for concern in found if concern][:_MOST_EACH]
 
 
@@ -292,7 +292,7 @@ def _held(actor: Actor) -> Iterator[Concern]:
         yield Concern("held", "stack-2", title, text, reverse("dashboard:overlaps"), _("Decide"), "warn")
 
 
-def _ending(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[Concern]:
+def _ending_concerns(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[Concern]:
     """Shares, boosts and roles of the inbox that end soon; allocations of core-hours without a successor."""
     for shares in inbox.shares[:_MOST_EACH]:
         day = long_day(shares.dates.ends_on) if shares.dates.ends_on else ""
@@ -315,7 +315,7 @@ def _ending(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[Concern]:
         yield Concern("core_hours_end", "calendar", title, _("No renewal."), url, _("Renew allocation"))
 
 
-def _noticed(at: datetime, actor: Actor) -> Iterator[Concern]:
+def _notice_concerns(at: datetime, actor: Actor) -> Iterator[Concern]:
     """Notices that only a check over several days can find."""
     found = [one for one in list_open_notices(actor, at, limit=50) if one.notice.kind in _ONLY_NOTICES]
     for one in found[:_MOST_EACH]:

@@ -29,7 +29,7 @@ from apps.core import clock
 from apps.core.errors import DomainError
 from apps.dashboard.figures import bars, day_lines
 from apps.dashboard.figures.day_lines import NARROW, WIDE, Sparkline, draw_deviation
-from apps.dashboard.my_priority.presenters import Story, tell
+from apps.dashboard.my_priority.presenters import Story, make_story
 from apps.dashboard.overview import concerns as overview_words
 from apps.dashboard.overview.concerns import list_concerns
 from apps.dashboard.requests.presenters import group_url
@@ -134,7 +134,7 @@ class DeviationDay:
 
 
 @dataclass(frozen=True)
-class Desk:
+class OverviewData:
     """Data that the cards of one response share; each part is loaded on first use."""
 
     request: HttpRequest
@@ -163,10 +163,12 @@ class Desk:
         rows = sorted(found.top, key=lambda row: (-(row.target or 0.0), row.name))
         return lines.draw_lines(
             rows,
-            policy_slug=found.policy_slug,
-            tolerance=lines.tolerance_of(found.settings),
-            width=WIDTH,
-            against_target=self.against_target,
+            lines.LineContext(
+                policy_slug=found.policy_slug,
+                tolerance=lines.tolerance_of(found.settings),
+                width=WIDTH,
+                against_target=self.against_target,
+            ),
         )
 
     @cached_property
@@ -185,17 +187,17 @@ class Desk:
         return load_children(self.view.policy, root, from_on=to_on - timedelta(days=DAYS), to_on=to_on)
 
     @cached_property
-    def told(self) -> tuple[DailySeries, npt.NDArray[np.bool_]]:
+    def visible_series(self) -> tuple[DailySeries, npt.NDArray[np.bool_]]:
         """The daily series with a mask of the numbers that the actor may see."""
         return as_visible(self.series, view=self.view)
 
     def trend(self, line: Line) -> Sparkline | None:
         """Sparkline of an entry over the last days, in the colour of its present state."""
-        series, told = self.told
+        series, visible = self.visible_series
         at = {uid: place for place, uid in enumerate(series.uids)}.get(line.entry.uid)
         if at is None or line.balance is None:
             return None
-        known = (told & series.competes & (series.peers_decayed > 0))[at, -day_lines.DAYS :]
+        known = (visible & series.competes & (series.peers_decayed > 0))[at, -day_lines.DAYS :]
         actual = convergence.actual_share(series.decayed[at], series.peers_decayed[at])[-day_lines.DAYS :]
         return day_lines.draw_sparkline(
             np.where(known, actual, nan).tolist(), line.entry.target, state=line.balance.state.value
@@ -204,8 +206,8 @@ class Desk:
     @cached_property
     def deviation(self) -> list[DeviationDay]:
         """Share-weighted |actual − target| by day, over entries whose numbers the actor may see."""
-        series, told = self.told
-        counts = told & series.competes & (series.peers_decayed > 0)
+        series, visible = self.visible_series
+        counts = visible & series.competes & (series.peers_decayed > 0)
         actual = convergence.actual_share(series.decayed, series.peers_decayed)
         mean, there = convergence.mean_deviation(actual, series.target, counts)
         n_compared = counts.sum(axis=0)
@@ -215,7 +217,7 @@ class Desk:
         ]
 
 
-def cards_of(desk: Desk) -> dict[str, Card]:
+def cards_of(data: OverviewData) -> dict[str, Card]:
     """Cards by name; each has a URL of its own."""
     made = (
         ("mine", _("Your priority"), _mine, "card verdict mb"),
@@ -227,27 +229,29 @@ def cards_of(desk: Desk) -> dict[str, Card]:
         ("sources", _("Usage sources"), _sources, "card"),
         ("recent", _("Published"), _recent, "card"),
     )
-    query = f"?policy={desk.policy_slug}" + ("" if _by_balance(desk) else "&sort=target")
+    query = f"?policy={data.policy_slug}" + ("" if _by_balance(data) else "&sort=target")
     return {
         name: Card(
             name=name,
             title=title,
             template=f"dashboard/overview/_{name}.html",
             url=reverse(f"dashboard:overview-{name}") + query,
-            build=_bound(build, desk),
+            build=_bound(build, data),
             css=css,
         )
         for name, title, build, css in made
     }
 
 
-def _bound(build: Callable[[Desk], Mapping[str, Any] | None], desk: Desk) -> Callable[[], Mapping[str, Any] | None]:
-    return lambda: build(desk)
+def _bound(
+    build: Callable[[OverviewData], Mapping[str, Any] | None], data: OverviewData
+) -> Callable[[], Mapping[str, Any] | None]:
+    return lambda: build(data)
 
 
-def _mine(desk: Desk) -> Mapping[str, Any] | None:
+def _mine(data: OverviewData) -> Mapping[str, Any] | None:
     """The best account of the actor; None for administrators and for users without an account."""
-    story = own_story(desk.actor)
+    story = own_story(data.actor)
     return None if story is None else {"mine": story}
 
 
@@ -255,7 +259,7 @@ def own_story(actor: Actor) -> Story | None:
     if actor.is_admin:
         return None
     ranked = [mine for mine in get_my_priority(actor=actor) if not mine.error]
-    return tell(ranked[0]) if ranked else None
+    return make_story(ranked[0]) if ranked else None
 
 
 def led_groups(actor: Actor, at: datetime) -> list[dict[str, str]]:
@@ -264,41 +268,41 @@ def led_groups(actor: Actor, at: datetime) -> list[dict[str, str]]:
     return [{"name": each.name, "url": group_url(each.policy_slug, each.uid)} for each in led[:MOST_LED]]
 
 
-def _verdict(desk: Desk) -> Mapping[str, Any]:
-    found = desk.overview
+def _verdict(data: OverviewData) -> Mapping[str, Any]:
+    found = data.overview
     return {
         "overview": found,
-        "verdict": overview_words.verdict(desk.ranked, sees_all=not found.n_hidden),
-        "within_band": overview_words.within_band(desk.ranked),
-        "furthest": overview_words.furthest(desk.ranked, found),
-        "idle": overview_words.idle_words(desk.ranked),
-        "deviation": overview_words.deviation_now(desk.ranked),
-        "is_end_user": not desk.actor.is_admin,
+        "verdict": overview_words.verdict(data.ranked, sees_all=not found.n_hidden),
+        "within_band": overview_words.within_band(data.ranked),
+        "furthest": overview_words.furthest(data.ranked, found),
+        "idle": overview_words.idle_words(data.ranked),
+        "deviation": overview_words.deviation_now(data.ranked),
+        "is_end_user": not data.actor.is_admin,
     }
 
 
-def _top(desk: Desk) -> Mapping[str, Any]:
-    ranked = list(desk.ranked)
-    if _by_balance(desk):
+def _top(data: OverviewData) -> Mapping[str, Any]:
+    ranked = list(data.ranked)
+    if _by_balance(data):
         ranked.sort(key=lambda line: -overview_words.distance(line))
     rest = ranked[SHOWN:]
     pinned = pinned_among(
-        policy_slug=desk.policy_slug, uids=[line.entry.uid for line in ranked[:SHOWN]], actor=desk.actor
+        policy_slug=data.policy_slug, uids=[line.entry.uid for line in ranked[:SHOWN]], actor=data.actor
     )
     return {
-        "overview": desk.overview,
-        "lines": [(line, line.entry.uid in pinned, desk.trend(line)) for line in ranked[:SHOWN]],
+        "overview": data.overview,
+        "lines": [(line, line.entry.uid in pinned, data.trend(line)) for line in ranked[:SHOWN]],
         "n_trend_days": day_lines.DAYS,
-        "against_target": desk.against_target,
-        "by_balance": _by_balance(desk),
+        "against_target": data.against_target,
+        "by_balance": _by_balance(data),
         "n_rest": len(rest),
         "rest_target": presentation.percent(sum(line.entry.target or 0.0 for line in rest)),
-        "tree_url": reverse("dashboard:policy", kwargs={"policy": desk.policy_slug}),
+        "tree_url": reverse("dashboard:policy", kwargs={"policy": data.policy_slug}),
     }
 
 
-def _deviation(desk: Desk) -> Mapping[str, Any]:
-    days = desk.deviation
+def _deviation(data: OverviewData) -> Mapping[str, Any]:
+    days = data.deviation
     points = [nan if day.deviation is None else day.deviation * 100 for day in days]
     publishes = [
         (at, _("Rev %(n)s") % {"n": day.revision})
@@ -311,16 +315,16 @@ def _deviation(desk: Desk) -> Mapping[str, Any]:
     about: dict[str, Any] = {"days": [day.on for day in days], "publishes": publishes, "end_label": end}
     narrow = {at: text for at, text in labels.items() if at % (2 * _TICK_DAYS) == 0}
     return {
-        "state": desk.state,
+        "state": data.state,
         "days": days,
         "figures": [
             ("wide", draw_deviation(points, day_labels=labels, width=WIDE, **about)),
             ("narrow", draw_deviation(points, day_labels=narrow, width=NARROW, **about)),
         ],
         "label": _deviation_label(known),
-        "percent": None if desk.state.progress is None else int(desk.state.progress * 100),
-        "csv": reverse("dashboard:overview-deviation-csv") + f"?policy={desk.policy_slug}",
-        "sees_part": bool(desk.overview.n_hidden),
+        "percent": None if data.state.progress is None else int(data.state.progress * 100),
+        "csv": reverse("dashboard:overview-deviation-csv") + f"?policy={data.policy_slug}",
+        "sees_part": bool(data.overview.n_hidden),
     }
 
 
@@ -331,34 +335,34 @@ def _deviation_label(known: list[float]) -> str:
     return _("Share-weighted deviation, from %(first)s to %(last)s points") % words
 
 
-def _pins(desk: Desk) -> Mapping[str, Any] | None:
+def _pins(data: OverviewData) -> Mapping[str, Any] | None:
     """Pinned entries of any policy; None without pins for a user who sees no policy."""
     drawn = []
-    for view, row in list_pinned(actor=desk.actor):
+    for view, row in list_pinned(actor=data.actor):
         tolerance = lines.tolerance_of(view.settings)
-        line = lines.draw_lines([row], policy_slug=view.policy.slug, tolerance=tolerance)[0]
+        line = lines.draw_lines([row], lines.LineContext(policy_slug=view.policy.slug, tolerance=tolerance))[0]
         drawn.append({"line": line, "policy": view.policy, "path": row.path})
-    return {"pins": drawn, "next": reverse("dashboard:overview") + f"?policy={desk.policy_slug}"}
+    return {"pins": drawn, "next": reverse("dashboard:overview") + f"?policy={data.policy_slug}"}
 
 
-def _attention(desk: Desk) -> Mapping[str, Any]:
-    concerns = list_concerns(desk.view, desk.overview, desk.ranked, at=desk.now, actor=desk.actor)
-    return {"concerns": concerns, "overview": desk.overview}
+def _attention(data: OverviewData) -> Mapping[str, Any]:
+    concerns = list_concerns(data.view, data.overview, data.ranked, at=data.now, actor=data.actor)
+    return {"concerns": concerns, "overview": data.overview}
 
 
-def _sources(desk: Desk) -> Mapping[str, Any]:
-    found = lines_of(desk.actor)
+def _sources(data: OverviewData) -> Mapping[str, Any]:
+    found = lines_of(data.actor)
     behind_first = sorted(found, key=lambda line: (not line.is_behind, line.source.name))
-    return {"sources": behind_first[:MOST_SOURCES], "n_sources": len(found), "may_import": desk.actor.is_admin}
+    return {"sources": behind_first[:MOST_SOURCES], "n_sources": len(found), "may_import": data.actor.is_admin}
 
 
-def _recent(desk: Desk) -> Mapping[str, Any]:
+def _recent(data: OverviewData) -> Mapping[str, Any]:
     return {
-        "overview": desk.overview,
-        "history_url": reverse("dashboard:history", kwargs={"policy": desk.policy_slug}),
+        "overview": data.overview,
+        "history_url": reverse("dashboard:history", kwargs={"policy": data.policy_slug}),
     }
 
 
-def _by_balance(desk: Desk) -> bool:
+def _by_balance(data: OverviewData) -> bool:
     """Whether entries are ordered by distance from their target, the default, so that the furthest are never cut."""
-    return desk.request.GET.get("sort") != "target"
+    return data.request.GET.get("sort") != "target"

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from apps.core import clock
 from apps.core.errors import NotFound
-from apps.dashboard.overview.presenters import Desk, DeviationDay, cards_of, draw_card, led_groups
+from apps.dashboard.overview.presenters import DeviationDay, OverviewData, cards_of, draw_card, led_groups
 from apps.dashboard.shell.navigation import current_policy_slug
 from apps.dashboard.shell.requests import SeeOther, actor_of, csv_response, fragment
 from apps.policies.selectors import get_policy
@@ -34,10 +34,10 @@ def overview(request: HttpRequest) -> HttpResponse:
     if slug is None:
         crumbs = [{"label": _("Overview")}]
         return render(request, "dashboard/overview/empty.html", {"crumbs": crumbs, "may_begin": actor.is_admin})
-    desk = Desk(request, slug)
+    data = OverviewData(request, slug)
     policy = get_policy(slug=slug, actor=actor)
     here = f"{page_url()}?policy={slug}"
-    drawn = {name: draw_card(request, card, here) for name, card in cards_of(desk).items()}
+    drawn = {name: draw_card(request, card, here) for name, card in cards_of(data).items()}
     tree = {"label": policy.name, "url": reverse("dashboard:policy", kwargs={"policy": slug})}
     context = {
         "cards": drawn,
@@ -57,7 +57,7 @@ def _card(name: str) -> Callable[..., HttpResponse]:
         slug = current_policy_slug(request)
         if slug is None:
             raise NotFound(_("No policy is visible to you yet"))
-        card = cards_of(Desk(request, slug))[name]
+        card = cards_of(OverviewData(request, slug))[name]
         return HttpResponse(draw_card(request, card, f"{page_url()}?policy={slug}"))
 
     return answer
@@ -74,7 +74,7 @@ def deviation_csv(request: HttpRequest) -> HttpResponseBase:
     if slug is None:
         raise NotFound(_("No policy is visible to you yet"))
     header = ["day", "revision", "share_weighted_deviation_points", "entries_compared"]
-    return csv_response(f"deviation-{slug}.csv", header, _rows(Desk(request, slug).deviation))
+    return csv_response(f"deviation-{slug}.csv", header, _rows(OverviewData(request, slug).deviation))
 
 
 def _rows(days: list[DeviationDay]) -> Iterator[tuple[Any, ...]]:

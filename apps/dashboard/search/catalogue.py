@@ -80,7 +80,7 @@ class _Menu(Shell):
         return [self._item(_("Federation"), "world-share", "federation")]
 
 
-class Here:
+class SearchContext:
     """The actor of a search and the policy that it is about."""
 
     def __init__(self, request: HttpRequest) -> None:
@@ -106,17 +106,17 @@ class Here:
 
 
 # --- Pages ------------------------------------------------------------------------------------------------------------
-def pages(here: Here) -> Iterator[Choice]:
+def pages(context: SearchContext) -> Iterator[Choice]:
     """Pages in the actor's navigation and account menu."""
-    for section in here.shell.sections:
+    for section in context.shell.sections:
         for item in section.items:
-            yield Choice(item.icon, item.label, section.title, item.url, keys=shortcut_of(item.url, here.slug))
-    for item in here.shell.account:
+            yield Choice(item.icon, item.label, section.title, item.url, keys=shortcut_of(item.url, context.slug))
+    for item in context.shell.account:
         if item.url != reverse("dashboard:my-priority"):
             yield Choice(item.icon, item.label, _("Your account"), item.url)
 
 
-def guides(here: Here) -> Iterator[Choice]:
+def guides(context: SearchContext) -> Iterator[Choice]:
     """Pages of docs/, which every user may read."""
     for part in contents():
         for name, title in part.documents:
@@ -132,12 +132,14 @@ _SETTINGS = (
 )
 
 
-def settings(here: Here) -> Iterator[Choice]:
+def settings(context: SearchContext) -> Iterator[Choice]:
     """Settings of the policy: links to the pages that show them and let managers change them."""
-    if here.policy is None:
+    if context.policy is None:
         return
     for title, name, icon in _SETTINGS:
-        yield Choice(icon, str(title), here.policy.name, reverse(f"dashboard:{name}", kwargs={"policy": here.slug}))
+        yield Choice(
+            icon, str(title), context.policy.name, reverse(f"dashboard:{name}", kwargs={"policy": context.slug})
+        )
 
 
 # --- Actions ----------------------------------------------------------------------------------------------------------
@@ -151,7 +153,7 @@ class Action:
     title: str | Promise
     name: str
     icon: str
-    may: Callable[[Here], bool]
+    may: Callable[[SearchContext], bool]
     decides: str | Promise = ""
     is_of_policy: bool = False
     query: str = ""
@@ -161,24 +163,24 @@ _MANAGERS = gettext_lazy("decided by managers of the policy")
 _ADMINISTRATORS = gettext_lazy("decided by administrators")
 
 
-def _all(here: Here) -> bool:
+def _all(context: SearchContext) -> bool:
     return True
 
 
-def _edits(here: Here) -> bool:
-    return here.edits
+def _edits(context: SearchContext) -> bool:
+    return context.edits
 
 
-def _gives(here: Here) -> bool:
-    return bool(here.slug) and may_give(policy_slug=here.slug, at=clock.now(), actor=here.actor)
+def _gives(context: SearchContext) -> bool:
+    return bool(context.slug) and may_give(policy_slug=context.slug, at=clock.now(), actor=context.actor)
 
 
-def _federates(here: Here) -> bool:
-    return may_federate(at=clock.now(), actor=here.actor)
+def _federates(context: SearchContext) -> bool:
+    return may_federate(at=clock.now(), actor=context.actor)
 
 
-def _administers(here: Here) -> bool:
-    return here.actor.is_admin
+def _administers(context: SearchContext) -> bool:
+    return context.actor.is_admin
 
 
 _ACTIONS = (
@@ -193,24 +195,24 @@ _ACTIONS = (
 )
 
 
-def actions(here: Here) -> Iterator[Choice]:
+def actions(context: SearchContext) -> Iterator[Choice]:
     """Links to the form of each action; actions that the actor may not do are denied and name the role that may."""
     for action in _ACTIONS:
-        if action.is_of_policy and here.policy is None:
+        if action.is_of_policy and context.policy is None:
             continue
-        if not action.may(here):
+        if not action.may(context):
             yield Choice("lock", str(action.title), str(action.decides), is_denied=True)
             continue
-        url = reverse(f"dashboard:{action.name}", kwargs={"policy": here.slug} if action.is_of_policy else {})
-        note = here.policy.name if action.is_of_policy and here.policy else ""
+        url = reverse(f"dashboard:{action.name}", kwargs={"policy": context.slug} if action.is_of_policy else {})
+        note = context.policy.name if action.is_of_policy and context.policy else ""
         yield Choice(action.icon, str(action.title), note, url + action.query)
-    dark = here.shell.theme != "dark"
+    dark = context.shell.theme != "dark"
     title = _("Switch to the dark theme") if dark else _("Switch to the light theme")
     yield Choice("moon" if dark else "sun", title, _("this browser"), press="theme")
 
 
-def instead(here: Here) -> Iterator[Choice]:
+def alternatives(context: SearchContext) -> Iterator[Choice]:
     """What the actor can do instead of an action that they may not do."""
-    if here.shell.leads:
+    if context.shell.leads:
         yield Choice("users-group", _("My group"), _("ask for a larger share"), reverse("dashboard:my-group"))
     yield Choice("user-star", _("My priority"), _("why, and what would change it"), reverse("dashboard:my-priority"))

@@ -23,7 +23,7 @@ from apps.core.errors import DomainError
 from apps.dashboard.figures import bars
 from apps.dashboard.figures.bars import State
 from apps.dashboard.search import catalogue
-from apps.dashboard.search.catalogue import KEYS_COOKIE, Choice, Here
+from apps.dashboard.search.catalogue import KEYS_COOKIE, Choice, SearchContext
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.dashboard.templatetags.marks import kind_icon, kind_label
@@ -101,19 +101,19 @@ class AnswerRow:
 
 
 # --- Groups -----------------------------------------------------------------------------------------------------------
-def groups_of(found: SearchResult, here: Here, *, only: str = "") -> list[ResultGroup]:
+def groups_of(found: SearchResult, here: SearchContext, *, only: str = "") -> list[ResultGroup]:
     """Result groups, the best match first, with at most MOST_LINES lines in all. only: the one group to return."""
     made = [(group.hits[0].match, _found_group(group, found.query, here, only)) for group in found.groups]
     denied: list[ResultGroup] = []
     if not only:
-        made += _fixed(found.query, here)
+        made += _static_groups(found.query, here)
         denied = _denied(found.query, here)
     made.sort(key=lambda pair: (pair[0], _ORDER.index(pair[1].key)))
     groups = [group for _match, group in made]
     return (groups if only else _trimmed(groups)) + denied
 
 
-def empty_groups(recent: Sequence[EntryHit], questions: Sequence[str], here: Here) -> list[ResultGroup]:
+def empty_groups(recent: Sequence[EntryHit], questions: Sequence[str], here: SearchContext) -> list[ResultGroup]:
     """Result groups for an empty search field: recent entries, actions and example questions."""
     allowed = [choice for choice in catalogue.actions(here) if not choice.is_denied][:3]
     groups = [
@@ -134,14 +134,14 @@ def answer_groups(answer: SearchAnswer) -> list[ResultGroup]:
     return [group for group in groups if group.items]
 
 
-def _found_group(group: Group, query: str, here: Here, only: str) -> ResultGroup:
+def _found_group(group: Group, query: str, here: SearchContext, only: str) -> ResultGroup:
     items = [_choice(hit) for hit in group.hits]
     more = None if group.n is None else max(group.n - len(items), 0)
     url = f"{reverse('dashboard:search')}?{urlencode({'q': query, 'in': group.kind})}"
     return ResultGroup(group.kind, items, more, "" if only or more == 0 else url)
 
 
-def _fixed(query: str, here: Here) -> list[tuple[Match, ResultGroup]]:
+def _static_groups(query: str, here: SearchContext) -> list[tuple[Match, ResultGroup]]:
     """Matching pages, settings, actions and guides."""
     found = []
     kinds = {
@@ -169,13 +169,13 @@ def _matching(choices: Iterable[Choice], query: str) -> list[tuple[Match, Choice
     return sorted(hits, key=lambda hit: (hit[0], len(hit[1].title)))
 
 
-def _denied(query: str, here: Here) -> list[ResultGroup]:
+def _denied(query: str, here: SearchContext) -> list[ResultGroup]:
     """Matching actions that the actor may not do, and what they can do instead."""
     denied = [choice for choice in catalogue.actions(here) if choice.is_denied]
     hits = [choice for match, choice in _matching(denied, query) if match <= Match.WORD_BEGINS][:2]
     if not hits:
         return []
-    return [ResultGroup("denied", hits), ResultGroup("instead", list(catalogue.instead(here)))]
+    return [ResultGroup("denied", hits), ResultGroup("instead", list(catalogue.alternatives(here)))]
 
 
 def _trimmed(groups: Sequence[ResultGroup]) -> list[ResultGroup]:
@@ -335,7 +335,7 @@ def keys(request: HttpRequest) -> HttpResponse:
 def _results(request: HttpRequest) -> dict[str, Any]:
     query = request.GET.get("q", "").replace("\0", "").strip()[:LONGEST]
     only = request.GET.get("in", "") if request.GET.get("in", "") in LISTED_ALONE else ""
-    here = Here(request)
+    here = SearchContext(request)
     if not query:
         policies = sorted(list_policies(actor=here.actor), key=lambda policy: policy.slug != here.slug)
         groups = empty_groups(_recent(request), examples(policies, actor=here.actor)[:3], here)

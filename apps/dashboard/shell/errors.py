@@ -58,7 +58,7 @@ def refusal_of(error: DomainError) -> Refusal:
 
 
 def refuse(request: HttpRequest, refusal: Refusal) -> HttpResponse:
-    if _takes_problem(request):
+    if _accepts_json(request):
         return _problem(refusal)
     template = "errors/_refused.html" if is_htmx(request) else "errors/refused.html"
     crumbs = [{"label": refusal.title}]
@@ -68,7 +68,7 @@ def refuse(request: HttpRequest, refusal: Refusal) -> HttpResponse:
     return response
 
 
-def _takes_problem(request: HttpRequest) -> bool:
+def _accepts_json(request: HttpRequest) -> bool:
     """Whether the client is a figure, which shows the error instead of the picture."""
     return request.headers.get("Accept") == "application/json"
 
@@ -119,7 +119,7 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
             "n": f"{settings.DATA_UPLOAD_MAX_NUMBER_FIELDS:,}"
         }
     refusal = Refusal(400, _title(400), message, "bad_request")
-    return _problem(refusal) if _takes_problem(request) else _plain(request, refusal)
+    return _problem(refusal) if _accepts_json(request) else _plain(request, refusal)
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:

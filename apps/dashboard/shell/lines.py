@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import isfinite
-from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -16,12 +15,12 @@ from django.utils.text import slugify
 from django.utils.translation import gettext as _
 
 from apps.analytics.convergence.selectors import Trend, load_trends
-from apps.dashboard.algorithm.words import OwnNumber, own_number
+from apps.dashboard.algorithm.text import OwnNumber, own_number
 from apps.dashboard.figures import bars, day_lines
 from apps.dashboard.figures.bars import Bullet, State, Tolerance
 from apps.dashboard.figures.day_lines import Sparkline
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.presentation import Balance, Keyed, Standing
+from apps.dashboard.shell.presentation import Balance, KeyedText, StatusBadge
 from apps.policies.settings import PolicySettings
 from apps.priorities.selectors import EntryRow, MoreRow, PolicyView
 
@@ -112,8 +111,8 @@ class Origin:
     short: str
     at: str
     url: str
-    standing: Standing | None
-    meanwhile: Keyed
+    standing: StatusBadge | None
+    meanwhile: KeyedText
     version: int = 0
     age_s: float | None = None
 
@@ -222,44 +221,47 @@ def values(entry: EntryRow, of: str) -> tuple[float | None, float | None]:
     return (None if entry.state == "unknown" else entry.actual), entry.target
 
 
-def draw_lines(
-    entries: Sequence[EntryRow],
-    *,
-    policy_slug: str,
-    tolerance: Tolerance,
-    of: str = OF_PARENT,
-    width: int = bars.TREE_WIDTH,
-    against_target: bool = False,
-    first_index: int = 2,
-    own_column: str = "",
-    algorithm: Mapping[str, Any] = MappingProxyType({}),
-    moment: str = "",
-    trends: Mapping[UUID, DrawnTrend] = MappingProxyType({}),
-    origins: Mapping[UUID, Origin] = MappingProxyType({}),
-    scales: Mapping[UUID | None, float] | None = None,
-) -> list[Line]:
-    """Siblings share one scale; with `against_target` each bar has its own, and all ticks stand in one line.
+@dataclass(frozen=True, kw_only=True)
+class LineContext:
+    """What rows of one list have in common.
 
-    own_column: which of the algorithm's own numbers each line shows. scales: by parent, where not all siblings are
-    among the entries.
+    of: OF_PARENT or OF_TOTAL. against_target: each bar has its own scale, so that all targets are at the same x.
+    own_column: number specific to the algorithm to show. scales: by parent, if not all siblings are in the list.
     """
+
+    policy_slug: str
+    tolerance: Tolerance
+    of: str = OF_PARENT
+    width: int = bars.TREE_WIDTH
+    against_target: bool = False
+    own_column: str = ""
+    algorithm: Mapping[str, Any] = field(default_factory=dict)
+    moment: str = ""
+    trends: Mapping[UUID, DrawnTrend] = field(default_factory=dict)
+    origins: Mapping[UUID, Origin] = field(default_factory=dict)
+    scales: Mapping[UUID | None, float] | None = None
+
+
+def draw_lines(entries: Sequence[EntryRow], context: LineContext) -> list[Line]:
+    """Entries as table rows; siblings have a common scale unless `against_target`."""
+    of, tolerance, scales = context.of, context.tolerance, context.scales
     if scales is None:
-        scales = {} if against_target else sibling_scales(entries, of=of, tolerance=tolerance)
+        scales = {} if context.against_target else sibling_scales(entries, of=of, tolerance=tolerance)
     lines = []
-    for index, entry in enumerate(entries, start=first_index):
+    for index, entry in enumerate(entries, start=2):
         actual, target = values(entry, of)
         band, is_root = tolerance_for(entry, tolerance), entry.parent_uid is None
         shown = None if is_root or target is None else _balance(entry, actual, target, of, band)
-        maximum = bars.against_target(target or 0) if against_target else scales.get(entry.parent_uid, 1.0)
+        maximum = bars.against_target(target or 0) if context.against_target else scales.get(entry.parent_uid, 1.0)
         bar = None
         if shown is not None:
             bar = bars.draw(
-                actual=actual, target=target, maximum=maximum, state=shown.state, width=width, tolerance=band
+                actual=actual, target=target, maximum=maximum, state=shown.state, width=context.width, tolerance=band
             )
         lines.append(
             Line(
                 entry=entry,
-                url=entry_url(policy_slug, entry.uid, entry.name, moment),
+                url=entry_url(context.policy_slug, entry.uid, entry.name, context.moment),
                 index=index,
                 target=presentation.percent(target),
                 actual=presentation.percent(actual),
@@ -267,10 +269,10 @@ def draw_lines(
                 bar=bar,
                 numbers=(actual, target),
                 tolerance=band,
-                trend=trends.get(entry.uid),
-                origin=origins.get(entry.uid),
+                trend=context.trends.get(entry.uid),
+                origin=context.origins.get(entry.uid),
                 scope=badge_of(entry),
-                own=own_number(entry.columns, own_column, algorithm, band),
+                own=own_number(entry.columns, context.own_column, context.algorithm, band),
             )
         )
     return lines

@@ -207,10 +207,10 @@ class Shell:
     @cached_property
     def _frame(self) -> FrameRow:
         """Raises DatabaseError."""
-        slug = self.policy.slug if self.policy else None
-        visible = policies.list_policies(actor=actor_of(self._request))
+        slug, actor = self.policy.slug if self.policy else None, actor_of(self._request)
+        visible = policies.list_policies(actor=actor)
         policy_id = next((policy.pk for policy in visible if policy.slug == slug), None)
-        return read_frame(user_id=self._request.user.pk, policy_id=policy_id, at=clock.now())
+        return read_frame(user_id=actor.user.pk if actor.user else 0, policy_id=policy_id, at=clock.now())
 
     @cached_property
     def sections(self) -> list[Section]:
@@ -221,7 +221,7 @@ class Shell:
 
     def _sections(self) -> list[Section]:
         if self.is_plain_user:
-            return [Section("", self._of_a_user())]
+            return [Section("", self._user_items())]
         first = [
             self._item(_("Overview"), "layout-dashboard", "overview"),
             self._item(_("My priority"), "user-star", "my-priority"),
@@ -280,7 +280,7 @@ class Shell:
         names = ("schedulers", "scheduler", *(f"scheduler-{each}" for each in ("new", "settings", "shares", "remove")))
         return [self._item(_("Schedulers"), "server-2", *names)]
 
-    def _of_a_user(self) -> list[Item]:
+    def _user_items(self) -> list[Item]:
         """Navigation of users without a role."""
         first = [self._item(_("My priority"), "user-star", "my-priority")]
         notices = replace(self._item(_("Notices"), "bell", *_OF_NOTICES), count=self.n_notices, counted=_("unread"))

@@ -31,7 +31,7 @@ from apps.priorities.sentences.numbers import unit_of_metric
 
 # --- Sentences with a key ---------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
-class Keyed:
+class KeyedText:
     """One sentence with its key; several are joined with their keys."""
 
     key: str
@@ -45,7 +45,7 @@ class Keyed:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StatusBadge:
     """A condition as a badge: CSS class, icon, word and key."""
 
     css: str
@@ -54,9 +54,9 @@ class Standing:
     key: str
 
 
-def joined(sentences: Iterable[Keyed]) -> Keyed:
+def joined(sentences: Iterable[KeyedText]) -> KeyedText:
     found = [each for each in sentences if each]
-    return Keyed(" ".join(each.key for each in found), " ".join(each.text for each in found))
+    return KeyedText(" ".join(each.key for each in found), " ".join(each.text for each in found))
 
 
 # --- Numbers ----------------------------------------------------------------------------------------------------------

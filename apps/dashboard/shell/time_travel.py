@@ -53,12 +53,12 @@ class LookBack:
         return formats.date_format(date.fromordinal(self.days.first), "j M Y")
 
     @property
-    def least(self) -> str:
+    def earliest_local(self) -> str:
         """First selectable minute, for the field."""
         return timezone.localtime(self.days.first_at + timedelta(minutes=1)).strftime(_MINUTE)
 
     @property
-    def most(self) -> str:
+    def latest_local(self) -> str:
         return timezone.localtime(clock.now()).strftime(_MINUTE)
 
     @property
@@ -79,7 +79,7 @@ class TimeBar:
     now_url: str
 
 
-def moment_asked(request: HttpRequest) -> int | datetime | None:
+def read_moment_param(request: HttpRequest) -> int | datetime | None:
     """`?at=`: a revision or an instant; None is now."""
     try:
         return read_moment(request.GET.get(AT))
@@ -87,7 +87,7 @@ def moment_asked(request: HttpRequest) -> int | datetime | None:
         raise _no_moment(str(error)) from None
 
 
-def day_asked(request: HttpRequest) -> str | None:
+def day_redirect(request: HttpRequest) -> str | None:
     """URL with the instant for a day, or a day and time, chosen in the page's time zone; None if none was chosen.
 
     A day of the slider is its end; today is now.
@@ -115,12 +115,12 @@ def _address_of_day(request: HttpRequest, day: str) -> str:
     return _address(request.path, _kept(request), instant if instant < clock.now() else None)
 
 
-def suffix(at: int | datetime | None) -> str:
+def moment_query(at: int | datetime | None) -> str:
     """Query string for other pages of the same moment."""
-    return "" if at is None else f"?{urlencode({AT: written(at)})}"
+    return "" if at is None else f"?{urlencode({AT: moment_text(at)})}"
 
 
-def written(at: int | datetime) -> str:
+def moment_text(at: int | datetime) -> str:
     return str(at) if isinstance(at, int) else at.isoformat().replace("+00:00", "Z")
 
 

@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString
 
 from apps.accounts.selectors import display_name
 from apps.core import clock
-from apps.dashboard import decay as aging_words
+from apps.dashboard import decay as decay_pages
 from apps.dashboard.figures.bars import Bullet, State
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.presentation import Balance
@@ -210,8 +210,8 @@ def duration(seconds: float) -> str:
 
 
 @register.filter
-def fading(window: dict[str, Any]) -> str:
-    return aging_words.fading(window)
+def decay_phrase(window: dict[str, Any]) -> str:
+    return decay_pages.decay_phrase(window)
 
 
 @register.filter

@@ -18,7 +18,7 @@ from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid, NotFound
 from apps.core.typed_numbers import read_whole
-from apps.dashboard.algorithm import words as algorithm_words
+from apps.dashboard.algorithm import text as algorithm_text
 from apps.dashboard.drafts import presenters as draft_words
 from apps.dashboard.federation.presenters import origin_of, origins_of
 from apps.dashboard.figures import bars
@@ -71,7 +71,7 @@ class TreeState:
         """Query parameters of this state; default values are left out."""
         found = [("of", self.of)] if self.of != lines.OF_PARENT else []
         if self.at is not None:
-            found.append((time_travel.AT, time_travel.written(self.at)))
+            found.append((time_travel.AT, time_travel.moment_text(self.at)))
         if self.level is not None:
             found.append(("level", str(self.level)))
         found += [("open", str(uid)) for uid in self.open] + [("shut", str(uid)) for uid in self.shut]
@@ -111,7 +111,7 @@ def read_state(request: HttpRequest, given: QueryDict | None = None) -> TreeStat
         off_target=asked.get("off") == "1",
         sort=sort if sort.removeprefix("-") in SORTS else "",
         columns=tuple(name for name in COLUMNS if name in chosen) or USUAL_COLUMNS,
-        at=time_travel.moment_asked(request) if given is None else None,
+        at=time_travel.read_moment_param(request) if given is None else None,
     )
 
 
@@ -171,7 +171,7 @@ def columns_of(page: TreePage, state: TreeState) -> list[Column]:
         "actual": _("Actual"),
         "balance": _("Balance"),
         "trend": _("14 days"),
-        "own": algorithm_words.title_of(own),
+        "own": algorithm_text.title_of(own),
         "rank": _("Rank"),
         "factor": _("Factor"),
     }
@@ -185,7 +185,7 @@ def has_trend(page: TreePage) -> bool:
 
 def own_column_of(page: TreePage) -> str:
     """The most informative number specific to the algorithm; "" if it has none."""
-    return algorithm_words.telling_column(page.own_columns)
+    return algorithm_text.main_column(page.own_columns)
 
 
 def _column(key: str, title: str, state: TreeState, hint: str = "") -> Column:
@@ -214,7 +214,7 @@ def controls_context(page: TreePage, state: TreeState) -> dict[str, Any]:
         "export_url": reverse("dashboard:policy-csv", kwargs={"policy": page.policy_slug}) + state.address(),
         "kept_by_toggles": [pair for pair in _with_level(page, state) if pair[0] != "q"],
         "kept_by_columns": [pair for pair in state.pairs() if pair[0] != "col"],
-        "carried": json.dumps(_carried(state)),
+        "carried": json.dumps(_search_params(state)),
     }
 
 
@@ -246,7 +246,7 @@ def _with_level(page: TreePage, state: TreeState) -> list[tuple[str, str]]:
     return pairs if state.level is not None or not page.level else [("level", str(page.level)), *pairs]
 
 
-def _carried(state: TreeState) -> dict[str, Any]:
+def _search_params(state: TreeState) -> dict[str, Any]:
     """Parts of the state that a search by name keeps."""
     found: dict[str, Any] = {}
     for name, value in state.pairs():
@@ -259,22 +259,24 @@ def _carried(state: TreeState) -> dict[str, Any]:
 # --- Rows -------------------------------------------------------------------------------------------------------------
 def rows_context(page: TreePage, state: TreeState) -> dict[str, Any]:
     own_column = own_column_of(page)
-    moment = time_travel.suffix(page.moment.asked if page.moment else None)
+    moment = time_travel.moment_query(page.moment.asked if page.moment else None)
     tolerance = lines.tolerance_of(page.settings)
     columns = columns_of(page, state)
     shown = [column.key for column in columns if column.is_shown]
     trends = draw_trends(page.view, page.rows, of=state.of) if page.view is not None and "trend" in shown else {}
     drawn = lines.draw_lines(
         page.rows,
-        policy_slug=page.policy_slug,
-        tolerance=tolerance,
-        of=state.of,
-        own_column=own_column,
-        algorithm=page.algorithm,
-        moment=moment,
-        trends=trends,
-        origins=_origins(page),
-        scales=_scales(page, state.of, tolerance),
+        lines.LineContext(
+            policy_slug=page.policy_slug,
+            tolerance=tolerance,
+            of=state.of,
+            own_column=own_column,
+            algorithm=page.algorithm,
+            moment=moment,
+            trends=trends,
+            origins=_origins(page),
+            scales=_scales(page, state.of, tolerance),
+        ),
     )
     return {
         "page": page,
@@ -359,17 +361,17 @@ def panel_context(request: HttpRequest, policy: str, uid: UUID | None) -> dict[s
     """
     if uid is None:
         return {"chosen": None}
-    at = time_travel.moment_asked(request)
+    at = time_travel.read_moment_param(request)
     page = get_entry_page(policy_slug=policy, uid=uid, actor=actor_of(request), at=at)
     tolerance = lines.tolerance_of(page.settings)
     parent = page.ancestors[-1] if page.ancestors else None
     return {
         "chosen": page,
-        "chosen_line": _large(page, time_travel.suffix(at)),
-        "now": _now(request, policy, uid) if page.moment else None,
+        "chosen_line": _large(page, time_travel.moment_query(at)),
+        "now": _present_entry(request, policy, uid) if page.moment else None,
         "chosen_parent": parent,
         "sibling_shares": lines.whole_of([page.entry, *page.siblings]),
-        "own_numbers": algorithm_words.own_numbers(page.entry.columns, page.algorithm, tolerance),
+        "own_numbers": algorithm_text.own_numbers(page.entry.columns, page.algorithm, tolerance),
         "scope_words": lines.phrase(page.scope, page.scope_sources),
         "compared_words": lines.phrase(*page.compared_by),
         "origin": None
@@ -381,15 +383,17 @@ def panel_context(request: HttpRequest, policy: str, uid: UUID | None) -> dict[s
 def _large(page: EntryPage, moment: str = "") -> lines.Line | None:
     drawn = lines.draw_lines(
         page.siblings or [page.entry],
-        policy_slug=page.policy_slug,
-        tolerance=lines.tolerance_of(page.settings),
-        width=bars.PANEL_WIDTH,
-        moment=moment,
+        lines.LineContext(
+            policy_slug=page.policy_slug,
+            tolerance=lines.tolerance_of(page.settings),
+            width=bars.PANEL_WIDTH,
+            moment=moment,
+        ),
     )
     return next((each for each in drawn if each.entry.uid == page.entry.uid), None)
 
 
-def _now(request: HttpRequest, policy: str, uid: UUID) -> dict[str, Any] | None:
+def _present_entry(request: HttpRequest, policy: str, uid: UUID) -> dict[str, Any] | None:
     """The same entry today, None if it no longer exists."""
     try:
         page = get_entry_page(policy_slug=policy, uid=uid, actor=actor_of(request))

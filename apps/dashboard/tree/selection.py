@@ -53,7 +53,7 @@ def add_to_draft(
         try:
             return drafts.add_operations(id=draft.pk, version=draft.version, operations=operations, at=at, actor=actor)
         except Invalid as error:
-            raise Invalid(_named(error, view, nodes), code=error.code, fields=error.fields) from None
+            raise Invalid(_message_with_path(error, view, nodes), code=error.code, fields=error.fields) from None
 
 
 def _draft(policy_slug: str, wanted: str, at: datetime, actor: Actor) -> ChangeSet:
@@ -127,7 +127,7 @@ def _goal(view: DraftView, path: str) -> Node:
     return found[0]
 
 
-def _named(error: Invalid, view: DraftView, nodes: Sequence[Node]) -> str:
+def _message_with_path(error: Invalid, view: DraftView, nodes: Sequence[Node]) -> str:
     """Message of the error with the entry's path instead of the operation's number."""
     places = (_PLACE.search(text) for text in (error.message, *(field.where for field in error.fields)))
     at = next((int(place[1]) for place in places if place), None)

@@ -46,7 +46,7 @@ def tree(request: HttpRequest, policy: str) -> HttpResponse:
     """The whole page; the query string has its state (see TreeState) and the selected entry."""
     if "toggle" in request.GET:
         return SeeOther(f"{page_url(policy)}?{toggled(request.GET).urlencode()}")
-    if elsewhere := time_travel.day_asked(request):
+    if elsewhere := time_travel.day_redirect(request):
         return SeeOther(elsewhere)
     return show(request, policy, read_state(request))
 
@@ -74,7 +74,7 @@ def show(
         "selected": set(selected),
         "look_back": None if page.moment else time_travel.look_back(request, policy),
         "time_bar": time_travel.time_bar(request, page.moment, policy),
-        "at": "" if state.at is None else time_travel.written(state.at),
+        "at": "" if state.at is None else time_travel.moment_text(state.at),
         "local_only": presenters.local_only_of(page),
         "crumbs": [
             {"label": page.policy_name, "url": reverse("dashboard:overview")},
@@ -187,7 +187,7 @@ def icicle(request: HttpRequest, policy: str) -> HttpResponse:
     `?entry=`: the selected entry; `?kind=icicle|treemap`; `?size=target|actual`; `?color=balance|share`; `?at=`: a
     revision or an instant.
     """
-    if elsewhere := time_travel.day_asked(request):
+    if elsewhere := time_travel.day_redirect(request):
         return SeeOther(elsewhere)
     problem = None
     try:
@@ -237,12 +237,12 @@ def _read(request: HttpRequest, policy: str, query: QueryDict) -> tuple[IciclePa
         sizes=asked.size,
         levels=asked.levels,
         smallest=asked.smallest,
-        at=time_travel.moment_asked(request),
+        at=time_travel.read_moment_param(request),
     )
     return page, asked
 
 
 def _entry_of(request: HttpRequest, policy: str) -> Callable[[UUID, str], str]:
     """Function that returns the URL of an entry's page at the same moment."""
-    suffix = time_travel.suffix(time_travel.moment_asked(request))
+    suffix = time_travel.moment_query(time_travel.read_moment_param(request))
     return lambda uid, name: f"{lines.entry_url(policy, uid, name, suffix)}#children"

@@ -10,7 +10,7 @@ from functools import cache
 from apps.core.errors import NotFound
 from apps.engine.installed import Installed
 from apps.notices.kinds.base import Kind
-from apps.notices.kinds.packages import brought_kinds
+from apps.notices.kinds.packages import package_kinds
 from apps.notices.models import Notice
 from apps.notices.visibility import Reader
 
@@ -19,12 +19,12 @@ from apps.notices.visibility import Reader
 def kinds() -> Mapping[str, Kind]:
     """Built-in kinds by name in alphabetical order, then those of packages."""
     found = _ours()
-    return {**found, **brought_kinds(tuple(found)).found}
+    return {**found, **package_kinds(tuple(found)).found}
 
 
 def installed_kinds() -> Installed[Kind]:
     """Kinds of packages (entry points `fairshare.notice_kinds`), and rejected ones."""
-    return brought_kinds(tuple(_ours()))
+    return package_kinds(tuple(_ours()))
 
 
 def _ours() -> dict[str, Kind]:

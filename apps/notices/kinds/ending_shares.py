@@ -42,7 +42,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
 def is_for(reader: Reader, notice: Notice) -> bool:
     """Managers of the entry's group or of what is below it; shares and dates are visible wherever the entry is."""
     sight = reader.of(notice.policy)
-    return sight is not None and sight.divides_around(notice.entry_uid)
+    return sight is not None and sight.edits_shares_around(notice.entry_uid)
 
 
 def describe(facts: Mapping[str, Any]) -> Sentence:

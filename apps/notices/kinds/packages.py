@@ -31,7 +31,7 @@ _MOST_FACTS = 20_000
 
 
 @cache
-def brought_kinds(ours: tuple[str, ...]) -> Installed[Kind]:
+def package_kinds(ours: tuple[str, ...]) -> Installed[Kind]:
     """Kinds of packages, and rejected ones. ours: names of built-in kinds, which are reserved."""
     return load_installed(ENTRY_POINT_GROUP, _check, is_taken=lambda name: name in ours)
 

@@ -19,7 +19,7 @@ from apps.accounts.actor import SYSTEM
 from apps.analytics.series.daily_series import SeriesState, site_zone
 from apps.analytics.series.stored_series import load_series, series_state
 from apps.notices.models import Statement
-from apps.notices.statements.selectors import Month, month_of, reckon
+from apps.notices.statements.selectors import Month, compute_statement, month_of
 from apps.policies.models import Policy, Revision
 from apps.policies.tree.stored import load_tree
 
@@ -100,7 +100,7 @@ def _keep(policy: Policy, uids: Sequence[UUID], month: Month, at: datetime) -> i
     series = load_series(policy, uids, from_on=month.first_on, to_on=month.last_on)
     rows = []
     for row, uid in enumerate(uids):
-        figures = reckon(series, row, month)
+        figures = compute_statement(series, row, month)
         if figures.n_days:
             rows.append(
                 Statement(

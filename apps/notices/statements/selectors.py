@@ -93,7 +93,7 @@ def month_of(on: date) -> Month:
     return Month(on.replace(day=1))
 
 
-def reckon(series: DailySeries, row: int, month: Month) -> Figures:
+def compute_statement(series: DailySeries, row: int, month: Month) -> Figures:
     """The statement of one entry of a series, over the month's days in the series."""
     within = np.array([on in month for on in series.days.on], dtype=np.bool_)
     days = within & series.exists[row] & series.competes[row]
@@ -274,7 +274,7 @@ def _line(
     days = [at for at, on in enumerate(series.days.on) if on in month]
     outright = bool(view.visibility.outright[i])
     may = outright or all(told[row, at] for at in days if series.exists[row, at])
-    figures = reckon(series, row, month) if days else None
+    figures = compute_statement(series, row, month) if days else None
     corrections: Mapping[str, float] = {}
     is_closed = kept is not None
     if outright and kept is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from django.apps import apps
 
-from apps.dashboard.audit.words import SENTENCES, TOPICS
+from apps.dashboard.audit.text import SENTENCES, TOPICS
 
 _KINDS = (ast.Call, ast.Assign, ast.AnnAssign, ast.FunctionDef)
 _VERB = re.compile(r"[a-z_]+\.[a-z_]+")

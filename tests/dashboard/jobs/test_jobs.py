@@ -13,8 +13,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from apps.accounts.models import User
 from apps.core.errors import FieldProblem, Invalid, TooLarge
-from apps.dashboard.jobs import reading as job_reading
-from apps.dashboard.jobs.reading import read_table
+from apps.dashboard.jobs import pasted_jobs as job_reading
+from apps.dashboard.jobs.pasted_jobs import read_table
 from apps.dashboard.jobs.tables import MOST_ROWS, JobTable
 from apps.dashboard.jobs.views import EXAMPLES
 from apps.engine.jobs import get_job_algorithm

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from apps.accounts.models import User
 from apps.core.errors import Invalid
+from apps.dashboard.jobs.pasted_jobs import read_table
 from apps.dashboard.jobs.play import (
     DEPARTMENT_FIELDS,
     MOST_JOBS,
@@ -27,7 +28,6 @@ from apps.dashboard.jobs.play import (
     PlayForm,
     case_of,
 )
-from apps.dashboard.jobs.reading import read_table
 from apps.dashboard.jobs.tables import MOST_ROWS as MOST_ROWS_SHOWN
 from apps.dashboard.jobs.tables import grid_engine_table
 from apps.dashboard.jobs.views import example

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from apps.dashboard.my_priority.presenters import tell
+from apps.dashboard.my_priority.presenters import make_story
 from apps.explain.my_priority import MyPriority
 from apps.explain.walk import WalkStep
 from apps.priorities.sentences import say
@@ -58,19 +58,19 @@ MINE = MyPriority(
 
 
 def test_the_verdict_names_rank_and_deciding_level() -> None:
-    story = tell(MINE)
-    assert story.told.verdict == say("verdict.behind", rank=67, of=69)
+    story = make_story(MINE)
+    assert story.messages.verdict == say("verdict.behind", rank=67, of=69)
     reason = say("reason.group", name="VO-A", parent="SweGrid", actual=0.382, target=0.30)
-    assert story.told.reason == [reason]
-    assert story.told.own == say("own.on", parent="VO-A")
-    assert (story.verdict, story.reason) == (story.told.verdict.text, reason.text)
+    assert story.messages.reason == [reason]
+    assert story.messages.own == say("own.on", parent="VO-A")
+    assert (story.verdict, story.reason) == (story.messages.verdict.text, reason.text)
     assert story.own == say("own.on", parent="VO-A").text
 
 
 def test_each_level_is_one_sentence_with_over_or_under_and_no_ratio() -> None:
-    story = tell(MINE)
+    story = make_story(MINE)
     first, last = story.levels
-    standings = [level.standing for level in story.told.levels]
+    standings = [level.standing for level in story.messages.levels]
     assert first.decides
     assert [said.key for said in standings] == ["walk.over", "walk.on_you"]
     assert standings[0].values["points"] == pytest.approx(8.2)
@@ -84,11 +84,11 @@ def test_each_level_is_one_sentence_with_over_or_under_and_no_ratio() -> None:
 
 
 def test_the_last_line_shows_the_value_sent_to_schedulers() -> None:
-    story = tell(MINE)
+    story = make_story(MINE)
     total = story.total
-    assert story.told.number is not None
-    assert story.told.number.key == "number.levels"
-    assert (story.told.number.values["rank"], story.told.number.values["of"]) == (67, 69)
+    assert story.messages.number is not None
+    assert story.messages.number.key == "number.levels"
+    assert (story.messages.number.values["rank"], story.messages.number.values["of"]) == (67, 69)
     assert "(\u22120.273, +0.036)" in total
     assert [each for each in ("67", "69") if each not in total] == []
     assert "0.0435" in total
@@ -96,28 +96,28 @@ def test_the_last_line_shows_the_value_sent_to_schedulers() -> None:
 
 def test_own_usage_is_the_reason_if_the_last_level_decides() -> None:
     steps = (MINE.walk[0], _step("dholm", "VO-A", 0.25, 0.60, "over"))
-    story = tell(replace(MINE, walk=steps, deciding=1))
-    assert story.told.reason == [say("reason.you", name="dholm", parent="VO-A", actual=0.60, target=0.25)]
-    assert story.reason == story.told.reason[0].text
-    assert story.told.own is None
+    story = make_story(replace(MINE, walk=steps, deciding=1))
+    assert story.messages.reason == [say("reason.you", name="dholm", parent="VO-A", actual=0.60, target=0.25)]
+    assert story.reason == story.messages.reason[0].text
+    assert story.messages.own is None
     assert story.own == ""
 
 
 def test_no_deciding_level_and_no_rank_have_their_own_sentences() -> None:
-    level = tell(replace(MINE, deciding=None))
-    assert level.told.reason == [say("reason.equal")]
+    level = make_story(replace(MINE, deciding=None))
+    assert level.messages.reason == [say("reason.equal")]
     assert level.reason == say("reason.equal").text
-    above = tell(replace(MINE, deciding=None, is_decided_above=True))
-    assert above.told.reason == [say("reason.above")]
-    unranked = tell(replace(MINE, rank=None, deciding=None))
-    assert unranked.told.verdict == say("verdict.unranked")
-    assert unranked.told.number == say("number.fallback", factor=0.0435)
+    above = make_story(replace(MINE, deciding=None, is_decided_above=True))
+    assert above.messages.reason == [say("reason.above")]
+    unranked = make_story(replace(MINE, rank=None, deciding=None))
+    assert unranked.messages.verdict == say("verdict.unranked")
+    assert unranked.messages.number == say("number.fallback", factor=0.0435)
     assert "0.0435" in unranked.total
 
 
 def test_an_inheriting_entry_has_a_sentence_instead_of_a_bar() -> None:
     dissolved = replace(MINE.walk[0], target=None, actual=None, state="unknown")
-    story = tell(replace(MINE, walk=(dissolved, MINE.walk[1]), deciding=None))
+    story = make_story(replace(MINE, walk=(dissolved, MINE.walk[1]), deciding=None))
     assert story.levels[0].bar is None
-    assert story.told.levels[0].standing == say("walk.dissolved", name="VO-A", parent="SweGrid")
-    assert story.levels[0].sentence == story.told.levels[0].standing.text
+    assert story.messages.levels[0].standing == say("walk.dissolved", name="VO-A", parent="SweGrid")
+    assert story.levels[0].sentence == story.messages.levels[0].standing.text

@@ -191,7 +191,7 @@ def history(*ranks: int | None, of: int = 20) -> RankHistory:
 def test_the_trend_compares_with_last_week_and_names_the_best_day(ranks: tuple[int, ...], said: Any) -> None:
     drawn = draw_trend(history(*ranks))
     assert drawn is not None
-    found = [(one.key, one.values["rank"] if one.key == "trend.best" else dict(one.values)) for one in drawn.said]
+    found = [(one.key, one.values["rank"] if one.key == "trend.best" else dict(one.values)) for one in drawn.sentences]
     assert found == said
 
 

@@ -52,7 +52,7 @@ def _child(parent: EntryRow, name: str, **more: Any) -> EntryRow:
 
 
 def _draw(*rows: EntryRow, of: str = lines.OF_PARENT) -> list[lines.Line]:
-    return lines.draw_lines(rows, policy_slug="grid", tolerance=USUAL_TOLERANCE, of=of)
+    return lines.draw_lines(rows, lines.LineContext(policy_slug="grid", tolerance=USUAL_TOLERANCE, of=of))
 
 
 def test_the_root_has_neither_bar_nor_balance() -> None:

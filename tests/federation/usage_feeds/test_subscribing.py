@@ -13,7 +13,7 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
 from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound
 from apps.core.signing import BadDocument
-from apps.dashboard.audit import words as audit_words
+from apps.dashboard.audit import text as audit_text
 from apps.federation.models import Mount, Subscription
 from apps.federation.mounts.services import make_mount, preview, unmount
 from apps.federation.publishing import make_publication
@@ -71,7 +71,7 @@ def test_a_subscription_has_its_own_readable_source(feed: OtherFeed) -> None:
     assert made.fingerprint == KEY.public.fingerprint
     event = AuditEvent.objects.get(verb="federation.subscribed")
     assert (event.reason, event.details["source"]) == ("One grid.", source.slug)
-    assert audit_words.told(event, what="X") == "subscribed to usage of X"
+    assert audit_text.sentence_of(event, what="X") == "subscribed to usage of X"
 
 
 def test_slugs_of_sources_stay_unique_and_short(feed: OtherFeed, mounted: Mount) -> None:

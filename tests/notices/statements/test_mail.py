@@ -13,7 +13,7 @@ from django.test import Client
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.notices import digests
-from apps.notices.digests import want_statements
+from apps.notices.digests import set_statement_mail
 from apps.notices.models import Mail, Preference
 from apps.notices.statements.month_close import close_months
 from apps.notices.statements.selectors import get_statements
@@ -59,7 +59,7 @@ def uid(policy: Policy, path: str) -> Any:
 
 
 def want(user: User, *, wanted: bool = True, at: datetime = AT - 40 * DAY) -> None:
-    want_statements(wanted=wanted, at=at, actor=Actor(user, "page"))
+    set_statement_mail(wanted=wanted, at=at, actor=Actor(user, "page"))
 
 
 def to(user: User) -> list[Any]:

@@ -16,7 +16,14 @@ from apps.analytics.models import SeriesDay
 from apps.core.errors import Invalid, NotFound
 from apps.notices.models import Statement
 from apps.notices.statements.month_close import close_months
-from apps.notices.statements.selectors import AMOUNTS, Month, corrections_of, get_statements, read_month, reckon
+from apps.notices.statements.selectors import (
+    AMOUNTS,
+    Month,
+    compute_statement,
+    corrections_of,
+    get_statements,
+    read_month,
+)
 from apps.policies.models import Adjustment, Policy
 from apps.policies.tree.stored import load_tree
 from tests.examples import examples
@@ -39,7 +46,7 @@ amounts = st.one_of(st.just(0.0), st.floats(0.0, 1e9, allow_subnormal=False))
 def test_amounts_agree_with_the_oracle_and_add_up(days: Any, target: float, knows: bool) -> None:
     own, other, waited = days
     series = made_series([target, 1 - target], [own, other], [waited, other], knows=knows)
-    found = reckon(series, 0, OCTOBER)
+    found = compute_statement(series, 0, OCTOBER)
     slow = slow_statement(series, 0, 2026, 10)
     size = max(found.entitled, found.used, 1.0)
     for name in AMOUNTS:
@@ -50,29 +57,29 @@ def test_amounts_agree_with_the_oracle_and_add_up(days: Any, target: float, know
 
 def test_days_outside_the_month_and_days_without_a_share_do_not_count() -> None:
     series = made_series([0.5, 0.5], [[1.0] * 40, [3.0] * 40], [[0.0] * 40, [0.0] * 40])
-    assert reckon(series, 0, OCTOBER).n_days == 31
-    assert reckon(series, 0, OCTOBER).lent == 31.0
-    assert reckon(series, 0, Month(date(2026, 11, 1))).n_days == 9
+    assert compute_statement(series, 0, OCTOBER).n_days == 31
+    assert compute_statement(series, 0, OCTOBER).lent == 31.0
+    assert compute_statement(series, 0, Month(date(2026, 11, 1))).n_days == 9
     series.competes[0, :10] = False
-    assert reckon(series, 0, OCTOBER).entitled == 21 * 2.0
+    assert compute_statement(series, 0, OCTOBER).entitled == 21 * 2.0
     series.exists[0, :] = False
-    assert reckon(series, 0, OCTOBER).n_days == 0
+    assert compute_statement(series, 0, OCTOBER).n_days == 0
 
 
 def test_lent_missed_unclear_and_borrowed_are_distinguished() -> None:
     series = made_series([0.5, 0.5], [[0, 2, 9, 3], [10, 8, 1, 7]], [[0, 6, 0, 0], [0, 0, 0, 0]])
     series.knows_waiting[:, 3] = False
-    found = reckon(series, 0, OCTOBER)
+    found = compute_statement(series, 0, OCTOBER)
     assert (found.lent, found.missed, found.unclear, found.borrowed) == (5.0, 3.0, 2.0, 4.0)
     assert (found.entitled, found.used, found.n_unclear) == (20.0, 14.0, 1)
 
 
 def test_corrections_are_the_difference_to_a_recalculated_month() -> None:
     series = made_series([0.5, 0.5], [[1.0], [3.0]], [[0.0], [0.0]])
-    kept: dict[str, Any] = reckon(series, 0, OCTOBER).to_json()
-    assert corrections_of(kept, reckon(series, 0, OCTOBER)) == {}
+    kept: dict[str, Any] = compute_statement(series, 0, OCTOBER).to_json()
+    assert corrections_of(kept, compute_statement(series, 0, OCTOBER)) == {}
     series.used[0, 0] = 1.5
-    assert corrections_of(kept, reckon(series, 0, OCTOBER)) == {"used": 0.5, "lent": -0.5}
+    assert corrections_of(kept, compute_statement(series, 0, OCTOBER)) == {"used": 0.5, "lent": -0.5}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from apps.analytics.comparison import compare_algorithms
 from apps.analytics.what_if.trial import Scenario, run_scenario
 from apps.api.v1.algorithm import algorithm_json
 from apps.core.errors import Conflict, Invalid
-from apps.dashboard.algorithm.words import describe
+from apps.dashboard.algorithm.text import describe
 from apps.engine import operator_trial, operators
 from apps.engine.algorithms import algorithms_of_packages, get_algorithm, read_algorithm
 from apps.engine.algorithms.packages import disproved, measure_properties

@@ -25,7 +25,7 @@ _OF_THE_GROUP = frozenset({"slurm-fair-tree"})
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PropertyText:
     """One declared property, and whether it holds."""
 
     holds: bool
@@ -49,7 +49,7 @@ class Described:
     reference: str
     package: str
     takes_inherit: bool
-    properties: Sequence[Told]
+    properties: Sequence[PropertyText]
     orders_like: str  # built-in operators that give the same order as a package's
     operator: str  # with its formula, "" for an algorithm without operators
 
@@ -74,7 +74,7 @@ def describe(name: str, settings: Mapping[str, Any] | None = None) -> Described 
         return None
     shown = settings or defaults_of(algorithm)
     measured = measured_operators().get(str(shown.get("operator", "")))
-    properties = _beside_measured(properties_in_words(algorithm.properties(shown)), measured)
+    properties = _with_measurement(properties_in_words(algorithm.properties(shown)), measured)
     return Described(
         name=algorithm.name,
         label=algorithm.label,
@@ -83,7 +83,7 @@ def describe(name: str, settings: Mapping[str, Any] | None = None) -> Described 
         reference=algorithm.reference,
         package=algorithms_of_packages().package.get(name, ""),
         takes_inherit=algorithm.takes_inherit,
-        properties=_beside_trial(properties, measured_algorithms().get(name)),
+        properties=_with_trial(properties, measured_algorithms().get(name)),
         orders_like="" if measured is None else ", ".join(measured.orders_like),
         operator=_operator(shown),
     )
@@ -94,23 +94,23 @@ def decides_by_levels(settings: Mapping[str, Any]) -> bool:
     return explanation_of(settings).kind == "levels"
 
 
-def _beside_measured(told: Sequence[Told], measured: Measured | None) -> Sequence[Told]:
+def _with_measurement(texts: Sequence[PropertyText], measured: Measured | None) -> Sequence[PropertyText]:
     """Declared properties, each with the measurement of a package's operator."""
     if measured is None:
-        return told
+        return texts
     found = (None, measured.proportional_redistribution, None, measured.boundaries)
-    return [replace(one, measured=each) for one, each in zip(told, found, strict=True)]
+    return [replace(one, measured=each) for one, each in zip(texts, found, strict=True)]
 
 
-def _beside_trial(told: Sequence[Told], measured: Properties | None) -> Sequence[Told]:
+def _with_trial(texts: Sequence[PropertyText], measured: Properties | None) -> Sequence[PropertyText]:
     """Properties declared to hold, each with the measurement of a package's algorithm.
 
     Properties not declared to hold are unchanged: that no small tree disproves them shows nothing.
     """
     if measured is None:
-        return told
+        return texts
     found = (measured.isolation, measured.proportional_redistribution, measured.scale_invariance, measured.boundaries)
-    return [replace(one, measured=each) if one.holds else one for one, each in zip(told, found, strict=True)]
+    return [replace(one, measured=each) if one.holds else one for one, each in zip(texts, found, strict=True)]
 
 
 def _operator(settings: Mapping[str, Any]) -> str:
@@ -164,10 +164,10 @@ def typed(value: object) -> str:
     return str(value)
 
 
-def properties_in_words(declared: Properties) -> list[Told]:
+def properties_in_words(declared: Properties) -> list[PropertyText]:
     """Sentences on whether each property holds."""
     return [
-        Told(
+        PropertyText(
             declared.isolation,
             _("Groups are isolated"),
             _("Usage of other groups never changes the order inside a group.")
@@ -176,21 +176,21 @@ def properties_in_words(declared: Properties) -> list[Told]:
             if declared.order_in_groups
             else _("Usage of other groups can change the order inside a group."),
         ),
-        Told(
+        PropertyText(
             declared.proportional_redistribution,
             _("Unused share is redistributed proportionally"),
             _("Unused share goes to the active siblings in proportion to their shares.")
             if declared.proportional_redistribution
             else _("Unused share goes to the active siblings, but not in proportion to their shares."),
         ),
-        Told(
+        PropertyText(
             declared.scale_invariance,
             _("Scale-invariant"),
             _("Multiplying all shares or all usage of a group by one number changes nothing.")
             if declared.scale_invariance
             else _("Multiplying all shares or all usage of a group by one number can change its order."),
         ),
-        Told(
+        PropertyText(
             declared.boundaries,
             _("Extremes are fixed"),
             _("Usage without shares always ranks last, shares without usage first.")
@@ -216,7 +216,7 @@ def own_number(
     return None if value is None else _own(name, value, str(algorithm.get("name", "")), tolerance)
 
 
-def telling_column(names: Sequence[str]) -> str:
+def main_column(names: Sequence[str]) -> str:
     """The algorithm's own column that best shows who goes first; "" without one."""
     return next((name for name in _TELLING if name in names), next(iter(names), ""))
 

@@ -237,7 +237,7 @@ _VERBS = dict(Grant.Verb.choices)
 _UNKNOWN = re.compile(r"[._]")
 
 
-def told(event: AuditEvent, *, what: str) -> str:
+def sentence_of(event: AuditEvent, *, what: str) -> str:
     """Sentence after the actor's name, with `what` as its subject."""
     known = SENTENCES.get(event.verb)
     topic = event.verb.partition(".")[0]
@@ -274,19 +274,19 @@ def details(event: AuditEvent) -> list[tuple[str, str]]:
     """Recorded details without operations, which are shown as changes."""
     given: dict[str, Any] = event.details if isinstance(event.details, dict) else {}
     given = {**given, **({"tree_digest": str(given["tree_digest"])[:16]} if "tree_digest" in given else {})}
-    return [(_label(key), plain(value)[:300]) for key, value in given.items() if key != "operations"]
+    return [(_label(key), value_text(value)[:300]) for key, value in given.items() if key != "operations"]
 
 
-def plain(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A JSON value as text."""
     if value is None or value == "" or value == []:
         return "–"
     if isinstance(value, bool):
         return _("yes") if value else _("no")
     if isinstance(value, dict):
-        return ", ".join(f"{_label(key)} {plain(each)}" for key, each in value.items() if each not in (None, ""))
+        return ", ".join(f"{_label(key)} {value_text(each)}" for key, each in value.items() if each not in (None, ""))
     if isinstance(value, list):
-        return ", ".join(plain(each) for each in value)
+        return ", ".join(value_text(each) for each in value)
     text = str(value)
     return str(_ROLES.get(text) or _VERBS.get(text) or text)
 
@@ -303,5 +303,5 @@ def _role(event: AuditEvent) -> str:
 def count_words(found: AuditCount) -> str:
     """Summary such as 41 events in 7 days, 1 refused."""
     shown = presentation.count(found.n) if found.is_all else _("Over %(n)s") % {"n": presentation.count(found.n)}
-    told = ngettext("%(n)s event in 7 days", "%(n)s events in 7 days", found.n) % {"n": shown}
-    return told + _(", %(n)s refused") % {"n": presentation.count(found.n_refused)}
+    text = ngettext("%(n)s event in 7 days", "%(n)s events in 7 days", found.n) % {"n": shown}
+    return text + _(", %(n)s refused") % {"n": presentation.count(found.n_refused)}

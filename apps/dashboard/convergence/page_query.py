@@ -38,7 +38,7 @@ OVERLAYS = ("band", "changes", "demand", "gaps")
 
 
 @dataclass(frozen=True)
-class Asked:
+class PageQuery:
     """The requested view. last: the chosen preset, or "" for two dates.
 
     problem: why the default period is shown instead; problem_at: the parameter that it is about.
@@ -82,7 +82,7 @@ class Asked:
         return urlencode([*found.items(), *self.kept], doseq=True)
 
 
-def read_asked(request: HttpRequest, state: SeriesState, now: datetime) -> Asked:
+def read_page_query(request: HttpRequest, state: SeriesState, now: datetime) -> PageQuery:
     """The requested view; the default view and a problem if the query string can't be read."""
     here, given = today_of(now), request.GET
     chosen = tuple(given.getlist("overlay"))
@@ -97,11 +97,11 @@ def read_asked(request: HttpRequest, state: SeriesState, now: datetime) -> Asked
     except Invalid as problem:
         usual = default_period(state, here)
         where = problem.fields[0].where if problem.fields else ""
-        return Asked(
+        return PageQuery(
             usual, ShareMethod(), str(DEFAULT_DAYS), overlays, problem.message, where, by_hour=by_hour, kept=kept
         )
     is_today = given.get("measure") == TODAY and not by_hour
-    return Asked(period, method, last, overlays, against_today=is_today, by_hour=by_hour, kept=kept)
+    return PageQuery(period, method, last, overlays, against_today=is_today, by_hour=by_hour, kept=kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class Choice:
     is_chosen: bool
 
 
-def periods(asked: Asked) -> list[Choice]:
+def periods(asked: PageQuery) -> list[Choice]:
     labels = {"7": _("7 d"), "30": _("30 d"), "90": _("90 d"), "365": _("1 y"), ALL: _("all")}
     by_hour = Choice(_("7 d by hour"), asked.query(by_hour=True), asked.by_hour)
     days = [
@@ -121,19 +121,19 @@ def periods(asked: Asked) -> list[Choice]:
     return [by_hour, *days]
 
 
-def ways_to_count(asked: Asked) -> list[Choice]:
+def ways_to_count(asked: PageQuery) -> list[Choice]:
     labels = {"decayed": _("Decayed"), "windowed": _("Windowed"), "raw": _("Raw")}
     if asked.by_hour:
         del labels[WINDOWED]
     return [Choice(label, asked.query(view=view), asked.method.view == view) for view, label in labels.items()]
 
 
-def wholes(asked: Asked) -> list[Choice]:
+def wholes(asked: PageQuery) -> list[Choice]:
     labels = {PARENT: _("of parent"), TOTAL: _("of total")}
     return [Choice(label, asked.query(of=of), asked.method.of == of) for of, label in labels.items()]
 
 
-def overlay_choices(asked: Asked) -> list[tuple[str, str, bool]]:
+def overlay_choices(asked: PageQuery) -> list[tuple[str, str, bool]]:
     labels = {
         "band": _("Tolerance"),
         "changes": _("Published changes"),

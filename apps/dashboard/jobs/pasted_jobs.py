@@ -18,9 +18,9 @@ from apps.dashboard.jobs.tables import (
     LedgerRow,
     Note,
     Variants,
+    compare_variants,
     grid_engine_table,
     moved_notes,
-    others_of,
     places_of,
     reading_label,
     short,
@@ -206,13 +206,13 @@ def _table_of_qstat(printed: Printed, given: Mapping[str, float] | None, variant
             places.get(each.job.job),
             each.lines,
             each.doubts,
-            others_of(each.job.job, places, beside),
+            compare_variants(each.job.job, places, beside),
         )
         for each in in_line[:MOST_ROWS]
     ]
     notes = [
-        _weights_told(weights, is_given=given is not None, is_found=fitting is not None, preset=preset),
-        *_doubted(followed),
+        _weights_note(weights, is_given=given is not None, is_found=fitting is not None, preset=preset),
+        *_doubt_notes(followed),
     ]
     notes += [*moved_notes(places, beside), *_left_out(variants, chosen)]
     return JobTable(
@@ -266,7 +266,7 @@ def _table_of_slurm(printed: Printed) -> JobTable:
         rows,
         _("Printed priority"),
         n_jobs=len(followed),
-        notes=[*_doubted(followed), *([ask] if missing else [])],
+        notes=[*_doubt_notes(followed), *([ask] if missing else [])],
     )
 
 
@@ -283,17 +283,17 @@ def _order(followed: Sequence[Followed], totals: Mapping[str, float]) -> dict[st
     return places_of([job.job for job in sorted(pending, key=lambda job: (-totals[job.job], job.submitted, job.line))])
 
 
-def _weights_told(weights: Mapping[str, float], *, is_given: bool, is_found: bool, preset: str) -> Note:
-    told = " / ".join(short(weights[weight]) for _term, weight in TERMS)
+def _weights_note(weights: Mapping[str, float], *, is_given: bool, is_found: bool, preset: str) -> Note:
+    words = " / ".join(short(weights[weight]) for _term, weight in TERMS)
     text = _("Weights of urgency, tickets and POSIX priority: %s.")
     if is_given:
-        return Note("weights_given", text % told)
+        return Note("weights_given", text % words)
     if is_found:
-        return Note("weights_found", text % f"{told} ({_('inferred from the rows')})")
-    return Note("weights_installed", text % f"{told} ({preset})")
+        return Note("weights_found", text % f"{words} ({_('inferred from the rows')})")
+    return Note("weights_installed", text % f"{words} ({preset})")
 
 
-def _doubted(followed: Sequence[Followed]) -> list[Note]:
+def _doubt_notes(followed: Sequence[Followed]) -> list[Note]:
     """Notes on rows whose priority doesn't match, and on terms that the listing has no column for."""
     n = sum(bool(each.doubts) for each in followed)
     notes = _not_listed([each for each in followed if each.not_listed])
@@ -308,8 +308,8 @@ def _not_listed(rows: Sequence[Followed]) -> list[Note]:
         return []
     low, high = min(each.left for each in rows), max(each.left for each in rows)
     amount = short(low) if high - low < 2e-5 else f"{short(low)}–{short(high)}"  # the last printed digit
-    told = {"amount": amount, "terms": name_terms(rows[0].not_listed)}
-    text = _("%(amount)s of each priority is %(terms)s, which this output doesn’t show.") % told
+    words = {"amount": amount, "terms": name_terms(rows[0].not_listed)}
+    text = _("%(amount)s of each priority is %(terms)s, which this output doesn’t show.") % words
     return [Note("not_listed", f"{text} {_('Paste qstat -ext -urg -pri to see every term.')}")]
 
 
