@@ -116,7 +116,7 @@ def take_over_shares(*, name: str, tag: str, keys: Sequence[Key], at: datetime, 
 
 def _refuse_setting(scheduler: Scheduler) -> None:
     if scheduler.carries != Scheduler.Carries.SHARES or scheduler.mode != Scheduler.Mode.ON:
-        message = _("The agent sets shares only if the scheduler carries shares and its mode is on.")
+        message = _("The agent sets shares where the scheduler carries shares, in mode on.")
         raise Conflict(message, code="sets_no_shares")
     if ShareOrder.objects.filter(scheduler=scheduler, state=ShareOrder.State.OPEN).exists():
         raise Conflict(_("An order is open: wait for it, or cancel it."), code="order_open")
