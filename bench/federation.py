@@ -225,14 +225,14 @@ def _write_usage(slug: str, tree: TreeColumns) -> int:
     from apps.policies.models import Policy
     from apps.policies.tree.stored import load_tree
     from apps.usage import pgbinary
-    from apps.usage.services import make_source
+    from apps.usage.services import NewSource, make_source
     from bench.series import _BUCKETS
 
     here = load_tree(Policy.objects.get(slug=slug))
     top = here.index_of_path("/vo") or 0
     rules = [Rule("glob", here.uuid(top), suffix="/{project}/{group}/{user}")]
     set_rules(policy_slug=slug, rules=rules, at=_AT, actor=COMMAND)
-    source = make_source(slug=slug, name=slug, namespace=slug, at=_AT, actor=COMMAND)
+    source = make_source(NewSource(slug=slug, name=slug, namespace=slug), at=_AT, actor=COMMAND)
     with connection.cursor() as cursor:
         n_groups = sum(name.startswith("g") for name in tree.name)
         cursor.execute(_ACCOUNTS, {"n": n_groups, "at": _AT, "name": slug})

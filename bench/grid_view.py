@@ -267,18 +267,20 @@ def _sites(policy: Policy, entry: UUID, at: datetime) -> list[int]:
     """This site's source first; half of the others are subscribed to."""
     from apps.accounts.actor import COMMAND
     from apps.federation.models import Publication, Subscription
-    from apps.usage.services import make_source
+    from apps.usage.services import NewSource, make_source
 
     made = []
     for number in range(N_SITES):
         source = make_source(
-            slug=f"{SLUG}-{number}",
-            name=f"site {number}",
-            namespace=SLUG,
-            site=f"s{number}",
+            NewSource(
+                slug=f"{SLUG}-{number}",
+                name=f"site {number}",
+                namespace=SLUG,
+                site=f"s{number}",
+                origin=f"s{number}.example" if number else "",
+            ),
             at=at,
             actor=COMMAND,
-            origin=f"s{number}.example" if number else "",
         )
         made.append(source.pk)
         if number % 2:

@@ -118,9 +118,9 @@ def _ingest(slug: str, batches: list[RecordBatch], n_jobs: int) -> tuple[float, 
     from apps.accounts.actor import COMMAND
     from apps.core.clock import now
     from apps.usage.records.ingest import ingest_batch
-    from apps.usage.services import make_source
+    from apps.usage.services import NewSource, make_source
 
-    source = make_source(slug=slug, name=slug, at=now(), actor=COMMAND)
+    source = make_source(NewSource(slug=slug, name=slug), at=now(), actor=COMMAND)
     totals = {"new": 0, "duplicate": 0}
 
     def take_all() -> None:
@@ -138,15 +138,13 @@ def _import(slug: str, packed: bytes, n_jobs: int) -> float:
     from apps.accounts.actor import COMMAND
     from apps.core.clock import now
     from apps.runs.services import work_run_now
-    from apps.usage.services import start_import
+    from apps.usage.services import NewImport, start_import
 
     def whole() -> None:
         made = start_import(
-            source_slug=slug,
-            format="swf",
-            file=io.BytesIO(packed),
-            file_name="log.swf.gz",
-            makes_source=True,
+            NewImport(
+                source_slug=slug, format="swf", file=io.BytesIO(packed), file_name="log.swf.gz", makes_source=True
+            ),
             at=now() - timedelta(seconds=1),
             actor=COMMAND,
         )

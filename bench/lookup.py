@@ -67,7 +67,7 @@ def prepare() -> str:
     """A policy of 1,000 groups with 100 users each, computed and served; returns a token for it."""
     from apps.accounts.actor import COMMAND
     from apps.accounts.models import User
-    from apps.accounts.services import make_token
+    from apps.accounts.services import NewToken, make_token
     from apps.core.clock import now
     from apps.mapping.rules.rule import Rule
     from apps.mapping.services import set_rules
@@ -96,7 +96,7 @@ def prepare() -> str:
     work_run_now(request_recompute(policy_slug=SLUG, at=at, actor=COMMAND).pk)
     store.poll()  # the thread that looks by itself may have looked a moment ago, for another bench
     user = User.objects.create_superuser("bench")
-    return make_token(name="bench", scopes=["priorities:read"], user=user, at=at, actor=COMMAND)[1]
+    return make_token(NewToken(name="bench", scopes=["priorities:read"], user=user), at=at, actor=COMMAND)[1]
 
 
 def _floor(answer: dict[str, Any], n_leaves: int) -> Callable[[bytes], bytes]:

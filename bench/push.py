@@ -21,7 +21,7 @@ def measure() -> BenchLine:
     """Fastest of several rounds; every round goes into sources of its own."""
     from apps.accounts.actor import COMMAND
     from apps.core.clock import now
-    from apps.usage.services import make_source
+    from apps.usage.services import NewSource, make_source
 
     library_s = http_s = float("inf")
     records = _records()
@@ -29,7 +29,7 @@ def measure() -> BenchLine:
     post = _client()
     for number in range(ROUNDS):
         for kind in ("library", "http"):
-            make_source(slug=f"{kind}{number}", name=kind, at=now(), actor=COMMAND)
+            make_source(NewSource(slug=f"{kind}{number}", name=kind), at=now(), actor=COMMAND)
         library_s = min(library_s, _seconds(_library(f"library{number}", body)))
         http_s = min(http_s, _seconds(lambda slug=f"http{number}": post(slug, body)))  # type: ignore[misc]
     detail = f"{http_s:.2f} s beside {library_s:.2f} s; {N_RECORDS:,} records, {len(body) / 1e6:.0f} MB of JSON"
@@ -57,12 +57,12 @@ def _client() -> Callable[[str, bytes], None]:
 
     from apps.accounts.actor import COMMAND
     from apps.accounts.models import Token, User
-    from apps.accounts.services import make_token
+    from apps.accounts.services import NewToken, make_token
     from apps.core.clock import now
 
     user = User.objects.create_superuser("pusher", "pusher@example.org", "a long pass phrase")
     scopes = [Token.Scope.USAGE_WRITE]
-    _token, text = make_token(name="bench", user=user, scopes=scopes, days=1, at=now(), actor=COMMAND)
+    _token, text = make_token(NewToken(name="bench", user=user, scopes=scopes, days=1), at=now(), actor=COMMAND)
     client = Client(headers={"authorization": f"Bearer {text}", "host": "localhost"})
 
     def post(slug: str, body: bytes) -> None:

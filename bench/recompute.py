@@ -73,7 +73,7 @@ def build(n_entries: int, at: datetime) -> Policy:
     from apps.policies.models import Policy
     from apps.policies.services import make_policy, publish_document
     from apps.policies.tree.stored import load_tree
-    from apps.usage.services import make_source
+    from apps.usage.services import NewSource, make_source
 
     groups = [_group(number) for number in range(n_entries // 100 - n_entries // 10_000)]
     divisions = [{"name": f"d{at}", "children": groups[at : at + 100]} for at in range(0, len(groups), 100)]
@@ -85,7 +85,7 @@ def build(n_entries: int, at: datetime) -> Policy:
     root_uid = load_tree(policy).uuid(0)
     rules = [Rule("glob", root_uid, suffix="/{project}/{group}/{user}")]
     set_rules(policy_slug=SLUG, rules=rules, at=before, actor=COMMAND)
-    source = make_source(slug=SLUG, name=SLUG, namespace="c1", at=before, actor=COMMAND)
+    source = make_source(NewSource(slug=SLUG, name=SLUG, namespace="c1"), at=before, actor=COMMAND)
     with connection.cursor() as cursor:
         cursor.execute(_ACCOUNTS, {"n": len(groups), "at": before})
         cursor.execute("INSERT INTO usage_jobclass (queue, partition, qos) VALUES ('bench', '', '')")

@@ -83,7 +83,7 @@ def build(n_entries: int, n_records: int) -> tuple[Policy, int]:
     from apps.policies.models import Policy
     from apps.policies.services import make_policy
     from apps.policies.tree.stored import load_tree
-    from apps.usage.services import make_source
+    from apps.usage.services import NewSource, make_source
 
     first_at = AT - timedelta(days=N_DAYS)
     make_policy(slug=SLUG, name=SLUG, at=first_at, actor=COMMAND)
@@ -93,7 +93,7 @@ def build(n_entries: int, n_records: int) -> tuple[Policy, int]:
     policy = Policy.objects.get(slug=SLUG)
     rules = [Rule("glob", load_tree(policy).uuid(0), suffix="/{project}/{group}/{user}")]
     set_rules(policy_slug=SLUG, rules=rules, at=first_at, actor=COMMAND)
-    source = make_source(slug=SLUG, name=SLUG, namespace=SLUG, at=first_at, actor=COMMAND)
+    source = make_source(NewSource(slug=SLUG, name=SLUG, namespace=SLUG), at=first_at, actor=COMMAND)
     with connection.cursor() as cursor:
         cursor.execute(_ACCOUNTS, {"n": n_groups, "at": first_at, "name": SLUG})
         cursor.execute("INSERT INTO usage_jobclass (queue, partition, qos) VALUES ('series', '', '') RETURNING id")

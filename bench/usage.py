@@ -92,9 +92,11 @@ def _recomputes(slug: str) -> tuple[float, float]:
 
     from apps.accounts.actor import COMMAND
     from apps.core.clock import now
-    from apps.onboarding.services import propose_policy
+    from apps.onboarding.services import PolicyProposal, propose_policy
 
-    propose_policy(policy_slug="big", source_slug=slug, publish=True, reason="bench", at=now(), actor=COMMAND)
+    propose_policy(
+        PolicyProposal(policy_slug="big", source_slug=slug, publish=True, reason="bench"), at=now(), actor=COMMAND
+    )
     with_s = min(_recompute(_ENDED_AT + timedelta(minutes=number)) for number in range(ROUNDS))
     with connection.cursor() as cursor:
         cursor.execute("TRUNCATE usage_record")

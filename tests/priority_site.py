@@ -24,7 +24,7 @@ from apps.runs.services import work_run_now
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 
 AS_OF = datetime(2026, 11, 20, 12, tzinfo=UTC)
 NO_AGING = {"window": {"length_s": None, "aging": "none"}}
@@ -144,7 +144,7 @@ def new_site(slug: str = "grid", visibility: str = "tree", at: datetime = AS_OF,
     """Without entries."""
     policy = make_policy(slug=slug, name=slug, visibility=visibility, settings=PolicySettings(), at=at, actor=COMMAND)
     found = make_source(
-        **{"slug": f"{slug}-c1", "name": "c1", "namespace": "c1", "at": AS_OF, "actor": COMMAND, **source}
+        NewSource(**{"slug": f"{slug}-c1", "name": "c1", "namespace": "c1", **source}), at=AS_OF, actor=COMMAND
     )
     return Site(policy, found)
 

@@ -19,7 +19,7 @@ from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import Account, AuditEvent, Token, User
 from apps.accounts.saved_views import save_view
-from apps.accounts.services import make_token, revoke_token
+from apps.accounts.services import NewToken, make_token, revoke_token
 from apps.dashboard.shell.navigation import Shell
 from apps.federation.fetch_schedule import ask_for
 from apps.federation.models import Mount, Subscription
@@ -56,7 +56,7 @@ from apps.schedulers.orders import tag_of as tag_of_scheduler
 from apps.schedulers.passes import record_pass
 from apps.schedulers.services import connect_scheduler
 from apps.usage.models import Record
-from apps.usage.services import start_import
+from apps.usage.services import NewImport, start_import
 from tests.api.small_site import AT, Site
 from tests.federation.other_side import KEY, P1, OtherFeed, OtherSide, projects, serving
 from tests.schedulers.reports import report
@@ -430,7 +430,7 @@ class World:
 
     def _token(self) -> int:
         pia = Actor(user=self.site.pia, via="api")
-        token, _ = make_token(name="pia's own", scopes=["self:read"], user=self.site.pia, at=AT, actor=pia)
+        token, _ = make_token(NewToken(name="pia's own", scopes=["self:read"], user=self.site.pia), at=AT, actor=pia)
         return token.pk
 
     def _scheduler(self) -> str:
@@ -464,7 +464,6 @@ class World:
 
     def _import(self) -> int:
         line = b"1 0 0 3600 1 -1 -1 1 -1 -1 1 1 1 -1 -1 -1 -1 -1\n"
-        return start_import(
-            source_slug="cluster-a", format="swf", file=BytesIO(b"; UnixStartTime: 0\n" + line), file_name="a.swf",
-            at=AT, actor=Actor(user=self.site.admin, via="page"),
-        ).pk  # fmt: skip
+        file = BytesIO(b"; UnixStartTime: 0\n" + line)
+        new = NewImport(source_slug="cluster-a", format="swf", file=file, file_name="a.swf")
+        return start_import(new, at=AT, actor=Actor(user=self.site.admin, via="page")).pk

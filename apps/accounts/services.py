@@ -38,51 +38,53 @@ def allowed_scopes(actor: Actor) -> list[str]:
     return [scope for scope in Token.Scope.values if actor.is_admin or scope in OWN_SCOPES]
 
 
+@dataclass(frozen=True)
+class NewToken:
+    """A token to create, with the policy, subtree or source that it is limited to."""
+
+    name: str
+    scopes: Sequence[str]
+    user: User
+    policy_slug: str = ""
+    subtree_uid: UUID | None = None
+    source_slug: str = ""
+    days: int = DAYS
+
+
 @transaction.atomic
-def make_token(
-    *,
-    name: str,
-    scopes: Sequence[str],
-    user: User,
-    policy_slug: str = "",
-    subtree_uid: UUID | None = None,
-    source_slug: str = "",
-    days: int = DAYS,
-    at: datetime,
-    actor: Actor,
-) -> tuple[Token, str]:
+def make_token(new: NewToken, *, at: datetime, actor: Actor) -> tuple[Token, str]:
     """Create a token; returns it with its text, which is not stored."""
-    _require_token_rights(actor, user)
-    chosen = _checked_scopes(scopes, actor)
-    if not name.strip() or len(name) > 128:
+    _require_token_rights(actor, new.user)
+    chosen = _checked_scopes(new.scopes, actor)
+    if not new.name.strip() or len(new.name) > 128:
         raise _invalid("name", _("Give the token a name of 1 to 128 characters."))
-    if not 1 <= days <= MOST_DAYS:
+    if not 1 <= new.days <= MOST_DAYS:
         raise _invalid("days", _("A token is valid for 1 to %(most)d days.") % {"most": MOST_DAYS})
-    if subtree_uid is not None and not policy_slug:
+    if new.subtree_uid is not None and not new.policy_slug:
         raise _invalid("policy", _("A subtree belongs to a policy: name it too."))
     public_id, secret = _new_public_id(), secrets.token_hex(32)
     version = len(settings.FAIRSHARE_TOKEN_PEPPERS) - 1
     token = Token.objects.create(
         public_id=public_id,
-        name=name.strip(),
-        user=user,
+        name=new.name.strip(),
+        user=new.user,
         scopes=chosen,
-        policy_slug=policy_slug,
-        subtree_uid=subtree_uid,
-        source_slug=source_slug,
+        policy_slug=new.policy_slug,
+        subtree_uid=new.subtree_uid,
+        source_slug=new.source_slug,
         digest=_digest(secret, version),
         pepper_version=version,
         last_four=secret[-4:],
         created_at=at,
-        expires_at=at + timedelta(seconds=days * _DAY_S),
+        expires_at=at + timedelta(seconds=new.days * _DAY_S),
     )
     audit.record(
         actor=actor,
         verb="token.made",
         at=at,
-        policy_slug=policy_slug,
+        policy_slug=new.policy_slug,
         subject=str(token),
-        details={"user": user.username, "scopes": chosen, "days": days, "source": source_slug},
+        details={"user": new.user.username, "scopes": chosen, "days": new.days, "source": new.source_slug},
     )
     return token, f"fsh_{public_id}_{secret}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import IO, Any
@@ -31,7 +32,7 @@ from apps.runs.models import Run
 from apps.usage.models import Source
 from apps.usage.parsers.registry import AUTO
 from apps.usage.records import uploads
-from apps.usage.services import confirm_import, start_import, zone_of
+from apps.usage.services import NewImport, confirm_import, start_import, zone_of
 
 MOST_DECISIONS = 1_000
 _NO_ZONE = "naive_time"
@@ -168,9 +169,8 @@ def read_tree_here(*, at: datetime, actor: Actor) -> Beginning:
 def send_log_here(*, version: int, source_slug: str, at: datetime, actor: Actor) -> Beginning:
     """Like `send_log`, with sacct's output on this host for the last 90 days."""
     require_setup(actor)
-    given = {"file_name": "sacct", "format": AUTO, "source_slug": source_slug, "time_zone": ""}
     with read_site_log() as file:
-        return send_log(version=version, file=file, **given, at=at, actor=actor)
+        return send_log(LogFile(file, "sacct", AUTO, source_slug, ""), version=version, at=at, actor=actor)
 
 
 def _sshare_columns(sshare: bytes, cluster: str, at: datetime) -> dict[str, Any]:
@@ -188,28 +188,31 @@ def _config_facts(config: SlurmConfig | None) -> dict[str, Any] | None:
     return {"settings": config.settings, "lines": [line.to_json() for line in config.lines]}
 
 
-def send_log(
-    *,
-    version: int,
-    file: IO[bytes],
-    file_name: str,
-    format: str,
-    source_slug: str,
-    time_zone: str,
-    at: datetime,
-    actor: Actor,
-) -> Beginning:
+@dataclass(frozen=True)
+class LogFile:
+    """An accounting log for a new source."""
+
+    file: IO[bytes]
+    file_name: str
+    format: str
+    source_slug: str
+    time_zone: str
+
+
+def send_log(log: LogFile, *, version: int, at: datetime, actor: Actor) -> Beginning:
     """Start a dry run of the log into a new source."""
     with transaction.atomic():
         beginning = lock_draft(version, actor)
         dry = start_import(
-            source_slug=source_slug,
-            format=format,
-            file=file,
-            file_name=file_name,
-            time_zone=time_zone,
-            dry_run=True,
-            makes_source=True,
+            NewImport(
+                source_slug=log.source_slug,
+                format=log.format,
+                file=log.file,
+                file_name=log.file_name,
+                time_zone=log.time_zone,
+                dry_run=True,
+                makes_source=True,
+            ),
             at=at,
             actor=actor,
         )
@@ -238,12 +241,14 @@ def choose_zone(*, version: int, time_zone: str, at: datetime, actor: Actor) -> 
             raise Conflict(_("The accounting log is missing: import it, or use a source with usage."), code="file_gone")
         with uploads.path_of(dry.stored_path).open("rb") as file:
             again = start_import(
-                source_slug=dry.source.slug,
-                format=dry.format,
-                file=file,
-                file_name=dry.file_name,
-                time_zone=time_zone.strip(),
-                dry_run=True,
+                NewImport(
+                    source_slug=dry.source.slug,
+                    format=dry.format,
+                    file=file,
+                    file_name=dry.file_name,
+                    time_zone=time_zone.strip(),
+                    dry_run=True,
+                ),
                 at=at,
                 actor=actor,
             )

@@ -247,17 +247,19 @@ class Proposal:
     revision: Revision | None
 
 
-def propose_policy(
-    *,
-    policy_slug: str,
-    source_slug: str,
-    proportional: bool = False,
-    settings: Mapping[str, Any] | None = None,
-    publish: bool = False,
-    reason: str = "",
-    at: datetime,
-    actor: Actor,
-) -> Proposal:
+@dataclass(frozen=True)
+class PolicyProposal:
+    """A policy to propose from a source. settings: parts of PolicySettings; others stay."""
+
+    policy_slug: str
+    source_slug: str
+    proportional: bool = False
+    settings: Mapping[str, Any] | None = None
+    publish: bool = False
+    reason: str = ""
+
+
+def propose_policy(proposal: PolicyProposal, *, at: datetime, actor: Actor) -> Proposal:
     """Create a policy or change set from the groups and users of a source, with the rule that maps them.
 
     Shares are equal or in proportion to usage. A missing policy is created. `settings` are parts of PolicySettings;
@@ -265,36 +267,39 @@ def propose_policy(
     """
     if not actor.is_admin:
         raise NotAllowed(_("Only administrators may propose a whole policy."))
-    source = Source.objects.filter(slug=source_slug).first()
+    source = Source.objects.filter(slug=proposal.source_slug).first()
     if source is None:
         raise Invalid(
-            _("There is no usage source %(slug)s: import its records first.") % {"slug": source_slug},
+            _("There is no usage source %(slug)s: import its records first.") % {"slug": proposal.source_slug},
             fields=[FieldProblem("source", "is unknown")],
         )
     used = _used(source)
     if not used:
         raise Conflict(
-            _("Source %(slug)s has no usage yet: import its records first.") % {"slug": source_slug}, code="no_usage"
+            _("Source %(slug)s has no usage yet: import its records first.") % {"slug": proposal.source_slug},
+            code="no_usage",
         )
-    root, n_groups, n_users = propose_tree(used, proportional=proportional, name=policy_slug)
+    root, n_groups, n_users = propose_tree(used, proportional=proposal.proportional, name=proposal.policy_slug)
     with transaction.atomic():
-        policy, wanted, is_new = _policy_for(policy_slug, settings or {}, at=at, actor=actor)
+        policy, wanted, is_new = _policy_for(proposal.policy_slug, proposal.settings or {}, at=at, actor=actor)
         revision = None
-        if publish:
-            document = {"policy": policy_slug, "settings": wanted.to_json(), "root": root}
-            revision = publish_document(policy_slug=policy_slug, document=document, reason=reason, at=at, actor=actor)
+        if proposal.publish:
+            document = {"policy": proposal.policy_slug, "settings": wanted.to_json(), "root": root}
+            revision = publish_document(
+                policy_slug=proposal.policy_slug, document=document, reason=proposal.reason, at=at, actor=actor
+            )
             change_set = revision.change_set
         else:
             operations = operations_towards(load_tree(policy), root)
             if wanted != _settings_of(policy):
                 operations.append({"op": "set_policy", "settings": wanted.to_json()})
             change_set = make_change_set(
-                policy_slug=policy_slug, operations=operations, reason=reason, at=at, actor=actor
+                policy_slug=proposal.policy_slug, operations=operations, reason=proposal.reason, at=at, actor=actor
             )
-        if publish or is_new:
+        if proposal.publish or is_new:
             policy.refresh_from_db()
             rules = _with_rule_of(policy, source, load_tree(policy).uuid(0))
-            set_rules(policy_slug=policy_slug, rules=rules, at=at, actor=actor)
+            set_rules(policy_slug=proposal.policy_slug, rules=rules, at=at, actor=actor)
     return Proposal(n_groups, n_users, change_set, revision)
 
 

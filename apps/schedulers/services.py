@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -180,17 +181,16 @@ def refusals_of(verb: str, actor: Actor, at: datetime, policy_slug: str, name: s
 
 
 # --- From shadow mode to on -------------------------------------------------------------------------------------------
-def switch_on(
-    *,
-    name: str,
-    tag: str,
-    at: datetime,
-    actor: Actor,
-    partitions: Sequence[str] = (),
-    subtree: str = "",
-    everything: bool = False,
-    reason: str = "",
-) -> Scheduler:
+@dataclass(frozen=True)
+class SchedulerScope:
+    """Jobs whose values are sent. subtree: a path; "" keeps the present one."""
+
+    partitions: Sequence[str] = ()
+    subtree: str = ""
+    everything: bool = False
+
+
+def switch_on(scope: SchedulerScope, *, name: str, tag: str, at: datetime, actor: Actor, reason: str = "") -> Scheduler:
     """Send values for jobs of these partitions, of this subtree, or of all; other jobs are not touched.
 
     If the scheduler is already on, the partitions are added to its present ones. subtree: a path; "" keeps the present
@@ -202,7 +202,7 @@ def switch_on(
         Stale: it changed since.
     """
     scheduler = get_scheduler(name=name, at=at, actor=actor).scheduler
-    if not (partitions or subtree or everything):
+    if not (scope.partitions or scope.subtree or scope.everything):
         message = _("Choose a partition or a subtree.")
         raise Invalid(message, code="no_scope", fields=[FieldProblem("partitions", message)])
     wrong = [str(check["code"]) for check in scheduler.checks or () if check["severity"] == "error"]
@@ -210,14 +210,14 @@ def switch_on(
         message = _("Correct what the agent’s checks found first: %(codes)s.") % {"codes": ", ".join(wrong)}
         raise Conflict(message, code="checks_failed")
     given: dict[str, Any] = {"mode": Scheduler.Mode.ON}
-    if everything:
+    if scope.everything:
         given |= {"partitions": None, "subtree": "/"}
-    if subtree:
-        given["subtree"] = subtree
-    if partitions:
+    if scope.subtree:
+        given["subtree"] = scope.subtree
+    if scope.partitions:
         already = (scheduler.partitions or []) if scheduler.mode == Scheduler.Mode.ON else []
         is_all = scheduler.mode == Scheduler.Mode.ON and scheduler.partitions is None
-        given["partitions"] = None if is_all else list(dict.fromkeys([*already, *partitions]))
+        given["partitions"] = None if is_all else list(dict.fromkeys([*already, *scope.partitions]))
         canary = scheduler.canary_partition
         if given["partitions"] is not None and canary and canary not in given["partitions"]:
             given["canary_partition"] = ""

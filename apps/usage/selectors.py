@@ -123,54 +123,57 @@ def count_rejected_lines(*, import_id: int, actor: Actor) -> dict[str, int]:
     return dict(lines.values_list("code").annotate(n=Count("id")).order_by("-n", "code"))
 
 
-def list_buckets(
-    *,
-    source: str | None = None,
-    account: str | None = None,
-    site: str | None = None,
-    from_at: datetime | None = None,
-    to_at: datetime | None = None,
-    step: str = "hour",
-    by: str = "account",
-    after: list[Any] | None = None,
-    limit: int = 1000,
-    actor: Actor,
-) -> list[BucketRow]:
+@dataclass(frozen=True)
+class BucketQuery:
+    """Filter, grouping and page of usage sums. after: cursor of the last row of the previous page."""
+
+    source: str | None = None
+    account: str | None = None
+    site: str | None = None
+    from_at: datetime | None = None
+    to_at: datetime | None = None
+    step: str = "hour"
+    by: str = "account"
+    after: list[Any] | None = None
+    limit: int = 1000
+
+
+def list_buckets(query: BucketQuery, *, actor: Actor) -> list[BucketRow]:
     """Usage sums by hour or day, source, site and account: the actor's own, or all for administrators.
 
     by: "account" or "site"; "site" sums over accounts.
     """
-    source_ids = _readable(source, actor)
-    at_column = "hour_at" if step == "hour" else "date_trunc('day', hour_at, %(zone)s)"
-    columns = [at_column, "source_id", *(["account_id"] if by == "account" else []), "site"]
+    source_ids = _readable(query.source, actor)
+    at_column = "hour_at" if query.step == "hour" else "date_trunc('day', hour_at, %(zone)s)"
+    columns = [at_column, "source_id", *(["account_id"] if query.by == "account" else []), "site"]
     where = ["source_id = ANY(%(source_ids)s)"]
     given: dict[str, Any] = {"source_ids": list(source_ids), "zone": settings.TIME_ZONE}
-    if account is not None or not _reads_all(source, actor):
+    if query.account is not None or not _reads_all(query.source, actor):
         where.append("account_id = ANY(%(accounts)s)")
-        given["accounts"] = _readable_accounts(account, _reads_all(source, actor), actor)
-    if site is not None:
+        given["accounts"] = _readable_accounts(query.account, _reads_all(query.source, actor), actor)
+    if query.site is not None:
         where.append("site = %(site)s")
-        given["site"] = site
-    if from_at is not None:
+        given["site"] = query.site
+    if query.from_at is not None:
         where.append("hour_at >= %(from_at)s")
-        given["from_at"] = from_at
-    if to_at is not None:
+        given["from_at"] = query.from_at
+    if query.to_at is not None:
         where.append("hour_at < %(to_at)s")
-        given["to_at"] = to_at
-    if after is not None:
-        given |= _place_after(after, with_account=by == "account")
+        given["to_at"] = query.to_at
+    if query.after is not None:
+        given |= _place_after(query.after, with_account=query.by == "account")
         names = "%(after_at)s::timestamptz, %(after_source)s, "
-        names += "%(after_account)s, %(after_site)s" if by == "account" else "%(after_site)s"
+        names += "%(after_account)s, %(after_site)s" if query.by == "account" else "%(after_site)s"
         where.append(f"hour_at >= %(after_at)s::timestamptz AND ({', '.join(columns)}) > ({names})")
-    query = (  # built of constants; user input is passed as parameters
+    sql = (  # built of constants; user input is passed as parameters
         f"SELECT {', '.join(columns)}, sum(cpu_s), sum(gpu_s), sum(mem_gb_s), sum(node_s), sum(billing), sum(jobs)"  # noqa: S608
         f" FROM usage_bucket WHERE {' AND '.join(where)} GROUP BY {', '.join(columns)} ORDER BY {', '.join(columns)}"
         " LIMIT %(limit)s"
     )
     with connection.cursor() as cursor:
-        cursor.execute(query, {**given, "limit": min(limit, _MOST_ROWS)})
+        cursor.execute(sql, {**given, "limit": min(query.limit, _MOST_ROWS)})
         rows = cursor.fetchall()
-    return _bucket_rows(rows, source_ids, with_account=by == "account")
+    return _bucket_rows(rows, source_ids, with_account=query.by == "account")
 
 
 def _bucket_rows(rows: Sequence[tuple[Any, ...]], slugs: Mapping[int, str], *, with_account: bool) -> list[BucketRow]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import zlib
+from dataclasses import dataclass
 from datetime import datetime
 from typing import IO, Any, NamedTuple
 from uuid import uuid4
@@ -38,50 +39,49 @@ _READ = 256 * 1024
 _SLUG = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-@transaction.atomic
-def make_source(
-    *,
-    slug: str,
-    name: str,
-    namespace: str = "",
-    site: str = "",
-    cluster: str = "",
-    time_zone: str = "",
-    origin: str = "",
-    expected_every_s: int | None = None,
-    names_people: bool = False,
-    is_sample: bool = False,
-    at: datetime,
-    actor: Actor,
-) -> Source:
-    """Create a usage source. Without a namespace, its slug becomes the namespace of its user names.
+@dataclass(frozen=True)
+class NewSource:
+    """A usage source to create. names_people: its user names are sign-in names, so that a person owns the account."""
 
-    names_people: its user names are sign-in names, so that a person owns the account of the same name.
-    """
-    require_create(actor, slug)
-    _refuse_slug(slug)
-    if not name.strip() or len(name) > 128:
+    slug: str
+    name: str
+    namespace: str = ""
+    site: str = ""
+    cluster: str = ""
+    time_zone: str = ""
+    origin: str = ""
+    expected_every_s: int | None = None
+    names_people: bool = False
+    is_sample: bool = False
+
+
+@transaction.atomic
+def make_source(new: NewSource, *, at: datetime, actor: Actor) -> Source:
+    """Create a usage source. Without a namespace, its slug becomes the namespace of its user names."""
+    require_create(actor, new.slug)
+    _refuse_slug(new.slug)
+    if not new.name.strip() or len(new.name) > 128:
         raise _invalid("name", "Give the source a name of 1 to 128 characters.")
-    zone_of(time_zone)
-    refuse_reserved(namespace)
+    zone_of(new.time_zone)
+    refuse_reserved(new.namespace)
     try:
         with transaction.atomic():
             source = Source.all_objects.create(
-                slug=slug,
-                name=name.strip(),
-                namespace=namespace or slug,
-                site=site,
-                cluster=cluster,
-                time_zone=time_zone,
-                origin=origin,
-                expected_every_s=expected_every_s,
-                names_people=names_people,
-                is_sample=is_sample,
+                slug=new.slug,
+                name=new.name.strip(),
+                namespace=new.namespace or new.slug,
+                site=new.site,
+                cluster=new.cluster,
+                time_zone=new.time_zone,
+                origin=new.origin,
+                expected_every_s=new.expected_every_s,
+                names_people=new.names_people,
+                is_sample=new.is_sample,
                 created_at=at,
             )
     except IntegrityError as error:
-        raise Conflict(f"There is a usage source {slug!r} already.", code="source_exists") from error
-    audit.record(actor=actor, verb="source.made", at=at, subject=slug, details={"namespace": source.namespace})
+        raise Conflict(f"There is a usage source {new.slug!r} already.", code="source_exists") from error
+    audit.record(actor=actor, verb="source.made", at=at, subject=new.slug, details={"namespace": source.namespace})
     return source
 
 
@@ -91,7 +91,7 @@ def ensure_source(*, slug: str, time_zone: str = "", at: datetime, actor: Actor)
     if found is not None:
         return found, False
     try:
-        return make_source(slug=slug, name=slug, time_zone=time_zone, at=at, actor=actor), True
+        return make_source(NewSource(slug=slug, name=slug, time_zone=time_zone), at=at, actor=actor), True
     except Conflict:  # a concurrent request created it
         return Source.all_objects.get(slug=slug), False
 
@@ -110,46 +110,51 @@ def zone_of(name: str) -> ZoneInfo | None:
         raise _invalid("time_zone", f"{name[:64]!r} is no time zone; example: Europe/Stockholm.") from error
 
 
-class ImportOptions(NamedTuple):
-    """Options that the uploader chose for a file."""
+class _CheckedFile(NamedTuple):
+    """A stored and fully checked file, with the options chosen for its import."""
 
+    stored: uploads.StoredFile
+    file_name: str
+    format: str
     time_zone: str
     dry_run: bool
     all_or_nothing: bool
 
 
-def start_import(
-    *,
-    source_slug: str,
-    format: str,
-    file: IO[bytes],
-    file_name: str,
-    time_zone: str = "",
-    dry_run: bool = False,
-    all_or_nothing: bool = False,
-    makes_source: bool = False,
-    at: datetime,
-    actor: Actor,
-) -> Import:
-    """Store and fully check an uploaded file, and enqueue its import. A damaged file is rejected as a whole here.
+@dataclass(frozen=True)
+class NewImport:
+    """A file to import.
 
     all_or_nothing: one rejected line rejects the file; otherwise the valid lines are imported. makes_source: create a
     missing source in the transaction of the import.
     """
-    require_write(actor, source_slug)
-    known = Source.all_objects.filter(slug=source_slug).first() if makes_source else _source(source_slug)
+
+    source_slug: str
+    format: str
+    file: IO[bytes]
+    file_name: str
+    time_zone: str = ""
+    dry_run: bool = False
+    all_or_nothing: bool = False
+    makes_source: bool = False
+
+
+def start_import(new: NewImport, *, at: datetime, actor: Actor) -> Import:
+    """Store and fully check an uploaded file, and enqueue its import. A damaged file is rejected as a whole here."""
+    require_write(actor, new.source_slug)
+    known = Source.all_objects.filter(slug=new.source_slug).first() if new.makes_source else _source(new.source_slug)
     if known is not None:
         require_open(known)
-    zone_of(time_zone)
-    stored = uploads.store(file)
+    zone_of(new.time_zone)
+    stored = uploads.store(new.file)
     try:
-        collector = format_of(format, stored.head)
+        collector = format_of(new.format, stored.head)
         with transaction.atomic():
-            if makes_source:
-                ensure_source(slug=source_slug, time_zone=time_zone, at=at, actor=actor)
-            source = _source(source_slug)
-            options = ImportOptions(time_zone, dry_run=dry_run, all_or_nothing=all_or_nothing)
-            return _make_import(source, collector.name, stored, file_name, options, at, actor)
+            if new.makes_source:
+                ensure_source(slug=new.source_slug, time_zone=new.time_zone, at=at, actor=actor)
+            source = _source(new.source_slug)
+            options = (new.time_zone, new.dry_run, new.all_or_nothing)
+            return _make_import(source, _CheckedFile(stored, new.file_name, collector.name, *options), at, actor)
     except BaseException:
         uploads.remove(stored.name)
         raise
@@ -198,21 +203,23 @@ def confirm_import(*, import_id: int, all_or_nothing: bool | None = None, at: da
             raise Conflict("The file of this dry run is no longer kept: send it again.", code="file_gone")
         stored = uploads.StoredFile(dry.stored_path, dry.n_bytes, dry.run.progress_total or 0, dry.sha256, b"")
         whole = dry.all_or_nothing if all_or_nothing is None else all_or_nothing
-        options = ImportOptions(dry.time_zone, dry_run=False, all_or_nothing=whole)
-        return _make_import(dry.source, dry.format, stored, dry.file_name, options, at, actor, key=_confirmation(dry))
+        checked = _CheckedFile(stored, dry.file_name, dry.format, dry.time_zone, dry_run=False, all_or_nothing=whole)
+        return _make_import(dry.source, checked, at, actor, key=_confirmation(dry))
 
 
-def push_records(
-    *,
-    source_slug: str,
-    body_stream: IO[bytes],
-    content_type: str,
-    gzip: bool = False,
-    idempotency_key: str | None = None,
-    atomic: bool = False,
-    at: datetime,
-    actor: Actor,
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class PushedRecords:
+    """A request body with records. atomic: one invalid record rejects all."""
+
+    source_slug: str
+    body_stream: IO[bytes]
+    content_type: str
+    gzip: bool = False
+    idempotency_key: str | None = None
+    atomic: bool = False
+
+
+def push_records(pushed: PushedRecords, *, at: datetime, actor: Actor) -> dict[str, Any]:
     """Import records from a request body and return the counts of the REST contract, with `account_ids` added.
 
     The first valid record creates a missing source.
@@ -224,34 +231,34 @@ def push_records(
         TooLarge: over 32 MB, 50,000 records, or an expansion of 100.
         Conflict: the idempotency key was used for another body.
     """
-    require_write(actor, source_slug)
-    known = Source.all_objects.filter(slug=source_slug).first()
+    require_write(actor, pushed.source_slug)
+    known = Source.all_objects.filter(slug=pushed.source_slug).first()
     if known is not None:
         require_open(known)
-    body = read_body(body_stream, gzip=gzip)
+    body = read_body(pushed.body_stream, gzip=pushed.gzip)
     digest = hashlib.sha256(body).hexdigest()
     zone = zone_of(known.time_zone) if known else None
-    records = parse_records(body, content_type=content_type, zone=zone)
-    if atomic and records.rejections:
+    records = parse_records(body, content_type=pushed.content_type, zone=zone)
+    if pushed.atomic and records.rejections:
         raise _all_rejected(records)
     batch = records.batch
     _refuse_too_long(batch)
     if known is None and not len(batch):
-        raise NotFound(f"There is no usage source {source_slug[:64]!r}: its first good record makes it.")
+        raise NotFound(f"There is no usage source {pushed.source_slug[:64]!r}: its first good record makes it.")
     with transaction.atomic():
-        source, _ = (known, False) if known else ensure_source(slug=source_slug, at=at, actor=actor)
-        if idempotency_key is not None:
-            named = {"scope": f"usage:{source.slug}", "key": idempotency_key, "body_sha256": digest}
+        source, _ = (known, False) if known else ensure_source(slug=pushed.source_slug, at=at, actor=actor)
+        if pushed.idempotency_key is not None:
+            named = {"scope": f"usage:{source.slug}", "key": pushed.idempotency_key, "body_sha256": digest}
             first: dict[str, Any] | None = get_stored_answer(**named, at=at)
             if first is not None:
                 return first
         counts = ingest_batch(source=source, rows=batch, at=at, n_rejected=len(records.rejections))
         records.rejections.extend(counts.rejections)
         records.rejections.sort(key=lambda one: one.line)
-        if atomic and counts.rejections:
+        if pushed.atomic and counts.rejections:
             raise _all_rejected(records)
         answer = _answer(counts, records)
-        if idempotency_key is not None:
+        if pushed.idempotency_key is not None:
             store_answer(**named, answer=answer, at=at)
         if counts.new or counts.corrected or records.rejections:
             numbers = {**counts.as_dict(), "rejected": len(records.rejections)}
@@ -325,17 +332,8 @@ def _refuse_too_long(batch: RecordBatch) -> None:
         raise TooLarge(message, code="too_many_hours")
 
 
-def _make_import(
-    source: Source,
-    format_name: str,
-    stored: uploads.StoredFile,
-    file_name: str,
-    options: ImportOptions,
-    at: datetime,
-    actor: Actor,
-    *,
-    key: str | None = None,
-) -> Import:
+def _make_import(source: Source, file: _CheckedFile, at: datetime, actor: Actor, *, key: str | None = None) -> Import:
+    stored = file.stored
     run = enqueue_run(
         kind=KIND,
         subject=f"source:{source.slug}",
@@ -344,23 +342,23 @@ def _make_import(
         idempotency_key=key or f"import:{uuid4()}",
         at=at,
     )
-    is_read_twice = options.all_or_nothing and not options.dry_run
+    is_read_twice = file.all_or_nothing and not file.dry_run
     Run.objects.filter(pk=run.pk).update(progress_total=stored.n_unpacked * (2 if is_read_twice else 1))
     made = Import.objects.create(
         source=source,
         run=run,
-        format=format_name,
-        file_name=file_name[-255:] or "upload",
+        format=file.format,
+        file_name=file.file_name[-255:] or "upload",
         stored_path=stored.name,
         n_bytes=stored.n_bytes,
         sha256=stored.sha256,
-        time_zone=options.time_zone,
-        dry_run=options.dry_run,
-        all_or_nothing=options.all_or_nothing,
+        time_zone=file.time_zone,
+        dry_run=file.dry_run,
+        all_or_nothing=file.all_or_nothing,
         owner=actor.user,
         created_at=at,
     )
-    details = {"file": made.file_name, "sha256": stored.sha256, "bytes": stored.n_bytes, "dry_run": options.dry_run}
+    details = {"file": made.file_name, "sha256": stored.sha256, "bytes": stored.n_bytes, "dry_run": file.dry_run}
     audit.record(actor=actor, verb="usage.import_asked", at=at, subject=source.slug, details=details)
     return made
 

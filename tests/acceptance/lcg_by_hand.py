@@ -20,7 +20,7 @@ from django.core.management import call_command
 
 from apps.accounts.actor import COMMAND
 from apps.core import clock
-from apps.onboarding.services import propose_policy
+from apps.onboarding.services import PolicyProposal, propose_policy
 from apps.policies.publishing.direct import publish_operations
 
 FIRST_ON, LAST_ON = date(2005, 11, 20), date(2005, 12, 5)
@@ -112,12 +112,14 @@ def put_in_place(traces_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Raw:
     call_command("import_usage", "--source", "lcg", "--format", "swf", str(path), stdout=StringIO())
     set_clock(monkeypatch, datetime(2005, 11, 20, 0, 30, tzinfo=UTC))
     propose_policy(
-        policy_slug="lcg",
-        source_slug="lcg",
-        proportional=True,
-        settings={"window": WINDOW},
-        publish=True,
-        reason="As it was used.",
+        PolicyProposal(
+            policy_slug="lcg",
+            source_slug="lcg",
+            proportional=True,
+            settings={"window": WINDOW},
+            publish=True,
+            reason="As it was used.",
+        ),
         at=clock.now(),
         actor=COMMAND,
     )

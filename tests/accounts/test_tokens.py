@@ -15,6 +15,7 @@ from apps.accounts.actor import COMMAND, Actor, TokenBounds
 from apps.accounts.models import AuditEvent, Token, User
 from apps.accounts.selectors import list_tokens
 from apps.accounts.services import (
+    NewToken,
     VerifiedToken,
     look_up_token,
     make_token,
@@ -31,18 +32,20 @@ DAY = timedelta(days=1)
 
 
 def _made(user: User, at: datetime, scope: str = "priorities:read", days: int = 90) -> tuple[Token, str]:
-    return make_token(name="scheduler", scopes=[scope], user=user, days=days, at=at, actor=COMMAND)
+    return make_token(NewToken(name="scheduler", scopes=[scope], user=user, days=days), at=at, actor=COMMAND)
 
 
 def test_a_token_has_owner_and_scopes(alice: User, at: datetime) -> None:
     uid = uuid4()
     _token, text = make_token(
-        name="slurm",
-        scopes=["priorities:read", "usage:write"],
-        user=alice,
-        policy_slug="grid",
-        subtree_uid=uid,
-        source_slug="c1",
+        NewToken(
+            name="slurm",
+            scopes=["priorities:read", "usage:write"],
+            user=alice,
+            policy_slug="grid",
+            subtree_uid=uid,
+            source_slug="c1",
+        ),
         at=at,
         actor=COMMAND,
     )
@@ -155,7 +158,7 @@ def test_a_token_is_valid_for_a_year_at_most(alice: User, at: datetime, days: in
 @pytest.mark.parametrize("scopes", [[], ["everything"], ["self:read", "x"]])
 def test_scopes_come_from_the_list(alice: User, at: datetime, scopes: list[str]) -> None:
     with pytest.raises(Invalid):
-        make_token(name="t", scopes=scopes, user=alice, at=at, actor=COMMAND)
+        make_token(NewToken(name="t", scopes=scopes, user=alice), at=at, actor=COMMAND)
 
 
 @pytest.mark.parametrize("scope", ["admin", "usage:write", "priorities:read", "federation"])
@@ -163,13 +166,13 @@ def test_users_cannot_grant_themselves_administrator_scopes(
     alice: User, as_alice: Actor, at: datetime, scope: str
 ) -> None:
     with pytest.raises(NotAllowed):
-        make_token(name="t", scopes=["self:read", scope], user=alice, at=at, actor=as_alice)
+        make_token(NewToken(name="t", scopes=["self:read", scope], user=alice), at=at, actor=as_alice)
     assert not Token.objects.exists()
 
 
 def test_users_manage_only_their_own_tokens(alice: User, eva: User, as_alice: Actor, at: datetime) -> None:
     with pytest.raises(NotAllowed):
-        make_token(name="t", scopes=["self:read"], user=eva, at=at, actor=as_alice)
+        make_token(NewToken(name="t", scopes=["self:read"], user=eva), at=at, actor=as_alice)
     token, _text = _made(eva, at)
     for act in (rotate_token, revoke_token):
         with pytest.raises(NotFound):
@@ -185,10 +188,10 @@ def test_only_unlimited_administrator_tokens_create_tokens(eva: User, at: dateti
     ):
         actor = Actor(user=eva, via="api", token=bounds)
         if allowed:
-            make_token(name="t", scopes=["self:read"], user=eva, at=at, actor=actor)
+            make_token(NewToken(name="t", scopes=["self:read"], user=eva), at=at, actor=actor)
         else:
             with pytest.raises(NotAllowed):
-                make_token(name="t", scopes=["self:read"], user=eva, at=at, actor=actor)
+                make_token(NewToken(name="t", scopes=["self:read"], user=eva), at=at, actor=actor)
 
 
 def test_every_token_action_is_audited(alice: User, at: datetime) -> None:
@@ -262,7 +265,9 @@ def test_one_request_a_second_refreshes_a_token_and_others_use_the_cache(alice: 
 
 def test_during_an_outage_a_verified_token_reads_priorities_for_a_day(alice: User, at: datetime) -> None:
     clock, cache = _Clock(), TokenCache()
-    _token, text = make_token(name="both", scopes=["priorities:read", "usage:write"], user=alice, at=at, actor=COMMAND)
+    _token, text = make_token(
+        NewToken(name="both", scopes=["priorities:read", "usage:write"], user=alice), at=at, actor=COMMAND
+    )
     _reader, reader_text = _made(alice, at, scope="policies:read")
     _stranger, stranger_text = _made(alice, at)
     with patch("apps.accounts.token_cache.time", clock):

@@ -13,7 +13,7 @@ from apps.analytics.storage_growth import Holding, list_holdings, total
 from apps.usage.models import Bucket, Record, SourceDay
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -26,7 +26,7 @@ def holding(name: str) -> Holding:
 @pytest.fixture
 def filled(db: None) -> None:
     """Ten days with twenty jobs a day, an hour each, in an hour of their own each day."""
-    source = make_source(slug="cluster", name="The cluster", at=AT, actor=COMMAND)
+    source = make_source(NewSource(slug="cluster", name="The cluster"), at=AT, actor=COMMAND)
     rows = [
         RecordRow(f"{day}-{n}", "alice", start_at=AT - (day + 1) * DAY, end_at=AT - (day + 1) * DAY + DAY / 48, cpus=1)
         for day in range(10)

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import User
-from apps.accounts.services import make_token
+from apps.accounts.services import NewToken, make_token
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.policies.access.authority import VERBS_OF_ROLE
@@ -26,7 +26,7 @@ from apps.policies.services import make_policy, publish_document
 from apps.policies.tree.stored import load_tree
 from apps.priorities.serving import store
 from apps.runs.services import work_run_now
-from apps.usage.services import make_source, push_records
+from apps.usage.services import NewSource, PushedRecords, make_source, push_records
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 TREE: dict[str, Any] = {
@@ -70,7 +70,7 @@ class Site:
     def token(self, *scopes: str, user: User | None = None, **bounds: Any) -> str:
         at = bounds.pop("at", self.at)
         owner = user or self.admin
-        _, text = make_token(name="test", scopes=scopes, user=owner, at=at, actor=SYSTEM, **bounds)
+        _, text = make_token(NewToken(name="test", scopes=scopes, user=owner, **bounds), at=at, actor=SYSTEM)
         return text
 
     def recompute(self) -> int:
@@ -99,7 +99,7 @@ def build_site(at: datetime) -> Site:
             reason="test",
         )
     rules = [Rule(kind="glob", target_uid=site.uid("/"), group_pattern="*", suffix="/{group}/{user}")]
-    make_source(slug="cluster-a", name="Cluster A", namespace="a", site="s1", at=at, actor=SYSTEM)
+    make_source(NewSource(slug="cluster-a", name="Cluster A", namespace="a", site="s1"), at=at, actor=SYSTEM)
     push(site, [record(*job, at=at) for job in JOBS])
     set_rules(policy_slug="grid", rules=rules, at=at, actor=SYSTEM)
     return site
@@ -114,12 +114,14 @@ def record(job: str, user: str, group: str, hours: int, *, at: datetime) -> dict
 def push(site: Site, records: list[dict[str, Any]]) -> dict[str, Any]:
     body = BytesIO(json.dumps(records).encode())
     answer: dict[str, Any] = push_records(
-        source_slug="cluster-a",
-        body_stream=body,
-        content_type="application/json",
-        gzip=False,
-        idempotency_key=None,
-        atomic=False,
+        PushedRecords(
+            source_slug="cluster-a",
+            body_stream=body,
+            content_type="application/json",
+            gzip=False,
+            idempotency_key=None,
+            atomic=False,
+        ),
         at=site.at,
         actor=SYSTEM,
     )

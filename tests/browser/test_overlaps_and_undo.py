@@ -17,7 +17,7 @@ from apps.runs.services import work_run_now
 from apps.usage.models import Import, Overlap
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.services import make_source, start_import
+from apps.usage.services import NewImport, NewSource, make_source, start_import
 from tests.browser.conftest import Open, in_windows
 from tests.dashboard.grid import Grid
 
@@ -30,8 +30,10 @@ LOG = "; UnixStartTime: 1132444805\n" + "".join(
 def twice(grid: Grid) -> None:
     """A site that a peer and an upload tell of."""
     at = clock.now()
-    ours = make_source(slug="north-log", name="Uploads of North", site="north", at=at, actor=COMMAND)
-    theirs = make_source(slug="north-peer", name="North by its own word", origin="north-org", at=at, actor=COMMAND)
+    ours = make_source(NewSource(slug="north-log", name="Uploads of North", site="north"), at=at, actor=COMMAND)
+    theirs = make_source(
+        NewSource(slug="north-peer", name="North by its own word", origin="north-org"), at=at, actor=COMMAND
+    )
     start = at - timedelta(days=4)
     for source in (ours, theirs):
         rows = [
@@ -44,10 +46,7 @@ def twice(grid: Grid) -> None:
 @pytest.fixture
 def imported(twice: None) -> Import:
     made = start_import(
-        source_slug="north-log",
-        format="swf",
-        file=io.BytesIO(LOG.encode()),
-        file_name="november.swf",
+        NewImport(source_slug="north-log", format="swf", file=io.BytesIO(LOG.encode()), file_name="november.swf"),
         at=clock.now(),
         actor=COMMAND,
     )

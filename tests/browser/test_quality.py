@@ -13,7 +13,7 @@ from apps.core import clock
 from apps.usage.models import Overlap, Source, SourceDay, TooLateRecord
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from tests.browser.conftest import Open, in_windows
 from tests.dashboard.grid import Grid
 
@@ -24,7 +24,7 @@ HOUR = timedelta(hours=1)
 def odd(grid: Grid) -> Source:
     """A source with something of every kind of trouble."""
     at = clock.now()
-    source = make_source(slug="odd", name="Odd cluster", expected_every_s=3600, at=at, actor=COMMAND)
+    source = make_source(NewSource(slug="odd", name="Odd cluster", expected_every_s=3600), at=at, actor=COMMAND)
     for revision, cpus in ((0, 4.0), (1, 8.0)):
         rows = [
             RecordRow(

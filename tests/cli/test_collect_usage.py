@@ -20,7 +20,7 @@ from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.runs.workers import record_contact
 from apps.usage.models import Record
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from apps.usage.sources.services import set_up_source
 from tests.cli.refusals import code_of
 
@@ -60,7 +60,7 @@ def test_a_failed_collection_is_reported_with_its_exit_status(spool: Path, setti
     with pytest.raises(CommandError, match="FAIRSHARE_COLLECT_FOLDERS") as refused:
         run("--source", "logs")
     assert refused.value.returncode == 1
-    make_source(slug="sent", name="Sent", at=clock.now(), actor=COMMAND)
+    make_source(NewSource(slug="sent", name="Sent"), at=clock.now(), actor=COMMAND)
     with pytest.raises(CommandError) as refused:
         run("--source", "sent")
     assert code_of(refused.value) == "not_collected"

@@ -14,7 +14,7 @@ from apps.core.clock import now
 from apps.policies.models import Policy
 from apps.policies.services import make_policy, publish_document
 from apps.policies.tree.stored import load_tree
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 
 pytestmark = pytest.mark.django_db
 
@@ -25,7 +25,7 @@ def _site() -> None:
     make_policy(slug="grid", name="grid", at=now(), actor=COMMAND)
     root = {"name": "grid", "children": [{"name": "physics"}]}
     publish_document(policy_slug="grid", document={"root": root}, reason="x", at=now(), actor=COMMAND)
-    make_source(slug="c1", name="c1", at=now(), actor=COMMAND)
+    make_source(NewSource(slug="c1", name="c1"), at=now(), actor=COMMAND)
 
 
 def _token(*arguments: str) -> str:

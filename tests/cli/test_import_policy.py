@@ -33,7 +33,7 @@ from apps.priorities.recompute.staleness import request_recompute
 from apps.priorities.serving import store
 from apps.runs.services import work_run_now
 from apps.usage.models import JobClass
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from tests.cli.refusals import code_of
 
 TREE = {
@@ -337,7 +337,7 @@ def test_wrong_export_calls_name_the_remedy(grid: Policy, tmp_path: Path) -> Non
 
 def test_the_output_counts_mapped_accounts_and_map_creates_the_rules(grid: Policy, file: Write) -> None:
     for slug, namespace in (("linux", "linux"), ("linux-2", "linux")):
-        make_source(slug=slug, name=slug, namespace=namespace, at=now(), actor=COMMAND)
+        make_source(NewSource(slug=slug, name=slug, namespace=namespace), at=now(), actor=COMMAND)
     accounts = [AccountKey("linux", "alice", "physics"), AccountKey("linux", "zed", "elsewhere")]
     account_ids(accounts, at=now())
     content = "path,kind,shares\n/physics,vo,40\n/physics/alice,user,2\n/physics/never,user,1\n"
@@ -358,7 +358,7 @@ def test_the_output_counts_mapped_accounts_and_map_creates_the_rules(grid: Polic
 
 def test_map_needs_a_namespace_if_there_are_several(grid: Policy, file: Write) -> None:
     for slug in ("linux", "grid-users"):
-        make_source(slug=slug, name=slug, at=now(), actor=COMMAND)
+        make_source(NewSource(slug=slug, name=slug), at=now(), actor=COMMAND)
     arguments = ("import_policy", "--policy", "grid", "--format", "csv", "--map")
     assert "grid-users, linux" in str(refused(*arguments, "--publish", "--reason", "x", "--", file(CSV)))
     assert not MappingRule.objects.exists()
@@ -380,7 +380,7 @@ def test_a_refused_file_leaves_no_policy_behind(db: None, file: Write, more: tup
 
 def test_a_refused_namespace_leaves_no_policy_behind(db: None, file: Write) -> None:
     for slug in ("linux", "grid-users"):
-        make_source(slug=slug, name=slug, at=now(), actor=COMMAND)
+        make_source(NewSource(slug=slug, name=slug), at=now(), actor=COMMAND)
     arguments = ("import_policy", "--policy", "fresh", "--make", "--format", "csv", *IN_FORCE)
     refused(*arguments, "--map", "typo", "--", file(CSV))
     assert not Policy.objects.exists()
@@ -478,7 +478,7 @@ def test_a_dump_is_rewritten_with_one_changed_share(tmp_path: Path, golden_dir: 
 
 @pytest.mark.django_db
 def test_a_slurm_tree_is_mapped_by_associations(golden_dir: Path) -> None:
-    make_source(slug="demo", name="demo", namespace="slurm", at=now(), actor=COMMAND)
+    make_source(NewSource(slug="demo", name="demo", namespace="slurm"), at=now(), actor=COMMAND)
     dump = golden_dir / "slurm/samples/sacctmgr-dump-demo.cfg"
     given = ("--policy", "demo", "--format", "sacctmgr", str(dump), "--make", "--map", "--publish", "--reason", "r")
     _, err = run("import_policy", *given)
@@ -494,7 +494,7 @@ def test_a_slurm_tree_is_mapped_by_associations(golden_dir: Path) -> None:
 
 @pytest.mark.django_db
 def test_one_command_imports_tree_algorithm_decay_and_mapping_of_a_slurm_site(golden_dir: Path, file: Write) -> None:
-    make_source(slug="demo", name="demo", namespace="slurm", at=now(), actor=COMMAND)
+    make_source(NewSource(slug="demo", name="demo", namespace="slurm"), at=now(), actor=COMMAND)
     dump, config = golden_dir / "slurm/samples/sacctmgr-dump-demo.cfg", golden_dir / "slurm/config/classic.txt"
     given = ("--policy", "demo", "--format", "sacctmgr", str(dump), "--slurm-config", str(config))
     _, err = run("import_policy", *given, "--make", "--map", *IN_FORCE)

@@ -24,7 +24,7 @@ from apps.priorities.selectors.tree import iterate_rows
 from apps.priorities.selectors.tree_listing import Arrangement
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 
 
 def _run(*arguments: object) -> str:
@@ -141,7 +141,7 @@ def test_failures_are_one_line_and_an_exit_status(
 @pytest.fixture
 def usage_of_three(db: None) -> None:
     at = datetime(2026, 11, 20, 12, tzinfo=UTC)
-    source = make_source(slug="c1", name="c1", namespace="c1", at=at, actor=COMMAND)
+    source = make_source(NewSource(slug="c1", name="c1", namespace="c1"), at=at, actor=COMMAND)
     rows = [
         RecordRow(
             job=user,

@@ -13,7 +13,7 @@ from apps.accounts.models import Account, User
 from apps.usage.models import Overlap, Source, SourceDay, TooLateRecord
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from apps.usage.sources.services import change_source, set_up_source, tag_of
 from tests.dashboard.page import Page, read
 from tests.sign_in import sign_in
@@ -58,7 +58,7 @@ def job(number: int, end_at: datetime, *, cpus: float = 1, revision: int = 0) ->
 
 @pytest.fixture
 def source(db: None) -> Source:
-    made = make_source(slug="c1", name="Cluster 1", expected_every_s=3600, at=AT, actor=COMMAND)
+    made = make_source(NewSource(slug="c1", name="Cluster 1", expected_every_s=3600), at=AT, actor=COMMAND)
     ingest_batch(source=made, rows=[job(n, AT - n * HOUR) for n in range(10 * 24)], at=AT)
     SourceDay.objects.filter(source=made).delete()
     return made

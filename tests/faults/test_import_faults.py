@@ -88,11 +88,12 @@ def log(stack: Stack) -> Path:
 ASK = """
 from apps.accounts.actor import COMMAND
 from apps.core.clock import now
-from apps.usage.services import start_import
+from apps.usage.services import NewImport, start_import
 for slug, path in {asked!r}:
     with open(path, "rb") as file:
-        made = start_import(source_slug=slug, format="swf", file=file, file_name="jobs.swf", all_or_nothing={whole!r},
-            makes_source=True, at=now(), actor=COMMAND)
+        new = NewImport(source_slug=slug, format="swf", file=file, file_name="jobs.swf", all_or_nothing={whole!r},
+            makes_source=True)
+        made = start_import(new, at=now(), actor=COMMAND)
     print("run", made.run_id, made.pk)
 """
 

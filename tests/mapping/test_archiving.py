@@ -28,7 +28,7 @@ from apps.runs.models import Run
 from apps.usage.arrays import load_usage
 from apps.usage.models import Bucket, Overlap, Source
 from apps.usage.selectors import watermarks
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from apps.usage.sources.collection import enqueue_due_collections
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site, push, record
@@ -183,7 +183,7 @@ def test_an_archived_source_is_unlisted_and_rejects_input(site: Site, admin: Cal
 
 
 def test_hours_held_for_an_archived_source_count(site: Site) -> None:
-    other = make_source(slug="again", name="Again", namespace="a", site="s1", at=AT, actor=COMMAND)
+    other = make_source(NewSource(slug="again", name="Again", namespace="a", site="s1"), at=AT, actor=COMMAND)
     kept = Source.objects.get(slug="cluster-a")
     for bucket in list(Bucket.objects.filter(source=kept)):
         bucket.pk, bucket.source = None, other
@@ -229,7 +229,7 @@ def test_the_page_archives_restores_and_removes(site: Site, admin: Caller) -> No
     assert ">Restore<" in admin.client.get(url).content.decode()
     back = admin.client.post(url, {"action": "restore", "reason": "x"})
     assert (back.status_code, back["Location"]) == (303, "/usage/sources/cluster-a/")
-    make_source(slug="clutser", name="Clutser", at=AT, actor=COMMAND)
+    make_source(NewSource(slug="clutser", name="Clutser"), at=AT, actor=COMMAND)
     gone = admin.client.post("/usage/sources/clutser/remove/", {"action": "remove", "reason": "x"})
     assert (gone.status_code, gone["Location"]) == (303, "/usage/sources/")
     assert not Source.all_objects.filter(slug="clutser").exists()

@@ -24,7 +24,7 @@ from apps.priorities.serving import store
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Import, Source
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
 from tests.worlds import AT
@@ -85,7 +85,7 @@ def test_the_database_keeps_the_history_of_policies_with_entries(small_site: Sit
 
 
 def test_a_source_without_usage_is_removed_with_its_attempts(small_site: Site, admin: Caller, tmp_path: Path) -> None:
-    make_source(slug="clutser", name="Clutser", at=AT, actor=COMMAND)
+    make_source(NewSource(slug="clutser", name="Clutser"), at=AT, actor=COMMAND)
     log = tmp_path / "log.swf"
     log.write_text("; UnixStartTime: 1132444805\n1 10 -1 3600 2 -1 -1 -1 -1 -1 1 7 3 -1 -1 40 -1 -1\n")
     call_command("import_usage", "--source", "clutser", "--dry-run", str(log), stdout=io.StringIO())
@@ -108,7 +108,7 @@ def test_a_source_with_usage_cannot_be_removed(small_site: Site, admin: Caller) 
 
 @pytest.mark.parametrize("remove", [remove_policy, remove_source])
 def test_a_removal_needs_a_reason(mistake: Policy, remove: Any) -> None:
-    make_source(slug="gird", name="Gird", at=AT, actor=COMMAND)
+    make_source(NewSource(slug="gird", name="Gird"), at=AT, actor=COMMAND)
     with pytest.raises(Exception, match="reason"):
         remove(slug="gird", **{**WHY, "reason": " "})
     assert Policy.objects.filter(slug="gird").exists()

@@ -29,7 +29,7 @@ from apps.schedulers.services import connect_scheduler
 from apps.schedulers.share_difference import read_listing
 from apps.schedulers.share_orders import store_shares
 from apps.usage.models import Source
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from tests.api.small_site import Site, push, record
 from tests.federation.other_side import KEY, P1, OtherFeed, OtherSide, projects
 from tests.monitoring.conftest import Service, Web
@@ -168,7 +168,7 @@ def test_alerts_about_collected_sources(
     settings.FAIRSHARE_COLLECT_FOLDERS = [str(tmp_path)]
     with watched() as watch:
         watch.expect()
-        source = make_source(slug="watched", name="Watched", at=works.at, actor=COMMAND)
+        source = make_source(NewSource(slug="watched", name="Watched"), at=works.at, actor=COMMAND)
         source.kind, source.collect_every_s, source.collect_due_at = Source.Kind.DIRECTORY, 300, works.at
         source.collecting = {
             "folder": str(spool), "pattern": "*", "files": "whole", "format": "auto", "settle_s": 60

@@ -12,7 +12,7 @@ from django.utils.formats import date_format
 
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import Token, User
-from apps.accounts.services import make_token, revoke_token
+from apps.accounts.services import NewToken, make_token, revoke_token
 from apps.analytics.operators.records import FigureQuery
 from apps.analytics.operators.selectors import check_tree
 from apps.notices import selectors
@@ -273,7 +273,9 @@ def test_a_coarse_resolution_is_reported_until_it_is_finer(computed: Site) -> No
 
 def test_an_expiring_token_is_reported_14_days_ahead(computed: Site) -> None:
     def make(name: str, scope: str, days: int, at: datetime) -> Token:
-        return make_token(name=name, scopes=[scope], user=computed.pia, days=days, at=at, actor=page(computed.admin))[0]
+        return make_token(
+            NewToken(name=name, scopes=[scope], user=computed.pia, days=days), at=at, actor=page(computed.admin)
+        )[0]
 
     own = make("laptop", "self:read", 90, AT - 76 * DAY)
     make("cluster", "priorities:read", 90, AT - 76 * DAY)

@@ -17,6 +17,7 @@ from apps.accounts.models import User
 from apps.core import clock
 from apps.core.errors import Invalid
 from apps.onboarding.first_policy_draft import (
+    LogFile,
     confirm_log,
     get_beginning,
     proposed_settings,
@@ -56,12 +57,14 @@ def begin(folder: Path, **changed: bytes) -> Beginning:
     files = {name: (folder / file).read_bytes() for name, file in given.items()} | changed
     begun = read_tree(**files, file_name="dump.cfg", format="auto", at=clock.now(), actor=COMMAND)
     sent = send_log(
+        LogFile(
+            file=ContentFile((folder / "sacct.txt").read_bytes()),
+            file_name="sacct.txt",
+            format="auto",
+            source_slug="c1",
+            time_zone="",
+        ),
         version=begun.version,
-        file=ContentFile((folder / "sacct.txt").read_bytes()),
-        file_name="sacct.txt",
-        format="auto",
-        source_slug="c1",
-        time_zone="",
         at=clock.now(),
         actor=COMMAND,
     )

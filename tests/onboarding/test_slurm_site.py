@@ -15,7 +15,7 @@ from apps.priorities.recompute.staleness import request_recompute
 from apps.priorities.selectors import get_overview, open_view
 from apps.runs.services import work_run_now
 from apps.usage.models import Record
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 
 pytestmark = pytest.mark.django_db
 
@@ -49,7 +49,7 @@ def told_by_sshare(text: str) -> dict[str, tuple[float, float]]:
 @pytest.mark.parametrize("log", ["sacct.txt", "sacct.json"])
 def test_usage_and_factors_equal_sshare_with_nothing_unmapped(golden_dir: Path, log: str) -> None:
     folder = golden_dir / "slurm/charged"
-    make_source(slug="c1", name="c1", namespace="c1", at=clock.now(), actor=COMMAND)
+    make_source(NewSource(slug="c1", name="c1", namespace="c1"), at=clock.now(), actor=COMMAND)
     given = ("--policy", "c1", "--format", "sacctmgr", folder / "dump.cfg", "--slurm-config", folder / "config.txt")
     said = command("import_policy", *given, "--make", "--map", "--publish", "--reason", "As Slurm has it")
     assert "1 mapping rule added" in said

@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, Token, User
-from apps.accounts.services import make_token
+from apps.accounts.services import NewToken, make_token
 from apps.analytics.series.daily_series import site_zone
 from apps.core import clock
 from apps.core.signing import BadDocument, open_document
@@ -60,7 +60,7 @@ def admin(eva: User, client: Client) -> Client:
 
 def _rest(user: User, path: str, **asked: str) -> Any:
     actor = Actor(user=user, via="page")
-    _token, secret = make_token(name="t", scopes=[Token.Scope.POLICIES_READ], user=user, at=AT, actor=actor)
+    _token, secret = make_token(NewToken(name="t", scopes=[Token.Scope.POLICIES_READ], user=user), at=AT, actor=actor)
     answer = Client().get(f"/api/v1/policies/hall/{path}", asked, headers={"authorization": f"Bearer {secret}"})
     assert answer.status_code == 200, answer.content
     return answer.json()
@@ -285,7 +285,7 @@ def test_creating_links_needs_the_right_to_publish(hall: Policy, client: Client)
 def test_links_are_created_listed_and_revoked_by_rest(hall: Policy, eva: User) -> None:
     actor = Actor(user=eva, via="page")
     scopes = [Token.Scope.POLICIES_READ, Token.Scope.POLICIES_WRITE]
-    _token, secret = make_token(name="board", scopes=scopes, user=eva, at=AT, actor=actor)
+    _token, secret = make_token(NewToken(name="board", scopes=scopes, user=eva), at=AT, actor=actor)
     client, headers = Client(), {"authorization": f"Bearer {secret}"}
     links = "/api/v1/policies/hall/pack/links"
     asked = {**OCTOBER, "entry": "/physics", "days": 3, "reason": "For the board."}

@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 from apps.accounts.about_person import LEFT_OUT, SECTIONS, about_person, relations
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, AuditEvent, User
-from apps.accounts.services import make_token
+from apps.accounts.services import NewToken, make_token
 from apps.core.errors import NotAllowed
 from apps.usage.models import Bucket, Record
 from tests.priority_site import AS_OF, Site
@@ -28,7 +28,7 @@ def test_every_table_with_personal_data_is_exported_or_excluded_with_a_reason() 
 def test_the_export_has_data_of_one_person_only(site: Site) -> None:
     site.job("dan", "biology", 7, ago_h=30.0)
     dan = User.objects.create_user("dan", "dan@example.org", "a long pass phrase")
-    token, text = make_token(name="t", scopes=["self:read"], user=dan, at=AS_OF, actor=Actor(dan, "page"))
+    token, text = make_token(NewToken(name="t", scopes=["self:read"], user=dan), at=AS_OF, actor=Actor(dan, "page"))
     out = StringIO()
     call_command("about_person", "dan", stdout=out)
     found = json.loads(out.getvalue())

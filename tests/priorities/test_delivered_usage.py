@@ -20,7 +20,7 @@ from apps.usage import account_sums
 from apps.usage.account_sums import AccountSums, Piece, Span, first_full_hour
 from apps.usage.models import Source
 from apps.usage.records.overlaps import decide_overlap
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from apps.usage.sources.services import change_source, tag_of
 from tests.priority_site import AS_OF, PROJECTS, Site
 
@@ -36,7 +36,9 @@ def world(make_site: Callable[..., Site]) -> Site:
     made = make_site()
     made.publish(PROJECTS)
     made.map()
-    east = make_source(slug="east", name="east", namespace="c1", origin="east.example", at=AS_OF, actor=COMMAND)
+    east = make_source(
+        NewSource(slug="east", name="east", namespace="c1", origin="east.example"), at=AS_OF, actor=COMMAND
+    )
     for n, ago_h in enumerate(AGO):
         made.job("alice", "physics", 1 + n, ago_h=ago_h)
         made.job("carol", "biology", 2 + n, ago_h=ago_h + 1, source=east)
@@ -180,7 +182,9 @@ def test_a_recreated_source_of_the_same_name_is_a_new_one(world: Site, read: lis
     old_mark = old.watermark
     old.delete()
     assert told(ask(world)) == by_hand()
-    east = make_source(slug="east", name="east", namespace="c1", origin="east.example", at=AS_OF, actor=COMMAND)
+    east = make_source(
+        NewSource(slug="east", name="east", namespace="c1", origin="east.example"), at=AS_OF, actor=COMMAND
+    )
     Source.objects.filter(pk=east.pk).update(watermark=old_mark)
     world.job("carol", "biology", 9, ago_h=24 * 40, source=east)
     assert told(ask(world)) == by_hand()

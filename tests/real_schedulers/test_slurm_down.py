@@ -11,7 +11,7 @@ from apps.core.clock import now
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Record, Source
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from apps.usage.sources.collection import enqueue_collection
 from apps.usage.sources.source_settings import validate_terms
 from tests.real_schedulers.slurm_site import CLUSTER, TREE, SlurmSite
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.schedulers, pytest.mark.django_db(transaction=True), p
 @pytest.fixture
 def source(slurm: SlurmSite, settings: Any) -> Source:
     settings.FAIRSHARE_COLLECT_COMMANDS = [str(slurm.bin / name) for name in ("sacct", "squeue")]
-    return make_source(slug=CLUSTER, name=CLUSTER, cluster="", at=now(), actor=COMMAND)
+    return make_source(NewSource(slug=CLUSTER, name=CLUSTER, cluster=""), at=now(), actor=COMMAND)
 
 
 def collect(source: Source, command: str) -> Run:

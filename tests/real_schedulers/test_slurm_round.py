@@ -24,7 +24,7 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities.serving import store
 from apps.schedulers.models import Scheduler
 from apps.usage.models import Source
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from apps.usage.sources.source_settings import validate_terms
 from tests.faults.stack import eventually
 from tests.policies.formats.round_trip import read
@@ -77,7 +77,7 @@ def dump(used: SlurmSite, tmp_path: Path) -> Path:
 def imported(used: SlurmSite, dump: Path, tmp_path: Path, settings: Any) -> Policy:
     """The policy `c1`: imported from the dump, mapped, with Slurm's algorithm and half-life, usage collected."""
     settings.FAIRSHARE_COLLECT_COMMANDS = [str(used.bin / "sacct")]
-    source = make_source(slug=CLUSTER, name=CLUSTER, cluster="", at=now(), actor=COMMAND)
+    source = make_source(NewSource(slug=CLUSTER, name=CLUSTER, cluster=""), at=now(), actor=COMMAND)
     source.kind, source.collect_every_s, source.collect_due_at = Source.Kind.COMMAND, 300, now()
     source.collecting = validate_terms(
         source.kind, {"command": SACCT.split(), "look_back_s": 86_400, "overlap_s": 600}, time_zone=""

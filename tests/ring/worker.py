@@ -45,7 +45,7 @@ from apps.runs.services import work_due_runs  # noqa: E402
 from apps.usage.models import Source  # noqa: E402
 from apps.usage.parsers.base import RecordRow  # noqa: E402
 from apps.usage.records.ingest import ingest_batch  # noqa: E402
-from apps.usage.services import make_source  # noqa: E402
+from apps.usage.services import NewSource, make_source  # noqa: E402
 
 POLICY = "grid"
 SOURCE = "cluster"
@@ -146,7 +146,7 @@ def subscribe(peers: list[tuple[str, str, str, float]], settings: dict[str, Any]
 def count_usage(leaves: list[str]) -> None:
     """One source of this site's own; the user named like a leaf is mapped to it."""
     at = clock.now()
-    make_source(slug=SOURCE, name=SOURCE, namespace=SOURCE, site="", at=at, actor=COMMAND)
+    make_source(NewSource(slug=SOURCE, name=SOURCE, namespace=SOURCE, site=""), at=at, actor=COMMAND)
     tree = load_tree(Policy.objects.get(slug=POLICY))
     found = {tree.name[i]: tree.uuid(i) for i in range(len(tree))}
     rules = [Rule(kind="exact", target_uid=found[leaf], namespace=SOURCE, user_pattern=leaf) for leaf in leaves]
@@ -157,7 +157,7 @@ def count_usage(leaves: list[str]) -> None:
 def lead(policy: str, rules: list[dict[str, Any]]) -> None:
     """One source of this site's own, and rules that lead its users to entries, each named by its path."""
     at = clock.now()
-    make_source(slug=SOURCE, name=SOURCE, namespace=SOURCE, site="", at=at, actor=COMMAND)
+    make_source(NewSource(slug=SOURCE, name=SOURCE, namespace=SOURCE, site=""), at=at, actor=COMMAND)
     tree = load_tree(Policy.objects.get(slug=policy))
     found = {tree.path(i): tree.uuid(i) for i in range(len(tree))}
     made = [Rule(kind="glob", target_uid=found[rule.pop("path")], namespace=SOURCE, **rule) for rule in rules]

@@ -18,7 +18,7 @@ import json
 from datetime import timedelta
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import User
-from apps.accounts.services import make_token
+from apps.accounts.services import NewToken, make_token
 from apps.core.clock import now
 from apps.policies.models import Policy
 from apps.policies.services import make_policy, publish_document
@@ -41,7 +41,8 @@ Source.objects.create(slug="cluster", name="Cluster", created_at=at)
 user = User.objects.get(username="admin")
 scopes = {"reader": ["priorities:read"], "pusher": ["usage:write"], "own": ["self:read"]}
 print(json.dumps({
-    name: make_token(name=name, scopes=each, user=user, at=at, actor=COMMAND)[1] for name, each in scopes.items()
+    name: make_token(NewToken(name=name, scopes=each, user=user), at=at, actor=COMMAND)[1]
+    for name, each in scopes.items()
 }))
 """
 

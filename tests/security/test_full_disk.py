@@ -22,7 +22,7 @@ from apps.notices.selectors import list_open_notices
 from apps.runs import services
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run, work_due_runs
-from apps.usage.services import start_import
+from apps.usage.services import NewImport, start_import
 from tests.api.small_site import Site
 from tests.worlds import AT
 
@@ -119,7 +119,9 @@ def test_an_upload_to_a_full_disk_is_refused_with_the_path(
     assert (page.status_code, no_room in page.content.decode()) == (503, True)
     assert set(uploads.glob("*.usage")) == before
     with pytest.raises(OSError, match="No space"):
-        start_import(source_slug="cluster-a", format="swf", file=io.BytesIO(b"x"), file_name="x", at=AT, actor=COMMAND)
+        start_import(
+            NewImport(source_slug="cluster-a", format="swf", file=io.BytesIO(b"x"), file_name="x"), at=AT, actor=COMMAND
+        )
 
 
 def test_a_run_that_fails_by_a_full_disk_reports_it(no_room: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,10 +24,10 @@ pytestmark = [
 ASK = """
 from apps.accounts.actor import COMMAND
 from apps.core.clock import now
-from apps.usage.services import start_import
+from apps.usage.services import NewImport, start_import
 with open({path!r}, "rb") as file:
-    made = start_import(source_slug="killed", format="swf", file=file, file_name="jobs.swf", makes_source=True,
-        at=now(), actor=COMMAND)
+    new = NewImport(source_slug="killed", format="swf", file=file, file_name="jobs.swf", makes_source=True)
+    made = start_import(new, at=now(), actor=COMMAND)
 print("run", made.run_id)
 """
 

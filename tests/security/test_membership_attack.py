@@ -18,7 +18,7 @@ import json
 from datetime import timedelta
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import Account, User
-from apps.accounts.services import make_token
+from apps.accounts.services import NewToken, make_token
 from apps.core.clock import now
 from apps.policies.access.delegation import give_grant
 from apps.policies.models import Policy
@@ -43,7 +43,7 @@ user = User.objects.create_user("cleo")
 climate = tree.uuid(tree.index_of_path("/climate"))
 give_grant(policy_slug="parts", entry_uid=climate, username="cleo", role="manager", reason="t", at=at, actor=COMMAND)
 scopes = ["policies:read", "policies:write", "priorities:read"]
-print(json.dumps(make_token(name="cleo", scopes=scopes, user=user, at=at, actor=COMMAND)[1]))
+print(json.dumps(make_token(NewToken(name="cleo", scopes=scopes, user=user), at=at, actor=COMMAND)[1]))
 """
 _WORK = """
 from apps.accounts.actor import COMMAND

@@ -12,14 +12,14 @@ from django.db import connection
 from apps.accounts.actor import COMMAND
 from apps.usage.models import Source
 from apps.usage.parsers import lines, xml_records
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 @pytest.fixture
 def source() -> Source:
-    return make_source(slug="cluster", name="The cluster", at=AT, actor=COMMAND)
+    return make_source(NewSource(slug="cluster", name="The cluster"), at=AT, actor=COMMAND)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from apps.usage.models import Bucket, Record, RejectedLine, ReplacedRecord, Sour
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.versions import Counts
-from apps.usage.services import push_records, start_import
+from apps.usage.services import NewImport, PushedRecords, push_records, start_import
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SEAL = datetime(2026, 11, 2, tzinfo=UTC)
@@ -78,7 +78,9 @@ def test_each_source_has_its_own_tolerance(source: Source) -> None:
 def push(*records: dict[str, Any], atomic: bool = False) -> dict[str, Any]:
     body = io.BytesIO(json.dumps(records).encode())
     return push_records(
-        source_slug="cluster", body_stream=body, content_type="application/json", atomic=atomic, at=AT, actor=COMMAND
+        PushedRecords(source_slug="cluster", body_stream=body, content_type="application/json", atomic=atomic),
+        at=AT,
+        actor=COMMAND,
     )
 
 
@@ -103,11 +105,7 @@ def test_an_import_lists_future_records(source: Source, monkeypatch: pytest.Monk
     log = f"; UnixStartTime: {start}\n1 0 -1 60 1 -1 -1 -1 -1 -1 1 1 1 -1 -1 1 -1 -1\n"
     log += "2 0 -1 360000000 1 -1 -1 -1 -1 -1 1 1 1 -1 -1 1 -1 -1\n3 0 -1 86400 1 -1 -1 -1 -1 -1 1 1 1 -1 -1 1 -1 -1\n"
     made = start_import(
-        source_slug="cluster",
-        format="swf",
-        file=io.BytesIO(log.encode()),
-        file_name="log",
-        dry_run=dry_run,
+        NewImport(source_slug="cluster", format="swf", file=io.BytesIO(log.encode()), file_name="log", dry_run=dry_run),
         at=datetime(2020, 1, 1, tzinfo=UTC),
         actor=COMMAND,
     )

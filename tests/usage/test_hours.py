@@ -12,7 +12,7 @@ import pytest
 from apps.accounts.actor import COMMAND
 from apps.runs.services import work_run_now
 from apps.usage.models import Bucket, Source
-from apps.usage.services import start_import
+from apps.usage.services import NewImport, start_import
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 ZONE = "Europe/Stockholm"
@@ -60,11 +60,9 @@ NIGHTS = (
 
 def import_text(format_name: str, text: str) -> None:
     made = start_import(
-        source_slug="cluster",
-        format=format_name,
-        file=io.BytesIO(text.encode()),
-        file_name="x",
-        time_zone=ZONE,
+        NewImport(
+            source_slug="cluster", format=format_name, file=io.BytesIO(text.encode()), file_name="x", time_zone=ZONE
+        ),
         at=AT,
         actor=COMMAND,
     )

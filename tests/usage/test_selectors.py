@@ -14,8 +14,8 @@ from apps.usage.arrays import load_open_records, load_usage
 from apps.usage.models import Bucket, Overlap, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.selectors import get_source, list_buckets, list_sources, watermarks
-from apps.usage.services import make_source
+from apps.usage.selectors import BucketQuery, get_source, list_buckets, list_sources, watermarks
+from apps.usage.services import NewSource, make_source
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 11, 1, tzinfo=UTC)
@@ -69,7 +69,7 @@ def test_open_records_load_as_rates(filled: Source) -> None:
 
 
 def test_watermarks_name_every_source(filled: Source) -> None:
-    make_source(slug="quiet", name="Quiet", at=AT, actor=COMMAND)
+    make_source(NewSource(slug="quiet", name="Quiet"), at=AT, actor=COMMAND)
     assert watermarks() == {"cluster": 1, "quiet": 0}
 
 
@@ -83,7 +83,7 @@ def test_a_source_has_its_counts(filled: Source) -> None:
 
 def test_a_token_bound_to_a_source_sees_that_one() -> None:
     for slug in ("one", "two"):
-        make_source(slug=slug, name=slug, at=AT, actor=COMMAND)
+        make_source(NewSource(slug=slug, name=slug), at=AT, actor=COMMAND)
     user = User.objects.create(username="c")
     bound = Actor(user=user, via="api", token=TokenBounds("x", frozenset({"usage:write"}), source_slug="two"))
     assert [found.slug for found in list_sources(actor=bound)] == ["two"]
@@ -94,7 +94,7 @@ def test_a_token_bound_to_a_source_sees_that_one() -> None:
 
 @pytest.mark.usefixtures("filled")
 def test_hours_are_summed_over_queues_and_listed_in_order() -> None:
-    rows = list_buckets(source="cluster", actor=COMMAND)
+    rows = list_buckets(BucketQuery(source="cluster"), actor=COMMAND)
     assert [(one.at, one.site, one.cpu_s) for one in rows] == [
         (hour(1), "south", 7200),
         (hour(2), "south", 0),
@@ -110,7 +110,7 @@ def test_hours_are_summed_over_queues_and_listed_in_order() -> None:
 
 @pytest.mark.usefixtures("filled")
 def test_days_and_sites_are_sums_of_the_same_buckets() -> None:
-    rows = list_buckets(step="day", by="site", actor=COMMAND)
+    rows = list_buckets(BucketQuery(step="day", by="site"), actor=COMMAND)
     assert [(one.at, one.site, one.cpu_s, one.account) for one in rows] == [
         (hour(0), "north", 5400, None),
         (hour(0), "south", 7200, None),
@@ -122,9 +122,9 @@ def test_days_and_sites_are_sums_of_the_same_buckets() -> None:
 @pytest.mark.parametrize("by", ["account", "site"])
 @pytest.mark.parametrize("step", ["hour", "day"])
 def test_pages_add_up_to_the_whole_list(by: str, step: str) -> None:
-    whole = list_buckets(by=by, step=step, actor=COMMAND)
+    whole = list_buckets(BucketQuery(by=by, step=step), actor=COMMAND)
     pages, after = [], None
-    while page := list_buckets(by=by, step=step, after=after, limit=1, actor=COMMAND):
+    while page := list_buckets(BucketQuery(by=by, step=step, after=after, limit=1), actor=COMMAND):
         pages += page
         after = page[-1].place
     assert pages == whole
@@ -132,24 +132,24 @@ def test_pages_add_up_to_the_whole_list(by: str, step: str) -> None:
 
 @pytest.mark.usefixtures("filled")
 def test_buckets_are_filtered_by_name_site_and_time() -> None:
-    assert {one.site for one in list_buckets(site="south", actor=COMMAND)} == {"south"}
-    assert sum(one.cpu_s for one in list_buckets(account="alice", actor=COMMAND)) == 3 * 3600
-    assert len(list_buckets(from_at=hour(23), to_at=hour(25), actor=COMMAND)) == 2
-    assert list_buckets(account="nobody", actor=COMMAND) == []
+    assert {one.site for one in list_buckets(BucketQuery(site="south"), actor=COMMAND)} == {"south"}
+    assert sum(one.cpu_s for one in list_buckets(BucketQuery(account="alice"), actor=COMMAND)) == 3 * 3600
+    assert len(list_buckets(BucketQuery(from_at=hour(23), to_at=hour(25)), actor=COMMAND)) == 2
+    assert list_buckets(BucketQuery(account="nobody"), actor=COMMAND) == []
     with pytest.raises(NotFound):
-        list_buckets(source="nowhere", actor=COMMAND)
+        list_buckets(BucketQuery(source="nowhere"), actor=COMMAND)
 
 
 @pytest.mark.usefixtures("filled")
 def test_a_person_sees_the_usage_of_their_own_accounts_only() -> None:
     alice = User.objects.create(username="alice")
     actor = Actor(user=alice, via="page")
-    assert list_buckets(actor=actor) == []
+    assert list_buckets(BucketQuery(), actor=actor) == []
     Account.objects.filter(user_name="alice").update(person=alice)
-    assert sum(one.cpu_s for one in list_buckets(actor=actor)) == 3 * 3600
-    assert list_buckets(account="bob", actor=actor) == []
+    assert sum(one.cpu_s for one in list_buckets(BucketQuery(), actor=actor)) == 3 * 3600
+    assert list_buckets(BucketQuery(account="bob"), actor=actor) == []
     collector = Actor(user=alice, via="api", token=TokenBounds("x", frozenset({"usage:write"}), source_slug="cluster"))
-    assert sum(one.cpu_s for one in list_buckets(source="cluster", actor=collector)) == 5 * 3600
+    assert sum(one.cpu_s for one in list_buckets(BucketQuery(source="cluster"), actor=collector)) == 5 * 3600
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_person_sees_the_usage_of_their_own_accounts_only() -> None:
 )
 def test_an_invalid_cursor_is_rejected(after: list[Any]) -> None:
     with pytest.raises(Invalid) as caught:
-        list_buckets(after=after, actor=COMMAND)
+        list_buckets(BucketQuery(after=after), actor=COMMAND)
     assert caught.value.code == "bad_cursor"
 
 

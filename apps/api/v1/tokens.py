@@ -68,13 +68,15 @@ class TokenListView(APIView):
         """A new token of the caller; only this answer contains the secret."""
         given, actor = sent(NewTokenSerializer, request), actor_of(request)
         token, text = services.make_token(
-            name=given["name"],
-            scopes=given["scopes"],
-            user=_me(actor),
-            policy_slug=given["policy"],
-            subtree_uid=given["subtree"],
-            source_slug=given["source_slug"],
-            days=given["days"],
+            services.NewToken(
+                name=given["name"],
+                scopes=given["scopes"],
+                user=_me(actor),
+                policy_slug=given["policy"],
+                subtree_uid=given["subtree"],
+                source_slug=given["source_slug"],
+                days=given["days"],
+            ),
             at=clock.now(),
             actor=actor,
         )

@@ -12,7 +12,7 @@ from django.conf import settings
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token, User
-from apps.accounts.services import make_token
+from apps.accounts.services import NewToken, make_token
 from apps.cli.sample.grid import DAYS, GUESTS, POLICY_SLUG, SITES, Grid
 from apps.mapping.membership_plan import apply_members
 from apps.notices.rules import Place
@@ -146,7 +146,7 @@ def connect_programs(people: Mapping[str, User], uid_of: UidOf, *, at: datetime)
     }
     admin = Actor(user=people["admin"], via="command")
     for username, (name, scope) in scopes.items():
-        make_token(name=name, scopes=[scope], user=people[username], policy_slug="", at=at, actor=admin)
+        make_token(NewToken(name=name, scopes=[scope], user=people[username], policy_slug=""), at=at, actor=admin)
     policy = Policy.all_objects.get(slug=POLICY_SLUG)
     places = {"admin": Place(policy), "maria": Place(policy, uid_of("/climate"))}
     for username, place in places.items():

@@ -16,7 +16,7 @@ from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
 from apps.mapping.attachments import attach_account
 from apps.runs.services import claim_run, work_lease
-from apps.usage.services import start_import
+from apps.usage.services import NewImport, start_import
 
 POLICY_SLUG = "nordgrid"
 POLICY_NAME = "Nordgrid"
@@ -322,7 +322,9 @@ _FIRST_JOB = 900_001
 def import_backlog(*, at: datetime, admin: Actor) -> None:
     text = "".join(f"{json.dumps(line)}\n" for line in _lines(at))
     started = start_import(
-        source_slug=SOURCE, format="ndjson", file=io.BytesIO(text.encode()), file_name=FILE_NAME, at=at, actor=admin
+        NewImport(source_slug=SOURCE, format="ndjson", file=io.BytesIO(text.encode()), file_name=FILE_NAME),
+        at=at,
+        actor=admin,
     )
     work_at(started.run_id, at)
 

@@ -48,7 +48,7 @@ from apps.priorities.recompute.staleness import request_recompute
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 
 _SNAPSHOT_DAYS = 30
 _CHUNK = 10_000
@@ -241,13 +241,15 @@ def _send_usage(sample: Iterable[SampleJob], *, at: datetime) -> None:
         of_site[job.site].append(_record(job))
     for site in SITES:
         source = make_source(
-            slug=f"{site.slug}-slurm",
-            name=f"{site.name}, Slurm",
-            namespace=NAMESPACE,
-            site=site.slug,
-            cluster=site.slug,
-            expected_every_s=_EXPECTED_EVERY_S,
-            is_sample=True,
+            NewSource(
+                slug=f"{site.slug}-slurm",
+                name=f"{site.name}, Slurm",
+                namespace=NAMESPACE,
+                site=site.slug,
+                cluster=site.slug,
+                expected_every_s=_EXPECTED_EVERY_S,
+                is_sample=True,
+            ),
             at=at,
             actor=COMMAND,
         )

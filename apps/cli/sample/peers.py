@@ -23,7 +23,7 @@ from django.conf import settings
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token, User
-from apps.accounts.services import make_token, verify_token
+from apps.accounts.services import NewToken, make_token, verify_token
 from apps.cli.sample.decisions import PART
 from apps.cli.sample.grid import DAYS, MOUNTED, POLICY_SLUG, SEED, SITES, Grid
 from apps.core.errors import NotFound
@@ -272,7 +272,9 @@ def publish_own(*, at: datetime, admin: User) -> None:
         actor=actor,
     )
     _token, text = make_token(
-        name=SITE_ISSUER, scopes=[Token.Scope.FEDERATION], user=admin, policy_slug=POLICY_SLUG, at=at, actor=actor
+        NewToken(name=SITE_ISSUER, scopes=[Token.Scope.FEDERATION], user=admin, policy_slug=POLICY_SLUG),
+        at=at,
+        actor=actor,
     )
     _user, bounds = verify_token(text, at=at)
     reader = Actor(user=admin, via="api", token=bounds)

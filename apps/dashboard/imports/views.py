@@ -241,15 +241,19 @@ def _start(form: UploadForm, actor: Actor) -> Import:
     slug = chosen["source"]
     if slug == NEW_SOURCE:
         slug = form.new_slug
-        services.make_source(slug=slug, name=chosen["new_source"], time_zone=chosen["time_zone"], at=now, actor=actor)
+        services.make_source(
+            services.NewSource(slug=slug, name=chosen["new_source"], time_zone=chosen["time_zone"]), at=now, actor=actor
+        )
     return services.start_import(
-        source_slug=slug,
-        format=chosen["format"],
-        file=chosen["file"].file,
-        file_name=chosen["file"].name,
-        time_zone=chosen["time_zone"],
-        dry_run=chosen["mode"] == "dry",
-        all_or_nothing=chosen["all_or_nothing"],
+        services.NewImport(
+            source_slug=slug,
+            format=chosen["format"],
+            file=chosen["file"].file,
+            file_name=chosen["file"].name,
+            time_zone=chosen["time_zone"],
+            dry_run=chosen["mode"] == "dry",
+            all_or_nothing=chosen["all_or_nothing"],
+        ),
         at=now,
         actor=actor,
     )

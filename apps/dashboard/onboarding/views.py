@@ -119,12 +119,14 @@ def _log(request: HttpRequest) -> HttpResponse:
     chosen = form.cleaned_data
     try:
         drafting.send_log(
+            drafting.LogFile(
+                file=chosen["file"].file,
+                file_name=chosen["file"].name,
+                format=chosen["format"],
+                source_slug=form.source_slug,
+                time_zone=chosen["time_zone"],
+            ),
             version=_version(request),
-            file=chosen["file"].file,
-            file_name=chosen["file"].name,
-            format=chosen["format"],
-            source_slug=form.source_slug,
-            time_zone=chosen["time_zone"],
             at=clock.now(),
             actor=actor_of(request),
         )

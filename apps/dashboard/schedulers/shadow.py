@@ -25,6 +25,7 @@ from apps.figures.agreement import DAYS, PERIODS_DAYS, agreement_figure
 from apps.figures.figure import read_days
 from apps.schedulers.orders import orders_of, tag_of
 from apps.schedulers.selectors import get_shadow, list_agreement, list_partitions
+from apps.schedulers.services import SchedulerScope
 from apps.schedulers.services import switch_on as switch_scheduler_on
 from apps.schedulers.shadow_differences import Comparison, Difference, UsageComparison, UsageDifference
 
@@ -150,15 +151,14 @@ def agreement(request: HttpRequest, name: str, form: str = "json") -> HttpRespon
 @require_POST
 def switch_on(request: HttpRequest, name: str) -> HttpResponse:
     """`partition` (several), `subtree`, `reason`, and `tag`: the state that was read."""
-    given = {
-        "partitions": request.POST.getlist("partition"),
-        "subtree": request.POST.get("subtree", "").strip(),
-        "everything": request.POST.get("everything") == "1",
-        "reason": request.POST.get("reason", "").strip()[:1_000],
-        "tag": request.POST.get("tag", ""),
-    }
+    scope = SchedulerScope(
+        partitions=request.POST.getlist("partition"),
+        subtree=request.POST.get("subtree", "").strip(),
+        everything=request.POST.get("everything") == "1",
+    )
+    given = {"reason": request.POST.get("reason", "").strip()[:1_000], "tag": request.POST.get("tag", "")}
     try:
-        switch_scheduler_on(name=name, **given, at=clock.now(), actor=actor_of(request))  # type: ignore[arg-type]
+        switch_scheduler_on(scope, name=name, at=clock.now(), actor=actor_of(request), **given)
     except (Invalid, Conflict, Stale) as refusal:
         status = next(status for kind, status in _STATUS if isinstance(refusal, kind))
         return _page(request, name, refusal=refusal, status=status)

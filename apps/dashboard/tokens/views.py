@@ -221,13 +221,15 @@ def tokens(request: HttpRequest) -> HttpResponse:
         return _page(request, form, status=422)
     try:
         token, text = services.make_token(
-            name=form.cleaned_data["name"],
-            scopes=form.cleaned_data["scopes"],
-            user=_user(request),
-            policy_slug=form.cleaned_data["policy"],
-            subtree_uid=_entry_uid(request, form.cleaned_data["policy"], form.cleaned_data["entry"]),
-            source_slug=form.cleaned_data["source"],
-            days=form.cleaned_data["days"],
+            services.NewToken(
+                name=form.cleaned_data["name"],
+                scopes=form.cleaned_data["scopes"],
+                user=_user(request),
+                policy_slug=form.cleaned_data["policy"],
+                subtree_uid=_entry_uid(request, form.cleaned_data["policy"], form.cleaned_data["entry"]),
+                source_slug=form.cleaned_data["source"],
+                days=form.cleaned_data["days"],
+            ),
             at=clock.now(),
             actor=actor_of(request),
         )

@@ -21,7 +21,7 @@ from apps.usage.models import Overlap, SealedHour, Source
 from apps.usage.records.overlaps import raise_watermarks
 from apps.usage.records.versions import lock_source
 from apps.usage.selectors import get_source
-from apps.usage.services import make_source, zone_of
+from apps.usage.services import NewSource, make_source, zone_of
 from apps.usage.sources.collection import KIND, enqueue_collection, subject_of
 from apps.usage.sources.source_settings import validate_terms
 
@@ -70,7 +70,7 @@ def set_up_source(*, slug: str, given: Mapping[str, Any], at: datetime, actor: A
         raise Invalid("This short name is used by a page.", fields=[FieldProblem("slug", "Choose another name.")])
     made = {name: given[name] for name in ("namespace", "time_zone", "names_people") if name in given}
     with transaction.atomic():
-        source = make_source(slug=slug, name=given.get("name") or slug, **made, at=at, actor=actor)
+        source = make_source(NewSource(slug=slug, name=given.get("name") or slug, **made), at=at, actor=actor)
         _set(source, {**given, "kind": kind})
         source.collect_due_at = _first_due(source, at)
         source.save()

@@ -29,7 +29,7 @@ from apps.usage.records.overlaps import decide_overlap
 from apps.usage.records.record_rows import undo_records
 from apps.usage.records.versions import lock_source
 from apps.usage.selectors import watermarks
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from apps.usage.sources.services import change_source, tag_of
 from tests.analytics.series.test_series import agrees_with_recomputes, publish, read, uid
 from tests.priority_site import AS_OF, PROJECTS, WINDOW, Site
@@ -144,7 +144,7 @@ def test_another_engine_zone_or_layout_rebuilds_all_days(built: Site, monkeypatc
 
 def test_an_overlapping_hour_and_its_decision_rebuild_the_day(make_site: Any) -> None:
     site = make_site(site="here")
-    peer = make_source(slug="peer", name="peer", namespace="c1", origin="elsewhere", at=AS_OF, actor=COMMAND)
+    peer = make_source(NewSource(slug="peer", name="peer", namespace="c1", origin="elsewhere"), at=AS_OF, actor=COMMAND)
     publish(site, [{**PROJECTS[0], "scope": "global"}, PROJECTS[1]], WINDOW, AS_OF - 30 * DAY)
     site.map()
     site.job("alice", "physics", 1, ago_h=24 * 6)
@@ -294,7 +294,7 @@ def test_usage_arriving_during_a_build_rebuilds_its_day(built: Site, monkeypatch
 
     def late(name: str) -> None:
         if name == "series.after_commit" and not Source.objects.filter(slug="late"):
-            source = make_source(slug="late", name="late", namespace="c1", at=AS_OF, actor=COMMAND)
+            source = make_source(NewSource(slug="late", name="late", namespace="c1"), at=AS_OF, actor=COMMAND)
             built.job("bob", "physics", 6, ago_h=24 * 28, source=source)
 
     monkeypatch.setattr(runs, "fault_point", late)

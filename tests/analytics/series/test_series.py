@@ -19,7 +19,7 @@ from apps.policies.services import publish_document
 from apps.policies.tree.stored import load_tree
 from apps.priorities.recompute import pipeline as assembly
 from apps.runs.services import work_run_now
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from tests.priority_site import AS_OF, NO_AGING, PROJECTS, WINDOW, Site, children
 from tests.priority_site import build_series as build
 
@@ -168,7 +168,7 @@ def test_each_day_uses_the_revision_of_that_day(grown: Site) -> None:
 
 def test_inheriting_entries_and_two_scopes_agree_with_a_recompute(make_site: Callable[..., Site]) -> None:
     site = make_site()
-    peer = make_source(slug="peer", name="peer", namespace="c1", origin="elsewhere", at=AS_OF, actor=COMMAND)
+    peer = make_source(NewSource(slug="peer", name="peer", namespace="c1", origin="elsewhere"), at=AS_OF, actor=COMMAND)
     tree = children(physics={"": 60, "alice": 1, "bob": 1}, biology={"": 40, "carol": 3, "dan": 1})
     tree[0]["scope"] = "global"
     tree[1]["shares"] = "parent"

@@ -19,7 +19,7 @@ from apps.priorities.models import Snapshot
 from apps.priorities.recompute.pipeline import compute, load_inputs, pack_result
 from apps.priorities.recompute.simulation import Changes, apply_changes
 from apps.usage.models import Source
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from tests.priority_site import AS_OF, PROJECTS, Site
 from tests.worlds import forget_process
 
@@ -28,7 +28,9 @@ GLOBAL = [{**project, "scope": "global"} for project in PROJECTS]
 
 @pytest.fixture
 def peer(db: None) -> Source:
-    return make_source(slug="peer", name="Other site", namespace="c1", origin="other.example", at=AS_OF, actor=COMMAND)
+    return make_source(
+        NewSource(slug="peer", name="Other site", namespace="c1", origin="other.example"), at=AS_OF, actor=COMMAND
+    )
 
 
 @pytest.fixture
@@ -64,7 +66,9 @@ def test_excluding_a_source_equals_never_importing_it(both: Site, peer: Source) 
     aged = {"window": {"length_s": None, "aging": "exponential", "half_life_s": 90_000}}
     both.publish(GLOBAL, aged)
     for n in range(9):  # with eight and more, sums over sources are made in another order than one after the other
-        more = make_source(slug=f"s{n}", name="s", namespace="c1", origin=f"s{n}.example", at=AS_OF, actor=COMMAND)
+        more = make_source(
+            NewSource(slug=f"s{n}", name="s", namespace="c1", origin=f"s{n}.example"), at=AS_OF, actor=COMMAND
+        )
         for ago_h in (1, 5, 17):
             both.job("alice", "physics", 0.1 + n / 7, ago_h=ago_h + n, source=more)
             both.job("carol", "biology", 0.3 + n / 3, ago_h=ago_h * n, source=more)

@@ -61,7 +61,7 @@ def as_bob(bob: User) -> Client:
 
 @pytest.fixture
 def source() -> Source:
-    return services.make_source(slug="abisko", name="abisko log", at=clock.now(), actor=SYSTEM)
+    return services.make_source(services.NewSource(slug="abisko", name="abisko log"), at=clock.now(), actor=SYSTEM)
 
 
 def job(number: int, *, run_s: object = 600, user: int = 1) -> str:
@@ -168,7 +168,7 @@ def test_an_import_links_to_its_unmapped_accounts(as_admin: Client, source: Sour
 
 
 def test_one_of_several_sources_is_chosen(as_admin: Client, source: Source) -> None:
-    services.make_source(slug="umea", name="Umea log", at=clock.now(), actor=SYSTEM)
+    services.make_source(services.NewSource(slug="umea", name="Umea log"), at=clock.now(), actor=SYSTEM)
     first, *others = shown(as_admin, UPLOAD).each("#id_source option", "value")
     assert (first, others[:2]) == ("", ["abisko", "umea"])
     assert send(as_admin, log(), source="").status_code == 422
@@ -245,9 +245,9 @@ def test_an_upload_is_streamed_to_disk(as_admin: Client, source: Source, monkeyp
     kept: list[bool] = []
     original = services.start_import
 
-    def start(*, file: Any, **rest: Any) -> Import:
-        kept.append(Path(file.name).is_file())
-        return original(file=file, **rest)
+    def start(new: services.NewImport, **rest: Any) -> Import:
+        kept.append(Path(new.file.name).is_file())
+        return original(new, **rest)
 
     monkeypatch.setattr(services, "start_import", start)
     assert send(as_admin, log()).status_code == 303

@@ -17,7 +17,7 @@ from apps.runs.services import work_run_now
 from apps.usage.models import Import, Overlap, Record, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from tests.dashboard.page import Page, read
 from tests.sign_in import sign_in
 
@@ -35,7 +35,7 @@ def as_admin(client: Client) -> Client:
 
 @pytest.fixture
 def source() -> Source:
-    return make_source(slug="abisko", name="Abisko", at=AT, actor=COMMAND)
+    return make_source(NewSource(slug="abisko", name="Abisko"), at=AT, actor=COMMAND)
 
 
 def line(job: int, *, run: int = 3600) -> str:
@@ -122,7 +122,7 @@ def test_all_or_nothing_is_chosen_on_upload_and_can_change_after_a_dry_run(
 
 
 def overlapping() -> None:
-    peer = make_source(slug="peer", name="Peer", origin="elsewhere", at=AT, actor=COMMAND)
+    peer = make_source(NewSource(slug="peer", name="Peer", origin="elsewhere"), at=AT, actor=COMMAND)
     start = clock.now() - timedelta(days=3)
     row = RecordRow(job="1", user="a", site="north", cpus=2, start_at=start, end_at=start + timedelta(hours=3))
     for one in (Source.objects.get(slug="abisko"), peer):

@@ -23,7 +23,7 @@ from apps.runs.services import work_run_now
 from apps.usage.models import Overlap, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read, text_of
 from tests.sign_in import sign_in
@@ -117,7 +117,7 @@ def test_each_card_has_its_own_address(admin: Client) -> None:
 
 def test_items_that_need_attention_have_an_action(grid: Grid, admin: Client) -> None:
     now = clock.now()
-    source = make_source(slug="late", name="Late cluster", expected_every_s=3600, at=now, actor=COMMAND)
+    source = make_source(NewSource(slug="late", name="Late cluster", expected_every_s=3600), at=now, actor=COMMAND)
     old = RecordRow(
         job="x",
         user="stranger",

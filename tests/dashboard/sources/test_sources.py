@@ -17,7 +17,7 @@ from apps.core import clock
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Import, Record, Source
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from apps.usage.sources.services import BY_HAND, tag_of
 from tests.dashboard.page import read
 from tests.sign_in import sign_in
@@ -113,7 +113,7 @@ def test_errors_are_at_their_fields_and_the_input_is_kept(as_admin: Client, spoo
     assert {"folder", "pattern"} <= set(answer.context["form"].errors)
     assert "FAIRSHARE_COLLECT_FOLDERS" in read(answer, 422).text("#id_folder_error")
     assert not Source.objects.exists()
-    make_source(slug="abisko", name="x", at=clock.now(), actor=SYSTEM)
+    make_source(NewSource(slug="abisko", name="x"), at=clock.now(), actor=SYSTEM)
     taken = as_admin.post(address, typed(as_admin, address, name="A", slug="abisko", folder=str(spool)))
     assert "slug" in taken.context["form"].errors
 

@@ -46,7 +46,9 @@ def as_alice(client: Client, alice: User) -> Client:
 
 def make_token(user: User, *, name: str = "laptop", days: int = 90) -> tuple[Token, str]:
     actor = Actor(user=user, via="page")
-    return services.make_token(name=name, scopes=["self:read"], user=user, days=days, at=clock.now(), actor=actor)
+    return services.make_token(
+        services.NewToken(name=name, scopes=["self:read"], user=user, days=days), at=clock.now(), actor=actor
+    )
 
 
 def ticket_of(client: Client, url: str = TOKENS) -> str:

@@ -13,7 +13,7 @@ from apps.policies.services import make_policy
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
 from apps.usage.models import Source
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from tests.priority_site import AS_OF, Site
 
 HOUR = timedelta(hours=1)
@@ -50,13 +50,15 @@ def _with_usage() -> tuple[Site, dict[str, Source]]:
     policy = make_policy(
         slug="grid", name="grid", visibility="tree", settings=PolicySettings(), at=AS_OF, actor=COMMAND
     )
-    source = make_source(slug="grid-c1", name="c1", namespace="c1", at=AS_OF, actor=COMMAND)
+    source = make_source(NewSource(slug="grid-c1", name="c1", namespace="c1"), at=AS_OF, actor=COMMAND)
     made = Site(policy, source)
     made.publish(TREE, SETTINGS)
     made.map(made.rule("/", user_pattern="zoe", suffix="/rest/{user}"), made.rule("/vo", group_pattern="p*"))
     peers = {
         name: make_source(
-            slug=name, name=name, namespace="c1", origin=f"{name}.example", site=name.title(), at=AS_OF, actor=COMMAND
+            NewSource(slug=name, name=name, namespace="c1", origin=f"{name}.example", site=name.title()),
+            at=AS_OF,
+            actor=COMMAND,
         )
         for name in ("east", "west")
     }

@@ -21,7 +21,7 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Fallback, Snapshot
 from apps.priorities.serving import store
 from apps.usage.models import Source
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from tests.federation.grid.grid_site import SETTINGS, TREE
 from tests.priority_site import AS_OF, Site, as_alice, as_eva, make_site
 
@@ -228,7 +228,9 @@ def test_a_group_needs_five_active_people_at_every_site(world: Site) -> None:
     people = ("ada", *(f"u{n}" for n in range(6)))
     wanted = tuple(sum(hand[user, site.origin] for user in people) for site in found.sites)
     assert {row.entry.path: row.core_s for row in found.rows}["/vo/p1"] == wanted
-    third = make_source(slug="far", name="far", namespace="c1", origin="far.example", at=AS_OF, actor=COMMAND)
+    third = make_source(
+        NewSource(slug="far", name="far", namespace="c1", origin="far.example"), at=AS_OF, actor=COMMAND
+    )
     world.job("u1", "p1", 5, ago_h=2, source=third)
     assert {row.entry.path: row.core_s for row in grid_of(vera).rows}["/vo/p1"] is None, "one person's alone at `far`"
 

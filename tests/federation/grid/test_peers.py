@@ -16,7 +16,7 @@ from apps.federation.models import Fetch, HeldHour, Mount, Reading, Subscription
 from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
 from apps.policies.tree.stored import load_tree
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from tests.federation.conftest import AT, feed, mounted, policy, subscription, vo
 
 __all__ = ["feed", "mounted", "policy", "subscription", "vo"]
@@ -36,7 +36,7 @@ def another(policy: Policy, n: int) -> Subscription:
     """Of the same VO, by another site."""
     name = f"site-{n}"
     source = make_source(
-        slug=name, name=name, namespace="c1", origin=f"{name}.example", site=name, at=AT, actor=COMMAND
+        NewSource(slug=name, name=name, namespace="c1", origin=f"{name}.example", site=name), at=AT, actor=COMMAND
     )
     uid = Mount.objects.get().entry_uid
     return Subscription.objects.create(

@@ -34,7 +34,7 @@ from apps.priorities.recompute.pipeline import compute, load_inputs
 from apps.runs.services import work_run_now
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from tests.federation.conftest import AT
 from tests.federation.fetches import counted, look_at
 from tests.federation.other_side import ANNA, KEY, P1, P2, P3, ROOT, OtherFeed, OtherSide, projects, serving
@@ -116,7 +116,7 @@ def run_job(end_at: datetime, core_h: float) -> None:
         submit_at=end_at - timedelta(hours=1),
         start_at=end_at - timedelta(hours=1),
     )
-    source = make_source(slug="cluster", name="Cluster", at=AT, actor=COMMAND)
+    source = make_source(NewSource(slug="cluster", name="Cluster"), at=AT, actor=COMMAND)
     ingest_batch(source=source, rows=[row], at=end_at)
 
 

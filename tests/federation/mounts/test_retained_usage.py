@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import Account, User
-from apps.accounts.services import make_token
+from apps.accounts.services import NewToken, make_token
 from apps.analytics.review import get_review_page
 from apps.federation.fetch_schedule import ask_for
 from apps.federation.models import Mount
@@ -172,7 +172,7 @@ def test_the_page_offers_to_retain_usage_before_mounting(pi: OtherSide, two_proj
 
 def test_rest_previews_and_retains_usage_on_request(pi: OtherSide, two_projects: Site) -> None:
     eva = User.objects.create_superuser("eva", "eva@example.org", "a long pass phrase")
-    _, token = make_token(name="t", scopes=["admin"], user=eva, at=AS_OF, actor=COMMAND)
+    _, token = make_token(NewToken(name="t", scopes=["admin"], user=eva), at=AS_OF, actor=COMMAND)
     caller = Caller(token=token)
     asked = {"policy": "grid", "url": pi.url}
     assert caller.post("federation/mounts/preview", asked).json()["unmapped"] is None

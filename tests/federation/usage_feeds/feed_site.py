@@ -25,7 +25,7 @@ from apps.usage.buckets import AMOUNTS
 from apps.usage.models import Bucket, Overlap, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from tests.federation.worlds import AT
 
 Sums = dict[int, dict[UUID, tuple[float, ...]]]  # hour since 1970 → uid of the entry → amounts
@@ -136,7 +136,7 @@ def make_teller(*, entry: str = "/VO-A", tree: dict[str, Any] = TREE, **given: A
     services.make_policy(slug="grid", name="Grid", at=AT, actor=COMMAND)
     services.publish_document(policy_slug="grid", document=tree, reason="The start.", at=AT, actor=COMMAND)
     policy = Policy.objects.get(slug="grid")
-    source = make_source(slug="cluster", name="The cluster", namespace="c1", at=AT, actor=COMMAND)
+    source = make_source(NewSource(slug="cluster", name="The cluster", namespace="c1"), at=AT, actor=COMMAND)
     values = {"name": "vo-a", "capacity_cores": 100.0, **given}
     feed = make_feed(policy_slug="grid", entry=entry, at=AT, actor=COMMAND, **values)
     return Teller(policy, source, feed)

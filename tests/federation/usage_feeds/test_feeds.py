@@ -29,7 +29,7 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.overlaps import decide_overlap
 from apps.usage.records.undo import undo_import
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from apps.usage.sources.services import change_source, tag_of
 from tests.federation.conftest import AT
 from tests.federation.usage_feeds.feed_site import HOUR, PLACES, Reader, Teller, make_teller, opened
@@ -144,7 +144,7 @@ def entry_archived(teller: Teller) -> None:
 
 
 def hours_held(teller: Teller) -> None:
-    peer = make_source(slug="other", name="Other", origin="elsewhere.example", at=AT, actor=COMMAND)
+    peer = make_source(NewSource(slug="other", name="Other", origin="elsewhere.example"), at=AT, actor=COMMAND)
     teller.job(40, "x", "y", source=peer, site="north", ago_h=3, hours=2)
     teller.job(41, "anna", "P-A1", site="north", ago_h=3, hours=3)
     assert Reader(teller.feed).follow() == teller.expected()
@@ -154,7 +154,7 @@ def hours_held(teller: Teller) -> None:
 
 
 def source_became_anothers(teller: Teller) -> None:
-    second = make_source(slug="second", name="Second", namespace="c1", at=AT, actor=COMMAND)
+    second = make_source(NewSource(slug="second", name="Second", namespace="c1"), at=AT, actor=COMMAND)
     teller.job(50, "carl", "P-A2", source=second)
     assert Reader(teller.feed).follow() == teller.expected()
     second.refresh_from_db()

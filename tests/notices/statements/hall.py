@@ -16,7 +16,7 @@ from apps.runs.services import work_run_now
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from tests.api.small_site import AT
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -42,7 +42,7 @@ def make_hall() -> Policy:
     for physics, at in ((60, datetime(2026, 9, 20, 1, tzinfo=UTC)), (50, datetime(2026, 10, 16, tzinfo=UTC))):
         publish_document(policy_slug="hall", document=tree(physics), reason="r", at=at, actor=COMMAND)
     policy.refresh_from_db()
-    make_source(slug="c1", name="c1", namespace="c1", at=AT, actor=COMMAND)
+    make_source(NewSource(slug="c1", name="c1", namespace="c1"), at=AT, actor=COMMAND)
     columns = load_tree(policy)
     rule = Rule(kind="glob", target_uid=columns.uuid(0), suffix="/{group}/{user}")
     set_rules(policy_slug="hall", rules=[rule], at=AT, actor=COMMAND)

@@ -24,7 +24,7 @@ from apps.priorities.change_effects import preview_shares, simulate_change_set
 from apps.priorities.recompute.totals import simulate_totals_or_none
 from apps.priorities.serving import newcomer, store
 from apps.priorities.serving.served_snapshot import AccountQuery, ServedSnapshot
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from tests.example_package.wheel import build_wheel
 from tests.priority_site import AS_OF, Site
 
@@ -187,7 +187,9 @@ def test_totals_of_a_snapshot_reproduce_its_priorities_bit_for_bit(
 ) -> None:
     site = make(algorithm, scope=scope)
     if scope:  # what ran elsewhere counts below biology alone
-        elsewhere = make_source(slug="far", name="far", namespace="c1", origin="far", at=AS_OF, actor=COMMAND)
+        elsewhere = make_source(
+            NewSource(slug="far", name="far", namespace="c1", origin="far"), at=AS_OF, actor=COMMAND
+        )
         site.job("dan", "biology", 7, source=elsewhere)
         site.job("bob", "physics", 7, source=elsewhere)
         site.recompute()

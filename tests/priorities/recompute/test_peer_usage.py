@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from io import BytesIO
 from pathlib import Path
@@ -40,7 +41,7 @@ from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.peer_sums import HourSums, RunningJobs, make_peer_source, replace_running, replace_sums
-from apps.usage.services import make_source, push_records, start_import
+from apps.usage.services import NewImport, NewSource, PushedRecords, make_source, push_records, start_import
 from apps.usage.sources import services as sources
 from tests.dashboard.page import read
 from tests.priority_site import AS_OF, NO_AGING, Site
@@ -200,7 +201,9 @@ def test_with_running_jobs_of_a_peer_predictive_equals_one_instance_that_has_all
     start = AS_OF - timedelta(hours=2.5)
     # Here: bob's, in both policies alike. There: alice's, of which one policy has records and the other sums.
     _job(one.source, "bob", 5.0)
-    theirs = make_source(slug="theirs", name="theirs", namespace="only-one", origin="x", at=AS_OF, actor=COMMAND)
+    theirs = make_source(
+        NewSource(slug="theirs", name="theirs", namespace="only-one", origin="x"), at=AS_OF, actor=COMMAND
+    )
     one.map(
         Rule(kind="exact", target_uid=uid_at(one, "/vo/alice"), namespace="only-one", user_pattern="alice"),
         Rule(kind="exact", target_uid=uid_at(one, "/vo/bob"), namespace="c1", user_pattern="bob"),
@@ -310,12 +313,12 @@ def test_accounts_of_entries_have_one_spelling() -> None:
 def test_reserved_namespaces_and_peer_sources_cannot_be_created_manually() -> None:
     for namespace in (ENTRY_NAMESPACE, "@other", " @entries"):
         with pytest.raises(Invalid):
-            make_source(slug="x", name="x", namespace=namespace, at=AS_OF, actor=COMMAND)
+            make_source(NewSource(slug="x", name="x", namespace=namespace), at=AS_OF, actor=COMMAND)
         with pytest.raises(Invalid):
             sources.set_up_source(slug="x", given={"name": "x", "namespace": namespace}, at=AS_OF, actor=COMMAND)
     with pytest.raises(Invalid):
         sources.set_up_source(slug="x", given={"name": "x", "kind": "peer"}, at=AS_OF, actor=COMMAND)
-    made = make_source(slug="x", name="x", at=AS_OF, actor=COMMAND)
+    made = make_source(NewSource(slug="x", name="x"), at=AS_OF, actor=COMMAND)
     for change in ({"namespace": ENTRY_NAMESPACE}, {"kind": "peer"}):
         with pytest.raises(Invalid):
             sources.change_source(slug="x", tag=sources.tag_of(made), given=change, at=AS_OF, actor=COMMAND)
@@ -324,15 +327,16 @@ def test_reserved_namespaces_and_peer_sources_cannot_be_created_manually() -> No
 def test_a_peer_source_cannot_be_changed_manually(peer: Source) -> None:
     tag = sources.tag_of(peer)
     given: dict[str, Any] = {"slug": "peer", "at": AS_OF, "actor": COMMAND}
-    upload: dict[str, Any] = {"source_slug": "peer", "at": AS_OF, "actor": COMMAND}
+    upload = NewImport(source_slug="peer", format="auto", file=BytesIO(b"x"), file_name="x")
+    pushed = PushedRecords(source_slug="peer", body_stream=BytesIO(b"[]"), content_type="application/json")
     for attempt in (
         lambda: sources.change_source(tag=tag, given={"name": "mine"}, **given),
         lambda: sources.pause_source(**given),
         lambda: sources.resume_source(**given),
         lambda: sources.collect_now(**given),
-        lambda: start_import(format="auto", file=BytesIO(b"x"), file_name="x", **upload),
-        lambda: start_import(format="auto", file=BytesIO(b"x"), file_name="x", makes_source=True, **upload),
-        lambda: push_records(body_stream=BytesIO(b"[]"), content_type="application/json", **upload),
+        lambda: start_import(upload, at=AS_OF, actor=COMMAND),
+        lambda: start_import(replace(upload, makes_source=True), at=AS_OF, actor=COMMAND),
+        lambda: push_records(pushed, at=AS_OF, actor=COMMAND),
     ):
         with pytest.raises(Conflict) as refused:
             attempt()
@@ -416,7 +420,7 @@ def test_a_reserved_namespace_maps_to_the_entry_of_the_uid_or_nothing(
 def test_page_and_rest_of_a_peer_source_offer_no_actions(peer: Source, client: Client) -> None:
     tell(peer, {uuid4(): 1.0})
     client.force_login(User.objects.create_superuser("root", password=None))
-    make_source(slug="ours", name="ours", at=AS_OF, actor=COMMAND)
+    make_source(NewSource(slug="ours", name="ours"), at=AS_OF, actor=COMMAND)
     offers = ("/usage/import/?source={}", "/usage/sources/{}/settings/")
     theirs, ours = (set(read(client.get(f"/usage/sources/{slug}/")).values("href")) for slug in ("peer", "ours"))
     assert [each.format("ours") in ours for each in offers] == [True, True]

@@ -248,7 +248,7 @@ def test_old_snapshots_are_thinned_and_newest_and_referenced_ones_kept(site: Sit
 
 def test_scopes_and_approaches_come_from_the_policy(make_site: Callable[..., Site]) -> None:
     from apps.accounts.actor import COMMAND
-    from apps.usage.services import make_source
+    from apps.usage.services import NewSource, make_source
 
     made = make_site()
     made.publish(
@@ -256,7 +256,7 @@ def test_scopes_and_approaches_come_from_the_policy(make_site: Callable[..., Sit
         {"window": {"length_s": None, "aging": "none"}, "approach": {"local": "predictive", "global": "historical"}},
     )
     made.map()
-    peer = make_source(slug="peer", name="peer", namespace="c1", origin="elsewhere", at=AS_OF, actor=COMMAND)
+    peer = make_source(NewSource(slug="peer", name="peer", namespace="c1", origin="elsewhere"), at=AS_OF, actor=COMMAND)
     made.job("alice", "physics", 10)
     made.job("bob", "physics", 1000, source=peer)
     made.running("bob", "physics", cpus=2, since_h=1, requested_h=10)

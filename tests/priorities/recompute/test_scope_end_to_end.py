@@ -20,7 +20,7 @@ from apps.priorities.serving import store
 from apps.usage.models import Record, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from apps.usage.sources.collection import ingest_listing
 from tests.priority_site import AS_OF, NO_AGING, Site
 
@@ -40,7 +40,9 @@ def grid(make_site: Callable[..., Site], paper: dict[str, Any]) -> Callable[...,
 
     def build(here: str, *, scope_below: str | None = "global", **settings: Any) -> Site:
         site = make_site(slug="grid", site=here)
-        there = make_source(slug="peer", name="peer", namespace="c1", origin=OTHER[here], at=AS_OF, actor=COMMAND)
+        there = make_source(
+            NewSource(slug="peer", name="peer", namespace="c1", origin=OTHER[here]), at=AS_OF, actor=COMMAND
+        )
         site.publish(_children(paper["policy_shares"], "", scope_below), {**GRIDWIDE, **settings})
         site.map(site.rule("/", suffix="/{group}/{user}"), *_user_rules(site))
         for name, source in ((here, site.source), (OTHER[here], there)):

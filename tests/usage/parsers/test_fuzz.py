@@ -22,7 +22,7 @@ from apps.runs.services import work_run_now
 from apps.usage.models import Import, Source
 from apps.usage.parsers.base import FINISHED, FIRST_US, LAST_US, MOST_JOB_S, NO_TIME, Collector, Parsed, Reading
 from apps.usage.parsers.registry import FORMATS
-from apps.usage.services import start_import
+from apps.usage.services import NewImport, start_import
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 READING = Reading(AT, ZoneInfo("Europe/Stockholm"))
@@ -198,11 +198,7 @@ def test_an_import_of_mutated_lines_succeeds_or_reports_a_reason(name: str, sour
         if not data.strip():
             continue
         made = start_import(
-            source_slug="cluster",
-            format=name,
-            file=io.BytesIO(data),
-            file_name="x",
-            time_zone="UTC",
+            NewImport(source_slug="cluster", format=name, file=io.BytesIO(data), file_name="x", time_zone="UTC"),
             at=AT,
             actor=COMMAND,
         )

@@ -16,7 +16,7 @@ from django.db import connection
 from apps.accounts.actor import COMMAND
 from apps.runs.services import work_run_now
 from apps.usage.models import Import, Source
-from apps.usage.services import start_import
+from apps.usage.services import NewImport, start_import
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SLURM = "slurm/samples/"
@@ -182,7 +182,9 @@ FILES = (
 def import_file(path: Path, zone: str) -> Import:
     with path.open("rb") as file:
         made = start_import(
-            source_slug="cluster", format="auto", file=file, file_name=path.name, time_zone=zone, at=AT, actor=COMMAND
+            NewImport(source_slug="cluster", format="auto", file=file, file_name=path.name, time_zone=zone),
+            at=AT,
+            actor=COMMAND,
         )
     run = work_run_now(made.run_id)
     assert run.state == "succeeded", run.error

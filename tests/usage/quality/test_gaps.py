@@ -11,7 +11,7 @@ from apps.accounts.actor import COMMAND
 from apps.usage.parsers.base import RecordRow
 from apps.usage.quality.coverage import list_gaps
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 
 NOW = datetime(2026, 3, 11, 6, tzinfo=UTC)
 ZONE = ZoneInfo("UTC")
@@ -19,7 +19,7 @@ FIRST, LAST = date(2026, 3, 1), date(2026, 3, 10)
 
 
 def used_on(slug: str, days: list[int], every_s: int | None) -> None:
-    source = make_source(slug=slug, name=slug.title(), expected_every_s=every_s, at=NOW, actor=COMMAND)
+    source = make_source(NewSource(slug=slug, name=slug.title(), expected_every_s=every_s), at=NOW, actor=COMMAND)
     rows = [
         RecordRow(
             f"{day}",

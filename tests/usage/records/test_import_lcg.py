@@ -14,8 +14,8 @@ from django.db import connection
 from apps.accounts.actor import COMMAND
 from apps.runs.services import work_run_now
 from apps.usage.models import Import, Source
-from apps.usage.selectors import list_buckets
-from apps.usage.services import start_import
+from apps.usage.selectors import BucketQuery, list_buckets
+from apps.usage.services import NewImport, start_import
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 GROUPS = {"4": 0.6719, "1": 0.0912, "16": 0.0743, "2": 0.0500, "11": 0.0255, "21": 0.0199}
@@ -27,7 +27,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def import_file(path: Path, *, dry_run: bool = False) -> Import:
     with path.open("rb") as file:
         made = start_import(
-            source_slug="cluster", format="auto", file=file, file_name=path.name, dry_run=dry_run, at=AT, actor=COMMAND
+            NewImport(source_slug="cluster", format="auto", file=file, file_name=path.name, dry_run=dry_run),
+            at=AT,
+            actor=COMMAND,
         )
     run = work_run_now(made.run_id)
     assert run.state == "succeeded", run.error
@@ -70,7 +72,7 @@ def test_all_lcg_jobs_give_the_printed_shares_and_a_second_import_changes_nothin
     assert {name: round(groups[name], 4) for name in GROUPS} == GROUPS
     assert len(groups) == 28
 
-    rows = list_buckets(source="cluster", step="day", by="site", limit=10_000, actor=COMMAND)
+    rows = list_buckets(BucketQuery(source="cluster", step="day", by="site", limit=10_000), actor=COMMAND)
     total = sum(row.cpu_s for row in rows)
     sites = {name: round(sum(row.cpu_s for row in rows if row.site == name) / total, 4) for name in SITES}
     assert sites == SITES

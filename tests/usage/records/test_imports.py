@@ -24,7 +24,7 @@ from apps.usage import selectors
 from apps.usage.models import Bucket, Import, Record, RejectedLine, Source
 from apps.usage.records import uploads
 from apps.usage.records.imports import work_import
-from apps.usage.services import confirm_import, start_import
+from apps.usage.services import NewImport, confirm_import, start_import
 from tests.killed_process import work_until_killed
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -44,8 +44,8 @@ def log(n_jobs: int, *, padding: int = 0, extra: str = "") -> bytes:
 
 
 def start(data: bytes, **given: Any) -> Import:
-    options = {"source_slug": "cluster", "format": "auto", "file_name": "log.swf", "at": AT, "actor": COMMAND, **given}
-    return start_import(file=io.BytesIO(data), **options)
+    options = {"source_slug": "cluster", "format": "auto", "file_name": "log.swf", **given}
+    return start_import(NewImport(file=io.BytesIO(data), **options), at=AT, actor=COMMAND)
 
 
 def done(data: bytes, **given: Any) -> Import:

@@ -19,7 +19,7 @@ from apps.usage.parsers.base import MOST_JOB_S, MOST_RATE, RecordBatch, RecordRo
 from apps.usage.records.imports import DryRun
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.versions import Counts
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from tests.examples import examples
 from tests.oracles import ingest as oracle
 
@@ -102,7 +102,7 @@ def test_a_later_version_replaces_an_earlier_one_in_any_order(
     assert take(source, older) == {"new": 1}
     assert take(source, newer) == {"corrected": 1}
     forwards = stored()
-    other = make_source(slug="other", name="Other", namespace="cluster", at=AT, actor=COMMAND)
+    other = make_source(NewSource(slug="other", name="Other", namespace="cluster"), at=AT, actor=COMMAND)
     assert take(other, newer) == {"new": 1}
     assert take(other, older) == {"late": 1}
     backwards = [line for line in stored()["buckets"] if line[0] == "other"]
@@ -259,7 +259,7 @@ def test_any_order_of_different_versions_ends_the_same(source: Source, stored: S
     expected = None
     for number in range(4):
         random.shuffle(versions)
-        shuffled = make_source(slug=f"n{number}", name="N", namespace="same", at=AT, actor=COMMAND)
+        shuffled = make_source(NewSource(slug=f"n{number}", name="N", namespace="same"), at=AT, actor=COMMAND)
         for start in range(0, len(versions), 23):
             take(shuffled, *versions[start : start + 23])
         mine = {name: [line[1:] for line in lines if line[0] == f"n{number}"] for name, lines in stored().items()}

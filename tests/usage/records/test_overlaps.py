@@ -18,7 +18,7 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.overlaps import decide_overlap, remove_presence
 from apps.usage.selectors import watermarks
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 11, 1, tzinfo=UTC)
@@ -31,7 +31,7 @@ def hour(n: float) -> datetime:
 
 
 def made(slug: str, **given: Any) -> Source:
-    return make_source(slug=slug, name=slug.title(), at=AT, actor=COMMAND, **given)
+    return make_source(NewSource(slug=slug, name=slug.title(), **given), at=AT, actor=COMMAND)
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from apps.usage.records.peer_sums import (
     replace_sums,
 )
 from apps.usage.selectors import watermarks
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from tests.examples import examples
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -242,7 +242,7 @@ def since(at: datetime) -> int:
 def test_peer_hours_overlapping_an_upload_are_held_until_it_is_removed(
     peer: Source,
 ) -> None:
-    upload = make_source(slug="upload", name="Upload", site="south", at=AT, actor=COMMAND)
+    upload = make_source(NewSource(slug="upload", name="Upload", site="south"), at=AT, actor=COMMAND)
     bring(upload, 1, 3)
     tell(peer, {0: {0: 10.0}, 1: {0: 20.0}, 2: {0: 30.0}, 3: {0: 40.0}})
     assert spans() == [("upload", "peer", 1, 3)]
@@ -252,7 +252,7 @@ def test_peer_hours_overlapping_an_upload_are_held_until_it_is_removed(
 
 
 def test_an_upload_overlapping_peer_hours_is_held_until_the_peer_is_removed(peer: Source) -> None:
-    upload = make_source(slug="upload", name="Upload", site="south", at=AT, actor=COMMAND)
+    upload = make_source(NewSource(slug="upload", name="Upload", site="south"), at=AT, actor=COMMAND)
     tell(peer, {1: {0: 20.0}, 2: {0: 30.0}})
     run_jobs(peer, (0, 1.0, 60.0))
     bring(upload, 1, 4)
@@ -292,4 +292,4 @@ def test_peer_sources_accept_only_sums_and_others_only_records(peer: Source) -> 
     with pytest.raises(Conflict, match="peer's feed"):
         ingest_batch(source=peer, rows=[row], at=AT)
     with pytest.raises(ValueError, match="not a peer's"):
-        tell(make_source(slug="own", name="Own", at=AT, actor=COMMAND), {0: {0: 1.0}})
+        tell(make_source(NewSource(slug="own", name="Own"), at=AT, actor=COMMAND), {0: {0: 1.0}})

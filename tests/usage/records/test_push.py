@@ -14,7 +14,7 @@ from apps.accounts.models import AuditEvent, User
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, TooLarge
 from apps.usage import services
 from apps.usage.models import Record, Source
-from apps.usage.services import make_source, push_records
+from apps.usage.services import NewSource, PushedRecords, make_source, push_records
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 GOOD = {"job": "1", "user": "alice", "start": "2026-11-01T01:00:00Z", "end": "2026-11-01T02:00:00Z", "cpus": 8}
@@ -27,8 +27,9 @@ Stored = Callable[[], dict[str, list[tuple[Any, ...]]]]
 
 def push(records: list[Any] | bytes, **given: Any) -> dict[str, Any]:
     body = records if isinstance(records, bytes) else json.dumps(records).encode()
-    options = {"source_slug": "cluster", "content_type": "application/json", "at": AT, "actor": COMMAND, **given}
-    answer = push_records(body_stream=io.BytesIO(body), **options)
+    options: dict[str, Any] = {"source_slug": "cluster", "content_type": "application/json", **given}
+    at, actor = options.pop("at", AT), options.pop("actor", COMMAND)
+    answer = push_records(PushedRecords(body_stream=io.BytesIO(body), **options), at=at, actor=actor)
     assert all(isinstance(number, int) for number in answer.pop("account_ids"))  # for the faces to name
     return answer
 
@@ -125,7 +126,7 @@ def test_local_times_need_the_zone_of_the_source() -> None:
 
 @pytest.mark.usefixtures("source")
 def test_pushing_needs_the_right_scope() -> None:
-    make_source(slug="other", name="Other", at=AT, actor=COMMAND)
+    make_source(NewSource(slug="other", name="Other"), at=AT, actor=COMMAND)
     person = Actor(user=User.objects.create(username="p"), via="page")
     admin = Actor(user=User.objects.create(username="a", is_superuser=True), via="page")
     assert push([GOOD], actor=through_token("usage:write", source_slug="cluster"))["new"] == 1
@@ -148,7 +149,7 @@ def test_pushing_needs_the_right_scope() -> None:
 )
 def test_a_source_needs_a_slug_a_name_and_a_zone_that_exists(change: dict[str, str], where: str) -> None:
     with pytest.raises(Invalid) as caught:
-        make_source(**{"slug": "s", "name": "S", **change}, at=AT, actor=COMMAND)  # type: ignore[arg-type]
+        make_source(NewSource(**{"slug": "s", "name": "S", **change}), at=AT, actor=COMMAND)  # type: ignore[arg-type]
     assert caught.value.fields[0].where == where
 
 
@@ -157,7 +158,7 @@ def test_users_with_write_access_create_sources_with_unique_names() -> None:
     person = Actor(user=User.objects.create(username="p"), via="page")
     for stranger in (person, through_token("priorities:read"), through_token("usage:write", source_slug="cluster")):
         with pytest.raises(NotAllowed):
-            make_source(slug="s", name="S", at=AT, actor=stranger)
-    assert make_source(slug="s", name="S", at=AT, actor=through_token("usage:write")).slug == "s"
+            make_source(NewSource(slug="s", name="S"), at=AT, actor=stranger)
+    assert make_source(NewSource(slug="s", name="S"), at=AT, actor=through_token("usage:write")).slug == "s"
     with pytest.raises(Conflict):
-        make_source(slug="cluster", name="Again", at=AT + timedelta(1), actor=COMMAND)
+        make_source(NewSource(slug="cluster", name="Again"), at=AT + timedelta(1), actor=COMMAND)

@@ -20,7 +20,7 @@ from apps.runs.services import cancel_run, work_run_now
 from apps.usage.models import Bucket, Import, Record, Repetition, ReplacedRecord, SiteDay, Source, TooLateRecord
 from apps.usage.records import undo
 from apps.usage.records.undo import undo_import
-from apps.usage.services import push_records, start_import
+from apps.usage.services import NewImport, PushedRecords, push_records, start_import
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 11, 1, tzinfo=UTC)
@@ -42,8 +42,8 @@ def running(job: int | str, **given: Any) -> dict[str, Any]:
 
 def bring(*records: dict[str, Any], name: str = "log.ndjson", **given: Any) -> Import:
     body = "\n".join(json.dumps({k: v for k, v in one.items() if v is not None}) for one in records)
-    options = {"source_slug": "cluster", "format": "ndjson", "file_name": name, "at": AT, "actor": COMMAND, **given}
-    made = start_import(file=io.BytesIO(body.encode() + b"\n"), **options)
+    options = {"source_slug": "cluster", "format": "ndjson", "file_name": name, **given}
+    made = start_import(NewImport(file=io.BytesIO(body.encode() + b"\n"), **options), at=AT, actor=COMMAND)
     run = work_run_now(made.run_id)
     assert run.state == "succeeded", run.error
     return Import.objects.get(pk=made.pk)
@@ -51,7 +51,9 @@ def bring(*records: dict[str, Any], name: str = "log.ndjson", **given: Any) -> I
 
 def push(*records: dict[str, Any]) -> dict[str, Any]:
     body = io.BytesIO(json.dumps([{k: v for k, v in one.items() if v is not None} for one in records]).encode())
-    return push_records(source_slug="cluster", body_stream=body, content_type="application/json", at=AT, actor=COMMAND)
+    return push_records(
+        PushedRecords(source_slug="cluster", body_stream=body, content_type="application/json"), at=AT, actor=COMMAND
+    )
 
 
 def undone(made: Import) -> Run:
@@ -190,10 +192,9 @@ def test_dry_runs_and_running_imports_cannot_be_undone() -> None:
     with pytest.raises(Conflict, match="stored nothing"):
         undo_import(import_id=dry.pk, at=AT, actor=COMMAND)
     waiting = start_import(
-        source_slug="cluster",
-        format="ndjson",
-        file=io.BytesIO(json.dumps(record(1)).encode()),
-        file_name="f",
+        NewImport(
+            source_slug="cluster", format="ndjson", file=io.BytesIO(json.dumps(record(1)).encode()), file_name="f"
+        ),
         at=AT,
         actor=COMMAND,
     )
@@ -215,11 +216,13 @@ def test_undo_needs_write_access_and_visibility_of_the_import() -> None:
 
 def start_whole(*lines: str) -> Run:
     made = start_import(
-        source_slug="cluster",
-        format="ndjson",
-        file=io.BytesIO("\n".join(lines).encode()),
-        file_name="f",
-        all_or_nothing=True,
+        NewImport(
+            source_slug="cluster",
+            format="ndjson",
+            file=io.BytesIO("\n".join(lines).encode()),
+            file_name="f",
+            all_or_nothing=True,
+        ),
         at=AT,
         actor=COMMAND,
     )

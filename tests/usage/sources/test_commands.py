@@ -17,7 +17,7 @@ from apps.accounts.actor import COMMAND
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Import, Record, RejectedLine, Source
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from apps.usage.sources.collection import enqueue_collection, enqueue_due_collections
 from apps.usage.sources.command import environment, windows
 from apps.usage.sources.source_settings import validate_terms
@@ -66,7 +66,7 @@ def asked(tmp_path: Path) -> Callable[[], list[Any]]:
 @pytest.fixture
 def command() -> Ask:
     def make(*arguments: str, **terms: Any) -> Source:
-        source = make_source(slug="slurm", name="Slurm", cluster="", at=AT, actor=COMMAND)
+        source = make_source(NewSource(slug="slurm", name="Slurm", cluster=""), at=AT, actor=COMMAND)
         source.kind, source.collect_every_s, source.collect_due_at = Source.Kind.COMMAND, 300, AT
         given = {"command": list(arguments), "look_back_s": 86400, "overlap_s": 600, **terms}
         source.collecting = validate_terms(source.kind, given, time_zone="")

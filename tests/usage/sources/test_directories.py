@@ -16,7 +16,7 @@ from apps.accounts.actor import COMMAND
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Import, Record, RejectedLine, Source
-from apps.usage.services import make_source
+from apps.usage.services import NewSource, make_source
 from apps.usage.sources.collection import enqueue_collection
 
 pytestmark = pytest.mark.django_db
@@ -53,7 +53,7 @@ def watch(tmp_path: Path, settings: Any) -> Watch:
     settings.FAIRSHARE_COLLECT_FOLDERS = [str(tmp_path)]
 
     def make(**terms: Any) -> Source:
-        source = make_source(slug="watched", name="Watched", at=AT, actor=COMMAND)
+        source = make_source(NewSource(slug="watched", name="Watched"), at=AT, actor=COMMAND)
         source.kind = Source.Kind.DIRECTORY
         whole = {"folder": str(spool), "pattern": "*", "files": "whole", "format": "auto", "settle_s": 60}
         source.collecting = {**whole, **terms}

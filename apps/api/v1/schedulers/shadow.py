@@ -36,7 +36,7 @@ from apps.onboarding.shadow_setup import FirstPolicy, publish_first_policy
 from apps.onboarding.sshare_comparison import compare_with_sshare
 from apps.schedulers.orders import orders_of, tag_of
 from apps.schedulers.selectors import get_scheduler, get_shadow, list_agreement
-from apps.schedulers.services import switch_on
+from apps.schedulers.services import SchedulerScope, switch_on
 from apps.schedulers.shadow_differences import REASONS, UsageDifference
 from apps.usage.parsers.registry import AUTO
 
@@ -131,7 +131,8 @@ class SwitchOnView(APIView):
         at, actor = clock.now(), actor_of(request)
         get_scheduler(name=scheduler, at=at, actor=actor)
         tag, given = seen_tag(request, "scheduler"), sent(SwitchOnSerializer, request)
-        switch_on(name=scheduler, tag=tag, **given, at=at, actor=actor)
+        reason = given.pop("reason", "")
+        switch_on(SchedulerScope(**given), name=scheduler, tag=tag, at=at, actor=actor, reason=reason)
         view = get_scheduler(name=scheduler, at=at, actor=actor)
         response = Response(scheduler_json(view, orders_of(view.scheduler), tag_of(view.scheduler)))
         response["ETag"] = f'"{tag_of(view.scheduler)}"'

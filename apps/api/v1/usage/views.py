@@ -77,7 +77,7 @@ def bucket_table(given: Mapping[str, Any], actor: Actor) -> StreamingHttpRespons
 def _rows(wanted: dict[str, Any], actor: Actor) -> Iterator[Row]:
     after: list[Any] | None = None
     while True:
-        found = selectors.list_buckets(**wanted, after=after, limit=_TABLE_PAGE, actor=actor)
+        found = selectors.list_buckets(selectors.BucketQuery(**wanted, after=after, limit=_TABLE_PAGE), actor=actor)
         for row in found:
             names = (getattr(row.account, name, "") for name in _NAMES)
             yield (row.at, row.source, row.site, *names, *(getattr(row, name) for name in _AMOUNTS))
@@ -222,12 +222,14 @@ class RecordListView(APIView):
         """Each record counts once, in its latest version; every rejected line is listed."""
         given = asked(PushSerializer, request)
         answer = services.push_records(
-            source_slug=given["source"],
-            body_stream=_body(request),
-            content_type=request.content_type.partition(";")[0].strip().lower() or "application/json",
-            gzip=_is_gzip(request),
-            idempotency_key=key_of(request),
-            atomic=given["atomic"],
+            services.PushedRecords(
+                source_slug=given["source"],
+                body_stream=_body(request),
+                content_type=request.content_type.partition(";")[0].strip().lower() or "application/json",
+                gzip=_is_gzip(request),
+                idempotency_key=key_of(request),
+                atomic=given["atomic"],
+            ),
             at=clock.now(),
             actor=actor_of(request),
         )
@@ -253,7 +255,9 @@ class BucketListView(APIView):
             return bucket_table(given, actor)
         cursor = given.get("cursor")
         after = None if cursor is None else decode_cursor(cursor, list)
-        rows = selectors.list_buckets(**wanted_buckets(given), after=after, limit=_PAGE + 1, actor=actor)
+        rows = selectors.list_buckets(
+            selectors.BucketQuery(**wanted_buckets(given), after=after, limit=_PAGE + 1), actor=actor
+        )
         place = rows[_PAGE - 1].place if len(rows) > _PAGE else None
         return listed(BucketSerializer(rows[:_PAGE], many=True).data, place)
 

@@ -11,7 +11,7 @@ from django.db import transaction
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import Token
 from apps.accounts.selectors import get_user
-from apps.accounts.services import DAYS, make_token
+from apps.accounts.services import DAYS, NewToken, make_token
 from apps.cli.commands import OperatorCommand
 from apps.core.clock import now
 from apps.core.errors import FieldProblem, Invalid
@@ -46,13 +46,15 @@ class Command(OperatorCommand):
         at = now()
         with transaction.atomic():
             token, text = make_token(
-                name=options["name"] or f"{', '.join(options['scope'])} by command",
-                scopes=options["scope"],
-                user=get_user(username=options["user"], actor=COMMAND),
-                policy_slug=options["policy"],
-                subtree_uid=_subtree(options["policy"], options["subtree"]),
-                source_slug=options["source"],
-                days=options["days"],
+                NewToken(
+                    name=options["name"] or f"{', '.join(options['scope'])} by command",
+                    scopes=options["scope"],
+                    user=get_user(username=options["user"], actor=COMMAND),
+                    policy_slug=options["policy"],
+                    subtree_uid=_subtree(options["policy"], options["subtree"]),
+                    source_slug=options["source"],
+                    days=options["days"],
+                ),
                 at=at,
                 actor=COMMAND,
             )

@@ -22,7 +22,7 @@ from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Import, RejectedLine, Source
 from apps.usage.parsers.registry import AUTO, FORMATS
-from apps.usage.services import preview_import, start_import
+from apps.usage.services import NewImport, preview_import, start_import
 
 _SHOWN = 20
 _COUNTS = ("new", "duplicate", "corrected", "late", "rejected")
@@ -46,8 +46,6 @@ class Command(OperatorCommand):
             "source_slug": options["source"],
             "format": options["format"],
             "time_zone": options["time_zone"],
-            "at": now(),
-            "actor": COMMAND,
         }
         with _opened(options["file"]) as file:
             if is_new and options["dry_run"]:
@@ -60,12 +58,16 @@ class Command(OperatorCommand):
 
     def _import(self, wanted: dict[str, Any], file: BinaryIO, options: dict[str, Any], *, is_new: bool) -> _Report:
         made = start_import(
-            **wanted,
-            file=file,
-            file_name=Path(options["file"]).name if options["file"] != "-" else "standard input",
-            dry_run=options["dry_run"],
-            all_or_nothing=options["all_or_nothing"],
-            makes_source=True,
+            NewImport(
+                **wanted,
+                file=file,
+                file_name=Path(options["file"]).name if options["file"] != "-" else "standard input",
+                dry_run=options["dry_run"],
+                all_or_nothing=options["all_or_nothing"],
+                makes_source=True,
+            ),
+            at=now(),
+            actor=COMMAND,
         )
         if is_new:
             self.stderr.write(f"Made the usage source {options['source']!r}, with user names of its own.")
@@ -108,7 +110,7 @@ class _Report:
 
 
 def _preview(wanted: dict[str, Any], file: BinaryIO) -> _Report:
-    source, found = preview_import(**wanted, file=file)
+    source, found = preview_import(**wanted, file=file, at=now(), actor=COMMAND)
     n_unmapped = count_unmapped_of_preview(found.result, source.namespace)
     return _Report(None, True, found.result, [asdict(each) for each in found.rejections], n_unmapped)
 

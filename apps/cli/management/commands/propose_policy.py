@@ -9,7 +9,7 @@ from apps.accounts.actor import COMMAND
 from apps.cli.commands import OperatorCommand
 from apps.core.clock import now
 from apps.core.errors import FieldProblem, Invalid
-from apps.onboarding.services import propose_policy
+from apps.onboarding.services import PolicyProposal, propose_policy
 from apps.policies.settings import AGINGS
 
 _DAY_S = 86_400
@@ -34,12 +34,14 @@ class Command(OperatorCommand):
         if options["publish"] and not options["reason"].strip():
             raise Invalid("--publish needs --reason.", fields=[FieldProblem("--reason", "is missing")])
         proposal = propose_policy(
-            policy_slug=options["policy"],
-            source_slug=options["from_source"],
-            proportional=options["proportional"],
-            settings=_settings(options["window_days"], options["aging"]),
-            publish=options["publish"],
-            reason=options["reason"],
+            PolicyProposal(
+                policy_slug=options["policy"],
+                source_slug=options["from_source"],
+                proportional=options["proportional"],
+                settings=_settings(options["window_days"], options["aging"]),
+                publish=options["publish"],
+                reason=options["reason"],
+            ),
             at=now(),
             actor=COMMAND,
         )

@@ -16,6 +16,7 @@ from apps.cli.commands import BAD_INPUT, REFUSED, OperatorCommand
 from apps.core.clock import now
 from apps.core.errors import FieldProblem, Invalid
 from apps.onboarding.first_policy_draft import (
+    LogFile,
     confirm_log,
     read_tree,
     read_tree_here,
@@ -32,7 +33,7 @@ from apps.schedulers import services, share_orders
 from apps.schedulers.models import KNOBS
 from apps.schedulers.orders import LIMITS, SETTINGS, orders_of, tag_of
 from apps.schedulers.selectors import SchedulerView, get_scheduler, get_shadow, get_share_difference, list_schedulers
-from apps.schedulers.services import switch_on
+from apps.schedulers.services import SchedulerScope, switch_on
 from apps.usage.models import Import
 from apps.usage.parsers.registry import AUTO
 
@@ -161,8 +162,9 @@ class Command(OperatorCommand):
                 self.stdout.write(f"  {one.group}/{one.user}: {numbers}: {one.reason}")
 
     def _switch_on(self, options: dict[str, Any]) -> None:
-        given = {name: options[name] for name in ("name", "partitions", "subtree", "everything", "reason")}
-        made = switch_on(**given, tag=tag_of(_view(options).scheduler), at=now(), actor=COMMAND)
+        scope = SchedulerScope(options["partitions"], options["subtree"], options["everything"])
+        given = {"name": options["name"], "tag": tag_of(_view(options).scheduler), "reason": options["reason"]}
+        made = switch_on(scope, **given, at=now(), actor=COMMAND)
         where = ", ".join(made.partitions) if made.partitions else "all partitions"
         self.stdout.write(f"{made.name} is {made.mode}: {where}, {orders_of(made)['subtree']}")
 
@@ -274,18 +276,18 @@ def _begin(options: dict[str, Any]) -> Beginning:
 
 def _with_log(begun: Beginning, options: dict[str, Any]) -> Beginning:
     slug = options["source"] or options["name"]
-    given: dict[str, Any] = {"version": begun.version, "source_slug": slug, "at": now(), "actor": COMMAND}
+    given: dict[str, Any] = {"version": begun.version, "at": now(), "actor": COMMAND}
     if options["sacct"]:
-        zone = {"time_zone": options["time_zone"], "format": AUTO, "file_name": Path(options["sacct"]).name}
         try:
             with open(options["sacct"], "rb") as file:
-                sent = send_log(**given, **zone, file=file)
+                log = LogFile(file, Path(options["sacct"]).name, AUTO, slug, options["time_zone"])
+                sent = send_log(log, **given)
         except OSError as error:
             raise _unreadable(options["sacct"], error) from error
     elif options["here"] and not options["source"]:
-        sent = send_log_here(**given)
+        sent = send_log_here(source_slug=slug, **given)
     else:
-        return use_source(**given)
+        return use_source(source_slug=slug, **given)
     _work(sent.dry_run)
     confirmed = confirm_log(version=sent.version, at=now(), actor=COMMAND)
     _work(confirmed.usage_import)
