@@ -1,4 +1,4 @@
-"""Adjustments of usage as people see them: what was corrected, what of it counts now, what another one would do."""
+"""List and preview adjustments of usage: their amounts, what counts now, and the effect of a new one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST = 200
 
 @dataclass(frozen=True, slots=True)
 class AdjustmentLine:
-    """One adjustment. counted: what it comes to now in the metric's unit, 0 once revoked; path "" where archived."""
+    """One adjustment. counted: its current amount in the metric's unit, 0 if revoked. path: "" if archived."""
 
     adjustment: Adjustment
     path: str
@@ -42,7 +42,7 @@ class AdjustmentLine:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """An entry's numbers before or after a correction; None where there are none."""
+    """An entry's numbers before or after an adjustment; None where a number doesn't exist."""
 
     usage: float
     actual: float | None
@@ -54,7 +54,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class AdjustmentPreview:
-    """What a correction would do now, everything else as in the newest snapshot. counted: in the metric's unit."""
+    """Effect of an adjustment on its entry in the newest snapshot. counted: its amount in the metric's unit."""
 
     counted: float
     target: float | None
@@ -64,7 +64,7 @@ class AdjustmentPreview:
 
 @dataclass(frozen=True)
 class AdjustmentsPage:
-    """The adjustments of an entry and of what is above it, which count in its numbers; active first, then newest."""
+    """Adjustments at an entry, below it and at its ancestors: all that affect its numbers. Newest first."""
 
     view: PolicyView
     entry: int
@@ -82,7 +82,7 @@ def list_adjustments(
     limit: int = 100,
     actor: Actor,
 ) -> tuple[list[AdjustmentLine], int | None]:
-    """At an entry and below it (None: anywhere that the actor sees), newest first; and where the next ones begin."""
+    """Adjustments at an entry and below it (None: at all visible entries), newest first, and the next cursor."""
     view = open_view(policy_slug=policy_slug, actor=actor)
     within = None if entry_uid is None else view.tree.subtree_mask(view.require(entry_uid))
     return _lines(view, within, with_revoked=with_revoked, before=before, limit=limit)
@@ -98,7 +98,7 @@ def get_adjustments_page(*, policy_slug: str, uid: UUID, actor: Actor, before: i
 
 
 def may_adjust(view: PolicyView, i: int) -> bool:
-    """A manager of usage above the entry, never at it alone, may publish it."""
+    """Whether the actor may publish adjustments of an entry: only managers of usage of its parent may."""
     rights = MapRights(view.policy, view.tree, view.actor, view.now)
     parent = int(view.tree.parent[i])
     if view.tree.is_reserve[i] or not view.actor.has_scope("policies:write"):
@@ -113,7 +113,7 @@ def preview_adjustment(
 ) -> AdjustmentPreview:
     """Preview one adjustment on the newest snapshot; raises ValueError for an invalid one.
 
-    Exact for one scope; otherwise a refund reduces both scopes in proportion.
+    The preview is exact for a tree with one scope. With two, a refund reduces both scopes in proportion.
     """
     wanted = read_adjustment({"resource": resource, "amount_s": amount_s, "at": used_at})
     view = open_view(policy_slug=policy_slug, actor=actor)
@@ -161,14 +161,14 @@ def _lines(
 
 def _line(view: PolicyView, row: Adjustment, counted: float) -> AdjustmentLine:
     i = view.tree.index_of_uid(row.entry_uid)
-    in_force = row.until is None
+    is_active = row.until is None
     return AdjustmentLine(
         adjustment=row,
         path="" if i is None else view.tree.path(i),
         entry_name="" if i is None else view.tree.name[i],
-        counted=counted if in_force and i is not None else 0.0,
-        is_in_force=in_force,
-        may_revoke=in_force and i is not None and may_adjust(view, i),
+        counted=counted if is_active and i is not None else 0.0,
+        is_in_force=is_active,
+        may_revoke=is_active and i is not None and may_adjust(view, i),
     )
 
 
@@ -177,7 +177,7 @@ def _correction(row: Adjustment) -> Correction:
 
 
 def _counted(view: PolicyView, corrections: Iterable[Correction]) -> list[float]:
-    """What they come to at the instant of the newest snapshot."""
+    """Amounts at the instant of the newest snapshot, in the metric's unit."""
     as_of = view.as_of or view.now
     found: list[float] = correction_amounts(
         list(corrections),
@@ -189,7 +189,7 @@ def _counted(view: PolicyView, corrections: Iterable[Correction]) -> list[float]
 
 
 def _standing(view: PolicyView, snapshot: ServedSnapshot, at: int, numbers: Any) -> Standing:
-    """numbers: a snapshot's values, or what was computed again."""
+    """Numbers of one entry. numbers: a snapshot's values or a computed result."""
     competes, usage = bool(numbers.competes[at]), float(numbers.usage[at])
     actual = float(numbers.actual[at]) if competes else None
     return Standing(

@@ -1,4 +1,4 @@
-"""Break-glass view of snapshots, read-only."""
+"""Read-only admin of snapshots, for emergencies."""
 
 from __future__ import annotations
 

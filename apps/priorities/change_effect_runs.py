@@ -1,4 +1,4 @@
-"""The effect of a change set on priorities, now and later: at once for small policies, in the background for large."""
+"""Effect of a change set on priorities, now and later: computed within the request or, for large policies, in a run."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ State = Literal["ready", "stale", "asked", "failed", "absent", "no_snapshot", "c
 
 @dataclass(frozen=True, eq=False)
 class Effect:
-    """State of an effect. `absent`: not requested yet, to compute in the background; `conflict`: not mergeable."""
+    """The effect of a change set and its state. absent: not requested yet; conflict: can't be applied to the head."""
 
     state: State
     projection: Projection | None = None
@@ -68,8 +68,8 @@ class Effect:
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """What an effect depends on, but for usage."""
+class _Request:
+    """Everything but usage that an effect depends on."""
 
     policy: Policy
     change_set: ChangeSet
@@ -77,40 +77,40 @@ class _Asked:
 
     @property
     def digest(self) -> str:
-        said = [self.change_set.base_number, self.change_set.operations]
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+        content = [self.change_set.base_number, self.change_set.operations]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     @property
     def key(self) -> tuple[str, int, int, int]:
         return self.digest, self.policy.pk, self.policy.head_number, self.snapshot.snapshot_id
 
 
-_known: LRUCache[tuple[str, int, int, int], Projection] = LRUCache(16)
+_cache: LRUCache[tuple[str, int, int, int], Projection] = LRUCache(16)
 _lock = Lock()
 
 
 def effect_ahead(change_set: ChangeSet, *, at: datetime) -> Effect:
-    """For who sees the change set already. What of it may be shown to whom, the caller decides."""
+    """The effect, computed now or stored. The caller checks who may see the change set and the entries in it."""
     policy = Policy.all_objects.get(pk=change_set.policy_id)
     snapshot = newest_or_none(policy.slug)
     if snapshot is None:
         return Effect("no_snapshot")
-    asked = _Asked(policy, change_set, snapshot)
+    request = _Request(policy, change_set, snapshot)
     if is_large(policy, at=at):
-        return _stored(asked)
+        return _stored(request)
     try:
         with _lock:
-            found = _known.get(asked.key)
-        found = found or _work_out(asked)
+            found = _cache.get(request.key)
+        found = found or _compute(request)
     except DomainError as error:
         return Effect("conflict", problem=error.message)
     with _lock:
-        _known[asked.key] = found
+        _cache[request.key] = found
     return Effect("ready", found, snapshot.as_of, at, policy.head_number)
 
 
 def is_large(policy: Policy, *, at: datetime) -> bool:
-    """Whether working it out takes longer than a page may."""
+    """Whether the policy is too large to compute the effect within a request."""
     if len(load_tree(policy)) > MOST_ENTRIES:
         return True
     since = _from_at(settings_of(policy, policy.head_number), at)
@@ -127,10 +127,10 @@ SELECT count(*) FROM (
 
 @transaction.atomic
 def request_effect(*, change_set_id: int, at: datetime, actor: Actor) -> Run:
-    """Ask for it in the background; joins a run that waits already."""
+    """Enqueue a run that computes the effect; joins a waiting run."""
     change_set = get_change_set(id=change_set_id, actor=actor, at=at)
     if change_set.state in (ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN):
-        raise Conflict("It is decided: there is nothing left to foresee.", code="decided")
+        raise Conflict("The change set is decided: there is no effect to compute.", code="decided")
     return enqueue_run(kind=KIND, subject=_subject(change_set), owner=actor.user, at=at, max_attempts=_ATTEMPTS)
 
 
@@ -139,21 +139,21 @@ def newest_run(change_set: ChangeSet) -> Run | None:
 
 
 def work_effect(run: Run, lease: Lease) -> dict[str, Any]:
-    """Work it out and keep it, in the place of what was known before."""
+    """Compute the effect in a run, and store it in place of the previous one."""
     change_set = ChangeSet.objects.select_related("policy").get(pk=int(run.subject.partition(":")[2]))
     policy = Policy.all_objects.get(pk=change_set.policy_id)
     snapshot = newest_or_none(policy.slug)
     if snapshot is None:
-        raise Invalid("No priorities are known yet: it can be foreseen after the first recompute.", code="no_snapshot")
-    asked = _Asked(policy, change_set, snapshot)
-    found = _work_out(asked)
+        raise Invalid("Nothing has been computed yet: try again after the first recompute.", code="no_snapshot")
+    request = _Request(policy, change_set, snapshot)
+    found = _compute(request)
     meta = {"horizons_days": list(found.horizons_days)}
     data, digest = blobs.pack({name: getattr(found, name) for name in _COLUMNS}, meta)
     with lease.fenced():
         ChangeSetEffect.objects.update_or_create(
             change_set=change_set,
             defaults={
-                "digest_of": asked.digest,
+                "digest_of": request.digest,
                 "head_number": policy.head_number,
                 "snapshot_id": snapshot.snapshot_id,
                 "as_of": snapshot.as_of,
@@ -168,9 +168,9 @@ def work_effect(run: Run, lease: Lease) -> dict[str, Any]:
 
 
 def count_rank_moves(policy: Policy, proposed: ProposedChange) -> int | None:
-    """Leaves that would get another rank at once, in the usage of the newest snapshot; None while there is none.
+    """Number of leaves whose rank would change at once, by the newest snapshot's usage; None without a snapshot.
 
-    Other metrics, windows, approaches and corrections count other usage, so that it is assembled anew.
+    If metric, window, approach or adjustments change, usage is loaded and counted again.
     """
     after, wanted = proposed.tree, proposed.settings
     snapshot = newest_or_none(policy.slug)
@@ -193,21 +193,21 @@ def count_rank_moves(policy: Policy, proposed: ProposedChange) -> int | None:
 
 
 def try_on_present_usage(policy: Policy, after: TreeColumns, algorithm: Mapping[str, Any]) -> None:
-    """Raise Invalid (`package_failed`) where the algorithm can't compute this tree with the newest snapshot's usage."""
+    """Raise Invalid (`package_failed`) if the algorithm fails on this tree with the newest snapshot's usage."""
     snapshot = newest_or_none(policy.slug)
     if snapshot is not None:
         simulate_totals(snapshot.totals, after, algorithm=algorithm)
 
 
-def _stored(asked: _Asked) -> Effect:
-    row = ChangeSetEffect.objects.filter(change_set=asked.change_set).first()
-    run = newest_run(asked.change_set)
-    if row is None or row.digest_of != asked.digest:
+def _stored(request: _Request) -> Effect:
+    row = ChangeSetEffect.objects.filter(change_set=request.change_set).first()
+    run = newest_run(request.change_set)
+    if row is None or row.digest_of != request.digest:
         state = _state_of(run)
         return Effect(state, problem=run.error if run is not None and state == "failed" else "")
     columns, meta = blobs.unpack(bytes(row.data), row.digest)
     found = Projection(tuple(meta["horizons_days"]), **{name: columns[name] for name in _COLUMNS})
-    is_current = (row.head_number, row.snapshot_id) == (asked.policy.head_number, asked.snapshot.snapshot_id)
+    is_current = (row.head_number, row.snapshot_id) == (request.policy.head_number, request.snapshot.snapshot_id)
     waits = run is not None and run.state in (Run.State.QUEUED, Run.State.RUNNING)
     state = "ready" if is_current else "asked" if waits else "stale"
     return Effect(state, found, row.as_of, row.computed_at, row.head_number)
@@ -219,10 +219,10 @@ def _state_of(run: Run | None) -> State:
     return "failed" if run.state == Run.State.FAILED else "asked"
 
 
-def _work_out(asked: _Asked) -> Projection:
-    policy, as_of = asked.policy, asked.snapshot.as_of
+def _compute(request: _Request) -> Projection:
+    policy, as_of = request.policy, request.snapshot.as_of
     head, settings = load_tree(policy), settings_of(policy, policy.head_number)
-    outcome = outcome_on_head(asked.change_set, policy)
+    outcome = outcome_on_head(request.change_set, policy)
     refuse_misfit(outcome.tree, outcome.settings.algorithm)
     wanted = outcome.settings
     inputs = load_inputs(policy, as_of=as_of, from_at=_from_at(wanted, as_of), metrics=[wanted.metric])
@@ -246,7 +246,7 @@ def _changes_of(policy: Policy, proposed: ProposedChange, inputs: Inputs) -> Cha
 
 
 def _from_at(settings: PolicySettings, as_of: datetime) -> datetime:
-    """All usage in the window, and the time from which demand is estimated."""
+    """Start of the usage to load: of the window, or of the days from which demand is estimated, if earlier."""
     first = oldest_counted_at(settings, as_of)
     since = as_of - timedelta(days=DEMAND_DAYS, hours=2)
     return _EVER if first is None else min(first, since)
@@ -256,19 +256,19 @@ def _subject(change_set: ChangeSet) -> str:
     return f"changeset:{change_set.pk}"
 
 
-MOST_MATCHED = 20_000  # accounts matched within the request; beyond it they count at their present entries
+MOST_MATCHED = 20_000  # accounts that are matched within a request; with more, their present entries are assumed
 _SHOWN = 3
 
 
 def check_groups(review: Review, snapshot: ServedSnapshot, *, sees: Mask) -> Check:
-    """Known accounts at groups that the reader sees, after the change; a warning where they become more.
+    """Check how many known accounts would count at groups visible to the reader; a warning if there are more than now.
 
-    sees: of the tree after the change.
+    sees: mask of visible entries in the tree after the change.
     """
     after = review.after
-    now = _places_now(after, snapshot)
-    then = now if len(now) > MOST_MATCHED else _places_then(review, snapshot)
-    n_then = _at_groups(after, then, sees)
+    now = _current_entries(after, snapshot)
+    then = now if len(now) > MOST_MATCHED else _entries_after(review, snapshot)
+    n_then = _count_at_groups(after, then, sees)
     if not n_then.any():
         return Check("groups", "ok", _("No account counts at a group"))
     n = int(n_then.sum())
@@ -279,20 +279,22 @@ def check_groups(review: Review, snapshot: ServedSnapshot, *, sees: Mask) -> Che
         means = _("The algorithm ranks leaves only: they get the fallback factor.")
     else:
         means = _("They have the group’s rank, not their own.")
-    rise = n > int(_at_groups(snapshot.tree, snapshot.index.places.entry, _seen_before(review, snapshot, sees)).sum())
+    rise = n > int(
+        _count_at_groups(snapshot.tree, snapshot.index.places.entry, _visible_in_snapshot(review, snapshot, sees)).sum()
+    )
     remedy = _("Add an entry for each of them, or a membership rule to the group.")
     return Check("groups", "warn" if rise else "ok", title, f"{where}. {means}", remedy if rise else "")
 
 
-def _at_groups(tree: TreeColumns, entry: npt.NDArray[np.int32], sees: Mask) -> npt.NDArray[np.int64]:
-    """Accounts at each entry that is a group: shape (n,)."""
+def _count_at_groups(tree: TreeColumns, entry: npt.NDArray[np.int32], sees: Mask) -> npt.NDArray[np.int64]:
+    """Number of accounts at each group, (n,); 0 for other entries."""
     counts = np.bincount(entry[entry != UNMAPPED], minlength=len(tree))
     is_group = tree.engine_tree().is_group & sees
     return np.where(is_group, counts, 0)
 
 
-def _places_now(after: TreeColumns, snapshot: ServedSnapshot) -> npt.NDArray[np.int32]:
-    """Where accounts are in the newest snapshot, as entries of the tree after the change."""
+def _current_entries(after: TreeColumns, snapshot: ServedSnapshot) -> npt.NDArray[np.int32]:
+    """Entries of accounts in the newest snapshot, as indices of the tree after the change."""
     tree, entry = snapshot.tree, snapshot.index.places.entry
     used = np.unique(entry)
     place = np.full(len(tree), UNMAPPED, dtype=np.int32)
@@ -303,16 +305,16 @@ def _places_now(after: TreeColumns, snapshot: ServedSnapshot) -> npt.NDArray[np.
     return found
 
 
-def _places_then(review: Review, snapshot: ServedSnapshot) -> npt.NDArray[np.int32]:
-    """The entries of these accounts in the tree after the change, by the rules."""
+def _entries_after(review: Review, snapshot: ServedSnapshot) -> npt.NDArray[np.int32]:
+    """Entries of the same accounts by the rules, as indices of the tree after the change."""
     book = load_rulebook(review.policy, review.after)
     matches = match_accounts(review.after, book.rules, book.known, snapshot.index.places.keys)
     entries = np.fromiter((match.entry for match in matches), dtype=np.int32, count=len(matches))
     return np.where(entries == 0, np.int32(UNMAPPED), entries)
 
 
-def _seen_before(review: Review, snapshot: ServedSnapshot, sees: Mask) -> Mask:
-    """Entries of the snapshot's tree that the reader sees after the change, and those that are gone by then."""
+def _visible_in_snapshot(review: Review, snapshot: ServedSnapshot, sees: Mask) -> Mask:
+    """Mask of the snapshot's entries that the reader sees after the change, or that the change removes."""
     tree = snapshot.tree
     found = np.ones(len(tree), dtype=np.bool_)
     for i in np.unique(snapshot.index.places.entry).tolist():

@@ -1,7 +1,6 @@
-"""Effects of a change: the newest snapshot's usage carried over to another tree, and a request with its evidence.
+"""Preview of a change on the newest snapshot's usage: of shares, of a change set, and of a request with its evidence.
 
-Preview of changed shares: the siblings' new targets and all new ranks, on the newest snapshot's usage.
-Computes as a recompute does, without storing anything.
+Nothing is stored.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _MOST_ROWS = 200
 
 @dataclass(frozen=True, slots=True)
 class PreviewRow:
-    """One sibling, the changed entry included. Ranks are None without a snapshot and where there is none."""
+    """The changed entry or one of its siblings. Ranks are None without a snapshot, or if the entry has no rank."""
 
     uid: UUID
     name: str
@@ -54,7 +53,7 @@ class PreviewRow:
 
 @dataclass(frozen=True)
 class SharesPreview:
-    """The sibling group of the changed entry; `base_revision` is what the change would be made to."""
+    """The changed entry and its siblings. base_revision: the revision that would be changed."""
 
     parent_name: str
     rows: list[PreviewRow]
@@ -62,7 +61,7 @@ class SharesPreview:
 
 
 def preview_shares(*, policy_slug: str, entry_uid: UUID, shares: Any, actor: Actor) -> SharesPreview:
-    """Try one `set_shares`; raises what publishing it would raise for wrong shares."""
+    """Preview one `set_shares` operation; raises as publishing it would for invalid shares."""
     view = open_view(policy_slug=policy_slug, actor=actor)
     changed = view.require(entry_uid)
     after = tree_after(view.tree, [{"op": "set_shares", "entry": str(entry_uid), "shares": shares}])
@@ -107,17 +106,16 @@ _MOST = 200
 
 
 def simulate_change_set(change_set: ChangeSet, *, actor: Actor) -> list[dict[str, Any]] | None:
-    """Visible leaves whose rank or factor would change, those that move furthest first.
+    """Visible leaves whose rank or factor would change, the largest change of rank first, at most 200.
 
-    None where nothing can be said: no snapshot yet, operations that don't fit the head any more, or an algorithm that
-    can't be used on the tree. New and moved entries are compared by the usage that they bring along, whatever the scope
-    they come into.
+    None without a snapshot, if the operations no longer apply to the head, or if the algorithm can't be used on the
+    tree. The usage of moved entries is that of their old scope: see `Totals.carried_to`.
     """
     return simulate_operations(open_view(policy_slug=change_set.policy.slug, actor=actor), change_set.operations)
 
 
 def simulate_operations(view: PolicyView, operations: Sequence[Operation]) -> list[dict[str, Any]] | None:
-    """As `simulate_change_set`, of edits that nobody has saved."""
+    """As `simulate_change_set`, of unsaved operations."""
     snapshot, outcome = view.snapshot, _on_head(view, operations)
     if snapshot is None or outcome is None:
         return None
@@ -155,14 +153,14 @@ def _moves(
             "path": after.path(i),
             "rank_before": int(before.rank[i]) or None,
             "rank_after": int(then.rank[i]) or None,
-            "factor_before": _or_none(before.factor[i]),
-            "factor_after": _or_none(then.factor[i]),
+            "factor_before": _none_if_nan(before.factor[i]),
+            "factor_after": _none_if_nan(then.factor[i]),
         }
         for i in furthest.tolist()
     ]
 
 
-def _or_none(value: np.float64) -> float | None:
+def _none_if_nan(value: np.float64) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
@@ -173,7 +171,7 @@ MOST_RANKED_AT_ONCE = 20_000  # entries of a policy up to which ranks are comput
 
 @dataclass(frozen=True, slots=True)
 class Week:
-    """The entry's numbers at one instant."""
+    """An entry's target and actual share at one instant."""
 
     as_of: datetime
     target: float | None
@@ -190,9 +188,10 @@ class Giver:
 
 @dataclass(frozen=True)
 class RequestEvidence:
-    """entry is None where it is archived. now: by the newest snapshot; None where the request is decided, too.
+    """A request and what granting it would change.
 
-    `problem`: why it doesn't fit the tree any more.
+    entry: None if archived. now: of the newest snapshot; None if the request is decided. n_sooner, n_later: leaves
+    whose rank would improve or worsen; None if not computed. problem: why the request no longer applies to the tree.
     """
 
     change_set: ChangeSet
@@ -207,14 +206,14 @@ class RequestEvidence:
     state_after: State
     givers: Sequence[Giver]
     n_more_givers: int
-    n_sooner: int | None  # leaves that go before more others than now; None: not worked out
+    n_sooner: int | None
     n_later: int | None
     revision: int | None
     problem: str = ""
 
 
 def get_request_evidence(change_set: ChangeSet, *, actor: Actor, with_ranks: bool = True) -> RequestEvidence:
-    """For readers of the change set; of other entries only what the reader may see."""
+    """Evidence for a reader of the change set; numbers of other entries only if visible to the reader."""
     view = open_view(policy_slug=change_set.policy.slug, actor=actor)
     uid = change_set.asks_entry_uid
     i = None if uid is None else view.tree.index_of_uid(uid)
@@ -245,7 +244,7 @@ def get_request_evidence(change_set: ChangeSet, *, actor: Actor, with_ranks: boo
 
 
 def preview_request(*, policy_slug: str, uid: UUID, operations: Sequence[Operation], actor: Actor) -> float | None:
-    """The entry's target if it were granted; raises what asking for it would raise for wrong shares."""
+    """The entry's target if the request were granted; raises as making the request would for invalid shares."""
     view = open_view(policy_slug=policy_slug, actor=actor)
     view.require(uid)
     return target_of(apply_operations(view.tree, list(operations), settings=view.settings).tree, uid)
@@ -259,7 +258,7 @@ def _after(view: PolicyView, operations: Sequence[Operation]) -> tuple[TreeColum
 
 
 def _givers(view: PolicyView, after: TreeColumns, i: int) -> list[Giver]:
-    """Visible siblings whose target falls, those that give most first."""
+    """Visible siblings whose target would fall, the largest fall first."""
     before, prepared = view.target[0], prepare(after.engine_tree())
     now = prepared.spread(prepared.target)
     found = []

@@ -1,5 +1,4 @@
-"""Charges of single jobs, with their arithmetic: for whose jobs they are, for who may read names there, and for
-administrators."""
+"""Charges of single jobs with their arithmetic, visible to owners, to readers of names, and to administrators."""
 
 from __future__ import annotations
 
@@ -36,12 +35,12 @@ _OVERLAPS = Overlap.objects.filter(state__in=(Overlap.State.HELD, Overlap.State.
 
 @dataclass(frozen=True)
 class ChargedJob:
-    """One record with what it counts in a policy. approach_local is None where its source isn't this site's."""
+    """One job record and its charge in a policy. approach_local: None for a job of another site."""
 
     record: Record
     source: Source
     account: Account
-    path: str  # of the entry at which it counts; "" for none
+    path: str  # of its entry; "" if unmapped
     charge: JobCharge
     approach_local: str | None
     approach_global: str
@@ -57,9 +56,9 @@ class ChargedJob:
 
 @dataclass(frozen=True)
 class ChargesPage:
-    """The last recorded first, where a list doesn't say otherwise.
+    """A page of charges, in the order that its selector states.
 
-    as_of: the instant of the newest snapshot, so that charges add up to what pages show.
+    as_of: instant of the newest snapshot, so that charges add up to the usage on other pages.
     """
 
     policy: Policy
@@ -80,51 +79,52 @@ def list_charges(
     limit: int = 50,
     actor: Actor,
 ) -> ChargesPage:
-    """The actor's own jobs; others by their name, their job or (for administrators) their source, where the actor may
-    read names.
+    """Charges by job, account or source, last recorded first; without any of them the actor's own jobs.
+
+    Jobs of others are included if the actor may read names at their entry. All jobs of a source: administrators only.
     """
-    readable = _open(policy_slug, actor)
+    reader = _open(policy_slug, actor)
     if source and not Source.objects.filter(slug=source).exists():
         raise NotFound(f"There is no usage source {source[:64]!r}.")
-    rows = _candidates(readable, job=job.strip(), source=source, account=account.strip())
+    rows = _candidates(reader, job=job.strip(), source=source, account=account.strip())
     if before is not None:
         rows = rows.filter(pk__lt=before)
     found: list[Record] = []
     for row in rows.order_by("-pk")[: 20 * limit].iterator():
-        if readable.may_read(row.account):
+        if reader.may_read(row.account):
             found.append(row)
             if len(found) > limit:
                 break
-    jobs = [readable.charged(row) for row in found[:limit]]
+    jobs = [reader.charged(row) for row in found[:limit]]
     following = found[limit - 1].pk if len(found) > limit else None
-    return ChargesPage(readable.policy, readable.view.settings, readable.as_of, jobs, following, readable.reads_all)
+    return ChargesPage(reader.policy, reader.view.settings, reader.as_of, jobs, following, reader.reads_all)
 
 
 def list_newest_charges(*, policy_slug: str, limit: int, actor: Actor) -> ChargesPage:
-    """The actor's own jobs by their start, the last one first; of equal starts those that ended last, or still run.
+    """The actor's own jobs, latest start first; of equal starts the running ones, then the latest end. Pending last.
 
-    Sources report late and in any order: the order of the records is not that of the jobs. Jobs that wait come last.
+    Sources report late and in any order, so the order of records isn't that of jobs.
     """
-    readable = _open(policy_slug, actor)
-    rows = _candidates(readable, job="", source="", account="")
+    reader = _open(policy_slug, actor)
+    rows = _candidates(reader, job="", source="", account="")
     by_start = (F("start_at").desc(nulls_last=True), F("end_at").desc(nulls_first=True), "-pk")
-    jobs = [readable.charged(row) for row in rows.order_by(*by_start)[:limit]]
-    return ChargesPage(readable.policy, readable.view.settings, readable.as_of, jobs, None, readable.reads_all)
+    jobs = [reader.charged(row) for row in rows.order_by(*by_start)[:limit]]
+    return ChargesPage(reader.policy, reader.view.settings, reader.as_of, jobs, None, reader.reads_all)
 
 
 def get_charge(*, policy_slug: str, record_id: int, actor: Actor) -> tuple[ChargedJob, ChargesPage]:
-    """One of them; NotFound for what the actor may not read."""
-    readable = _open(policy_slug, actor)
+    """One charge; NotFound if the actor may not read it."""
+    reader = _open(policy_slug, actor)
     row = _records().filter(pk=record_id).first()
-    if row is None or not readable.may_read(row.account):
+    if row is None or not reader.may_read(row.account):
         raise NotFound("There is no such job.")
-    found = readable.charged(row)
-    page = ChargesPage(readable.policy, readable.view.settings, readable.as_of, [found], None, readable.reads_all)
+    found = reader.charged(row)
+    page = ChargesPage(reader.policy, reader.view.settings, reader.as_of, [found], None, reader.reads_all)
     return found, page
 
 
 def charge_of_job(settings: PolicySettings, record: Record, as_of: datetime) -> JobCharge:
-    """The charge of a stored record under these settings at `as_of`. Checks no permission."""
+    """The charge of a stored record at an instant. Checks no permission."""
     return charge_of(
         facts_of(record),
         metric=settings.metric,
@@ -156,8 +156,8 @@ def facts_of(record: Record) -> JobFacts:
 
 
 @dataclass(frozen=True)
-class _Readable:
-    """One policy, and whose jobs in it the actor may read."""
+class _Reader:
+    """One policy, and which jobs in it the actor may read."""
 
     view: PolicyView
     actor: Actor
@@ -177,7 +177,7 @@ class _Readable:
 
     @cached_property
     def own(self) -> dict[int, Account]:
-        """The accounts that "My priority" is about."""
+        """The actor's own accounts; none for a token bound to a subtree."""
         if self.actor.user is None or not self.actor.has_scope(Token.Scope.SELF_READ):
             return {}
         bound = self.actor.token is not None and self.actor.token.subtree_uid is not None
@@ -196,7 +196,7 @@ class _Readable:
         return self.actor.has_scope(Token.Scope.POLICIES_READ) or self.actor.has_scope(Token.Scope.POLICIES_WRITE)
 
     def entry_of(self, account: Account) -> int:
-        """Where it counts by the rules of now; UNMAPPED for nowhere."""
+        """The account's entry by the current rules; UNMAPPED if there is none."""
         if account.pk not in self._entries:
             key = AccountKey(*(getattr(account, name) for name in AccountKey._fields))
             book = load_rulebook(self.policy, self.view.tree)
@@ -205,7 +205,7 @@ class _Readable:
         return self._entries[account.pk]
 
     def may_read(self, account: Account) -> bool:
-        """Its owners, readers of names at its entry, and administrators; unmapped accounts have no other readers."""
+        """Whether the actor owns it, may read names at its entry (the root if unmapped), or is an administrator."""
         if self.reads_all or account.pk in self.own:
             return True
         if not self._reads_policies:
@@ -227,32 +227,32 @@ class _Readable:
         )
 
 
-def _open(policy_slug: str, actor: Actor) -> _Readable:
+def _open(policy_slug: str, actor: Actor) -> _Reader:
     scope = next((scope for scope in _READS if actor.has_scope(scope)), None)
     if scope is None:
         raise NotAllowed(
             "This token lacks the scope self:read or policies:read: make one that has it.", code="scope_missing"
         )
-    return _Readable(open_view(policy_slug=policy_slug, actor=actor, scope=scope), actor)
+    return _Reader(open_view(policy_slug=policy_slug, actor=actor, scope=scope), actor)
 
 
 def _records() -> QuerySet[Record]:
-    """Records with what their charges need. has_overlap: whether `_held` may find anything."""
+    """Records with related rows for their charges. has_overlap: whether `_held` can find hours."""
     overlaps = _OVERLAPS.filter(held_id=OuterRef("source_id"), site=OuterRef("site"))
     return Record.objects.select_related("account", "job_class", "source").annotate(has_overlap=Exists(overlaps))
 
 
-def _candidates(readable: _Readable, *, job: str, source: str, account: str) -> QuerySet[Record]:
-    """By the narrowest thing asked for; whether each may be read is asked afterwards."""
-    # Jobs of other sites have no names here.
+def _candidates(reader: _Reader, *, job: str, source: str, account: str) -> QuerySet[Record]:
+    """Records by the narrowest filter given. The caller checks each record's permission."""
+    # Records of peers have no names.
     rows = _records().filter(source__archived_at=None).exclude(source__kind=Source.Kind.PEER)
     if source:
         rows = rows.filter(source__slug=source)
     if account:
         named = Account.objects.filter(Q(user_name=account) | Q(dn=account)).order_by("pk")[:_MOST_ACCOUNTS]
-        rows = rows.filter(account_id__in=[each.pk for each in named if readable.may_read(each)])
-    elif not job and not (source and readable.reads_all):
-        rows = rows.filter(account_id__in=list(readable.own))
+        rows = rows.filter(account_id__in=[each.pk for each in named if reader.may_read(each)])
+    elif not job and not (source and reader.reads_all):
+        rows = rows.filter(account_id__in=list(reader.own))
     elif not job:
         newest = Record.objects.order_by("-pk").values_list("pk", flat=True)[_NEWEST_OF_SOURCE:][:1]
         rows = rows.filter(pk__gt=next(iter(newest), 0))
@@ -281,7 +281,7 @@ WHERE clusters.cluster IS NOT NULL
 
 
 def _of_job(text: str, source: str) -> list[int]:
-    """Records of a job by its number as people write it: 4711, and 4711_3 or 4711[3] for a task of an array."""
+    """Ids of records of a job by its number: 4711, or 4711_3 and 4711[3] for a task of an array."""
     array, _mark, task = text.rstrip("]").replace("[", "_").rpartition("_")
     with connection.cursor() as cursor:
         cursor.execute(_OF_JOB, {"source": source, "job": text, "array": array, "task": task})
@@ -289,7 +289,7 @@ def _of_job(text: str, source: str) -> list[int]:
 
 
 def _held(record: Record) -> list[tuple[float, float]]:
-    """Hours of it that came from another source too, and don't count."""
+    """Hours (from, to) of a job that another source reported too, and that don't count here."""
     if record.state != Record.State.FINISHED or record.start_at is None or record.end_at is None:
         return []
     if not getattr(record, "has_overlap", True):
@@ -308,7 +308,7 @@ def _microseconds(at: datetime | None) -> int | None:
 
 
 def charge_rows(jobs: Iterable[ChargedJob]) -> list[Sequence[str | int | float]]:
-    """A table of them, one line each: the numbers unrounded, times in UTC."""
+    """Rows of the table with `HEADER`: numbers unrounded, times in UTC."""
     return [
         [
             job.source.slug,

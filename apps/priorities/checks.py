@@ -1,4 +1,4 @@
-"""What packages bring by entry points: what of it is refused is named at start and in `check`."""
+"""Django system checks of installed packages: rejected, misdeclared and unknown entry points."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNKNOWN = "fairshare.W003"
 
 
 def check_packages(**_more: Any) -> list[CheckMessage]:
-    """One warning for each entry point that is refused, and for each property that is declared and isn't measured."""
+    """A warning for each rejected entry point, unknown group, and declared property that the trial disproves."""
     groups: tuple[Installed[Any], ...] = (
         algorithms_of_packages(),
         operators_of_packages(),
@@ -36,7 +36,7 @@ def check_packages(**_more: Any) -> list[CheckMessage]:
 
 
 def refused_warnings(brought: Installed[Any]) -> list[CheckMessage]:
-    """One for each entry point of a group that isn't used."""
+    """A warning for each rejected entry point of one group."""
     return [
         Warning(
             f"Package {refused.package}: {refused.group} {refused.name!r} is refused: {refused.reason}.",
@@ -49,7 +49,7 @@ def refused_warnings(brought: Installed[Any]) -> list[CheckMessage]:
 
 
 def _unknown_groups() -> list[CheckMessage]:
-    """Entry points of a group that nothing reads."""
+    """A warning for each entry point whose group doesn't exist."""
     return [
         Warning(
             f"Package {package_of(point)}: nothing reads the entry point {point.name!r} of {point.group!r}.",

@@ -1,16 +1,10 @@
-"""What was delivered to entries and by which site: core-seconds as recorded.
+"""Core-seconds delivered to entries between instants, in total or by site, as recorded.
 
-What was delivered to entries between two instants: all their usage, as it was recorded.
-Raw core-seconds of every source, but for hours that are held: no aging, no metric, no scope, no adjustments. Accounts
-belong to entries by the policy's mapping, as in the recompute. A bucket counts in the stretch of time in which its hour
-begins.
+This is raw usage of all sources except held hours: no decay, metric, scope or adjustment. Accounts are mapped to
+entries as in a recompute. A bucket belongs to the period in which its hour begins.
 
-What each site delivered to the entries of a policy: core-seconds as recorded, by where the records come from.
-As `delivered` counts them: no aging, no metric, no scope; hours that are held don't count. A site is an origin of
-sources: "" is this one, all its sources together; any other is a peer.
-
-Asked again, it is worked out anew only where something of what it depends on is otherwise: an hour of usage, an
-account, a rule, the tree, or whose a source is.
+A site is an origin of sources: "" is this site, with all its sources together; any other is a peer. Results by site
+are cached until usage, accounts, rules, the tree, or the origin of a source change.
 """
 
 from __future__ import annotations
@@ -47,45 +41,46 @@ from apps.usage.models import Source
 F8 = npt.NDArray[np.float64]
 
 _USED = f"""
-SELECT account_id, width_bucket(hour_at, %(edges)s::timestamptz[]) AS stretch, sum(cpu_s)
+SELECT account_id, width_bucket(hour_at, %(edges)s::timestamptz[]) AS period, sum(cpu_s)
 FROM usage_bucket WHERE hour_at >= %(from_at)s AND hour_at < %(to_at)s{NOT_HELD}{OF_CURRENT}
-GROUP BY account_id, stretch
+GROUP BY account_id, period
 """  # noqa: S608 - constants only
 
 _USED_BY_SOURCE = f"""
-SELECT account_id, source_id, width_bucket(hour_at, %(edges)s::timestamptz[]) AS stretch, sum(cpu_s)
+SELECT account_id, source_id, width_bucket(hour_at, %(edges)s::timestamptz[]) AS period, sum(cpu_s)
 FROM usage_bucket WHERE hour_at >= %(from_at)s AND hour_at < %(to_at)s{NOT_HELD}{OF_CURRENT}
-GROUP BY account_id, source_id, stretch
+GROUP BY account_id, source_id, period
 """  # noqa: S608 - constants only
 
 
 @dataclass(frozen=True, eq=False)
 class Delivered:
-    """Core-seconds. edges: ascending instants, n + 1 of them. below: (n, entries asked for), at or below each.
+    """Core-seconds of entries in n consecutive periods.
 
-    unmapped: (n,), of accounts that no rule has a place for. has_any: some usage is known at all, whenever it was.
+    edges: n + 1 ascending instants. column_of: entry → its column of `below`. below: (n, entries), of each entry and
+    all below it. unmapped: (n,), of unmapped accounts. has_any: the database has usage, at whatever time.
     """
 
     edges: Sequence[datetime]
-    place: Mapping[int, int]  # which column of `below` an entry has
+    column_of: Mapping[int, int]
     below: F8
     unmapped: F8
     has_any: bool
 
     def between(self, i: int, from_at: datetime, to_at: datetime) -> float:
-        """Of one entry, between two of the edges (or instants beyond the outer ones)."""
+        """Core-seconds of one entry between two edges, or instants beyond the outer edges."""
         first, last = bisect_left(self.edges, from_at), bisect_left(self.edges, to_at)
-        return float(self.below[first:last, self.place[i]].sum())
+        return float(self.below[first:last, self.column_of[i]].sum())
 
 
 def load_delivered(
     *, policy: Policy, tree: TreeColumns, entries: Sequence[int], edges: Sequence[datetime]
 ) -> Delivered:
-    """For the stretches between consecutive edges; the caller has checked what of the tree may be seen."""
+    """Core-seconds of entries in the periods between edges. The caller checks which entries may be seen."""
     cut, wanted = sorted(set(edges)), sorted(set(entries))
     n = max(len(cut) - 1, 0)
-    rows, has_any = _used(cut)
-    entry_of = _places(policy, tree, {account_id for account_id, _, _ in rows})
+    rows, has_any = _load_usage(cut)
+    entry_of = _entries_of_accounts(policy, tree, {account_id for account_id, _, _ in rows})
     below, unmapped = np.zeros((n, len(wanted))), np.zeros(n)
     for at, used in groupby(rows, key=itemgetter(1)):
         own = np.zeros(len(tree))
@@ -100,7 +95,7 @@ def load_delivered(
 
 @dataclass(frozen=True, eq=False)
 class DeliveredBySite(Delivered):
-    """origins: "" is this site, then peers by name. by_site: (n, origins), of the entries in `whole` together."""
+    """Delivered usage, also by site. origins: "" for this site, then peers. by_site: (n, origins), of `whole`."""
 
     origins: Sequence[str]
     by_site: F8
@@ -109,17 +104,17 @@ class DeliveredBySite(Delivered):
 def load_delivered_by_site(
     *, policy: Policy, tree: TreeColumns, entries: Sequence[int], whole: Sequence[int], edges: Sequence[datetime]
 ) -> DeliveredBySite:
-    """As `load_delivered`, and what each site delivered to `whole`, entries none of which is below another."""
+    """As `load_delivered`, and by site the sum over the entries `whole`, none of which is below another."""
     cut, wanted = sorted(set(edges)), sorted(set(entries))
     n = max(len(cut) - 1, 0)
     origin_of = dict(Source.objects.values_list("pk", "origin"))
     origins = ("", *sorted({origin for origin in origin_of.values() if origin}))
-    rows, has_any = _used_by_origin(cut, {pk: origins.index(origin) for pk, origin in origin_of.items()})
-    entry_of = _places(policy, tree, {account_id for account_id, *_ in rows})
+    rows, has_any = _load_usage_by_origin(cut, {pk: origins.index(origin) for pk, origin in origin_of.items()})
+    entry_of = _entries_of_accounts(policy, tree, {account_id for account_id, *_ in rows})
     below, unmapped, by_site = np.zeros((n, len(wanted))), np.zeros(n), np.zeros((n, len(origins)))
     for (at, origin), used in groupby(rows, key=itemgetter(1, 2)):
         own = np.zeros(len(tree))
-        for account_id, _stretch, _origin, cpu_s in used:
+        for account_id, _period, _origin, cpu_s in used:
             if entry_of[account_id] == UNMAPPED:
                 unmapped[at - 1] += cpu_s
             else:
@@ -130,10 +125,10 @@ def load_delivered_by_site(
     return DeliveredBySite(cut, {i: at for at, i in enumerate(wanted)}, below, unmapped, has_any, origins, by_site)
 
 
-def _used_by_origin(
+def _load_usage_by_origin(
     cut: Sequence[datetime], origin_of: Mapping[int, int]
 ) -> tuple[list[tuple[int, int, int, float]], bool]:
-    """(account, stretch counted from 1, place of the origin, core-seconds) by stretch, origin and account."""
+    """Rows (account, period from 1, index of the origin, core-seconds), sorted by period, origin and account."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT EXISTS (SELECT 1 FROM usage_bucket)")
         has_any = bool(cursor.fetchone()[0])
@@ -144,8 +139,8 @@ def _used_by_origin(
     return sorted(found, key=itemgetter(1, 2, 0)), has_any
 
 
-def _used(cut: Sequence[datetime]) -> tuple[list[tuple[int, int, float]], bool]:
-    """(account, stretch counted from 1, core-seconds) by stretch and account: sums of doubles depend on their order."""
+def _load_usage(cut: Sequence[datetime]) -> tuple[list[tuple[int, int, float]], bool]:
+    """Rows (account, period from 1, core-seconds), sorted, because sums of doubles depend on their order."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT EXISTS (SELECT 1 FROM usage_bucket)")
         has_any = bool(cursor.fetchone()[0])
@@ -155,8 +150,8 @@ def _used(cut: Sequence[datetime]) -> tuple[list[tuple[int, int, float]], bool]:
         return sorted(cursor.fetchall(), key=itemgetter(1, 0)), has_any
 
 
-def _places(policy: Policy, tree: TreeColumns, account_ids: set[int]) -> dict[int, int]:
-    """The entry of each of these accounts by the rules of now."""
+def _entries_of_accounts(policy: Policy, tree: TreeColumns, account_ids: set[int]) -> dict[int, int]:
+    """The entry of each account by the current rules."""
     accounts = list(Account.objects.filter(pk__in=account_ids).values_list("id", *AccountKey._fields))
     resolver = load_rulebook(policy, tree).on(tree)
     entries = resolver.resolve_many([AccountKey(*row[1:]) for row in accounts])
@@ -169,9 +164,9 @@ _MOST_BYTES = 128 * 1024**2
 
 @dataclass(frozen=True, eq=False)
 class BySite:
-    """Core-seconds. origins: "" first, then by name. own: (stretches, origins, entries), of the entry itself.
+    """Core-seconds by site. origins: "" first, then by name. own: (periods, origins, entries), without entries below.
 
-    first_at: the first hour in which a site delivered anything at all, mapped or not.
+    first_at: the first hour in which each site delivered any usage, mapped or not.
     """
 
     tree: TreeColumns = field(repr=False)
@@ -181,7 +176,7 @@ class BySite:
 
     @cached_property
     def below(self) -> F8:
-        """(origins, entries), of each entry and all below it, over the whole time."""
+        """(origins, entries), of each entry and all below it, over all periods."""
         own, tree = self.own.sum(axis=0), self.tree.engine_tree()
         return np.stack([sweep.sum_up(tree, row)[0] for row in own])
 
@@ -193,17 +188,17 @@ class BySite:
 def load_by_site(
     *, policy: Policy, tree: TreeColumns, from_at: datetime | None, to_at: datetime, cuts: Sequence[datetime] = ()
 ) -> BySite:
-    """Hours that begin at `from_at` or later (None: ever) and before `to_at`, in stretches between the cuts.
+    """Usage by site of hours that begin in [from_at, to_at), in periods between the cuts. from_at None: all usage.
 
-    The caller has checked which entries the reader may see.
+    The caller checks which entries may be seen.
     """
     sums = account_sums.cached_sums
-    with sums.lock, consistent_read() as is_settled:
+    with sums.lock, consistent_read() as may_cache:
         edges = _edges(from_at, to_at, cuts)
-        stretches = sums.load_pieces(edges, use_cache=is_settled)
+        periods = sums.load_pieces(edges, use_cache=may_cache)
         origin_of = dict(Source.objects.values_list("pk", "origin"))
-        book, roll = load_rulebook(policy, tree), load_account_index(use_cache=is_settled)
-    return _remembered.of(_Asked(tree, book, roll, stretches, origin_of), keeps=is_settled and bool(tree.digest))
+        book, account_index = load_rulebook(policy, tree), load_account_index(use_cache=may_cache)
+    return _cache.of(_Inputs(tree, book, account_index, periods, origin_of), keeps=may_cache and bool(tree.digest))
 
 
 def _edges(from_at: datetime | None, to_at: datetime, cuts: Sequence[datetime]) -> list[int]:
@@ -214,29 +209,29 @@ def _edges(from_at: datetime | None, to_at: datetime, cuts: Sequence[datetime]) 
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
-    """All that an answer depends on, read in one transaction."""
+class _Inputs:
+    """Everything that a result depends on, read in one transaction."""
 
     tree: TreeColumns
     book: Rulebook
-    roll: AccountIndex
-    stretches: Sequence[Sequence[Piece]]
+    account_index: AccountIndex
+    periods: Sequence[Sequence[Piece]]
     origin_of: Mapping[int, str]
 
     @cached_property
     def key(self) -> Hashable:
-        """Of pieces by their numbers, which never come again; of the roll by its keys, see _Remembered."""
-        numbers = tuple(tuple(piece.number for piece in stretch) for stretch in self.stretches)
+        """Cache key. Numbers of pieces are unique; the account index is identified by its keys, see `_Cache`."""
+        numbers = tuple(tuple(piece.number for piece in period) for period in self.periods)
         known = self.tree.digest, self.book.rules, self.book.known.digest
-        return *known, id(self.roll.keys), numbers, tuple(sorted(self.origin_of.items()))
+        return *known, id(self.account_index.keys), numbers, tuple(sorted(self.origin_of.items()))
 
-    def work_out(self) -> BySite:
-        entry, _joins = place_accounts(self.tree, self.book.rules, self.book.known, self.roll.keys)
+    def compute(self) -> BySite:
+        entry, _joins = place_accounts(self.tree, self.book.rules, self.book.known, self.account_index.keys)
         origins = ("", *sorted({origin for origin in self.origin_of.values() if origin}))
-        own = np.zeros((len(self.stretches), len(origins), len(self.tree)))
+        own = np.zeros((len(self.periods), len(origins), len(self.tree)))
         first: dict[str, int] = {}
-        for stretch, pieces in enumerate(self.stretches):
-            own[stretch] = self._own(pieces, entry, origins)
+        for period, pieces in enumerate(self.periods):
+            own[period] = self._own(pieces, entry, origins)
             for source_id, hour in chain.from_iterable(
                 zip(piece.first_sources.tolist(), piece.first_hours.tolist(), strict=True) for piece in pieces
             ):
@@ -246,12 +241,12 @@ class _Asked:
         return BySite(self.tree, origins, own, first_at)
 
     def _own(self, pieces: Sequence[Piece], entry: npt.NDArray[np.int32], origins: tuple[str, ...]) -> F8:
-        """(origins, entries). Sums of whole 2⁻¹⁰ s are exact in any order."""
+        """Own core-seconds (origins, entries). They are multiples of 2⁻¹⁰ s, so sums are exact in any order."""
         shape, cells, amounts = (len(origins), len(self.tree)), [np.zeros(0, np.int64)], [np.zeros(0)]
         for piece in pieces:
             sources = piece.first_sources
             row = np.array([origins.index(self.origin_of.get(one, "")) for one in sources.tolist()], np.int64)
-            at = entry[indexes_in(self.roll.ids, piece.account_id)]
+            at = entry[indexes_in(self.account_index.ids, piece.account_id)]
             counts = np.flatnonzero(at != UNMAPPED)
             cells.append(row[np.searchsorted(sources, piece.source_id[counts])] * shape[1] + at[counts])
             amounts.append(piece.cpu_s[counts])
@@ -263,22 +258,22 @@ def _n_bytes(kept: tuple[AccountIndex, BySite]) -> int:
     return kept[1].n_bytes
 
 
-class _Remembered:
-    """The last answers, bounded by their bytes; each holds on to its roll, so that no other gets its identity."""
+class _Cache:
+    """Results, bounded by bytes. Each keeps a reference to its account index, so that its identity isn't reused."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: LRUCache[Hashable, tuple[AccountIndex, BySite]] = LRUCache(_MOST_BYTES, getsizeof=_n_bytes)
 
-    def of(self, asked: _Asked, *, keeps: bool) -> BySite:
+    def of(self, inputs: _Inputs, *, keeps: bool) -> BySite:
         if not keeps:
-            return asked.work_out()
+            return inputs.compute()
         with self._lock:  # concurrent requests for it wait
-            known = self._known.get(asked.key)
-            found = known[1] if known is not None else asked.work_out()
+            known = self._known.get(inputs.key)
+            found = known[1] if known is not None else inputs.compute()
             if known is None and found.n_bytes <= self._known.maxsize:
-                self._known[asked.key] = asked.roll, found
+                self._known[inputs.key] = inputs.account_index, found
         return found
 
 
-_remembered = _Remembered()
+_cache = _Cache()

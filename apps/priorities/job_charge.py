@@ -1,7 +1,7 @@
 """The charge of one job, term by term: resources × weights × factors, hour by hour with its age. Pure.
 
-Equal to the recompute, which sums hours of many jobs: a finished job counts as its buckets, spread by the
-module that fills them; a running one by its elapsed part, second by second, and what it may still use.
+Charges add up to the usage in a recompute, which sums hours of many jobs. A finished job is spread over hours by the
+module that fills the buckets. A running job counts by its elapsed seconds, and by its remaining requested time.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ F8 = npt.NDArray[np.float64]
 I8 = npt.NDArray[np.int64]
 HOUR_S = decay.BUCKET_S
 State = Literal["pending", "running", "finished", "withdrawn"]
-Why = Literal["counts", "after", "old", "held"]  # of an hour: counts, begins after the instant, left the window, held
+# Of an hour: it counts, begins after the instant, is outside the window, or is held.
+Why = Literal["counts", "after", "old", "held"]
 _US = 1_000_000
 
 
 @dataclass(frozen=True)
 class JobFacts:
-    """A job, or a charge that is none, as it was recorded. rates: of each resource, a second. Times since 1970."""
+    """A job, or a charge without a job, as recorded. rates: of each resource, per second."""
 
     state: State
     start_us: int | None
@@ -42,7 +43,7 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True)
 class ResourceLine:
-    """rate × seconds = amount; amount × weight = weighted."""
+    """One resource of a job: rate × seconds = amount_s; amount_s × weight = weighed."""
 
     resource: str
     rate: float
@@ -53,7 +54,7 @@ class ResourceLine:
 
 @dataclass(frozen=True, slots=True)
 class HourLine:
-    """One hour: what was charged in it in the metric, its age, the weight of that age, and what it counts now."""
+    """One hour of a job: charge in the metric, age, decay weight of the age, and charge × weight (0 if excluded)."""
 
     hour_s: int
     charged: float
@@ -65,8 +66,10 @@ class HourLine:
 
 @dataclass(frozen=True)
 class JobCharge:
-    """In the metric's unit. charged: before aging, up to the instant or to its end. historical, active, predictive:
-    what it counts now under each approach. requested_left_s: what it asked for and hasn't run yet, never below 0.
+    """The charge of a job in the metric's unit.
+
+    charged: before decay, until the instant or the job's end. historical, active, predictive: decayed usage under each
+    approach. requested_left_s: requested less elapsed time, never below 0. predicted: usage of that time.
     """
 
     lines: tuple[ResourceLine, ...]
@@ -94,16 +97,13 @@ def charge_of(
     as_of_s: float,
     held: Sequence[tuple[float, float]] = (),
 ) -> JobCharge:
-    """The charge at `as_of_s`.
-
-    held: from–to of hours excluded because another source reported them, too.
-    """
+    """Compute the charge at `as_of_s`. held: (from, to) of hours that are excluded because another source has them."""
     hour_s, amounts, run_s = _hours(facts, as_of_s)
     of_class = class_factor(facts.job_class, metric["class_factors"])
     of_site = site_factor(facts.site, metric["site_factors"])
     weights = np.array([metric["weights"].get(name, 0.0) for name in buckets.RESOURCES])
     factor = of_class * of_site
-    # Amounts are multiples of 2⁻¹⁰, so that their sum is exact in any order; weighing one sum is how buckets do it.
+    # Amounts are multiples of 2⁻¹⁰, so that sums are exact in any order; buckets apply weights to sums, too.
     charged = (amounts * weights).sum(axis=1) * factor
     aging = decay.bucket_weights(hour_s, as_of_s, window)
     is_held = np.zeros(len(hour_s), np.bool_)
@@ -143,16 +143,14 @@ def charge_of(
 
 
 def _hours(facts: JobFacts, as_of_s: float) -> tuple[I8, F8, float]:
-    """The hours in which it ran, the amounts (hours, resources) of each, and for how long it ran; of a running job
-    those up to the instant.
-    """
+    """Hours in which a job ran, amounts (hours, resources), and run time in seconds; of a running job until now."""
     nothing = np.zeros(0, np.int64), np.zeros((0, len(buckets.RESOURCES))), 0.0
     if facts.start_us is None or facts.state not in ("running", "finished"):
         return nothing
     if facts.state == "finished":
         if facts.end_us is None:
             return nothing
-        return _spread(facts, facts.start_us, facts.end_us)
+        return _spread_over_hours(facts, facts.start_us, facts.end_us)
     start_s = facts.start_us / _US
     if start_s >= as_of_s:
         return nothing
@@ -163,8 +161,8 @@ def _hours(facts: JobFacts, as_of_s: float) -> tuple[I8, F8, float]:
     return hour_s, seconds[:, None] * rates, as_of_s - start_s
 
 
-def _spread(facts: JobFacts, start_us: int, end_us: int) -> tuple[I8, F8, float]:
-    """As the buckets have it, by their own function."""
+def _spread_over_hours(facts: JobFacts, start_us: int, end_us: int) -> tuple[I8, F8, float]:
+    """Spread a finished job over hours, by the function that fills the buckets."""
 
     def one(value: float) -> F8:
         return np.array([value], dtype=np.float64)
@@ -187,12 +185,12 @@ def _spread(facts: JobFacts, start_us: int, end_us: int) -> tuple[I8, F8, float]
         )
     )
     amounts = delta.amounts[:, : len(buckets.RESOURCES)] / buckets.QUANTA
-    used = amounts.any(axis=1)  # the hour that begins as it ends holds its number only
+    used = amounts.any(axis=1)  # an hour that begins when the job ends holds only the job count
     return delta.hour[used] * HOUR_S, amounts[used], (end_us - start_us) / _US
 
 
 def _left_s(facts: JobFacts, run_s: float) -> float:
-    """Nothing where no time was requested, and never below 0 however long it runs on."""
+    """Requested less elapsed time; 0 without a requested time, or if the job runs longer."""
     return 0.0 if facts.requested_s is None else max(facts.requested_s - run_s, 0.0)
 
 

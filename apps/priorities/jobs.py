@@ -1,8 +1,8 @@
-"""Jobs: a person's own waiting ones with their places; job cases solved by the engine, and the books of SAM's queue.
+"""Jobs: a user's waiting jobs and their positions, job cases solved by the engine, and cases of SAM's queue.
 
-A case of SAM's queue from a policy: the books that the service keeps anyway, so that a call needs only its jobs.
-Groups are the entries below one entry. Their targets are the shares; their usage, as the newest snapshot counts it, is
-the benefit that they have received. A job's benefit is what the policy's metric makes of it.
+A case of SAM's queue is made from a policy, so that a request needs only its jobs. Groups are the entries below one
+entry: their targets are the shares, and their usage in the newest snapshot is the benefit received. The benefit of a
+job is its amount in the policy's metric.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NAMES = ("user_name", "group_name", "namespace", "dn", "fqan", "project")
 
 @dataclass(frozen=True, slots=True)
 class WaitingJob:
-    """position: 1 for the job that fairshare alone lets go first; None for an account without a rank."""
+    """A pending job. position: 1 for the first job by fairshare alone; None for an account without a rank."""
 
     record_id: Annotated[int, "Of its charge, once it runs"]
     source: Annotated[str, "Name of the usage source that listed it"]
@@ -56,9 +56,9 @@ class WaitingJob:
 
 @dataclass(frozen=True)
 class WaitingJobs:
-    """jobs: best first, at most as many as asked for. n_mine: all own ones; n_all: all that wait in their sources.
+    """The actor's pending jobs, best first. n_mine: number of all; n_all: of all pending jobs in their sources.
 
-    silent: names of the sources of these user names that list no job as waiting or running.
+    silent: names of sources in the accounts' namespaces that list no pending or running job.
     """
 
     jobs: Sequence[WaitingJob]
@@ -69,10 +69,10 @@ class WaitingJobs:
 
 
 def list_waiting_jobs(*, policy_slug: str, actor: Actor, limit: int = 5) -> WaitingJobs:
-    """Of the actor's own accounts; none for a token that is bound to a subtree.
+    """Pending jobs of the actor's accounts; none for a token bound to a subtree.
 
-    A position says how many jobs of better rank wait in the same source, of equal rank those submitted earlier. The
-    scheduler's other terms (age, size, limits) are not in it.
+    A position counts pending jobs in the same source with a better rank, or with an equal rank and submitted earlier.
+    It ignores the scheduler's other terms (age, size, limits).
 
     Raises:
         NotFound: there is no such policy.
@@ -105,14 +105,14 @@ def _own(actor: Actor) -> Sequence[Account]:
 
 def _silent(namespaces: set[str]) -> list[str]:
     sources = Source.objects.filter(namespace__in=namespaces).exclude(kind=Source.Kind.PEER)
-    # As the condition of the index of listed jobs is written, so that it is used.
+    # Written as in the condition of the partial index, so that the index is used.
     is_open = ~Q(state=Record.State.FINISHED) & Q(state__in=(_PENDING, Record.State.RUNNING))
     listed = Record.objects.filter(is_open, source_id=OuterRef("pk"))
     return list(sources.exclude(Exists(listed)).order_by("name").values_list("name", flat=True))
 
 
 class _Queue:
-    """What waits in one source: how many jobs of each rank."""
+    """Pending jobs of one source: their number by account and rank."""
 
     def __init__(self, snapshot: ServedSnapshot, source_id: int) -> None:
         self._snapshot = snapshot
@@ -123,7 +123,7 @@ class _Queue:
         self.n_jobs = sum(self._n_of.values())
 
     def _ranked(self, accounts: Iterable[Account]) -> dict[int, int]:
-        """The best rank of the entries of each account; accounts without one are left out."""
+        """The best rank of each account's entries; accounts without a rank are left out."""
         values, index = self._snapshot.values, self._snapshot.index
         found = {}
         for account in accounts:
@@ -164,21 +164,18 @@ MOST_CASES = 1_000
 
 
 def explain_jobs(cases: list[Any], *, most_jobs: int | None = None) -> list[dict[str, Any]]:
-    """The results in order. Nothing is stored and nothing of the site is read, so there is no actor.
+    """Solve job cases, in order. No actor is needed: nothing is stored, and no data of the site is read.
 
     Raises:
-        TooLarge: more jobs or cases than one call may ask for.
-        Invalid: a case that can't be meant, with its place; the first one.
+        TooLarge: too many jobs or cases for one call.
+        Invalid: the first invalid case, with the location of the problem.
     """
     refuse_many(cases, most_jobs=most_jobs)
     return [_solve(case, index) for index, case in enumerate(cases)]
 
 
 def refuse_many(cases: list[Any], *, most_jobs: int | None = None) -> None:
-    """
-    Raises:
-        TooLarge: more jobs or cases than one call may ask for.
-    """
+    """Raise TooLarge for too many jobs or cases in one call."""
     if len(cases) > MOST_CASES:
         raise TooLarge(f"{len(cases)} cases in one call; the limit is {MOST_CASES}: send them in parts.")
     n_jobs, limit = sum(_count(case) for case in cases), MOST_JOBS if most_jobs is None else most_jobs
@@ -200,26 +197,26 @@ def _solve(case: Any, index: int) -> dict[str, Any]:
         raise Invalid(message, code=error.code, fields=[FieldProblem(where, error.message)]) from error
 
 
-# --- Books of SAM's queue ---------------------------------------------------------------------------------------------
+# --- Cases of SAM's queue ---------------------------------------------------------------------------------------------
 _SCOPES = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ)
 
 
 def sam_case(
     *, policy_slug: str, path: str, actor: Actor, at: datetime, jobs: Sequence[dict[str, Any]] = ()
 ) -> dict[str, Any]:
-    """The case, with these jobs.
+    """A case of SAM's queue with the groups below an entry, and these jobs.
 
     Raises:
-        NotFound: no such entry, no competing leaf below it, or usage there is hidden from the actor: accounts
-            without it would decide otherwise.
+        NotFound: no such entry, nothing competes below it, or the actor may not see all usage there. A case with
+            part of the groups would give other decisions.
     """
     scope = next((scope for scope in _SCOPES if actor.has_scope(scope)), Token.Scope.POLICIES_READ)
     policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
     snapshot = store.newest(policy.slug)
-    told = numbers_visible_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
+    shown = numbers_visible_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
     entry = snapshot.tree.index_of_path(path)
     groups = {} if entry is None else groups_below(snapshot, entry)
-    if entry is None or not groups or not told[[entry, *groups]].all():
+    if entry is None or not groups or not shown[[entry, *groups]].all():
         raise NotFound(_("No such entry with children whose usage is fully visible to you."))
     values = snapshot.values
     return {
@@ -232,12 +229,12 @@ def sam_case(
 
 
 def groups_below(snapshot: ServedSnapshot, entry: int) -> dict[int, str]:
-    """Who competes below the entry, by the path from there: names, but for members of one with *inherit* shares."""
+    """Entries that compete below an entry, with their paths relative to it; {} if it has *inherit* shares itself."""
     tree = snapshot.tree
     contest, entry_of, seat, _all_compete = tree.engine_tree().competition
     at = int(seat[entry])
     if int(entry_of[at]) != entry:
-        return {}  # its members compete one level up
+        return {}  # its children compete one level up
     first = int(contest.first_child[at])
     group: list[int] = entry_of[first : first + int(contest.child_count[at])].tolist()
     above = snapshot.index.path(entry).rstrip("/")
@@ -245,7 +242,7 @@ def groups_below(snapshot: ServedSnapshot, entry: int) -> dict[int, str]:
 
 
 def _benefit(snapshot: ServedSnapshot) -> dict[str, Any]:
-    """The metric's weights as a benefit function; nothing where a resource has none: then jobs give their benefit."""
+    """The metric's weights as a benefit function; {} if a resource has no benefit: then jobs must state theirs."""
     metric = snapshot.settings.metric
     names = weighted_resources(metric)
     if not set(names) <= set(all_benefits()):

@@ -34,7 +34,7 @@ class LocalOnlyEntry:
 
 
 def list_local_only_entries(policy: Policy) -> tuple[LocalOnlyEntry, ...]:
-    """By entry, for a stable order."""
+    """Entries of a policy in local-only fallback, sorted by uid."""
     rows = Fallback.objects.filter(policy=policy).order_by("entry_uid").values_list("entry_uid", "since", "reason")
     return tuple(LocalOnlyEntry(*row) for row in rows)
 
@@ -53,26 +53,26 @@ __all__ = ["fall_back", "load_fallbacks", "recover"]
 
 @transaction.atomic
 def fall_back(policy: Policy, entry_uid: UUID, *, reason: str, at: datetime) -> bool:
-    """From now on the entry and all below it compare their children by this site's usage; true when that is new.
+    """Start the fallback of an entry: children at and below it are compared by local usage. True if it is new.
 
-    reason: what people read beside the numbers. The first one stays while it lasts.
+    reason: shown beside the numbers; the reason of a fallback that is already active isn't replaced.
     """
     given = {"reason": reason, "since": at}
     _found, is_new = Fallback.objects.get_or_create(policy=policy, entry_uid=entry_uid, defaults=given)
     if is_new:
-        _tell(policy, entry_uid, "fallback.begun", reason=reason, at=at)
+        _record(policy, entry_uid, "fallback.begun", reason=reason, at=at)
     return is_new
 
 
 @transaction.atomic
 def recover(policy: Policy, entry_uid: UUID, *, at: datetime) -> bool:
-    """Each entry is compared as its scope says again; true when it wasn't."""
+    """End the fallback of an entry: scopes apply again. True if the entry was in fallback."""
     n_gone, _rows = Fallback.objects.filter(policy=policy, entry_uid=entry_uid).delete()
     if n_gone:
-        _tell(policy, entry_uid, "fallback.ended", reason="", at=at)
+        _record(policy, entry_uid, "fallback.ended", reason="", at=at)
     return bool(n_gone)
 
 
-def _tell(policy: Policy, entry_uid: UUID, verb: str, *, reason: str, at: datetime) -> None:
+def _record(policy: Policy, entry_uid: UUID, verb: str, *, reason: str, at: datetime) -> None:
     audit.record(actor=SYSTEM, verb=verb, at=at, policy_slug=policy.slug, entry_uid=entry_uid, reason=reason)
     nudge(policy, at=at)

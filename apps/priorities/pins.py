@@ -1,4 +1,4 @@
-"""Entries that a person wants to see first. A matter of that person's pages alone, so the log has nothing of it."""
+"""Pinned entries of a user. They affect only the user's own pages, so the audit log doesn't record them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_PINS = 50
 
 
 def list_pinned(*, actor: Actor) -> list[tuple[PolicyView, EntryRow]]:
-    """One's own, the oldest first, as one sees them now; what has gone or is hidden by now is left out."""
+    """The actor's pinned entries, oldest pin first; archived and hidden entries are left out."""
     if actor.user is None:
         return []
     views: dict[str, PolicyView | None] = {}
@@ -32,7 +32,7 @@ def list_pinned(*, actor: Actor) -> list[tuple[PolicyView, EntryRow]]:
 
 
 def pinned_among(*, policy_slug: str, uids: Sequence[UUID], actor: Actor) -> set[UUID]:
-    """Which of these entries are pinned."""
+    """Which of these entries the actor has pinned."""
     if actor.user is None:
         return set()
     found = Pin.objects.filter(user=actor.user, policy__slug=policy_slug, entry_uid__in=uids)
@@ -40,19 +40,19 @@ def pinned_among(*, policy_slug: str, uids: Sequence[UUID], actor: Actor) -> set
 
 
 def pin_entry(*, policy_slug: str, uid: UUID, at: datetime, actor: Actor) -> None:
-    """An entry that one sees; pinning it again changes nothing."""
+    """Pin a visible entry; pinning it again changes nothing."""
     if actor.user is None:
         raise NotAllowed("Only a person pins entries.")
     view = open_view(policy_slug=policy_slug, actor=actor)
     view.require(uid)
     known = Pin.objects.filter(user=actor.user)
     if not known.filter(policy=view.policy, entry_uid=uid).exists() and known.count() >= MOST_PINS:
-        raise Conflict(f"You have {MOST_PINS} pins: take one away first.", code="too_many_pins")
+        raise Conflict(f"You have {MOST_PINS} pins: remove one first.", code="too_many_pins")
     Pin.objects.get_or_create(user=actor.user, policy=view.policy, entry_uid=uid, defaults={"created_at": at})
 
 
 def unpin_entry(*, policy_slug: str, uid: UUID, actor: Actor) -> None:
-    """Also of an entry that is gone or hidden by now."""
+    """Remove a pin, also from an entry that is archived or hidden now."""
     if actor.user is None:
         raise NotAllowed("Only a person has pins.")
     Pin.objects.filter(user=actor.user, policy__slug=policy_slug, entry_uid=uid).delete()
@@ -61,5 +61,5 @@ def unpin_entry(*, policy_slug: str, uid: UUID, actor: Actor) -> None:
 def _view_or_none(slug: str, actor: Actor) -> PolicyView | None:
     try:
         return open_view(policy_slug=slug, actor=actor)
-    except DomainError:  # it isn't this person's to see any more
+    except DomainError:  # no longer visible to this user
         return None

@@ -1,8 +1,7 @@
-"""Replace names of people by pseudonyms, of all without usage for a long time or of one; no total changes.
+"""Replace names of people by pseudonyms: of all accounts without recent usage, or of one person. No sum changes.
 
-An account keeps its entry: it is attached there before its name is erased, because rules that match names would no
-longer find it. Snapshots and the audit log of before keep the names that they
-were written with, the former until they are thinned out.
+An account stays at its entry: it is attached there before its name is erased, because rules that match names would no
+longer find it. Older snapshots contain the old names until they are deleted; the audit log is never rewritten.
 """
 
 from __future__ import annotations
@@ -45,9 +44,7 @@ ORDER BY account.id
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """How many accounts lost the name of a person, at how many places of policies that was written down, and how many
-    keep their name because jobs of theirs still run or wait.
-    """
+    """Result: accounts that got a pseudonym, attachments made for them, and accounts skipped because of open jobs."""
 
     n_accounts: int
     n_places: int
@@ -57,7 +54,7 @@ class Hidden:
 def pseudonymise_idle(
     *, idle_days: int, namespace: str = "", reason: str, dry_run: bool = False, at: datetime, actor: Actor
 ) -> Hidden:
-    """Of all accounts (of one namespace, if named) without usage for so many days. There is no way back.
+    """Pseudonymise all accounts (of one namespace, if given) without usage for some days. This can't be undone.
 
     Raises:
         NotAllowed: the actor is no administrator.
@@ -74,8 +71,9 @@ def pseudonymise_idle(
 def pseudonymise_user(
     *, user_name: str, namespace: str = "", reason: str, dry_run: bool = False, at: datetime, actor: Actor
 ) -> Hidden:
-    """Of one person: the accounts that carry the name, and those attached to the person who signs in by it, whenever
-    they were last used. There is no way back.
+    """Pseudonymise one person: accounts with this user name, and all accounts of the user who signs in with it.
+
+    Recent usage doesn't matter. This can't be undone.
 
     Raises:
         NotAllowed: the actor is no administrator.
@@ -86,21 +84,21 @@ def pseudonymise_user(
     wanted = {"since": None, "namespace": namespace, "user": user_name}
     found = _pseudonymise(wanted, {"of_one_person": True}, reason, dry_run, at, actor) if user_name else Hidden(0, 0)
     if not found.n_accounts and not found.n_held_back:
-        raise NotFound("No account carries this user name.")
+        raise NotFound("No account has this user name.")
     return found
 
 
 def _require_admin(actor: Actor) -> None:
     if not actor.is_admin:
-        raise NotAllowed("Only administrators replace names of people.")
+        raise NotAllowed("Only administrators pseudonymise accounts.")
 
 
 @transaction.atomic
 def _pseudonymise(
-    wanted: Mapping[str, Any], said_of: Mapping[str, Any], reason: str, dry_run: bool, at: datetime, actor: Actor
+    wanted: Mapping[str, Any], details: Mapping[str, Any], reason: str, dry_run: bool, at: datetime, actor: Actor
 ) -> Hidden:
-    """wanted: parameters of `_CANDIDATES`. said_of: what the audit row says of them; never a name."""
-    said = require_reason(reason)
+    """Pseudonymise accounts. wanted: parameters of `_CANDIDATES`. details: for the audit row; never a name."""
+    reason = require_reason(reason)
     with connection.cursor() as cursor:
         cursor.execute(_CANDIDATES, wanted)
         rows = cursor.fetchall()
@@ -111,24 +109,24 @@ def _pseudonymise(
     accounts = list(Account.objects.select_for_update().filter(pk__in=ids).order_by("pk"))
     pks = Policy.all_objects.order_by("pk").values_list("pk", flat=True)
     policies = [lock_policy(pk, also_archived=True) for pk in pks]
-    n_places = sum(_keep_places(policy, accounts, said, at, actor) for policy in policies)
+    n_places = sum(_attach_to_entries(policy, accounts, reason, at, actor) for policy in policies)
     for account in accounts:
         _hide(account)
     namespace = str(wanted["namespace"])
-    details = {"accounts": len(accounts), "places": n_places, "namespace": namespace, "held_back": n_held_back}
+    counts = {"accounts": len(accounts), "places": n_places, "namespace": namespace, "held_back": n_held_back}
     audit.record(
         actor=actor,
         verb="accounts.pseudonymised",
         at=at,
         subject=namespace,
-        reason=said,
-        details={**details, **said_of},
+        reason=reason,
+        details={**counts, **details},
     )
     return Hidden(len(accounts), n_places, n_held_back)
 
 
-def _keep_places(policy: Policy, accounts: Sequence[Account], reason: str, at: datetime, actor: Actor) -> int:
-    """Attach each account to its present entry, unless attached already: an ordinary version of the mapping."""
+def _attach_to_entries(policy: Policy, accounts: Sequence[Account], reason: str, at: datetime, actor: Actor) -> int:
+    """Attach each account to its present entry, unless it is attached already, in a new version of the mapping."""
     if not policy.head_number:
         return 0
     tree = load_tree(policy)

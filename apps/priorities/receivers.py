@@ -1,4 +1,4 @@
-"""What publishing brings about at once."""
+"""Receivers of `policy_published`."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from apps.policies.recompute_runs import nudge
 
 
 def nudge_after_publish(sender: object, *, policy: Policy, revision: Revision, **_more: Any) -> None:
-    """Priorities follow now instead of at the next tick."""
+    """Start a recompute now instead of at the next tick."""
     nudge(policy, at=revision.published_at)

@@ -1,4 +1,4 @@
-"""Numbers as selectors return them: what pages and figures show without reading data themselves."""
+"""Records that selectors return, for pages and figures."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ from apps.priorities.snapshots import State
 # --- Moments ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class LocalOnly:
-    """An entry in local-only fallback. Readers who don't see it get neither its path nor the reason.
-
-    was_then: it is about the past.
-    """
+    """An entry in local-only fallback. path, reason: "" if hidden from the reader. was_then: in a view of the past."""
 
     uid: UUID
     path: str
@@ -32,14 +29,14 @@ class LocalOnly:
 
     @property
     def said(self) -> Message:
-        """The one sentence for it beside numbers of an instant."""
+        """The sentence shown beside numbers that the fallback affects."""
         key = "fallback.below" if self.path else "fallback.above"
         named = {"name": self.path, "reason": self.reason} if self.path else {}
         return say(f"{key}_then" if self.was_then else key, **named, at=self.since)
 
     @property
     def title(self) -> Message:
-        """Without the reason, for a line above it."""
+        """A title without the reason."""
         return say("fallback.since", name=self.path, at=self.since)
 
     @property
@@ -52,10 +49,10 @@ class LocalOnly:
 
 @dataclass(frozen=True)
 class Moment:
-    """A revision, from when to when it was current (None: it is), and its numbers; without `as_of` there are none.
+    """A revision shown in a view of the past, and the snapshot with its numbers.
 
-    snapshot_revision: the revision of the numbers, which may be an earlier one. is_reconstructed: computed later
-    for that instant, from today's records.
+    until: when it was replaced, None if current. as_of: None without numbers. snapshot_revision: the revision that the
+    numbers were computed for, which may be an earlier one. is_reconstructed: computed on request from today's records.
     """
 
     asked: int | datetime
@@ -72,12 +69,12 @@ class Moment:
 
     @property
     def is_now(self) -> bool:
-        """The revision is the current one."""
+        """Whether the revision is the current one."""
         return self.until is None
 
     @property
     def notes(self) -> list[Message]:
-        """The origin of past numbers, and what became known later, for pages, REST and the terminal client."""
+        """Sentences about the origin of past numbers, and about later reports and corrections."""
         if self.as_of is None:
             return [say("past.none")]
         is_other = self.snapshot_revision != self.revision
@@ -88,7 +85,7 @@ class Moment:
 
 
 def notes_of(later: Mapping[str, Any] | None) -> Iterator[Message]:
-    """What `recompute.inputs.find_later_changes` found. None: of snapshots that were stored without it."""
+    """Sentences for the result of `recompute.inputs.find_later_changes`; none for older snapshots without it."""
     if later is None:
         return
     reported_after, usage_from, first_at, mapping_at = (
@@ -142,15 +139,15 @@ class EntryRow:
     locked: bool
     may_change: bool
     columns: dict[str, float | None] = field(default_factory=dict)  # the algorithm's own, by its scheduler's names
-    adjusted: float = 0.0  # what adjustments at it come to in its usage; below 0: given back
+    adjusted: float = 0.0  # amount of adjustments at the entry in its usage; below 0 for refunds
     suppressed: bool = False  # it has numbers, hidden from this reader
-    scope: str = ""  # by whose usage its children are compared, where it says so itself
-    scope_sources: tuple[str, ...] = ()  # by these sources alone
+    scope: str = ""  # scope set at the entry itself, "" if inherited
+    scope_sources: tuple[str, ...] = ()  # restricts the scope to these sources
 
 
 @dataclass(frozen=True)
 class Sector:
-    """One entry, or (`row` None) some children of one that are drawn together; `size` is a part of the whole shown."""
+    """A sector of the icicle: one entry, or (row None) several small children. size: fraction of the top sector."""
 
     row: EntryRow | None
     size: float
@@ -160,9 +157,9 @@ class Sector:
 
 @dataclass(frozen=True)
 class IciclePage:
-    """`top` fills the picture; `way` leads from the root to it. chosen: the entry asked for, `top` or a child of it.
+    """An icicle chart. top: the widest sector; way: its ancestors. chosen: the requested entry, `top` or its child.
 
-    n_entries: `top` and what is below it, as far as the actor may see it; n_shown: how many of them are drawn.
+    n_entries: visible entries at and below `top`; n_shown: the number of them that have a sector.
     """
 
     policy_slug: str
@@ -177,13 +174,13 @@ class IciclePage:
     n_entries: int
     n_shown: int
     moment: Moment | None = None
-    local_only: list[LocalOnly] = field(default_factory=list)  # by whose usage what is drawn is compared
+    local_only: list[LocalOnly] = field(default_factory=list)  # fallbacks that affect the entries shown
 
 
 # --- Core-hours -------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class WeekAmounts:
-    """Core-hours of each week. place: among its siblings or sites, so that a colour stays whatever else is shown."""
+    """Core-hours of each week. place: index among all siblings or sites, which decides the colour."""
 
     key: str
     name: str
@@ -197,12 +194,15 @@ class WeekAmounts:
 
 @dataclass(frozen=True, slots=True)
 class AllocationLeft:
-    """at: its first instant in the period, then each end of a week up to now or its end; left_core_h: allocated less
-    delivered at each. due_core_h: by now, spread evenly over its days."""
+    """The remaining core-hours of an allocation over time.
+
+    at: its first instant in the period, then each end of a week until now or its end. left_core_h: allocated less
+    delivered at each. due_core_h: the allocation by now, if spread evenly over its days.
+    """
 
     uid: UUID
     name: str
-    place: tuple[int, int]  # level below the root, place among its siblings: for its colour
+    place: tuple[int, int]  # level below the root and index among siblings, which decide the colour
     days: Period
     allocated_core_h: float
     due_core_h: float
@@ -216,11 +216,12 @@ class AllocationLeft:
 
 @dataclass(frozen=True)
 class CoreHourWeeks:
-    """edges: begin of each week (the first one of the period), then the end of the last; empty before the period.
+    """Core-hours of a group by week, entry and site.
 
-    entries: the largest children whose amounts the actor may see, else the group itself. rest: of the group beside
-    them, or of further children; zeros where there is nothing. n_hidden: visible children without amounts. promises:
-    the largest. n_promises: all that could be drawn.
+    edges: start of each week (the first is the period's start), then the end of the last; empty before the period.
+    entries: the largest children whose amounts the actor may see, or the group itself. rest: the rest of the group;
+    zeros if there is none. n_hidden: visible children with hidden amounts. promises: the largest allocations;
+    n_promises: number of all.
     """
 
     policy_slug: str

@@ -1,4 +1,4 @@
-"""What the schedule rings: each task calls one service and may run twice."""
+"""Celery tasks of the schedule. Each calls one service and is safe to run twice."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from apps.priorities.recompute import staleness as recompute
 
 @shared_task(name="apps.priorities.tasks.recompute_stale")
 def recompute_stale() -> int:
-    """How many policies were out of date."""
+    """Enqueue recomputes; return the number of policies that were out of date."""
     return len(recompute.recompute_stale(at=clock.now()))
 
 
 @shared_task(name="apps.priorities.tasks.prune_snapshots")
 def prune_snapshots() -> int:
-    """How many snapshots were deleted."""
+    """Delete old snapshots; return their number."""
     return snapshots.prune_snapshots(at=clock.now())

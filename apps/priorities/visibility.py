@@ -1,30 +1,28 @@
-"""What of a snapshot an actor may see: suppression, the mask of look-ups, and the daily snapshot for readers of sums.
+"""Which numbers of a snapshot an actor may see: suppression of small groups, and daily snapshots for readers of sums.
 
-A reader of a group's sum only (VIEW_AGGREGATE) sees the sum where at least FAIRSHARE_SMALLEST_GROUP members below were
-active and none of them used more than four fifths of it. That alone isn't enough: who sees a group and all its parts
-but one can derive the last part. What such a reader learns from a set of shown entries is exactly their *remainders*, a
-remainder being a shown entry minus its shown children: sums are shown downwards from the root without gaps, so every
-shown number is a sum of remainders and every remainder a difference of shown numbers. Hence the one rule here: **every
-remainder is as large a group as a shown one must be, or is empty.** Where it isn't, the smallest shown siblings are
-hidden as well until it is. Unions of safe remainders are safe.
+Suppression. A reader of sums only (VIEW_AGGREGATE) may see the sum of a group if at least FAIRSHARE_SMALLEST_GROUP
+members below it were active and none of them used more than four fifths of it. This isn't sufficient: a reader who
+sees a group and all its children but one can derive the last child. From a set of shown entries a reader can derive
+exactly their *remainders*, a remainder being a shown entry minus its shown children. For sums are shown from the root
+downwards without gaps: every shown number is a sum of remainders, and every remainder is a difference of shown
+numbers. So the rule is: **every remainder must satisfy the same condition as a shown group, or be empty.** Where one
+doesn't, the smallest shown siblings are hidden until it does. Unions of safe remainders are safe.
 
-What readers see in any case (their own path to the root, entries by name) counts as known and protects no one: only
-the rest counts. Others' usage is then the rest of a group's sum; so every member can see their own group's usage, and
-the documentation says so.
+Entries that a reader sees in full anyway (the path of their own accounts, entries by name) are considered known to
+the reader and protect nobody: only the remaining usage is tested. So each member can derive the usage of the others
+in their group; the documentation says so. An entry's actual share is its usage over that of all its siblings: a
+reader of an entry can derive the usage of its parent.
 
-An entry's actual share is its usage over its siblings' together: a reader of an entry sees its parent, too.
+Daily snapshot. Two sums an hour apart differ by the usage of one hour, which is often that of one person. So readers
+of sums get the last live snapshot of a finished UTC day, for whatever instant they request. An entry is shown only if
+the rule of five holds for all numbers that such a reader could derive: usage at the end of the day, and usage added
+since each of the snapshots of the last days. Any combination of visible numbers contains whole remainders of its
+youngest day, to which at least five people added usage on that day. The visible numbers of a day never change
+afterwards.
 
-The snapshot for readers of sums only: the last one of a finished day, never one of an hour.
-Two sums an hour apart differ by the usage of that hour, which is often one person's. So readers of sums only see the
-last live snapshot of a finished UTC day, whichever instant they ask for; and of an entry only where the rule of five
-holds for three numbers that such a reader could derive: usage at that day's end, and usage added since each of the
-last days' snapshots. Any combination of visible numbers contains, of the youngest day in it, whole remainders (see
-above) to which five people or more added usage on that day; none leaves one person's. The visible numbers of
-a day never change afterwards.
-
-Added usage is computed from the two snapshots: an entry's usage beyond its aged usage of before. Where aging isn't
-exponential only growth counts as added; where metric, window or approach changed in between the first day is hidden.
-Both hide more, never less. Numbers visible in full are shown at once.
+Added usage is computed from two snapshots: an entry's usage less its decayed usage of the earlier one. If decay isn't
+exponential, only growth counts as added. If metric, window or approach changed in between, the first day is hidden.
+Both hide more than necessary, never less. Numbers that are visible in full are shown immediately.
 """
 
 from __future__ import annotations
@@ -60,16 +58,16 @@ LARGEST_PART = 0.8
 
 def is_large_enough(n_active: npt.ArrayLike, used: npt.ArrayLike, largest: npt.ArrayLike, *, smallest: int) -> Mask:
     """The rule of five for one sum or many: enough active members, and none with more than 80 % of it."""
-    told: Mask = (np.asarray(n_active) >= smallest) & (np.asarray(largest) <= LARGEST_PART * np.asarray(used))
-    return told
+    is_safe: Mask = (np.asarray(n_active) >= smallest) & (np.asarray(largest) <= LARGEST_PART * np.asarray(used))
+    return is_safe
 
 
 @dataclass(frozen=True, eq=False)
 class Amounts:
-    """Members' parts of the numbers to be shown, and sums upwards; arrays (rows, entries).
+    """Statistics of the members at and below each entry; arrays (rows, entries).
 
-    A row is one number that a reader could know of every entry: its usage, or usage added since a day that was shown
-    before. own: of the entry itself, 0 for nothing. has_people: a person's usage could be below.
+    Each row is a number that a reader could derive for every entry: its usage, or the usage added since an earlier day.
+    own: of the entry itself. has_people_here: the entry can stand for a person; has_people: it or one below can.
     """
 
     n_active: F8
@@ -81,7 +79,7 @@ class Amounts:
 
     @classmethod
     def of(cls, tree: TreeColumns, own: F8, is_member: Mask) -> Amounts:
-        """own: (rows, entries), of each entry apart from what is below it. is_member: entries that represent people."""
+        """Sum up from own usage (rows, entries), without entries below. is_member: entries that stand for a person."""
         own = np.maximum(own, 0.0)
         n_active, used, largest = (own > 0).astype(np.float64), own.copy(), own.copy()
         here = is_member | (own > 0).any(axis=0)
@@ -98,7 +96,7 @@ class Amounts:
 
 
 def members_below(tree: TreeColumns) -> Mask:
-    """Entries that are, or have below them, a leaf that isn't a reserve."""
+    """Entries that are a leaf other than a reserve, or have one below them."""
     found: Mask = ~tree.is_reserve & (tree.n_children == 0) & (np.arange(len(tree)) > 0)
     return with_ancestors(tree.engine_tree().levels, found)
 
@@ -106,46 +104,46 @@ def members_below(tree: TreeColumns) -> Mask:
 def shown_entries(
     tree: TreeColumns, amounts: Amounts, *, seen: Mask, outright: Mask, smallest: int = SMALLEST_GROUP
 ) -> Mask:
-    """Entries whose numbers may be shown, shape (n,). seen: those visible to the reader. outright: shown in any case.
+    """Entries whose numbers may be shown, (n,). seen: entries visible to the reader; outright: shown in any case.
 
-    Deterministic; linear in the entries.
+    Deterministic, in time linear in the number of entries.
     """
     levels = tree.engine_tree().levels
     outright, wanted = with_ancestors(levels, outright), with_ancestors(levels, seen)
     safe = is_large_enough(amounts.n_active, amounts.used, amounts.largest, smallest=smallest).all(axis=0)
     wanted &= safe & ~outright
-    told = outright.copy()
-    told[0] |= wanted[0]
+    shown = outright.copy()
+    shown[0] |= wanted[0]
     for level in levels:
-        _go_down(level, amounts, told, wanted, smallest)
-    return told
+        _show_children(level, amounts, shown, wanted, smallest)
+    return shown
 
 
 def with_ancestors(levels: Sequence[Level], mask: Mask) -> Mask:
-    """And all that is above."""
+    """The marked entries and all their ancestors."""
     found = mask.copy()
     for level in reversed(levels):
         found[level.parents] |= np.logical_or.reduceat(found[level.lo : level.hi], level.starts)
     return found
 
 
-def _go_down(level: Level, amounts: Amounts, told: Mask, wanted: Mask, smallest: int) -> None:
+def _show_children(level: Level, amounts: Amounts, shown: Mask, wanted: Mask, smallest: int) -> None:
     """Show as many children of shown entries as the rule allows."""
     here = slice(level.lo, level.hi)
-    asked = told[level.parents] & np.logical_or.reduceat(wanted[here], level.starts)
-    for place in np.flatnonzero(asked).tolist():
-        lo = level.lo + int(level.starts[place])
-        children = np.arange(lo, lo + int(level.counts[place]))
-        parent = int(level.parents[place])
+    has_shown_parent = shown[level.parents] & np.logical_or.reduceat(wanted[here], level.starts)
+    for at in np.flatnonzero(has_shown_parent).tolist():
+        lo = level.lo + int(level.starts[at])
+        children = np.arange(lo, lo + int(level.counts[at]))
+        parent = int(level.parents[at])
         candidates = children[wanted[children]]
-        others = children[~wanted[children] & ~told[children]]
-        told[_leave_out(amounts, parent, others, candidates, smallest)] = True
+        others = children[~wanted[children] & ~shown[children]]
+        shown[_safe_candidates(amounts, parent, others, candidates, smallest)] = True
 
 
-def _leave_out(
+def _safe_candidates(
     amounts: Amounts, parent: int, others: npt.NDArray[np.int64], candidates: npt.NDArray[np.int64], smallest: int
 ) -> npt.NDArray[np.int64]:
-    """The candidates without the smallest, as few of these as make the remainder safe; all where it is empty."""
+    """Candidates that may be shown: as few of the smallest are removed as make the remainder safe."""
     if not amounts.has_people_here[parent] and not amounts.has_people[others].any():
         return candidates
     own = amounts.own[:, parent]
@@ -153,87 +151,87 @@ def _leave_out(
     used = own + amounts.used[:, others].sum(axis=1)
     largest = np.maximum(own, amounts.largest[:, others].max(axis=1, initial=0.0))
     order = np.lexsort((candidates, amounts.used[0, candidates]))
-    for left_out in range(len(order) + 1):
-        if left_out:
-            one = int(candidates[order[left_out - 1]])
+    for n_hidden in range(len(order) + 1):
+        if n_hidden:
+            one = int(candidates[order[n_hidden - 1]])
             n_active, used = n_active + amounts.n_active[:, one], used + amounts.used[:, one]
             largest = np.maximum(largest, amounts.largest[:, one])
         if is_large_enough(n_active, used, largest, smallest=smallest).all():
-            return candidates[order[left_out:]]
+            return candidates[order[n_hidden:]]
     return candidates[:0]
 
 
 # --- Snapshot for readers of sums -------------------------------------------------------------------------------------
 F8 = npt.NDArray[np.float64]
-_UNTIL_KEPT = timedelta(minutes=10)  # a snapshot that was computed before midnight is stored by then
+_STORED_WITHIN = timedelta(minutes=10)  # by then snapshots computed before midnight are stored
 _DAYS_BEFORE = 3
-_SLACK_S = 7200.0  # usage counts by whole hours: its age is known to an hour at either instant
-_LEAST = 1e-9  # of what was there: below it, rounding
-_MOST_REMEMBERED = 16
+_SLACK_S = 7200.0  # usage is stored by the hour: its age is known to an hour at both instants
+_LEAST = 1e-9  # relative to usage: a smaller difference is rounding error
+_MOST_CACHED = 16
 
 
-def settled_before(policy: Policy, at: datetime) -> int | None:
-    """The last live snapshot of the last day that was over at an instant; None where there is none."""
-    day = (at - _UNTIL_KEPT).astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+def daily_snapshot_before(policy: Policy, at: datetime) -> int | None:
+    """Id of the last live snapshot of the last day that was finished at an instant; None without one."""
+    day = (at - _STORED_WITHIN).astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     stored = Snapshot.objects.filter(policy=policy, is_live=True, computed_at__lt=day)
     return stored.order_by("-id").values_list("pk", flat=True).first()
 
 
-def is_settled(policy: Policy, snapshot: ServedSnapshot, at: datetime) -> bool:
-    """Whether it is the last one of a day that is over."""
-    last = settled_before(policy, min(at, snapshot.computed_at + timedelta(days=1) + _UNTIL_KEPT))
+def is_daily_snapshot(policy: Policy, snapshot: ServedSnapshot, at: datetime) -> bool:
+    """Whether a snapshot is the last one of a finished day."""
+    last = daily_snapshot_before(policy, min(at, snapshot.computed_at + timedelta(days=1) + _STORED_WITHIN))
     return last == snapshot.snapshot_id
 
 
 def visible_numbers(policy: Policy, snapshot: ServedSnapshot, visibility: Visibility, at: datetime) -> Mask:
-    """Entries of the snapshot's tree whose numbers the reader with `visibility` (on that tree) may see."""
+    """Entries of the snapshot whose numbers a reader may see; `visibility` must be of the snapshot's tree."""
     seen, outright = visibility.mask, visibility.outright & visibility.mask
-    if not (seen & ~outright).any() or not is_settled(policy, snapshot, at):
+    if not (seen & ~outright).any() or not is_daily_snapshot(policy, snapshot, at):
         return outright
-    amounts = _remembered.of(policy, snapshot)
+    amounts = _amounts_cache.of(policy, snapshot)
     smallest = int(settings.FAIRSHARE_SMALLEST_GROUP)
-    told = shown_entries(snapshot.tree, amounts, seen=seen, outright=visibility.outright, smallest=smallest)
-    mask: Mask = told & seen
+    shown = shown_entries(snapshot.tree, amounts, seen=seen, outright=visibility.outright, smallest=smallest)
+    mask: Mask = shown & seen
     return mask
 
 
-class _Remembered:
-    """Amounts of the last few settled snapshots: they never change."""
+class _AmountsCache:
+    """Cache of the amounts of daily snapshots, which never change."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[int, datetime, str], Amounts] = OrderedDict()
 
     def of(self, policy: Policy, snapshot: ServedSnapshot) -> Amounts:
-        # A database that was restored may give a number again, to a snapshot of another tree.
+        # A restored database may reuse an id for a snapshot of another tree.
         key = (snapshot.snapshot_id, snapshot.computed_at, snapshot.tree.digest)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = _amounts(policy, snapshot)
-            while len(self._known) > _MOST_REMEMBERED:
+            while len(self._known) > _MOST_CACHED:
                 self._known.popitem(last=False)
         return found
 
 
-_remembered = _Remembered()
+_amounts_cache = _AmountsCache()
 
 
 def _amounts(policy: Policy, snapshot: ServedSnapshot) -> Amounts:
     rows, before = [own_usage(snapshot)], snapshot
     for nth in range(_DAYS_BEFORE):
         day = before.computed_at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-        pk = settled_before(policy, day + _UNTIL_KEPT)
+        pk = daily_snapshot_before(policy, day + _STORED_WITHIN)
         if pk is None:
             break
         before = store.load_stored(policy.slug, pk)
         if _counts_alike(snapshot.settings, before.settings):
-            rows.append(_added(snapshot, before))
+            rows.append(_added_usage(snapshot, before))
         elif nth == 0:
             rows.append(np.zeros(len(snapshot.tree)))
     return Amounts.of(snapshot.tree, np.array(rows), snapshot.values.is_ranked)
 
 
 def own_usage(snapshot: ServedSnapshot) -> F8:
-    """What entries have beside what is below them: leaves all they have; others what counts at the entry itself."""
+    """Usage of each entry without the entries below it, (n,)."""
     tree, values = snapshot.tree, snapshot.values
     below = np.zeros(len(tree))
     for level in tree.engine_tree().levels:
@@ -248,10 +246,10 @@ def _counts_alike(one: PolicySettings, other: PolicySettings) -> bool:
     return (one.metric, one.window, one.approach) == (other.metric, other.window, other.approach)
 
 
-def _added(now: ServedSnapshot, before: ServedSnapshot) -> F8:
-    """What entries got, or lost other than by age, between two snapshots; 0 where indistinguishable from rounding."""
-    own, was = own_usage(now), _moved_over(own_usage(before), before.tree, now.tree)
-    least, most = _aged(now.settings, (now.as_of - before.as_of).total_seconds())
+def _added_usage(now: ServedSnapshot, before: ServedSnapshot) -> F8:
+    """Usage added, or removed other than by decay, between two snapshots, (n,); 0 if within rounding error."""
+    own, was = own_usage(now), _usage_in_tree(own_usage(before), before.tree, now.tree)
+    least, most = _decay_bounds(now.settings, (now.as_of - before.as_of).total_seconds())
     grown = own - most * was
     shrunk = least * was - own
     found = np.where(grown > _LEAST * own, own - (least + most) / 2 * was, 0.0)
@@ -259,20 +257,20 @@ def _added(now: ServedSnapshot, before: ServedSnapshot) -> F8:
     return added
 
 
-def _aged(counted: PolicySettings, passed_s: float) -> tuple[float, float]:
-    """Lower and upper bound of usage left after a time; known for exponential decay alone."""
+def _decay_bounds(counted: PolicySettings, passed_s: float) -> tuple[float, float]:
+    """Lower and upper bound of the fraction of usage left after a time; (0, 1) unless decay is exponential."""
     window = counted.window
     if window["aging"] != "exponential":
         return 0.0, 1.0
     half_life_s = float(window["half_life_s"])
     slack_s = _SLACK_S + float(window.get("granularity_s") or 0.0)
-    # Usage leaves the window hour by hour: half of a user's usage at once isn't due to age.
+    # Usage leaves a window hour by hour, so losing half of it at once isn't decay.
     least = 2.0 ** (-(passed_s + slack_s) / half_life_s) * (0.5 if window.get("length_s") else 1.0)
     return least, 2.0 ** (-max(passed_s - slack_s, 0.0) / half_life_s)
 
 
-def _moved_over(own: F8, there: TreeColumns, here: TreeColumns) -> F8:
-    """By the entries of another tree; what is no longer in it, at the nearest entry above that is."""
+def _usage_in_tree(own: F8, there: TreeColumns, here: TreeColumns) -> F8:
+    """Own usage by the entries of another tree; that of a missing entry belongs to its nearest ancestor there."""
     if there is here or there.digest == here.digest != "":
         return own
     place = indexes_of(there.uid, here)
@@ -287,7 +285,7 @@ _READS = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ, Token.Scope.SE
 
 
 def own_queries(actor: Actor) -> list[AccountQuery]:
-    """The actor's accounts as look-ups; without any, the user name."""
+    """Look-up queries of the actor's accounts; the user name if there is none."""
     return [
         AccountQuery(key.user_name, key.group_name, key.namespace, key.dn, key.fqan, key.project)
         for key in own_keys(actor)
@@ -295,7 +293,7 @@ def own_queries(actor: Actor) -> list[AccountQuery]:
 
 
 def newest_for(*, policy_slug: str, at: datetime, actor: Actor) -> tuple[ServedSnapshot, Mask | None]:
-    """The newest snapshot, and which of its entries the actor may see as of now; None for all of them."""
+    """The newest snapshot and a mask of the entries whose current numbers the actor may see; None for all."""
     scope = next((scope for scope in _READS if actor.has_scope(scope)), Token.Scope.PRIORITIES_READ)
     policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
     snapshot = store.newest(policy.slug)
@@ -303,29 +301,30 @@ def newest_for(*, policy_slug: str, at: datetime, actor: Actor) -> tuple[ServedS
 
 
 def readable_now(*, policy: Policy, snapshot: ServedSnapshot, at: datetime, actor: Actor) -> Mask | None:
-    """Entries of the newest snapshot whose present numbers the actor may see; None for all of them.
+    """Mask of the entries whose current numbers the actor may see in full; None for all.
 
-    Through a token: within its scopes and its owner's rights.
+    A token is limited by its scopes and by the rights of its owner.
     """
-    visibility = _see_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
+    visibility = _visibility_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
     mask: Mask = visibility.mask & visibility.outright
     return None if mask.all() else mask
 
 
 def visible_in(*, policy: Policy, snapshot: ServedSnapshot, at: datetime, actor: Actor) -> Mask:
-    """By the one scope function, with the entries of the actor's own accounts."""
-    return _see_in(policy=policy, snapshot=snapshot, at=at, actor=actor).mask
+    """Mask of visible entries of a snapshot, those of the actor's own accounts included."""
+    return _visibility_in(policy=policy, snapshot=snapshot, at=at, actor=actor).mask
 
 
 def numbers_visible_in(*, policy: Policy, snapshot: ServedSnapshot, at: datetime, actor: Actor) -> Mask:
-    """Entries of a snapshot whose numbers the actor may see: usage, actual, deviation, priority, rank, factor and
-    demand. Unless it is the last of a finished day, only those visible in full.
+    """Mask of entries whose numbers the actor may see: usage, actual, deviation, priority, rank, factor and demand.
+
+    Sums are included only if the snapshot is the last one of a finished day.
     """
-    visibility = _see_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
+    visibility = _visibility_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
     return visible_numbers(policy, snapshot, visibility, at)
 
 
-def _see_in(*, policy: Policy, snapshot: ServedSnapshot, at: datetime, actor: Actor) -> Visibility:
+def _visibility_in(*, policy: Policy, snapshot: ServedSnapshot, at: datetime, actor: Actor) -> Visibility:
     own: set[int] = set()
     if actor.has_scope(Token.Scope.SELF_READ):
         own = {entry for query in own_queries(actor) for entry in snapshot.index.find_certain(query)}
@@ -333,7 +332,7 @@ def _see_in(*, policy: Policy, snapshot: ServedSnapshot, at: datetime, actor: Ac
 
 
 def reads_sums(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> bool:
-    """Whether the actor sees sums only of some entries, and so only finished days."""
+    """Whether the actor sees only sums of some entries, and therefore only finished days."""
     everything = actor.user is None or actor.user.is_superuser or policy.visibility == Policy.Visibility.TREE
     if everything:
         return False

@@ -31,7 +31,7 @@ from apps.priorities.delivered_usage import BySite, load_by_site
 from apps.priorities.metering import window_of
 from apps.priorities.models import Snapshot
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
-from apps.priorities.visibility import Amounts, settled_before, shown_entries
+from apps.priorities.visibility import Amounts, daily_snapshot_before, shown_entries
 
 MOST_ROWS = 300
 MOST_LEVELS = 6
@@ -231,7 +231,7 @@ def _days_before(view: PolicyView) -> list[datetime]:
     found: list[datetime] = []
     day = view.snapshot.computed_at if view.snapshot is not None else view.now
     for _ in range(_DAYS_BEFORE):
-        pk = settled_before(view.policy, day)
+        pk = daily_snapshot_before(view.policy, day)
         if pk is None:
             break
         as_of, day = Snapshot.objects.values_list("as_of", "computed_at").get(pk=pk)

@@ -33,10 +33,10 @@ from apps.priorities.serving import store
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshots import out_of_tolerance, own_numbers, state_of
 from apps.priorities.visibility import (
+    daily_snapshot_before,
     numbers_visible_in,
     own_queries,
     reads_sums,
-    settled_before,
     visible_numbers,
 )
 
@@ -295,7 +295,7 @@ def _settled(policy: Policy, number: int, at: int | datetime | None, now: dateti
     if isinstance(at, int):
         after = Revision.objects.filter(policy=policy, number=number + 1).values_list("published_at", flat=True)
         at = after.first()
-    found = settled_before(policy, now if at is None else min(at, now))
+    found = daily_snapshot_before(policy, now if at is None else min(at, now))
     return None if found is None else store.load_stored(policy.slug, found)
 
 

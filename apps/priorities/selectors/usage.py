@@ -134,7 +134,7 @@ def _by_entry(
     """The largest, in the order of siblings, and the rest together where there is one."""
     if not entries or not weeks:
         return (), None
-    table = _in_weeks(used, used.below[:, [used.place[i] for i in entries]], weeks)
+    table = _in_weeks(used, used.below[:, [used.column_of[i] for i in entries]], weeks)
     totals = table.sum(axis=0)
     kept = [at for at in np.argsort(-totals, kind="stable").tolist() if totals[at] > 0]
     n_other = max(len(kept) - (MOST_SERIES - 1), 0) if len(kept) > MOST_SERIES else 0
