@@ -1,1 +1,1 @@
-"""What becomes of priorities over time: daily series, convergence, forecasts, trials, comparisons."""
+"""Analyses of priorities over time: daily series, convergence, forecasts, what-if scenarios, comparisons, goals."""

@@ -129,12 +129,12 @@ class Followup:
         if self._compared is None or self.computed is None:
             return []
         tree, review = self.computed.tree, self.page.review
-        then, now = self._compared.before.leaf_rank, self._compared.after.leaf_rank
-        moved = np.flatnonzero(self._is_comparable & (now != then)[: len(tree)])
-        moved = moved[np.argsort(-np.abs(then[moved] - now[moved]), kind="stable")]
+        before, now = self._compared.before.leaf_rank, self._compared.after.leaf_rank
+        moved = np.flatnonzero(self._is_comparable & (now != before)[: len(tree)])
+        moved = moved[np.argsort(-np.abs(before[moved] - now[moved]), kind="stable")]
         after_at, before_at = matching_indexes(tree, review.after), matching_indexes(tree, review.before)
         return [
-            self._move(tree, i, (int(then[i]), int(now[i])), int(after_at[i]), int(before_at[i]))
+            self._move(tree, i, (int(before[i]), int(now[i])), int(after_at[i]), int(before_at[i]))
             for i in moved.tolist()
         ]
 
@@ -149,8 +149,8 @@ class Followup:
         if self._compared is None or self.computed is None:
             return np.zeros(0, dtype=np.bool_)
         rows = slice(len(self.computed.tree))
-        then, now = self._compared.before.leaf_rank[rows], self._compared.after.leaf_rank[rows]
-        return self._visible(self.computed.tree) & (now > 0) & (then > 0)
+        before, now = self._compared.before.leaf_rank[rows], self._compared.after.leaf_rank[rows]
+        return self._visible(self.computed.tree) & (now > 0) & (before > 0)
 
     @property
     def n_ranked(self) -> int:
@@ -176,9 +176,9 @@ class Followup:
         return np.asarray(np.where(at >= 0, view.shows_numbers[at], False), dtype=np.bool_)
 
     def _move(self, tree: TreeColumns, i: int, ranks: tuple[int, int], after_at: int, before_at: int) -> RankMove:
-        then, now = ranks
+        before, now = ranks
         top = [*tree.ancestors(i), i][1]
-        reason, step = self.page.reason(after_at, before_at, then - now)
+        reason, step = self.page.reason(after_at, before_at, before - now)
         moves = self.page.review.moves
         has_targets = step >= 0 and not (np.isnan(moves.old[step]) or np.isnan(moves.new[step]))
         return RankMove(
@@ -187,7 +187,7 @@ class Followup:
             path=tree.path(i),
             group=tree.uuid(top),
             group_name=tree.name[top],
-            before=then,
+            before=before,
             after=now,
             expected=self._expected_by_uid.get(tree.uuid(i)) if self.after is not None else None,
             reason=reason,
@@ -200,10 +200,10 @@ def sentence_of(reason: str, step: str, targets: tuple[float, float] | None, pla
     """Describe the deciding target before and after, or the other cause of a move. places: ranks gained."""
     if targets is not None and step:
         old, new = (percent(target) for target in targets)
-        given = {"name": step, "old": old, "new": new}
+        values = {"name": step, "old": old, "new": new}
         if reason in ("diluted", "enlarged"):
-            return _("Target of %(name)s: %(old)s to %(new)s, because shares of its siblings changed.") % given
-        return _("Target of %(name)s: %(old)s to %(new)s.") % given
+            return _("Target of %(name)s: %(old)s to %(new)s, because shares of its siblings changed.") % values
+        return _("Target of %(name)s: %(old)s to %(new)s.") % values
     if reason == "moved":
         return _("%(name)s moved in the tree.") % {"name": step}
     if reason == "settings":

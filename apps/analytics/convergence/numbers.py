@@ -112,8 +112,8 @@ def _published_since(found: Convergence, view: PolicyView, on: date) -> list[Pub
     """List revisions of the unfinished day, including those newer than the snapshot."""
     zone, known = ZoneInfo(settings.TIME_ZONE), {one.revision for one in found.published}
     today = view.now.astimezone(zone).date()
-    place = {on: len(found.on), today: len(found.on)}
-    return [one for one in published_in(view, Period(today, today), place) if one.revision not in known]
+    index_of_day = {on: len(found.on), today: len(found.on)}
+    return [one for one in published_in(view, Period(today, today), index_of_day) if one.revision not in known]
 
 
 def _point_of(found: Convergence, as_of: datetime | None) -> date | None:

@@ -342,15 +342,15 @@ def _largest(view: PolicyView, children: Sequence[int], most: int) -> list[int]:
 
 def _visible_members(view: PolicyView, series: DailySeries, n_all: int) -> FoundMembers:
     """Drop entries that the actor may not see; removed entries are shown only to those who see the whole tree."""
-    places = [view.tree.index_of_uid(uid) for uid in series.uids]
+    indices = [view.tree.index_of_uid(uid) for uid in series.uids]
     sees_all = view.visibility.all_visible
-    shown_rows = [row for row, i in enumerate(places) if (sees_all if i is None else view.visibility.may_see(i))]
-    removed = _last_names(view.policy, [series.uids[row] for row in shown_rows if places[row] is None])
+    shown_rows = [row for row, i in enumerate(indices) if (sees_all if i is None else view.visibility.may_see(i))]
+    removed = _last_names(view.policy, [series.uids[row] for row in shown_rows if indices[row] is None])
     series = select_entries(series, shown_rows)
     series, visible = as_visible(series, view=view)
     if sees_all and bool(view.visibility.outright.all()):
         visible = np.ones_like(visible)
-    members = [_member(view, places[row], series.uids[n], removed) for n, row in enumerate(shown_rows)]
+    members = [_member(view, indices[row], series.uids[n], removed) for n, row in enumerate(shown_rows)]
     return FoundMembers(members, series, visible, n_all)
 
 

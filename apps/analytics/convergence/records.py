@@ -69,7 +69,7 @@ class Convergence:
     revision: int
     settings: PolicySettings
     entry: EntryRow
-    way: list[EntryRow]
+    ancestors: list[EntryRow]
     itself: bool
     period: Period
     method: ShareMethod

@@ -167,7 +167,7 @@ def assemble_convergence(
         revision=view.revision,
         settings=view.settings,
         entry=view.row(at),
-        way=visible_ancestors(view, at),
+        ancestors=visible_ancestors(view, at),
         itself=alone,
         period=period,
         method=method,

@@ -111,13 +111,13 @@ class DraftGroup:
 def get_draft_group(view: DraftView, parent: Node) -> DraftGroup:
     """Return the visible children, at most 200."""
     indices = view.indices(parent.uid)
-    chosen = heapq.nsmallest(MOST_MEMBERS, indices, key=lambda place: (-_order(view, place), place.name))
+    chosen = heapq.nsmallest(MOST_MEMBERS, indices, key=lambda child: (-_order(view, child), child.name))
     sums = view.tree.sum_of(parent.uid)
     pool = view.tree.pool_of(parent.uid)
     passes_on = sums.passes_on or (parent.shares is None and parent.parent_uid is not None)
     return DraftGroup(
         parent=parent,
-        rows=[view.row(view.tree.node_at(place), position=(k, len(indices))) for k, place in enumerate(chosen, 1)],
+        rows=[view.row(view.tree.node_at(child), position=(k, len(indices))) for k, child in enumerate(chosen, 1)],
         pool=pool,
         pool_before=view.tree.pool_before(parent.uid),
         n_left_out=len(indices) - len(chosen),
@@ -171,11 +171,11 @@ def get_group_forecast(view: DraftView, group: DraftGroup) -> GroupForecast:
     return GroupForecast(group, snapshot.as_of, members)
 
 
-def _order(view: DraftView, place: Place) -> float:
+def _order(view: DraftView, child: Place) -> float:
     """Sort by shares in the revision, else in the draft."""
-    if place.row is not None:
-        return float(view.base.shares[place.row])
-    node = view.tree.node_at(place)
+    if child.row is not None:
+        return float(view.base.shares[child.row])
+    node = view.tree.node_at(child)
     before = view.tree.before(node.uid)
     return (before or node).shares or 0.0
 

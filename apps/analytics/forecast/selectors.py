@@ -306,7 +306,7 @@ def build_forecast(
 def _forecast(
     policy: Policy, snapshot: ServedSnapshot, query: AccountQuery, walk: Walk, chain: list[int], share: float | None
 ) -> Forecast:
-    """chain: the visible entries from the first level to the account's."""
+    """Build the forecast. chain: visible entries from the first level to the account's entry."""
     entry, tree = walk.chain[-1], snapshot.tree
     pasts = load_past(policy, snapshot, chain, hourly=needs_hourly_usage(window_of(snapshot.settings.window)))
     levels = [

@@ -215,8 +215,8 @@ class _Search:
     def _has_hours_for(self, half_life_s: float) -> bool:
         """Whether the loaded usage reaches as far back as this half-life needs."""
         now = window_of(self.settings.window).reach_s
-        then = window_of(self._with_half_life(half_life_s).window).reach_s
-        return now is None or (then is not None and then <= now)
+        needed_s = window_of(self._with_half_life(half_life_s).window).reach_s
+        return now is None or (needed_s is not None and needed_s <= now)
 
     # --- Parts --------------------------------------------------------------------------------------------------------
     def _project(self, variants: Sequence[Changes]) -> list[PriorityResult]:

@@ -45,18 +45,18 @@ def outlook_of(mine: MyPriority) -> Outlook | None:
     chain = [i for level in mine.walk if (i := snapshot.tree.index_of_uid(level.uid)) is not None]
     if policy is None or len(chain) != len(mine.walk):
         return None
-    standing = level_state(snapshot, chain[mine.deciding])
+    state = level_state(snapshot, chain[mine.deciding])
     window = window_of(snapshot.settings.window)
-    pasts = None if standing is None else load_past(policy, snapshot, chain, hourly=needs_hourly_usage(window))
-    if standing is None or not pasts:
+    pasts = None if state is None else load_past(policy, snapshot, chain, hourly=needs_hourly_usage(window))
+    if state is None or not pasts:
         return None
     past = pasts[mine.deciding]
     as_of = snapshot.as_of
-    expected = forecast_level(standing, past, window, as_of_s=as_of.timestamp())
+    expected = forecast_level(state, past, window, as_of_s=as_of.timestamp())
     quiet = 0.0 if mine.deciding == len(mine.walk) - 1 else quietest_week(past)
     at_quiet = None
     if quiet is not None:
-        at_quiet = forecast_level(standing, past, window, as_of_s=as_of.timestamp(), share=quiet).to_target.middle
+        at_quiet = forecast_level(state, past, window, as_of_s=as_of.timestamp(), share=quiet).to_target.middle
     found = expected.to_target
     return Outlook(
         found.middle.outcome,
@@ -122,7 +122,7 @@ def ranks_after_job(
 
 @dataclass(frozen=True, slots=True)
 class AfterJob:
-    """One account now and after the job."""
+    """Rank of one account now and after the job."""
 
     account: Annotated[str, "User name"]
     group: Annotated[str, "What Slurm calls the account; empty where the account names none"]

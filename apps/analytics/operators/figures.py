@@ -237,8 +237,8 @@ class OperatorQuery:
             visible_above[lo:hi] = visible_above[parent] & view.shows_numbers[parent]
         used = np.zeros(len(tree), dtype=np.bool_)
         if view.snapshot is not None:
-            place = view.snapshot_index
-            used = (place >= 0) & (view.snapshot.values.usage[np.maximum(place, 0)] > 0)
+            index = view.snapshot_index
+            used = (index >= 0) & (view.snapshot.values.usage[np.maximum(index, 0)] > 0)
         return leaves, leaves & (visible_above | used)
 
 
@@ -314,10 +314,10 @@ def effects(query: OperatorQuery) -> Iterator[ResolutionEffect]:
 
 def _settings_with(query: OperatorQuery, operator: Operator) -> dict[str, object]:
     """Return the queried settings with another operator."""
-    given = {key: value for key, value in query.settings.items() if key != "k"} | {"operator": operator.name}
+    settings = {key: value for key, value in query.settings.items() if key != "k"} | {"operator": operator.name}
     if operator.name == "combined":
-        given["k"] = operator.parameters["k"]
-    return read_algorithm(given)
+        settings["k"] = operator.parameters["k"]
+    return read_algorithm(settings)
 
 
 def effects_sentence(query: OperatorQuery, _rows: Sequence[Row]) -> str:

@@ -47,19 +47,19 @@ _lock = Lock()
 def aequus_settings(algorithm: Settings, query: FigureQuery) -> dict[str, Any]:
     """Return settings of `aequus` from the query, else the policy, else the defaults. Raises Invalid."""
     own = dict(algorithm) if algorithm.get("name") == "aequus" else read_algorithm("aequus")
-    given = {key: value for key, value in own.items() if key in ("name", "zero_shares")}
-    given["operator"] = query.operator or own["operator"]
-    given["resolution"] = query.resolution or own["resolution"]
-    if given["operator"] == "combined":
+    settings = {key: value for key, value in own.items() if key in ("name", "zero_shares")}
+    settings["operator"] = query.operator or own["operator"]
+    settings["resolution"] = query.resolution or own["resolution"]
+    if settings["operator"] == "combined":
         k = own.get("k") if query.k is None else query.k
-        given |= {} if k is None else {"k": k}
-    if given["resolution"] < 4:  # too few values to reserve one for zero shares
-        given.pop("zero_shares", None)
+        settings |= {} if k is None else {"k": k}
+    if settings["resolution"] < 4:  # too few values to reserve one for zero shares
+        settings.pop("zero_shares", None)
     try:
-        return read_algorithm(given)
+        return read_algorithm(settings)
     except BadParameter as error:
-        place = error.place.removeprefix("algorithm.")
-        raise Invalid(f"{error.message}.", fields=[FieldProblem(place, error.message)]) from None
+        field = error.place.removeprefix("algorithm.")
+        raise Invalid(f"{error.message}.", fields=[FieldProblem(field, error.message)]) from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,13 +148,13 @@ def check_resolution(
         before = _before(review, snapshot, visible_before)
     except (Invalid, BadParameter):  # an operator's package fails: reported by the check `algorithm`
         return None
-    given = {
+    values = {
         "resolution": resolution_text(found.resolution),
         "n": count(found.n_misplaced),
         "all": count(found.n_leaves),
         "operator": operator_text(str(settings["operator"]), settings.get("k")),
     }
-    title = misplaced_text(found.n_misplaced) % given
+    title = misplaced_text(found.n_misplaced) % values
     if not found.n_misplaced:
         return Check("resolution", "ok", title)
     text = "" if before is None else f"{_('Before')}: {count(before.n_misplaced)}."

@@ -45,8 +45,9 @@ _SELECT = "SELECT carry, carry_digest FROM analytics_series WHERE policy_id = %s
 
 
 class CarriedSums:
-    """Usage sums stored by the previous build, by day, account and source. They are valid for one metric and window
-    only.
+    """Usage sums stored by the previous build, by day, account and source.
+
+    Valid for one metric and window only. After a change of usage, the sums before the first changed day remain valid.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -285,7 +286,7 @@ class Builder:
         since_s = first_s if begin_s is None else max(begin_s, first_s)
         first = day_at(datetime.fromtimestamp(since_s, UTC), self._zone)
         found = [each for each in days_of(first.on, day.on, self._zone) if each.from_s < day.from_s]
-        if found and found[-1].to_s > day.from_s:  # of the day of an hour what comes sums_before the hour
+        if found and found[-1].to_s > day.from_s:  # `day` is an hour: keep the earlier hours of its day
             found[-1] = Day(found[-1].on, found[-1].from_s, day.from_s)
         return found
 

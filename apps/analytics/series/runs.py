@@ -2,7 +2,7 @@
 
 The hourly series shows curves within a day and serves an instance's first days. Hours are built by the same Builder as
 days; each UTC day is a tile of 24 rows. There are few of them, so stale hours are rebuilt whenever an hour ends. Runs
-have the lowest priority of all background work.
+yield to more urgent background work.
 """
 
 from __future__ import annotations

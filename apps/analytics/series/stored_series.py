@@ -51,7 +51,7 @@ from apps.usage import pgbinary
 # --- As stored --------------------------------------------------------------------------------------------------------
 IndexArray = npt.NDArray[np.int64]
 # Days, slots of the entries and tiles in one statement, so that all are of one state of the database.
-# One row of arrays: receiving a row for each day takes as long as all the rest.
+# Aggregated into one row of arrays: receiving one row per day would take as long as all other work.
 _READ = f"""
 SELECT days.*, slots.*, tiles.*
 FROM (
@@ -84,8 +84,8 @@ def load_series(policy: Policy, uids: Sequence[UUID], *, from_on: date, to_on: d
     """
     days, slots, tiles = _read_series(policy, uids, from_on, to_on)
     found = empty_month(len(uids), len(days.on))
-    places = group_by_block([slots.get(uid, -1) for uid in uids])
-    spans = {block: (_span(of_block), _span(columns)) for block, (of_block, columns) in places.items()}
+    indices = group_by_block([slots.get(uid, -1) for uid in uids])
+    spans = {block: (_span(of_block), _span(columns)) for block, (of_block, columns) in indices.items()}
     for month_on, there in _by_month(days.on).items():
         rows = _span(np.array([days.on[at].day - 1 for at in there]))
         at = slice(there[0], there[-1] + 1)  # days of a month are adjacent
@@ -160,23 +160,23 @@ def _by_month(days: Sequence[date]) -> dict[date, list[int]]:
     found: dict[tuple[int, int], list[int]] = {}
     for at, on in enumerate(days):
         found.setdefault((on.year, on.month), []).append(at)
-    return {date(year, month, 1): places for (year, month), places in found.items()}
+    return {date(year, month, 1): indices for (year, month), indices in found.items()}
 
 
 def group_by_block(slots: Sequence[int]) -> dict[int, tuple[IndexArray, IndexArray]]:
     """Group indices of entries and their columns by block; entries with slot −1 are skipped."""
     found: dict[int, tuple[list[int], list[int]]] = {}
-    for place, slot in enumerate(slots):
+    for index, slot in enumerate(slots):
         if slot >= 0:
-            places, columns = found.setdefault(slot // BLOCK, ([], []))
-            places.append(place)
+            indices, columns = found.setdefault(slot // BLOCK, ([], []))
+            indices.append(index)
             columns.append(slot % BLOCK)
-    return {block: (np.array(places), np.array(columns)) for block, (places, columns) in found.items()}
+    return {block: (np.array(indices), np.array(columns)) for block, (indices, columns) in found.items()}
 
 
-def _span(places: IndexArray) -> IndexArray | slice:
+def _span(indices: IndexArray) -> IndexArray | slice:
     """Return a slice if the indices are consecutive, as for siblings and days mostly: slices copy faster."""
-    return slice(int(places[0]), int(places[-1]) + 1) if (np.diff(places) == 1).all() else places
+    return slice(int(indices[0]), int(indices[-1]) + 1) if (np.diff(indices) == 1).all() else indices
 
 
 def build_series(uids: Sequence[UUID], days: SeriesDays, found: Month) -> DailySeries:
@@ -203,10 +203,10 @@ def load_hours(policy: Policy, uids: Sequence[UUID]) -> DailySeries:
         blocks = {slot // BLOCK for slot in slots.values()}
         tiles = read_tiles(policy, on, blocks, tiles=DAY_TILES) if slots and on else {}
     found = empty_month(len(uids), len(rows))
-    places = group_by_block([slots.get(uid, -1) for uid in uids])
+    indices = group_by_block([slots.get(uid, -1) for uid in uids])
     for at, row in enumerate(rows):
         begins_at = row.begins_at.astimezone(UTC)
-        for block, (of_block, columns) in places.items():
+        for block, (of_block, columns) in indices.items():
             for name, values in tiles.get((block, begins_at.date()), {}).items():
                 found[name][of_block, at] = values[begins_at.hour, columns]
     return build_series(uids, _hours(rows), found)
@@ -243,13 +243,13 @@ def load_against_today(policy: Policy, uids: Sequence[UUID], *, from_on: date, t
     _reject_too_many(len(days), (days[0].from_at, days[-1].to_at) if days else None)
     tree = load_tree(policy)
     raw = np.frombuffer(b"".join(uid.bytes for uid in uids), np.uint8).reshape(len(uids), 16)
-    places = indexes_of(raw, tree)
+    indices = indexes_of(raw, tree)
     found = empty_month(len(uids), len(days))
     built_days: list[BuiltDay] = []
     for at, day in enumerate(Builder(policy, days, revision=policy.head_number).build(days) if days else ()):
         built_days.append(day)
         for name, values in day.values.columns.items():
-            found[name][: len(uids), at] = np.where(places >= 0, values[np.maximum(places, 0)], 0)
+            found[name][: len(uids), at] = np.where(indices >= 0, values[np.maximum(indices, 0)], 0)
     return build_series(uids, _series_days(built_days), found)
 
 

@@ -198,20 +198,20 @@ class _DailySums(WindowSums):
         return np.bincount(cell, weights=amount, minlength=self.n_cells).astype(np.float64)
 
     def _decayed(self, each: DaySums, factor: float, oldest_s: float, day: Day) -> DaySums:
-        """The usage of an earlier day, decayed to the end of this one."""
+        """Decay the usage of an earlier day to the end of this one."""
         if each.day.from_s + HOUR_S > oldest_s or not len(each.cell):
             return DaySums(each.day, each.cell, each.amount * factor)
         return DaySums.of(each.day, self._partial_sum(each.day, day.to_s))
 
     def load_past(self, earlier: Sequence[Day], stored: Sequence[DaySums]) -> None:
         known = {each.day: each for each in stored}
-        there = [at for at, day in enumerate(earlier) if day in known]
-        if not there or there[-1] - there[0] >= len(there):
+        found_rows = [at for at, day in enumerate(earlier) if day in known]
+        if not found_rows or found_rows[-1] - found_rows[0] >= len(found_rows):
             super().load_past(earlier, stored)
             return
-        super().load_past(earlier[: there[0]], ())
-        self._days.extend(known[earlier[at]] for at in there)
-        super().load_past(earlier[there[-1] + 1 :], ())
+        super().load_past(earlier[: found_rows[0]], ())
+        self._days.extend(known[earlier[at]] for at in found_rows)
+        super().load_past(earlier[found_rows[-1] + 1 :], ())
 
     def _partial_sum(self, day: Day, end_s: int) -> F8:
         if self._oldest is None or self._oldest[0] != day:  # of each hour of a day the oldest day is the same one
@@ -278,8 +278,8 @@ class Waiting:
         if found is None:
             return None
         total = np.zeros(self._n_accounts)
-        for place, core_s in found:
-            total += np.bincount(place, weights=core_s, minlength=self._n_accounts)
+        for account_index, core_s in found:
+            total += np.bincount(account_index, weights=core_s, minlength=self._n_accounts)
         return total
 
     def _spread(
@@ -289,19 +289,25 @@ class Waiting:
         to_us = np.array([day.to_s for day in days], np.int64) * 1_000_000
         first = np.searchsorted(to_us, submit_us, side="right")
         last = np.searchsorted(from_us, np.where(start_us == NO_TIME, to_us[-1], start_us), side="left") - 1
-        place = np.searchsorted(account_ids, account)
-        there = np.flatnonzero((last >= first) & (place < len(account_ids)))
+        account_index = np.searchsorted(account_ids, account)
+        found_rows = np.flatnonzero((last >= first) & (account_index < len(account_ids)))
         # Accounts created since the ids were read are left to the next build.
-        there = there[account_ids[place[there]] == account[there]]
-        n_days = (last - first + 1)[there]
+        found_rows = found_rows[account_ids[account_index[found_rows]] == account[found_rows]]
+        n_days = (last - first + 1)[found_rows]
         portion = (np.cumsum(n_days) - n_days) // _MOST_JOB_DAYS
         for number in range(int(portion[-1]) + 1 if len(portion) else 0):
             chosen = portion == number
-            self._add(days, place[there[chosen]], first[there[chosen]], n_days[chosen], core_s[there[chosen]])
+            self._add(
+                days,
+                account_index[found_rows[chosen]],
+                first[found_rows[chosen]],
+                n_days[chosen],
+                core_s[found_rows[chosen]],
+            )
 
-    def _add(self, days: Sequence[Day], place: I8, first: I8, n_days: I8, core_s: F8) -> None:
+    def _add(self, days: Sequence[Day], account_index: I8, first: I8, n_days: I8, core_s: F8) -> None:
         ordinal = np.arange(int(n_days.sum())) - np.repeat(np.cumsum(n_days) - n_days, n_days)
-        key = (np.repeat(first, n_days) + ordinal) * self._n_accounts + np.repeat(place, n_days)
+        key = (np.repeat(first, n_days) + ordinal) * self._n_accounts + np.repeat(account_index, n_days)
         found, at = np.unique(key, return_inverse=True)
         sums = np.bincount(at, weights=np.repeat(core_s, n_days), minlength=len(found))
         day, where = np.divmod(found, self._n_accounts)

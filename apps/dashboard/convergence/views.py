@@ -73,7 +73,7 @@ def _half_time(found: Convergence) -> tuple[str, str]:
 
 
 def _given_of(found: Convergence) -> str:
-    return _("of the policy") if not found.way else _("of %(name)s") % {"name": found.entry.name}
+    return _("of the policy") if not found.ancestors else _("of %(name)s") % {"name": found.entry.name}
 
 
 # --- Figures ----------------------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def over_time(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpRe
     """Card of an entry's page: usage and target by day; for the root the children furthest from their target."""
     actor = actor_of(request)
     entry = get_entry_page(policy_slug=policy, uid=uid, actor=actor)
-    query = QueryDict(urlencode(({"pick": str(uid)} if entry.ancestors else {}) | {"range": "30"}))
+    query = QueryDict(urlencode(({"pick": str(uid)} if entry.way else {}) | {"range": "30"}))
     source = f"{figure_url(policy, 'focus', uid, name)}?{query.urlencode()}"
     frame = framed(request, source, lambda: _make(request, policy, "focus", uid, query))
     return render(request, "dashboard/_figure.html", {"frame": frame})
@@ -214,7 +214,7 @@ def _get(request: HttpRequest, policy: str, uid: UUID | None, asked: PageQuery, 
 
 def _context(request: HttpRequest, asked: PageQuery, found: Convergence) -> dict[str, Any]:
     policy = found.policy_slug
-    of_entry = bool(found.way)
+    of_entry = bool(found.ancestors)
     base = page_url(policy, found.entry.uid, lines.name_slug(found.entry.name)) if of_entry else page_url(policy)
     return {
         "found": found,
@@ -283,7 +283,7 @@ def _panels(request: HttpRequest, asked: PageQuery, found: Convergence) -> dict[
     page = _page(request, n_pages)
     base = f"{found.policy_slug}"
     following = asked.query(page=page + 1) if page < n_pages else ""
-    of_entry = bool(found.way)
+    of_entry = bool(found.ancestors)
     kwargs: dict[str, Any] = {"policy": base}
     if of_entry:
         kwargs |= {"uid": found.entry.uid, "name": lines.name_slug(found.entry.name)}
@@ -307,15 +307,15 @@ def _page(request: HttpRequest, n_pages: int) -> int:
 
 def _own_panel(request: HttpRequest, asked: PageQuery, found: Convergence, uid: UUID | None) -> dict[str, Any]:
     """The entry's own panel among its siblings with a table of its days; empty for the root."""
-    if uid is None or not found.way:
+    if uid is None or not found.ancestors:
         return {}
     own = found
     if not found.itself:
         _asked, own = _read(request, found.policy_slug, uid, itself=True)
     drawn = sample_weekly(own) if own.period.n_days > DAILY_UP_TO else own
-    parent = found.way[-1]
+    parent = found.ancestors[-1]
     up = page_url(found.policy_slug, parent.uid, lines.name_slug(parent.name))
-    up = page_url(found.policy_slug) if len(found.way) == 1 else up
+    up = page_url(found.policy_slug) if len(found.ancestors) == 1 else up
     large, small = drawing.own_panel_lines(drawn, asked) if own.on else (None, None)
     return {
         "own": large,
@@ -367,11 +367,11 @@ def _gap_words(found: Convergence) -> str:
 def _crumbs(found: Convergence) -> list[dict[str, str]]:
     tree = reverse("dashboard:policy", kwargs={"policy": found.policy_slug})
     top = {"label": found.policy_name, "url": tree}
-    if not found.way:
+    if not found.ancestors:
         return [top, {"label": _("Convergence")}]
     between = [
         {"label": row.name, "url": page_url(found.policy_slug, row.uid, lines.name_slug(row.name))}
-        for row in found.way[1:]
+        for row in found.ancestors[1:]
     ]
     first = {"label": _("Convergence"), "url": page_url(found.policy_slug)}
     return [top, first, *between, {"label": found.entry.name}]

@@ -1,1 +1,1 @@
-"""Figures of convergence: shares of subgroups beside their targets, over days or hours."""
+"""Figures of convergence: actual and target shares of subgroups by day or hour."""

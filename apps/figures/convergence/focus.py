@@ -286,7 +286,7 @@ def _sentence(found: Convergence, shown: list[_Series]) -> str:
 
 
 def _table(found: Convergence, shown: list[_Series], in_range: Any) -> Table:
-    """Newest first."""
+    """One row per point, newest first."""
     indices = np.flatnonzero(in_range)[::-1]
     on = [found.on[at] for at in indices]
     pairs = [column[indices] for one in shown for column in (found.actual[one.at], found.target[one.at])]

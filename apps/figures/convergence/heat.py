@@ -43,13 +43,13 @@ def heat_figure(found: Convergence, links: Links) -> Figure:
     points = slice(len(found.on) - n_points, len(found.on))
     on = found.on[points]
     names = _unique([found.members[row].name for row in rows])
-    shown, seen = rows[:MOST_ROWS], names[:MOST_ROWS]
+    shown, row_names = rows[:MOST_ROWS], names[:MOST_ROWS]
     return Figure(
         name="heat",
         title=title,
         note=_note(found, len(shown), len(rows), n_points),
         sentence=_sentence(found, rows, names),
-        traces=_traces(found, shown, seen, points),
+        traces=_traces(found, shown, row_names, points),
         layout={
             "margin": axes.margin(156, 96, 4, 24),
             "hovermode": "closest",
@@ -59,10 +59,10 @@ def heat_figure(found: Convergence, links: Links) -> Figure:
                 "type": "category",
                 "showgrid": False,
                 "tickfont": {"size": 12},
-                "tickvals": seen[::-1],
-                "ticktext": [_short(name) for name in seen[::-1]],
+                "tickvals": row_names[::-1],
+                "ticktext": [_short(name) for name in row_names[::-1]],
                 "fixedrange": True,
-                "range": [-0.5, len(seen) - 0.5],
+                "range": [-0.5, len(row_names) - 0.5],
                 "ticklabelstandoff": 6,
             },
         },
@@ -74,7 +74,7 @@ def heat_figure(found: Convergence, links: Links) -> Figure:
         legend=[*balance_legend(), Swatch("$line-strong", _("no demand"), is_dot=True)],
         moment_url=moment_url(found, links),
         reads=False,
-        extra={"narrow": _narrow(found, seen, len(rows), on)},
+        extra={"narrow": _narrow(found, row_names, len(rows), on)},
     )
 
 
@@ -163,11 +163,11 @@ def _short(name: str, n_letters: int = _MOST_LETTERS) -> str:
 
 def _unique(names: list[str]) -> list[str]:
     """Make row names unique with invisible characters, because a category axis merges equal names."""
-    seen: dict[str, int] = {}
+    row_names: dict[str, int] = {}
     found = []
     for name in names:
-        seen[name] = seen.get(name, -1) + 1
-        found.append(name + "\u200b" * seen[name])
+        row_names[name] = row_names.get(name, -1) + 1
+        found.append(name + "\u200b" * row_names[name])
     return found
 
 

@@ -81,7 +81,7 @@ def _as_integers(values: F8) -> list[int]:
 
 @lru_cache(maxsize=32_768)
 def _sentence(language: str | None, actual: int, target: int, off: int, is_over: bool, state: str) -> str:
-    """All numbers in thousandths."""
+    """Build the text of one point from numbers in thousandths."""
     balance = _balance(language, off, is_over, state)
     return _template(language) % {
         "actual": _percent_text(language, actual),

@@ -1,1 +1,1 @@
-"""Figures of the allocations pages: core-hours by week, and what is left of promises."""
+"""Figures of the allocations pages: core-hours by week, and allocated core-hours left."""

@@ -104,15 +104,15 @@ def _range(one: Bin) -> str:
 
 
 def _bin_words(one: Bin) -> str:
-    said = ngettext("%(n)s user, factor %(range)s", "%(n)s users, factor %(range)s", one.n)
-    text = said % {"n": count(one.n), "range": _range(one)}
+    values = ngettext("%(n)s user, factor %(range)s", "%(n)s users, factor %(range)s", one.n)
+    text = values % {"n": count(one.n), "range": _range(one)}
     return _("%(text)s, including you") % {"text": text} if one.is_mine else text
 
 
 def _distribution_sentence(found: MyPosition) -> str:
     if found.rank is None:
         return _("%(account)s has no rank of its own.") % {"account": found.account}
-    said = {
+    values = {
         "ahead": count(found.rank - 1),
         "others": count(found.of - 1),
         "behind": count(found.n_behind),
@@ -125,7 +125,7 @@ def _distribution_sentence(found: MyPosition) -> str:
         "%(others)s others: %(ahead)s ahead of you, %(same)s of the same rank, %(behind)s behind.",
         found.of - 1,
     )
-    return text % said
+    return text % values
 
 
 def _why_empty(found: MyPosition) -> str:
@@ -156,7 +156,7 @@ _MINUTE = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class RankOptions:
-    """days: how far back; by: `rank` or `factor`."""
+    """days: length of the period; by: `rank` or `factor`."""
 
     days: int
     by: str
@@ -256,8 +256,8 @@ def _axis_moment(at: datetime) -> str:
 def _words(day: RankOnDay) -> str:
     if day.rank is None:
         return _("no rank")
-    said = {"rank": count(day.rank), "of": count(day.of), "factor": factor_words(day.factor)}
-    return _("rank %(rank)s of %(of)s, factor %(factor)s") % said
+    values = {"rank": count(day.rank), "of": count(day.of), "factor": factor_words(day.factor)}
+    return _("rank %(rank)s of %(of)s, factor %(factor)s") % values
 
 
 def _day(day: RankOnDay) -> str:
@@ -300,7 +300,7 @@ def _columns() -> tuple[Column, ...]:
 
 
 def _table(days: Sequence[RankOnDay]) -> Table:
-    """Newest first."""
+    """One row per day, newest first."""
     newest = days[::-1]
     return Table(
         columns=_columns(),
