@@ -12,11 +12,10 @@ from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
-from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.analytics.operators.tree_check import check_resolution
-from apps.analytics.unmapped_check import check_unmapped
+from apps.analytics.review_checks import check_effect, check_unmapped
 from apps.mapping.permissions import see
 from apps.policies.access.scope import Visibility
 from apps.policies.changesets.checks import Check, list_checks
@@ -183,7 +182,7 @@ class ReviewPage:
             if snapshot is not None:
                 found.append(check_groups(self.review, snapshot, sees=self.sees))
                 found += self._resolution(snapshot)
-            found.append(_simulation(self.effect))
+            found.append(check_effect(self.effect))
         return [*found, *check_unmapped(self.review, actor=self.actor, at=self.now)]
 
     def _resolution(self, snapshot: ServedSnapshot) -> list[Check]:
@@ -350,22 +349,6 @@ class ReviewPage:
             return ""
         tree = self.review.after
         return tree.name[int(tree.parent[step])] if reason in ("enlarged", "diluted") else tree.name[step]
-
-
-def _simulation(effect: Effect) -> Check:
-    """Check whether the shown effect is up to date."""
-    if effect.state == "ready":
-        return Check("simulation", "ok", _("The effect uses the newest usage"))
-    if effect.state == "no_snapshot":
-        return Check("simulation", "ok", _("No priorities yet"), _("The effect on ranks can’t be predicted."))
-    titles = {
-        "stale": _("The effect uses earlier data"),
-        "asked": _("The effect is being calculated"),
-        "failed": _("The effect could not be calculated"),
-        "absent": _("The effect on ranks isn’t calculated yet"),
-    }
-    remedy = "" if effect.state == "asked" else _("Calculate it on the tab Effect.")
-    return Check("simulation", "warn", titles[effect.state], effect.problem, remedy)
 
 
 def get_review_page(*, id: int, actor: Actor, at: datetime) -> ReviewPage:

@@ -1,4 +1,4 @@
-"""Review check that warns about usage that becomes unmapped because a change set removes its entries."""
+"""Checks of a change set beside those of the policy: unmapped usage, and whether the effect is current."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from apps.mapping.permissions import MapRights
 from apps.policies.changesets.checks import Check
 from apps.policies.changesets.review import Review
 from apps.policies.models import ChangeSet
+from apps.priorities.change_effect_runs import Effect
 from apps.priorities.sentences.numbers import count, number
 
 
@@ -24,10 +25,10 @@ def check_unmapped(review: Review, *, actor: Actor, at: datetime) -> list[Check]
     rights = MapRights(review.policy, review.before, actor, at)
     moves = moves_to_nowhere(review.policy, review.before, review.after)
     unmapped = usage_of_unmapped([move for move in moves if rights.may_name(move.before)], at=at)
-    return [_check(unmapped, _mount_of(review), review)] if unmapped.accounts else []
+    return [_unmapped_check(unmapped, _mount_of(review), review)] if unmapped.accounts else []
 
 
-def _check(unmapped: UnmappedUsage, mount: Mount | None, review: Review) -> Check:
+def _unmapped_check(unmapped: UnmappedUsage, mount: Mount | None, review: Review) -> Check:
     n = unmapped.n_accounts
     used = _("%(n)s core-hours of the last %(days)s days") % {"n": number(unmapped.core_s / 3_600, 1), "days": DAYS}
     if mount is not None and mount.keep_usage:
@@ -48,3 +49,19 @@ def _mount_of(review: Review) -> Mount | None:
     if review.change_set.origin != ChangeSet.Origin.MOUNT:
         return None
     return Mount.objects.filter(policy=review.policy, held=review.change_set).first()
+
+
+def check_effect(effect: Effect) -> Check:
+    """Check whether the shown effect is up to date."""
+    if effect.state == "ready":
+        return Check("simulation", "ok", _("The effect uses the newest usage"))
+    if effect.state == "no_snapshot":
+        return Check("simulation", "ok", _("No priorities yet"), _("The effect on ranks can’t be predicted."))
+    titles = {
+        "stale": _("The effect uses earlier data"),
+        "asked": _("The effect is being calculated"),
+        "failed": _("The effect could not be calculated"),
+        "absent": _("The effect on ranks isn’t calculated yet"),
+    }
+    remedy = "" if effect.state == "asked" else _("Calculate it on the tab Effect.")
+    return Check("simulation", "warn", titles[effect.state], effect.problem, remedy)
