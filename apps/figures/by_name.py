@@ -49,7 +49,7 @@ class FigureRequest:
 def read_figure(name: str, query: QueryDict, state: SeriesState, today: date) -> FigureRequest:
     """Parse a convergence figure. Raises NotFound for an unknown figure, Invalid for options that can't be drawn."""
     if name not in CONVERGENCE_FIGURES:
-        raise NotFound(f"There is no figure {name[:80]!r} of convergence; there are {', '.join(CONVERGENCE_FIGURES)}.")
+        raise NotFound(f"There is no figure {name[:80]!r} of convergence; known: {', '.join(CONVERGENCE_FIGURES)}.")
     if name != _FOCUS:
         return FigureRequest(name, query, read_children(query, state, today, itself=name == "own"))
     request = read_focus(query, state, today)
@@ -133,7 +133,7 @@ NO_MY_LINKS = MyLinks()
 def read_my_figure(name: str, query: QueryDict) -> MyFigureRequest:
     """Parse a figure of My priority. Raises NotFound for an unknown figure, Invalid for options that can't be drawn."""
     if name not in MY_FIGURES:
-        raise NotFound(f"There is no such figure; there are {', '.join(MY_FIGURES)}.")
+        raise NotFound(f"There is no such figure; known: {', '.join(MY_FIGURES)}.")
     readers: dict[str, Callable[[QueryDict], RankOptions | ForecastOptions | WaitsOptions]] = {
         "rank": read_rank,
         "forecast": read_forecast,

@@ -73,18 +73,18 @@ class Link:
 class SearchAnswer:
     """An answer with its numbers. foot: a note on what the numbers mean."""
 
-    key: Annotated[str, "Which sentence it is: behind, off, changed, unreadable, nobody, …"]
+    key: Annotated[str, "Kind of answer: behind, off, changed, unreadable, nobody, …"]
     sentence: str
     reason: str = ""
-    contradicts: Annotated[bool, "The question assumes what isn't so"] = False
+    contradicts: Annotated[bool, "The question assumes something that is not true"] = False
     policy: str | None = None
     revision: int | None = None
     as_of: datetime | None = None
     foot: str = ""
     rows: Sequence[SearchRow] = ()
     events: Sequence[SearchEvent] = ()
-    examples: Annotated[Sequence[str], "Questions that can be read"] = ()
-    alike: Annotated[Sequence[str], "Visible names like the one asked for"] = ()
+    examples: Annotated[Sequence[str], "Questions that are understood"] = ()
+    alike: Annotated[Sequence[str], "Visible names similar to the queried one"] = ()
     links: Sequence[Link] = ()
 
 

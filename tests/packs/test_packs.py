@@ -311,4 +311,4 @@ def test_names_of_all_alphabets_are_printed() -> None:
     pdf.add_page()
     for text in ("Łódź – Ωμέγα – Физика → 33 %", "日本"):
         pdf.text(40, 60, text)
-    assert PdfText(pdf.finished()).words == ["Łódź – Ωμέγα – Физика → 33 %", "\ufffd\ufffd"]
+    assert PdfText(pdf.to_bytes()).words == ["Łódź – Ωμέγα – Физика → 33 %", "\ufffd\ufffd"]

@@ -141,9 +141,9 @@ def read_share_method(view: str = "", of: str = "", window_s: float | None = Non
     """Parse the parameters of an address. A window is rounded up to whole days."""
     view, of = view or DECAYED, of or PARENT
     if view not in VIEWS:
-        raise _share_error("view", f"“{view[:40]}” is no way to count; there are {', '.join(VIEWS)}.")
+        raise _share_error("view", f"“{view[:40]}” is not one of {', '.join(VIEWS)}.")
     if of not in OFS:
-        raise _share_error("of", f"“{of[:40]}” is nothing a share can be of; there are {', '.join(OFS)}.")
+        raise _share_error("of", f"“{of[:40]}” is not one of {', '.join(OFS)}.")
     if window_s is None:
         return ShareMethod(view, of)
     if not 0 < window_s <= MOST_WINDOW_DAYS * DAY_S:

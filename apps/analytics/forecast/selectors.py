@@ -250,7 +250,7 @@ def get_my_forecasts(*, actor: Actor, at: datetime, share: float | None = None) 
     """Return forecasts for all accounts of the actor in all policies that have a snapshot."""
     _check_share(share)
     if actor.user is None or not actor.has_scope(Token.Scope.SELF_READ):
-        raise NotAllowed("Sign in, or use a token with self:read, to see what your own priority becomes.")
+        raise NotAllowed("Sign in, or use a token with self:read, to see forecasts of your own priority.")
     found = []
     for policy in list_policies(actor=actor):
         snapshot = newest_or_none(policy.slug)

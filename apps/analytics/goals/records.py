@@ -37,7 +37,7 @@ class GoalMoved:
     entry_uid: UUID
     entry: str
     name: str
-    points: Annotated[float, "By which its deviation (target − actual) rises; below 0 for a loss"]
+    points: Annotated[float, "Change of its deviation (target − actual); below 0 for a loss"]
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class GoalOption:
     resource: str | None = None
     half_life_s: float | None = None
     moved: Annotated[Sequence[GoalMoved], "The 50 largest losses and the 50 largest gains"]
-    operations: Annotated[Sequence[Mapping[str, Any]], "As a change set takes them"]
+    operations: Annotated[Sequence[Mapping[str, Any]], "Operations for a change set"]
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,8 @@ class GoalAssumes:
     """Assumptions of the projection."""
 
     demand_days: int = DEMAND_DAYS
-    demand: Annotated[str, "as_lately: every account goes on as in the last `demand_days` days"] = "as_lately"
-    changes: Annotated[str, "from_now_on: a change holds from now on"] = "from_now_on"
+    demand: Annotated[str, "as_lately: every account continues as in the last `demand_days` days"] = "as_lately"
+    changes: Annotated[str, "from_now_on: a change is effective from now on"] = "from_now_on"
 
 
 @dataclass(frozen=True)
@@ -114,13 +114,13 @@ class GoalSolution:
     least_target: float
     most_target: float
     as_of: datetime
-    at: Annotated[datetime, "The instant that is judged: whole days after as_of, at most the end of `by`"]
+    at: Annotated[datetime, "The evaluated instant: whole days after as_of, at most the end of `by`"]
     assumes: GoalAssumes
     is_reached_already: bool
     is_possible: bool
     without: Annotated[GoalCourse, "If nothing changes"]
     options: Sequence[GoalOption]
-    closest: Annotated[GoalOption | None, "Where no option reaches the goal"]
+    closest: Annotated[GoalOption | None, "The best option if none reaches the goal"]
     left_out: Sequence[GoalLeftOut]
 
     @property

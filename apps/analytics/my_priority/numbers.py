@@ -256,7 +256,7 @@ def get_my_numbers(
     if name == "places":
         return get_my_position(policy_slug=policy_slug, entry_uid=entry_uid, actor=actor, at=at)
     if name not in {"forecast", "factor"}:
-        raise NotFound(f"There are no numbers {name[:80]!r} of an account.")
+        raise NotFound(f"There is no figure {name[:80]!r} of an account.")
     found = get_my_forecast(policy_slug=policy_slug, entry_uid=entry_uid, share=share, actor=actor, at=at)
     if found is None:
         raise NotFound("There is no such account in this policy.")

@@ -125,13 +125,13 @@ class AfterJob:
     """Rank of one account now and after the job."""
 
     account: Annotated[str, "User name"]
-    group: Annotated[str, "What Slurm calls the account; empty where the account names none"]
+    group: Annotated[str, "Group, called account in Slurm; empty if the account has none"]
     namespace: Annotated[str, "Jobs of one namespace may run under each of its accounts"]
     entry: Annotated[str, "Path of its entry"]
     rank: Annotated[int, "Now"]
     of: Annotated[int, "Ranked accounts"]
-    rank_after: Annotated[int | None, "With the job's usage; null where it has none then"]
-    rank_after_to: Annotated[int | None, "Above rank_after where ranks are rounded to steps"]
+    rank_after: Annotated[int | None, "With the job's usage; null if unranked"]
+    rank_after_to: Annotated[int | None, "Upper end of the range; above rank_after if ranks are rounded to steps"]
 
 
 def list_ranks_after_job(*, policy_slug: str, core_h: float, actor: Actor, at: datetime) -> list[AfterJob]:

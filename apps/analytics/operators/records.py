@@ -120,10 +120,10 @@ def _word(name: str, text: str) -> str:
 class OperatorChoice:
     """One operator that a policy may use, with a one-sentence description."""
 
-    name: Annotated[str, "As settings name it"]
-    label: Annotated[str, "As pages name it"]
+    name: Annotated[str, "Name in settings"]
+    label: Annotated[str, "Name on pages"]
     formula: Annotated[str, "F(t, s) of target t and actual s"]
-    sentence: Annotated[str, "Who gets an idle share, where it is fine, which scheduler orders alike"]
+    sentence: Annotated[str, "Who gets idle share, where it is precise, which schedulers order alike"]
     is_proportional: Annotated[bool, "Idle share goes to active siblings in proportion to their shares"]
     is_fixed_at_ends: Annotated[bool, "Zero shares give −1 and zero usage gives 1"]
     orders_like_relative: Annotated[bool, "It orders entries as relative does and differs by rounding only"]
@@ -149,7 +149,7 @@ class LocalDensity:
     target: Annotated[float, "Target, 0 to 1"]
     component: Annotated[int, "Component, 0 is the lowest"]
     priority: Annotated[float, "Lowest priority of the component"]
-    density: Annotated[float, "Part of all actuals on this component, 0 to 1; less is finer"]
+    density: Annotated[float, "Fraction of all actuals on this component, 0 to 1; less is finer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class InputDensity:
     operator: Annotated[str, "Operator"]
     component: Annotated[int, "Component, 0 is the lowest"]
     priority: Annotated[float, "Lowest priority of the component"]
-    density: Annotated[float, "Part of all pairs of target and actual on this component, 0 to 1; less is finer"]
+    density: Annotated[float, "Fraction of all pairs of target and actual on this component, 0 to 1; less is finer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ class JobSize:
     operator: Annotated[str, "Operator"]
     region: Annotated[str, "balance, under or over"]
     bits: Annotated[int, "Bits of one component"]
-    job_h: Annotated[float | None, "The job in hours of a node; empty where the region has no component"]
+    job_h: Annotated[float | None, "The job in node-hours; empty if the region has no component"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class BitsNeeded:
 
     operator: Annotated[str, "Operator"]
     region: Annotated[str, "balance, over, under or overall"]
-    bits: Annotated[int | None, "Fewest bits of a component; empty where 20 are not enough"]
+    bits: Annotated[int | None, "Fewest bits of a component; empty if 20 are not enough"]
     published: Annotated[int | None, "In the paper, for 600 nodes, one year and a job of 2,000 h"]
 
 
@@ -203,7 +203,7 @@ class ResolutionEffect:
     n_misplaced: Annotated[int, "Leaves with another rank than by exact numbers"]
     n_lost: Annotated[int, "Leaves that share a vector with one whose exact numbers differ"]
     n_tied_pairs: Annotated[int, "Pairs of leaves that tie only by rounding"]
-    n_turned_pairs: Annotated[int, "Pairs of leaves that change places by rounding"]
+    n_turned_pairs: Annotated[int, "Pairs of leaves whose order is reversed by rounding"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +211,8 @@ class LeafJob:
     """The smallest visible job of one leaf. It is a bound: any larger job changes the vector."""
 
     entry: Annotated[str, "Path of the leaf"]
-    any_level_h: Annotated[float | None, "Hours of the metric that change the vector; empty where no job does"]
-    every_level_h: Annotated[float | None, "Hours of the metric that show on every level; empty where no job does"]
+    any_level_h: Annotated[float | None, "Hours of the metric that change the vector; empty if no job does"]
+    every_level_h: Annotated[float | None, "Hours of the metric that are visible on every level; empty if no job is"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ class ExponentPoint:
     parent_ratio: Annotated[float, "R of the parent, used / shares; 1 is on target"]
     k: Annotated[float, "Exponent of the entry's own ratio where both are on different sides of 1, 0 to 1"]
     entry: Annotated[str | None, "Path of the entry; empty for the curve"]
-    local_ratio: Annotated[float | None, "r_l of the entry: used of its part of its group"]
+    local_ratio: Annotated[float | None, "r_l of the entry: its usage over its share, within its group"]
     effective_ratio: Annotated[float | None, "R of the entry"]
 
 
@@ -234,30 +234,28 @@ class TreeCheck:
 
     policy: Annotated[str, "Slug of the policy"]
     revision: Annotated[int, "Revision of the tree"]
-    as_of: Annotated[datetime | None, "Instant of the usage; empty where there is none yet"]
+    as_of: Annotated[datetime | None, "Instant of the usage; empty if there is none yet"]
     operator: Annotated[str, "Operator"]
-    k: Annotated[float | None, "Part of absolute, of combined alone"]
+    k: Annotated[float | None, "Weight of absolute in combined; empty for other operators"]
     resolution: Annotated[int, "Values of one component"]
     is_current: Annotated[bool, "The policy ranks by this operator at this resolution"]
     n_leaves: Annotated[int, "Ranked leaves"] = 0
     n_misplaced: Annotated[int, "Leaves with another rank than by exact numbers"] = 0
     n_lost: Annotated[int, "Leaves that share a vector with one whose exact numbers differ"] = 0
     n_tied_pairs: Annotated[int, "Pairs of leaves that tie only by rounding"] = 0
-    n_turned_pairs: Annotated[int, "Pairs of leaves that change places by rounding"] = 0
-    distinct_bits: Annotated[int | None, "Fewest bits that lose no distinction; empty where 31 are not enough"] = None
+    n_turned_pairs: Annotated[int, "Pairs of leaves whose order is reversed by rounding"] = 0
+    distinct_bits: Annotated[int | None, "Fewest bits that lose no distinction; empty if 31 are not enough"] = None
     same_ranks_bits: Annotated[
         int | None, "Bits from which on every leaf has its exact rank; empty: 31 are not enough"
     ] = None
-    job_h: Annotated[float, "The job asked about, in hours of the metric"]
-    job_bits: Annotated[int | None, "Fewest bits at which this job shows on every level; empty: it shows nowhere"] = (
-        None
-    )
-    n_unseen: Annotated[int, "Entries at which this job shows at no number of bits"] = 0
-    smallest_job_h: Annotated[float | None, "A job of more than this shows for some leaf; empty: none does"] = None
-    median_job_h: Annotated[float | None, "A job of more than this shows for half of the leaves; empty: none does"] = (
-        None
-    )
-    unit: Annotated[str, "Unit of the jobs: core-hours, where the metric counts cores alone"]
+    job_h: Annotated[float, "The queried job, in hours of the metric"]
+    job_bits: Annotated[int | None, "Fewest bits at which this job is visible on every level; empty: never"] = None
+    n_unseen: Annotated[int, "Entries at which this job is visible at no number of bits"] = 0
+    smallest_job_h: Annotated[float | None, "A larger job than this is visible for some leaf; empty: none is"] = None
+    median_job_h: Annotated[
+        float | None, "A larger job than this is visible for half of the leaves; empty: none is"
+    ] = None
+    unit: Annotated[str, "Unit of the jobs: core-hours if the metric counts cores only"]
     sentence: Annotated[str, "The finding in words"] = ""
 
     @property
@@ -283,7 +281,7 @@ class Column:
     """One field of a record, with its description."""
 
     name: str
-    text: Annotated[str, "What it means"]
+    text: Annotated[str, "Its description"]
 
 
 @cache

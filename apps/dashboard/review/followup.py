@@ -88,13 +88,13 @@ def strip_of(found: Followup) -> Strip:
             "failed", _("The recompute failed at %(at)s.") % {"at": at}, f"{text} {meanwhile}", "alert-octagon"
         )
     if found.state == "slow":
-        usual = presentation.age(found.usual_s)
+        usual = presentation.age(found.expected_duration_s)
         text = _("Usually %(usual)s.") % {"usual": usual}
         return Strip("slow", _("The recompute is taking longer than usual."), f"{text} {meanwhile}", "clock")
     if found.state == "running":
         n = len(found.page.review.after)
         heading = ngettext("Recomputing %(n)s entry.", "Recomputing %(n)s entries.", n) % {"n": presentation.count(n)}
-        text = _("Usually %(usual)s.") % {"usual": presentation.age(found.usual_s)}
+        text = _("Usually %(usual)s.") % {"usual": presentation.age(found.expected_duration_s)}
         return Strip("running", heading, f"{text} {meanwhile}", "refresh")
     left_s = max(round((found.due_at - found.now).total_seconds()), 0)
     heading = _("Revision %(n)s is published. Priorities follow in") % {"n": number}
