@@ -91,7 +91,7 @@ GUIDES = (
     Guide(
         "Usage window",
         "aging",
-        (("how usage decays", "manager.md#how-usage-fades"), ("curves", "algorithms.md#decay-functions")),
+        (("how usage decays", "manager.md#how-usage-decays"), ("curves", "algorithms.md#decay-functions")),
         ("GET aging-laws",),
     ),
     Guide(
