@@ -119,12 +119,17 @@ def hollow_dots(positions: Sequence[tuple[Any, Any]]) -> Trace:
 def no_demand(begins: Any, ends: Any, top: float) -> Trace:
     """A hatched area over the whole height for a period without demand."""
     pattern = {"shape": "/", "size": 6, "solidity": 0.12, "fgcolor": "$line-strong", "bgcolor": "rgba(0,0,0,0)"}
+    return shade(begins, ends, top, fillpattern=pattern)
+
+
+def shade(begins: Any, ends: Any, top: float, **fill: Any) -> Trace:
+    """A filled area from the axis to `top`. fill: `fillcolor` or `fillpattern`."""
     return {
         "type": "scatter",
         "mode": "lines",
         "line": {"width": 0},
         "fill": "toself",
-        "fillpattern": pattern,
+        **fill,
         "x": [begins, begins, ends, ends, begins],
         "y": [0, top, top, 0, 0],
         **NO_HOVER,

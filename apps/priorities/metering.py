@@ -139,6 +139,10 @@ class SourceRow:
     slug: str
     origin: str
 
+    def is_in(self, scope: str, narrowed: Sequence[str]) -> bool:
+        """Whether a scope includes the source. local: sources of this site; global: all; narrowed: only these slugs."""
+        return (scope == "global" or not self.origin) and (not narrowed or self.slug in narrowed)
+
 
 def window_of(settings: Mapping[str, Any]) -> decay.Window:
     """The engine's window for the policy's settings; parameters of other decay functions are ignored."""
@@ -236,12 +240,9 @@ def accounts_with_demand(by_approach: Mapping[str, F8], opened: OpenRecords, acc
 def usage_of_scope(
     accounts: AccountUsage, *, scope: str, narrowed: Sequence[str], sources: Sequence[SourceRow], approach: str
 ) -> F8:
-    """Usage of each account in one scope. local: sources of this site; global: all; narrowed: only these slugs."""
+    """Usage of each account in one scope; see `SourceRow.is_in`."""
     ordered = sorted(sources, key=lambda source: source.id)
-    counts = np.array(
-        [(scope == "global" or not source.origin) and (not narrowed or source.slug in narrowed) for source in ordered],
-        dtype=np.bool_,
-    )
+    counts = np.array([source.is_in(scope, narrowed) for source in ordered], dtype=np.bool_)
     total: F8 = accounts.by_approach[approach][:, counts].sum(axis=1)
     return total
 

@@ -191,17 +191,8 @@ def select_days(series: DailySeries, keep: Mask) -> DailySeries:
     """Return all entries on some of the days."""
     if keep.all():
         return series
-    days = series.days
     at = np.flatnonzero(keep)
-    fewer = type(days)(
-        tuple(days.on[i] for i in at),
-        days.ends_s[at],
-        days.revision[at],
-        days.is_before_first[at],
-        days.root_used[at],
-        days.root_decayed[at],
-    )
-    return DailySeries(series.uids, fewer, *(getattr(series, name)[:, at] for name in COLUMNS))
+    return DailySeries(series.uids, series.days.select(at), *(getattr(series, name)[:, at] for name in COLUMNS))
 
 
 def select_entries(series: DailySeries, rows: list[int]) -> DailySeries:

@@ -149,15 +149,7 @@ def sample_weekly(found: Convergence) -> Convergence:
     at = np.arange(n - 1, -1, -7)[::-1]
     keep = np.zeros(n, dtype=np.bool_)
     keep[at] = True
-    days = found.days
-    fewer = SeriesDays(
-        tuple(days.on[i] for i in at),
-        days.ends_s[at],
-        days.revision[at],
-        days.is_before_first[at],
-        days.root_used[at],
-        days.root_decayed[at],
-    )
+
     published = [
         replace(one, day=int(np.searchsorted(at, one.day))) if one.day >= 0 else one for one in found.published
     ]
@@ -165,7 +157,7 @@ def sample_weekly(found: Convergence) -> Convergence:
         name: getattr(found, name)[:, keep]
         for name in ("actual", "target", "slack", "states", "visible", "idle", "idle_inferred")
     }
-    return replace(found, days=fewer, published=published, **columns)
+    return replace(found, days=found.days.select(at), published=published, **columns)
 
 
 def _last_known(values: F8) -> float:

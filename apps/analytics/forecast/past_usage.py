@@ -143,11 +143,7 @@ class _Rows:
     is_running: Mask
 
     def in_scope(self, inputs: Inputs, scope: str, narrowed: Sequence[str], settings: PolicySettings) -> Mask:
-        ids = [
-            source.id
-            for source in inputs.sources
-            if (scope == "global" or not source.origin) and (not narrowed or source.slug in narrowed)
-        ]
+        ids = [source.id for source in inputs.sources if source.is_in(scope, narrowed)]
         is_counted: Mask = np.isin(self.source_id, ids)
         return is_counted if settings.approach[scope] != "historical" else is_counted & ~self.is_running
 

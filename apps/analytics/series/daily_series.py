@@ -88,6 +88,7 @@ def _first_hour_s(on: date, zone: ZoneInfo) -> int:
 # --- Arrays -----------------------------------------------------------------------------------------------------------
 F8 = npt.NDArray[np.float64]
 I4 = npt.NDArray[np.int32]
+I8 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
@@ -109,6 +110,17 @@ class SeriesDays:
     is_before_first: Mask
     root_used: F8
     root_decayed: F8
+
+    def select(self, at: I8) -> SeriesDays:
+        """Return the days with these indices."""
+        return SeriesDays(
+            tuple(self.on[i] for i in at),
+            self.ends_s[at],
+            self.revision[at],
+            self.is_before_first[at],
+            self.root_used[at],
+            self.root_decayed[at],
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +199,6 @@ class DayValues:
 BLOCK = 256
 _UUID_OID = 2950
 
-I8 = npt.NDArray[np.int64]
 Month = dict[str, npt.NDArray[Any]]
 
 _READ_SLOTS = "SELECT string_agg(uuid_send(uid), '' ORDER BY slot) FROM analytics_seriesslot WHERE policy_id = %s"

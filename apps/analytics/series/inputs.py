@@ -184,7 +184,9 @@ class RevisionContext:
             placed = self.entry != UNMAPPED
             own = np.bincount(self.entry[placed], weights=waited[placed], minlength=len(self.tree)).astype(np.float64)
             waited_by_entry = sweep.sum_up(tree, own)[0]
-        by_scope = [reports[self._sources_in(*scope)] for scope in self._scopes[1]]
+        by_scope = [
+            reports[np.array([source.is_in(*scope) for source in self.sources], np.bool_)] for scope in self._scopes[1]
+        ]
         knows = np.array([bool((each != 0).all() and (each == 1).any()) for each in by_scope])
         flags = np.full(len(self.tree), EXISTS, np.uint8)
         flags[self.competes] |= COMPETES
@@ -205,15 +207,6 @@ class RevisionContext:
             },
             root_used=float(whole[0]),
             root_decayed=float(whole_decayed[0]),
-        )
-
-    def _sources_in(self, scope: str, narrowed: tuple[str, ...]) -> Mask:
-        """Mask (sources,) of those that belong to a scope."""
-        return np.array(
-            [
-                (scope == "global" or not each.origin) and (not narrowed or each.slug in narrowed)
-                for each in self.sources
-            ]
         )
 
     def _own_usage(self, by_account: F8) -> list[F8]:

@@ -221,9 +221,11 @@ def _panel(found: Convergence, row: int, x: list[str], scale: float, chosen: set
         drawn += [_starved(begins, ends) for begins, ends in _runs(x, found.states[row] == "starved")]
     if "gaps" in chosen:
         missing = np.array([on in found.gaps for on in found.on], np.bool_)
-        drawn += [_shade(begins, ends, scale * 100, "$line-strong/0.35") for begins, ends in _runs(x, missing)]
+        drawn += [
+            traces.shade(begins, ends, scale * 100, fillcolor="$line-strong/0.35") for begins, ends in _runs(x, missing)
+        ]
     early = found.days.is_before_first | (found.states[row] == BEFORE_ENTRY)
-    drawn += [_shade(begins, ends, scale * 100, "$surface-3/0.55") for begins, ends in _runs(x, early)]
+    drawn += [traces.shade(begins, ends, scale * 100, fillcolor="$surface-3/0.55") for begins, ends in _runs(x, early)]
     if "band" in chosen:
         low = axes.rounded(np.maximum(target - slack, 0), 2)
         drawn += traces.tolerance(x, low, axes.rounded(target + slack, 2))
@@ -242,19 +244,6 @@ def _runs(x: list[str], mask: Mask) -> list[tuple[str, str]]:
     """First and last moment of each run of days in the mask; a day is as wide as the step to the next one."""
     edges = np.flatnonzero(np.diff(mask, prepend=False, append=False)).tolist()
     return [(x[first], x[min(after, len(x) - 1)]) for first, after in zip(edges[::2], edges[1::2], strict=True)]
-
-
-def _shade(begins: str, ends: str, top: float, color: str) -> Trace:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "line": {"width": 0},
-        "fill": "toself",
-        "fillcolor": color,
-        "x": [begins, begins, ends, ends, begins],
-        "y": [0, top, top, 0, 0],
-        **traces.NO_HOVER,
-    }
 
 
 def _starved(begins: str, ends: str) -> Trace:

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from apps.analytics.operators.figures import NamedTarget
 from apps.analytics.operators.records import COUNTS, REGIONS, FigureQuery, FigureTable, Layout, Row
 from apps.analytics.operators.sentences import resolution_text
-from apps.figures.figure import Choice, Column, Control, Table, with_changes
+from apps.figures.figure import Choice, Column, Control, Figure, Table, Trace, with_changes
 from apps.priorities.sentences.numbers import UNKNOWN, count, job_hours, percent, signed
 
 
@@ -122,6 +122,24 @@ class FigureContext:
     resolution: int
     target: float
     targets: Sequence[NamedTarget]
+
+    def figure(
+        self, drawn: Sequence[Trace], layout: dict[str, Any], rows: Sequence[Row] | None = None, **more: Any
+    ) -> Figure:
+        """Build the figure with its texts. rows: the records of the picture, by default all."""
+        found = self.found
+        parts: dict[str, Any] = {
+            "name": found.name,
+            "title": found.title,
+            "sentence": found.sentence,
+            "note": found.unit,
+            "traces": drawn,
+            "layout": layout,
+            "table": table_of(found, found.rows if rows is None else rows),
+            "file": f"fairshare_{self.policy}_{found.name}",
+            "caption": self.caption,
+        }
+        return Figure(**(parts | more))
 
     def of(self, record: type[R]) -> list[R]:
         return [row for row in self.found.rows if isinstance(row, record)]

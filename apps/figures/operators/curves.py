@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from apps.analytics.operators.records import ExponentPoint, LeafJob, ProfilePoint
 from apps.figures import axes, traces
 from apps.figures.figure import EndLabel, Figure, Trace
-from apps.figures.operators.context import FigureContext, table_of
+from apps.figures.operators.context import FigureContext
 from apps.priorities.sentences.numbers import job_hours, number, percent, ratio, signed
 
 _LEAST_JOB_H = 0.01
@@ -47,13 +47,9 @@ def profiles(context: FigureContext) -> Figure:
     drawn.append(traces.target([context.target, context.target], [-1, 1]))
     drawn.append(traces.end_dot(context.target, 0.0, color="$ink"))
     marks = [-1.0, -0.5, 0.0, 0.5, 1.0]
-    return Figure(
-        name=context.found.name,
-        title=context.found.title,
-        sentence=context.found.sentence,
-        note=context.found.unit,
-        traces=drawn,
-        layout={
+    return context.figure(
+        drawn,
+        {
             "margin": axes.margin(44, 96, 8, 24),
             "hovermode": "closest",
             "xaxis": {
@@ -63,11 +59,9 @@ def profiles(context: FigureContext) -> Figure:
             },
             "yaxis": {"range": [-1.02, 1.02], "tickvals": marks, "ticktext": [signed(mark, 1) for mark in marks]},
         },
-        table=table_of(context.found, context.found.rows),
         labels=[EndLabel(own[-1].priority, context.own, "$ink")] if own else [],
         controls=[context.operator_control(by_operator), context.target_control()],
         file=f"fairshare_{context.policy}_profiles_{context.own}",
-        caption=context.caption,
     )
 
 
@@ -83,7 +77,7 @@ def leaf_jobs(context: FigureContext) -> Figure:
     rows = context.of(LeafJob)
     if not rows:
         nothing = _("No usage yet: numbers appear with the first recompute.")
-        return _empty(context, nothing)
+        return context.figure([], {}, (), empty=nothing, reads=False)
     known = [value for row in rows for value in (row.any_level_h, row.every_level_h) if value is not None]
     high = log10(max([1.0, *known])) + 0.2
     low = log10(max(min([one for one in known if one > 0], default=_LEAST_JOB_H), _LEAST_JOB_H)) - 0.2
@@ -96,22 +90,17 @@ def leaf_jobs(context: FigureContext) -> Figure:
         drawn[-1]["line"]["shape"] = "hv"
         labels.append(EndLabel(y[-1], label, color))
     ends = [power for power in range(int(low) - 1, int(high) + 2) if low <= power <= high]
-    return Figure(
-        name=context.found.name,
-        title=context.found.title,
-        sentence=context.found.sentence,
-        note=_("percent of leaves, by the size of the job in %(unit)s") % {"unit": context.found.unit},
-        traces=drawn,
-        layout={
+    return context.figure(
+        drawn,
+        {
             "margin": axes.margin(44, 158, 8, 24),
             "hovermode": "closest",
             "xaxis": {"range": [low, high], "tickvals": ends, "ticktext": [f"{10.0**power:,g}" for power in ends]},
             "yaxis": axes.share_axis([100.0], whole=True),
         },
-        table=table_of(context.found, rows),
+        rows,
+        note=_("percent of leaves, by the size of the job in %(unit)s") % {"unit": context.found.unit},
         labels=labels,
-        file=f"fairshare_{context.policy}_leaf-jobs",
-        caption=context.caption,
     )
 
 
@@ -162,13 +151,9 @@ def exponent(context: FigureContext) -> Figure:
     )
     drawn.append(traces.target([0.0, 0.0], [0.0, 1.04]))
     ticks = (0.2, 0.5, 1.0, 2.0, 5.0)
-    return Figure(
-        name=context.found.name,
-        title=context.found.title,
-        sentence=context.found.sentence,
-        note=context.found.unit,
-        traces=drawn,
-        layout={
+    return context.figure(
+        drawn,
+        {
             "margin": axes.margin(44, 12, 8, 24),
             "hovermode": "closest",
             "xaxis": {
@@ -182,10 +167,8 @@ def exponent(context: FigureContext) -> Figure:
                 "ticktext": ["0", "0.25", "0.5", "0.75", "1"],
             },
         },
-        table=table_of(context.found, [*points, *curve]),
+        [*points, *curve],
         size="m",
-        file=f"fairshare_{context.policy}_exponent",
-        caption=context.caption,
     )
 
 
@@ -200,17 +183,3 @@ def _point_words(row: ExponentPoint) -> str:
         "ratio": ratio(row.parent_ratio),
         "own": ratio(row.local_ratio),
     }
-
-
-def _empty(context: FigureContext, text: str) -> Figure:
-    return Figure(
-        name=context.found.name,
-        title=context.found.title,
-        sentence=context.found.sentence,
-        note=context.found.unit,
-        traces=(),
-        layout={},
-        table=table_of(context.found, ()),
-        empty=text,
-        reads=False,
-    )

@@ -21,8 +21,8 @@ from apps.analytics.operators.records import (
 )
 from apps.analytics.operators.sentences import resolution_text
 from apps.figures import axes, traces
-from apps.figures.figure import Figure, Trace
-from apps.figures.operators.context import FigureContext, region_label, table_of
+from apps.figures.figure import Figure
+from apps.figures.operators.context import FigureContext, region_label
 from apps.priorities.sentences.numbers import count, job_hours, number, percent, signed
 
 # The ramp without its middle step, on which no text colour has enough contrast.
@@ -272,7 +272,7 @@ def steps(context: FigureContext) -> Figure:
         "bargap": 0,
     }
     control = context.operator_control(dict.fromkeys(row.operator for row in every))
-    return _figure(context, [trace], layout, rows, size="l", controls=[control])
+    return context.figure([trace], layout, rows, reads=False, size="l", controls=[control])
 
 
 def _step_words(row: Step) -> str:
@@ -296,7 +296,7 @@ def _heatmap(
     """The first row is on top unless `is_upward`. labels: of columns, if they differ from their names."""
     if not cells:
         nothing = _("No usage yet: numbers appear with the first recompute.")
-        return _figure(context, [], {}, (), empty=nothing, **more)
+        return context.figure([], {}, (), empty=nothing, reads=False, **more)
     names = list(dict.fromkeys(cell.row for cell in cells))
     names = names if is_upward else names[::-1]
     columns = list(dict.fromkeys(cell.column for cell in cells))
@@ -318,7 +318,7 @@ def _heatmap(
             if cell.text
         ],
     }
-    return _figure(context, [trace], layout, context.found.rows if rows is None else rows, **{"size": "m", **more})
+    return context.figure([trace], layout, rows, reads=False, **{"size": "m", **more})
 
 
 def _names_axis(names: Sequence[str], labels: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -351,22 +351,3 @@ def _text(cell: Cell, text: str, x: int, y: int) -> dict[str, Any]:
     step = _step(cell.part)
     color = "$ink-3" if step is None else "$on-seq-high" if step > 3 else "$on-seq-low"
     return {"x": x, "y": y, "text": text, "showarrow": False, "font": {"size": 11, "color": color}}
-
-
-def _figure(
-    context: FigureContext, drawn: Sequence[Trace], layout: dict[str, Any], rows: Sequence[Row], **more: Any
-) -> Figure:
-    found = context.found
-    return Figure(
-        name=found.name,
-        title=found.title,
-        sentence=found.sentence,
-        note=found.unit,
-        traces=drawn,
-        layout=layout,
-        table=table_of(found, rows),
-        reads=False,
-        file=f"fairshare_{context.policy}_{found.name}",
-        caption=context.caption,
-        **more,
-    )
