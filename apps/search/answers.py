@@ -335,7 +335,7 @@ def _forecast_target(view: PolicyView, question: WhenOnTarget) -> SearchAnswer:
     snapshot, at = view.snapshot, int(view.snapshot_index[i])
     if snapshot is None or at < 0 or i == 0:
         return replace(_not_shown(name), links=links)
-    mask = off_target.mask_of(len(snapshot.tree), view.snapshot_index)
+    mask = off_target.mask_from_indices(len(snapshot.tree), view.snapshot_index)
     level = build_forecast(view.policy, snapshot, at, AccountQuery(name), mask).levels[-1]
     foot = ""
     if len(found) > 1:

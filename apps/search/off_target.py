@@ -66,7 +66,7 @@ def find_off_target(view: PolicyView, at: int, question: WhoIsOff) -> OffTarget:
     return OffTarget(entries, len(known), len(found.members), found.n_all)
 
 
-def mask_of(n: int, indices: I8) -> Mask:
+def mask_from_indices(n: int, indices: I8) -> Mask:
     """Mask of size n, true at the indices ≥ 0."""
     mask = np.zeros(n, dtype=np.bool_)
     mask[indices[indices >= 0]] = True

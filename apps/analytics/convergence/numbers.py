@@ -25,7 +25,7 @@ from apps.analytics.convergence.query import (
     find_hourly_members,
     find_hourly_selection,
     find_selection,
-    leaves_of,
+    leaf_mask,
     reject_windowed,
     target_share,
     today_of,
@@ -40,7 +40,7 @@ from apps.analytics.convergence.selectors import (
     order_children,
     published_in,
 )
-from apps.analytics.convergence.verdict import Shares, slack_of, states_of
+from apps.analytics.convergence.verdict import Shares, day_states, half_band
 from apps.analytics.series.daily_series import F8, Mask, SeriesDays
 from apps.core.errors import FieldProblem, Invalid
 from apps.policies.selectors import READ
@@ -81,7 +81,7 @@ def with_latest_snapshot(found: Convergence, view: PolicyView) -> Convergence:
     uids = [member.uid for member in found.members]
     target, actual, used, waits = _shares_of(view, view.snapshot, uids, found.method)
     visible = np.isfinite(actual)
-    slack = slack_of(target, found.settings.tolerance, leaves_of(found.members))
+    slack = half_band(target, found.settings.tolerance, leaf_mask(found.members))
     states = _states_of(actual, target, slack, used, waits)
     idle = visible & ~used & ~waits
     last = view.snapshot.as_of.timestamp()
@@ -251,8 +251,8 @@ def build_hourly_convergence(entry: OpenedEntry, found: FoundMembers, method: Sh
     series, days = found.series, found.series.days
     target = target_share(series, method.of)
     actual = np.where(found.visible, actual_share(series, method), np.nan)
-    slack = slack_of(target, view.settings.tolerance, leaves_of(found.members))
-    states = states_of(actual, target, slack, series, found.visible, days_before_entry(view.policy, series))
+    slack = half_band(target, view.settings.tolerance, leaf_mask(found.members))
+    states = day_states(actual, target, slack, series, found.visible, days_before_entry(view.policy, series))
     shares = Shares([member.name for member in found.members], days.on, actual, target, slack, states)
     period = _period_of(days.on, today_of(view.now))
     made = assemble_convergence(entry, found, shares, period, method)

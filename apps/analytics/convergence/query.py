@@ -240,7 +240,7 @@ class Member:
     target: float | None = None
 
 
-def leaves_of(members: Sequence[Member]) -> Mask:
+def leaf_mask(members: Sequence[Member]) -> Mask:
     """Mask of members that are leaves of the current tree; leaves may have a tolerance of their own."""
     return np.array([member.is_here and not member.n_children for member in members], dtype=np.bool_)
 

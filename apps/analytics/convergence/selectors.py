@@ -25,7 +25,7 @@ from apps.analytics.convergence.query import (
     actual_share,
     days_before_entry,
     find_members,
-    leaves_of,
+    leaf_mask,
     target_share,
     today_of,
 )
@@ -33,9 +33,9 @@ from apps.analytics.convergence.records import ChildrenQuery, Convergence, Publi
 from apps.analytics.convergence.verdict import (
     MeritFigures,
     Shares,
+    day_states,
+    half_band,
     measure,
-    slack_of,
-    states_of,
     verdict,
     verdict_of_one,
 )
@@ -216,8 +216,8 @@ def _within(on: Sequence[date], period: Period) -> Mask:
 
 def _shares(found: FoundMembers, period: Period, method: ShareMethod, view: PolicyView) -> tuple[Shares, Mask]:
     shown, actual, target, visible = _numbers(found, period, method)
-    slack = slack_of(target, view.settings.tolerance, leaves_of(found.members))
-    states = states_of(actual, target, slack, shown, visible, days_before_entry(view.policy, shown))
+    slack = half_band(target, view.settings.tolerance, leaf_mask(found.members))
+    states = day_states(actual, target, slack, shown, visible, days_before_entry(view.policy, shown))
     names = [member.name for member in found.members]
     return Shares(names, shown.days.on, actual, target, slack, states), visible
 

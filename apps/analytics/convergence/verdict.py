@@ -229,13 +229,13 @@ class MeritFigures:
     n_days: int = 0
 
 
-def slack_of(target: F8, tolerance: Mapping[str, Any], is_leaf: Mask) -> F8:
+def half_band(target: F8, tolerance: Mapping[str, Any], is_leaf: Mask) -> F8:
     """Return half the width of the band around each target. is_leaf: along the first axis of `target`."""
     shape = (len(is_leaf),) + (1,) * (target.ndim - 1)
     return engine.tolerance_of(target, **tolerances_of(tolerance, is_leaf.reshape(shape)))
 
 
-def states_of(
+def day_states(
     actual: F8, target: F8, slack: F8, series: DailySeries, visible: Mask, before_entry: Mask | None = None
 ) -> States:
     """Return lower-case names of DayState, or `before_entry`; "" where nothing can be compared or the day is hidden."""

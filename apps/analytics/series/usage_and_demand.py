@@ -205,16 +205,16 @@ class _DailySums(WindowSums):
 
     def load_past(self, earlier: Sequence[Day], stored: Sequence[DaySums]) -> None:
         known = {each.day: each for each in stored}
-        found_rows = [at for at, day in enumerate(earlier) if day in known]
-        if not found_rows or found_rows[-1] - found_rows[0] >= len(found_rows):
+        known_at = [at for at, day in enumerate(earlier) if day in known]
+        if not known_at or known_at[-1] - known_at[0] >= len(known_at):
             super().load_past(earlier, stored)
             return
-        super().load_past(earlier[: found_rows[0]], ())
-        self._days.extend(known[earlier[at]] for at in found_rows)
-        super().load_past(earlier[found_rows[-1] + 1 :], ())
+        super().load_past(earlier[: known_at[0]], ())
+        self._days.extend(known[earlier[at]] for at in known_at)
+        super().load_past(earlier[known_at[-1] + 1 :], ())
 
     def _partial_sum(self, day: Day, end_s: int) -> F8:
-        if self._oldest is None or self._oldest[0] != day:  # of each hour of a day the oldest day is the same one
+        if self._oldest is None or self._oldest[0] != day:  # all hours of a day share their oldest day
             self._oldest = (day, list(self._load([day])))
         counted = [rows.decayed_at(end_s, self.window, self.n_cells) for rows in self._oldest[1]]
         total: F8 = np.sum(counted, axis=0)

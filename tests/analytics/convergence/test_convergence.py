@@ -25,12 +25,12 @@ from apps.analytics.convergence.query import (
 )
 from apps.analytics.convergence.verdict import (
     Shares,
+    day_states,
+    half_band,
     half_times_of,
     has_the_only_demand,
     judge,
     measure,
-    slack_of,
-    states_of,
     verdict,
     verdict_of_one,
 )
@@ -54,9 +54,9 @@ def shares_of(
     series = plain_series(FIRST, used=runs or [[1.0] * n for _ in actual], target=target, waited=waits)
     there = np.array(actual)
     wanted = target_share(series, "parent")
-    slack = slack_of(wanted, TOLERANCE, np.zeros(len(wanted), dtype=np.bool_))
+    slack = half_band(wanted, TOLERANCE, np.zeros(len(wanted), dtype=np.bool_))
     told = np.ones(there.shape, dtype=np.bool_)
-    states = states_of(there, wanted, slack, series, told)
+    states = day_states(there, wanted, slack, series, told)
     names = [f"g{n}" for n in range(len(actual))]
     return Shares(names, series.days.on, there, wanted, slack, states), series.days
 
