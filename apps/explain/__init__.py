@@ -1,1 +1,1 @@
-"""Why a priority is what it is, and what would change it."""
+"""Explanations of priorities: the path from the root to an account, comparisons of two leaves, and advice."""

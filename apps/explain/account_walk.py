@@ -1,4 +1,4 @@
-"""The walk of an account for readers with the right to it, and the signed-in user's accounts for REST."""
+"""JSON for REST: the walk of an account for permitted readers, and all accounts of the signed-in user."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.engine.algorithms.base import Kind
 from apps.explain.messages import AccountMessages, Outlook, messages_of
-from apps.explain.my_priority import MyPriority, get_my_priority, unranked_said
-from apps.explain.walk import Walk, WalkStep, level_said, step_json, walk_to, without_reason
+from apps.explain.my_priority import MyPriority, get_my_priority, unranked_messages
+from apps.explain.walk import Walk, WalkStep, level_messages, step_json, walk_to, without_reason
 from apps.priorities.records import Moment
 from apps.priorities.selectors.visible_snapshot import VisibleSnapshot, open_snapshot
 from apps.priorities.sentences import Message, say, text_of
@@ -29,7 +29,7 @@ def explain(
     actor: Actor,
     at: int | datetime | None = None,
 ) -> dict[str, Any]:
-    """The walk of an account, one object a level; what the actor may not see is answered as unmapped.
+    """The walk of an account, one object per level. An account that the actor may not see is reported as unmapped.
 
     at: a past revision or instant, read with the current rights.
     """
@@ -37,7 +37,7 @@ def explain(
     snapshot = look.snapshot
     query = account if isinstance(account, AccountQuery) else AccountQuery(account, namespace=namespace)
     described = []
-    for result in snapshot.lookup([query], mask=look.told):
+    for result in snapshot.lookup([query], mask=look.shows_numbers):
         entry = snapshot.tree.index_of_path(result["entry"]) if result["entry"] is not None else None
         described.append(result if entry is None else _explained(look, result, entry))
     return {
@@ -51,10 +51,10 @@ def explain(
     }
 
 
-def rank_said(
+def rank_messages(
     rank: int | None, of: int, deciding: WalkStep | None, why_unranked: list[Message], explained_by: Kind
 ) -> list[Message]:
-    """The place, and the level that is the main reason for it."""
+    """The rank, and the level that is the main reason for it."""
     if rank is None:
         return why_unranked or [say("rank.none")]
     if deciding is None:
@@ -63,7 +63,7 @@ def rank_said(
 
 
 def moment_json(moment: Moment | None) -> dict[str, Any] | None:
-    """Which state of affairs a look back shows."""
+    """The revision and snapshot of a view of the past, as JSON."""
     if moment is None:
         return None
     return {
@@ -78,29 +78,30 @@ def moment_json(moment: Moment | None) -> dict[str, Any] | None:
 
 
 def scope_of(actor: Actor) -> str:
-    """Which of its scopes a token reads with."""
+    """The widest of the actor's scopes that allows reading priorities."""
     return next((scope for scope in ("priorities:read", "policies:read") if actor.has_scope(scope)), "self:read")
 
 
 def _explained(look: VisibleSnapshot, result: dict[str, Any], entry: int) -> dict[str, Any]:
-    """A token that is bound to a subtree sees nothing of the levels above it."""
+    """The result with its walk; levels that the actor may not see are left out."""
     walk: Walk = walk_to(look.snapshot, entry)
-    steps = [without_reason(look.snapshot, step, look.told) for step in walk.steps]
-    shown = [step for step, i in zip(steps, walk.chain, strict=True) if look.told[i]]
-    is_told = walk.deciding is not None and bool(look.told[walk.chain[walk.deciding]])
-    deciding = steps[walk.deciding] if is_told and walk.deciding is not None else None
+    steps = [without_reason(look.snapshot, step, look.shows_numbers) for step in walk.steps]
+    shown = [step for step, i in zip(steps, walk.chain, strict=True) if look.shows_numbers[i]]
+    is_shown = walk.deciding is not None and bool(look.shows_numbers[walk.chain[walk.deciding]])
+    deciding = steps[walk.deciding] if is_shown and walk.deciding is not None else None
     kind = look.snapshot.order.explanation.kind
-    said = rank_said(result["rank"], result["of"], deciding, unranked_said(look.snapshot, result, entry), kind)
+    unranked = unranked_messages(look.snapshot, result, entry)
+    messages = rank_messages(result["rank"], result["of"], deciding, unranked, kind)
     return {
         **result,
         "steps": [
-            {**step_json(step, level_said(step, decides=step is deciding)), "decides": step is deciding}
+            {**step_json(step, level_messages(step, decides=step is deciding)), "decides": step is deciding}
             for step in shown
         ],
         "explained_by": kind,
         "deciding": None if deciding is None else deciding.path,
-        "sentence": text_of(said),
-        "sentences": [one.json() for one in said],
+        "sentence": text_of(messages),
+        "sentences": [one.json() for one in messages],
     }
 
 
@@ -109,12 +110,12 @@ Outlooks = Callable[[MyPriority], Outlook | None]
 
 
 def get_me(*, actor: Actor, at: int | datetime | None = None, policy_slug: str | None = None) -> dict[str, Any]:
-    """Who asks, and each of their accounts in a line: policy, entry, rank, factor, the sentence."""
+    """The actor, and a summary of each account: policy, entry, rank, factor and sentence."""
     found = get_my_priority(actor=actor, at=at, policy_slug=policy_slug)
     return {
-        **_who(actor),
-        "at": _asked(at),
-        "accounts": [_line(one, messages_of(one, _but(found, one))) for one in found],
+        **_actor_json(actor),
+        "at": _instant_json(at),
+        "accounts": [_line(one, messages_of(one, _others(found, one))) for one in found],
     }
 
 
@@ -128,21 +129,21 @@ def explain_me(
     entry: str = "",
     outlook_of: Outlooks | None = None,
 ) -> dict[str, Any]:
-    """Priorities with every level, the scheduler's number and advice, for all accounts or the requested ones."""
+    """The actor's accounts with every level, the scheduler's number and advice; all, or those that match."""
     found = get_my_priority(actor=actor, at=at, policy_slug=policy_slug)
     chosen = [
         one
         for one in found
         if account in ("", one.account) and namespace in ("", one.namespace) and entry in ("", one.entry_path)
     ]
-    told = []
+    accounts = []
     for one in chosen:
         outlook = outlook_of(one) if outlook_of and not one.error and at is None else None
-        told.append(_explained_priority(one, messages_of(one, _but(found, one), outlook)))
-    return {**_who(actor), "at": _asked(at), "accounts": told}
+        accounts.append(_explained_priority(one, messages_of(one, _others(found, one), outlook)))
+    return {**_actor_json(actor), "at": _instant_json(at), "accounts": accounts}
 
 
-def _who(actor: Actor) -> dict[str, Any]:
+def _actor_json(actor: Actor) -> dict[str, Any]:
     user, token = actor.user, actor.token
     return {
         "username": user.username if user else "",
@@ -157,12 +158,12 @@ def _who(actor: Actor) -> dict[str, Any]:
     }
 
 
-def _line(mine: MyPriority, story: AccountMessages) -> dict[str, Any]:
+def _line(mine: MyPriority, texts: AccountMessages) -> dict[str, Any]:
     deciding = None if mine.deciding is None else mine.walk[mine.deciding]
-    said = (
-        story.summary
+    messages = (
+        texts.summary
         if mine.error
-        else rank_said(mine.rank, mine.of, deciding, list(mine.why_unranked), mine.explained_by)
+        else rank_messages(mine.rank, mine.of, deciding, list(mine.why_unranked), mine.explained_by)
     )
     return {
         "account": mine.account,
@@ -179,11 +180,11 @@ def _line(mine: MyPriority, story: AccountMessages) -> dict[str, Any]:
         "provisional": mine.provisional,
         "explained_by": None if mine.error else mine.explained_by,
         "deciding": deciding.path if deciding else None,
-        "sentence": text_of(said),
-        "sentences": _said(story.summary),
-        "when": _said(story.when),
-        "changes": _said(story.changes),
-        "stale": story.stale.json() if story.stale else None,
+        "sentence": text_of(messages),
+        "sentences": _messages_json(texts.summary),
+        "when": _messages_json(texts.when),
+        "changes": _messages_json(texts.changes),
+        "stale": texts.stale.json() if texts.stale else None,
         "snapshot": mine.snapshot_id,
         "revision": mine.revision,
         "as_of": instant(mine.as_of) if mine.as_of else None,
@@ -192,30 +193,30 @@ def _line(mine: MyPriority, story: AccountMessages) -> dict[str, Any]:
     }
 
 
-def _explained_priority(mine: MyPriority, story: AccountMessages) -> dict[str, Any]:
+def _explained_priority(mine: MyPriority, texts: AccountMessages) -> dict[str, Any]:
     steps = []
-    for level in story.levels:
-        steps.append({**step_json(level.step, level.said), "decides": level.decides})
+    for level in texts.levels:
+        steps.append({**step_json(level.step, level.messages), "decides": level.decides})
     return {
-        **_line(mine, story),
+        **_line(mine, texts),
         "algorithm": mine.settings or None,
         "priorities": [json_number(value) for value in mine.priorities],
         "vector": list(mine.vector) or None,
         "key": mine.key or None,
         "usage_s": mine.usage,
         "steps": steps,
-        "number": story.number.json() if story.number else None,
+        "number": texts.number.json() if texts.number else None,
         "smallest_job": asdict(mine.smallest_job) if mine.smallest_job else None,
     }
 
 
-def _said(sentences: Sequence[Message]) -> list[dict[str, Any]]:
+def _messages_json(sentences: Sequence[Message]) -> list[dict[str, Any]]:
     return [one.json() for one in sentences]
 
 
-def _but(found: Sequence[MyPriority], mine: MyPriority) -> list[MyPriority]:
+def _others(found: Sequence[MyPriority], mine: MyPriority) -> list[MyPriority]:
     return [one for one in found if one is not mine]
 
 
-def _asked(at: int | datetime | None) -> str | None:
+def _instant_json(at: int | datetime | None) -> str | None:
     return instant(at) if isinstance(at, datetime) else None if at is None else str(at)

@@ -1,4 +1,4 @@
-"""Contrast of two visible leaves: the level that decides their order, and what would reverse it."""
+"""Comparison of two visible leaves: the level that decides their order, and which change would reverse it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from apps.core.errors import FieldProblem, Invalid, NotFound
 from apps.engine.algorithms import PriorityResult, read_algorithm
 from apps.engine.explain import Contrast, Turn, contrast
 from apps.explain.account_walk import moment_json, scope_of
-from apps.explain.walk import WalkStep, step_at, step_json, untold
+from apps.explain.walk import WalkStep, step_at, step_json, without_numbers
 from apps.policies.settings import refusing_failed_packages
 from apps.priorities.recompute.totals import conflict_without_algorithm
 from apps.priorities.selectors.visible_snapshot import VisibleSnapshot, open_snapshot
@@ -41,7 +41,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two leaves, what decides between them, and the sentences; `turn` is None for a tie and where it is hidden."""
+    """Two leaves, the deciding level, and messages. turn: the reversing changes; None for a tie, or if hidden."""
 
     look: VisibleSnapshot
     one: Side
@@ -62,11 +62,11 @@ class Comparison:
 def compare_leaves(
     *, policy_slug: str, other: str, one: str = "", actor: Actor, at: int | datetime | None = None
 ) -> Comparison:
-    """Each is an account (alice, c1:alice) or an entry's path; `one` left out is the actor's own best.
+    """Compare two leaves, each an account (alice, c1:alice) or a path; by default with the actor's best account.
 
     Raises:
-        NotFound: there is no such leaf, or its numbers are hidden from the actor: both get one answer.
-        Invalid: both are one leaf, or one has no rank.
+        NotFound: there is no such leaf, or its numbers are hidden from the actor; the message is the same.
+        Invalid: both are the same leaf, or one has no rank.
     """
     look = open_snapshot(policy_slug=policy_slug, actor=actor, at=at, scope=scope_of(actor))
     first = _own(look, actor) if not one else _leaf(look, one, "one")
@@ -76,12 +76,12 @@ def compare_leaves(
             _("These are the same entry: name two different ones."),
             fields=[FieldProblem("other", _("is the same as one"))],
         )
-    return _compared(look, first, second)
+    return _compare(look, first, second)
 
 
 @dataclass(frozen=True)
 class LeafHit:
-    """A leaf that can be compared with."""
+    """A leaf that can be chosen for a comparison."""
 
     name: str
     path: str
@@ -92,31 +92,32 @@ class LeafHit:
 def find_leaves(
     *, policy_slug: str, entry_uid: UUID, query: str = "", actor: Actor, at: int | datetime | None = None
 ) -> list[LeafHit]:
-    """Ranked leaves besides an entry whose numbers the actor sees: by a part of their name, prefixes first;
-    without one, those that are next ahead. Empty where no leaf can be compared.
+    """Ranked leaves with visible numbers, other than an entry: by part of their name, prefixes first.
+
+    Without a query: the nearest leaves ahead. Empty if the entry itself can't be compared.
     """
     look = open_snapshot(policy_slug=policy_slug, actor=actor, at=at, scope=scope_of(actor))
     tree, rank = look.snapshot.tree, look.snapshot.values.rank
     own = tree.index_of_uid(entry_uid)
-    offered = look.told & look.snapshot.values.is_ranked
-    if own is None or not look.told[own]:
+    offered = look.shows_numbers & look.snapshot.values.is_ranked
+    if own is None or not look.shows_numbers[own]:
         return []
     offered[own] = False
-    wanted, places = query.strip().casefold(), np.flatnonzero(offered)
+    wanted, leaves = query.strip().casefold(), np.flatnonzero(offered)
     if wanted:
-        hits = [i for i in places.tolist() if wanted in tree.name[i].casefold()]
+        hits = [i for i in leaves.tolist() if wanted in tree.name[i].casefold()]
         hits.sort(key=lambda i: (not tree.name[i].casefold().startswith(wanted), int(rank[i])))
         hits = hits[:_MOST_HITS]
     else:
-        distance = np.where(rank[places] <= rank[own], rank[own] - rank[places], len(tree) + rank[places])
-        hits = places[np.argsort(distance, kind="stable")[:_MOST_NEAR]].tolist()
+        distance = np.where(rank[leaves] <= rank[own], rank[own] - rank[leaves], len(tree) + rank[leaves])
+        hits = leaves[np.argsort(distance, kind="stable")[:_MOST_NEAR]].tolist()
     return [
         LeafHit(tree.name[i], look.snapshot.index.path(i), int(rank[i]), tree.name[int(tree.parent[i])]) for i in hits
     ]
 
 
 def result_of(snapshot: ServedSnapshot) -> PriorityResult:
-    """The numbers of a snapshot as the engine reads them; nothing is computed again."""
+    """The stored numbers of a snapshot as a result of the engine."""
     values = snapshot.values
     return PriorityResult(
         settings=read_algorithm(snapshot.algorithm),
@@ -141,7 +142,7 @@ def result_of(snapshot: ServedSnapshot) -> PriorityResult:
 
 
 def comparison_json(compared: Comparison) -> dict[str, Any]:
-    """As REST sends it."""
+    """A comparison as JSON for REST."""
     snapshot, ahead, turn = compared.look.snapshot, compared.ahead, compared.turn
     behind = None if ahead is None else compared.other if ahead is compared.one else compared.one
     return {
@@ -182,7 +183,7 @@ def _step_json(step: WalkStep | None) -> dict[str, Any] | None:
 
 
 def _own(look: VisibleSnapshot, actor: Actor) -> int:
-    results = [one for query in own_queries(actor) for one in look.snapshot.lookup([query], mask=look.told)]
+    results = [one for query in own_queries(actor) for one in look.snapshot.lookup([query], mask=look.shows_numbers)]
     ranked = sorted((one["rank"], one["entry"]) for one in results if one.get("rank") is not None)
     at = look.snapshot.tree.index_of_path(ranked[0][1]) if ranked else None
     if at is None or not look.snapshot.values.is_ranked[at]:
@@ -191,10 +192,10 @@ def _own(look: VisibleSnapshot, actor: Actor) -> int:
 
 
 def _leaf(look: VisibleSnapshot, text: str, where: str) -> int:
-    """The ranked leaf of an account or a path; a hidden leaf is answered like a missing one."""
+    """Index of the ranked leaf of an account or a path. A hidden leaf gives the same error as a missing one."""
     tree, values = look.snapshot.tree, look.snapshot.values
     at = tree.index_of_path(text) if text.startswith("/") else _of_account(look, text)
-    if at is None or at <= 0 or not look.told[at]:
+    if at is None or at <= 0 or not look.shows_numbers[at]:
         raise NotFound(_("No visible entry is called “%(name)s”.") % {"name": text[:120]})
     if not values.is_ranked[at]:
         message = _("has no rank of its own: name a leaf with usage")
@@ -206,29 +207,31 @@ def _of_account(look: VisibleSnapshot, text: str) -> int | None:
     namespace, colon, user = text.partition(":")
     queries = [AccountQuery(text), *([AccountQuery(user, namespace=namespace)] if colon else [])]
     for query in queries:
-        (best, *_rest) = look.snapshot.lookup([query], mask=look.told)
+        (best, *_rest) = look.snapshot.lookup([query], mask=look.shows_numbers)
         if best["entry"] is not None and not best.get("provisional"):
             return look.snapshot.tree.index_of_path(best["entry"])
     return None
 
 
-def _compared(look: VisibleSnapshot, one: int, other: int) -> Comparison:
+def _compare(look: VisibleSnapshot, one: int, other: int) -> Comparison:
     snapshot = look.snapshot
     with conflict_without_algorithm(), refusing_failed_packages():
         found = contrast(result_of(snapshot), one, other)
     sides = _side(snapshot, one), _side(snapshot, other)
-    steps = [None if step is None else _told_step(look, step.entry) for step in (found.ahead_step, found.behind_step)]
-    is_told = all(step is None or not step.is_suppressed for step in steps)
-    turn = found.turn if is_told else None
-    said = [
+    steps = [
+        None if step is None else _visible_step(look, step.entry) for step in (found.ahead_step, found.behind_step)
+    ]
+    is_shown = all(step is None or not step.is_suppressed for step in steps)
+    turn = found.turn if is_shown else None
+    messages = [
         *_order(snapshot, sides, found),
         *_level(snapshot, found, steps),
         *_factors(found, sides),
         *_rounded(look, found),
     ]
     if found.turn is not None:
-        said += _turn(snapshot, steps, turn) if turn is not None else [say("turn.suppressed")]
-    return Comparison(look, *sides, found, steps[0], steps[1], turn, said)
+        messages += _turn(snapshot, steps, turn) if turn is not None else [say("turn.suppressed")]
+    return Comparison(look, *sides, found, steps[0], steps[1], turn, messages)
 
 
 def _side(snapshot: ServedSnapshot, at: int) -> Side:
@@ -236,9 +239,9 @@ def _side(snapshot: ServedSnapshot, at: int) -> Side:
     return Side(at, snapshot.tree.name[at], snapshot.index.path(at), int(values.rank[at]), float(values.factor[at]))
 
 
-def _told_step(look: VisibleSnapshot, at: int) -> WalkStep:
+def _visible_step(look: VisibleSnapshot, at: int) -> WalkStep:
     step = step_at(look.snapshot, at)
-    return step if look.told[at] else untold(step)
+    return step if look.shows_numbers[at] else without_numbers(step)
 
 
 def _order(snapshot: ServedSnapshot, sides: tuple[Side, Side], found: Contrast) -> list[Message]:
@@ -283,18 +286,18 @@ def _level(snapshot: ServedSnapshot, found: Contrast, steps: list[WalkStep | Non
 
 
 def _rounded(look: VisibleSnapshot, found: Contrast) -> list[Message]:
-    """Levels at which rounding alone makes the two equal; nothing of an entry that isn't shown."""
-    said = []
+    """Levels at which the two are equal only by rounding; levels with hidden entries are left out."""
+    messages = []
     for level, one, other in found.rounded:
-        if look.told[one.entry] and look.told[other.entry]:
+        if look.shows_numbers[one.entry] and look.shows_numbers[other.entry]:
             names = {"ahead": look.snapshot.tree.name[one.entry], "behind": look.snapshot.tree.name[other.entry]}
             numbers = {"priority": one.priority, "other_priority": other.priority, "part": one.scalar}
-            said.append(say("contrast.rounded", level=level, **names, **numbers))
-    return [*said, say("contrast.rounded_tie")] if said and found.decided_by == "tie" else said
+            messages.append(say("contrast.rounded", level=level, **names, **numbers))
+    return [*messages, say("contrast.rounded_tie")] if messages and found.decided_by == "tie" else messages
 
 
 def _factors(found: Contrast, sides: tuple[Side, Side]) -> list[Message]:
-    """Under one number of the whole path: which numbers these are."""
+    """Both factors, for an algorithm that compares one number of the whole path."""
     if found.decided_by != "whole_path":
         return []
     ahead, behind = sides if found.ahead == sides[0].index else sides[::-1]
@@ -313,18 +316,18 @@ def _standing(step: WalkStep) -> Message:
 
 
 def _turn(snapshot: ServedSnapshot, steps: list[WalkStep | None], turn: Turn) -> list[Message]:
-    """Each single change that would be enough."""
+    """Each single change that would reverse the order."""
     ahead, behind = steps
     unit = unit_of_metric(snapshot.settings.metric["weights"])
-    said = []
+    messages = []
     if ahead is not None and turn.ahead_gains_usage is not None:
-        said.append(say("turn.ahead_gains", name=ahead.name, hours=turn.ahead_gains_usage / 3600, unit=unit))
+        messages.append(say("turn.ahead_gains", name=ahead.name, hours=turn.ahead_gains_usage / 3600, unit=unit))
     if behind is not None and turn.behind_sheds_usage is not None:
-        said.append(say("turn.behind_sheds", name=behind.name, hours=turn.behind_sheds_usage / 3600, unit=unit))
+        messages.append(say("turn.behind_sheds", name=behind.name, hours=turn.behind_sheds_usage / 3600, unit=unit))
     if ahead is not None and turn.ahead_shares_at_most is not None:
         wished = turn.ahead_shares_at_most
-        said.append(say("turn.ahead_shares", name=ahead.name, wished_shares=wished, shares=ahead.shares))
+        messages.append(say("turn.ahead_shares", name=ahead.name, wished_shares=wished, shares=ahead.shares))
     if behind is not None and turn.behind_shares_at_least is not None:
         wished = turn.behind_shares_at_least
-        said.append(say("turn.behind_shares", name=behind.name, wished_shares=wished, shares=behind.shares))
-    return said or [say("turn.none")]
+        messages.append(say("turn.behind_shares", name=behind.name, wished_shares=wished, shares=behind.shares))
+    return messages or [say("turn.none")]

@@ -1,4 +1,4 @@
-"""The page of one entry: the way to it, its children, its siblings, its history."""
+"""The page of one entry: ancestors, children, siblings and history."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_CHANGES = 20
 
 @dataclass(frozen=True)
 class EntryPage:
-    """Everything the entry page shows; lists are cut at 100 rows, `n_children` counts all that may be seen."""
+    """The entry page. Lists have at most 100 rows; n_children: number of all visible children."""
 
     policy_slug: str
     policy_name: str
@@ -45,19 +45,19 @@ class EntryPage:
     last_changed_revision: int
     next_cursor: str | None = None
     why_unranked: str = ""
-    algorithm: dict[str, Any] = field(default_factory=dict)  # that the numbers were computed with
-    scope: str = "local"  # whose usage its children are compared by
-    scope_sources: tuple[str, ...] = ()  # of these sources alone; () for all of the scope
-    compared_by: tuple[str, tuple[str, ...]] = ("local", ())  # of the entry itself: its parent's scope
+    algorithm: dict[str, Any] = field(default_factory=dict)  # of the numbers, with all parameters
+    scope: str = "local"  # by which its children are compared
+    scope_sources: tuple[str, ...] = ()  # sources that the scope is restricted to
+    compared_by: tuple[str, tuple[str, ...]] = ("local", ())  # the scope that the entry itself is compared by
     moment: Moment | None = None  # of the past
-    archived_in: int | None = None  # the revision with which it left, seen from the past
-    local_only: list[LocalOnly] = field(default_factory=list)  # by whose usage it and its children are compared
+    archived_in: int | None = None  # revision that archived the entry, in a view of the past
+    local_only: list[LocalOnly] = field(default_factory=list)  # fallbacks that affect it and its children
 
 
 def get_entry_page(
     *, policy_slug: str, uid: UUID, actor: Actor, cursor: str | None = None, at: int | datetime | None = None
 ) -> EntryPage:
-    """`cursor`: from which child on. `at`: as of a revision or an instant."""
+    """The page of a visible entry. cursor: first child. at: a revision or an instant of the past."""
     view = open_view(policy_slug=policy_slug, actor=actor, at=at)
     i = require_entry(view, uid)
     entry = view.row(i)
@@ -110,7 +110,7 @@ def _numbered(view: PolicyView, siblings: list[int], start: int = 0) -> list[Ent
 
 
 def _around(siblings: list[int], i: int) -> list[int]:
-    """Of very many siblings those near the entry, itself included."""
+    """At most 100 siblings around the entry, itself included."""
     at = siblings.index(i)
     start = max(0, min(at - _MOST_ROWS // 2, len(siblings) - _MOST_ROWS))
     return siblings[start : start + _MOST_ROWS]

@@ -1,4 +1,4 @@
-"""One level of a walk: who is ahead there, and how it enters a number of the whole path."""
+"""One level of the path to an entry: how many siblings are ahead, and how the level changes the entry's factor."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from apps.priorities.snapshots import Values
 # --- Siblings ahead ---------------------------------------------------------------------------------------------------
 I8 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-_SAME_PRIORITY = 1e-9  # what is nearer than this is equal without any rounding
+_SAME_PRIORITY = 1e-9  # closer priorities are equal, not only rounded to equal
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """Of those an entry is compared with, itself and reserves left out; see WalkStep for what each number counts."""
+class SiblingCounts:
+    """Counts of the siblings that an entry competes with, without itself and reserves; see `WalkStep`."""
 
     n_ahead: int = 0
     n_siblings: int = 0
@@ -30,8 +30,8 @@ class Beside:
     n_rounded: int = 0
 
 
-def siblings_of(snapshot: ServedSnapshot, i: int) -> Beside:
-    """Two leaves are compared by their ranks, which are the order; any other pair by what siblings are compared by."""
+def siblings_of(snapshot: ServedSnapshot, i: int) -> SiblingCounts:
+    """Count the siblings ahead. Two leaves are compared by rank, any other pair by their components."""
     contest, entry_of, seat, _ = snapshot.tree.engine_tree().competition
     at, values, order = int(seat[i]), snapshot.values, snapshot.order
     parent = int(contest.parent[at])
@@ -45,28 +45,28 @@ def siblings_of(snapshot: ServedSnapshot, i: int) -> Beside:
         ahead = np.where(leaves, values.rank[others] < values.rank[i], ahead)
         equal = np.where(leaves, values.rank[others] == values.rank[i], equal & ~ahead)
     if order.explanation.kind != "levels":
-        return Beside(int(ahead.sum()), len(others))
+        return SiblingCounts(int(ahead.sum()), len(others))
     rounded = np.zeros(len(others), dtype=np.bool_)
     if order.decides == "vector":
         rounded = equal & (np.abs(values.priority[others] - values.priority[i]) > _SAME_PRIORITY)
-    return Beside(int(ahead.sum()), len(others), int(equal.sum()), int(rounded.sum()))
+    return SiblingCounts(int(ahead.sum()), len(others), int(equal.sum()), int(rounded.sum()))
 
 
 def deciding_level(snapshot: ServedSnapshot, entry: int) -> int | None:
-    """The entry at which most leaves ahead diverge from this one; where none is ahead, most of those behind."""
+    """The entry on the path at which most leaves ahead diverge; if none is ahead, most of the leaves behind."""
     rows, depth_of = snapshot.lineage(np.array([entry]))
     own = rows[0, : int(depth_of[0])]
     if not len(own) or not snapshot.n_ranked:
         return None
-    ahead, behind = _parted(snapshot, own)
+    ahead, behind = _count_by_level(snapshot, own)
     counts = ahead if sum(ahead) else behind
     return int(own[int(np.argmax(counts))]) if sum(counts) else None
 
 
-def _parted(snapshot: ServedSnapshot, own: I8) -> tuple[list[int], list[int]]:
-    """At each level, how many leaves are ahead and behind that have the same components on all levels above.
+def _count_by_level(snapshot: ServedSnapshot, own: I8) -> tuple[list[int], list[int]]:
+    """Number of leaves ahead and behind at each level, of those whose components are equal on all levels above.
 
-    A leaf ahead by another rule (the order of a listing) is counted where the paths diverge.
+    A leaf that is ahead by another rule, such as list order, is counted where the paths diverge.
     """
     order, values, leaves = snapshot.order, snapshot.values, snapshot.leaf_components
     ranks, at = values.rank[values.is_ranked], int(own[-1])
@@ -86,14 +86,14 @@ def _parted(snapshot: ServedSnapshot, own: I8) -> tuple[list[int], list[int]]:
         left &= ~(goes_first | goes_last)
         level_with &= ties
     if has_rank:
-        _add_by_path(snapshot, own, (left & is_ahead, left & is_behind), (ahead, behind))
+        _count_by_path(snapshot, own, (left & is_ahead, left & is_behind), (ahead, behind))
     return ahead, behind
 
 
-def _add_by_path(
+def _count_by_path(
     snapshot: ServedSnapshot, own: I8, masks: tuple[Mask, Mask], counts: tuple[list[int], list[int]]
 ) -> None:
-    """Count the leaves of each mask at the level at which their path leaves this one."""
+    """Add the leaves of each mask at the level at which their path diverges from this one."""
     if not (masks[0].any() or masks[1].any()):
         return
     rows, depth_of = snapshot.lineage(np.flatnonzero(snapshot.values.is_ranked))
@@ -105,18 +105,18 @@ def _add_by_path(
             count[level] += n
 
 
-# --- Terms of a number of the whole path ------------------------------------------------------------------------------
-Numbers = Values | PriorityResult  # of a snapshot, or just computed
+# --- Effects on the factor ------------------------------------------------------------------------------
+Numbers = Values | PriorityResult  # of a snapshot, or computed
 
-_SAME = 1e-9  # a part of R by which two levels may differ and still count as equal
+_SAME = 1e-9  # relative difference of R up to which two levels are equal
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One level under an algorithm with F = 2^(−R / damping): R ≥ 0, None without shares; F from 0 to 1.
+    """Effect of one level under an algorithm with F = 2^(−R / damping). R (ratio): ≥ 0, None without shares.
 
-    above, factor_above: with all levels above this one alone. own_ratio, exponent: r_l and k, where the algorithm has
-    them and they exist at this level. change: of log2 F by this level; −inf where it takes F to 0.
+    above, factor_above: R and F of the level above. own_ratio, exponent: r_l and k, if the algorithm has them at this
+    level. change: of log2 F by this level; −inf if it makes F 0.
     """
 
     above: float | None
@@ -137,7 +137,7 @@ class Effect:
 
 
 def effects_of(explanation: Explanation, values: Numbers, chain: Sequence[int], damping: float) -> list[Effect | None]:
-    """One for each entry root→leaf; None for one that doesn't compete, and under algorithms of another kind."""
+    """Effects of the entries of a path, root first; None if an entry doesn't compete, or for other algorithms."""
     if explanation.kind != "ratio":
         return [None] * len(chain)
     found: list[Effect | None] = []
@@ -164,32 +164,32 @@ def effects_of(explanation: Explanation, values: Numbers, chain: Sequence[int], 
     return found
 
 
-def weightiest(effects: Sequence[Effect | None]) -> int | None:
-    """The level with the largest change of log2 F, the first of equal ones; None where none changes it."""
+def largest_effect(effects: Sequence[Effect | None]) -> int | None:
+    """Index of the level with the largest change of log2 F, the first of equal ones; None if no level changes it."""
     sizes = [0.0 if effect is None else abs(effect.change) for effect in effects]
     return sizes.index(max(sizes)) if any(sizes) else None
 
 
-def effect_said(effect: Effect | None) -> list[Message]:
-    """What this level does to the factor, and why its own ratio counts in part only."""
+def effect_messages(effect: Effect | None) -> list[Message]:
+    """Messages about the effect of a level on the factor, and why its own ratio has a reduced weight."""
     if effect is None:
         return []
     facts = {"above": effect.above, "ratio": effect.ratio, "factor": effect.factor, "other_factor": effect.factor_above}
     if effect.ratio is None:
         return [say("effect.no_shares" if effect.above is not None else "effect.no_shares_above", factor=effect.factor)]
     key = "same" if effect.is_same else "lowers" if effect.lowers else "raises"
-    said = [say(f"effect.{key}", **facts)]
+    messages = [say(f"effect.{key}", **facts)]
     if effect.exponent is not None and effect.exponent < 1:
-        said.append(say("effect.bent", own_ratio=effect.own_ratio, k=effect.exponent, above=effect.above))
-    return said
+        messages.append(say("effect.bent", own_ratio=effect.own_ratio, k=effect.exponent, above=effect.above))
+    return messages
 
 
 def _ratio(explanation: Explanation, values: Numbers, entry: int) -> float | None:
-    promised = float(values.columns[explanation.due].values[entry])
-    if promised <= 0:
+    due = float(values.columns[explanation.due].values[entry])
+    if due <= 0:
         return None
     used = float(values.columns[explanation.used].values[entry])
-    ratio = used / promised
+    ratio = used / due
     return ratio if math.isfinite(ratio) else None
 
 

@@ -1,4 +1,4 @@
-"""What is said of one account's priority: verdict, reason, when, what changes it, levels and scheduler's number."""
+"""Messages about the priority of one account: verdict, reason, expected date, advice, levels and scheduler's number."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from apps.explain.levels import effect_said
+from apps.explain.levels import effect_messages
 from apps.explain.my_priority import MyPriority
-from apps.explain.walk import WalkStep, ahead_said, equal_said, level_said, local_only_message
+from apps.explain.walk import WalkStep, ahead_message, equal_messages, level_messages, local_only_message
 from apps.priorities.sentences import Message, say, text_of
 
-# --- When, and what changes it ----------------------------------------------------------------------------------------
-NEAR_FRONT = 0.1  # so small a part of all others ahead is no reason to wait
-MOST_DAYS = 30  # a date further ahead says nothing to plan with
+# --- Expected date and advice ----------------------------------------------------------------------------------------
+NEAR_FRONT = 0.1  # fraction of the other leaves ahead up to which fairshare is no reason to wait
+MOST_DAYS = 30  # a later date is too uncertain to plan with
 Outcome = Literal["on_target", "recovers", "never_if_nobody_runs", "not_at_this_pace", "not_within_horizon"]
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """When the deciding level comes back to its target, as the forecast has it; instants only where it `recovers`.
+    """Forecast of when the deciding level reaches its target. at, earliest, latest: only for outcome `recovers`.
 
-    usual, quiet: its part of its group's usage on the last days, and in the quietest seven of them in a row (of the
-    person: nothing at all); None where nothing ran. quiet_at: when it is back at `quiet`; None where it never is.
+    usual, quiet: its fraction of the group's usage in the last days, and in the quietest seven consecutive days (for
+    the user's own entry: no usage); None without usage. quiet_at: when it reaches the target at `quiet`; None if never.
     """
 
     outcome: Outcome
@@ -40,12 +40,12 @@ class Outlook:
 
 
 def is_near_front(mine: MyPriority) -> bool:
-    """Whether fairshare is no reason why a job waits."""
+    """Whether the account is so near the front that fairshare is no reason for a job to wait."""
     return mine.rank is not None and mine.rank - 1 <= NEAR_FRONT * max(mine.of - 1, 0)
 
 
 def better_account(mine: MyPriority, others: Sequence[MyPriority]) -> MyPriority | None:
-    """Another account of the same cluster and policy that is ahead: where jobs of this one may run as well."""
+    """The user's best account with a better rank in the same cluster and policy; None without one."""
     able = [
         other
         for other in others
@@ -58,13 +58,13 @@ def better_account(mine: MyPriority, others: Sequence[MyPriority]) -> MyPriority
 
 
 def runs_where(mine: MyPriority, other: MyPriority) -> bool:
-    """Whether a job of one may run under the other: the same policy, and names of the same cluster."""
+    """Whether a job could run under the other account: the same policy and the same cluster."""
     return not other.error and other.policy_slug == mine.policy_slug and other.namespace == mine.namespace
 
 
 # --- When -------------------------------------------------------------------------------------------------------------
-def when_said(mine: MyPriority, outlook: Outlook | None = None) -> list[Message]:
-    """A date with its assumption, or why there is none. Nothing of the past: it can't be waited for."""
+def when_messages(mine: MyPriority, outlook: Outlook | None = None) -> list[Message]:
+    """The date at which the target is reached, with its assumption, or why there is none; empty for the past."""
     if mine.moment is not None:
         return []
     if mine.error:
@@ -87,7 +87,7 @@ def when_said(mine: MyPriority, outlook: Outlook | None = None) -> list[Message]
 
 
 def _deciding(mine: MyPriority) -> WalkStep | None:
-    """The level that holds the account back; None where none does."""
+    """The level that puts the account behind others; None without one."""
     if mine.deciding is None:
         return None
     step = mine.walk[mine.deciding]
@@ -101,7 +101,7 @@ def has_no_shares(step: WalkStep) -> bool:
 
 
 def _date(deciding: WalkStep, outlook: Outlook | None, is_you: bool) -> Message:
-    """Of a level over its target: at the usual pace, else at the quietest one."""
+    """The date for a level over its target: at the usual pace, or if that is too late at the quietest pace."""
     if outlook is None or outlook.outcome == "on_target":
         return say("when.unknown")
     if outlook.outcome == "never_if_nobody_runs":
@@ -133,9 +133,9 @@ def _quiet_date(deciding: WalkStep, outlook: Outlook, is_you: bool) -> Message:
     return say("when.later", **facts)
 
 
-# --- What changes it --------------------------------------------------------------------------------------------------
-def changes_said(mine: MyPriority, others: Sequence[MyPriority] = ()) -> list[Message]:
-    """What its person can do, the most helpful first; others: further accounts of the same person."""
+# --- Advice --------------------------------------------------------------------------------------------------
+def change_messages(mine: MyPriority, others: Sequence[MyPriority] = ()) -> list[Message]:
+    """What the user can do, the most helpful first. others: further accounts of the same user."""
     if mine.error == "unmapped":
         return [say("change.unmapped", policy=mine.policy_name, account=mine.name, factor=mine.factor)]
     if mine.error:
@@ -164,7 +164,7 @@ def _elsewhere(mine: MyPriority, others: Sequence[MyPriority]) -> list[Message]:
 
 
 def _by_usage(mine: MyPriority) -> list[Message]:
-    """Whose usage or shares hold it back."""
+    """Advice by whose usage or shares put the account behind."""
     deciding, last = _deciding(mine), mine.walk[-1] if mine.walk else None
     if last is None or mine.is_decided_above:
         return []
@@ -186,20 +186,20 @@ def _by_usage(mine: MyPriority) -> list[Message]:
 # --- All messages about an account ------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class LevelMessages:
-    """One level, explained to the account's owner."""
+    """Messages about one level, addressed to the account's owner."""
 
     step: WalkStep
     standing: Message
     ahead: Message
     decides: bool
     is_you: bool
-    local_only: Message | None = None  # that others' usage doesn't count here
-    effects: Sequence[Message] = ()  # on the number of the whole path
-    equal: Sequence[Message] = ()  # who beside it is equal, and whether rounding makes it so
+    local_only: Message | None = None  # usage of other sites doesn't count here
+    effects: Sequence[Message] = ()  # on the factor
+    equal: Sequence[Message] = ()  # siblings with an equal component
 
     @property
-    def said(self) -> list[Message]:
-        """All of it."""
+    def messages(self) -> list[Message]:
+        """All messages, in reading order."""
         return [self.standing, *self.effects, self.ahead, *self.equal, *([self.local_only] if self.local_only else [])]
 
 
@@ -218,12 +218,12 @@ class AccountMessages:
 
     @property
     def summary(self) -> list[Message]:
-        """The sentence, and what belongs to it."""
+        """Verdict, reason, and the effect of the user's own usage."""
         return [self.verdict, *self.reason, *([self.own] if self.own else [])]
 
 
 def messages_of(mine: MyPriority, others: Sequence[MyPriority] = (), outlook: Outlook | None = None) -> AccountMessages:
-    """others: further accounts of the same person. outlook: when the deciding level comes back, where that is known."""
+    """All messages about an account. others: further accounts of the same user. outlook: None if unknown."""
     deciding = mine.walk[mine.deciding] if mine.deciding is not None else None
     return AccountMessages(
         verdict=_verdict(mine),
@@ -231,20 +231,20 @@ def messages_of(mine: MyPriority, others: Sequence[MyPriority] = (), outlook: Ou
         own=_own(mine, deciding),
         levels=[_level(mine, step, at) for at, step in enumerate(mine.walk)],
         number=_number(mine),
-        when=when_said(mine, outlook),
-        changes=changes_said(mine, others),
+        when=when_messages(mine, outlook),
+        changes=change_messages(mine, others),
         stale=say("fresh.behind", problems=list(mine.problems)) if mine.problems and not mine.moment else None,
     )
 
 
 def reason_in_short(mine: MyPriority) -> str:
-    """For a line of a table: why an account is where it is."""
+    """The reason for an account's rank as text, for a table row."""
     deciding = mine.walk[mine.deciding] if mine.deciding is not None else None
     return text_of(_reason(mine, deciding))
 
 
 def _verdict(mine: MyPriority) -> Message:
-    """The verdict by thirds of the ranking: words first, then the rank."""
+    """The verdict by the third of the ranking that the account is in, with its rank."""
     if mine.error:
         is_not_kept = mine.moment and mine.error == "no_snapshot"
         return say("verdict.nothing_kept" if is_not_kept else f"verdict.{mine.error}", policy=mine.policy_name)
@@ -260,7 +260,7 @@ def _verdict(mine: MyPriority) -> Message:
 def _reason(mine: MyPriority, deciding: WalkStep | None) -> list[Message]:
     if mine.error == "unmapped":
         return [say("rank.unmapped", policy=mine.policy_name, factor=mine.factor)]
-    if mine.error:  # of the past the advice says it all
+    if mine.error:  # in a view of the past the advice is sufficient
         return [] if mine.moment else [say("rank.no_snapshot", policy=mine.policy_name)]
     if mine.why_unranked:
         return list(mine.why_unranked)
@@ -283,7 +283,7 @@ def _no_level(mine: MyPriority) -> Message:
 
 
 def _of_levels(mine: MyPriority, deciding: WalkStep, whom: str) -> Message:
-    """The level that puts most others ahead; where none is ahead, what helps."""
+    """The level at which most others are ahead; if none is ahead, the level that helps most."""
     key = f"reason.{whom}"
     names = {
         "name": deciding.name,
@@ -302,7 +302,7 @@ def _of_levels(mine: MyPriority, deciding: WalkStep, whom: str) -> Message:
 
 
 def _of_factor(deciding: WalkStep, whom: str) -> Message:
-    """The level that changes the one number most."""
+    """The level that changes the factor most."""
     effect = deciding.effect
     facts = {
         "name": deciding.name,
@@ -312,12 +312,12 @@ def _of_factor(deciding: WalkStep, whom: str) -> Message:
     }
     if effect is None or effect.ratio is None:
         return say(f"factor.{whom}_no_shares", **facts, factor=0.0)
-    way = "lowers" if effect.lowers else "raises"
-    return say(f"factor.{whom}_{way}", **facts, factor=effect.factor, other_factor=effect.factor_above)
+    direction = "lowers" if effect.lowers else "raises"
+    return say(f"factor.{whom}_{direction}", **facts, factor=effect.factor, other_factor=effect.factor_above)
 
 
 def _own(mine: MyPriority, deciding: WalkStep | None) -> Message | None:
-    """What the person's own use adds, when another level decides."""
+    """State of the user's own entry, if another level decides."""
     last = mine.walk[-1] if mine.walk else None
     if last is None or last is deciding or last.state == "unknown":
         return None
@@ -328,10 +328,12 @@ def _own(mine: MyPriority, deciding: WalkStep | None) -> Message | None:
 
 def _level(mine: MyPriority, step: WalkStep, at: int) -> LevelMessages:
     is_you, decides = at == len(mine.walk) - 1, at == mine.deciding
-    standing = level_said(step, is_you=is_you, decides=decides)[0]
-    ahead = ahead_said(step, is_you=is_you, is_yours=not is_you)
+    standing = level_messages(step, is_you=is_you, decides=decides)[0]
+    ahead = ahead_message(step, is_you=is_you, is_yours=not is_you)
     local_only = local_only_message(step.local_only) if step.local_only else None
-    return LevelMessages(step, standing, ahead, decides, is_you, local_only, effect_said(step.effect), equal_said(step))
+    return LevelMessages(
+        step, standing, ahead, decides, is_you, local_only, effect_messages(step.effect), equal_messages(step)
+    )
 
 
 _BY_ALGORITHM = {
@@ -343,7 +345,7 @@ _BY_ALGORITHM = {
 
 
 def _number(mine: MyPriority) -> Message | None:
-    """What the scheduler gets, and how it is made."""
+    """The number that schedulers get, and its formula."""
     if mine.error:
         return None
     if mine.rank is None:

@@ -1,4 +1,4 @@
-"""My priority: rank and levels of each of a person's accounts, now or in the past, and who sees their numbers."""
+"""My priority: rank and levels of each account of a user, now or in the past, and who can see their numbers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from apps.priorities.visibility import own_queries
 
 @dataclass(frozen=True, slots=True)
 class PathJob:
-    """The smallest job that shows in one entry's vector. A bound: a job of more than this does."""
+    """The smallest job that changes one entry's vector. It is a bound: any larger job does, too."""
 
     any_level_h: Annotated[float | None, "Hours of the metric that change the vector; empty where no job does"]
     every_level_h: Annotated[float | None, "Hours of the metric that show on every level; empty where no job does"]
@@ -53,9 +53,9 @@ class PathJob:
 
 
 def path_job(snapshot: ServedSnapshot, entry: int) -> PathJob | None:
-    """By the snapshot's own numbers; None for an algorithm that does not round, and for an entry without a component.
+    """The smallest visible job, from stored numbers; None if the algorithm doesn't round or the entry has no component.
 
-    A job on the entry counts in every group on its way; the groups beside them stay as they are.
+    A job at the entry adds usage to all its ancestors; other groups are unchanged.
     """
     if snapshot.algorithm.get("name") != "aequus":
         return None
@@ -68,7 +68,7 @@ def path_job(snapshot: ServedSnapshot, entry: int) -> PathJob | None:
     rows = prepared.entry[path]
     try:
         jobs = jobs_that_show(snapshot.algorithm, values.target[rows], values.actual[rows], group) / HOUR_S
-    except (BadParameter, PackageFailed):  # an operator of a package that fails, or is gone
+    except (BadParameter, PackageFailed):  # the package of an operator fails or isn't installed
         return None
     unit = unit_of_metric(snapshot.settings.metric["weights"])
     anywhere, everywhere = (float(one) if isfinite(one) else None for one in (jobs.min(), jobs.max()))
@@ -76,7 +76,7 @@ def path_job(snapshot: ServedSnapshot, entry: int) -> PathJob | None:
 
 
 def _sentence(anywhere: float | None, everywhere: float | None, unit: str) -> str:
-    """From which job on a person's own vector changes, and from which on every level."""
+    """The size of job that changes the vector at all, and on every level."""
     given = {"any": job_hours(anywhere), "every": job_hours(everywhere), "unit": unit}
     if anywhere is None:
         return _("No job changes your priority now: you have no shares, or no siblings on any level.")
@@ -89,7 +89,7 @@ def _sentence(anywhere: float | None, everywhere: float | None, unit: str) -> st
 
 @dataclass(frozen=True)
 class MyPriority:
-    """One account in one policy; `error` is "", "unmapped" or "no_snapshot", and then most is empty."""
+    """One account in one policy. error: "", or "unmapped" or "no_snapshot", for which most fields are empty."""
 
     account: str
     namespace: str
@@ -106,7 +106,7 @@ class MyPriority:
     of: int = 0
     factor: float | None = None
     usage: float = 0.0
-    metric: Mapping[str, Any] = field(default_factory=dict)  # by which usage counts
+    metric: Mapping[str, Any] = field(default_factory=dict)  # of the policy
     priorities: tuple[float, ...] = ()
     vector: tuple[int, ...] = ()
     key: str = ""
@@ -117,17 +117,17 @@ class MyPriority:
     snapshot_id: int | None = None
     as_of: datetime | None = None
     provisional: bool = False
-    compares: str = "vector"  # or "deviations", or "ranks": what of the levels decides
-    explained_by: Kind = "levels"  # one by one from the top, or one number made of all of them
-    is_decided_above: bool = False  # the main reason is at a level that isn't shown
+    compares: str = "vector"  # what decides the order: vector, deviations or ranks
+    explained_by: Kind = "levels"  # by levels, or by one number of the whole path
+    is_decided_above: bool = False  # the main reason is at a hidden level
     why_unranked: tuple[Message, ...] = ()
-    problems: tuple[str, ...] = ()  # why these numbers may be behind
+    problems: tuple[str, ...] = ()  # why the numbers may be out of date
     moment: Moment | None = None  # of the past
-    smallest_job: PathJob | None = None  # that shows in the vector; None where nothing is rounded
+    smallest_job: PathJob | None = None  # that changes the vector; None without rounding
 
     @property
     def n_ahead(self) -> int | None:
-        """Ranked leaves that go first."""
+        """Number of ranked leaves ahead."""
         return None if self.rank is None else self.rank - 1
 
     @property
@@ -136,16 +136,17 @@ class MyPriority:
 
     @property
     def name(self) -> str:
-        """c1:alice, as people and schedulers write it."""
+        """Namespace and account, such as c1:alice."""
         return f"{self.namespace}:{self.account}" if self.namespace else self.account
 
 
 def get_my_priority(
     *, actor: Actor, at: int | datetime | None = None, policy_slug: str | None = None
 ) -> list[MyPriority]:
-    """Best first, then what has no rank. An account that some policy knows isn't called unknown by the others.
+    """The actor's accounts in all policies, best rank first, then those without a rank.
 
-    at: an instant to look back at, or (with a policy) a revision. Rights are those of now.
+    An account that is mapped in some policy isn't listed as unmapped in others. at: an instant of the past, or with a
+    policy a revision; current rights apply.
     """
     if actor.user is None or not actor.has_scope(Token.Scope.SELF_READ):
         raise NotAllowed("Sign in, or use a token with self:read, to see your own priority.")
@@ -155,7 +156,7 @@ def get_my_priority(
             fields=[FieldProblem("at", _("is a revision, and no policy is named"))],
         )
     policies = [policy for policy in list_policies(actor=actor) if policy_slug in (None, policy.slug)]
-    opened = [_opened(policy, actor, at) for policy in policies]
+    opened = [_open(policy, actor, at) for policy in policies]
     found: list[MyPriority] = []
     for query in own_queries(actor):
         answers = [answer for one in opened for answer in _in_policy(one, query)]
@@ -166,19 +167,19 @@ def get_my_priority(
 
 
 @dataclass(frozen=True)
-class _Opened:
-    """One policy with the requested snapshot and its visible entries; None for all of the own path."""
+class _OpenPolicy:
+    """One policy with its snapshot. shows_numbers: entries with visible numbers; None if the whole path is visible."""
 
     policy: Policy
     snapshot: ServedSnapshot | None
-    told: Mask | None = None
+    shows_numbers: Mask | None = None
     moment: Moment | None = None
     problems: tuple[str, ...] = ()
 
 
-def _opened(policy: Policy, actor: Actor, at: int | datetime | None) -> _Opened:
+def _open(policy: Policy, actor: Actor, at: int | datetime | None) -> _OpenPolicy:
     if at is not None:
-        return _opened_then(policy, actor, at)
+        return _open_past(policy, actor, at)
     try:
         snapshot = newest_or_none(policy.slug)
     except NotFound:
@@ -186,25 +187,25 @@ def _opened(policy: Policy, actor: Actor, at: int | datetime | None) -> _Opened:
     fresh = freshness(policy_slug=policy.slug, actor=actor)
     problems = () if fresh.state == "ok" else tuple(fresh.problems)
     if snapshot is None or actor.token is None or actor.token.subtree_uid is None:
-        return _Opened(policy, snapshot, problems=problems)
+        return _OpenPolicy(policy, snapshot, problems=problems)
     look = open_snapshot(policy_slug=policy.slug, actor=actor, scope=Token.Scope.SELF_READ)
-    return _Opened(policy, look.snapshot, look.told, problems=problems)
+    return _OpenPolicy(policy, look.snapshot, look.shows_numbers, problems=problems)
 
 
-def _opened_then(policy: Policy, actor: Actor, at: int | datetime) -> _Opened:
+def _open_past(policy: Policy, actor: Actor, at: int | datetime) -> _OpenPolicy:
     try:
         view = open_view(policy_slug=policy.slug, actor=actor, at=at, scope=Token.Scope.SELF_READ, is_live=True)
     except NotFound:
         if isinstance(at, int):
             raise
-        return _Opened(policy, None)  # it didn't exist yet
+        return _OpenPolicy(policy, None)  # the policy didn't exist yet
     if view.snapshot is None:
-        return _Opened(policy, None, moment=moment_of(view))
+        return _OpenPolicy(policy, None, moment=moment_of(view))
     look = open_past_snapshot(view)
-    return _Opened(policy, look.snapshot, look.told, look.moment)
+    return _OpenPolicy(policy, look.snapshot, look.shows_numbers, look.moment)
 
 
-def _in_policy(opened: _Opened, query: AccountQuery) -> Iterable[MyPriority]:
+def _in_policy(opened: _OpenPolicy, query: AccountQuery) -> Iterable[MyPriority]:
     about = partial(
         MyPriority,
         account=query.user or query.dn or query.group,
@@ -221,20 +222,22 @@ def _in_policy(opened: _Opened, query: AccountQuery) -> Iterable[MyPriority]:
     return [
         about(error="unmapped", factor=result["factor"])
         if result["entry"] is None
-        else _of_entry(snapshot, about, result, opened.told)
-        for result in snapshot.lookup([query], mask=opened.told)
+        else _of_entry(snapshot, about, result, opened.shows_numbers)
+        for result in snapshot.lookup([query], mask=opened.shows_numbers)
     ]
 
 
 def _of_entry(
-    snapshot: ServedSnapshot, about: partial[MyPriority], result: dict[str, Any], told: Mask | None
+    snapshot: ServedSnapshot, about: partial[MyPriority], result: dict[str, Any], shows_numbers: Mask | None
 ) -> MyPriority:
     entry = snapshot.tree.index_of_path(result["entry"])
     if entry is None:
         raise NotFound("There is no such entry in this policy.")
     walk = walk_to(snapshot, entry)
-    shown = [at for at, i in enumerate(walk.chain) if told is None or told[i]]
-    steps = walk.steps if told is None else [without_reason(snapshot, step, told) for step in walk.steps]
+    shown = [at for at, i in enumerate(walk.chain) if shows_numbers is None or shows_numbers[i]]
+    steps = walk.steps
+    if shows_numbers is not None:
+        steps = [without_reason(snapshot, step, shows_numbers) for step in steps]
     return about(
         entry_uid=snapshot.tree.uuid(entry),
         entry_name=snapshot.tree.name[entry],
@@ -259,18 +262,18 @@ def _of_entry(
         compares=snapshot.order.decides,
         explained_by=snapshot.order.explanation.kind,
         is_decided_above=walk.deciding is not None and walk.deciding not in shown,
-        why_unranked=tuple(unranked_said(snapshot, result, entry)),
+        why_unranked=tuple(unranked_messages(snapshot, result, entry)),
         smallest_job=path_job(snapshot, entry) if _is_whole(steps, shown) else None,
     )
 
 
 def _is_whole(steps: Sequence[WalkStep], shown: Sequence[int]) -> bool:
-    """Whether all levels may be shown: the smallest job is a part of what the groups on the way used."""
+    """Whether all levels are visible: the smallest job would reveal the usage of the groups on the path."""
     return len(shown) == len(steps) and not any(step.is_suppressed for step in steps)
 
 
-def unranked_said(snapshot: ServedSnapshot, result: dict[str, Any], entry: int) -> list[Message]:
-    """Why a look-up has no rank; nothing where it has one."""
+def unranked_messages(snapshot: ServedSnapshot, result: dict[str, Any], entry: int) -> list[Message]:
+    """Why a look-up has no rank; empty if it has one."""
     if result["rank"] is not None:
         return []
     if not result.get("provisional"):
@@ -283,28 +286,28 @@ Verb = Grant.Verb
 
 
 def who_sees_me(mine: MyPriority, *, actor: Actor) -> list[Message]:
-    """What colleagues, role holders and administrators see of a user's own entry."""
+    """What colleagues, role holders and administrators can see of the actor's own entry."""
     if actor.user is None or mine.entry_uid is None:
         raise NotAllowed("Sign in to see what others see about you.")
     policy = get_policy(slug=mine.policy_slug, actor=actor, scope="self:read")
     lineage = {step.uid: step.name for step in mine.walk}
     is_open = policy.visibility == Policy.Visibility.TREE
     by_grants = _by_grants(policy, lineage, actor.user)
-    told = [say("seen.open", policy=policy.name)] if is_open else []
-    if not is_open and not any(said.key.endswith("_all") for said in by_grants):
-        told = [say("seen.closed")]
-    told += by_grants
+    messages = [say("seen.open", policy=policy.name)] if is_open else []
+    if not is_open and not any(message.key.endswith("_all") for message in by_grants):
+        messages = [say("seen.closed")]
+    messages += by_grants
     n_admins = User.objects.filter(is_active=True, is_superuser=True).exclude(pk=actor.user.pk).count()
     if n_admins:
-        told.append(say("seen.administrators", n=n_admins))
-    return [*told, say("seen.schedulers")]
+        messages.append(say("seen.administrators", n=n_admins))
+    return [*messages, say("seen.schedulers")]
 
 
 def _by_grants(policy: Policy, lineage: dict[UUID, str], user: User) -> list[Message]:
-    """One sentence for each role at each level, the nearest first; the user's own roles are left out."""
-    in_force = Q(expires_at=None) | Q(expires_at__gt=clock.now())
+    """A message for each role at each level, the nearest level first; the user's own roles are left out."""
+    is_active = Q(expires_at=None) | Q(expires_at__gt=clock.now())
     names = {load_tree(policy).uuid(0): policy.name, **lineage}
-    grants = Grant.objects.filter(in_force, policy=policy, entry_uid__in=list(names))
+    grants = Grant.objects.filter(is_active, policy=policy, entry_uid__in=list(names))
     people: Counter[tuple[UUID, str, str]] = Counter()
     groups: set[tuple[UUID, str, str, str]] = set()
     for grant in grants:
@@ -321,7 +324,7 @@ def _by_grants(policy: Policy, lineage: dict[UUID, str], user: User) -> list[Mes
         suffix = "all" if who == EVERYBODY else "group"
         found.append((uid, role, say(f"seen.{kind}_{suffix}", people=who, **_about(names[uid], role))))
     found.sort(key=lambda each: (order.index(each[0]), each[1], each[2].key))
-    return [said for _uid, _role, said in found]
+    return [message for _uid, _role, message in found]
 
 
 def _about(name: str, role: str) -> dict[str, Any]:
@@ -329,7 +332,7 @@ def _about(name: str, role: str) -> dict[str, Any]:
 
 
 def _kind(grant: Grant) -> str:
-    """What a grant shows of a user below it."""
+    """What a grant shows of a user's entry below it."""
     verbs = set(grant.verbs)
     if Verb.VIEW_MEMBERS in verbs:
         return "by_name"

@@ -1,4 +1,4 @@
-"""The walk root→entry through one snapshot: its stored numbers, level by level, and which level is the main reason."""
+"""The walk from the root to an entry in one snapshot: its numbers by level, and the level that is the main reason."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from typing import Any, Literal
 from uuid import UUID
 
 from apps.engine.algorithms.base import Kind
-from apps.explain.levels import Beside, Effect, deciding_level, effect_said, effects_of, siblings_of, weightiest
+from apps.explain.levels import (
+    Effect,
+    SiblingCounts,
+    deciding_level,
+    effect_messages,
+    effects_of,
+    largest_effect,
+    siblings_of,
+)
 from apps.policies.settings import tolerance_at
 from apps.policies.tree.columns import Mask
 from apps.priorities.local_only import LocalOnlyEntry
@@ -26,9 +34,9 @@ _COMPARES: dict[Kind, Literal["level", "factor", "priority"]] = {
 
 @dataclass(frozen=True, slots=True)
 class CountedAdjustment:
-    """A correction of an entry's usage as it counts in a snapshot: seconds of a resource, and what is left of them.
+    """An adjustment of an entry's usage in a snapshot. amount_s: seconds of a resource; below 0 for a refund.
 
-    counted: in the metric's unit, after aging; both are below 0 where usage was given back.
+    counted: decayed amount in the metric's unit.
     """
 
     uid: str
@@ -42,11 +50,11 @@ class CountedAdjustment:
 
 @dataclass(frozen=True, slots=True)
 class WalkStep:
-    """One level. `n_siblings`: compared siblings without itself and reserves; `n_ahead`: those of them ahead.
+    """One level of a walk. n_siblings: competing siblings without itself and reserves; n_ahead: of these, those ahead.
 
-    compares: how they are counted: `level`, where all leaves of a sibling that is ahead go first; `factor` or
-    `priority`, where one number of the whole path decides and theirs is higher; n_equal: those with an equal component;
-    n_rounded: of these, those whose priority differs and whose component is the same whole number. Both for `level`.
+    compares: what "ahead" means. level: all leaves of a sibling that is ahead go first. factor, priority: the sibling's
+    number of the whole path is higher. n_equal: siblings with an equal component; n_rounded: of these, those with
+    another priority that is rounded to the same component. Both only for `level`.
     """
 
     uid: UUID
@@ -66,13 +74,13 @@ class WalkStep:
     columns: dict[str, float | None] = field(default_factory=dict)  # the algorithm's own, by its scheduler's names
     adjustments: tuple[CountedAdjustment, ...] = ()
     is_group: bool = False
-    is_suppressed: bool = False  # the usage here is hidden from the reader
-    local_only: LocalOnlyEntry | None = None  # compared by this site's usage alone, for now
+    is_suppressed: bool = False  # usage is hidden from the reader
+    local_only: LocalOnlyEntry | None = None  # fallback: compared by local usage for now
     compares: Literal["level", "factor", "priority"] = "level"
     n_equal: int = 0
     n_rounded: int = 0
-    effect: Effect | None = None  # on the number of the whole path, where the algorithm makes one
-    compared_by: tuple[str, tuple[str, ...]] = ("local", ())  # scope, and its sources alone; () for all of them
+    effect: Effect | None = None  # on the factor, for algorithms of kind `ratio`
+    compared_by: tuple[str, tuple[str, ...]] = ("local", ())  # scope, and sources that it is restricted to
 
     @property
     def deviation_points(self) -> float | None:
@@ -82,10 +90,10 @@ class WalkStep:
 
 @dataclass(frozen=True)
 class Walk:
-    """All levels below the root, and the index of the main reason.
+    """All levels below the root. deciding: index of the level that is the main reason; None without one.
 
-    Where levels decide that is the one at which most leaves ahead diverge from this entry (most of those behind,
-    where none is ahead); where one number does, the one that changes it most; None where neither is known.
+    If levels decide, it is the level at which most leaves ahead diverge from this entry; if none is ahead, most of the
+    leaves behind. If one number decides, it is the level that changes it most.
     """
 
     entry: int
@@ -95,7 +103,7 @@ class Walk:
 
 
 def walk_to(snapshot: ServedSnapshot, entry: int) -> Walk:
-    """Numbers as they are stored in the snapshot, never computed again."""
+    """The walk to an entry, from numbers stored in the snapshot."""
     tree = snapshot.tree
     chain = [*tree.ancestors(entry), entry][1:]
     damping = float(snapshot.algorithm.get("damping_factor", 1))
@@ -104,11 +112,11 @@ def walk_to(snapshot: ServedSnapshot, entry: int) -> Walk:
     if snapshot.order.explanation.kind == "levels":
         deciding = deciding_level(snapshot, entry)
         return Walk(entry, chain, steps, None if deciding is None else chain.index(deciding))
-    return Walk(entry, chain, steps, weightiest(effects))
+    return Walk(entry, chain, steps, largest_effect(effects))
 
 
 def why_unranked(snapshot: ServedSnapshot, entry: int) -> list[Message]:
-    """Why an entry has no rank, and what schedulers get for it; nothing for one that has."""
+    """Why an entry has no rank, and the factor that schedulers get; empty if it has a rank."""
     tree, values = snapshot.tree, snapshot.values
     if values.has_rank[entry]:
         return []
@@ -121,19 +129,19 @@ def why_unranked(snapshot: ServedSnapshot, entry: int) -> list[Message]:
     else:
         key = "not_user"
     kind = tree.kind_names[int(tree.kind_code[entry])]
-    said = [say(f"unranked.{key}", name=tree.name[entry], kind=kind, algorithm=str(snapshot.algorithm["name"]))]
-    return said if values.has_factor[entry] else [*said, say("unranked.fallback")]
+    messages = [say(f"unranked.{key}", name=tree.name[entry], kind=kind, algorithm=str(snapshot.algorithm["name"]))]
+    return messages if values.has_factor[entry] else [*messages, say("unranked.fallback")]
 
 
-def level_said(step: WalkStep, *, is_you: bool = False, decides: bool = False) -> list[Message]:
-    """One level in words: its deviation and how many siblings are ahead. is_you: addressed to its owner."""
-    said = [
+def level_messages(step: WalkStep, *, is_you: bool = False, decides: bool = False) -> list[Message]:
+    """Messages about one level: its deviation, and how many siblings are ahead. is_you: addressed to its owner."""
+    messages = [
         _standing(step, is_you=is_you, decides=decides),
-        *effect_said(step.effect),
-        ahead_said(step, is_you=is_you),
-        *equal_said(step),
+        *effect_messages(step.effect),
+        ahead_message(step, is_you=is_you),
+        *equal_messages(step),
     ]
-    return said if step.local_only is None else [*said, local_only_message(step.local_only)]
+    return messages if step.local_only is None else [*messages, local_only_message(step.local_only)]
 
 
 def local_only_message(local_only: LocalOnlyEntry) -> Message:
@@ -143,16 +151,16 @@ def local_only_message(local_only: LocalOnlyEntry) -> Message:
     return say("walk.local_only", at=local_only.since, reason=local_only.reason)
 
 
-def without_reason(snapshot: ServedSnapshot, step: WalkStep, told: Mask) -> WalkStep:
-    """For readers who don't see the entry in fallback: its reason names what is there."""
+def without_reason(snapshot: ServedSnapshot, step: WalkStep, shows_numbers: Mask) -> WalkStep:
+    """The step without the reason of its fallback, if the reader doesn't see the entry that is in fallback."""
     i = None if step.local_only is None else snapshot.tree.index_of_uid(step.local_only.uid)
-    if step.local_only is None or (i is not None and told[i]):
+    if step.local_only is None or (i is not None and shows_numbers[i]):
         return step
     return replace(step, local_only=replace(step.local_only, reason=""))
 
 
-def ahead_said(step: WalkStep, *, is_you: bool = False, is_yours: bool = False) -> Message:
-    """How many of the others at this level go first; never which."""
+def ahead_message(step: WalkStep, *, is_you: bool = False, is_yours: bool = False) -> Message:
+    """How many siblings go first, without their names."""
     if not step.n_siblings:
         return say("ahead.alone")
     if step.is_suppressed:
@@ -166,12 +174,12 @@ def ahead_said(step: WalkStep, *, is_you: bool = False, is_yours: bool = False) 
     return say(f"ahead.some{suffix}", n_ahead=step.n_ahead, n_siblings=step.n_siblings)
 
 
-def equal_said(step: WalkStep) -> list[Message]:
-    """How many siblings have an equal component, and whether by rounding alone."""
+def equal_messages(step: WalkStep) -> list[Message]:
+    """How many siblings have an equal component, and how many of them only by rounding."""
     if step.is_suppressed or not step.n_equal:
         return []
-    said = [say("ahead.equal", n=step.n_equal, n_siblings=step.n_siblings)]
-    return [*said, say("ahead.rounded", n=step.n_rounded)] if step.n_rounded else said
+    messages = [say("ahead.equal", n=step.n_equal, n_siblings=step.n_siblings)]
+    return [*messages, say("ahead.rounded", n=step.n_rounded)] if step.n_rounded else messages
 
 
 def _standing(step: WalkStep, *, is_you: bool, decides: bool) -> Message:
@@ -189,8 +197,8 @@ def _standing(step: WalkStep, *, is_you: bool, decides: bool) -> Message:
     return say(f"{key}_you" if is_you else key, **numbers)
 
 
-def step_json(step: WalkStep, said: Sequence[Message]) -> dict[str, Any]:
-    """One level as REST sends it, with its messages."""
+def step_json(step: WalkStep, messages: Sequence[Message]) -> dict[str, Any]:
+    """One level as JSON for REST, with its messages."""
     return {
         "entry": step.path,
         "name": step.name,
@@ -209,8 +217,8 @@ def step_json(step: WalkStep, said: Sequence[Message]) -> dict[str, Any]:
         "effect": _effect_json(step.effect),
         "compared_by": {"scope": step.compared_by[0], "sources": list(step.compared_by[1])},
         "message": {"key": f"walk.{step.message_key}", "numbers": _numbers(step)},
-        "sentence": text_of(said),
-        "sentences": [one.json() for one in said],
+        "sentence": text_of(messages),
+        "sentences": [one.json() for one in messages],
         "deviation_points": step.deviation_points,
         "suppressed": step.is_suppressed,
         "adjustments": [
@@ -243,7 +251,7 @@ def _effect_json(effect: Effect | None) -> dict[str, Any] | None:
 
 
 def step_at(snapshot: ServedSnapshot, i: int) -> WalkStep:
-    """The level of one entry, whichever way leads to it."""
+    """The level of one entry."""
     tree, values = snapshot.tree, snapshot.values
     competes = bool(values.competes[i])
     target = float(values.target[i]) if competes else None
@@ -256,7 +264,7 @@ def step_at(snapshot: ServedSnapshot, i: int) -> WalkStep:
         tolerance=tolerance_at(snapshot.settings.tolerance, not tree.n_children[i]),
     )
     parent = int(tree.parent[i])
-    beside = siblings_of(snapshot, i) if competes else Beside()
+    siblings = siblings_of(snapshot, i) if competes else SiblingCounts()
     key = state if competes else "dissolved"
     is_group = bool(tree.is_group[i]) or bool(tree.n_children[i])
     name, parent_name = tree.name[i], tree.name[parent]
@@ -272,10 +280,10 @@ def step_at(snapshot: ServedSnapshot, i: int) -> WalkStep:
         actual=actual,
         priority=float(values.priority[i]) if competes else None,
         state=state,
-        n_ahead=beside.n_ahead,
-        n_siblings=beside.n_siblings,
-        n_equal=beside.n_equal,
-        n_rounded=beside.n_rounded,
+        n_ahead=siblings.n_ahead,
+        n_siblings=siblings.n_siblings,
+        n_equal=siblings.n_equal,
+        n_rounded=siblings.n_rounded,
         compares=_COMPARES[snapshot.order.explanation.kind],
         message_key=key,
         columns=own_numbers(values, i),
@@ -292,8 +300,8 @@ def _compared_by(snapshot: ServedSnapshot, parent: int) -> tuple[str, tuple[str,
     return ("local", ()) if scope == "global" and parent in snapshot.local_only_entries else (scope, sources)
 
 
-def untold(step: WalkStep) -> WalkStep:
-    """Entitlements alone."""
+def without_numbers(step: WalkStep) -> WalkStep:
+    """The step with shares and targets only, for readers who may not see its numbers."""
     return replace(
         step,
         actual=None,
@@ -311,7 +319,7 @@ def untold(step: WalkStep) -> WalkStep:
 
 
 def adjustments_of(snapshot: ServedSnapshot, i: int) -> tuple[CountedAdjustment, ...]:
-    """The corrections at this very entry that count in a snapshot; the oldest first."""
+    """Adjustments at an entry that count in a snapshot, oldest first."""
     found = sorted(snapshot.corrections.get(i, ()), key=lambda each: (each["at_s"], each["uid"]))
     return tuple(
         CountedAdjustment(

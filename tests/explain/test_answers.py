@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from apps.explain.messages import Outlook, better_account, changes_said, is_near_front, messages_of, when_said
+from apps.explain.messages import Outlook, better_account, change_messages, is_near_front, messages_of, when_messages
 from apps.explain.my_priority import MyPriority
 from apps.explain.walk import WalkStep
 from apps.priorities.records import Moment
@@ -61,11 +61,11 @@ def mine(group: State = "over", own: State = "under", deciding: int | None = 0, 
 
 
 def changes(*args: Any) -> list[str]:
-    return [said.key for said in changes_said(*args)]
+    return [said.key for said in change_messages(*args)]
 
 
 def when(*args: Any) -> list[str]:
-    return [said.key for said in when_said(*args)]
+    return [said.key for said in when_messages(*args)]
 
 
 def days(n: float) -> datetime:
@@ -77,7 +77,7 @@ def outlook(outcome: Any = "recovers", **more: Any) -> Outlook:
 
 
 def test_a_deciding_group_over_target_is_named_with_advice() -> None:
-    (said,) = changes_said(mine())
+    (said,) = change_messages(mine())
     assert (said.key, dict(said.values)) == ("change.group", {"name": "physics"})
     assert changes(mine(own="over", deciding=1)) == ["change.own_use"]
     assert changes(mine(own="over")) == ["change.group", "change.own_use"]
@@ -116,7 +116,7 @@ def test_near_the_front_means_at_most_a_tenth_ahead() -> None:
     assert is_near_front(mine(rank=11, of=101))
     assert not is_near_front(mine(rank=12, of=101))
     assert not is_near_front(mine(rank=2, of=2))
-    many, one = (when_said(mine(rank=rank))[0] for rank in (6, 2))
+    many, one = (when_messages(mine(rank=rank))[0] for rank in (6, 2))
     assert (many.values, one.values) == ({"n": 5, "of": 60}, {"n": 1, "of": 60})
     assert [re.findall(r"\d+", each.text) for each in (many, one)] == [["5", "60"], ["1", "60"]]
     assert many.text.replace("5", "1", 1) != one.text, "one and many read differently"
@@ -125,7 +125,7 @@ def test_near_the_front_means_at_most_a_tenth_ahead() -> None:
 def test_the_best_other_account_is_the_first_advice() -> None:
     worse, better, best = (mine(account=f"a{rank}", rank=rank, factor=1.0) for rank in (55, 30, 20))
     assert better_account(mine(), [worse, better, best]) is best
-    first, *_rest = changes_said(mine(), [worse, better, best])
+    first, *_rest = change_messages(mine(), [worse, better, best])
     assert first.key == "change.other_account"
     assert (first.values["account"], first.values["other_rank"], first.values["rank"]) == ("c1:a20", 20, 50)
 
@@ -149,11 +149,11 @@ def test_accounts_elsewhere_behind_or_equal_are_no_advice(other: dict[str, Any])
 
 def test_the_same_name_in_another_group_has_its_group() -> None:
     other = replace(mine(group="over", rank=10), group="biology")
-    assert changes_said(mine(), [other])[0].values["account"] == "c1:alice (biology)"
+    assert change_messages(mine(), [other])[0].values["account"] == "c1:alice (biology)"
 
 
 def test_the_date_of_return_has_its_range() -> None:
-    (said,) = when_said(mine(), outlook(at=days(6), earliest=days(0), latest=days(8)))
+    (said,) = when_messages(mine(), outlook(at=days(6), earliest=days(0), latest=days(8)))
     assert said.key == "when.recovers_between"
     assert said.values == {"name": "physics", "on": days(6), "earliest": days(0), "latest": days(8)}
     assert re.findall(r"\w+ \d+ Nov|physics", said.text) == ["physics", "Thu 26 Nov", "Fri 20 Nov", "Sat 28 Nov"]
@@ -181,7 +181,7 @@ def test_beyond_thirty_days_the_quietest_pace_decides(more: dict[str, Any], grou
 
 
 def test_the_earliest_date_names_both_paces() -> None:
-    (said,) = when_said(mine(), outlook("not_at_this_pace", usual=0.7, quiet=0.42, quiet_at=days(8)))
+    (said,) = when_messages(mine(), outlook("not_at_this_pace", usual=0.7, quiet=0.42, quiet_at=days(8)))
     assert [part for part in ("Sat 28 Nov", "42.0\u00a0%", "70.0\u00a0%", "grid") if part not in said.text] == []
 
 

@@ -16,7 +16,7 @@ from hypothesis import given
 
 from apps.engine.algorithms import all_algorithms
 from apps.explain.my_priority import MyPriority
-from apps.explain.walk import WalkStep, level_said
+from apps.explain.walk import WalkStep, level_messages
 from apps.priorities.sentences import Message
 from tests.examples import examples
 from tests.explain.sentence_world import Told, snapshot_of, worlds
@@ -272,7 +272,7 @@ def test_no_sentence_is_contradicted_by_the_ranks(algorithm: dict[str, Any], wor
         for said in (*story.summary, *story.when, *story.changes, *([story.number] if story.number else [])):
             check(About(told, mine), said)
         for level in story.levels:
-            for said in (*level.said, *level_said(level.step, decides=level.decides)):
+            for said in (*level.messages, *level_messages(level.step, decides=level.decides)):
                 check(About(told, mine, level.step), said)
 
 

@@ -62,7 +62,7 @@ def moment_of(view: PolicyView) -> Moment | None:
 def list_local_only(view: PolicyView) -> list[LocalOnly]:
     """All entries that the actor sees below which it is so in the numbers of the view, by path."""
     tops = view.snapshot.local_only_tops if view.snapshot is not None else ()
-    return sorted((one for one in (_told(view, top) for top in tops) if one.path), key=lambda one: one.path)
+    return sorted((one for one in (_visible_fallback(view, top) for top in tops) if one.path), key=lambda one: one.path)
 
 
 def local_only_among(view: PolicyView, uids: Iterable[UUID]) -> list[LocalOnly]:
@@ -76,10 +76,10 @@ def local_only_among(view: PolicyView, uids: Iterable[UUID]) -> list[LocalOnly]:
         for place in () if i is None else (i, int(snapshot.tree.parent[i])):
             if place in snapshot.local_only_entries:
                 found[snapshot.local_only_entries[place].uid] = snapshot.local_only_entries[place]
-    return sorted((_told(view, each) for each in found.values()), key=lambda one: (one.path, one.since))
+    return sorted((_visible_fallback(view, each) for each in found.values()), key=lambda one: (one.path, one.since))
 
 
-def _told(view: PolicyView, entry: LocalOnlyEntry) -> LocalOnly:
+def _visible_fallback(view: PolicyView, entry: LocalOnlyEntry) -> LocalOnly:
     i = view.tree.index_of_uid(entry.uid)
     was_then = view.asked is not None
     if i is None or not view.visibility.may_see(i):
@@ -96,7 +96,7 @@ class VisibleSnapshot:
 
     policy: Policy
     snapshot: ServedSnapshot
-    told: Mask
+    shows_numbers: Mask
     moment: Moment | None
 
 
@@ -124,10 +124,10 @@ def open_past_snapshot(view: PolicyView) -> VisibleSnapshot:
     snapshot = view.snapshot
     if snapshot is None:
         raise _nothing_kept(view)
-    told = np.zeros(len(snapshot.tree), dtype=np.bool_)
+    shows_numbers = np.zeros(len(snapshot.tree), dtype=np.bool_)
     place = view.snapshot_index
-    told[place[np.flatnonzero(view.shows_numbers & (place >= 0))]] = True
-    return VisibleSnapshot(view.policy, snapshot, told, moment_of(view))
+    shows_numbers[place[np.flatnonzero(view.shows_numbers & (place >= 0))]] = True
+    return VisibleSnapshot(view.policy, snapshot, shows_numbers, moment_of(view))
 
 
 def _nothing_kept(view: PolicyView) -> Invalid:

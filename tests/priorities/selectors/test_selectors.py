@@ -15,7 +15,7 @@ from apps.core.errors import NotAllowed, NotFound
 from apps.explain.account_walk import explain
 from apps.explain.entry_page import get_entry_page
 from apps.explain.my_priority import get_my_priority
-from apps.explain.walk import level_said, step_at
+from apps.explain.walk import level_messages, step_at
 from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant
 from apps.policies.services import change_shares
@@ -256,7 +256,7 @@ def test_my_priority_lists_the_path_with_stored_numbers(site: Site, as_alice: Ac
     assert mine.deciding == 1, "only bob is ahead, and parts from alice at the last level"
     assert mine.priorities == (physics.priority, alice.priority)
     assert (mine.vector, mine.key, mine.algorithm, mine.operator) == ((5416, 3437), "54163437", "aequus", "relative")
-    standing, ahead = level_said(alice)
+    standing, ahead = level_messages(alice)
     assert (standing.key, ahead.key) == ("walk.over", "ahead.some")
     assert standing.values["points"] == pytest.approx(22.7, abs=0.05)
     told = re.findall(r"alice|physics|\d+\.\d(?:\u00a0%)?", standing.text)
