@@ -1,4 +1,4 @@
-"""What pages and REST read, one call a page, each for one actor."""
+"""Reads of priorities for pages and REST, each for one actor."""
 
 from __future__ import annotations
 

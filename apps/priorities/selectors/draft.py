@@ -1,4 +1,4 @@
-"""The tree of a draft as its pages show it: every entry before and after, beside what is used now."""
+"""The tree of a draft for its pages: entries before and after the draft, with current usage."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SAME = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class DraftRow:
-    """One entry of a draft. Fractions 0..1; None where something doesn't exist; `before` None: it is new."""
+    """One entry of a draft. Fractions 0..1; None where something doesn't exist. before: None for a new entry."""
 
     node: Node
     before: Node | None
@@ -52,13 +52,13 @@ class DraftRow:
 
     @property
     def is_shifted(self) -> bool:
-        """Its target follows from what happens to its siblings."""
+        """Whether its target changes only because siblings change."""
         return not self.status and not _same(self.target, self.target_before)
 
 
 @dataclass(frozen=True)
 class DraftPage:
-    """Rows in display order, and what has to be known around them."""
+    """The draft page: rows in display order, with settings and counts."""
 
     draft: ChangeSet
     settings: PolicySettings
@@ -75,7 +75,7 @@ class DraftPage:
 
 @dataclass
 class DraftView:
-    """A draft as one actor sees it. `outcome` is given by who has worked it out already, or tries one edit more."""
+    """A draft as one actor sees it. outcome: tree and settings with the operations applied."""
 
     draft: ChangeSet
     actor: Actor
@@ -117,8 +117,8 @@ class DraftView:
         return newest_or_none(self.policy.slug)
 
     @cached_property
-    def _told(self) -> Mask:
-        """Entries of the snapshot whose numbers the actor may see."""
+    def _shows_numbers(self) -> Mask:
+        """Mask of entries of the snapshot whose numbers the actor may see."""
         if self.snapshot is None:
             return np.zeros(0, dtype=np.bool_)
         if self.actor.user is None or (self.visibility.all_visible and self.visibility.outright.all()):
@@ -129,7 +129,7 @@ class DraftView:
         return self.tree.places(uid, self.mask)
 
     def require(self, uid: UUID) -> Node:
-        """The entry as the draft has it; what may not be seen, or is archived, isn't there."""
+        """The entry in the draft; NotFound if it is hidden, or archived by the draft."""
         node = self.tree.get(uid)
         if node is None or not self.sees(node):
             raise NotFound("There is no such entry in this draft.")
@@ -140,12 +140,12 @@ class DraftView:
         return i is not None and self.visibility.may_see(i)
 
     def sees_before(self, node: Node) -> bool:
-        """Of an entry that the draft archives."""
+        """Whether the actor sees an entry that the draft archives."""
         i = self.base.index_of_uid(node.uid)
         return i is not None and self.visibility.may_see(i)
 
     def _in_base(self, node: Node) -> int | None:
-        """Its row in the revision, or that of the nearest entry above it which is there."""
+        """Index in the base revision of the entry or its nearest ancestor there."""
         step: Node | None = node
         while step is not None:
             i = self.base.index_of_uid(step.uid)
@@ -159,7 +159,7 @@ class DraftView:
         return i is not None and self.visibility.may_divide(i) and node.kind != "reserve"
 
     def may_change(self, node: Node) -> bool:
-        """Its shares, name and place."""
+        """Whether the actor may change its shares, name and parent."""
         i = self.base.index_of_uid(node.uid)
         if i is not None:
             return self.visibility.may_change(i)
@@ -170,10 +170,10 @@ class DraftView:
         if position is None:
             position = self._position(node)
         if node.uid not in self._rows:
-            self._rows[node.uid] = self._look_at(node)
+            self._rows[node.uid] = self._make_row(node)
         return replace(self._rows[node.uid], pos_in_set=position[0], set_size=position[1], is_open=is_open)
 
-    def _look_at(self, node: Node) -> DraftRow:
+    def _make_row(self, node: Node) -> DraftRow:
         actual, has_usage = self._usage(node)
         n_children = self.tree.n_children(node.uid)
         if n_children and self.mask is not None:
@@ -196,7 +196,7 @@ class DraftView:
         )
 
     def siblings(self, node: Node, *, most: int = PAGE) -> list[DraftRow]:
-        """All below an entry, the entry itself always among them."""
+        """The entry and its siblings, at most `most`; the entry itself is always included."""
         if node.parent_uid is None:
             return [self.row(node, position=(1, 1))]
         places = self.places(node.parent_uid)
@@ -218,7 +218,7 @@ class DraftView:
         at = self.snapshot.tree.index_of_uid(node.uid)
         if at is None:
             return (1.0, True) if node.parent_uid is None else (None, False)
-        if not self._told[at]:
+        if not self._shows_numbers[at]:
             return None, False
         values = self.snapshot.values
         if node.parent_uid is None:
@@ -229,7 +229,7 @@ class DraftView:
 
 @dataclass
 class _Rows:
-    """Rows being put together, depth first."""
+    """Collects rows of the page, depth first."""
 
     view: DraftView
     opened: frozenset[UUID]
@@ -271,9 +271,9 @@ class _Rows:
 def open_draft_view(
     *, change_set_id: int, at: datetime, actor: Actor, more: Sequence[dict[str, Any]] = ()
 ) -> DraftView:
-    """A draft, for its author and for managers of the policy; NotFound for everyone else.
+    """Open a draft, for its author and managers of the policy; NotFound for others.
 
-    more: further edits to show it with, as its last ones; not stored.
+    more: additional operations, applied last and not stored.
     """
     draft = get_change_set(id=change_set_id, actor=actor, at=at)
     return DraftView(draft, actor, at, check(draft, [*draft.operations, *more], actor, at))
@@ -287,7 +287,7 @@ def get_draft_page(
     parent_uid: UUID | None = None,
     cursor: str | None = None,
 ) -> DraftPage:
-    """As `get_tree_page`: a fresh page opens the upper levels; `parent_uid` gives its children alone."""
+    """The draft page. A new page expands the upper levels. parent_uid: only children of this entry."""
     n_matches = 0
     if parent_uid is not None:
         parent = view.require(parent_uid)
@@ -298,9 +298,9 @@ def get_draft_page(
         if query.strip():
             matches = find_entries(view, query)
             n_matches = len(matches)
-            ways = [view.tree.lineage(node) for node in matches[:MOST_MATCHES]]
-            only = frozenset(step.uid for way in ways for step in way)
-            opened = frozenset(step.uid for way in ways for step in way[:-1])
+            paths = [view.tree.lineage(node) for node in matches[:MOST_MATCHES]]
+            only = frozenset(step.uid for path in paths for step in path)
+            opened = frozenset(step.uid for path in paths for step in path[:-1])
         else:
             opened = _opened(view, open_uids) if open_uids else _opened_by_level(view)
         page = _Rows(view, opened, only)
@@ -321,7 +321,7 @@ def get_draft_page(
 
 
 def find_entries(view: DraftView, query: str, *, most: int = MOST_MATCHES) -> list[Node]:
-    """Visible entries whose name contains the text, or that a path names."""
+    """Visible entries whose name contains the text, or the entry at a path."""
     wanted = query.strip().casefold()
     if not wanted:
         return []
@@ -351,7 +351,7 @@ def _by_path(view: DraftView, path: str) -> Node | None:
 
 
 def _opened(view: DraftView, uids: Iterable[UUID]) -> frozenset[UUID]:
-    """These and the way to them; what isn't there or may not be seen is passed over."""
+    """These entries and their ancestors; unknown and hidden ones are skipped."""
     found = {view.tree.root.uid}
     for uid in uids:
         node = view.tree.get(uid)
@@ -361,7 +361,7 @@ def _opened(view: DraftView, uids: Iterable[UUID]) -> frozenset[UUID]:
 
 
 def _opened_by_level(view: DraftView) -> frozenset[UUID]:
-    """Open breadth-first until the page is full; the root always is."""
+    """Entries to expand breadth-first until the page is full; always the root."""
     root = view.tree.root.uid
     opened, level, n_rows = {root}, [root], 1
     while level:

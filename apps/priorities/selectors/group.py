@@ -1,4 +1,4 @@
-"""A lead's group: its members with what they have, used and would have, and what the lead may do there."""
+"""The page of a group for its manager: members with current and drafted numbers, and the manager's rights."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ MOST_MEMBERS = 100
 
 @dataclass(frozen=True, slots=True)
 class MemberRow:
-    """One child of the group, now and after what is being changed. place: in line among the ranked members here."""
+    """One child of the group, now and after drafted edits. place: position among the group's ranked members."""
 
     entry: EntryRow
     dates: Dates | None
     is_boosted: bool
     former_shares: float | None
-    has_own_dates: bool  # other than those of a boost: a lead leaves them alone
+    has_own_dates: bool  # dates other than those of a boost, which a manager doesn't change here
     target_after: float | None
     state_after: State
     place: int | None
@@ -50,7 +50,7 @@ class MemberRow:
 
 @dataclass(frozen=True)
 class GroupPage:
-    """`members` is one page of them; `nodes` are all that the actor sees, by uid."""
+    """The group page. members: one page; nodes: all visible members by uid."""
 
     policy_slug: str
     policy_name: str
@@ -63,21 +63,21 @@ class GroupPage:
     nodes: Mapping[UUID, Node]
     n_members: int
     next_cursor: str | None
-    until: datetime | None  # until when the actor leads it; None for no end
+    until: datetime | None  # end of the actor's role; None without an end
     may_publish: bool
-    may_reshape: bool  # add and archive at once
+    may_reshape: bool  # may add and archive entries and publish it
     view: PolicyView
     at: datetime
-    local_only: list[LocalOnly]  # by whose usage the group and its members are compared
+    local_only: list[LocalOnly]  # fallbacks that affect the group and its members
 
     @property
     def algorithm(self) -> Mapping[str, object]:
-        """That the numbers were computed with."""
+        """The algorithm of the numbers, with all parameters."""
         return self.view.snapshot.algorithm if self.view.snapshot else self.settings.algorithm
 
     @cached_property
     def decides_own_shares(self) -> bool:
-        """Without an authority above there is none to request from."""
+        """Whether the actor decides about the group's own shares, so that there is nobody to request them from."""
         decider = Decider(self.view.policy, self.view.actor, self.at)
         return self.parent is not None and decider.decides_shares_of(self.group.uid)
 
@@ -91,8 +91,8 @@ def get_group_page(
     operations: Sequence[Operation] = (),
     cursor: str | None = None,
 ) -> GroupPage:
-    """For managers of the entry's children. operations: drafted edits, shown beside the current state."""
-    view = open_view(policy_slug=policy_slug, actor=actor, is_live=True)  # a lead acts on what is known now
+    """The page of a group whose children the actor manages. operations: drafted edits, shown beside current numbers."""
+    view = open_view(policy_slug=policy_slug, actor=actor, is_live=True)  # a manager decides by current numbers
     i = view.require(uid)
     holding, lineage, until = _require_lead(view, uid, at)
     seen = view.visible_children(i)
@@ -120,7 +120,7 @@ def get_group_page(
 
 
 def load_members(*, policy_slug: str, uid: UUID, at: datetime, actor: Actor) -> Members:
-    """Those of a group that the actor divides, without any numbers: what a form about them is read by."""
+    """Members of a group that the actor manages, without numbers: for reading a submitted form."""
     view = open_view(policy_slug=policy_slug, actor=actor)
     i = view.require(uid)
     _require_lead(view, uid, at)
@@ -141,7 +141,7 @@ def _members(
 ) -> list[MemberRow]:
     after = _after(view, operations)
     targets = _targets(after)
-    places = _places(view, seen)
+    places = _positions(view, seen)
     found = []
     for position, j in enumerate(shown, start=start + 1):
         row, node = view.row(j, position=(position, len(seen))), view.tree.node(j)
@@ -163,7 +163,7 @@ def _members(
 
 
 def _after(view: PolicyView, operations: Sequence[Operation]) -> TreeColumns:
-    """The tree with what is being changed; raises what publishing it would raise."""
+    """The tree with drafted edits; raises as publishing them would."""
     if not operations:
         return view.tree
     after = tree_after(view.tree, operations)
@@ -189,8 +189,8 @@ def _state(view: PolicyView, row: EntryRow, target: float | None) -> State:
     )
 
 
-def _places(view: PolicyView, members: Sequence[int]) -> dict[int, int]:
-    """Equal ranks share a place."""
+def _positions(view: PolicyView, members: Sequence[int]) -> dict[int, int]:
+    """Position of each member among the ranked members; equal ranks share a position."""
     ranks: dict[int, int] = {}
     if view.snapshot is not None:
         values = view.snapshot.values

@@ -1,4 +1,4 @@
-"""What changed: who changed an entry, when and why; and two revisions of a policy side by side."""
+"""History of an entry by revision, and the differences between two revisions of a policy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PAGE = 50
 
 @dataclass(frozen=True, slots=True)
 class HistoryLine:
-    """What one revision did. Of a move the fields hold the names of both parents, None where one isn't seen."""
+    """Changes of an entry by one revision. A move has the names of both parents; None for a hidden one."""
 
     revision: int
     at: datetime
@@ -45,7 +45,7 @@ class HistoryLine:
 
 @dataclass(frozen=True)
 class EntryHistory:
-    """Newest first; `next_before` goes on with what is older."""
+    """History of an entry, newest first. next_before: cursor of older changes."""
 
     policy: Policy
     uid: UUID
@@ -56,7 +56,7 @@ class EntryHistory:
 
 
 def get_entry_history(*, policy_slug: str, uid: UUID, before: int | None = None, actor: Actor) -> EntryHistory:
-    """Of an entry that the actor sees, or saw as it last was."""
+    """History of an entry that the actor may see, in its last revision if it is archived."""
     view = open_view(policy_slug=policy_slug, actor=actor, is_past=True)
     i, is_archived = view.tree.index_of_uid(uid), False
     if i is None:
@@ -73,7 +73,7 @@ def get_entry_history(*, policy_slug: str, uid: UUID, before: int | None = None,
 
 
 def history_lines(view: PolicyView, uid: UUID, *, until: int | None, limit: int) -> list[HistoryLine]:
-    """The caller has checked that the entry may be seen."""
+    """Changes of an entry. The caller checks that it may be seen."""
     changes = entry_history(policy=view.policy, uid=uid, limit=limit, until=until)
     names = _Names(view, changes)
     undone = revisions_reverted(view.policy, [change.revision for change in changes])
@@ -88,7 +88,7 @@ def history_lines(view: PolicyView, uid: UUID, *, until: int | None, limit: int)
             reason=change.reason,
             change_set=change.change_set,
             origin=change.origin,
-            fields=list(names.filled_in(change)),
+            fields=list(names.fields_of(change)),
             reverted_by=undone.get(change.revision),
             may_see_change_set=change.change_set in seen,
         )
@@ -97,7 +97,7 @@ def history_lines(view: PolicyView, uid: UUID, *, until: int | None, limit: int)
 
 
 class _Names:
-    """What parents were called when something moved between them; those that the actor doesn't see have no name."""
+    """Names of parents at the time of a move; None for hidden ones."""
 
     def __init__(self, view: PolicyView, changes: Sequence[EntryChange]) -> None:
         self._view = view
@@ -108,7 +108,7 @@ class _Names:
         for row in rows.values_list("uid", "since", "name"):
             self._versions.setdefault(row[0], []).append((row[1], row[2]))
 
-    def filled_in(self, change: EntryChange) -> Iterable[tuple[str, Any, Any]]:
+    def fields_of(self, change: EntryChange) -> Iterable[tuple[str, Any, Any]]:
         for field, before, after in change.fields:
             if field == "parent_uid":
                 yield PLACE, self._name(before, change.revision - 1), self._name(after, change.revision)
@@ -127,12 +127,12 @@ class _Names:
 
 # --- Differences of revisions -----------------------------------------------------------------------------------------
 PAGE = 100
-_MOST_KEPT = 100
+_MOST_UNCHANGED = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """An adjustment that is active in one of the two alone."""
+    """An adjustment that is active in only one of two revisions."""
 
     entry: UUID
     name: str
@@ -145,7 +145,7 @@ class Correction:
 
 @dataclass(frozen=True)
 class RevisionDiff:
-    """`rows` from a cursor on; the settings whole; `kept` the furthest of those that only got another target."""
+    """Differences of two revisions. rows: one page. kept: unchanged entries with the largest changes of target."""
 
     policy: Policy
     before: Revision
@@ -168,7 +168,7 @@ class RevisionDiff:
 def diff_revisions(
     *, policy_slug: str, before: int, after: int, cursor: str | None = None, at: datetime, actor: Actor
 ) -> RevisionDiff:
-    """From one revision to another, forward or back. Rights are those of now, as wherever the past is shown."""
+    """Differences between two revisions, in either order. Current rights apply."""
     policy = get_policy(slug=policy_slug, actor=actor, is_past=True)
     first, last = (get_revision(policy=policy, at=number) for number in (before, after))
     trees = [load_tree(policy, number) for number in (before, after)]
@@ -184,7 +184,7 @@ def diff_revisions(
         rows=list(diff.rows(start, start + PAGE)),
         n_rows=diff.n_rows,
         next_cursor=str(start + PAGE) if diff.n_rows > start + PAGE else None,
-        kept=diff.kept(_MOST_KEPT),
+        kept=diff.kept(_MOST_UNCHANGED),
         counts=diff.counts,
         corrections=corrections,
         n_outside=diff.n_outside + n_hidden,
@@ -199,7 +199,7 @@ def _mask(policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> Mask
 def _corrections(
     policy: Policy, before: int, after: int, trees: Sequence[TreeColumns], sees: Sequence[Mask]
 ) -> tuple[list[Correction], int]:
-    """Those that are seen, and how many aren't."""
+    """Visible adjustments that differ, and the number of hidden ones."""
     low, high = sorted((before, after))
     made = Adjustment.objects.filter(policy=policy, since__gt=low, since__lte=high).exclude(until__lte=high)
     revoked = Adjustment.objects.filter(policy=policy, since__lte=low, until__gt=low, until__lte=high)
@@ -207,7 +207,7 @@ def _corrections(
     for rows, is_new in ((made, before <= after), (revoked, before > after)):
         change = "added" if is_new else "revoked"
         for each in rows.order_by("at", "pk"):
-            name = _name_seen(each.entry_uid, trees, sees)
+            name = _visible_name(each.entry_uid, trees, sees)
             if name is None:
                 n_hidden += 1
                 continue
@@ -215,10 +215,10 @@ def _corrections(
     return found, n_hidden
 
 
-def _name_seen(uid: UUID, trees: Sequence[TreeColumns], sees: Sequence[Mask]) -> str | None:
+def _visible_name(uid: UUID, trees: Sequence[TreeColumns], sees: Sequence[Mask]) -> str | None:
     there = [(tree.index_of_uid(uid), tree, mask) for tree, mask in zip(trees, sees, strict=True)]
-    places = [(i, tree, mask) for i, tree, mask in there if i is not None]
-    if not places or not all(bool(np.asarray(mask[i])) for i, _, mask in places):
+    known = [(i, tree, mask) for i, tree, mask in there if i is not None]
+    if not known or not all(bool(np.asarray(mask[i])) for i, _, mask in known):
         return None
-    i, tree, _ = places[-1]
+    i, tree, _ = known[-1]
     return tree.name[i]

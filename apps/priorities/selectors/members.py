@@ -1,4 +1,4 @@
-"""The members of one entry: who they are, by which rules they came, what the rules did lately and would do now."""
+"""Members of one entry: accounts, membership rules, recent actions of the rules, and a preview of new rules."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _MOST_WAITING = 50
 
 @dataclass(frozen=True, slots=True)
 class MemberAccount:
-    """One account that counts at an entry; person: the owner's user name, "" where unknown."""
+    """One account at an entry. person: the owner's user name; "" if unknown."""
 
     key: AccountKey
     person: str
@@ -57,24 +57,24 @@ class MemberLine:
 
 @dataclass(frozen=True, slots=True)
 class RuleEvent:
-    """What a rule did to one member; what: joined, back or idle."""
+    """An action of a rule. what: `joined`, `back` (unarchived) or `idle` (archived for inactivity)."""
 
     name: str
     uid: UUID
     what: str
     at: datetime
     revision: int
-    is_here: bool  # its page can be opened
+    is_here: bool  # the entry exists in the current tree
 
 
 @dataclass(frozen=True)
 class MembersPage:
-    """`members` and `waiting` (accounts at the entry itself) are empty where names are hidden."""
+    """The members page. waiting: accounts at the entry itself. members, waiting: empty if names are hidden."""
 
     view: PolicyView
     entry: EntryRow
     rules: Sequence[MembershipRule]
-    reaches: Sequence[int | None]  # of each rule: the entry below which it takes accounts, None: the whole policy
+    reaches: Sequence[int | None]  # of each rule: only accounts below this entry may join; None: of the whole policy
     members: Sequence[MemberLine]
     n_members: int
     next_cursor: str | None
@@ -85,13 +85,13 @@ class MembersPage:
     claims: Sequence[OpenClaim]
     may_name: bool
     may_map: bool
-    may_rule: bool  # set rules, and publish them
+    may_rule: bool  # may set and publish rules
     may_draft: bool
 
 
 @dataclass(frozen=True, slots=True)
 class MembersPreview:
-    """What rules would do at once. names: only those that the actor may know. n_taken: accounts from other entries."""
+    """Effect of new rules. names: of new members, if visible. n_taken: accounts that now count at other entries."""
 
     n_joined: int
     n_back: int
@@ -101,7 +101,7 @@ class MembersPreview:
 
 
 def get_members_page(*, policy_slug: str, uid: UUID, actor: Actor, cursor: str | None = None) -> MembersPage:
-    """`cursor`: from which member on."""
+    """The members page of a visible entry. cursor: first member."""
     view = open_view(policy_slug=policy_slug, actor=actor)
     i = view.require(uid)
     rights = MapRights(view.policy, view.tree, actor, view.now)
@@ -121,7 +121,7 @@ def get_members_page(*, policy_slug: str, uid: UUID, actor: Actor, cursor: str |
         next_cursor=str(start + _MOST_ROWS) if len(leaves) > start + _MOST_ROWS else None,
         waiting=waiting[:_MOST_WAITING],
         n_waiting=len(waiting),
-        lately=_lately(view, uid) if may_name else [],
+        lately=_recent_events(view, uid) if may_name else [],
         attached=list_attachments(rights, entry_uid=uid) if may_name else [],
         claims=list_claims(rights, view.tree.subtree_mask(i)) if rights.may_map(i) else [],
         may_name=may_name,
@@ -132,7 +132,7 @@ def get_members_page(*, policy_slug: str, uid: UUID, actor: Actor, cursor: str |
 
 
 def may_rule(rights: MapRights, i: int) -> bool:
-    """Set and publish the membership rules of an entry."""
+    """Whether the actor may set and publish the membership rules of an entry."""
     if rights.tree.is_reserve[i] or not rights.actor.has_scope("policies:write"):
         return False
     return all(rights.holds(i, verb) for verb in (Verb.EDIT_STRUCTURE, Verb.MAP_ACCOUNTS, Verb.PUBLISH))
@@ -141,28 +141,28 @@ def may_rule(rights: MapRights, i: int) -> bool:
 def preview_members(
     *, policy_slug: str, entry_uid: UUID, members: Sequence[MembershipRule], at: datetime, actor: Actor
 ) -> MembersPreview:
-    """Preview of these rules in place of an entry's present ones; for users who may set them.
+    """Preview new rules in place of an entry's present ones; for users who may set them.
 
-    Shows names of accounts that count here already; of others only to managers of the whole policy.
+    Names of new members are shown if all their accounts count here already; administrators see all names.
     """
     view = open_view(policy_slug=policy_slug, actor=actor)
     i = view.require(entry_uid)
     rights = MapRights(view.policy, view.tree, actor, view.now)
     if not may_rule(rights, i):
-        raise NotAllowed("You may not say who becomes a member here: propose the rule instead.")
+        raise NotAllowed("You may not set membership rules here: propose the rule instead.")
     working = WorkingTree(view.tree)
     guard = ActorGuard(policy=view.policy, tree=view.tree, actor=actor, at=view.now, only_see=True)
     author = guard.author(working, view.tree.node(i))
-    standing = view.tree.members.get(i, ())
-    after = _with_members(view.tree, i, record_reach(members, standing=standing, author=author, tree=working))
+    current = view.tree.members.get(i, ())
+    after = _with_members(view.tree, i, record_reach(members, standing=current, author=author, tree=working))
     book = load_rulebook(view.policy, after)
     own = [rule for rule in book.rules if rule.kind == "each" and rule.target_uid == entry_uid]
     census = _census_of(after, book, own)
     joining = {place: one for place, one in census.joining().items() if one.entry == i}
     back, joined = plan_joining(view.policy, census, joining, at=at)
-    matched, n_taken, here = _taken(view, census, i)
-    tells_all = actor.is_admin
-    named = [one.name for one in joining.values() if tells_all or (one.accounts and set(one.accounts) <= here)]
+    matched, n_taken, here = _count_matched(view, census, i)
+    sees_all_names = actor.is_admin
+    named = [one.name for one in joining.values() if sees_all_names or (one.accounts and set(one.accounts) <= here)]
     added = {operation["name"] for operation in joined}
     names = [name for name in sorted(named) if name in added][:_MOST_NAMES]
     return MembersPreview(len(joined), len(back), matched, n_taken, names)
@@ -174,7 +174,7 @@ def _with_members(tree: TreeColumns, i: int, members: Sequence[MembershipRule]) 
 
 
 def _census_of(tree: TreeColumns, book: Rulebook, own: Sequence[Rule]) -> Census:
-    """Of those accounts and people only that some of these rules may be for."""
+    """A census of only those accounts and people that may match one of these rules."""
     wanted = Q(pk__in=[])
     for rule in own:
         condition = Q()
@@ -193,8 +193,8 @@ def _census_of(tree: TreeColumns, book: Rulebook, own: Sequence[Rule]) -> Census
     return Census(tree, book, [row[0] for row in rows], [AccountKey(*row[1:]) for row in rows], people)
 
 
-def _taken(view: PolicyView, census: Census, i: int) -> tuple[int, int, set[int]]:
-    """How many accounts the rules lead here; of them, those that count elsewhere now, and those that count here."""
+def _count_matched(view: PolicyView, census: Census, i: int) -> tuple[int, int, set[int]]:
+    """Number of accounts matched, number of these at other entries now, and ids of those at or below this entry."""
     book = load_rulebook(view.policy, view.tree)
     resolver, below = book.on(view.tree), view.tree.subtree_mask(i)
     n_matched = n_taken = 0
@@ -213,7 +213,7 @@ def _taken(view: PolicyView, census: Census, i: int) -> tuple[int, int, set[int]
 
 
 def _accounts_at(view: PolicyView, entries: Sequence[int]) -> dict[int, list[MemberAccount]]:
-    """The accounts that the newest snapshot counts at each of these entries."""
+    """Accounts at each of these entries in the newest snapshot."""
     if view.snapshot is None:
         return {}
     keys: dict[int, list[AccountKey]] = {}
@@ -235,8 +235,8 @@ def _persons(keys: set[AccountKey]) -> dict[AccountKey, str]:
     return {AccountKey(*row[1:]): row[0] for row in rows}
 
 
-def _lately(view: PolicyView, uid: UUID) -> list[RuleEvent]:
-    """The last of what rules did to children of an entry, newest first."""
+def _recent_events(view: PolicyView, uid: UUID) -> list[RuleEvent]:
+    """Recent actions of rules on the children of an entry, newest first."""
     runs = Revision.objects.filter(policy=view.policy, change_set__origin=ChangeSet.Origin.RULE)
     at = dict(runs.order_by("-number").values_list("number", "published_at")[:_MOST_RUNS])
     if not at:
@@ -258,6 +258,6 @@ def _lately(view: PolicyView, uid: UUID) -> list[RuleEvent]:
 
 
 def _regex(pattern: str) -> str:
-    """A pattern of `*` and `?` as the database reads it; a bracket is literal."""
+    """A pattern of `*` and `?` as a regular expression of the database; a bracket is literal."""
     literal = pattern.replace("[[]", "[")
     return "".join(".*" if one == "*" else "." if one == "?" else re.escape(one) for one in literal)

@@ -1,4 +1,4 @@
-"""Is the policy holding, and who published what lately."""
+"""The overview of a policy: whether targets are met, and recent publications."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_TOP = 100
 
 @dataclass(frozen=True)
 class Publish:
-    """One revision, as a line of the list."""
+    """One published revision, as a row."""
 
     revision: int
     at: datetime
@@ -30,7 +30,7 @@ class Publish:
 
 @dataclass(frozen=True)
 class Overview:
-    """Everything the overview shows of one policy."""
+    """The overview of one policy."""
 
     policy_slug: str
     policy_name: str
@@ -48,11 +48,11 @@ class Overview:
     top: list[EntryRow]
     n_hidden: int  # top-level entries that the actor may not see
     publishes: list[Publish]
-    asked_core_s: dict[UUID, float] = field(default_factory=dict)  # what jobs that wait ask for, of entries at the top
+    asked_core_s: dict[UUID, float] = field(default_factory=dict)  # requested by waiting jobs, by entry
 
 
 def get_overview(*, policy_slug: str | None = None, actor: Actor) -> Overview | None:
-    """Of this policy, or of the first by name; None when there is none."""
+    """The overview of a policy, by default the first one by name; None without a visible policy."""
     if policy_slug is None:
         policies = list_policies(actor=actor)
         if not policies:
@@ -62,7 +62,7 @@ def get_overview(*, policy_slug: str | None = None, actor: Actor) -> Overview | 
 
 
 def overview_of(view: PolicyView) -> Overview:
-    """Of an open view."""
+    """The overview of an open view."""
     children = view.visible_children(0)
     snapshot = view.snapshot
     return Overview(
@@ -82,21 +82,21 @@ def overview_of(view: PolicyView) -> Overview:
         top=[view.row(i, position=(at, len(children))) for at, i in enumerate(children[:_MOST_TOP], start=1)],
         n_hidden=int(view.tree.n_children[0]) - len(children),
         publishes=_publishes(view),
-        asked_core_s=_asked(view, children[:_MOST_TOP]),
+        asked_core_s=_demand_of(view, children[:_MOST_TOP]),
     )
 
 
-def _asked(view: PolicyView, entries: Sequence[int]) -> dict[UUID, float]:
-    """Of entries with visible numbers and demand."""
+def _demand_of(view: PolicyView, entries: Sequence[int]) -> dict[UUID, float]:
+    """Demand of entries with visible numbers, without zeros."""
     if view.snapshot is None:
         return {}
-    demand, place = view.snapshot.values.demand_core_s, view.snapshot_index
-    told = [(i, int(place[i])) for i in entries if place[i] >= 0]
-    return {view.tree.uuid(i): float(demand[at]) for i, at in told if demand[at] > 0}
+    demand, index = view.snapshot.values.demand_core_s, view.snapshot_index
+    shown = [(i, int(index[i])) for i in entries if index[i] >= 0]
+    return {view.tree.uuid(i): float(demand[at]) for i, at in shown if demand[at] > 0}
 
 
 def _unmapped(view: PolicyView) -> float | None:
-    """It is often one person's."""
+    """Unmapped usage; None unless the actor sees the whole tree, because it is often that of one person."""
     if view.snapshot is None:
         return 0.0
     return float(view.snapshot.meta["unmapped_usage"]) if view.visibility.outright.all() else None

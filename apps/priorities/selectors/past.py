@@ -1,4 +1,4 @@
-"""The past of a policy: which days a look back can show, and numbers of an instant of which none are stored."""
+"""The past of a policy: days that a view of the past can show, and numbers of instants without a stored snapshot."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from apps.priorities.serving.served_snapshot import ServedSnapshot
 
 # --- Days -------------------------------------------------------------------------------------------------------------
 _MOST_REVISIONS = 400
-# Stored: days with a snapshot in their last hour, so close to the end of the day that it stands for it.
+# Stored days: those with a snapshot in their last hour, which represents the end of the day.
 _PAST = """
 SELECT (SELECT min(hour_at) FROM usage_bucket),
     (SELECT published_at FROM policies_revision WHERE policy_id = policy.id ORDER BY number LIMIT 1),
@@ -36,9 +36,9 @@ FROM policies_policy AS policy WHERE policy.slug = %(slug)s
 
 @dataclass(frozen=True)
 class PastDays:
-    """Days are ordinals of a time zone's calendar. stored: ends of days of which a snapshot is kept.
+    """Days that a view of the past can show, as ordinals in a time zone. stored: days with a snapshot at their end.
 
-    revisions: (day, number) of those that were published on a day of the range, the newest few hundred, oldest first.
+    revisions: (day, number) of the newest few hundred revisions published in the range, oldest first.
     """
 
     first_at: datetime
@@ -49,7 +49,7 @@ class PastDays:
 
 
 def list_past_days(*, policy_slug: str, zone: tzinfo, now: datetime) -> PastDays | None:
-    """None while there is nothing to look back at. No secret to those who may open a page of the policy."""
+    """Days with usage and a revision; None if there are none. The caller checks that the policy is visible."""
     with connection.cursor() as cursor:
         cursor.execute(_PAST, {"slug": policy_slug, "zone": str(zone), "most": _MOST_REVISIONS})
         used_at, first_revision_at, published, numbers, stored = cursor.fetchone() or (None, None, [], [], [])
@@ -74,32 +74,32 @@ def _day(at: datetime, zone: tzinfo) -> int:
 
 
 # --- Reconstruction ---------------------------------------------------------------------------------------------------
-CLOSE = timedelta(hours=1)  # a stored snapshot that is at most so much older shows the instant as well
-_MOST_KEPT = 4
-_kept: LRUCache[tuple[int, str], ServedSnapshot] = LRUCache(_MOST_KEPT)
+CLOSE = timedelta(hours=1)  # a stored snapshot that is at most this much older is used for an instant
+_MOST_CACHED = 4
+_cache: LRUCache[tuple[int, str], ServedSnapshot] = LRUCache(_MOST_CACHED)
 _lock = Lock()
 
 
 def reconstruct(policy: Policy, at: datetime) -> ServedSnapshot | None:
-    """From the revision, settings, mapping and usage that were current at `at`: equal to a recompute for it.
+    """Compute a snapshot of a past instant, equal to a recompute of it, without storing it. The last few are cached.
 
-    Its id is negative: no snapshot in the database has it. None before the first usage, and where the algorithm is of a
-    package that fails. The policy has a revision at `at`.
+    Its id is negative, which no stored snapshot has. None before the first usage, or if a package fails. The policy
+    must have a revision at the instant.
     """
     first_at = first_usage_at()
     if first_at is None or at <= first_at:
         return None
     key = policy.pk, read_fingerprint(policy, as_of=at, state=state_at(policy, at)).digest
-    with _lock:  # parts of a page that ask at once wait for one computation
-        if key not in _kept:
+    with _lock:  # concurrent requests of one page wait for one computation
+        if key not in _cache:
             try:
-                _kept[key] = _computed(policy, at)
+                _cache[key] = _compute(policy, at)
             except Invalid:
                 return None
-        return _kept[key]
+        return _cache[key]
 
 
-def _computed(policy: Policy, at: datetime) -> ServedSnapshot:
+def _compute(policy: Policy, at: datetime) -> ServedSnapshot:
     inputs = load_inputs(policy, as_of=at, is_past=True)
     data, digest = pack_result(inputs, compute(inputs))
     row = Snapshot(

@@ -1,4 +1,4 @@
-"""A policy as one actor sees it now: the current tree beside the numbers of the newest snapshot."""
+"""A policy as one actor sees it: a tree, and the numbers of a snapshot matched to it by uid."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ F8 = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class PolicyView:
-    """What one actor may see of one policy. Numbers come from the snapshot, by uid."""
+    """One policy as one actor may see it: the current one, or a past one (asked: its revision or instant)."""
 
     policy: Policy
     revision: int
@@ -54,7 +54,7 @@ class PolicyView:
     snapshot: ServedSnapshot | None
     actor: Actor
     now: datetime
-    asked: int | datetime | None = None  # a revision or an instant to look back at: nothing can be changed then
+    asked: int | datetime | None = None  # of a view of the past, which is read-only
 
     @cached_property
     def visibility(self) -> Visibility:
@@ -68,51 +68,55 @@ class PolicyView:
 
     @cached_property
     def usage_unit(self) -> str:
-        """The unit of the usage shown: of the snapshot's metric."""
+        """Unit of the usage shown, by the snapshot's metric."""
         return unit_of_usage((self.snapshot.settings if self.snapshot else self.settings).metric)
 
     @cached_property
     def shows_numbers(self) -> npt.NDArray[np.bool_]:
-        """Entries whose numbers the actor may see: usage, actual, deviation, priority, rank, factor and demand.
+        """Mask of entries whose numbers the actor may see: usage, actual, deviation, priority, rank, factor and demand.
 
-        Targets and shares of every visible entry are shown. False for entries without numbers.
+        False for entries without numbers. Targets and shares are shown for all visible entries.
         """
         if self.snapshot is None:
             return np.zeros(len(self.tree), dtype=np.bool_)
-        seen = self.visibility.mask & (self._there >= 0)
+        seen = self.visibility.mask & (self._index_in_snapshot >= 0)
         if not self.shows_sums:
             return seen
         if self.snapshot.tree is self.tree:
             return seen & visible_numbers(self.policy, self.snapshot, self.visibility, self.now)
         found = numbers_visible_in(policy=self.policy, snapshot=self.snapshot, at=self.now, actor=self.actor)
-        told: npt.NDArray[np.bool_] = seen & found[np.maximum(self._there, 0)]
+        told: npt.NDArray[np.bool_] = seen & found[np.maximum(self._index_in_snapshot, 0)]
         return told
 
     def is_suppressed(self, i: int) -> bool:
-        """Whether it has numbers hidden from the actor."""
-        return self.snapshot is not None and bool(self._there[i] >= 0) and not self.shows_numbers[i]
+        """Whether the entry has numbers that are hidden from the actor."""
+        return self.snapshot is not None and bool(self._index_in_snapshot[i] >= 0) and not self.shows_numbers[i]
 
     @property
     def shows_sums(self) -> bool:
-        """Whether some visible entries show sums only, if any."""
+        """Whether the actor sees some entries as sums only."""
         visibility = self.visibility
         return bool((visibility.mask & ~visibility.outright).any())
 
     @cached_property
     def own_entries(self) -> list[int]:
-        """Where the actor's own accounts are."""
+        """Entries of the actor's own accounts."""
         if self.actor.user is None or self.snapshot is None or not self.actor.has_scope("self:read"):
             return []
         found = {entry for query in own_queries(self.actor) for entry in self.snapshot.index.find_certain(query)}
-        return [at for at in map(self._here, sorted(found)) if at is not None]
+        return [at for at in map(self._index_in_tree, sorted(found)) if at is not None]
 
     @cached_property
     def snapshot_index(self) -> npt.NDArray[np.int64]:
-        """Where each entry of this tree is in the snapshot's; −1 where missing, or its numbers are hidden."""
-        return self._there if self.snapshot is None else np.where(self.shows_numbers, self._there, -1)
+        """Index of each entry in the snapshot's tree; −1 if missing there or hidden from the actor."""
+        return (
+            self._index_in_snapshot
+            if self.snapshot is None
+            else np.where(self.shows_numbers, self._index_in_snapshot, -1)
+        )
 
     @cached_property
-    def _there(self) -> npt.NDArray[np.int64]:
+    def _index_in_snapshot(self) -> npt.NDArray[np.int64]:
         here, there = self.tree, self.snapshot.tree if self.snapshot else self.tree
         if here is there or here.digest == there.digest != "":
             return np.arange(len(here))
@@ -126,7 +130,7 @@ class PolicyView:
 
     @cached_property
     def target(self) -> tuple[F8, F8]:
-        """Target among siblings and along the path, of the current tree; meaningless where `competes` is false."""
+        """Targets among siblings, and along the path from the root; undefined where `competes` is false."""
         prepared = prepare(self.tree.engine_tree())
         return prepared.spread(prepared.target), prepared.spread(prepared.target_global)
 
@@ -147,7 +151,7 @@ class PolicyView:
         return self.visibility.require(self.tree.index_of_uid(uid))
 
     def row(self, i: int, *, position: tuple[int, int] | None = None, is_open: bool = False) -> EntryRow:
-        """One entry. `position`: (pos_in_set, set_size), when the caller has counted already."""
+        """One entry as a row. position: (pos_in_set, set_size), if the caller knows it."""
         tree, parent = self.tree, int(self.tree.parent[i])
         if position is None:
             siblings = self.visible_children(parent) if parent >= 0 else [i]
@@ -179,7 +183,7 @@ class PolicyView:
 
     @cached_property
     def off_target(self) -> npt.NDArray[np.bool_]:
-        """Visible entries over or under their target, by numbers that the actor may see."""
+        """Mask of visible entries over or under their target, by visible numbers."""
         found = np.zeros(len(self.tree), dtype=np.bool_)
         if self.snapshot is None:
             return found
@@ -193,11 +197,11 @@ class PolicyView:
         return found
 
     def count_out_of_tolerance(self) -> int:
-        """How many entries are off target."""
+        """Number of entries off target."""
         return int(self.off_target.sum())
 
     def _numbers(self, i: int) -> dict[str, Any]:
-        """Everything computed about an entry; None and `unknown` where there is no snapshot of it."""
+        """Computed fields of an entry; None and state `unknown` if the snapshot doesn't have it."""
         is_root, competes = i == 0, bool(self.competes[i])
         target = 1.0 if is_root else float(self.target[0][i]) if competes else None
         target_global = 1.0 if is_root else float(self.target[1][i]) if competes else None
@@ -243,8 +247,8 @@ class PolicyView:
             )
         return found
 
-    def _here(self, there: int) -> int | None:
-        """An entry of the snapshot's tree in this one."""
+    def _index_in_tree(self, there: int) -> int | None:
+        """Index in this tree of an entry of the snapshot's tree."""
         if self.snapshot is None:
             return None
         if self.snapshot.tree is self.tree:
@@ -261,12 +265,11 @@ def open_view(
     is_live: bool = False,
     is_past: bool = False,
 ) -> PolicyView:
-    """The head with the newest snapshot; for a past revision or instant, that revision with the snapshot of then.
+    """Open the head with the newest snapshot, or (at) a past revision or instant with its snapshot.
 
-    Of an archived policy that past can be read, and its head where its history is asked for (is_past).
-
-    Readers of sums get the snapshot of the last finished day (see `daily_snapshot`), unless `is_live`: then only
-    numbers visible in full, as of now.
+    An archived policy can be read only with `at`, or with is_past, which shows its head for its history. Readers of
+    sums get the snapshot of the last finished day, see `priorities.visibility`. With is_live they get the newest one,
+    and only numbers that they may see in full.
     """
     policy = get_policy(slug=policy_slug, actor=actor, scope=scope, is_past=is_past or at is not None)
     if policy.archived_at is not None and at is None:
@@ -275,9 +278,9 @@ def open_view(
     tree = load_tree(policy, revision.number)
     snapshot: ServedSnapshot | None
     if not is_live and reads_sums(policy=policy, tree=tree, at=now, actor=actor):
-        snapshot = _settled(policy, revision.number, at, now)
+        snapshot = _load_daily(policy, revision.number, at, now)
     else:
-        snapshot = newest_or_none(policy.slug) if at is None else _of_then(policy, revision.number, at)
+        snapshot = newest_or_none(policy.slug) if at is None else _load_past(policy, revision.number, at)
     return PolicyView(
         policy=policy,
         revision=revision.number,
@@ -290,8 +293,8 @@ def open_view(
     )
 
 
-def _settled(policy: Policy, number: int, at: int | datetime | None, now: datetime) -> ServedSnapshot | None:
-    """Of the day before an instant, or before the end of a revision."""
+def _load_daily(policy: Policy, number: int, at: int | datetime | None, now: datetime) -> ServedSnapshot | None:
+    """The daily snapshot before an instant, or before a revision was replaced."""
     if isinstance(at, int):
         after = Revision.objects.filter(policy=policy, number=number + 1).values_list("published_at", flat=True)
         at = after.first()
@@ -300,17 +303,18 @@ def _settled(policy: Policy, number: int, at: int | datetime | None, now: dateti
 
 
 def newest_or_none(slug: str) -> ServedSnapshot | None:
+    """The newest snapshot of a policy; None if nothing can be served."""
     try:
         return store.newest(slug)
     except Unavailable:
         return None
 
 
-def _of_then(policy: Policy, number: int, at: int | datetime) -> ServedSnapshot | None:
-    """The last stored snapshot of a revision, or the last one computed for an instant up to `at`, or close before it;
-    where none is, what a recompute for the instant gives.
+def _load_past(policy: Policy, number: int, at: int | datetime) -> ServedSnapshot | None:
+    """The last stored snapshot of a revision, or the last one up to an instant.
 
-    Snapshots are computed for whole ticks: one of the tick before a publication may be of what was published later.
+    If the stored one is more than an hour older than the instant, the result of a recompute of the instant. The
+    revision is checked, because a snapshot of the tick before a publication can already contain what was published.
     """
     stored = Snapshot.objects.filter(policy=policy).order_by("-as_of", "-id")
     if isinstance(at, datetime):

@@ -1,4 +1,4 @@
-"""The tree page: rows in display order, opened where asked; and the tree in one picture."""
+"""The tree page with its rows in display order, and the icicle chart of the tree."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from apps.priorities.selectors.visible_snapshot import local_only_among, moment_
 
 # --- Rows -------------------------------------------------------------------------------------------------------------
 PAGE = 100  # children shown of one entry before "more"
-WINDOW = 30  # rows of one answer: a page stays below 1,500 elements however large the tree is
+WINDOW = 30  # rows of one response, so that a page stays below 1,500 elements
 MOST_MATCHES = 200
 MOST_ROWS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class MoreRow:
-    """Placeholder for children of an entry that are not in the page yet; `cursor` fetches the next ones."""
+    """Placeholder for children that aren't in the page yet. cursor: of the next ones."""
 
     parent_uid: UUID
     level: int
@@ -37,7 +37,7 @@ class MoreRow:
 
 @dataclass(frozen=True)
 class TreePage:
-    """Everything the tree page shows. `as_of` None: nothing computed yet, targets only."""
+    """The tree page. as_of: None before the first recompute; then only targets are shown."""
 
     policy_slug: str
     policy_name: str
@@ -52,13 +52,13 @@ class TreePage:
     query: str = ""
     n_matches: int = 0
     algorithm: dict[str, Any] = field(default_factory=dict)  # that the numbers were computed with
-    own_columns: tuple[str, ...] = ()  # which it has of its own, by its scheduler's names
+    own_columns: tuple[str, ...] = ()  # the algorithm's own, by the scheduler's names
     moment: Moment | None = None  # of the past
-    level: int = 1  # down to which it is open; 0: as far as a filter finds something
+    level: int = 1  # open down to this level; 0: down to all matches
     n_rows: int = 0  # of all windows
     n_left: int = 0  # rows after those shown
-    view: PolicyView | None = field(default=None, repr=False, compare=False)  # for the side column
-    shows_sums: bool = False  # of some entries, as of the end of a day, if at all
+    view: PolicyView | None = field(default=None, repr=False, compare=False)  # for the side panel
+    shows_sums: bool = False  # some entries show sums only, of the end of a day
 
 
 _AS_STORED = Arrangement()
@@ -84,9 +84,9 @@ def get_tree_page(
     cursor: str | None = None,
     at: int | datetime | None = None,
 ) -> TreePage:
-    """Rows for one page or one fragment, at most WINDOW of them besides the way to the first.
+    """At most WINDOW rows for a page or a fragment, and the ancestors of the first row.
 
-    `after`: the rows behind this entry. `parent_uid`: only its children, from `cursor`.
+    after: start with the row after this entry. parent_uid: only children of this entry, from `cursor` on.
     """
     view = open_view(policy_slug=policy_slug, actor=actor, at=at)
     if parent_uid is not None:
@@ -119,14 +119,14 @@ def get_tree_page(
 
 
 def iterate_rows(view: PolicyView, arranged: Arrangement) -> Iterator[EntryRow]:
-    """All rows of an arrangement, without the bound of a page."""
+    """All rows of an arrangement, without a limit."""
     listing = list_rows(view, arranged, most_children=len(view.tree), room=WINDOW)
     for i in listing.rows.tolist():
         yield view.row(i, position=(int(listing.place[i]), int(listing.size[i])), is_open=bool(listing.is_open[i]))
 
 
 def selectable(view: PolicyView, arranged: Arrangement) -> list[UUID]:
-    """Rows of an arrangement that the actor may change; with a filter those that match, not the way to them."""
+    """Uids of rows that the actor may change; with a filter only matches, without their ancestors."""
     listing = list_rows(view, arranged, most_children=len(view.tree), room=WINDOW)
     rows = listing.rows[listing.rows > 0]
     if listing.matches is not None:
@@ -165,14 +165,14 @@ def _tree_page(view: PolicyView, rows: list[EntryRow]) -> TreePage:
 
 
 def get_tree_rows(*, policy_slug: str, actor: Actor, uids: Sequence[UUID]) -> TreePage:
-    """These rows; entries that aren't there any more are left out."""
+    """Rows of these entries; archived and hidden ones are left out."""
     view = open_view(policy_slug=policy_slug, actor=actor)
     found = [i for uid in uids if (i := view.tree.index_of_uid(uid)) is not None and view.visibility.may_see(i)]
     return _tree_page(view, view.rows(found))
 
 
 def search_entries(*, policy_slug: str, query: str, actor: Actor, limit: int = 20) -> list[Hit]:
-    """Visible entries whose name contains the query; those whose name begins with it come first."""
+    """Visible entries whose name contains the query; names that start with it come first."""
     view = open_view(policy_slug=policy_slug, actor=actor)
     wanted = query.strip().casefold()
     found = sorted(matching(view, query), key=lambda i: not view.tree.name[i].casefold().startswith(wanted))
@@ -183,11 +183,12 @@ def search_entries(*, policy_slug: str, query: str, actor: Actor, limit: int = 2
 
 
 def offset(cursor: str | None) -> int:
+    """The start index in a cursor; 0 if it is missing or invalid."""
     return read_whole(cursor or "", 9) or 0
 
 
-# --- Picture ----------------------------------------------------------------------------------------------------------
-MOST_A_LEVEL = 50  # entries of one level; with what is drawn together a picture has at most 400 sectors
+# --- Icicle chart -----------------------------------------------------------------------------------------------------
+MOST_A_LEVEL = 50  # entries of one level; with combined ones a chart has at most 400 sectors
 SIZES = ("target", "actual")
 
 
@@ -201,16 +202,16 @@ def get_icicle(
     smallest: float = 1 / 100,
     at: int | datetime | None = None,
 ) -> IciclePage:
-    """The entry with what is below it; one without children within its parent.
+    """The icicle of an entry and those below it; of its parent if the entry has no children.
 
-    sizes: by target or by actual share. levels: how many, the entry's own first. smallest: the least part of the whole
-    shown that is drawn by itself. at: a revision or an instant.
+    sizes: `target` or `actual`. levels: number of levels, the entry's own included. smallest: least fraction of the
+    chart that gets its own sector. at: a revision or an instant of the past.
     """
     view = open_view(policy_slug=policy_slug, actor=actor, at=at)
     chosen = view.visibility.require(0) if chosen_uid is None else require_entry(view, chosen_uid)
     top = _top_of(view, chosen)
-    picture = _Picture(view, top, sizes, levels, smallest)
-    drawn = picture.draw()
+    chart = _Chart(view, top, sizes, levels, smallest)
+    drawn = chart.draw()
     return IciclePage(
         policy_slug=view.policy.slug,
         policy_name=view.policy.name,
@@ -221,15 +222,15 @@ def get_icicle(
         way=view.rows(above for above in view.tree.ancestors(top) if view.visibility.may_see(above)),
         chosen=view.row(chosen, position=(1, 1)),
         sizes=sizes,
-        n_entries=picture.n_entries,
-        n_shown=picture.n_shown,
+        n_entries=chart.n_entries,
+        n_shown=chart.n_shown,
         moment=moment_of(view),
         local_only=local_only_among(view, list(_uids(drawn))),
     )
 
 
 def _top_of(view: PolicyView, chosen: int) -> int:
-    """What fills the picture: a leaf alone would be a picture of one box."""
+    """The top entry of the chart: for a leaf its parent, if visible."""
     parent = int(view.tree.parent[chosen])
     if view.visible_children(chosen) or parent < 0 or not view.visibility.may_see(parent):
         return chosen
@@ -244,14 +245,14 @@ def _uids(sector: Sector) -> Iterator[UUID]:
         yield from _uids(child)
 
 
-class _Picture:
-    """Sectors being put together, level by level, from the largest down."""
+class _Chart:
+    """Builds the sectors of a chart, level by level, the largest entries of each."""
 
     def __init__(self, view: PolicyView, top: int, sizes: str, levels: int, smallest: float) -> None:
         self.view, self.top = view, top
         self._depth, self._smallest = levels, smallest
         self._levels = view.tree.subtree(top)
-        self._size = self._summed_up(self._actual() if sizes == "actual" else self._target())
+        self._size = self._with_inheriting(self._actual() if sizes == "actual" else self._target())
         self._whole = self._size[top] or 1.0
         self.n_shown = 0
 
@@ -274,7 +275,7 @@ class _Picture:
         return set(sorted(seen, key=lambda i: (-size[i], i))[:MOST_A_LEVEL])
 
     def _sector(self, i: int, shown: set[int], depth: int) -> Sector:
-        """As deep as there are levels."""
+        """A sector with the sectors below it; recursion is limited by the number of levels."""
         size = float(self._size[i] / self._whole)
         row = self.view.row(i, position=(1, 1))
         children = self.view.tree.children(i)
@@ -288,11 +289,11 @@ class _Picture:
         return Sector(row, size, children=below)
 
     def _target(self) -> F8:
-        """Products of targets from the top down: what is below an entry without a target has parts of it, too."""
+        """Products of targets from the top down; children of an entry that inherits divide its parent's target."""
         tree, competes, among_siblings = self.view.tree, self.view.competes, self.view.target[0]
         target = np.zeros(len(tree))
         target[self.top] = 1.0
-        of_parent = target.copy()  # what the children of an entry are parts of: without shares of its own, its parent's
+        of_parent = target.copy()  # the fraction that the children divide
         for level in self._levels[1:]:
             here = slice(level.start, level.stop)
             above = of_parent[tree.parent[here]]
@@ -301,7 +302,7 @@ class _Picture:
         return target
 
     def _actual(self) -> F8:
-        """Of the whole; 0 where it isn't known, or may not be shown."""
+        """Actual shares of the whole; 0 if unknown or hidden."""
         place, snapshot = self.view.snapshot_index, self.view.snapshot
         if snapshot is None:
             return np.zeros(len(self.view.tree))
@@ -310,14 +311,14 @@ class _Picture:
         found[0] = 1.0
         return found
 
-    def _summed_up(self, size: F8) -> F8:
-        """Entries without shares of their own are as large as what is below them."""
-        dissolved = self.view.tree.inherit
+    def _with_inheriting(self, size: F8) -> F8:
+        """Set entries with *inherit* shares to the sum of their children."""
+        inherits = self.view.tree.inherit
         for level in reversed(self._levels[1:]):
             parents = self.view.tree.parent[level.start : level.stop]
             sums = np.zeros(len(size))
             np.add.at(sums, parents, size[level.start : level.stop])
             above = np.unique(parents)
-            above = above[dissolved[above] & (above > 0)]
+            above = above[inherits[above] & (above > 0)]
             size[above] = sums[above]
         return size

@@ -1,4 +1,4 @@
-"""Changes of a tree since a snapshot that a client has, so that dashboards needn't read all of it again."""
+"""Tables of entries and priorities, and the entries that changed since a snapshot that a client has."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ENTRY_COLUMNS = (
     Column("actual_global", "number"),
     Column("deviation_points", "number"),
     Column("state"),
-    Column("usage_core_s", "number"),  # empty where the metric counts in another unit
+    Column("usage_core_s", "number"),  # empty if the metric has another unit
     Column("priority", "number"),
     Column("rank", "whole"),
     Column("factor", "number"),
@@ -55,7 +55,7 @@ PRIORITY_COLUMNS = (
 
 
 def entry_rows(view: PolicyView, top: int, depth: int | None) -> Iterator[Row]:
-    """The entry and what is below it that the actor may see, parents first."""
+    """Visible entries at and below an entry, parents first."""
     mask = view.visibility.mask
     for level in view.tree.subtree(top)[: None if depth is None else depth + 1]:
         for i in level:
@@ -93,7 +93,7 @@ def _entry(view: PolicyView, i: int) -> Row:
 
 
 def priority_rows(snapshot: ServedSnapshot, mask: Mask | None) -> Iterator[Row]:
-    """Every leaf as schedulers get it; identities as the JSON text of the list."""
+    """Every leaf as schedulers get it; identities as JSON text."""
     for line in snapshot.every_leaf(mask=mask):
         yield (
             line["account"],
@@ -108,15 +108,15 @@ def priority_rows(snapshot: ServedSnapshot, mask: Mask | None) -> Iterator[Row]:
         )
 
 
-_TOLD = ("usage", "target", "actual", "target_global", "priority", "rank", "factor", "has_demand")
-_SAID = ("has_rank", "has_factor", "competes", "is_ranked")
+_NUMBERS = ("usage", "target", "actual", "target_global", "priority", "rank", "factor", "has_demand")
+_MASKS = ("has_rank", "has_factor", "competes", "is_ranked")
 
 
 def view_at(view: PolicyView, snapshot_id: int) -> PolicyView:
-    """The policy of that snapshot, as the same reader may see it by current rights.
+    """The policy in the state of a stored snapshot, as the same reader may see it by current rights.
 
     Raises:
-        NotFound: it is no longer kept, or isn't of this policy.
+        NotFound: the snapshot is no longer stored, or belongs to another policy.
     """
     older = store.load_stored(view.policy.slug, snapshot_id)
     return PolicyView(
@@ -132,9 +132,9 @@ def view_at(view: PolicyView, snapshot_id: int) -> PolicyView:
 
 
 def changed(
-    view: PolicyView, then: PolicyView, top: int, said: Callable[[PolicyView, int], Any]
+    view: PolicyView, then: PolicyView, top: int, json_of: Callable[[PolicyView, int], Any]
 ) -> tuple[list[int], list[int]]:
-    """Entries from `top` down that are said otherwise than then, and those of then that are gone (in its tree)."""
+    """Entries from `top` down whose JSON differs, and entries (indices of the older tree) that are gone."""
     before = {then.tree.uuid(int(i)): int(i) for i in np.flatnonzero(_below(then, _same(view, then, top)))}
     candidates = _differing(view, then)
     found = []
@@ -142,20 +142,20 @@ def changed(
         j = before.pop(view.tree.uuid(int(i)), None)
         if candidates is not None and j is not None and not candidates[i]:
             continue
-        if j is None or said(view, int(i)) != said(then, j):
+        if j is None or json_of(view, int(i)) != json_of(then, j):
             found.append(int(i))
     return found, list(before.values())
 
 
-def tag_of_view(view: PolicyView, *asked: object) -> str:
-    """Entity tag over all that an answer is made of: tree, numbers, visibility and query.
+def tag_of_view(view: PolicyView, *query: object) -> str:
+    """Entity tag of a response: of tree, numbers, visibility and query.
 
-    Readers who see other entries get another tag.
+    Readers who see different entries get different tags.
     """
-    told = hashlib.sha256(view.visibility.mask.tobytes() + view.shows_numbers.tobytes())
+    content = hashlib.sha256(view.visibility.mask.tobytes() + view.shows_numbers.tobytes())
     snapshot = view.snapshot.snapshot_id if view.snapshot else 0
-    told.update(repr((view.policy.pk, view.revision, snapshot, view.tree.digest, asked)).encode())
-    return f'"{told.hexdigest()[:32]}"'
+    content.update(repr((view.policy.pk, view.revision, snapshot, view.tree.digest, query)).encode())
+    return f'"{content.hexdigest()[:32]}"'
 
 
 def _below(view: PolicyView, top: int | None) -> Mask:
@@ -170,21 +170,21 @@ def _same(view: PolicyView, then: PolicyView, top: int) -> int | None:
 
 
 def _differing(view: PolicyView, then: PolicyView) -> Mask | None:
-    """Entries that may differ, fast for an unchanged tree. None where trees have to be compared."""
+    """Mask of entries that may differ, computed fast for an unchanged tree; None if all entries must be compared."""
     if view.snapshot is None or then.snapshot is None or view.tree.digest == "":
         return None
     if not view.tree.digest == then.tree.digest == view.snapshot.tree.digest or view.settings != then.settings:
         return None
     differs: Mask = (view.shows_numbers != then.shows_numbers) | (view.visibility.mask != then.visibility.mask)
     now, before = view.snapshot.values, then.snapshot.values
-    for name in (*_TOLD, *_SAID):
+    for name in (*_NUMBERS, *_MASKS):
         differs |= ~_equal(getattr(now, name), getattr(before, name))
     if now.columns.keys() != before.columns.keys():
         return None
-    return differs | _own_differ(now, before) | _has_children_seen(view, then)
+    return differs | _own_columns_differ(now, before) | _parents_of_changed_visibility(view, then)
 
 
-def _own_differ(now: Values, before: Values) -> Mask:
+def _own_columns_differ(now: Values, before: Values) -> Mask:
     found = np.zeros(len(now.usage), dtype=np.bool_)
     for name, column in now.columns.items():
         old = before.columns[name]
@@ -196,8 +196,8 @@ def _own_differ(now: Values, before: Values) -> Mask:
     return found
 
 
-def _has_children_seen(view: PolicyView, then: PolicyView) -> Mask:
-    """Parents of what is seen now and wasn't, or the other way round: they count their children."""
+def _parents_of_changed_visibility(view: PolicyView, then: PolicyView) -> Mask:
+    """Parents of entries whose visibility changed: their number of children changes."""
     found = np.zeros(len(view.tree), dtype=np.bool_)
     other = np.flatnonzero(view.visibility.mask != then.visibility.mask)
     found[np.maximum(view.tree.parent[other], 0)] = True

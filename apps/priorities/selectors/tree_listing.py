@@ -1,7 +1,7 @@
-"""The rows of a tree in display order: opened, filtered and sorted among siblings, as one list of entries.
+"""The rows of a tree in display order: expanded, filtered, and sorted among siblings.
 
-Everything is worked out in numpy, level by level: a tree of 100,000 entries is listed in some 50 ms, and one page reads
-the entries of its window alone.
+Computed with numpy, level by level: a tree of 100,000 entries takes about 50 ms, and a page reads only the entries of
+its window.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ DEEPEST = 20
 class Arrangement:
     """Which rows of a tree are shown, and in which order.
 
-    level: opened down to it, 1: the root alone is open; None: as deep as one page has room for, or only what
-    `open_uids` says. sort: one of SORTS, `-` in front for descending; empty: the order of the policy.
+    level: expand down to this level (1: only the root); None: as deep as fits a page, or only `open_uids`. sort: one of
+    SORTS, with a leading `-` descending; empty for the order of the policy.
     """
 
     level: int | None = None
@@ -44,11 +44,11 @@ class Arrangement:
 
 @dataclass(frozen=True)
 class Listing:
-    """rows: entries in display order. level: what is open without `open_uids` and `shut_uids`. matches: what the
-    filters let through, without the way to it; None without a filter.
+    """Rows of a tree. rows: entries in display order. level: expanded without `open_uids` and `shut_uids`.
 
-    place, size: position of an entry in its set, and the size of the set, by entry. end: where its rows end, by entry.
-    left_out: entries with more children than are listed → how many are left out.
+    matches: entries that match the filters, without their ancestors; None without a filter. By entry: place, size:
+    position among siblings and their number; at, end: first row, and the row after its subtree (−1: not listed).
+    left_out: entry → number of children that aren't listed because there are too many.
     """
 
     rows: I8
@@ -66,7 +66,7 @@ class Listing:
         return 0 if self.matches is None else int(self.matches.sum())
 
     def after(self, view: PolicyView, uid: UUID | None) -> int:
-        """Where the rows behind an entry begin; behind its nearest listed ancestor where it isn't listed itself."""
+        """Index of the row after an entry; if it isn't listed, after the subtree of its nearest listed ancestor."""
         i = None if uid is None else view.tree.index_of_uid(uid)
         if i is None or not view.visibility.may_see(i):
             return 0
@@ -78,17 +78,17 @@ class Listing:
         return 0
 
 
-def list_rows(view: PolicyView, asked: Arrangement, *, most_children: int, room: int) -> Listing:
-    """The rows that the actor may see. most_children: listed of one entry. room: rows that a fresh page opens."""
+def list_rows(view: PolicyView, arrangement: Arrangement, *, most_children: int, room: int) -> Listing:
+    """List visible rows. most_children: limit per entry. room: number of rows that a new page may expand to."""
     tree, mask = view.tree, view.visibility.mask
-    level = _level_of(view, asked, room)
-    matches = _matches(view, asked, level)
-    only = _with_way(view, matches)
-    is_open = _open(view, asked, level, only)
+    level = _level_of(view, arrangement, room)
+    matches = _matches(view, arrangement, level)
+    only = _with_ancestors(view, matches)
+    is_open = _open(view, arrangement, level, only)
     if only is not None:
-        for i in _indices(view, asked.open_uids):  # opened by hand: everything below is shown
+        for i in _indices(view, arrangement.open_uids):  # expanded by the user: all children are shown
             only[tree.children(i)] = True
-    key = sort_key(view, asked.sort)
+    key = sort_key(view, arrangement.sort)
     place, size = np.ones(len(tree), dtype=np.int64), np.ones(len(tree), dtype=np.int64)
     shown = np.zeros(len(tree), dtype=np.bool_)
     shown[0] = mask[0]
@@ -116,7 +116,7 @@ def list_rows(view: PolicyView, asked: Arrangement, *, most_children: int, room:
 
 
 def parts_of_children(view: PolicyView, parents: Iterable[int], *, of_total: bool) -> dict[int, tuple[F8, F8]]:
-    """(actual, target) of the visible children of each entry, as far as the actor may see them, else 0."""
+    """Arrays (actual, target) of the visible children of each entry; actual is 0 where hidden."""
     target, actual = view.target[int(of_total)], np.zeros(len(view.tree))
     if view.snapshot is not None:
         numbers = view.snapshot.actual_global if of_total else view.snapshot.values.actual
@@ -131,18 +131,18 @@ def parts_of_children(view: PolicyView, parents: Iterable[int], *, of_total: boo
     return found
 
 
-def sort_children(view: PolicyView, parent: int, asked: Arrangement) -> tuple[list[tuple[int, int]], int]:
-    """Children that the filter lets through as (entry, position in their set), and the size of the set."""
+def sort_children(view: PolicyView, parent: int, arrangement: Arrangement) -> tuple[list[tuple[int, int]], int]:
+    """Matching children as (entry, position among siblings), and the number of siblings."""
     children = np.array(view.visible_children(parent), dtype=np.int64)
-    only = _with_way(view, _matches(view, asked, _level_of(view, asked, room=0)))
+    only = _with_ancestors(view, _matches(view, arrangement, _level_of(view, arrangement, room=0)))
     if len(children):
-        children = children[np.lexsort((children, sort_key(view, asked.sort)(children)))]
+        children = children[np.lexsort((children, sort_key(view, arrangement.sort)(children)))]
     pairs = enumerate(children.tolist(), start=1)
     return [(child, place) for place, child in pairs if only is None or only[child]], len(children)
 
 
 def sort_key(view: PolicyView, sort: str) -> Callable[[I8], npt.NDArray[Any]]:
-    """Numbers to sort entries by; what has none, or none that the actor may see, comes last either way."""
+    """A function that returns sort keys of entries; entries without a visible number are last in both directions."""
     name, sign = sort.removeprefix("-"), -1.0 if sort.startswith("-") else 1.0
     if name not in SORTS:
         return lambda here: here
@@ -158,7 +158,7 @@ def sort_key(view: PolicyView, sort: str) -> Callable[[I8], npt.NDArray[Any]]:
 
 
 def matching(view: PolicyView, query: str) -> list[int]:
-    """Visible entries whose name contains the query; of a path, the entry there."""
+    """Visible entries whose name contains the query, or the entry at a path."""
     wanted = query.strip().casefold()
     if not wanted:
         return []
@@ -169,36 +169,36 @@ def matching(view: PolicyView, query: str) -> list[int]:
     return [i for i, name in enumerate(view.tree.name) if i and wanted in name.casefold() and mask[i]]
 
 
-def _level_of(view: PolicyView, asked: Arrangement, room: int) -> int:
-    """As asked; without that the deepest level down to which all rows fit into `room`. A name is found at any level."""
-    if asked.query.strip():
+def _level_of(view: PolicyView, arrangement: Arrangement, room: int) -> int:
+    """The requested level, or the deepest one down to which all rows fit into `room`; all levels with a query."""
+    if arrangement.query.strip():
         return DEEPEST
-    if asked.level is not None:
-        return asked.level
-    if asked.off_target:
+    if arrangement.level is not None:
+        return arrangement.level
+    if arrangement.off_target:
         return DEEPEST
-    if asked.open_uids:
+    if arrangement.open_uids:
         return 1
     counts = [int(view.visibility.mask[each.start : each.stop].sum()) for each in view.tree.subtree(0)]
     return max(1, int(np.searchsorted(np.cumsum(counts), room, side="right")) - 1)
 
 
-def _matches(view: PolicyView, asked: Arrangement, level: int) -> Mask | None:
-    """What the filters let through; None without a filter."""
-    if not asked.is_filtered:
+def _matches(view: PolicyView, arrangement: Arrangement, level: int) -> Mask | None:
+    """Mask of entries that match the filters; None without a filter."""
+    if not arrangement.is_filtered:
         return None
     found: Mask = np.array(view.visibility.mask) & (view.tree.level <= level)
-    if asked.query.strip():
+    if arrangement.query.strip():
         named = np.zeros(len(found), dtype=np.bool_)
-        named[matching(view, asked.query)] = True
+        named[matching(view, arrangement.query)] = True
         found &= named
-    if asked.off_target:
+    if arrangement.off_target:
         found &= view.off_target
     return found
 
 
-def _with_way(view: PolicyView, matches: Mask | None) -> Mask | None:
-    """With the entries above them."""
+def _with_ancestors(view: PolicyView, matches: Mask | None) -> Mask | None:
+    """The matches and all their ancestors."""
     if matches is None:
         return None
     tree, only = view.tree, matches.copy()
@@ -208,27 +208,27 @@ def _with_way(view: PolicyView, matches: Mask | None) -> Mask | None:
     return only
 
 
-def _open(view: PolicyView, asked: Arrangement, level: int, only: Mask | None) -> Mask:
+def _open(view: PolicyView, arrangement: Arrangement, level: int, only: Mask | None) -> Mask:
     tree = view.tree
     is_open: Mask = tree.level < level
-    if only is not None:  # the way to what matches; what is below a match stays closed
+    if only is not None:  # ancestors of matches are open; matches stay closed
         is_way = np.zeros(len(tree), dtype=np.bool_)
         is_way[tree.parent[np.flatnonzero(only)[1:] if only[0] else np.flatnonzero(only)]] = True
         is_open = is_open & is_way
-    for i in _indices(view, asked.open_uids):
+    for i in _indices(view, arrangement.open_uids):
         is_open[[*tree.ancestors(i), i]] = True
-    is_open[_indices(view, asked.shut_uids)] = False
+    is_open[_indices(view, arrangement.shut_uids)] = False
     return is_open & (tree.n_children > 0)
 
 
 def _indices(view: PolicyView, uids: Sequence[UUID]) -> list[int]:
-    """Entries that aren't there or may not be seen are passed over."""
+    """Indices of visible entries; unknown and hidden ones are skipped."""
     found = (view.tree.index_of_uid(uid) for uid in uids)
     return [i for i in found if i is not None and view.visibility.may_see(i)]
 
 
 def _counted(groups: npt.NDArray[np.signedinteger[Any]]) -> tuple[I8, I8]:
-    """Position within each run of equal numbers, from 1, and the length of the run."""
+    """Position (from 1) within each run of equal numbers, and the run's length."""
     if not len(groups):
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     starts = np.flatnonzero(np.r_[True, groups[1:] != groups[:-1]])
@@ -237,8 +237,8 @@ def _counted(groups: npt.NDArray[np.signedinteger[Any]]) -> tuple[I8, I8]:
 
 
 def _positions(parent: npt.NDArray[np.signedinteger[Any]], shown: Mask, levels: list[I8]) -> tuple[I8, I8]:
-    """Depth-first position of each shown entry, and of what follows the rows below it; −1 for others."""
-    below = shown.astype(np.int64)  # rows of an entry with those below it
+    """Depth-first position of each shown entry, and of the row after its subtree; −1 for others."""
+    below = shown.astype(np.int64)  # number of rows in each subtree
     for here in reversed(levels):
         np.add.at(below, parent[here], below[here])
     at = np.full(len(shown), -1, dtype=np.int64)
@@ -252,7 +252,7 @@ def _positions(parent: npt.NDArray[np.signedinteger[Any]], shown: Mask, levels: 
 
 
 def _values(view: PolicyView, name: str) -> F8:
-    """(n,), NaN where there is none to show: target as a part of the parent, deviation in points, factor, rank."""
+    """Values (n,) to sort by: target among siblings, deviation as a fraction, factor or rank; NaN if hidden."""
     if name == "target":
         return np.where(view.competes, view.target[0], np.nan)
     if view.snapshot is None:

@@ -1,4 +1,4 @@
-"""Unmapped accounts with their usage: shown, never dropped."""
+"""Unmapped accounts and their usage, which is reported but counts at no entry."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from apps.priorities.models import Snapshot, UnmappedUsage
 from apps.usage.authority import may_read_all
 from apps.usage.models import Import
 
-# An account is unmapped when it is so in every policy that was computed.
+# An account is listed if it is unmapped in every computed policy.
 _BY_SOURCE = """
 SELECT source.slug, count(DISTINCT bucket.account_id), sum(bucket.cpu_s)
 FROM usage_bucket AS bucket JOIN usage_source AS source ON source.id = bucket.source_id
@@ -33,27 +33,28 @@ GROUP BY source.slug
 
 @dataclass(frozen=True)
 class UnmappedAccount:
-    """One account and its usage in the policy's metric and window."""
+    """An unmapped account with its usage, by the policy's metric and window."""
 
     account: Account
     usage: float
 
 
 def unmapped_accounts(policy: Policy, *, limit: int = 1_000) -> list[UnmappedAccount]:
-    """Of the newest snapshot, the greatest usage first. For those who may see the whole policy."""
+    """Unmapped accounts of the newest snapshot, largest usage first. The caller checks that all may be seen."""
     newest = Snapshot.objects.filter(policy=policy, is_live=True).aggregate(newest=Max("pk"))["newest"]
     rows = UnmappedUsage.objects.filter(snapshot_id=newest).select_related("account").order_by("-usage", "account_id")
     return [UnmappedAccount(row.account, row.usage) for row in rows[:limit]]
 
 
 def count_unmapped_by_source(*, actor: Actor) -> dict[str, tuple[int, float | None]]:
-    """For each source with such accounts: how many, and the core-seconds of all their buckets, which are often one
-    person's: None for who may not read all usage. No names.
+    """Number of unmapped accounts and their core-seconds, by source.
+
+    The core-seconds are often those of one person, so they are None unless the actor may read all usage.
     """
     if actor.user is not None and not actor.user.is_active:
         return {}
-    tells = may_read_all(actor)
-    return {slug: (n, core_s if tells else None) for slug, (n, core_s) in _by_source().items()}
+    reads_all = may_read_all(actor)
+    return {slug: (n, core_s if reads_all else None) for slug, (n, core_s) in _by_source().items()}
 
 
 def count_unmapped_of_source(source_slug: str) -> int:
@@ -61,15 +62,15 @@ def count_unmapped_of_source(source_slug: str) -> int:
 
 
 def count_unmapped_accounts(account_ids: Sequence[int]) -> int:
-    """How many of these no policy has a place for, by the rules and trees of now: no recompute is waited for."""
+    """Number of these accounts that no policy maps, by the current rules and trees."""
     rows = Account.objects.filter(pk__in=account_ids)
     return _count_unmapped([AccountKey(r.namespace, r.user_name, r.group_name, r.dn, r.fqan, r.project) for r in rows])
 
 
 def count_unmapped_of_import(usage_import: Import) -> int | None:
-    """Unmapped accounts of a file; of a dry run by their names, which aren't stored yet.
+    """Number of unmapped accounts of an import, or of a dry run, whose accounts aren't stored yet.
 
-    None: there is no policy, or too many names to have been kept.
+    None without a policy, or if there were too many names to store.
     """
     n_unmapped = count_unmapped_of_preview(usage_import.run.result, usage_import.source.namespace)
     account_ids = usage_import.run.cursor.get("accounts")
@@ -79,7 +80,7 @@ def count_unmapped_of_import(usage_import: Import) -> int | None:
 
 
 def count_unmapped_of_preview(result: Mapping[str, Any], namespace: str) -> int | None:
-    """Unmapped accounts of a dry run, by the names in its result; None as above."""
+    """Number of unmapped accounts of a dry run; None without a policy, or if its result has no names."""
     if "names" not in result or not _has_policies():
         return None
     return _count_unmapped([AccountKey(namespace, *name) for name in result["names"]])

@@ -1,7 +1,7 @@
-"""Usage beside a policy: core-hours delivered week by week, what a checked file would add, class factors of no job.
+"""Core-hours delivered by week, allocations that start or end soon, the effect of an import, unused class factors.
 
-As in the table of allocations, amounts of freely chosen days are for those alone who see an entry by name: sums of any
-days would show what one person used.
+Amounts of freely chosen periods are shown only for entries that the reader sees by name, as in the table of
+allocations: sums over any period could reveal one person's usage.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ from apps.policies.models import Allocation
 from apps.priorities.delivered_usage import DeliveredBySite, load_delivered, load_delivered_by_site
 from apps.priorities.metering import CLASS_NAMES, JobClassRow, unmatched_factors
 from apps.priorities.records import AllocationLeft, CoreHourWeeks, WeekAmounts
-from apps.priorities.selectors.allocations import TableSums, listed_entries
+from apps.priorities.selectors.allocation_sums import TableSums
+from apps.priorities.selectors.allocations import listed_entries
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.usage.models import Import, JobClass, Source
 
 LONGEST_DAYS = 5 * 366
 MOST_SERIES = 8
 _SECONDS = HOUR.total_seconds()
-_TRACE_CORE_H = 1e-6  # less than this beside the children is rounding
+_TRACE_CORE_H = 1e-6  # a smaller rest is rounding error
 
 F8 = npt.NDArray[np.float64]
 
@@ -47,11 +48,11 @@ F8 = npt.NDArray[np.float64]
 def get_core_hour_weeks(
     *, policy_slug: str, period: Period, zone: ZoneInfo, actor: Actor, of: UUID | None = None
 ) -> CoreHourWeeks:
-    """Of the root's group, or of an entry's.
+    """Core-hours of the root or of an entry, by week, child and site.
 
     Raises:
         Invalid: the period is longer than five years.
-        NotFound: a policy or an entry that the actor may not see or that isn't there.
+        NotFound: the policy or entry doesn't exist, or is hidden from the actor.
     """
     view = open_view(policy_slug=policy_slug, actor=actor)
     group = view.require(view.tree.uuid(0) if of is None else of)
@@ -62,18 +63,18 @@ def get_core_hour_weeks(
     by_name = view.visibility.outright & view.visibility.mask
     visible = view.visible_children(group)
     children = [i for i in visible if by_name[i]]
-    promised = _promised(sums, group, by_name)
+    allocated = _allocated(sums, group, by_name)
     weeks = _weeks(period, zone, view.now)
     whole = [group] if by_name[group] else children
     used = load_delivered_by_site(
         policy=view.policy,
         tree=view.tree,
-        entries=[*whole, *children, *promised],
+        entries=[*whole, *children, *allocated],
         whole=whole,
-        edges=[*weeks, *(edge for edge in sums.edges(promised) if edge <= view.now)],
+        edges=[*weeks, *(edge for edge in sums.edges(allocated) if edge <= view.now)],
     )
     entries, rest = _by_entry(view, used, weeks, group, children or whole, knows_group=bool(by_name[group]))
-    left = [_left(sums, used, weeks, i) for i in promised[:MOST_SERIES]]
+    left = [_left(sums, used, weeks, i) for i in allocated[:MOST_SERIES]]
     return CoreHourWeeks(
         policy_slug=view.policy.slug,
         name=view.tree.name[group],
@@ -86,12 +87,12 @@ def get_core_hour_weeks(
         sites=_by_site(used, weeks),
         n_hidden=len(visible) - len(children),
         promises=tuple(left),
-        n_promises=len(promised),
+        n_promises=len(allocated),
     )
 
 
 def _weeks(period: Period, zone: ZoneInfo, now: datetime) -> list[datetime]:
-    """The period's begin, each Monday in it, and its end or now; empty where it hasn't begun."""
+    """Start of the period, each Monday in it, and its end or now; empty if it hasn't started."""
     begin, end = period.instants(zone)
     end = min(end, now)
     if end <= begin:
@@ -104,20 +105,23 @@ def _weeks(period: Period, zone: ZoneInfo, now: datetime) -> list[datetime]:
     return [*found, end]
 
 
-def _promised(sums: TableSums, group: int, by_name: npt.NDArray[np.bool_]) -> list[int]:
-    """Entries whose allocation has begun, the group among them, largest first."""
+def _allocated(sums: TableSums, group: int, by_name: npt.NDArray[np.bool_]) -> list[int]:
+    """Entries (the group included) with an allocation that has started, largest first."""
     begun = [
         i
         for i in [group, *(i for i, _level in listed_entries(sums, group))]
-        if i in sums.days and by_name[i] and sums.told_for(i).instants[0][0] < sums.view.now and sums.whole.own[i] > 0
+        if i in sums.days
+        and by_name[i]
+        and sums.counted_time(i).instants[0][0] < sums.view.now
+        and sums.whole.own[i] > 0
     ]
     return sorted(begun, key=lambda i: -float(sums.whole.own[i]))
 
 
 def _in_weeks(used: DeliveredBySite, columns: F8, weeks: Sequence[datetime]) -> F8:
-    """(stretches, …) summed into (weeks, …), core-hours."""
-    place = {edge: at for at, edge in enumerate(used.edges)}
-    cuts = [place[edge] for edge in weeks]
+    """Sum periods (periods, …) into weeks (weeks, …), in core-hours."""
+    index = {edge: at for at, edge in enumerate(used.edges)}
+    cuts = [index[edge] for edge in weeks]
     parts = [columns[a:b].sum(axis=0) for a, b in pairwise(cuts)]
     return np.array(parts).reshape(len(parts), *columns.shape[1:]) / _SECONDS
 
@@ -131,7 +135,7 @@ def _by_entry(
     *,
     knows_group: bool,
 ) -> tuple[tuple[WeekAmounts, ...], WeekAmounts | None]:
-    """The largest, in the order of siblings, and the rest together where there is one."""
+    """The largest entries, in sibling order, and the rest as one series; None without a rest."""
     if not entries or not weeks:
         return (), None
     table = _in_weeks(used, used.below[:, [used.column_of[i] for i in entries]], weeks)
@@ -150,17 +154,17 @@ def _by_entry(
         for at in largest
     )
     whole = _in_weeks(used, used.by_site.sum(axis=1), weeks) if knows_group else table.sum(axis=1)
-    beside = np.maximum(whole - table[:, largest].sum(axis=1), 0.0)
-    beside[beside < _TRACE_CORE_H] = 0.0
-    if not beside.any():
+    others = np.maximum(whole - table[:, largest].sum(axis=1), 0.0)
+    others[others < _TRACE_CORE_H] = 0.0
+    if not others.any():
         return found, None
     is_others = n_other and not knows_group
     name = _("%(n)s others") % {"n": n_other} if is_others else _("all other usage of %(name)s")
-    return found, WeekAmounts("rest", name % {"name": view.tree.name[group]}, MOST_SERIES, _floats(beside))
+    return found, WeekAmounts("rest", name % {"name": view.tree.name[group]}, MOST_SERIES, _floats(others))
 
 
 def _by_site(used: DeliveredBySite, weeks: Sequence[datetime]) -> tuple[WeekAmounts, ...]:
-    """Sites that delivered something, this one first; from the ninth on together."""
+    """Sites that delivered usage, this site first; at most eight series, the last one for the smallest sites."""
     if not weeks:
         return ()
     named = dict(Source.objects.exclude(origin="").exclude(site="").values_list("origin", "site"))
@@ -181,13 +185,13 @@ def _by_site(used: DeliveredBySite, weeks: Sequence[datetime]) -> tuple[WeekAmou
 
 
 def _left(sums: TableSums, used: DeliveredBySite, weeks: Sequence[datetime], i: int) -> AllocationLeft:
-    stretches = sums.told_for(i).instants
-    first, last = stretches[0][0], min(stretches[-1][1], sums.view.now)
+    periods = sums.counted_time(i).instants
+    first, last = periods[0][0], min(periods[-1][1], sums.view.now)
     at = sorted({first, last, *(edge for edge in weeks if first <= edge <= last)})
-    promised, days, tree = float(sums.whole.own[i]), sums.days[i], sums.view.tree
+    allocated, days, tree = float(sums.whole.own[i]), sums.days[i], sums.view.tree
     siblings = sums.view.visible_children(int(tree.parent[i])) if i else [i]
     delivered = [
-        sum(used.between(i, begin, min(end, until)) for begin, end in stretches if begin < until) / _SECONDS
+        sum(used.between(i, begin, min(end, until)) for begin, end in periods if begin < until) / _SECONDS
         for until in at
     ]
     return AllocationLeft(
@@ -195,10 +199,10 @@ def _left(sums: TableSums, used: DeliveredBySite, weeks: Sequence[datetime], i: 
         name=tree.name[i],
         place=(int(tree.level[i]), siblings.index(i)),
         days=Period(min(days).starts_on, max(each.ends_on for each in days)),
-        allocated_core_h=promised,
+        allocated_core_h=allocated,
         due_core_h=float(sums.by_now.own[i]),
         at=tuple(at),
-        left_core_h=tuple(promised - one for one in delivered),
+        left_core_h=tuple(allocated - one for one in delivered),
     )
 
 
@@ -208,7 +212,7 @@ def _floats(values: Iterable[float]) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Upcoming:
-    """Events by day. may_give: to which entries the reader may allocate core-hours."""
+    """Starts and ends of allocations and shares by day. may_give: whether the reader may allocate to an entry."""
 
     policy_slug: str
     policy_name: str
@@ -216,12 +220,12 @@ class Upcoming:
     now: datetime
     events: list[Event]
     may_give: Callable[[UUID], bool]
-    allocations: list[Allocation]  # that the reader sees, by first day
+    allocations: list[Allocation]  # visible to the reader, by first day
     names: dict[UUID, str]  # of their entries
 
 
 def get_ending_soon(*, policy_slug: str, zone: ZoneInfo, days: int, actor: Actor, of: UUID | None = None) -> Upcoming:
-    """What ends within so many days, and what has ended with nothing after it; of an entry: at and below it."""
+    """What ends within some days or has ended without a successor; of an entry: at and below it."""
     view = open_view(policy_slug=policy_slug, actor=actor)
     mask = view.visibility.mask
     if of is not None:
@@ -231,7 +235,7 @@ def get_ending_soon(*, policy_slug: str, zone: ZoneInfo, days: int, actor: Actor
 
 
 def get_calendar(*, policy_slug: str, period: Period, zone: ZoneInfo, actor: Actor) -> Upcoming:
-    """Everything that begins or ends within a period."""
+    """Everything that starts or ends within a period."""
     view = open_view(policy_slug=policy_slug, actor=actor)
     allocations = allocations_of(view.policy)
     events = events_in(view.tree, view.visibility.mask, allocations, period)
@@ -252,13 +256,13 @@ def _upcoming(view: PolicyView, today: date, events: list[Event], allocations: l
     return Upcoming(view.policy.slug, view.policy.name, today, view.now, events, may_give, shown, names)
 
 
-# --- Usage of a file that is to be imported ---------------------------------------------------------------------------
+# --- Effect of an import ---------------------------------------------------------------------------
 _MOST_ROWS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class ImportEffectRow:
-    """One top entry, in core-seconds as recorded."""
+    """One top-level entry; core-seconds as recorded."""
 
     name: str
     before: float
@@ -271,7 +275,7 @@ class ImportEffectRow:
 
 @dataclass(frozen=True)
 class ImportEffect:
-    """rows: those with the most first, of `n_rows`. unmapped: core-seconds of the file that count at no entry."""
+    """Effect of an import. rows: the largest of `n_rows` top entries. unmapped: core-seconds of unmapped accounts."""
 
     policy_name: str
     rows: list[ImportEffectRow]
@@ -280,9 +284,9 @@ class ImportEffect:
 
 
 def get_import_effect(usage_import: Import, *, policy_slug: str, actor: Actor) -> ImportEffect | None:
-    """Of a finished dry run, for who may see every number of the policy; None for others and without accepted records.
+    """Usage that a finished dry run would add; None without accepted records, or if the reader may not see all numbers.
 
-    Core-hours of jobs, raw: no metric and no decay. A corrected record counts whole, as in the file's own sum.
+    Raw core-hours, without metric and decay. A corrected record counts in full, as in the sum of the file.
     """
     result: dict[str, Any] = usage_import.run.result
     first_at, last_at = usage_import.first_start_at, usage_import.last_end_at
@@ -314,7 +318,7 @@ def _hour(at: datetime) -> datetime:
 
 # --- Class factors ----------------------------------------------------------------------------------------------------
 def unmatched_class_factors(metric: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """By the jobs of all sources; each as it stands in the metric."""
+    """Class factors of a metric that match no job of any source."""
     factors = metric["class_factors"]
     if not factors:
         return []

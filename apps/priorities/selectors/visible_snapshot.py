@@ -1,4 +1,4 @@
-"""One policy as one reader sees it, now or in the past: snapshot, visible entries, moment and age."""
+"""Snapshots as one reader may see them, now or in the past: visible numbers, moment, fallbacks, and age."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from apps.usage.timeliness import is_behind, last_contact_at, timeliness
 
 # --- Moments ----------------------------------------------------------------------------------------------------------
 def moment_of(view: PolicyView) -> Moment | None:
-    """None while the page shows now."""
+    """The revision and snapshot of a view of the past; None for the current state."""
     if view.asked is None:
         return None
     revisions = Revision.objects.filter(policy=view.policy).defer("tree", "settings")
@@ -60,22 +60,22 @@ def moment_of(view: PolicyView) -> Moment | None:
 
 # --- Local-only fallbacks ---------------------------------------------------------------------------------------------
 def list_local_only(view: PolicyView) -> list[LocalOnly]:
-    """All entries that the actor sees below which it is so in the numbers of the view, by path."""
+    """Visible entries in local-only fallback in the view's snapshot, sorted by path."""
     tops = view.snapshot.local_only_tops if view.snapshot is not None else ()
     return sorted((one for one in (_visible_fallback(view, top) for top in tops) if one.path), key=lambda one: one.path)
 
 
 def local_only_among(view: PolicyView, uids: Iterable[UUID]) -> list[LocalOnly]:
-    """What decides by whose usage these entries are compared, and those right below them; each once, by path."""
+    """Fallbacks that affect these entries or their children, each once, sorted by path."""
     snapshot = view.snapshot
     if snapshot is None or not snapshot.local_only_entries:
         return []
     found: dict[UUID, LocalOnlyEntry] = {}
     for uid in uids:
         i = snapshot.tree.index_of_uid(uid)
-        for place in () if i is None else (i, int(snapshot.tree.parent[i])):
-            if place in snapshot.local_only_entries:
-                found[snapshot.local_only_entries[place].uid] = snapshot.local_only_entries[place]
+        for at in () if i is None else (i, int(snapshot.tree.parent[i])):
+            if at in snapshot.local_only_entries:
+                found[snapshot.local_only_entries[at].uid] = snapshot.local_only_entries[at]
     return sorted((_visible_fallback(view, each) for each in found.values()), key=lambda one: (one.path, one.since))
 
 
@@ -90,8 +90,9 @@ def _visible_fallback(view: PolicyView, entry: LocalOnlyEntry) -> LocalOnly:
 # --- Snapshot ---------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class VisibleSnapshot:
-    """A snapshot, and a mask of the entries whose usage is visible. A visible entry's ancestors are visible, too.
-    moment: of the past.
+    """A snapshot, and a mask of entries with visible numbers, which includes all their ancestors.
+
+    moment: None for the newest snapshot.
     """
 
     policy: Policy
@@ -103,12 +104,12 @@ class VisibleSnapshot:
 def open_snapshot(
     *, policy_slug: str, actor: Actor, at: int | datetime | None = None, scope: str = "policies:read"
 ) -> VisibleSnapshot:
-    """The newest snapshot, or the one of then; rights are those of now.
+    """The newest snapshot, or that of a past revision or instant; current rights apply.
 
     Raises:
-        NotFound: there is no such policy, or no revision then.
+        NotFound: no such policy, or it had no revision at that time.
         Unavailable: `no_snapshot`, nothing has been computed yet.
-        Invalid: `nothing_kept`, there are no numbers of then.
+        Invalid: `nothing_kept`, no numbers of that time are stored.
     """
     if at is not None:
         return open_past_snapshot(open_view(policy_slug=policy_slug, actor=actor, at=at, scope=scope, is_live=True))
@@ -123,15 +124,15 @@ def open_past_snapshot(view: PolicyView) -> VisibleSnapshot:
     """Visible entries of a past snapshot."""
     snapshot = view.snapshot
     if snapshot is None:
-        raise _nothing_kept(view)
+        raise _nothing_stored(view)
     shows_numbers = np.zeros(len(snapshot.tree), dtype=np.bool_)
     place = view.snapshot_index
     shows_numbers[place[np.flatnonzero(view.shows_numbers & (place >= 0))]] = True
     return VisibleSnapshot(view.policy, snapshot, shows_numbers, moment_of(view))
 
 
-def _nothing_kept(view: PolicyView) -> Invalid:
-    oldest = oldest_kept(view.policy.slug)
+def _nothing_stored(view: PolicyView) -> Invalid:
+    oldest = oldest_stored(view.policy.slug)
     since = _("the oldest are from %(at)s") % {"at": instant(oldest)} if oldest else _("nothing computed yet")
     message = _("names a time without stored numbers; %(since)s") % {"since": since}
     return Invalid(f"at {message}.", code="nothing_kept", fields=[FieldProblem("at", message)])
@@ -147,10 +148,10 @@ def list_snapshots(*, policy_slug: str, actor: Actor, before_id: int | None = No
     return list(found[: min(limit, 500)])
 
 
-def oldest_kept(policy_slug: str) -> datetime | None:
-    """As of when the oldest numbers are that a look back can show; no secret to who signs in."""
-    kept = Snapshot.objects.filter(policy__slug=policy_slug).order_by("as_of")
-    return kept.values_list("as_of", flat=True).first()
+def oldest_stored(policy_slug: str) -> datetime | None:
+    """Instant of the oldest stored snapshot; visible to every signed-in user."""
+    stored = Snapshot.objects.filter(policy__slug=policy_slug).order_by("as_of")
+    return stored.values_list("as_of", flat=True).first()
 
 
 def require_entry(view: PolicyView, uid: UUID) -> int:
@@ -158,7 +159,7 @@ def require_entry(view: PolicyView, uid: UUID) -> int:
 
     Raises:
         NotFound: there is no such entry, or the actor may not see it.
-        Invalid: `entry_not_in_revision`, the actor sees it in another revision than the one that is shown.
+        Invalid: `entry_not_in_revision`, the entry is visible in another revision than the one shown.
     """
     i = view.tree.index_of_uid(uid)
     if i is None and view.asked is not None:
@@ -167,7 +168,7 @@ def require_entry(view: PolicyView, uid: UUID) -> int:
 
 
 def require_path(view: PolicyView, path: str) -> int:
-    """By a path, which may be one of the head."""
+    """The index of the entry at a path of the shown revision, or of the head."""
     i = view.tree.index_of_path(path)
     head = load_tree(view.policy) if i is None and view.asked is not None else None
     there = None if head is None else head.index_of_path(path)
@@ -177,7 +178,7 @@ def require_path(view: PolicyView, path: str) -> int:
 
 
 def _not_in_revision(view: PolicyView, uid: UUID) -> DomainError:
-    """Names a revision that has the entry to who may see it there; for others it doesn't exist."""
+    """An error that names a revision with the entry, if the actor may see it there; else NotFound."""
     plain = NotFound("There is no such entry in this policy.")
     spans = Entry.objects.filter(policy=view.policy, uid=uid)
     known = spans.aggregate(first=Min("since"), left=Max("until"))
@@ -189,23 +190,23 @@ def _not_in_revision(view: PolicyView, uid: UUID) -> DomainError:
     i = tree.index_of_uid(uid)
     if i is None or not see_then(policy=view.policy, tree=tree, at=view.now, actor=view.actor).may_see(i):
         return plain
-    said = {"n": view.revision, "name": tree.name[i], "first": known["first"], "last": last}
+    values = {"n": view.revision, "name": tree.name[i], "first": known["first"], "last": last}
     if known["first"] > view.revision:
-        message = _("Revision %(n)s has no entry %(name)s: revision %(first)d added it.") % said
+        message = _("Revision %(n)s has no entry %(name)s: revision %(first)d added it.") % values
     else:
-        message = _("Revision %(n)s has no entry %(name)s: revision %(last)d was the last with it.") % said
+        message = _("Revision %(n)s has no entry %(name)s: revision %(last)d was the last with it.") % values
     return Invalid(message, code="entry_not_in_revision", fields=[FieldProblem("at", message)])
 
 
 # --- Freshness --------------------------------------------------------------------------------------------------------
 Health = Literal["ok", "warn", "bad"]
-_LATE_TICKS = 3  # priorities older than this many ticks are worth a word
+_LATE_TICKS = 3  # age in ticks at which priorities are late
 _BAD_TICKS = 30
 
 
 @dataclass(frozen=True)
 class InputAge:
-    """One input and how old it is; None where nothing is known."""
+    """Age of one input; None if unknown."""
 
     label: str
     state: Health
@@ -215,7 +216,7 @@ class InputAge:
 
 @dataclass(frozen=True)
 class Freshness:
-    """The chip of every page. Of several policies the oldest snapshot counts."""
+    """Age and problems of priorities and inputs, shown on every page; of several policies the oldest snapshot."""
 
     as_of: datetime | None
     revision: int | None
@@ -223,12 +224,12 @@ class Freshness:
     snapshot_age_s: float | None
     state: Health
     problems: list[str]
-    keys: list[str]  # of the problems, in the same order
+    keys: list[str]  # keys of `problems`, in the same order
     inputs: list[InputAge]
 
 
 def freshness(*, policy_slug: str | None = None, actor: Actor | None = None) -> Freshness:
-    """Never raises and never queries the database. Every signed-in `actor` may see ages."""
+    """Freshness of one policy or all. Never raises and never queries the database. Visible to every actor."""
     state, now = store.state(), clock.now()
     snapshots = _wanted(state, policy_slug, actor)
     oldest = min(snapshots, key=lambda one: one.as_of, default=None)
@@ -270,7 +271,7 @@ def _health_of_snapshot(age_s: float | None) -> Health:
 
 
 def _source_age(source: SourceAge, now: datetime) -> InputAge:
-    """As old as its last contact."""
+    """The age of a source: the time since its last contact."""
     health: Health = "warn" if is_behind(timeliness(source, now)) else "ok"
     contact_at = last_contact_at(source)
     age_s = None if contact_at is None else max((now - contact_at) / timedelta(seconds=1), 0.0)

@@ -1,4 +1,4 @@
-"""The one catalogue of sentences about priorities for pages, REST and terminals, by key and values."""
+"""Catalogue of sentences about priorities for pages, REST and terminals, by key and values."""
 
 from __future__ import annotations
 

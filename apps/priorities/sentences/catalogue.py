@@ -1,4 +1,4 @@
-"""All sentences by key, as they are translated; and a message: a key, its values and its text in a language."""
+"""All sentences by key, with translations, and messages: a key with values, rendered in the active language."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.utils.translation import ngettext_lazy
 
 from apps.priorities.sentences import numbers, walk
 
-# --- Said in more than one place -------------------------------------------------------------------------------------
+# --- Used for several keys --------------------------------------------------------------------------------------------
 _NOT_OVER = _("No date to wait for: the decisive level is not over its target, and the order changes with every job.")
 _IN_ABOUT = _("At the recent pace, %(name)s is on target in about %(in_s)s.")
 _IN_BETWEEN = _("At the recent pace, %(name)s is on target in about %(in_s)s (%(soonest_s)s to %(latest_s)s).")
@@ -27,7 +27,7 @@ _IF_IN_BETWEEN = _(
 _IF_NOT = _("If %(name)s takes %(share)s of the usage of %(parent)s, it does not reach its target of %(target)s.")
 
 
-# --- When, and what changes it ----------------------------------------------------------------------------------------
+# --- Expected date and advice -----------------------------------------------------------------------------------------
 ANSWERS = {
     "when.first": _("Now: you have the highest rank. It falls as your jobs run."),
     "when.front": ngettext_lazy(
@@ -110,7 +110,7 @@ ANSWERS = {
 # --- Audience ---------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """Who, and what they see: a label and its value, each a text of its own."""
+    """Who can see what: two translated texts, a label and its value."""
 
     who: Any
     what: Any
@@ -211,7 +211,7 @@ FORECASTS = {
 }
 
 
-SCENARIO = "scenario."  # before the key of a forecast whose pace is supposed
+SCENARIO = "scenario."  # prefix of keys of forecasts with a hypothetical pace
 SCENARIOS = {
     "forecast.scenario": _("Scenario: %(name)s takes %(share)s of the usage of %(parent)s."),
     "scenario.forecast.recovers": _IF_IN_BETWEEN,
@@ -268,8 +268,8 @@ TEXTS: Mapping[str, Any] = {
 
 
 # --- Messages ---------------------------------------------------------------------------------------------------------
-# How a value is written is decided by its name, so that one name means one thing in every sentence.
-_WRITTEN: Mapping[str, Callable[[Any], str]] = {
+# The name of a value decides its format, so that a name has one meaning in all sentences.
+_FORMATS: Mapping[str, Callable[[Any], str]] = {
     "target": numbers.percent,
     "actual": numbers.percent,
     "other_target": numbers.percent,
@@ -318,40 +318,40 @@ _WRITTEN: Mapping[str, Callable[[Any], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One sentence. Values are numbers, names and instants as they are; `n`, or else `n_siblings`, makes it plural."""
+    """One sentence with unformatted values. `n`, or if missing `n_siblings`, decides singular or plural."""
 
     key: str
     values: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
-        """In the active language."""
-        words: dict[str, Any] = {
-            name: numbers.UNKNOWN if value is None else _WRITTEN.get(name, str)(value)
+        """The sentence in the active language."""
+        formatted: dict[str, Any] = {
+            name: numbers.UNKNOWN if value is None else _FORMATS.get(name, str)(value)
             for name, value in self.values.items()
         }
-        words["count"] = int(self.values.get("n", self.values.get("n_siblings", 1)))
-        return str(TEXTS[self.key] % words)
+        formatted["count"] = int(self.values.get("n", self.values.get("n_siblings", 1)))
+        return str(TEXTS[self.key] % formatted)
 
     def __str__(self) -> str:
         return self.text
 
     def json(self) -> dict[str, Any]:
-        """As REST sends it."""
-        return {"key": self.key, "values": {n: _plain(v) for n, v in self.values.items()}, "text": self.text}
+        """Key, values and text as JSON for REST."""
+        return {"key": self.key, "values": {n: _json_value(v) for n, v in self.values.items()}, "text": self.text}
 
 
 def say(key: str, **values: Any) -> Message:
-    """A sentence of the catalogue."""
+    """A message of the catalogue."""
     return Message(key, values)
 
 
 def text_of(sentences: Sequence[Message]) -> str:
-    """One after the other."""
+    """The texts of several messages, joined."""
     return " ".join(one.text for one in sentences)
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
     if isinstance(value, float) and value != value:
@@ -359,5 +359,5 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and value in (float("inf"), float("-inf")):
         return "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_json_value(one) for one in value]
     return value

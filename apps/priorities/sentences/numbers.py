@@ -1,4 +1,4 @@
-"""Numbers as sentences carry them: shares in percent, differences in points, counts, signed priorities, instants."""
+"""Format numbers for sentences: shares in percent, differences in points, counts, signed priorities, instants."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNKNOWN = "\u2013"
 
 
 def percent(fraction: float | None, decimals: int = 1) -> str:
-    """33.6 %; a dash when unknown; "<0.1 %" for something that is not nothing."""
+    """33.6 %; a dash if unknown; "<0.1 %" for a fraction above 0 that would be rounded to 0."""
     if fraction is None or not isfinite(fraction):
         return UNKNOWN
     points = fraction * 100
@@ -48,7 +48,7 @@ def signed(value: float | None, decimals: int = 3) -> str:
 
 
 def signed_exact(value: float) -> str:
-    """A priority with as many digits as two that differ little need: +0.0364521."""
+    """A priority with six significant digits, to show small differences: +0.0364521."""
     sign = "+" if value > 0 else MINUS if value < 0 else ""
     return f"{sign}{abs(value):.6g}"
 
@@ -61,7 +61,7 @@ def ratio(value: float | None) -> str:
 
 
 def signed_list(values: Sequence[float], decimals: int = 3) -> str:
-    """The priorities of all levels, in brackets."""
+    """Priorities of all levels in parentheses."""
     return f"({', '.join(signed(value, decimals) for value in values)})"
 
 
@@ -71,27 +71,27 @@ def factor(value: float | None) -> str:
 
 def count(value: float) -> str:
     """A whole number, rounded: 214,806."""
-    return _written(round(value), 0, get_language())
+    return _format(round(value), 0, get_language())
 
 
 def number(value: float, decimals: int) -> str:
-    """Rounded to as many decimals: 1,240.6. Django's own formatting cuts, so that nothing else may call it."""
-    return _written(round(value, decimals) + 0.0, decimals, get_language())  # −0.0 + 0.0 is 0.0
+    """A number rounded to some decimals: 1,240.6. Use it instead of Django's formatting, which truncates."""
+    return _format(round(value, decimals) + 0.0, decimals, get_language())  # −0.0 + 0.0 is 0.0
 
 
 @lru_cache(maxsize=65_536)
-def _written(value: float, decimals: int, _language: str | None) -> str:
-    """Django's formatting asks for the settings of the language with each call; a page has thousands of numbers."""
+def _format(value: float, decimals: int, _language: str | None) -> str:
+    """Cached, because Django reads the language's settings in each call and a page has thousands of numbers."""
     return formats.number_format(value, decimals, force_grouping=True)
 
 
 def as_typed(value: float) -> str:
-    """A setting or a share as somebody typed it, without grouping: 0.125, 1200000."""
+    """A setting or share for an input field, without grouping: 0.125, 1200000."""
     return formats.number_format(f"{value:.10g}" if abs(value) < 1e15 else value, force_grouping=False)
 
 
 def amount(value: float) -> str:
-    """Of any size and unit, to three digits: 1,240; 0.0312."""
+    """A number of any size to about three digits: 1,240; 0.0312."""
     size = abs(value)
     decimals = (
         0 if value == round(value) else 0 if size >= 100 or size == 0 else 1 if size >= 10 else 2 if size >= 0.1 else 4
@@ -110,7 +110,7 @@ def day(at: datetime) -> str:
 
 
 def span(seconds: float) -> str:
-    """How long something takes, as one would say it: 5 hours, 3½ days, 40 days."""
+    """A duration in words: 5 hours, 3½ days, 40 days."""
     hours = seconds / 3600
     if hours < 36:
         n = max(round(hours), 1)
@@ -121,7 +121,7 @@ def span(seconds: float) -> str:
 
 
 def adjustment_sentence(resource: str, amount_s: float, at: datetime, note: str) -> str:
-    """A correction of usage: "Includes −120 core-hours given back on 18 Nov 2026: node failure."."""
+    """A sentence about an adjustment: "Includes −120 core-hours credited on 18 Nov 2026: node failure."."""
     hours = number(abs(amount_s) / 3600, 1 if amount_s % 3600 else 0)
     words = {
         "amount": f"−{hours}" if amount_s < 0 else f"+{hours}",
@@ -132,12 +132,12 @@ def adjustment_sentence(resource: str, amount_s: float, at: datetime, note: str)
         sentence = _("Includes %(amount)s %(unit)s credited on %(day)s") % words
     else:
         sentence = _("Includes %(amount)s %(unit)s charged on %(day)s") % words
-    said = f"{sentence}: {note}" if note else sentence
-    return said if said.endswith((".", "!", "?")) else f"{said}."
+    text = f"{sentence}: {note}" if note else sentence
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def unit_of(resource: str) -> str:
-    """What an hour of a resource is called."""
+    """Name of the unit of a resource, by the hour."""
     units = {
         "cpu_s": _("core-hours"),
         "gpu_s": _("GPU-hours"),
@@ -149,7 +149,7 @@ def unit_of(resource: str) -> str:
 
 
 def unit_of_metric(weights: Mapping[str, float]) -> str:
-    """core-hours, where one resource counts once; else a sum has no unit of its own."""
+    """The unit of a metric: of its resource if that is the only one, with weight 1; else weighted hours."""
     counted = {name: weight for name, weight in weights.items() if weight}
     return unit_of(next(iter(counted))) if list(counted.values()) == [1.0] else _("weighted hours")
 

@@ -1,11 +1,11 @@
-"""Sentences about a walk: each level, its effect on the factor, contrasts, and the place as a whole."""
+"""Sentences about a walk: each level, its effect on the factor, comparisons of two leaves, and the verdict."""
 
 from __future__ import annotations
 
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
-# --- Said of one's own entry as of any other --------------------------------------------------------------------------
+# --- Used for several keys --------------------------------------------------------------------------------------------
 _OVER = _("%(name)s used %(actual)s of %(parent)s; target %(target)s: over by %(points)s.")
 _UNDER = _("%(name)s used %(actual)s of %(parent)s; target %(target)s: under by %(points)s.")
 _ON = _("%(name)s used %(actual)s of %(parent)s; target %(target)s: on target.")

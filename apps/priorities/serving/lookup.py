@@ -1,10 +1,8 @@
-"""From the names that schedulers ask for to entries, and what to send instead where there is none or several.
+"""Index from account names to entries, and hints for look-ups that find no entry or several.
 
-From the names that schedulers ask for to entries: everything that survives from snapshot to snapshot.
-An index belongs to one tree, one set of rules and one list of known accounts; answers are remembered.
-
-What to send instead, where a look-up finds no entry or several: from the rules alone, never from the entries.
-So a missing entry and one hidden from the caller get one hint.
+An index is of one tree, one set of rules and one list of known accounts, and is reused by following snapshots while
+these are unchanged. Results are cached. Hints are made from rules only, never from entries, so that a missing entry and
+one that is hidden from the caller get the same hint.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ _MOST_REMEMBERED = 500_000
 
 
 class AccountQuery(NamedTuple):
-    """The query of a look-up; "" means not given. A bare string is a user name or DN."""
+    """A look-up query; "" means not given. A plain string as query is a user name or DN."""
 
     user: str = ""
     group: str = ""
@@ -39,29 +37,29 @@ Query = str | AccountQuery
 
 
 class Found(NamedTuple):
-    """The entries of one query, or the *each* rule by which it would join its one entry. Neither: unmapped."""
+    """Result of a query: its entries. joins: index of the *each* rule by which it would join its only entry."""
 
     entries: tuple[int, ...]
     joins: int | None = None
 
 
 def group_names(group: str, namespace: str) -> dict[str, str]:
-    """What an answer names beside the account, where it was given."""
+    """Group and namespace for an answer, if given."""
     return {name: value for name, value in (("group", group), ("namespace", namespace)) if value}
 
 
 def names_of(key: AccountKey) -> dict[str, str]:
-    """All names of an account that it has."""
+    """All non-empty names of an account."""
     names = ("namespace", "user", "group", "dn", "fqan", "project")
     return {name: text for name, text in zip(names, key, strict=True) if text}
 
 
 NOTHING = Found(())
-Choices = tuple[tuple[str, Found], ...]  # what each namespace gives
+Choices = tuple[tuple[str, Found], ...]  # results by namespace
 
 
-def merged(found: Iterable[tuple[str, Found]]) -> tuple[Found, Choices]:
-    """What several namespaces give together, and, where that differs, what each of them gives."""
+def merge_results(found: Iterable[tuple[str, Found]]) -> tuple[Found, Choices]:
+    """The combined result of several namespaces, and their choices if results differ."""
     given = [(name, one) for name, one in found if one.entries]
     if not given:
         return NOTHING, ()
@@ -71,15 +69,15 @@ def merged(found: Iterable[tuple[str, Found]]) -> tuple[Found, Choices]:
     return Found(tuple(entries)), tuple(given)
 
 
-def within(found: Found, choices: Choices, mask: npt.NDArray[np.bool_]) -> tuple[Found, Choices]:
-    """What is left for who sees these entries alone: of choices that agree then, what they agree on."""
+def restrict_to(found: Found, choices: Choices, mask: npt.NDArray[np.bool_]) -> tuple[Found, Choices]:
+    """The result restricted to visible entries; choices that agree after that are combined."""
     if choices:
-        return merged((name, within(one, (), mask)[0]) for name, one in choices)
+        return merge_results((name, restrict_to(one, (), mask)[0]) for name, one in choices)
     return found._replace(entries=tuple(entry for entry in found.entries if mask[entry])), ()
 
 
 class LookupIndex:
-    """Names to entries of one tree."""
+    """Index from names to entries of one tree."""
 
     def __init__(self, tree: TreeColumns, places: AccountPlaces, digest: str) -> None:
         self.tree = tree
@@ -95,7 +93,7 @@ class LookupIndex:
     def find(self, query: Query) -> Found:
         found = self._found.get(query)
         if found is None:
-            found, choices = self._work_out(AccountQuery(query) if isinstance(query, str) else query)
+            found, choices = self._resolve(AccountQuery(query) if isinstance(query, str) else query)
             if len(self._found) >= _MOST_REMEMBERED:
                 self._found.clear()
                 self._choices.clear()
@@ -105,16 +103,16 @@ class LookupIndex:
         return found
 
     def choices(self, query: Query) -> Choices:
-        """What each namespace gives for a query that names none, where that differs; else empty."""
+        """Results by namespace for a query without one, if they differ; else empty."""
         self.find(query)
         return self._choices.get(query, ())
 
     def find_certain(self, query: Query) -> tuple[int, ...]:
-        """Its entries, if they don't depend on the namespace: of several persons one asks for their own."""
+        """Entries of a query, if they don't depend on the namespace; else empty."""
         return () if self.choices(query) else self.find(query).entries
 
     def prepare(self) -> None:
-        """Build what the first look-up would else wait for."""
+        """Build cached data, so that the first look-up needn't wait for it."""
         self.named.of_user(AccountKey("", "-"))
         self.find("")
         self.by_entry  # noqa: B018 - cached
@@ -137,12 +135,12 @@ class LookupIndex:
 
     @cached_property
     def _keys(self) -> list[AccountKey]:
-        """In the one spelling of names; a snapshot of before may have others."""
+        """Known accounts in canonical spelling, which older snapshots may not have."""
         return [canonical(key) for key in self.places.keys]
 
     @cached_property
     def _by_name(self) -> dict[str, list[int]]:
-        """Places of the known accounts by user name and by DN."""
+        """Indices of known accounts by user name and by DN."""
         found: dict[str, list[int]] = {}
         for place, key in enumerate(self._keys):
             for name in {key.user_name, key.dn} - {""}:
@@ -151,20 +149,20 @@ class LookupIndex:
 
     @cached_property
     def by_entry(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-        """Places of the known accounts in the order of their entries, and those entries."""
+        """Indices of known accounts, sorted by entry, and their entries."""
         order = np.argsort(self.places.entry, kind="stable")
         return order, self.places.entry[order]
 
     def accounts_of(self, entry: int) -> list[AccountKey]:
-        """The known accounts that are at this very entry."""
+        """Known accounts of exactly this entry."""
         order, entries = self.by_entry
         lo, hi = np.searchsorted(entries, [entry, entry + 1])
         return [self.places.keys[place] for place in order[lo:hi].tolist()]
 
     def identities(self, entry: int) -> tuple[AccountKey, ...]:
-        """Names under which the entry can be asked for: those of its known accounts, and those that rules give it.
+        """Names by which a look-up finds the entry: of its known accounts, and by rules.
 
-        Fields that don't matter are empty.
+        Fields that make no difference are empty.
         """
         known = self._identities.get(entry)
         if known is None:
@@ -176,18 +174,18 @@ class LookupIndex:
     def _names_of(self, entry: int) -> tuple[AccountKey, ...]:
         found = list(map(canonical, self.accounts_of(entry)))
         for key in self.named.names_of(entry):
-            is_there = bool(key.user_name or key.dn) and any(_says_more(one, key) for one in found)
+            is_there = bool(key.user_name or key.dn) and any(_includes(one, key) for one in found)
             if not is_there and self._leads_to(entry, key):
                 found.append(key)
         return tuple(found)
 
     def _leads_to(self, entry: int, key: AccountKey) -> bool:
-        found, choices = self._work_out(_query_of(key))
+        found, choices = self._resolve(_query_of(key))
         return entry in found.entries and found.joins is None and not choices
 
-    def _work_out(self, asked: AccountQuery) -> tuple[Found, Choices]:
+    def _resolve(self, asked: AccountQuery) -> tuple[Found, Choices]:
         query = _spelled(asked)
-        if is_reserved(query.namespace):  # no scheduler's name
+        if is_reserved(query.namespace):  # reserved for internal use
             return NOTHING, ()
         places = self._known(query)
         namespaces = [query.namespace] if query.namespace else self._namespaces_for(places)
@@ -195,15 +193,15 @@ class LookupIndex:
         if len(keys) == 1:
             found = self._by_name_in(keys[0], places)
             return (found if found.entries else self._by_rules(keys[0])), ()
-        found, choices = merged([(key.namespace, self._by_name_in(key, places)) for key in keys])
+        found, choices = merge_results([(key.namespace, self._by_name_in(key, places)) for key in keys])
         if not found.entries:
-            found, choices = merged([(key.namespace, self._by_rules(key)) for key in keys])
+            found, choices = merge_results([(key.namespace, self._by_rules(key)) for key in keys])
         return found, tuple(self._named(choices))
 
     def _namespaces_for(self, places: Sequence[int]) -> list[str]:
-        """Namespaces that may give different answers: those that rules name, and "" for all others, if there are any.
+        """Namespaces that may give different results: those named by rules, and "" for all others, if there are any.
 
-        Those of known accounts of this name are each on their own, because accounts may be attached by hand.
+        Namespaces of known accounts of this name are separate, because accounts may be attached individually.
         """
         named = self.named.namespaces
         own = dict.fromkeys(self._keys[place].namespace for place in places)
@@ -212,26 +210,26 @@ class LookupIndex:
 
     @cached_property
     def namespaces(self) -> tuple[str, ...]:
-        """Those of rules, and of known accounts."""
+        """Namespaces of rules and of known accounts."""
         return tuple(dict.fromkeys((*self.named.namespaces, *self._other_namespaces)))
 
     def knows_namespace(self, name: str) -> bool:
-        """Whether it can matter: a rule without a namespace is for all."""
+        """Whether a namespace can match: a rule without a namespace matches all."""
         return name in self.namespaces or any(not rule.namespace for rule in self.places.rules)
 
     @cached_property
     def _other_namespaces(self) -> tuple[str, ...]:
-        """Those of known accounts that no rule names."""
+        """Namespaces of known accounts that no rule names."""
         return tuple(sorted({key.namespace for key in self._keys} - set(self.named.namespaces)))
 
     def _named(self, choices: Choices) -> Iterator[tuple[str, Found]]:
-        """What a namespace gives that no rule names is the choice of each of these."""
+        """Choices with real namespaces: the result for "" is that of each namespace that no rule names."""
         for given, one in choices:
             for name in (given,) if given else self._other_namespaces:
                 yield name, one
 
     def _by_name_in(self, key: AccountKey, places: Sequence[int]) -> Found:
-        """Where known accounts of this name and namespace are, and the entries that have the name."""
+        """Entries of known accounts with this name and namespace, and entries that are named after it."""
         if not places:
             return Found(tuple(self.named.of_user(key)))
         here = [place for place in places if not key.namespace or self._keys[place].namespace == key.namespace]
@@ -245,14 +243,14 @@ class LookupIndex:
         return Found(tuple(entries))
 
     def _by_rules(self, key: AccountKey) -> Found:
-        """A name never seen before goes where the rules lead, as a user's or, where that leads nowhere, as a DN."""
+        """Entry of an unknown name by the rules: as a user name, or if that is unmapped as a DN."""
         match = self.resolver.resolve(key)
         if match.entry == UNMAPPED and not key.dn and key.user_name:
             match = self.resolver.resolve(key._replace(user_name="", dn=key.user_name))
         return NOTHING if match.entry <= 0 and match.joins is None else Found((match.entry,), match.joins)
 
     def _placed(self, place: int) -> Match:
-        """Where a known account was when the snapshot was computed."""
+        """Entry of a known account in the snapshot."""
         if self.places.joins is None:
             return self.resolver.resolve(self.places.keys[place])
         joins = int(self.places.joins[place])
@@ -285,8 +283,8 @@ def _query_of(key: AccountKey) -> AccountQuery:
     return AccountQuery(key.user_name, key.group_name, key.namespace, key.dn, key.fqan, key.project)
 
 
-def _says_more(one: AccountKey, other: AccountKey) -> bool:
-    """Whether one account has all that is said of the other."""
+def _includes(one: AccountKey, other: AccountKey) -> bool:
+    """Whether one account has all non-empty fields of the other."""
     return all(not text or text == has for has, text in zip(one, other, strict=True))
 
 
@@ -305,24 +303,24 @@ _NO_RULES = (
 
 
 class Hints:
-    """For the look-ups of one index."""
+    """Hints for look-ups in one index."""
 
     def __init__(self, index: LookupIndex, policy_slug: str) -> None:
         self._index = index
         self._places = _PLACES.format(policy=policy_slug)
 
     def unmapped(self, query: Query, *, is_restricted: bool) -> Json:
-        """`tried`: the identities that the rules were asked for; `hint`. is_restricted: without names of namespaces."""
-        said = _said(query)
-        names = () if is_restricted or "namespace" in said else self._index.named.namespaces[:_MOST_NAMESPACES]
-        tried = [{**said, "namespace": name} for name in names] or [said]
+        """Fields `tried` (accounts that rules were applied to) and `hint`. is_restricted: leave out namespaces."""
+        fields = _given_fields(query)
+        names = () if is_restricted or "namespace" in fields else self._index.named.namespaces[:_MOST_NAMESPACES]
+        tried = [{**fields, "namespace": name} for name in names] or [fields]
         if is_restricted:
             hint = f"None of the entries that you see has this name: {self._places}."
         elif not self._needed:
             hint = _NO_RULES
-        elif (given := said.get("namespace")) and not self._index.knows_namespace(given):
+        elif (given := fields.get("namespace")) and not self._index.knows_namespace(given):
             hint = f"No account and no mapping rule has the namespace {given[:80]!r}: {self._of_namespaces}."
-        elif missing := [name for name in self._needed if name not in said and name not in ("user", "namespace")]:
+        elif missing := [name for name in self._needed if name not in fields and name not in ("user", "namespace")]:
             hint = f"Send {' and '.join(missing)} too: mapping rules ask for it. Else {self._places}."
         else:
             hint = f"No mapping rule leads this account to an entry: {self._places}."
@@ -336,7 +334,7 @@ class Hints:
 
     @cached_property
     def _needed(self) -> tuple[str, ...]:
-        """Fields that some rule reads."""
+        """Account fields that some rule reads."""
         found: dict[str, None] = {}
         for rule in self._index.places.rules:
             found["user"] = None
@@ -356,7 +354,7 @@ class Hints:
         return f"send namespace {' or '.join(names)}, or none" if names else "send none"
 
 
-def _said(query: Query) -> Json:
+def _given_fields(query: Query) -> Json:
     if isinstance(query, str):
         return {"user": query}
     return {name: text for name in _FIELDS if (text := getattr(query, name))}

@@ -1,8 +1,8 @@
-"""The mapping rules read backwards: which entries a name has, and under which names an entry can be asked for. Pure.
+"""The inverse of mapping rules: entries named after a user, and names by which an entry can be looked up. Pure.
 
-A rule leads an account to an entry. Read backwards, a rule and an entry give the account: the names of the entry and of
-those above it fill the placeholders, and what the rule demands literally fills the rest. Each account that is made so
-is resolved like any other, so the order of the rules holds.
+A rule maps an account to an entry. Its inverse makes accounts from an entry: names of the entry and its ancestors fill
+the placeholders, and literal conditions of the rule fill the other fields. Each account made in this way is resolved by
+all rules, so that their order is respected.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from apps.mapping.rules.rule import MOST_PARTS, Rule, entry_name, has_wild, text
 _FIELD_OF = {"{user}": "user_name", "{group}": "group_name", "{project}": "project"}
 _PLACEHOLDER = re.compile(r"\{(?:user|group|project)\}")
 _WILDCARD = re.compile(r"\[!?\]?[^\]]*\]|[*?]")
-NOBODY = AccountKey("")
-_EMPTY = NOBODY._asdict()
+NO_ACCOUNT = AccountKey("")
+_EMPTY = NO_ACCOUNT._asdict()
 
 
-class _Backwards(NamedTuple):
-    """What one rule demands of an account. examples: of fields that may have many values, one that the rule accepts."""
+class _InverseRule(NamedTuple):
+    """Conditions of one rule on an account. examples: for fields that match a pattern, one value that matches."""
 
     rule: Rule
     target: int
@@ -34,56 +34,56 @@ class _Backwards(NamedTuple):
 
 
 class NamedEntries:
-    """The entries of one tree by the names that the rules of one resolver give them."""
+    """Entries of one tree by the names that rules give them."""
 
     def __init__(self, resolver: Resolver) -> None:
         self._resolver = resolver
         self._tree = resolver.tree
-        self._of_accounts: dict[tuple[int, int], list[_Backwards]] = {}
+        self._of_accounts: dict[tuple[int, int], list[_InverseRule]] = {}
 
-    def of_user(self, asked: AccountKey) -> list[int]:
-        """Entries that an account of this user name or DN has, whatever the fields are that `asked` leaves empty.
+    def of_user(self, query: AccountKey) -> list[int]:
+        """Entries of accounts with this user name or DN, for any value of the fields that the query leaves empty.
 
-        An empty namespace counts as one that no rule names.
+        An empty namespace is one that no rule names.
         """
-        user = asked.user_name or asked.dn
+        user = query.user_name or query.dn
         if not user:
             return []
         found: dict[int, None] = {}
         for part in self._user_parts:
             for candidate in self._candidates(part, user):
-                if candidate not in found and self._is_named(candidate, part, asked, user):
+                if candidate not in found and self._is_named(candidate, part, query, user):
                     found[candidate] = None
-        for backwards in self._by_exact_user.get(user, ()):
-            entry = self._resolver.resolve(_filled(asked, {**backwards.examples, **backwards.fixed})).entry
+        for inverse in self._by_exact_user.get(user, ()):
+            entry = self._resolver.resolve(_fill_empty(query, {**inverse.examples, **inverse.fixed})).entry
             if entry > 0:
                 found[entry] = None
         return list(found)
 
     def names_of(self, entry: int) -> Iterator[AccountKey]:
-        """Accounts that the rules lead to this entry; fields that don't matter are empty.
+        """Accounts that rules map to this entry; fields that make no difference are empty.
 
-        Where an entry has no children, a rule that asks for some leads there, too.
+        Accounts of a rule with a longer suffix are mapped to an entry without children, too.
         """
         at, n_steps, is_end = entry, 0, not self._tree.n_children[entry]
         while at >= 0:
             for n_parts in range(n_steps, MOST_PARTS + 1 if is_end else n_steps + 1):
-                for backwards in self._starting(at, n_parts):
-                    key = self._key(backwards, entry, NOBODY, "", n_steps)
+                for inverse in self._starting(at, n_parts):
+                    key = self._key(inverse, entry, NO_ACCOUNT, "", n_steps)
                     if key is None or not (key.user_name or key.dn or key.group_name):
                         continue
-                    match = self._resolver.resolve(_filled(key, backwards.examples))
+                    match = self._resolver.resolve(_fill_empty(key, inverse.examples))
                     if match.entry == entry and match.joins is None:
                         yield key
             at, n_steps = int(self._tree.parent[at]), n_steps + 1
 
-    def _is_named(self, candidate: int, part: str, asked: AccountKey, user: str) -> bool:
-        """Whether a rule whose last component is `part` leads an account of this user to an entry of that name."""
+    def _is_named(self, candidate: int, part: str, query: AccountKey, user: str) -> bool:
+        """Whether a rule with the last component `part` maps an account of this user to the candidate."""
         at, n_steps = candidate, 0
         while at >= 0:
-            for backwards in self._starting(at, n_steps):
-                if n_steps and backwards.rule.parts[-1] == part:
-                    key = self._key(backwards, candidate, asked, user)
+            for inverse in self._starting(at, n_steps):
+                if n_steps and inverse.rule.parts[-1] == part:
+                    key = self._key(inverse, candidate, query, user)
                     if key is not None and self._resolver.resolve(key).entry == candidate:
                         return True
             at, n_steps = int(self._tree.parent[at]), n_steps + 1
@@ -91,50 +91,50 @@ class NamedEntries:
 
     @cached_property
     def namespaces(self) -> tuple[str, ...]:
-        """Those that rules name."""
+        """Namespaces that rules name."""
         named = dict.fromkeys(one.rule.namespace for one in self._rules if one.rule.namespace)
         return tuple(name for name in named if "\0" not in name)
 
     @cached_property
-    def _rules(self) -> list[_Backwards]:
-        """Rules for people aside: whose account it is can't be read from names."""
+    def _rules(self) -> list[_InverseRule]:
+        """Inverted rules, without rules for people: the owner of an account can't be derived from names."""
         pairs = zip(self._resolver.spelled_rules, self._resolver.targets, strict=True)
-        return [_backwards(rule, target) for rule, target in pairs if target is not None and not rule.people]
+        return [_invert(rule, target) for rule, target in pairs if target is not None and not rule.people]
 
     @cached_property
     def _user_parts(self) -> tuple[str, ...]:
-        """Last components that have the user's name in them: with any of them an entry is named after its user."""
+        """Last components with {user}: entries are named after their user."""
         return tuple(dict.fromkeys(one.rule.parts[-1] for one in self._rules if _is_after_user(one.rule)))
 
     @cached_property
-    def _by_exact_user(self) -> dict[str, list[_Backwards]]:
-        """The others that name a user."""
-        found: dict[str, list[_Backwards]] = {}
+    def _by_exact_user(self) -> dict[str, list[_InverseRule]]:
+        """Rules with a literal user name, whose entries aren't named after the user."""
+        found: dict[str, list[_InverseRule]] = {}
         for one in self._rules:
             if "user_name" in one.fixed and not _is_after_user(one.rule):
                 found.setdefault(one.fixed["user_name"], []).append(one)
         return found
 
     @cached_property
-    def _by_start(self) -> dict[tuple[int, int], list[_Backwards]]:
-        """By the entry at which a rule starts and the number of its steps down."""
-        found: dict[tuple[int, int], list[_Backwards]] = {}
+    def _by_start(self) -> dict[tuple[int, int], list[_InverseRule]]:
+        """Rules by their target entry and the number of components in the suffix."""
+        found: dict[tuple[int, int], list[_InverseRule]] = {}
         for one in self._rules:
             if one.rule.kind != "association":
                 found.setdefault((one.target, len(one.rule.parts)), []).append(one)
         return found
 
     @cached_property
-    def _associations(self) -> dict[int, list[_Backwards]]:
-        """Rules that start at the entry of any account, by the number of their steps down."""
-        found: dict[int, list[_Backwards]] = {}
+    def _associations(self) -> dict[int, list[_InverseRule]]:
+        """Association rules, which start at the entry of any Slurm account, by the number of components."""
+        found: dict[int, list[_InverseRule]] = {}
         for one in self._rules:
             if one.rule.kind == "association":
                 found.setdefault(len(one.rule.parts), []).append(one)
         return found
 
-    def _starting(self, entry: int, n_parts: int) -> Sequence[_Backwards]:
-        """Rules that go `n_parts` steps down from this entry."""
+    def _starting(self, entry: int, n_parts: int) -> Sequence[_InverseRule]:
+        """Rules with `n_parts` components that start at this entry."""
         here = self._by_start.get((entry, n_parts), [])
         associations = self._associations.get(n_parts)
         if not associations:
@@ -142,12 +142,12 @@ class NamedEntries:
         found = self._of_accounts.get((entry, n_parts))
         if found is None:
             found = [*here, *self._in_account(associations, entry)]
-            if found:  # of accounts, which are far fewer than users
+            if found:  # cached only for accounts, which are much fewer than users
                 self._of_accounts[entry, n_parts] = found
         return found
 
-    def _in_account(self, associations: Sequence[_Backwards], entry: int) -> Iterator[_Backwards]:
-        """The rules for associations as those of the account for which this entry stands."""
+    def _in_account(self, associations: Sequence[_InverseRule], entry: int) -> Iterator[_InverseRule]:
+        """Association rules applied to the Slurm account that this entry represents."""
         for one in associations:
             account = account_of_entry(self._tree, one.target, entry)
             if account is not None and one.fixed.get("group_name", account) == account:
@@ -162,40 +162,40 @@ class NamedEntries:
         return [at for name in dict.fromkeys((wanted, entry_name(wanted))) for at in self._names.find(name)]
 
     def _key(
-        self, backwards: _Backwards, entry: int, asked: AccountKey, user: str, n_steps: int | None = None
+        self, inverse: _InverseRule, entry: int, query: AccountKey, user: str, n_steps: int | None = None
     ) -> AccountKey | None:
-        """The account that the rule leads to this entry and that agrees with `asked`; None when there is none.
+        """The account that the rule maps to this entry and that matches the query; None if there is none.
 
-        n_steps: of the rule's steps down so many are gone; None for all.
+        n_steps: number of the rule's components that are used; None for all.
         """
-        fields = {**backwards.fixed, **_said(asked)}
+        fields = {**inverse.fixed, **_given_fields(query)}
         if user:
             fields["user_name"] = user
         at = entry
-        for part in reversed(backwards.rule.parts[:n_steps]):
-            if at <= backwards.target or not _fill_from_name(fields, part, self._tree.name[at]):
+        for part in reversed(inverse.rule.parts[:n_steps]):
+            if at <= inverse.target or not _fill_from_name(fields, part, self._tree.name[at]):
                 return None
             at = int(self._tree.parent[at])
-        if at != backwards.target:
+        if at != inverse.target:
             return None
         if user:
-            return AccountKey(**{**_EMPTY, **backwards.examples, **fields})
+            return AccountKey(**{**_EMPTY, **inverse.examples, **fields})
         if is_dn(fields.get("user_name", "")):
             fields["dn"] = fields.pop("user_name")
-        return NOBODY._replace(**fields)
+        return NO_ACCOUNT._replace(**fields)
 
 
 @lru_cache(maxsize=8)
-def _said(asked: AccountKey) -> dict[str, str]:
-    """The fields that aren't empty; remembered, because one account is asked for of one rule after the other."""
-    return {name: text for name, text in zip(AccountKey._fields, asked, strict=True) if text}
+def _given_fields(query: AccountKey) -> dict[str, str]:
+    """Non-empty fields; cached, because the same account is tested against many rules."""
+    return {name: text for name, text in zip(AccountKey._fields, query, strict=True) if text}
 
 
 def _is_after_user(rule: Rule) -> bool:
     return bool(rule.parts) and "{user}" in rule.parts[-1]
 
 
-def _backwards(rule: Rule, target: int) -> _Backwards:
+def _invert(rule: Rule, target: int) -> _InverseRule:
     fixed, examples = {}, {}
     if rule.namespace:
         fixed["namespace"] = rule.namespace
@@ -205,29 +205,29 @@ def _backwards(rule: Rule, target: int) -> _Backwards:
             fixed[name] = pattern
         elif pattern and name != "user_name":
             examples[name] = _WILDCARD.sub(_example, pattern)
-    return _Backwards(rule, target, fixed, examples)
+    return _InverseRule(rule, target, fixed, examples)
 
 
 def _example(wildcard: re.Match[str]) -> str:
-    """A text that the pattern matches; a set of characters by its first one, which is right for `[[]`, too."""
+    """A text that the wildcard matches: for a set its first character, which is also right for `[[]`."""
     text = wildcard[0]
     return text[1] if text.startswith("[") and not text.startswith("[!") else "x"
 
 
-def _filled(asked: AccountKey, fields: dict[str, str]) -> AccountKey:
-    """`asked` with the fields that it leaves empty."""
+def _fill_empty(query: AccountKey, fields: dict[str, str]) -> AccountKey:
+    """The query with its empty fields filled in."""
     changed = {}
     for name, text in fields.items():
-        said = getattr(asked, name)
-        if not said and not (name == "user_name" and asked.dn):
+        given = getattr(query, name)
+        if not given and not (name == "user_name" and query.dn):
             changed[name] = text
-    return asked._replace(**changed) if changed else asked
+    return query._replace(**changed) if changed else query
 
 
 def _fill_from_name(fields: dict[str, str], part: str, name: str) -> bool:
-    """Read a component of a suffix beside the entry's name: what it says of the account; false when it can't be."""
+    """Match a component of a suffix with an entry's name and add the account fields; false if it doesn't match."""
     field = _FIELD_OF.get(part)
-    if field is not None:  # the usual case, quickly
+    if field is not None:  # fast path for the usual case
         known = fields.get(field)
         if known:
             return name == known or name == entry_name(known)

@@ -21,7 +21,16 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns
 from apps.priorities.local_only import LocalOnlyEntry
 from apps.priorities.recompute.totals import Totals
-from apps.priorities.serving.lookup import AccountQuery, Found, Hints, LookupIndex, Query, group_names, names_of, within
+from apps.priorities.serving.lookup import (
+    AccountQuery,
+    Found,
+    Hints,
+    LookupIndex,
+    Query,
+    group_names,
+    names_of,
+    restrict_to,
+)
 from apps.priorities.serving.newcomer import EntryNumbers, Newcomers, RankAndFactor, rank_among_leaves
 from apps.priorities.snapshots import Ordering, Values, json_number, ordering_of
 
@@ -244,7 +253,7 @@ class ServedSnapshot:
             about = {"account": query.user or query.dn or query.group, **group_names(query.group, query.namespace)}
         choices = self.index.choices(query)
         if mask is not None:
-            found, choices = within(found, choices, mask)
+            found, choices = restrict_to(found, choices, mask)
         if choices:
             offered = [
                 {"namespace": name, "entry": self.index.path(entry)} for name, one in choices for entry in one.entries
