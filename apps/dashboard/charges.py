@@ -232,15 +232,15 @@ def charge(request: HttpRequest, policy: str, record: int) -> HttpResponse:
 
 def _listed(request: HttpRequest, policy: str) -> dict[str, Any]:
     page = _found(request, policy)
-    asked = {name: _asked(request, name) for name in ("job", "account", "source")}
+    requested = {name: _asked(request, name) for name in ("job", "account", "source")}
     query = request.GET.copy()
     query.pop("before", None)
     return {
         "page": page,
         "policy": policy,
         "lines": lines_of(page),
-        "asked": asked,
-        "is_search": any(asked.values()),
+        "asked": requested,
+        "is_search": any(requested.values()),
         "unit": unit_of(page.settings),
         "query": query.urlencode(),
         "crumbs": _crumbs(page),
@@ -250,8 +250,8 @@ def _listed(request: HttpRequest, policy: str) -> dict[str, Any]:
 def _found(request: HttpRequest, policy: str, limit: int = 50) -> ChargesPage:
     text = _asked(request, "before")
     before = read_whole(text)
-    asked = {name: _asked(request, name) for name in ("job", "account", "source")}
-    return list_charges(policy_slug=policy, before=before, limit=limit, actor=actor_of(request), **asked)
+    requested = {name: _asked(request, name) for name in ("job", "account", "source")}
+    return list_charges(policy_slug=policy, before=before, limit=limit, actor=actor_of(request), **requested)
 
 
 def _asked(request: HttpRequest, name: str) -> str:

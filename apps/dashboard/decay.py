@@ -82,7 +82,7 @@ def _parameter_text(window: Mapping[str, Any], name: str, default: Any) -> str:
     return f"{value:g}{presentation.NBSP}h" if name in ("halftime_h", "hist_hours") else f"{value:g}"
 
 
-def list_laws() -> Sequence[DecayFunction]:
+def list_decay_functions() -> Sequence[DecayFunction]:
     return tuple(DECAY_FUNCTIONS.values())
 
 
@@ -143,7 +143,7 @@ def unbound(law: DecayFunction, settings: PolicySettings) -> WindowForm:
     texts = {one.name: _typed(one, start.get(one.name, one.default)) for one in _own(law)}
     fields = _fields(law, {"length_s": _typed_duration(window["length_s"]), **texts}, {})
     try:
-        read = PolicySettings.from_json({"window": _of_law(law, start)}, base=settings).window
+        read = PolicySettings.from_json({"window": _window_of(law, start)}, base=settings).window
     except Invalid:  # linear decay needs a window with an end
         read = None
     return WindowForm(fields, read)
@@ -166,7 +166,7 @@ def bound(law: DecayFunction, settings: PolicySettings, data: Mapping[str, Any])
     return WindowForm(_fields(law, texts, {}), read)
 
 
-def _of_law(law: DecayFunction, window: Mapping[str, Any]) -> dict[str, Any]:
+def _window_of(law: DecayFunction, window: Mapping[str, Any]) -> dict[str, Any]:
     names = {"aging", "length_s", *(one.name for one in law.parameters)}
     return {name: value for name, value in window.items() if name in names}
 
@@ -261,7 +261,7 @@ def _show(
         "found": current,
         "window": window,
         "chosen": law,
-        "laws": list_laws(),
+        "laws": list_decay_functions(),
         "decay": framed(
             request,
             reverse("dashboard:aging-decay", kwargs={"policy": current.policy_slug}),

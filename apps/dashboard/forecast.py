@@ -135,8 +135,8 @@ class WhatIfCard:
         if self.group:
             found.append((_("%(group)s halves its load") % {"group": self.group}, {"load": "50"}))
         own = {"policy": self.policy, "entry": self.entry}
-        asked = {name: text for name, text in self.typed.items() if text and name != "level"}
-        return [Preset(label, urlencode({**own, **fields}), fields == asked) for label, fields in found]
+        requested = {name: text for name, text in self.typed.items() if text and name != "level"}
+        return [Preset(label, urlencode({**own, **fields}), fields == requested) for label, fields in found]
 
 
 def outcome_of(tried: ScenarioResult) -> tuple[list[ChangeLine], str]:
@@ -216,7 +216,7 @@ _PRESET_H = 1000
 
 def forecast_card(request: HttpRequest, policy: str, entry: UUID) -> ForecastCard | None:
     """The card on the page or as a fragment; None if the account has no forecast."""
-    return _drawn(request, forecast_asked(request, policy, entry))
+    return _drawn(request, read_forecast(request, policy, entry))
 
 
 def _drawn(request: HttpRequest, found: Forecast | None) -> ForecastCard | None:
@@ -239,11 +239,11 @@ def _what_if(request: HttpRequest, policy: str, entry: UUID, found: Forecast | N
     target_now = f"{100 * (level.target or 0.0):.1f}"
     card = WhatIfCard(policy, str(entry), group, levels, found.snapshot.settings.metric, typed, target_now=target_now)
     try:
-        asked = read_scenario(typed)
-        if asked.is_empty:
+        requested = read_scenario(typed)
+        if requested.is_empty:
             return card
         tried = run_my_scenario(
-            policy_slug=policy, entry_uid=entry, scenario=asked, actor=actor_of(request), at=clock.now()
+            policy_slug=policy, entry_uid=entry, scenario=requested, actor=actor_of(request), at=clock.now()
         )
     except Invalid as error:
         return replace(card, problems={one.where: one.message for one in error.fields}, message=_sentence(error))
@@ -258,7 +258,7 @@ def cards_of(request: HttpRequest, policy: str, entry: UUID | None) -> dict[str,
     if entry is None:
         return {"forecast": None, "what_if": None}
     try:
-        found = forecast_asked(request, policy, entry)
+        found = read_forecast(request, policy, entry)
     except (NotFound, Unavailable):
         return {"forecast": None, "what_if": None}
     return {"forecast": _drawn(request, found), "what_if": _what_if(request, policy, entry, found)}
@@ -268,7 +268,7 @@ def _sentence(error: Invalid) -> str:
     return _("This scenario is not possible: see the limits below.") if error.fields else error.message
 
 
-def forecast_asked(request: HttpRequest, policy: str, entry: UUID) -> Forecast | None:
+def read_forecast(request: HttpRequest, policy: str, entry: UUID) -> Forecast | None:
     """Forecast at the pace in the query string."""
     return _forecast(request, policy, entry, _share(request)[0])
 

@@ -154,19 +154,21 @@ def goal(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     if "by" not in given:
         return _show(request, view, i, {})
     try:
-        asked = read_goal({name: given.get(name, "") for name in _NAMES}, entry=uid, today=_today())
+        requested = read_goal({name: given.get(name, "") for name in _NAMES}, entry=uid, today=_today())
         if request.method == "POST":
-            return _take(request, policy, asked)
-        found = get_solution(policy_slug=policy, goal=asked, actor=actor_of(request))
+            return _create_draft(request, policy, requested)
+        found = get_solution(policy_slug=policy, goal=requested, actor=actor_of(request))
         context = draw(found, float(view.settings.window.get("half_life_s") or 0))
     except (Invalid, Conflict, TooOften) as error:
         return _show(request, view, i, _problems(error), status=status_of(error))
     return _show(request, view, i, context)
 
 
-def _take(request: HttpRequest, policy: str, asked: Goal) -> HttpResponse:
+def _create_draft(request: HttpRequest, policy: str, requested: Goal) -> HttpResponse:
     lever = request.POST.get("lever", "")
-    draft = open_draft_with_option(policy_slug=policy, goal=asked, lever=lever, actor=actor_of(request), at=clock.now())
+    draft = open_draft_with_option(
+        policy_slug=policy, goal=requested, lever=lever, actor=actor_of(request), at=clock.now()
+    )
     messages.success(request, _("Added to the draft."))
     return SeeOther(reverse("dashboard:draft", kwargs={"change_set": draft.pk}))
 

@@ -114,7 +114,7 @@ def download(request: HttpRequest, policy: str, uid: UUID, form: str) -> HttpRes
 def shared(request: HttpRequest, token: str) -> HttpResponse:
     """A stored pack; 410 after its link has expired."""
     try:
-        sealed = _behind(token)
+        sealed = _find_shared(token)
     except Archived as error:
         return _bare(render(request, "packs/ended.html", {"message": error.message}, status=status_of(error)))
     return _bare(render(request, "packs/document.html", {**context_of(sealed), "token": token}))
@@ -126,13 +126,13 @@ def shared(request: HttpRequest, token: str) -> HttpResponse:
 def shared_file(request: HttpRequest, token: str, form: str) -> HttpResponse:
     """PDF or signed numbers of a stored pack."""
     try:
-        sealed = _behind(token)
+        sealed = _find_shared(token)
     except Archived as error:
         return _bare(render(request, "packs/ended.html", {"message": error.message}, status=status_of(error)))
     return _bare(_file(sealed, form))
 
 
-def _behind(token: str) -> Sealed:
+def _find_shared(token: str) -> Sealed:
     row, opened = open_link(token, at=clock.now())
     return Sealed(opened.document, bytes(row.signed), opened.digest, opened.key.fingerprint)
 

@@ -103,7 +103,7 @@ urlpatterns = [
     path("me/priority/figures/<slug:figure>", me.figure, name="my-figure"),
     path("me/priority/figures/<slug:figure>.<str:form>", me.figure),
     path("me/accounts/claim/", me.claim, name="claim-account"),
-    path("me/accounts/take-back/", me.take_back, name="take-back-claim"),
+    path("me/accounts/take-back/", me.withdraw_claim, name="take-back-claim"),
     # A policy and its settings
     path("policy/<slug:policy>/", policy.tree, name="policy"),
     path("policy/<slug:policy>/live", live.live, name="live"),

@@ -55,8 +55,8 @@ def preference_of(user: User) -> Preference:
 
 def get_mail_settings(*, actor: Actor) -> MailSettings:
     user = _person(actor)
-    told = Mail.objects.filter(user=user).exclude(state=Mail.State.EMPTY).order_by("-pk").first()
-    return MailSettings(preference_of(user), user.email, sends_mail(), told)
+    last = Mail.objects.filter(user=user).exclude(state=Mail.State.EMPTY).order_by("-pk").first()
+    return MailSettings(preference_of(user), user.email, sends_mail(), last)
 
 
 def set_preference(*, interval: str, hour: int, muted: Sequence[str], actor: Actor) -> Preference:
@@ -254,9 +254,9 @@ def _subject(news: list[NoticeLine]) -> str:
 def _listed(title: str, lines: list[NoticeLine]) -> str:
     if not lines:
         return ""
-    told = [
+    items = [
         f"- {one_line(line.sentence.text)}\n  {address(f'/notices/{line.notice.pk}/')}" for line in lines[:MOST_LINES]
     ]
     if len(lines) > MOST_LINES:
-        told.append(f"- {_('and %(n)s more') % {'n': len(lines) - MOST_LINES}}")
-    return "\n".join([f"{title}:", *told])
+        items.append(f"- {_('and %(n)s more') % {'n': len(lines) - MOST_LINES}}")
+    return "\n".join([f"{title}:", *items])

@@ -180,7 +180,7 @@ def set_rule(
     _require_fit(chosen, place)
     clean = checked_terms(chosen, terms)
     with transaction.atomic():
-        rule = _there(chosen.name, place).select_for_update().first()
+        rule = _rules_at(chosen.name, place).select_for_update().first()
         if (rule.version if rule else NEW) != version:
             raise Stale("Another person changed this rule: check it again.")
         before = None if rule is None else {"is_on": rule.is_on, "terms": rule.terms}
@@ -292,7 +292,7 @@ def _is_unbound(actor: Actor) -> bool:
     return token is None or not (token.policy_slug or token.subtree_uid or token.source_slug)
 
 
-def _there(kind: str, place: Place) -> Any:
+def _rules_at(kind: str, place: Place) -> Any:
     return Rule.objects.filter(kind=kind, policy=place.policy, entry_uid=place.entry_uid, source=place.source)
 
 

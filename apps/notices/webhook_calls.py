@@ -99,14 +99,14 @@ def _news(webhook: Webhook, since_at: datetime, at: datetime) -> Iterator[tuple[
     """Notices that opened or became worse; closed ones if their opening was sent."""
     notices = Notice.objects.select_related("policy", "source").order_by("pk")
     changed = notices.filter(Q(news_at__gt=since_at) | Q(closed_at__gt=since_at))
-    told = set(webhook.deliveries.filter(event=Event.OPENED, state=State.SENT).values_list("notice_id", flat=True))
+    sent = set(webhook.deliveries.filter(event=Event.OPENED, state=State.SENT).values_list("notice_id", flat=True))
     reader = Reader(owner_of(webhook), at)
     for notice in changed:
         if not is_wanted(webhook, notice, reader):
             continue
         if notice.closed_at is None:
             yield notice, Event.OPENED, notice.news_at
-        elif notice.pk in told:
+        elif notice.pk in sent:
             yield notice, Event.CLOSED, notice.closed_at
 
 
@@ -233,15 +233,15 @@ def signature_headers(secret: str, delivery: Delivery, body: bytes, at: datetime
 
 def body_of(delivery: Delivery, at: datetime) -> bytes:
     """JSON of the event and of the notice as the webhook's owner reads it."""
-    told: dict[str, Any] = {
+    payload: dict[str, Any] = {
         "id": str(delivery.uid),
         "event": f"notice.{delivery.event}" if delivery.notice else "test",
         "created_at": _text(delivery.created_at),
         "site": settings.FAIRSHARE_SITE,
     }
     if delivery.notice is not None:
-        told["notice"] = payload_of(delivery.notice)
-    return json.dumps(told, ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False).encode()
+        payload["notice"] = payload_of(delivery.notice)
+    return json.dumps(payload, ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False).encode()
 
 
 def payload_of(notice: Notice) -> dict[str, Any]:

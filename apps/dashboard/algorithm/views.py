@@ -218,26 +218,26 @@ def _crumbs(found: Comparison | PolicyAlgorithm) -> list[dict[str, str]]:
 
 
 # --- Operators and resolution -----------------------------------------------------------------------------------------
-def drawn(asked: OperatorQuery, name: str, address: QueryDict) -> Figure:
+def drawn(requested: OperatorQuery, name: str, address: QueryDict) -> Figure:
     """One figure. Raises NotFound for an unknown name."""
-    view = asked.view
-    found = get_figure_definition(name).table(asked)
+    view = requested.view
+    found = get_figure_definition(name).table(requested)
     shown = FigureContext(
         found=found,
-        query=asked.query,
+        query=requested.query,
         address=address,
         policy=view.policy.slug,
-        caption=_caption(asked),
-        own=asked.operator.name,
-        resolution=int(asked.settings["resolution"]),
-        target=asked.target,
-        targets=asked.targets,
+        caption=_caption(requested),
+        own=requested.operator.name,
+        resolution=int(requested.settings["resolution"]),
+        target=requested.target,
+        targets=requested.targets,
     )
     return DRAWN[name](shown)
 
 
-def _caption(asked: OperatorQuery) -> str:
-    view = asked.view
+def _caption(requested: OperatorQuery) -> str:
+    view = requested.view
     caption = _("%(policy)s, revision %(n)s") % {"policy": view.policy.name, "n": view.revision}
     if view.as_of is None:
         return caption
@@ -248,14 +248,14 @@ def _caption(asked: OperatorQuery) -> str:
 
 
 def frames(
-    request: HttpRequest, policy: str, asked: OperatorQuery | None, problem: Exception | None
+    request: HttpRequest, policy: str, requested: OperatorQuery | None, problem: Exception | None
 ) -> list[FigureFrame]:
     """All figures of the page; an error of the query is shown instead of each picture."""
 
     def make(name: str) -> Figure:
-        if asked is None:
+        if requested is None:
             raise problem or LookupError(name)
-        return drawn(asked, name, request.GET)
+        return drawn(requested, name, request.GET)
 
     return [framed(request, source_of(policy, name), lambda name=name: make(name)) for name in FIGURES]  # type: ignore[misc]
 
@@ -279,17 +279,17 @@ _SET_BY_FIGURES = ("target", "region", "count", "entry")
 def operators(request: HttpRequest, policy: str) -> HttpResponse:
     """The query string has the complete state; invalid values are reported at their field and in each figure."""
     actor, problem = actor_of(request), None
-    asked: OperatorQuery | None = None
+    requested: OperatorQuery | None = None
     try:
-        asked = _asked(request, policy, actor)
-        page = build_page(asked)
+        requested = _asked(request, policy, actor)
+        page = build_page(requested)
     except Invalid as error:
-        asked, problem = None, error
+        requested, problem = None, error
         page = _own(policy, actor)
     problems = {} if problem is None else {each.where: each.message for each in problem.fields}
     context = {
         "page": page,
-        "frames": frames(request, policy, asked, problem),
+        "frames": frames(request, policy, requested, problem),
         "fields": _fields(page, request, problems),
         "kept": [(name, request.GET[name]) for name in _SET_BY_FIGURES if request.GET.get(name)],
         "readings": [(reading.name, reading.text) for reading in READINGS.values()],
@@ -309,8 +309,8 @@ def operators(request: HttpRequest, policy: str) -> HttpResponse:
 @require_safe
 def figure(request: HttpRequest, policy: str, figure: str, form: str = "json") -> HttpResponseBase:
     """One figure for the page's query, as JSON or CSV."""
-    asked = _asked(request, policy, actor_of(request))
-    return answer_figure(request, drawn(asked, figure, request.GET), form)
+    requested = _asked(request, policy, actor_of(request))
+    return answer_figure(request, drawn(requested, figure, request.GET), form)
 
 
 def _asked(request: HttpRequest, policy: str, actor: Actor) -> OperatorQuery:

@@ -55,7 +55,7 @@ class RequestedRows:
         return any(self.fields.values())
 
 
-def asked(request: HttpRequest, reader: AuditReader) -> RequestedRows:
+def read_filter(request: HttpRequest, reader: AuditReader) -> RequestedRows:
     given = {name: request.GET.get(name, "").strip().replace("\0", "") for name in _NAMES}
     given = {name: text[: _MOST_PATH if name == "entry" else _MOST_TEXT] for name, text in given.items()}
     for name, known in (("via", audit_text.VIAS), ("outcome", audit_text.OUTCOMES)):
@@ -241,13 +241,13 @@ def event(request: HttpRequest) -> HttpResponse:
 @require_safe
 def export_lines(request: HttpRequest) -> HttpResponseBase:
     reader = _reader(request)
-    return export_json_lines(reader, asked(request, reader), clock.now())
+    return export_json_lines(reader, read_filter(request, reader), clock.now())
 
 
 @require_safe
 def export_table(request: HttpRequest) -> HttpResponseBase:
     reader = _reader(request)
-    return export_csv(reader, asked(request, reader), clock.now())
+    return export_csv(reader, read_filter(request, reader), clock.now())
 
 
 def _reader(request: HttpRequest) -> AuditReader:
@@ -255,11 +255,11 @@ def _reader(request: HttpRequest) -> AuditReader:
 
 
 def _rows(request: HttpRequest, reader: AuditReader) -> dict[str, Any]:
-    wanted = asked(request, reader)
+    wanted = read_filter(request, reader)
     nothing = AuditPage([], None)
     page = reader.page(wanted.filter, before=row_number(request, "before"), limit=PAGE) if wanted.has_entry else nothing
     return {
-        "days": _teller(request, reader).days(page.events),
+        "days": _formatter(request, reader).days(page.events),
         "older": page.next_before,
         "before": request.GET.get("before", ""),
         "asked": wanted.fields,
@@ -273,7 +273,7 @@ def _rows(request: HttpRequest, reader: AuditReader) -> dict[str, Any]:
     }
 
 
-def _teller(request: HttpRequest, reader: AuditReader) -> SentenceFormatter:
+def _formatter(request: HttpRequest, reader: AuditReader) -> SentenceFormatter:
     @cache
     def may_undo(slug: str) -> bool:
         try:
@@ -291,7 +291,7 @@ def _chosen(request: HttpRequest, reader: AuditReader) -> dict[str, Any]:
         return {"chosen": None}
     found = reader.event(number)
     return {
-        "chosen": _teller(request, reader).sentence(found),
+        "chosen": _formatter(request, reader).sentence(found),
         "facts": audit_text.facts(found, shows_all=reader.reads_all, is_own=reader.is_own(found)),
         "details": audit_text.details(found),
         **_before_and_after(request, found),

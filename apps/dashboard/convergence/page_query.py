@@ -111,33 +111,33 @@ class Choice:
     is_chosen: bool
 
 
-def periods(asked: PageQuery) -> list[Choice]:
+def periods(requested: PageQuery) -> list[Choice]:
     labels = {"7": _("7 d"), "30": _("30 d"), "90": _("90 d"), "365": _("1 y"), ALL: _("all")}
-    by_hour = Choice(_("7 d by hour"), asked.query(by_hour=True), asked.by_hour)
+    by_hour = Choice(_("7 d by hour"), requested.query(by_hour=True), requested.by_hour)
     days = [
-        Choice(label, asked.query(last=last), asked.last == last and not asked.by_hour)
+        Choice(label, requested.query(last=last), requested.last == last and not requested.by_hour)
         for last, label in labels.items()
     ]
     return [by_hour, *days]
 
 
-def ways_to_count(asked: PageQuery) -> list[Choice]:
+def method_choices(requested: PageQuery) -> list[Choice]:
     labels = {"decayed": _("Decayed"), "windowed": _("Windowed"), "raw": _("Raw")}
-    if asked.by_hour:
+    if requested.by_hour:
         del labels[WINDOWED]
-    return [Choice(label, asked.query(view=view), asked.method.view == view) for view, label in labels.items()]
+    return [Choice(label, requested.query(view=view), requested.method.view == view) for view, label in labels.items()]
 
 
-def wholes(asked: PageQuery) -> list[Choice]:
+def total_choices(requested: PageQuery) -> list[Choice]:
     labels = {PARENT: _("of parent"), TOTAL: _("of total")}
-    return [Choice(label, asked.query(of=of), asked.method.of == of) for of, label in labels.items()]
+    return [Choice(label, requested.query(of=of), requested.method.of == of) for of, label in labels.items()]
 
 
-def overlay_choices(asked: PageQuery) -> list[tuple[str, str, bool]]:
+def overlay_choices(requested: PageQuery) -> list[tuple[str, str, bool]]:
     labels = {
         "band": _("Tolerance"),
         "changes": _("Published changes"),
         "demand": _("Demand"),
         "gaps": _("Missing data"),
     }
-    return [(name, label, asked.shows(name)) for name, label in labels.items()]
+    return [(name, label, requested.shows(name)) for name, label in labels.items()]

@@ -80,14 +80,14 @@ def member_url(policy: str, member: Member) -> str:
     return f"{lines.entry_url(policy, member.uid, member.name)}convergence/"
 
 
-def groups_of(found: Convergence, asked: PageQuery, *, page: int = 1) -> list[Group]:
+def groups_of(found: Convergence, requested: PageQuery, *, page: int = 1) -> list[Group]:
     """The panels of one page, by section."""
     tolerance = lines.tolerance_of(found.settings)
     return [
         Group(
             _("Below 5 %") if section.is_small else _("5 % and more"),
             *_scale_words(found, section.rows, section.scales, section.common),
-            [draw_line(found, asked, row, maximum, tolerance) for row, maximum in section.shown],
+            [draw_line(found, requested, row, maximum, tolerance) for row, maximum in section.shown],
         )
         for section in sections_of(found, page)
     ]
@@ -97,19 +97,19 @@ def n_pages(found: Convergence) -> int:
     return max(1, -(-len(found.members) // PAGE))
 
 
-def own_panel_lines(found: Convergence, asked: PageQuery) -> tuple[PanelLine | None, PanelLine | None]:
+def own_panel_lines(found: Convergence, requested: PageQuery) -> tuple[PanelLine | None, PanelLine | None]:
     """The panel of a single entry, drawn for wide pages and for narrow ones."""
     if not found.members:
         return None, None
     tolerance = lines.tolerance_of(found.settings)
     maximum = scales_of(found)[0]
-    large, small = (draw_line(found, asked, 0, maximum, tolerance, frame) for frame in (figure.LARGE, figure.SMALL))
+    large, small = (draw_line(found, requested, 0, maximum, tolerance, frame) for frame in (figure.LARGE, figure.SMALL))
     return large, small
 
 
 def draw_line(
     found: Convergence,
-    asked: PageQuery,
+    requested: PageQuery,
     row: int,
     maximum: float,
     tolerance: Tolerance,
@@ -120,14 +120,14 @@ def draw_line(
     shown = balance_of(found, row)
     reason = "" if found.visible[row].any() else _("not shown: fewer than five active members")
     drawn = figure.draw(
-        _days(found, asked, row),
+        _days(found, requested, row),
         maximum=maximum,
         state=shown.state.value if shown else "on",
         tolerance=tolerance,
         labels=_labels(found.on),
         frame=frame,
     )
-    query, counts = asked.query(), counts_of(found, row)
+    query, counts = requested.query(), counts_of(found, row)
     url = member_url(found.policy_slug, member)
     return PanelLine(
         member=member,
@@ -208,9 +208,9 @@ def _labels(on: Sequence[date]) -> list[str]:
     return [formats.date_format(day, form) if at in written else "" for at, day in enumerate(on)]
 
 
-def _days(found: Convergence, asked: PageQuery, row: int) -> figure.Days:
+def _days(found: Convergence, requested: PageQuery, row: int) -> figure.Days:
     nothing = np.zeros(len(found.on), dtype=np.bool_)
-    demand, gaps = asked.shows("demand"), asked.shows("gaps")
+    demand, gaps = requested.shows("demand"), requested.shows("gaps")
     return figure.Days(
         actual=found.actual[row],
         target=found.target[row],
@@ -219,8 +219,8 @@ def _days(found: Convergence, asked: PageQuery, row: int) -> figure.Days:
         is_starved=found.states[row] == "starved" if demand else nothing,
         is_gap=_gap_mask(found) if gaps else nothing,
         is_before=np.asarray(found.days.is_before_first) | found.before_entry[row],
-        marks=_marks(found, row) if asked.shows("changes") else (),
-        with_band=asked.shows("band"),
+        marks=_marks(found, row) if requested.shows("changes") else (),
+        with_band=requested.shows("band"),
     )
 
 

@@ -101,10 +101,10 @@ def _make(request: HttpRequest, policy: str, name: str, uid: UUID | None, query:
     actor = actor_of(request)
     query = request.GET if query is None else query
     state = get_series_state(policy_slug=policy, actor=actor)
-    asked = read_figure(name, query, state, today_of(clock.now()))
-    numbers = asked.numbers
+    requested = read_figure(name, query, state, today_of(clock.now()))
+    numbers = requested.numbers
     found = None if numbers is None else get_convergence_data(numbers, policy_slug=policy, uid=uid, actor=actor)
-    return draw_figure(asked, found, _links(policy))
+    return draw_figure(requested, found, _links(policy))
 
 
 def _links(policy: str) -> Links:
@@ -131,14 +131,14 @@ def page_url(policy: str, uid: UUID | None = None, name: str = "", **_kwargs: An
 @require_safe
 def convergence(request: HttpRequest, policy: str, uid: UUID | None = None, name: str = "") -> HttpResponse:
     """`?days=` or `?from=&to=`, `?view=&window=`, `?of=`, `?overlay=`: the complete state, so URLs can be shared."""
-    asked, found = _read(request, policy, uid)
+    requested, found = _read(request, policy, uid)
     if uid is not None and name != lines.name_slug(found.entry.name):
         query = request.GET.urlencode()
         right = page_url(policy, uid, lines.name_slug(found.entry.name))
         return SeeOther(f"{right}?{query}" if query else right)
-    of_itself = _own_panel(request, asked, found, uid)
-    context = {**_context(request, asked, found), **of_itself, **_figures(request, found, uid)}
-    status = 422 if asked.problem else 200
+    of_itself = _own_panel(request, requested, found, uid)
+    context = {**_context(request, requested, found), **of_itself, **_figures(request, found, uid)}
+    status = 422 if requested.problem else 200
     return render(request, "dashboard/convergence/convergence.html", context, status=status)
 
 
@@ -158,8 +158,8 @@ def over_time(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpRe
 @fragment(page_url)
 def panels(request: HttpRequest, policy: str, uid: UUID | None = None, name: str = "") -> HttpResponse:
     """The next twelve panels."""
-    asked, found = _read(request, policy, uid)
-    return render(request, "dashboard/convergence/_panels.html", _panels(request, asked, found))
+    requested, found = _read(request, policy, uid)
+    return render(request, "dashboard/convergence/_panels.html", _panels(request, requested, found))
 
 
 @require_safe
@@ -191,50 +191,50 @@ def _state(request: HttpRequest, policy: str) -> SeriesState:
 def _read(
     request: HttpRequest, policy: str, uid: UUID | None, *, itself: bool = False
 ) -> tuple[PageQuery, Convergence]:
-    asked = read_page_query(request, _state(request, policy), clock.now())
+    requested = read_page_query(request, _state(request, policy), clock.now())
     try:
-        found = _get(request, policy, uid, asked, itself=itself)
+        found = _get(request, policy, uid, requested, itself=itself)
     except TooLarge as problem:
-        asked = replace(asked, against_today=False, problem=problem.message, problem_at="measure")
-        found = _get(request, policy, uid, asked, itself=itself)
-    return asked, found
+        requested = replace(requested, against_today=False, problem=problem.message, problem_at="measure")
+        found = _get(request, policy, uid, requested, itself=itself)
+    return requested, found
 
 
-def _get(request: HttpRequest, policy: str, uid: UUID | None, asked: PageQuery, *, itself: bool) -> Convergence:
+def _get(request: HttpRequest, policy: str, uid: UUID | None, requested: PageQuery, *, itself: bool) -> Convergence:
     """Convergence with the newest snapshot as its last point, like the figures."""
     query = ChildrenQuery(
-        period=asked.period,
-        method=asked.method,
-        by_hour=asked.by_hour,
-        against_today=asked.against_today,
+        period=requested.period,
+        method=requested.method,
+        by_hour=requested.by_hour,
+        against_today=requested.against_today,
         itself=itself,
     )
     return get_convergence_until_now(query, policy_slug=policy, uid=uid, actor=actor_of(request))
 
 
-def _context(request: HttpRequest, asked: PageQuery, found: Convergence) -> dict[str, Any]:
+def _context(request: HttpRequest, requested: PageQuery, found: Convergence) -> dict[str, Any]:
     policy = found.policy_slug
     of_entry = bool(found.ancestors)
     base = page_url(policy, found.entry.uid, lines.name_slug(found.entry.name)) if of_entry else page_url(policy)
     return {
         "found": found,
-        "asked": asked,
+        "asked": requested,
         "title": drawing.scope_words(found),
         "verdict": found.verdict,
         "last_full": drawing.short_day(found.on[found.n_finished - 1]) if found.n_finished else "",
         "local_only": found.local_only,
         "origin": origin_of(policy_slug=policy, uid=found.entry.uid, at=clock.now(), actor=actor_of(request)),
         "kpis": kpis(found),
-        "periods": page_query.periods(asked),
-        "views": page_query.ways_to_count(asked),
-        "wholes": page_query.wholes(asked),
-        "overlays": page_query.overlay_choices(asked),
-        "n_overlays": len(asked.overlays),
-        "today_query": asked.query(against_today=True),
-        "then_query": asked.query(against_today=False),
+        "periods": page_query.periods(requested),
+        "views": page_query.method_choices(requested),
+        "wholes": page_query.total_choices(requested),
+        "overlays": page_query.overlay_choices(requested),
+        "n_overlays": len(requested.overlays),
+        "today_query": requested.query(against_today=True),
+        "then_query": requested.query(against_today=False),
         "hours_are_late": _hours_are_late(found),
         "base": base,
-        "query": asked.query(),
+        "query": requested.query(),
         "members": list(drawing.member_rows(found)),
         "published": found.published[: -_MOST_LISTED - 1 : -1],
         "n_unlisted": max(len(found.published) - _MOST_LISTED, 0),
@@ -243,7 +243,7 @@ def _context(request: HttpRequest, asked: PageQuery, found: Convergence) -> dict
         "newest": newest_words(found),
         "crumbs": _crumbs(found),
         "policy": policy,
-        **_panels(request, asked, found),
+        **_panels(request, requested, found),
         **_building(request, policy, found.state),
     }
 
@@ -276,20 +276,20 @@ def _figures(request: HttpRequest, found: Convergence, uid: UUID | None) -> dict
     }
 
 
-def _panels(request: HttpRequest, asked: PageQuery, found: Convergence) -> dict[str, Any]:
+def _panels(request: HttpRequest, requested: PageQuery, found: Convergence) -> dict[str, Any]:
     """Groups of one page of panels, and the URL of the next page."""
     drawn = sample_weekly(found) if found.period.n_days > DAILY_UP_TO else found
     n_pages = drawing.n_pages(found)
     page = _page(request, n_pages)
     base = f"{found.policy_slug}"
-    following = asked.query(page=page + 1) if page < n_pages else ""
+    following = requested.query(page=page + 1) if page < n_pages else ""
     of_entry = bool(found.ancestors)
     kwargs: dict[str, Any] = {"policy": base}
     if of_entry:
         kwargs |= {"uid": found.entry.uid, "name": lines.name_slug(found.entry.name)}
     name = "dashboard:entry-convergence-panels" if of_entry else "dashboard:convergence-panels"
     return {
-        "groups": [] if found.itself or not found.on else drawing.groups_of(drawn, asked, page=page),
+        "groups": [] if found.itself or not found.on else drawing.groups_of(drawn, requested, page=page),
         "panels_url": figure_url(base, "panels", found.entry.uid if of_entry else None, kwargs.get("name", "")),
         "page": page,
         "n_pages": n_pages,
@@ -301,11 +301,11 @@ def _panels(request: HttpRequest, asked: PageQuery, found: Convergence) -> dict[
 
 
 def _page(request: HttpRequest, n_pages: int) -> int:
-    asked = request.GET.get("page", "1")
-    return min(max(int(asked), 1), n_pages) if asked.isdecimal() and len(asked) < 9 else 1
+    requested = request.GET.get("page", "1")
+    return min(max(int(requested), 1), n_pages) if requested.isdecimal() and len(requested) < 9 else 1
 
 
-def _own_panel(request: HttpRequest, asked: PageQuery, found: Convergence, uid: UUID | None) -> dict[str, Any]:
+def _own_panel(request: HttpRequest, requested: PageQuery, found: Convergence, uid: UUID | None) -> dict[str, Any]:
     """The entry's own panel among its siblings with a table of its days; empty for the root."""
     if uid is None or not found.ancestors:
         return {}
@@ -316,7 +316,7 @@ def _own_panel(request: HttpRequest, asked: PageQuery, found: Convergence, uid: 
     parent = found.ancestors[-1]
     up = page_url(found.policy_slug, parent.uid, lines.name_slug(parent.name))
     up = page_url(found.policy_slug) if len(found.ancestors) == 1 else up
-    large, small = drawing.own_panel_lines(drawn, asked) if own.on else (None, None)
+    large, small = drawing.own_panel_lines(drawn, requested) if own.on else (None, None)
     return {
         "own": large,
         "own_url": figure_url(found.policy_slug, "own", uid, lines.name_slug(found.entry.name)),
@@ -327,7 +327,7 @@ def _own_panel(request: HttpRequest, asked: PageQuery, found: Convergence, uid: 
         "day_form": "j M Y, H:i" if drawn.is_by_hour else "j M Y",
         "local_only": _without_duplicates([*own.local_only, *found.local_only]),
         "parent": parent,
-        "up": f"{up}?{asked.query()}" if asked.query() else up,
+        "up": f"{up}?{requested.query()}" if requested.query() else up,
     }
 
 

@@ -98,8 +98,8 @@ class Panel:
     gaps: tuple[Span, ...]
     before: tuple[Span, ...]
     marks: tuple[Mark, ...]
-    across: tuple[Tick, ...]
-    along: tuple[Tick, ...]
+    share_ticks: tuple[Tick, ...]
+    day_ticks: tuple[Tick, ...]
     end: tuple[float, float] | None
     state: str
 
@@ -109,7 +109,7 @@ def draw(
 ) -> Panel:
     """Coordinates of a panel. labels: of each day; the first, the middle and the last are drawn."""
     n = len(days.actual)
-    place = _Place(frame, (frame.right - frame.left) / max(n, 1), maximum)
+    place = _Scale(frame, (frame.right - frame.left) / max(n, 1), maximum)
     runs = list(_stretches(np.isfinite(days.actual)))
     points = [(place.middle(i), place.y(days.actual[i])) for i in range(n)]
     is_known = n > 0 and isfinite(days.actual[-1])
@@ -125,15 +125,15 @@ def draw(
         gaps=place.spans(days.is_gap),
         before=place.spans(days.is_before),
         marks=tuple(Mark(place.x(at), label) for at, label in days.marks),
-        across=tuple(place.across()),
-        along=tuple(place.along(labels)),
+        share_ticks=tuple(place.share_ticks()),
+        day_ticks=tuple(place.day_ticks(labels)),
         end=points[-1] if is_known else None,
         state=state,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Scale:
     """Maps days and shares to coordinates. step: width of a day in pixels."""
 
     frame: Frame
@@ -155,12 +155,12 @@ class _Place:
     def spans(self, mask: Mask) -> tuple[Span, ...]:
         return tuple(Span(self.x(a), round(self.x(b) - self.x(a), 1)) for a, b in _stretches(mask))
 
-    def across(self) -> Iterator[Tick]:
+    def share_ticks(self) -> Iterator[Tick]:
         """Ticks at 0, half and all of the scale, in percent without the sign."""
         for part in (0.0, 0.5, 1.0):
             yield Tick(self.y(part * self.maximum), f"{part * self.maximum * 100:g}")
 
-    def along(self, labels: Sequence[str]) -> Iterator[Tick]:
+    def day_ticks(self, labels: Sequence[str]) -> Iterator[Tick]:
         n = len(labels)
         if n:
             yield Tick(self.frame.left, labels[0], "start")
@@ -185,7 +185,7 @@ def _levels(target: F8) -> Iterator[tuple[int, int, float]]:
                 start = i
 
 
-def _steps(target: F8, place: _Place) -> Iterator[str]:
+def _steps(target: F8, place: _Scale) -> Iterator[str]:
     path, end = "", -1
     for a, b, value in _levels(target):
         y = place.y(value)
@@ -199,7 +199,7 @@ def _steps(target: F8, place: _Place) -> Iterator[str]:
         yield path
 
 
-def _bands(target: F8, place: _Place, tolerance: Tolerance) -> Iterator[Box]:
+def _bands(target: F8, place: _Scale, tolerance: Tolerance) -> Iterator[Box]:
     for a, b, value in _levels(target):
         slack = tolerance.around(value)
         top, low = place.y(value + slack), place.y(value - slack)

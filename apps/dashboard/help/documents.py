@@ -94,7 +94,7 @@ def _rendered(name: str, _changed_ns: int) -> Document:
     text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
     head, _, body = text.partition("\n")
     title = head.removeprefix("# ").strip()
-    renderer = Markdown(extensions=["tables", "fenced_code", "sane_lists", "toc", _OfThisSite()], output_format="html")
+    renderer = Markdown(extensions=["tables", "fenced_code", "sane_lists", "toc", _SiteLinks()], output_format="html")
     html = renderer.convert(body).replace("<pre>", '<pre tabindex="0">')  # scrollable by keyboard
     tokens: list[dict[str, Any]] = getattr(renderer, "toc_tokens")  # noqa: B009 - set by the extension `toc`
     return Document(name, title, mark_safe(html), tuple(_headings(tokens)))  # noqa: S308 - our own files
@@ -124,7 +124,7 @@ def contents() -> tuple[Contents, ...]:
 
 
 # --- What a page of this site needs beside the HTML of the text -------------------------------------------------------
-class _OfThisSite(Extension):  # type: ignore[misc]  # the library has no types
+class _SiteLinks(Extension):  # type: ignore[misc]  # the library has no types
     def extendMarkdown(self, md: Markdown) -> None:
         md.treeprocessors.register(_LinkRewriter(md), "places", 5)
 

@@ -334,7 +334,7 @@ def may_draft(request: HttpRequest, policy: Policy) -> bool:
     return policy.archived_at is None and drafts.may_edit(policy, actor_of(request), clock.now())
 
 
-def number_asked(request: HttpRequest, name: str) -> int | None:
+def read_revision_number(request: HttpRequest, name: str) -> int | None:
     """Revision number in the query string; raises Invalid if it is not a number."""
     text = request.GET.get(name, "")
     if not text:

@@ -134,7 +134,7 @@ def restore(request: HttpRequest, policy: str, revision: int) -> HttpResponse:
 def entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """Changes of one entry: by whom, when and why."""
     found = get_entry_history(
-        policy_slug=policy, uid=uid, before=presenters.number_asked(request, "before"), actor=actor_of(request)
+        policy_slug=policy, uid=uid, before=presenters.read_revision_number(request, "before"), actor=actor_of(request)
     )
     url = reverse("dashboard:entry-find", kwargs={"policy": policy, "uid": uid})
     context = {
@@ -154,7 +154,7 @@ def entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 
 def _rows(request: HttpRequest, found: Policy) -> dict[str, Any]:
     query = request.GET.get("q", "").strip().replace("\0", "")[:_MOST_QUERY]
-    before = presenters.number_asked(request, "before")
+    before = presenters.read_revision_number(request, "before")
     shown, older = presenters.revision_rows(request, found, before=before, query=query)
     return {
         "policy": found.slug,
@@ -168,8 +168,8 @@ def _rows(request: HttpRequest, found: Policy) -> dict[str, Any]:
 
 
 def _diff_context(request: HttpRequest, found: Policy) -> dict[str, Any]:
-    before = presenters.number_asked(request, "from")
-    after = presenters.number_asked(request, "to")
+    before = presenters.read_revision_number(request, "from")
+    after = presenters.read_revision_number(request, "to")
     after = found.head_number if after is None else after
     before = max(after - 1, 1) if before is None else before
     if request.GET.get("swap"):

@@ -1,1 +1,1 @@
-"""Jobs of a listing or a case, taken apart."""
+"""Pages that explain the priorities of jobs in a listing or a case."""

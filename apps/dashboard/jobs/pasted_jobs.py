@@ -21,7 +21,7 @@ from apps.dashboard.jobs.tables import (
     compare_variants,
     grid_engine_table,
     moved_notes,
-    places_of,
+    positions_of,
     reading_label,
     short,
     waiting_verdict,
@@ -91,7 +91,7 @@ def _slurm_case(algorithm: JobAlgorithm, case: dict[str, Any], result: dict[str,
         for term in algorithm.terms
     ]
     order = sorted(result["jobs"], key=lambda job: -result["jobs"][job]["priority"])
-    places = places_of(order)
+    places = positions_of(order)
     rows = [
         JobRow(
             job,
@@ -233,7 +233,7 @@ def _table_of_slurm(printed: Printed) -> JobTable:
     algorithm = get_job_algorithm("slurm-multifactor")
     followed = follow_slurm(printed)
     order = sorted(followed, key=lambda each: -each.printed)
-    places = places_of([each.job.job for each in order])
+    places = positions_of([each.job.job for each in order])
     columns = [
         Column(term.name, term.label, short(printed.weights.get(term.name, "")) if printed.weights else "")
         for term in algorithm.terms
@@ -280,7 +280,9 @@ def _printed_cell(column: Column, each: Followed, *, decimals: int) -> Cell:
 def _order(followed: Sequence[Followed], totals: Mapping[str, float]) -> dict[str, int]:
     """Position of pending jobs: by priority, then by submission, then in the listing's order."""
     pending = [each.job for each in followed if each.job.role == PENDING]
-    return places_of([job.job for job in sorted(pending, key=lambda job: (-totals[job.job], job.submitted, job.line))])
+    return positions_of(
+        [job.job for job in sorted(pending, key=lambda job: (-totals[job.job], job.submitted, job.line))]
+    )
 
 
 def _weights_note(weights: Mapping[str, float], *, is_given: bool, is_found: bool, preset: str) -> Note:

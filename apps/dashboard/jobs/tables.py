@@ -130,7 +130,7 @@ class JobTable:
         return 2 + len(self.columns) + 1 + len(self.variants) + self.has_places
 
 
-def places_of(order: Sequence[str]) -> dict[str, int]:
+def positions_of(order: Sequence[str]) -> dict[str, int]:
     """Position of each job in the queue, from 1."""
     return {job: place for place, job in enumerate(order, start=1)}
 
@@ -168,11 +168,11 @@ def moved_notes(base: Mapping[str, int], variants: Sequence[tuple[str, object, M
     """Notes on what each variant changes in the order."""
     if not variants:
         return []
-    told = []
+    changes = []
     for label, _totals, places in variants:
         moved = sum(place != places.get(job) for job, place in base.items())
-        told.append(f"{label}: {moved or _('none')}")
-    return [Note("moved", _("Changed positions: %(told)s.") % {"told": "; ".join(told)})]
+        changes.append(f"{label}: {moved or _('none')}")
+    return [Note("moved", _("Changed positions: %(told)s.") % {"told": "; ".join(changes)})]
 
 
 # --- Grid Engine ------------------------------------------------------------------------------------------------------
@@ -200,9 +200,13 @@ def grid_engine_table(
     base, others = _solve(case, variants, most_jobs)
     given = {str(job["id"]): job for job in case["jobs"]}
     waiting = {job for job, each in given.items() if (each.get("state") or PENDING) == PENDING}
-    places = _places(base, waiting)
+    places = _positions(base, waiting)
     beside: Variants = [
-        (reading_label(reading), {job: each["prior"] for job, each in other["jobs"].items()}, _places(other, waiting))
+        (
+            reading_label(reading),
+            {job: each["prior"] for job, each in other["jobs"].items()},
+            _positions(other, waiting),
+        )
         for reading, other in others.items()
     ]
     weights = term_weights(case)
@@ -242,9 +246,9 @@ def _solve(
     return base, dict(zip(readings[1:], others, strict=True))
 
 
-def _places(result: Mapping[str, Any], waiting: set[str]) -> dict[str, int]:
+def _positions(result: Mapping[str, Any], waiting: set[str]) -> dict[str, int]:
     """Positions of jobs that could start; the scheduler lists held jobs after them."""
-    return places_of([job for job in result["pending_order"] if job in waiting])
+    return positions_of([job for job in result["pending_order"] if job in waiting])
 
 
 def _row(

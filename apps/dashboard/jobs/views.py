@@ -181,7 +181,7 @@ _MOST_POLICIES = 5
 @require_http_methods(["GET", "HEAD", "POST"])
 def jobs(request: HttpRequest) -> HttpResponse:
     """The form and its result. `?example=` fills in an example, `?sam=` the ledger of a policy."""
-    form = JobsForm(request.POST) if request.method == "POST" else _filled_in(request)
+    form = JobsForm(request.POST) if request.method == "POST" else _example_form(request)
     found = _result(form) if form.is_bound else {}
     context = {
         **found,
@@ -194,7 +194,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
     return render(request, "dashboard/jobs/jobs.html", context, status=_status(found))
 
 
-def _filled_in(request: HttpRequest) -> JobsForm:
+def _example_form(request: HttpRequest) -> JobsForm:
     if policy := request.GET.get("sam", ""):
         path = request.GET.get("path", "/")
         case = sam_case(policy_slug=policy, path=path, actor=actor_of(request), at=clock.now())

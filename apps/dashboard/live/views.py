@@ -92,15 +92,15 @@ class LiveMiddleware:
         if user_id is None or policy is None or "If-None-Match" not in request.headers:
             return None
         try:
-            asked = _read_live_row(key, user_id, policy.id)
+            requested = _read_live_row(key, user_id, policy.id)
         except DatabaseError:  # the view reports it
             return None
-        if asked is None or not _is_signed_in(asked):
+        if requested is None or not _is_signed_in(requested):
             return None
-        request.user = asked.user
+        request.user = requested.user
         try:
             state = get_page_state(
-                policy_slug=policy_slug, actor=actor_of(request), series=asked.series, marks=asked.marks
+                policy_slug=policy_slug, actor=actor_of(request), series=requested.series, marks=requested.marks
             )
         except DomainError:
             return None
@@ -125,9 +125,9 @@ def _read_live_row(key: str, user_id: int, policy_id: int) -> _LiveRow | None:
     return _LiveRow(row[0], row[1:n], row[n:m], User.from_db(connection.alias, _USER, row[m:]))
 
 
-def _is_signed_in(asked: _LiveRow) -> bool:
+def _is_signed_in(requested: _LiveRow) -> bool:
     """As `django.contrib.auth.get_user` decides; sessions signed with an older secret key are left to the view."""
-    session, user = _decoded(asked.session_data), asked.user
+    session, user = _decoded(requested.session_data), requested.user
     return bool(
         session.get(SESSION_KEY) == str(user.pk)
         and session.get(BACKEND_SESSION_KEY) in settings.AUTHENTICATION_BACKENDS

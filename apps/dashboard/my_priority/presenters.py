@@ -158,17 +158,17 @@ def figure_of(request: HttpRequest, name: str, policy: str, entry: UUID) -> Figu
         NotFound: there is no such figure, or no such account of the actor.
         Invalid: the query can't be drawn.
     """
-    asked = read_my_figure(name, request.GET)
+    requested = read_my_figure(name, request.GET)
     found = get_my_numbers(
         name,
         policy_slug=policy,
         entry_uid=entry,
-        n_days=asked.n_days,
-        share=asked.share,
+        n_days=requested.n_days,
+        share=requested.share,
         actor=actor_of(request),
         at=clock.now(),
     )
-    return draw_my_figure(asked, found, _links(policy, entry))
+    return draw_my_figure(requested, found, _links(policy, entry))
 
 
 def frames_of(request: HttpRequest, policy: str, entry: UUID | None) -> dict[str, Any]:
@@ -244,9 +244,9 @@ def trend_of(request: HttpRequest, policy: str, entry: UUID | None) -> Trend | N
     """None without an entry, and with fewer than two days with a stored rank."""
     if entry is None:
         return None
-    asked: dict[str, Any] = {"policy_slug": policy, "entry_uid": entry, "n_days": TREND_DAYS}
+    requested: dict[str, Any] = {"policy_slug": policy, "entry_uid": entry, "n_days": TREND_DAYS}
     try:
-        found = get_my_rank_history(**asked, actor=actor_of(request), at=clock.now())
+        found = get_my_rank_history(**requested, actor=actor_of(request), at=clock.now())
     except (NotFound, Unavailable):
         return None
     return draw_trend(found)
@@ -342,12 +342,12 @@ def submit_card(
     after: dict[UUID, RankRange] = {}
     problem = ""
     try:
-        asked = read_scenario({"core_h": typed}).core_h or 0.0
+        requested = read_scenario({"core_h": typed}).core_h or 0.0
         uids = [other.entry_uid for other in able if other.entry_uid is not None]
         after = ranks_after_job(
             policy_slug=mine.policy_slug,
             entry_uids=list(dict.fromkeys(uids)),
-            core_h=asked,
+            core_h=requested,
             actor=actor_of(request),
             at=clock.now(),
         )

@@ -282,13 +282,13 @@ def claim(request: HttpRequest) -> HttpResponse:
     except (Conflict, Invalid) as error:
         form.add_error(None, error.message)
         return _show(request, claim_form=form, status=status_of(error))
-    waiting = _("A manager of the account’s group is asked to confirm that it is yours.")
+    waiting = _("A manager of the account’s group is requested to confirm that it is yours.")
     messages.success(request, _("Confirmed") if settled else waiting)
     return SeeOther(reverse("dashboard:my-priority") + "#accounts")
 
 
 @require_POST
-def take_back(request: HttpRequest) -> HttpResponse:
+def withdraw_claim(request: HttpRequest) -> HttpResponse:
     text = request.POST.get("claim", "")
     claim_id = read_whole(text) or 0
     attachments.take_back_claim(claim_id=claim_id, at=clock.now(), actor=actor_of(request))

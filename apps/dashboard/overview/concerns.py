@@ -95,8 +95,8 @@ def furthest(lines: Sequence[Line], overview: Overview) -> dict[str, Furthest | 
     for state in (State.OVER, State.UNDER):
         these = [line for line in compared(lines) if line.balance and line.balance.state is state]
         line = max(these, key=distance, default=None)
-        asked = 0.0 if line is None else overview.asked_core_s.get(line.entry.uid, 0.0)
-        asks = _("with %(hours)s core-h waiting") % {"hours": presentation.core_hours(asked)} if asked else ""
+        requested = 0.0 if line is None else overview.asked_core_s.get(line.entry.uid, 0.0)
+        asks = _("with %(hours)s core-h waiting") % {"hours": presentation.core_hours(requested)} if requested else ""
         found[state.value] = None if line is None else Furthest(line, asks)
     return found
 

@@ -163,35 +163,35 @@ _MANAGERS = gettext_lazy("decided by managers of the policy")
 _ADMINISTRATORS = gettext_lazy("decided by administrators")
 
 
-def _all(context: SearchContext) -> bool:
+def _is_anyone(context: SearchContext) -> bool:
     return True
 
 
-def _edits(context: SearchContext) -> bool:
+def _may_edit(context: SearchContext) -> bool:
     return context.edits
 
 
-def _gives(context: SearchContext) -> bool:
+def _may_grant(context: SearchContext) -> bool:
     return bool(context.slug) and may_give(policy_slug=context.slug, at=clock.now(), actor=context.actor)
 
 
-def _federates(context: SearchContext) -> bool:
+def _may_federate(context: SearchContext) -> bool:
     return may_federate(at=clock.now(), actor=context.actor)
 
 
-def _administers(context: SearchContext) -> bool:
+def _is_admin(context: SearchContext) -> bool:
     return context.actor.is_admin
 
 
 _ACTIONS = (
-    Action(gettext_lazy("Change shares"), "edit", "pencil", _edits, _MANAGERS, True),
-    Action(gettext_lazy("Give access"), "access-give", "shield-lock", _gives, _MANAGERS, True),
-    Action(gettext_lazy("Import a usage file"), "upload", "database-import", _administers, _ADMINISTRATORS),
-    Action(gettext_lazy("Add a usage source"), "source-new", "plus", _administers, _ADMINISTRATORS, query="?kind=push"),
-    Action(gettext_lazy("Mount a policy"), "federation-mount-new", "world-share", _federates, _MANAGERS),
-    Action(gettext_lazy("Compare algorithms"), "compare", "adjustments-horizontal", _all, is_of_policy=True),
-    Action(gettext_lazy("Create an API token"), "tokens", "key", _all),
-    Action(gettext_lazy("Choose which notices come by mail"), "notice-mail", "bell", _all),
+    Action(gettext_lazy("Change shares"), "edit", "pencil", _may_edit, _MANAGERS, True),
+    Action(gettext_lazy("Give access"), "access-give", "shield-lock", _may_grant, _MANAGERS, True),
+    Action(gettext_lazy("Import a usage file"), "upload", "database-import", _is_admin, _ADMINISTRATORS),
+    Action(gettext_lazy("Add a usage source"), "source-new", "plus", _is_admin, _ADMINISTRATORS, query="?kind=push"),
+    Action(gettext_lazy("Mount a policy"), "federation-mount-new", "world-share", _may_federate, _MANAGERS),
+    Action(gettext_lazy("Compare algorithms"), "compare", "adjustments-horizontal", _is_anyone, is_of_policy=True),
+    Action(gettext_lazy("Create an API token"), "tokens", "key", _is_anyone),
+    Action(gettext_lazy("Choose which notices come by mail"), "notice-mail", "bell", _is_anyone),
 )
 
 

@@ -143,10 +143,10 @@ def current_policy_slug(request: HttpRequest) -> str | None:
     match = request.resolver_match
     if match and "policy" in match.kwargs:
         return str(match.kwargs["policy"])
-    asked = request.GET.get("policy")
+    requested = request.GET.get("policy")
     visible = policies.list_policies(actor=actor_of(request))
     slugs = [policy.slug for policy in visible]
-    return asked if asked in slugs else next(iter(slugs), None)
+    return requested if requested in slugs else next(iter(slugs), None)
 
 
 class Shell:

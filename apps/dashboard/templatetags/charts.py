@@ -31,7 +31,7 @@ def _panel_parts(drawn: Panel) -> Iterator[SafeString]:
     """SVG elements in painting order: grid, shading, band, target, publications, line."""
     frame = drawn.frame
     left, right, top, bottom = (_px(one) for one in (frame.left, frame.right, frame.top, frame.bottom))
-    for tick in drawn.across:
+    for tick in drawn.share_ticks:
         kind = "axis" if tick.text == "0" else "grid"
         yield format_html('<path class="{}" d="M{} {}H{}"/>', kind, left, _px(tick.at), right)
         where = (_px(frame.left - 5), _px(tick.at + 3.5))
@@ -59,7 +59,7 @@ def _panel_parts(drawn: Panel) -> Iterator[SafeString]:
         sizes = map(_px, (span.x, frame.bottom - 4, span.width))
         yield format_html('<rect class="starved" x="{}" y="{}" width="{}" height="4"/>', *sizes)
     yield from _line(drawn)
-    for tick in drawn.along:
+    for tick in drawn.day_ticks:
         low = frame.height - 4
         yield format_html('<text x="{}" y="{}" text-anchor="{}">{}</text>', _px(tick.at), low, tick.anchor, tick.text)
 

@@ -88,14 +88,14 @@ def bullet(bar: Bullet | None, label: str = "") -> str:
     """
     if bar is None:
         return ""
-    told = ("role", "img", "aria-label", label) if label else ("aria-hidden", "true", "focusable", "false")
+    role = ("role", "img", "aria-label", label) if label else ("aria-hidden", "true", "focusable", "false")
     return format_html(
         '<svg class="bullet {}" width="{}" height="16" viewBox="0 0 {} 16" preserveAspectRatio="none" {}="{}" {}="{}">'
         "{}</svg>",
         bar.state.value,
         bar.width,
         bar.width,
-        *told,
+        *role,
         format_html_join("", "{}", ((part,) for part in _parts(bar))),
     )
 

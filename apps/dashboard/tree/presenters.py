@@ -98,26 +98,26 @@ def read_state(request: HttpRequest, given: QueryDict | None = None) -> TreeStat
 
     given: state to read if the request's query string doesn't contain it.
     """
-    asked = request.GET if given is None else given
-    level = read_whole(asked.get("level", ""), 3)
-    sort = asked.get("sort", "")
-    chosen = set(asked.getlist("col"))
+    requested = request.GET if given is None else given
+    level = read_whole(requested.get("level", ""), 3)
+    sort = requested.get("sort", "")
+    chosen = set(requested.getlist("col"))
     return TreeState(
-        of=lines.OF_TOTAL if asked.get("of") == lines.OF_TOTAL else lines.OF_PARENT,
+        of=lines.OF_TOTAL if requested.get("of") == lines.OF_TOTAL else lines.OF_PARENT,
         level=None if level is None else min(level, DEEPEST),
-        open=tuple(uid_of(text) for text in asked.getlist("open")),
-        shut=tuple(uid_of(text) for text in asked.getlist("shut")),
-        query=asked.get("q", "").strip().replace("\0", "")[:MAX_QUERY],
-        off_target=asked.get("off") == "1",
+        open=tuple(uid_of(text) for text in requested.getlist("open")),
+        shut=tuple(uid_of(text) for text in requested.getlist("shut")),
+        query=requested.get("q", "").strip().replace("\0", "")[:MAX_QUERY],
+        off_target=requested.get("off") == "1",
         sort=sort if sort.removeprefix("-") in SORTS else "",
         columns=tuple(name for name in COLUMNS if name in chosen) or USUAL_COLUMNS,
         at=time_travel.read_moment_param(request) if given is None else None,
     )
 
 
-def toggled(asked: QueryDict) -> QueryDict:
+def toggled(requested: QueryDict) -> QueryDict:
     """State after opening or closing entries (`toggle=`), for browsers without JavaScript."""
-    state = asked.copy()
+    state = requested.copy()
     opened, shut = dict.fromkeys(state.getlist("open")), dict.fromkeys(state.getlist("shut"))
     for uid in map(str, state.pop("toggle")):
         if uid in opened:

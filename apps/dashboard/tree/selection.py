@@ -43,8 +43,8 @@ def add_to_draft(
     if not uids:
         raise Invalid(_("Select at least one entry."), fields=[FieldProblem("e", "is empty")])
     if len(uids) > MOST_SELECTED:
-        told = {"n": f"{len(uids):,}", "most": MOST_SELECTED}
-        raise TooLarge(_("%(n)s entries are selected; one action takes at most %(most)s. Narrow the filter.") % told)
+        numbers = {"n": f"{len(uids):,}", "most": MOST_SELECTED}
+        raise TooLarge(_("%(n)s entries are selected; one action takes at most %(most)s. Narrow the filter.") % numbers)
     with transaction.atomic():  # a rejected action creates no draft
         draft = _draft(policy_slug, given.get("draft", ""), at, actor)
         view = open_draft_view(change_set_id=draft.pk, at=at, actor=actor)

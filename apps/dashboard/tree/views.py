@@ -165,9 +165,9 @@ def act(request: HttpRequest, policy: str) -> HttpResponse:
             policy_slug=policy, uids=uids, given=request.POST, at=clock.now(), actor=actor_of(request)
         )
     except (Invalid, Conflict, NotFound, Stale, TooLarge) as error:
-        told = selection.problem_of(error)
+        problem = selection.problem_of(error)
         kept = uids[: selection.MOST_SELECTED]
-        return show(request, policy, state, status=status_of(error), selected=kept, typed=request.POST, **told)
+        return show(request, policy, state, status=status_of(error), selected=kept, typed=request.POST, **problem)
     return SeeOther(draft_url(draft.pk) + "#edits")
 
 
@@ -191,15 +191,15 @@ def icicle(request: HttpRequest, policy: str) -> HttpResponse:
         return SeeOther(elsewhere)
     problem = None
     try:
-        page, asked = _read(request, policy, request.GET)
+        page, requested = _read(request, policy, request.GET)
     except Invalid as refused:
         problem = refused
-        page, asked = _read(request, policy, QueryDict())
+        page, requested = _read(request, policy, QueryDict())
 
     def make() -> Figure:
         if problem:
             raise problem
-        return tree_figure(page, asked, request.GET, _entry_of(request, policy))
+        return tree_figure(page, requested, request.GET, _entry_of(request, policy))
 
     source = reverse("dashboard:tree-figure", kwargs={"policy": policy})
     context: dict[str, Any] = {
@@ -212,7 +212,7 @@ def icicle(request: HttpRequest, policy: str) -> HttpResponse:
             {"label": page.policy_name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
             {"label": _("Icicle")},
         ],
-        **panel_context(request, policy, asked.entry),
+        **panel_context(request, policy, requested.entry),
     }
     return render(request, "dashboard/convergence/icicle.html", context, status=422 if problem else 200)
 
@@ -220,8 +220,8 @@ def icicle(request: HttpRequest, policy: str) -> HttpResponse:
 @require_safe
 def figure(request: HttpRequest, policy: str, form: str = "json") -> HttpResponseBase:
     """The picture as JSON, or its entries as CSV, for the page's query."""
-    page, asked = _read(request, policy, request.GET)
-    return answer_figure(request, tree_figure(page, asked, request.GET, _entry_of(request, policy)), form)
+    page, requested = _read(request, policy, request.GET)
+    return answer_figure(request, tree_figure(page, requested, request.GET, _entry_of(request, policy)), form)
 
 
 def _read(request: HttpRequest, policy: str, query: QueryDict) -> tuple[IciclePage, TreeOptions]:
@@ -229,17 +229,17 @@ def _read(request: HttpRequest, policy: str, query: QueryDict) -> tuple[IciclePa
 
     Raises Invalid for a wrong query, NotFound for an entry that the actor may not see.
     """
-    asked = read_tree_options(query)
+    requested = read_tree_options(query)
     page = get_icicle(
         policy_slug=policy,
         actor=actor_of(request),
-        chosen_uid=asked.entry,
-        sizes=asked.size,
-        levels=asked.levels,
-        smallest=asked.smallest,
+        chosen_uid=requested.entry,
+        sizes=requested.size,
+        levels=requested.levels,
+        smallest=requested.smallest,
         at=time_travel.read_moment_param(request),
     )
-    return page, asked
+    return page, requested
 
 
 def _entry_of(request: HttpRequest, policy: str) -> Callable[[UUID, str], str]:

@@ -21,8 +21,8 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
         if not isinstance(remote, Subscription):
             continue
         n_hours = HeldHour.objects.filter(subscription=remote).count()
-        told = remote.reported_capacity_cores or 0.0
-        is_larger = told > remote.capacity_cores
+        reported = remote.reported_capacity_cores or 0.0
+        is_larger = reported > remote.capacity_cores
         if n_hours or remote.running_held or is_larger:
             level = "bad" if n_hours or remote.running_held else "info"
             since = doubted_from(remote)
@@ -32,7 +32,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
                 "hours": n_hours,
                 "running": remote.running_held,
                 "agreed_cores": remote.capacity_cores,
-                "reported_cores": told if is_larger else None,
+                "reported_cores": reported if is_larger else None,
             }
             yield Finding(key_of(remote), level, facts, remote.entry_uid)  # type: ignore[arg-type]  # one of the two
 

@@ -36,12 +36,12 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
         )
         % given
     )
-    told = {
+    actions = {
         "keep": _("Its last data stays active."),
         "freeze": _("It is frozen until you unfreeze it."),
         "local": _("Until contact returns, only local usage counts there."),
     }
-    return Sentence(f"stale_peer.{facts['action']}", facts, f"{text} {told[facts['action']]}")
+    return Sentence(f"stale_peer.{facts['action']}", facts, f"{text} {actions[facts['action']]}")
 
 
 KIND = Kind(

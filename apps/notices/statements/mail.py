@@ -72,7 +72,7 @@ def compose(mail: Mail, at: datetime) -> EmailMessage | None:
     if not lines:
         return None
     words = {"month": formats.date_format(month.first_on, "F Y"), "policy": policy.name}
-    parts = [_("Core-hours of %(month)s in %(policy)s.") % words, *(_told(policy, line) for line in lines)]
+    parts = [_("Core-hours of %(month)s in %(policy)s.") % words, *(_line_text(policy, line) for line in lines)]
     return make_message(mail, _("Statement for %(month)s: %(policy)s") % words, parts)
 
 
@@ -93,7 +93,7 @@ def _lines(policy: Policy, month: Month, actor: Actor, at: datetime) -> list[Sta
     return sorted(found.values(), key=lambda line: line.path)[:_MOST_ENTRIES]
 
 
-def _told(policy: Policy, line: StatementLine) -> str:
+def _line_text(policy: Policy, line: StatementLine) -> str:
     name = slugify(line.name) or "entry"
     link = address(f"/policy/{policy.slug}/n/{line.uid}/{name}/statements/?month={line.month.text}")
     return f"{one_line(line.path)}\n  {_amounts(line)}\n  {link}"

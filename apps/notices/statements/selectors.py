@@ -246,9 +246,9 @@ def lines_of(
     uids = [view.tree.uuid(i) for i in entries]
     first_on, last_on = min(each.first_on for each in months), max(each.last_on for each in months)
     series = load_series(view.policy, uids, from_on=first_on, to_on=last_on)
-    told: Mask = np.zeros(series.exists.shape, np.bool_)
+    visible: Mask = np.zeros(series.exists.shape, np.bool_)
     if series.days.on:
-        series, told = as_visible(series, view=view)
+        series, visible = as_visible(series, view=view)
     kept = _kept(view, uids, months)
     adjusted = _adjusted(view, entries, months)
     missing = {month: _missing(month, series, begins_on, day_today(view)) for month in months}
@@ -256,7 +256,7 @@ def lines_of(
     for row, i in enumerate(entries):
         for month in months:
             given = kept.get((uids[row], month.first_on))
-            line = _line(view, i, month, series, told, row, given, adjusted[i, month])
+            line = _line(view, i, month, series, visible, row, given, adjusted[i, month])
             found[i, month] = replace(line, missing_days=missing[month])
     return found
 
@@ -266,14 +266,14 @@ def _line(
     i: int,
     month: Month,
     series: DailySeries,
-    told: Mask,
+    visible: Mask,
     row: int,
     kept: Statement | None,
     adjusted: float,
 ) -> StatementLine:
     days = [at for at, on in enumerate(series.days.on) if on in month]
     outright = bool(view.visibility.outright[i])
-    may = outright or all(told[row, at] for at in days if series.exists[row, at])
+    may = outright or all(visible[row, at] for at in days if series.exists[row, at])
     figures = compute_statement(series, row, month) if days else None
     corrections: Mapping[str, float] = {}
     is_closed = kept is not None
