@@ -148,7 +148,7 @@ def over_time(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpRe
     """Card of an entry's page: usage and target by day; for the root the children furthest from their target."""
     actor = actor_of(request)
     entry = get_entry_page(policy_slug=policy, uid=uid, actor=actor)
-    query = QueryDict(urlencode(({"pick": str(uid)} if entry.way else {}) | {"range": "30"}))
+    query = QueryDict(urlencode(({"pick": str(uid)} if entry.ancestors else {}) | {"range": "30"}))
     source = f"{figure_url(policy, 'focus', uid, name)}?{query.urlencode()}"
     frame = framed(request, source, lambda: _make(request, policy, "focus", uid, query))
     return render(request, "dashboard/_figure.html", {"frame": frame})
