@@ -174,14 +174,14 @@ def _window(found: _Read) -> Json:
     period_s = found.duration_s("PriorityCalcPeriod", CALC_PERIOD_S)
     resets = found.value("PriorityUsageResetPeriod")
     if resets:
-        told = _("No counterpart: usage is not set to zero at fixed dates. A window length comes nearest.")
-        found.note("PriorityUsageResetPeriod", told, is_carried=False)
+        meaning = _("No counterpart: usage is not set to zero at fixed dates. A window length comes nearest.")
+        found.note("PriorityUsageResetPeriod", meaning, is_carried=False)
     if not half_life_s:
         found.note("PriorityDecayHalfLife", _("Usage does not decay; the window has no end."))
         return {"aging": "none", "length_s": None}
     found.note("PriorityDecayHalfLife", _("Decay function Slurm, with 0.693 for ln 2; the window has no end."))
-    told = _("Usage decays from the start of its period, as Slurm charges it, not from the end of its hour.")
-    found.note("PriorityCalcPeriod", told)
+    meaning = _("Usage decays from the start of its period, as Slurm charges it, not from the end of its hour.")
+    found.note("PriorityCalcPeriod", meaning)
     return {"aging": "slurm", "length_s": None, "half_life_s": half_life_s, "calc_period_s": period_s}
 
 
@@ -208,8 +208,8 @@ def _counting(resource: str) -> Json:
 def _note_others(found: _Read) -> None:
     enforced = {word.strip().lower() for word in found.value("AccountingStorageEnforce").split(",")}
     if "accountingstorageenforce" in found.values and not enforced & {"limits", "safe", "all"}:
-        told = _("Without limits Slurm loses the last minutes of each job; here they count.")
-        found.note("AccountingStorageEnforce", told, is_carried=False)
+        meaning = _("Without limits Slurm loses the last minutes of each job; here they count.")
+        found.note("AccountingStorageEnforce", meaning, is_carried=False)
     for name, meaning in _OTHERS.items():
         if found.value(name) not in ("", "0"):
             found.note(name, meaning(), is_carried=False)

@@ -88,10 +88,10 @@ def compare_with_usage(
     top = top_entries(tree)
     prepared = prepare(tree.engine_tree())
     target = prepared.spread(prepared.target)[top]
-    place = top_entry_index(tree, top)[np.maximum(entry_of_account, 0)]
-    place = np.where(entry_of_account == UNMAPPED, -1, place)
+    index = top_entry_index(tree, top)[np.maximum(entry_of_account, 0)]
+    index = np.where(entry_of_account == UNMAPPED, -1, index)
     by_day = np.zeros((len(top), used.shape[1]))
-    np.add.at(by_day, place[place >= 0], used[place >= 0])
+    np.add.at(by_day, index[index >= 0], used[index >= 0])
     whole = by_day.sum(axis=1)
     total = float(whole.sum())
     actual = whole / total if total else np.zeros(len(top))
@@ -260,10 +260,10 @@ def load_used(source: Source, span: Span, zone: ZoneInfo) -> tuple[list[int], F8
         cursor.execute(_USED, [zone.key, source.pk, from_at, to_at])
         rows = cursor.fetchall()
     account_ids = sorted({row[0] for row in rows})
-    place = {account: i for i, account in enumerate(account_ids)}
+    row_of = {account: i for i, account in enumerate(account_ids)}
     used = np.zeros((len(account_ids), DAYS))
     for account, day, core_s in rows:
-        used[place[account], (day - span.first_on).days] = core_s
+        used[row_of[account], (day - span.first_on).days] = core_s
     return account_ids, used
 
 
@@ -280,8 +280,8 @@ def _users_below(tree: TreeColumns, ledger: Ledger, entry: I4) -> dict[int, int]
     """Number of accounts by top-level entry."""
     is_top = {row.entry for row in ledger.top}
     counted = dict.fromkeys(is_top, 0)
-    for place in entry[entry != UNMAPPED].tolist():
-        found = next((i for i in (place, *tree.ancestors(place)) if i in is_top), None)
+    for mapped in entry[entry != UNMAPPED].tolist():
+        found = next((i for i in (mapped, *tree.ancestors(mapped)) if i in is_top), None)
         if found is not None:
             counted[found] += 1
     return counted

@@ -24,23 +24,23 @@ class InjectedFault(RuntimeError):
     """Raised at a fault point for the action `raise`."""
 
 
-def fault_point(place: str) -> None:
+def fault_point(name: str) -> None:
     """Kill, stop or raise here, if a test named this fault point; otherwise do nothing."""
     if not settings.TESTING:
         return
     named, _, rest = (os.environ.get(VARIABLE) or _in_file()).partition(":")
-    if named != place:
+    if named != name:
         return
-    _passed[place] += 1
+    _passed[name] += 1
     action, _, time = rest.partition(":")
-    if _passed[place] != int(time or 1) or not _is_first():
+    if _passed[name] != int(time or 1) or not _is_first():
         return
     if action == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     if action == "stop":
         os.kill(os.getpid(), signal.SIGSTOP)
     if action == "raise":
-        raise InjectedFault(place)
+        raise InjectedFault(name)
 
 
 def _in_file() -> str:

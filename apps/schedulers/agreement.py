@@ -112,9 +112,9 @@ def _rho(x: F8, y: F8) -> float | None:
 
 
 def _mean_ranks(x: F8) -> F8:
-    _values, place, counts = np.unique(x, return_inverse=True, return_counts=True)
+    _values, index, counts = np.unique(x, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
-    return ((2 * last - counts + 1) / 2)[place].astype(np.float64)
+    return ((2 * last - counts + 1) / 2)[index].astype(np.float64)
 
 
 def _overlap(x: F8, y: F8) -> float:

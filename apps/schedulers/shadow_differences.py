@@ -200,8 +200,8 @@ def split_difference(
     is_small = np.abs(whole) <= (PRINTED if scale == "factor" else _SUM)
     largest = np.argmax(parts, axis=0) if len(whole) else np.zeros(0, np.int64)
     reasons: list[Reason] = [
-        ("none" if value == 0 else "rounding") if small else names[place]
-        for value, small, place in zip(whole.tolist(), is_small.tolist(), largest.tolist(), strict=True)
+        ("none" if value == 0 else "rounding") if small else names[index]
+        for value, small, index in zip(whole.tolist(), is_small.tolist(), largest.tolist(), strict=True)
     ]
     return Parts(whole, by_usage, by_tree, by_rule, reasons)
 
@@ -211,9 +211,9 @@ def _positions(factor: F8) -> F8:
     n = len(factor)
     if n < 2:
         return np.zeros(n)
-    _values, place, counts = np.unique(np.round(factor, 6), return_inverse=True, return_counts=True)
+    _values, index, counts = np.unique(np.round(factor, 6), return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
-    found: F8 = (((2 * last - counts - 1) / 2)[place] / (n - 1)).astype(np.float64)
+    found: F8 = (((2 * last - counts - 1) / 2)[index] / (n - 1)).astype(np.float64)
     return found
 
 

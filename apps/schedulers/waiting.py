@@ -170,9 +170,9 @@ def list_waiting(
         except NotFound:
             continue
         if queue is not None:
-            places = np.flatnonzero(queue.seen)
-            n += len(places)
-            found += [(scheduler.name, queue.job(i)) for i in places[: limit - len(found)].tolist()]
+            visible = np.flatnonzero(queue.seen)
+            n += len(visible)
+            found += [(scheduler.name, queue.job(i)) for i in visible[: limit - len(found)].tolist()]
     return found, n
 
 
@@ -229,8 +229,8 @@ def _ahead(queue: VisibleQueue, i: int) -> Flags | None:
 
 def _before(table: QueueTable, values: npt.NDArray[np.float64], i: int) -> Flags:
     """Mask of jobs with a higher value; ties are ordered by submission, then by their index in the listing."""
-    submitted, place = table.submit_us, np.arange(len(table))
-    earlier = (submitted < submitted[i]) | ((submitted == submitted[i]) & (place < i))
+    submitted, index = table.submit_us, np.arange(len(table))
+    earlier = (submitted < submitted[i]) | ((submitted == submitted[i]) & (index < i))
     before: Flags = (values > values[i]) | ((values == values[i]) & earlier)
     return before
 
@@ -297,11 +297,11 @@ def _groups(queue: VisibleQueue, ahead: Flags) -> Sequence[GroupAhead]:
 
 def _group_of(queue: VisibleQueue, account: int) -> tuple[str, bool]:
     """Path of a group, "" if the reader may not see the entry, and whether the reader may see its numbers."""
-    place = int(queue.entry[account])
-    if place < 0 or queue.snapshot is None:
+    entry = int(queue.entry[account])
+    if entry < 0 or queue.snapshot is None:
         return "", queue.readable is None
     tree = queue.snapshot.tree
-    group = place if tree.is_group[place] or not place else int(tree.parent[place])
+    group = entry if tree.is_group[entry] or not entry else int(tree.parent[entry])
     if queue.names is not None and not queue.names[group]:
         return "", False
     return queue.snapshot.index.path(group), queue.readable is None or bool(queue.readable[group])
@@ -310,8 +310,8 @@ def _group_of(queue: VisibleQueue, account: int) -> tuple[str, bool]:
 def _entry_of(queue: VisibleQueue, account: int) -> dict[str, Any]:
     """Factor and rank of the job's entry, which the reader may see along with the job."""
     nothing = {"factor": None, "rank": None, "of": None, "snapshot": None}
-    place, snapshot = int(queue.entry[account]), queue.snapshot
-    if place < 0 or snapshot is None:
+    entry, snapshot = int(queue.entry[account]), queue.snapshot
+    if entry < 0 or snapshot is None:
         return nothing
     user, group = queue.table.accounts[account]
     result = snapshot.lookup([AccountQuery(user, group, queue.scheduler.namespace)])[0]  # the best ranked first

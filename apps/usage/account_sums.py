@@ -185,9 +185,9 @@ def _read(batch: Sequence[Span]) -> Iterator[tuple[Span, Piece]]:
     none = np.zeros(0, np.int64)
     account_id, source_id, hour_us, cpu_s = found or (none, none, none, np.zeros(0))
     hour = hour_us // _HOUR_US
-    place = np.searchsorted(np.array([end for _begin, end in batch]), hour, side="right").astype(np.int16)
-    order = np.argsort(place, kind="stable")
-    ends = np.searchsorted(place[order], np.arange(len(batch)), side="right")
+    index = np.searchsorted(np.array([end for _begin, end in batch]), hour, side="right").astype(np.int16)
+    order = np.argsort(index, kind="stable")
+    ends = np.searchsorted(index[order], np.arange(len(batch)), side="right")
     begin = 0
     for span, end in zip(batch, ends.tolist(), strict=True):
         rows = order[begin:end] if len(batch) > 1 else slice(None)

@@ -71,7 +71,7 @@ class Delta:
     job_class_id: I8
     hour: I8  # number of hours since 1970
     amounts: I8  # (n, 6), in the order of AMOUNTS
-    place: I8  # index of `site` in `sites`
+    site_index: I8  # index of `site` in `sites`
     sites: Bytes
 
 
@@ -86,7 +86,7 @@ def compute_delta(records: FinishedRecords) -> Delta:
     At a constant rate r, an hour gets C(its end) − C(its start) with C(t) = round(r · (t − start) · 1024): the pieces
     add up to C(end) exactly. The job itself is counted in the hour of its end.
     """
-    combination, first_of, sites, place = _combinations(records)
+    combination, first_of, sites, site_index = _combinations(records)
     span_from = int((records.start_us // HOUR_US).min())
     span = int((records.end_us // HOUR_US).max()) - span_from + 1
     keys, sums = [], []
@@ -105,7 +105,7 @@ def compute_delta(records: FinishedRecords) -> Delta:
         job_class_id=records.job_class_id[example],
         hour=key % span + span_from,
         amounts=amounts,
-        place=place[example],
+        site_index=site_index[example],
         sites=sites,
     )
 
@@ -124,11 +124,11 @@ def apply_delta(source_id: int, delta: Delta, *, since_hour: int | None = None) 
     if len(delta.hour):
         first = int(delta.hour.min())
         changed_hours.note_hour(source_id, first if since_hour is None else min(first, since_hour))
-    takes = (delta.amounts < 0).any(axis=1)
-    if takes.any():
-        _update(source_id, delta, np.flatnonzero(takes))
-    if not takes.all():
-        _upsert(source_id, delta, np.flatnonzero(~takes))
+    is_negative = (delta.amounts < 0).any(axis=1)
+    if is_negative.any():
+        _update(source_id, delta, np.flatnonzero(is_negative))
+    if not is_negative.all():
+        _upsert(source_id, delta, np.flatnonzero(~is_negative))
     fault_point("usage.ingest.after_buckets")
 
 
@@ -218,8 +218,8 @@ def _replace_some(source_id: int, reported: ReportedHours, hours: I8) -> I8:
     most = max(int(reported.account_id[rows].max(initial=0)), int(stored.account_id.max(initial=0))) + 1
     key = reported.hour[rows] * most + reported.account_id[rows]
     order = np.argsort(key)
-    place = np.searchsorted(key[order], stored.hour * most + stored.account_id)
-    at = order[np.minimum(place, len(rows) - 1)] if len(rows) else np.zeros(len(place), np.int64)
+    index = np.searchsorted(key[order], stored.hour * most + stored.account_id)
+    at = order[np.minimum(index, len(rows) - 1)] if len(rows) else np.zeros(len(index), np.int64)
     is_same = stored.is_alike & bool(len(rows))
     if len(rows):
         is_same &= key[at] == stored.hour * most + stored.account_id
@@ -266,7 +266,7 @@ def _copy_sums(source_id: int, reported: ReportedHours, rows: I8) -> None:
         text(np.full(len(rows), reported.site.encode(), dtype=f"S{len(reported.site.encode()) or 1}")),
         int8(same(reported.job_class_id)),
         timestamptz(reported.hour[rows] * HOUR_US),
-        *(float8(np.ascontiguousarray(amounts[:, place])) for place in range(len(AMOUNTS))),
+        *(float8(np.ascontiguousarray(amounts[:, index])) for index in range(len(AMOUNTS))),
     ]
     copy_in(_COPY, columns)
 
@@ -299,7 +299,7 @@ def _parameters(delta: Delta, chosen: I8) -> list[object]:
         TextArray(delta.site[chosen]),
         Int8Array(delta.job_class_id[chosen]),
         TimestamptzArray(delta.hour[chosen] * HOUR_US),
-        *(Float8Array(np.ascontiguousarray(amounts[:, place])) for place in range(len(AMOUNTS))),
+        *(Float8Array(np.ascontiguousarray(amounts[:, index])) for index in range(len(AMOUNTS))),
     ]
 
 
@@ -336,9 +336,9 @@ def _pieces(records: FinishedRecords, chosen: I8) -> tuple[I8, I8, I8]:
     to_us = np.minimum((hour + 1) * HOUR_US, end_us) - start_us
     amounts = np.zeros((len(row), len(AMOUNTS)), np.int64)
     rates = (records.cpus, records.gpus, records.mem_mb / 1024.0, records.nodes, records.billing)
-    for place, rate in enumerate(rates):
+    for index, rate in enumerate(rates):
         if rate.any():
-            amounts[:, place] = sign * (_quanta(rate[row], to_us) - _quanta(rate[row], from_us))
+            amounts[:, index] = sign * (_quanta(rate[row], to_us) - _quanta(rate[row], from_us))
     amounts[:, -1] = sign * records.is_job[row] * (hour == np.repeat(last, n_hours))
     return row, hour, amounts
 

@@ -223,13 +223,13 @@ def _joined(fields: Sequence[tuple[U1, I8 | None]], n: int) -> bytes:
     width = sum(cells.shape[1] for cells, _ in fields)
     matrix = np.empty((n, width), np.uint8)
     is_used: Flags | None = None
-    place = 0
+    index = 0
     for cells, lengths in fields:
-        end = place + cells.shape[1]
-        matrix[:, place:end] = cells
-        if lengths is not None and end > place:
+        end = index + cells.shape[1]
+        matrix[:, index:end] = cells
+        if lengths is not None and end > index:
             if is_used is None:
                 is_used = np.ones((n, width), np.bool_)
-            is_used[:, place:end] = np.arange(end - place) < lengths[:, None]
-        place = end
+            is_used[:, index:end] = np.arange(end - index) < lengths[:, None]
+        index = end
     return matrix.tobytes() if is_used is None else matrix[is_used].tobytes()

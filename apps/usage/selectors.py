@@ -207,11 +207,11 @@ def _reads_all(slug: str | None, actor: Actor) -> bool:
     return may_read_all(actor) or (slug is not None and may_write(actor, slug))
 
 
-def _readable_accounts(name: str | None, everybody: bool, actor: Actor) -> list[int]:
+def _readable_accounts(name: str | None, reads_all: bool, actor: Actor) -> list[int]:
     accounts = Account.objects.all()
     if name is not None:
         accounts = accounts.filter(user_name=name)
-    if not everybody:
+    if not reads_all:
         accounts = accounts.filter(person=actor.user)
     return list(accounts.values_list("id", flat=True))
 

@@ -232,8 +232,8 @@ Name = TypeVar("Name", AccountNames, JobClassKey)
 def _recoded(parts: Sequence[tuple[list[Name], I8]]) -> tuple[list[Name], I8]:
     """Merge lists of names into one without duplicates, and translate the codes."""
     known: dict[Name, int] = {}
-    places = [np.array([known.setdefault(name, len(known)) for name in names], np.int64) for names, _ in parts]
-    codes = [place[code] for place, (_, code) in zip(places, parts, strict=True)]
+    code_maps = [np.array([known.setdefault(name, len(known)) for name in names], np.int64) for names, _ in parts]
+    codes = [code_map[code] for code_map, (_, code) in zip(code_maps, parts, strict=True)]
     return list(known), np.concatenate(codes)
 
 

@@ -88,9 +88,7 @@ def _shift(fields: list[str]) -> int | None:
     """Number of extra colons in the job's name: numeric fields and the name of the PE locate the fields."""
     for shift in range(min(_MOST_COLONS_IN_NAME, len(fields) - _LEAST_FIELDS) + 1):
         numbers = (JOB, SUBMITTED, STARTED, ENDED, FAILED, SLOTS)
-        if all(_WHOLE.fullmatch(fields[place + shift]) for place in numbers) and not NUMBER.fullmatch(
-            fields[PE + shift]
-        ):
+        if all(_WHOLE.fullmatch(fields[i + shift]) for i in numbers) and not NUMBER.fullmatch(fields[PE + shift]):
             return shift
     return None
 

@@ -200,10 +200,10 @@ class SingleLines:
 
 def parse_lines(stream: BinaryIO, reader: LineReader, resume: Mapping[str, Any] | None) -> Iterator[Parsed]:
     """Parse block by block. In a line that isn't UTF-8, only the used fields must be."""
-    place = resume or {"line": 1, "offset": 0}
-    reader.recall(place.get("reader", {}))
-    stream.seek(place["offset"])
-    line, offset = place["line"], place["offset"]
+    state = resume or {"line": 1, "offset": 0}
+    reader.recall(state.get("reader", {}))
+    stream.seek(state["offset"])
+    line, offset = state["line"], state["offset"]
     for piece in read_blocks(stream, first_line=line, offset=offset):
         if isinstance(piece, LongLine):
             line, offset = piece.line + 1, piece.end_offset

@@ -86,10 +86,10 @@ def _hosts(text: str) -> tuple[int, float]:
     """Number of hosts and slots in n1/0*4+n2/0-3+n3/1."""
     names, slots = set(), 0.0
     for chunk in text.split("+") if text else ():
-        name, _, places = chunk.partition("/")
+        name, _, slots = chunk.partition("/")
         names.add(name)
-        for place in places.split(",") if places else ("0",):
-            form = _SLOTS.fullmatch(place)
+        for slot in slots.split(",") if slots else ("0",):
+            form = _SLOTS.fullmatch(slot)
             if not form:
                 raise BadRecord("bad_fields", f"exec_host holds {shown(chunk)}; hosts look like n1/0*4 or n1/0-3.")
             slots += float(form[2] or 1) if form[3] is None else max(float(form[3]) - float(form[1]) + 1, 0.0)
@@ -256,9 +256,7 @@ class _Reader(SingleLines):
                     return found
         if naive is None:
             return None
-        return local(
-            f"The time in front of the line, which stands in for {names[0]}", naive, self._zone, not_before=not_before
-        )
+        return local(f"The time in front of the line, used for {names[0]}", naive, self._zone, not_before=not_before)
 
 
 def _head(text: str) -> datetime:

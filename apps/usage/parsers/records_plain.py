@@ -162,29 +162,29 @@ class _Columns:
     def _instants(self, name: str, otherwise: I8 | None = None) -> I8:
         """Whole seconds with an offset, as microseconds since 1970; other forms need a full check."""
         found = self._of(name)
-        is_told = np.array([value is not None for value in found])
-        told = found if is_told.all() else [value for value in found if value is not None]
-        if set(map(type, told)) - {str}:
+        is_given = np.array([value is not None for value in found])
+        given = found if is_given.all() else [value for value in found if value is not None]
+        if set(map(type, given)) - {str}:
             raise _NotPlain
-        instants = _whole_seconds(told)
+        instants = _whole_seconds(given)
         if len(instants) and not (int(instants.min()) >= FIRST_US and int(instants.max()) <= LAST_US):
             raise _NotPlain
         if otherwise is None:
             return instants
         all_of_them = otherwise.copy()
-        all_of_them[is_told] = instants
+        all_of_them[is_given] = instants
         return all_of_them
 
 
-def _whole_seconds(told: Sequence[str]) -> I8:
-    texts = [text[:_SECONDS] for text in told]
+def _whole_seconds(given: Sequence[str]) -> I8:
+    texts = [text[:_SECONDS] for text in given]
     if not _PLAIN_TIMES.fullmatch("".join(texts)) or any(map(_is_short, texts)):
         raise _NotPlain
     try:
         seconds = np.array(texts, dtype="datetime64[s]").astype(np.int64) if texts else np.zeros(0, np.int64)
     except ValueError as error:  # a day that is not in the calendar
         raise _NotPlain from error
-    offsets = [text[_SECONDS:] for text in told]
+    offsets = [text[_SECONDS:] for text in given]
     shift_s = {offset: _shift_s(offset) for offset in set(offsets)}
     if any(shift_s.values()):
         seconds = seconds - np.array([shift_s[offset] for offset in offsets], np.int64)

@@ -122,9 +122,9 @@ def _block(data: bytes, end_offset: int, state: _State, reading: Reading, *, at_
     notes: dict[str, int] = {}
     rest = b""
     parts = list(_parts(data, state))
-    for place, (line, part, columns) in enumerate(parts):
+    for i, (line, part, columns) in enumerate(parts):
         state.columns = columns
-        is_cut = at_end or place < len(parts) - 1
+        is_cut = at_end or i < len(parts) - 1
         rows = read_rows(part, line, columns, at_end=is_cut, is_first=not state.last_job)
         rest = rows.rest
         rejections += rows.rejections

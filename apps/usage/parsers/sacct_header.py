@@ -87,7 +87,7 @@ class Columns:
         return len(self.names) + self.is_trailing
 
     @cached_property
-    def places(self) -> tuple[int, ...]:
+    def indices(self) -> tuple[int, ...]:
         """Positions of the needed columns, in the order of `read`."""
         return tuple(self.names.index(name) for name in self.read)
 

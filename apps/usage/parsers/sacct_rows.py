@@ -77,7 +77,7 @@ def _all_at_once(text: bytes, first_line: int, columns: Columns) -> Rows | None:
     if (np.diff(bars, prepend=0) != n - 1).any():
         return None
     flat = text.replace(b"\n", columns.delimiter).split(columns.delimiter)
-    texts = {name: flat[place::n] for name, place in zip(columns.read, columns.places, strict=True)}
+    texts = {name: flat[index::n] for name, index in zip(columns.read, columns.indices, strict=True)}
     return Rows(dict(texts), list(range(first_line, first_line + len(ends))))
 
 
@@ -95,74 +95,74 @@ class _Reader:
 
     def run(self) -> None:
         n_fields, pick = self._columns.n_fields, picker(self._columns)
-        place = 0
-        while place < len(self._split):
-            fields = self._split[place]
-            if len(self._lines[place]) > MOST_LINE_BYTES:
-                self._reject_long(place)
-                place += 1
-            elif len(fields) == n_fields and not self._is_part(place):
-                self._import_piece(place, pick(fields))
-                place += 1
+        index = 0
+        while index < len(self._split):
+            fields = self._split[index]
+            if len(self._lines[index]) > MOST_LINE_BYTES:
+                self._reject_long(index)
+                index += 1
+            elif len(fields) == n_fields and not self._is_part(index):
+                self._import_piece(index, pick(fields))
+                index += 1
             elif len(fields) == 1 and not fields[0].strip():
-                place += 1
+                index += 1
             else:
-                place = self._read_irregular(place)
+                index = self._read_irregular(index)
         if self._taken:
             self.rows.texts = dict(zip(self._columns.read, zip(*self._taken, strict=True), strict=True))
 
-    def _is_part(self, place: int) -> bool:
+    def _is_part(self, index: int) -> bool:
         """Whether a line with the right number of fields is still only the start of a row."""
-        after = place + 1
+        after = index + 1
         goes_on = not self._at_end if after == len(self._split) else len(self._split[after]) != self._columns.n_fields
-        return goes_on and bool(self._columns.free) and not fits(self._columns, self._split[place])
+        return goes_on and bool(self._columns.free) and not fits(self._columns, self._split[index])
 
-    def _import_piece(self, place: int, fields: Fields) -> None:
+    def _import_piece(self, index: int, fields: Fields) -> None:
         self._taken.append(fields)
-        self.rows.lines.append(self._first_line + place)
+        self.rows.lines.append(self._first_line + index)
 
-    def _reject_long(self, place: int) -> None:
-        line = self._first_line + place
-        self.rows.rejections.append(Rejection(line, "line_too_long", TOO_LONG, excerpt(self._lines[place])))
+    def _reject_long(self, index: int) -> None:
+        line = self._first_line + index
+        self.rows.rejections.append(Rejection(line, "line_too_long", TOO_LONG, excerpt(self._lines[index])))
 
-    def _read_irregular(self, place: int) -> int:
+    def _read_irregular(self, index: int) -> int:
         """Read a row with too many or too few fields; returns the position of the next row."""
-        text, n_fields, end, tries = self._lines[place], len(self._split[place]), place + 1, 0
+        text, n_fields, end, tries = self._lines[index], len(self._split[index]), index + 1, 0
         while True:
             if n_fields >= self._columns.n_fields:
                 tries += 1
                 found = align(text.split(self._columns.delimiter), self._columns)
                 if found is not None:
-                    self._import_piece(place, found)
-                    self.rows.note("lines_joined" if end - place > 1 else "bars_in_text")
+                    self._import_piece(index, found)
+                    self.rows.note("lines_joined" if end - index > 1 else "bars_in_text")
                     return end
             is_last = end == len(self._lines)
-            is_too_much = len(text) > MOST_LINE_BYTES or end - place >= MOST_LINES or tries >= _MOST_TRIES
+            is_too_much = len(text) > MOST_LINE_BYTES or end - index >= MOST_LINES or tries >= _MOST_TRIES
             if is_last and not self._at_end and not is_too_much:
-                self.rest_lines = end - place
+                self.rest_lines = end - index
                 return end
             if is_last or is_too_much or self._begins(end):
-                self._assign_or_reject(place, end, text.split(self._columns.delimiter))
+                self._assign_or_reject(index, end, text.split(self._columns.delimiter))
                 return end
             text += b"\n" + self._lines[end]
             n_fields += len(self._split[end]) - 1
             end += 1
 
-    def _assign_or_reject(self, place: int, end: int, fields: list[bytes]) -> None:
+    def _assign_or_reject(self, index: int, end: int, fields: list[bytes]) -> None:
         """Assign the fields of an irregular row if that is unambiguous, else reject it."""
         columns, extra = self._columns, len(fields) - self._columns.n_fields
         if extra >= 0 and len(columns.free) == 1 and not columns.is_trailing:
-            self._import_piece(place, _around(fields, columns, extra))
+            self._import_piece(index, _around(fields, columns, extra))
         elif extra == 0:
-            self._import_piece(place, picker(columns)(fields))
-        elif self._is_continuation(place, end, len(fields)):
+            self._import_piece(index, picker(columns)(fields))
+        elif self._is_continuation(index, end, len(fields)):
             self.rows.note("lines_joined")
         else:
-            self._reject(place, end, len(fields))
+            self._reject(index, end, len(fields))
 
-    def _begins(self, place: int) -> bool:
+    def _begins(self, index: int) -> bool:
         """Whether a row begins on this line: the line is a whole row, or starts like one."""
-        fields, columns = self._split[place], self._columns
+        fields, columns = self._split[index], self._columns
         if len(fields) == columns.n_fields:
             return fits(columns, fields)
         if len(fields) > columns.n_fields:
@@ -171,31 +171,31 @@ class _Reader:
             return False
         return fits(columns, fields[: columns.lead])
 
-    def _is_continuation(self, place: int, end: int, n_fields: int) -> bool:
+    def _is_continuation(self, index: int, end: int, n_fields: int) -> bool:
         """Whether lines continue the free text in the last column of a whole row: none of them starts like a row."""
         columns = self._columns
         is_text = bool(columns.free) and columns.free[-1] == len(columns.names) - 1 and not columns.is_trailing
-        begin = (fits(columns, fields[: columns.lead]) for fields in self._split[place:end])
+        begin = (fits(columns, fields[: columns.lead]) for fields in self._split[index:end])
         is_other = n_fields == 1 or (columns.lead > 0 and not any(begin))
         return is_text and is_other and (bool(self._taken) or not self._is_first)
 
-    def _reject(self, place: int, end: int, n_fields: int) -> None:
-        line, columns = self._first_line + place, self._columns
+    def _reject(self, index: int, end: int, n_fields: int) -> None:
+        line, columns = self._first_line + index, self._columns
         if n_fields < columns.n_fields:
             code, why = "too_few_fields", f"{n_fields} of {columns.n_fields} fields: the row is cut off."
         else:
             code = "ambiguous_row"
             why = f"{n_fields} fields for {columns.n_fields} columns: they can't be matched."
-        lines = f" (lines {line} to {line + end - place - 1})" if end - place > 1 else ""
-        self.rows.rejections.append(Rejection(line, code, f"{why}{lines} {_REMEDY}", excerpt(self._lines[place])))
+        lines = f" (lines {line} to {line + end - index - 1})" if end - index > 1 else ""
+        self.rows.rejections.append(Rejection(line, code, f"{why}{lines} {_REMEDY}", excerpt(self._lines[index])))
 
 
 def picker(columns: Columns) -> Callable[[list[bytes]], Fields]:
     """A function that selects the needed fields of a row."""
-    if len(columns.places) == 1:
-        place = columns.places[0]
-        return lambda fields: (fields[place],)
-    return itemgetter(*columns.places)
+    if len(columns.indices) == 1:
+        index = columns.indices[0]
+        return lambda fields: (fields[index],)
+    return itemgetter(*columns.indices)
 
 
 def align(fields: list[bytes], columns: Columns) -> Fields | None:
@@ -216,8 +216,8 @@ def align(fields: list[bytes], columns: Columns) -> Fields | None:
     if before is None or after is None:
         return None
     picked = []
-    for place in columns.places:
-        texts = {fields[place + e] for e in before[place] & after[place]}
+    for index in columns.indices:
+        texts = {fields[index + e] for e in before[index] & after[index]}
         if len(texts) != 1:
             return None
         picked.append(texts.pop())
@@ -230,21 +230,21 @@ def _reach(fields: list[bytes], columns: Columns, extra: int, *, is_backward: bo
     possible = {extra if is_backward else 0}
     found: list[set[int]] = [set() for _ in range(n)]
     free = set(columns.free)
-    for place in range(n - 1, -1, -1) if is_backward else range(n):
-        shape = columns.shapes[place]
-        if place in free:
-            found[place] = possible
+    for index in range(n - 1, -1, -1) if is_backward else range(n):
+        shape = columns.shapes[index]
+        if index in free:
+            found[index] = possible
             possible = set(range(max(possible) + 1) if is_backward else range(min(possible), extra + 1))
             continue
         if shape is not None:
-            possible = {e for e in possible if shape.fullmatch(fields[place + e])}
+            possible = {e for e in possible if shape.fullmatch(fields[index + e])}
         if not possible:
             return None
-        found[place] = possible
+        found[index] = possible
     return found
 
 
 def _around(fields: list[bytes], columns: Columns, extra: int) -> Fields:
     """Select the fields around the only free-text column, where there is no ambiguity."""
     free = columns.free[0]
-    return tuple(fields[place if place <= free else place + extra] for place in columns.places)
+    return tuple(fields[index if index <= free else index + extra] for index in columns.indices)

@@ -185,8 +185,8 @@ def _amounts(jobs: Jobs, state: I8, problems: Problems, notes: dict[str, int]) -
     many = (state == PENDING) & (jobs.n_tasks > 1)
     amounts[many] = np.minimum(amounts[many] * jobs.n_tasks[many, None], _MOST)
     _note(notes, "arrays_waiting", many)
-    for row, place in np.argwhere(amounts > _MOST).tolist():
-        why = f"More than {_MOST[place]:.0f} {_RESOURCES[place]} are not believed: check AllocTRES."
+    for row, column in np.argwhere(amounts > _MOST).tolist():
+        why = f"More than {_MOST[column]:.0f} {_RESOURCES[column]} are not believed: check AllocTRES."
         problems.setdefault(row, ("absurd_number", why))
     return amounts
 

@@ -111,8 +111,8 @@ def _place(
     for row in rows[~possible].tolist():
         problems.setdefault(row, ("absurd_time", f"{name} ({excerpt(texts[row])}) is not between 1970 and 2200."))
     rows, local_s = rows[possible], local_s[possible]
-    quarters, place = np.unique(local_s // _QUARTER_S, return_inverse=True)
-    offsets = np.array([_offsets(zone, quarter) for quarter in quarters.tolist()], np.int64).reshape(-1, 3)[place]
+    quarters, index = np.unique(local_s // _QUARTER_S, return_inverse=True)
+    offsets = np.array([_offsets(zone, quarter) for quarter in quarters.tolist()], np.int64).reshape(-1, 3)[index]
     times.first_us[rows] = (local_s - offsets[:, 0]) * 1_000_000
     times.second_us[rows] = (local_s - offsets[:, 1]) * 1_000_000
     for row in rows[offsets[:, 2] == 0].tolist():

@@ -221,9 +221,9 @@ def _problem(text: bytes, fields: list[bytes]) -> tuple[str, str] | None:
         return "not_utf8", f"Byte {error.start + 1} is not UTF-8."
     if len(fields) < N_FIELDS:
         return "too_few_fields", f"{len(fields)} of {N_FIELDS} fields: the line is cut off, or of another format."
-    for place, value in enumerate(fields[:N_FIELDS]):
+    for i, value in enumerate(fields[:N_FIELDS]):
         if not _NUMBER.fullmatch(value):
-            return "not_a_number", f"Field {place + 1} ({_NAMES[place]}) is {excerpt(value)!r}, which is no number."
+            return "not_a_number", f"Field {i + 1} ({_NAMES[i]}) is {excerpt(value)!r}, which is no number."
     return None
 
 
@@ -276,7 +276,7 @@ def _follow(matrix: F8, row: int, job: float, submit_us: I8, state: _State) -> N
     if not is_first and matrix[row, SUBMIT] < 0:
         submit_us[row] = state.part_end_us
         matrix[row, SUBMIT] = 0
-    wait_us, run_us = (int(max(min(matrix[row, place], 1e10), 0) * 1e6) for place in (WAIT, RUN))
+    wait_us, run_us = (int(max(min(matrix[row, column], 1e10), 0) * 1e6) for column in (WAIT, RUN))
     state.part_end_us = int(submit_us[row]) + wait_us + run_us
 
 

@@ -104,8 +104,8 @@ class _Piece:
                 raise BadRecord("too_large", f"It has over {MOST_ELEMENTS} elements or {MOST_TEXT // 1024} KB of text.")
             row = take(found, self._notes)
         except BadRecord as bad:
-            place = f"Line {found.line}: " if found.line else ""
-            self.rejections.append(Rejection(self.number, bad.code, place + bad.message))
+            prefix = f"Line {found.line}: " if found.line else ""
+            self.rejections.append(Rejection(self.number, bad.code, prefix + bad.message))
         else:
             if row is not None:
                 self._rows.append(row)

@@ -170,7 +170,7 @@ def _add_piece(source_id: int, after_id: int, last_id: int) -> int:
         pgbinary.text(delta.site),
         pgbinary.int8(delta.job_class_id),
         pgbinary.timestamptz(delta.hour * buckets.HOUR_US),
-        *(pgbinary.float8(amounts[:, place].copy()) for place in range(len(AMOUNTS))),
+        *(pgbinary.float8(amounts[:, column].copy()) for column in range(len(AMOUNTS))),
     ]
     pgbinary.copy_in(_COPY, columns)
     return len(records)

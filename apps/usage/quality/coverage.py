@@ -60,9 +60,9 @@ def list_gaps(*, from_on: date, to_on: date, at: datetime, zone: ZoneInfo, actor
         first = 0 if source.pk in began else min(used[source.pk], default=n_days)
         if complete_at is not None:
             first = max(first, (complete_at.astimezone(zone).date() - from_on).days + 1)
-        for place in _missing(used[source.pk], range(first, n_days), every_s):
-            if days[place] < last:
-                found[days[place]] = (*found.get(days[place], ()), source.name)
+        for i in _missing(used[source.pk], range(first, n_days), every_s):
+            if days[i] < last:
+                found[days[i]] = (*found.get(days[i], ()), source.name)
     return found
 
 
@@ -71,9 +71,9 @@ def _complete_until(source: Source) -> datetime | None:
     return source.collected_at if source.is_collected else None
 
 
-def _missing(used: set[int], places: Sequence[int], every_s: int) -> list[int]:
+def _missing(used: set[int], indices: Sequence[int], every_s: int) -> list[int]:
     missing: list[int] = []
-    for is_used, run in groupby(places, key=used.__contains__):
+    for is_used, run in groupby(indices, key=used.__contains__):
         stretch = list(run)
         if not is_used and len(stretch) * _DAY_S >= every_s:
             missing += stretch

@@ -74,12 +74,12 @@ class DryRun:
         """Versions stored in the table, overridden by those that this dry run would have stored."""
         stored = find_stored(self._source.pk, batch)
         for seen_hash, revision, end_us, state in self._seen:
-            place = np.minimum(np.searchsorted(seen_hash, hashes), len(seen_hash) - 1)
-            known = seen_hash[place] == hashes
+            index = np.minimum(np.searchsorted(seen_hash, hashes), len(seen_hash) - 1)
+            known = seen_hash[index] == hashes
             stored.id[known] = -1
-            stored.revision[known] = revision[place[known]]
-            stored.end_us[known] = end_us[place[known]]
-            stored.state[known] = state[place[known]]
+            stored.revision[known] = revision[index[known]]
+            stored.end_us[known] = end_us[index[known]]
+            stored.state[known] = state[index[known]]
         return stored
 
     def _remember(self, batch: RecordBatch, hashes: np.ndarray[tuple[int], np.dtype[np.uint64]], winners: I8) -> None:

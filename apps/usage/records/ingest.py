@@ -359,21 +359,21 @@ def _note_contact(source_id: int, at: datetime) -> None:
 
 
 def _account_ids(batch: RecordBatch, namespace: str, at: datetime) -> I8:
-    used, place = np.unique(batch.who, return_inverse=True)
+    used, index = np.unique(batch.who, return_inverse=True)
     keys = [AccountKey(namespace, *batch.people[code]) for code in used.tolist()]
     found = account_ids(keys, at=at)
-    return np.array([found[key] for key in keys], np.int64)[place]
+    return np.array([found[key] for key in keys], np.int64)[index]
 
 
 def _job_class_ids(batch: RecordBatch) -> I8:
-    used, place = np.unique(batch.job_class, return_inverse=True)
+    used, index = np.unique(batch.job_class, return_inverse=True)
     keys = [batch.job_classes[code] for code in used.tolist()]
     known = _stored_job_classes(keys)
     missing = sorted(set(keys) - known.keys())
     if missing:
         JobClass.objects.bulk_create([JobClass(**key._asdict()) for key in missing], ignore_conflicts=True)
         known = _stored_job_classes(keys)
-    return np.array([known[key] for key in keys], np.int64)[place]
+    return np.array([known[key] for key in keys], np.int64)[index]
 
 
 def _stored_job_classes(keys: list[JobClassKey]) -> dict[JobClassKey, int]:

@@ -50,7 +50,7 @@ def compute_presence(delta: Delta) -> Presence:
     added = np.flatnonzero(used.max(axis=1, initial=0) > 0)
     day, hour = np.divmod(delta.hour[added], 24)
     n_sites = max(len(delta.sites), 1)
-    key = day * n_sites + delta.place[added]
+    key = day * n_sites + delta.site_index[added]
     order = np.argsort(key, kind="stable")
     found, first = np.unique(key[order], return_index=True)
     hours = np.bitwise_or.reduceat(np.left_shift(1, hour[order]), first) if len(found) else np.zeros(0, np.int64)

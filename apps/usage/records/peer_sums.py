@@ -203,8 +203,8 @@ def _checked(hours: I8, rows: HourSums) -> HourSums:
 
 def _totals(hours: I8, used: HourSums) -> F8:
     """Totals by hour, shape (hours, 6); exact, as sums of multiples of 2⁻¹⁰."""
-    place = np.searchsorted(hours, used.hour)
-    columns = [np.bincount(place, weights=column, minlength=len(hours)) for column in used.amounts.T]
+    index = np.searchsorted(hours, used.hour)
+    columns = [np.bincount(index, weights=column, minlength=len(hours)) for column in used.amounts.T]
     return np.stack(columns, axis=1).astype(np.float64)
 
 
@@ -235,9 +235,9 @@ def _note_presence(source: Source, hours: I8, totals: F8, changed: I8, at: datet
     is_used = amounts[:, : len(RESOURCES)].any(axis=1)
     is_changed = np.isin(hours, changed)
     there, empty = np.flatnonzero(is_changed & is_used), hours[is_changed & ~is_used]
-    nobody = np.zeros(len(there), np.int64)
+    zero = np.zeros(len(there), np.int64)
     sites = text_column([source.site])
-    delta = buckets.Delta(nobody, sites[nobody], nobody, hours[there], amounts[there], nobody, sites)
+    delta = buckets.Delta(zero, sites[zero], zero, hours[there], amounts[there], zero, sites)
     nothing = RecordBatch.from_rows([])
     overlaps.add_presence(source, delta, nothing, has_rivals=read_limits(source.pk).has_rivals, at=at)
     for day in np.unique(empty // 24).tolist():
@@ -309,9 +309,9 @@ def _occurrence(kind: I8) -> I8:
     """For each element, the number of earlier elements of the same kind."""
     order = np.argsort(kind, kind="stable")
     first = np.searchsorted(kind[order], kind[order], side="left")
-    place = np.empty(len(kind), np.int64)
-    place[order] = np.arange(len(kind)) - first
-    return place
+    index = np.empty(len(kind), np.int64)
+    index[order] = np.arange(len(kind)) - first
+    return index
 
 
 def _batch_of(running: RunningJobs, chosen: I8, *, site: str, number: int) -> RecordBatch:
@@ -324,7 +324,7 @@ def _batch_of(running: RunningJobs, chosen: I8, *, site: str, number: int) -> Re
     start_us = running.start_us[chosen]
     return RecordBatch(
         line=zero,
-        job=text_column([f"{number}.{place}" for place in range(n)]),
+        job=text_column([f"{number}.{index}" for index in range(n)]),
         array_task=nothing,
         cluster=nothing,
         site=np.full(n, site.encode()),

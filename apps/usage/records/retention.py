@@ -235,7 +235,7 @@ def _add_sealed(source_id: int, removed: _RemovedRecords) -> None:
                 source_id,
                 TimestamptzArray(delta.hour * buckets.HOUR_US),
                 Int8Array(n_records),
-                *(Float8Array(np.ascontiguousarray(amounts[:, place])) for place in range(amounts.shape[1])),
+                *(Float8Array(np.ascontiguousarray(amounts[:, column])) for column in range(amounts.shape[1])),
             ],
         )
 

@@ -133,12 +133,12 @@ def lock_source(source_id: int) -> None:
 
 
 _FIND = f"""
-SELECT array_agg(given.place - 1), array_agg(record.id), array_agg(record.revision),
+SELECT array_agg(given.ordinal - 1), array_agg(record.id), array_agg(record.revision),
     array_agg(COALESCE(record.end_at, '-infinity')),
     array_agg(array_position(%s::text[], record.state::text)::int8 - 1),
     array_agg(COALESCE(record.run_id, 0) * 2 + (record.note = '{VANISHED}')::int)
 FROM unnest(%s::text[], %s::text[], %s::text[], %s::timestamptz[], %s::int8[])
-    WITH ORDINALITY AS given(cluster, job, array_task, submit_at, restart, place)
+    WITH ORDINALITY AS given(cluster, job, array_task, submit_at, restart, ordinal)
 CROSS JOIN LATERAL (
     SELECT id, revision, end_at, state, run_id, note FROM usage_record AS stored
     WHERE stored.source_id = %s AND stored.cluster = given.cluster AND stored.job = given.job
@@ -168,12 +168,12 @@ def find_stored(source_id: int, batch: RecordBatch, *, is_listing: bool = False)
         cursor.execute("SELECT set_config('enable_seqscan', 'on', true)")
     if found:
         asked_place, stored_id, revision, end_us, state, run_and_note = found
-        place = chosen[asked_place]
+        index = chosen[asked_place]
         vanished = (run_and_note & 1).astype(np.bool_)
         open_state = np.full(len(state), -1) if is_listing else np.where(state == FINISHED, RUNNING, PENDING)
         state = np.where(vanished, open_state, state)
-        stored.id[place], stored.revision[place], stored.state[place] = stored_id, revision, state
-        stored.end_us[place], stored.run_id[place] = comparable_end(end_us, state), run_and_note >> 1
+        stored.id[index], stored.revision[index], stored.state[index] = stored_id, revision, state
+        stored.end_us[index], stored.run_id[index] = comparable_end(end_us, state), run_and_note >> 1
     return stored
 
 

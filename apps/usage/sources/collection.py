@@ -303,7 +303,7 @@ def _new_rejections(rejections: list[Rejection], remembered: list[str]) -> tuple
 def _list_rejected(
     source: Source, held: Run, piece: Piece, refused: list[Rejection], n_before: int, at: datetime
 ) -> None:
-    """List rejected lines like those of an import; `piece.place` names the file or command."""
+    """List rejected lines like those of an import; `piece.location` names the file or command."""
     if not refused:
         return
     made, _ = Import.objects.get_or_create(
@@ -311,7 +311,7 @@ def _list_rejected(
         defaults={
             "source": source,
             "format": piece.format,
-            "file_name": piece.place[-255:],
+            "file_name": piece.location[-255:],
             "n_bytes": 0,
             "sha256": "",
             "time_zone": source.time_zone,
@@ -323,7 +323,7 @@ def _list_rejected(
             usage_import=made,
             line=n_before + one.line,
             code=one.code,
-            message=f"{piece.place} line {one.line}: {one.message}"[:512],
+            message=f"{piece.location} line {one.line}: {one.message}"[:512],
             excerpt=one.excerpt,
         )
         for one in refused

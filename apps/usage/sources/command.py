@@ -202,13 +202,13 @@ def collect_pieces(source: Source, at: datetime, clock: Clock) -> Iterator[Piece
 def fill_arguments(arguments: Sequence[str], window: Window, zone: ZoneInfo) -> list[str]:
     """Replace placeholders in the arguments by the times of the window."""
     values = {}
-    for (place, place_s), instant in zip(((FROM, FROM_S), (TO, TO_S)), window, strict=True):
-        values[place] = f"{instant.astimezone(zone):%Y-%m-%dT%H:%M:%S}"
-        values[place_s] = str(int(instant.timestamp()))
+    for (placeholder, placeholder_s), instant in zip(((FROM, FROM_S), (TO, TO_S)), window, strict=True):
+        values[placeholder] = f"{instant.astimezone(zone):%Y-%m-%dT%H:%M:%S}"
+        values[placeholder_s] = str(int(instant.timestamp()))
     found = []
     for argument in arguments:
-        for place, value in values.items():
-            argument = argument.replace(place, value)
+        for placeholder, value in values.items():
+            argument = argument.replace(placeholder, value)
         found.append(argument)
     return found
 
@@ -228,7 +228,7 @@ def _run_command(
     terms: Cursor, arguments: Sequence[str], format: str, reading: Reading, progress: Progress
 ) -> Iterator[Piece]:
     """Run one command and parse its output. An empty output is an error for a listing, which always has a header."""
-    place = arguments[0].rpartition("/")[2]
+    program = arguments[0].rpartition("/")[2]
     zone = reading.zone.key if reading.zone else "UTC"
     most_bytes, timeout_s = int(settings.FAIRSHARE_UPLOAD_BYTES), float(terms["timeout_s"])
     with run_program(arguments, time_zone=zone, timeout_s=timeout_s, most_bytes=most_bytes) as stream:
@@ -237,14 +237,14 @@ def _run_command(
         if not head:
             if has_window_arguments(terms.get("command", [])) and arguments is not terms.get("listing"):
                 return
-            raise Invalid(f"{place} wrote nothing: even a listing without jobs has a header.", code="empty_answer")
+            raise Invalid(f"{program} wrote nothing: even a listing without jobs has a header.", code="empty_answer")
         collector = format_of(format, head)
         if collector.is_listing:
             parsed = parse_listing(collector, stream, reading)
-            yield listing_piece(collector, parsed, reading.at, progress.cursor, place)
+            yield listing_piece(collector, parsed, reading.at, progress.cursor, program)
         else:
             for parsed in collector.parse(stream, reading):
-                yield progress.add(parsed, place, collector)
+                yield progress.add(parsed, program, collector)
 
 
 # --- System checks ----------------------------------------------------------------------------------------------------

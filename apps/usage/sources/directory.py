@@ -220,9 +220,9 @@ def _whole_lines_end(file: IO[bytes], begin: int, size: int) -> int:
     while end > begin:
         start = max(begin, end - _HEAD)
         file.seek(start)
-        place = file.read(end - start).rfind(b"\n")
-        if place >= 0:
-            return start + place + 1
+        found = file.read(end - start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
         end = start
     return begin
 

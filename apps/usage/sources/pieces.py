@@ -19,12 +19,12 @@ Clock = Callable[[], datetime]
 class Piece:
     """Records, and the cursor of the source once they are stored.
 
-    place: the file or command that the lines come from. listed_at: time of a complete listing; None for other records.
+    location: the file or command of the lines. listed_at: time of a complete listing; None for other records.
     """
 
     parsed: Parsed
     cursor: Cursor
-    place: str = ""
+    location: str = ""
     format: str = ""
     listed_at: datetime | None = None
 
@@ -35,9 +35,9 @@ class Progress:
 
     cursor: Cursor = field(default_factory=dict)
 
-    def add(self, parsed: Parsed, place: str, collector: Collector, **changes: Any) -> Piece:
+    def add(self, parsed: Parsed, location: str, collector: Collector, **changes: Any) -> Piece:
         self.cursor = {**self.cursor, **changes}
-        return Piece(parsed, self.cursor, place, collector.name)
+        return Piece(parsed, self.cursor, location, collector.name)
 
     def step(self, **changes: Any) -> Piece:
         """A piece without records that only changes the cursor: a file or window is finished, or could not be read."""
@@ -54,9 +54,11 @@ def parse_listing(collector: Collector, stream: BinaryIO, reading: Reading) -> P
     return join_parsed(list(collector.parse(stream, reading)))
 
 
-def listing_piece(collector: Collector, parsed: Parsed, at: datetime, cursor: Mapping[str, Any], place: str) -> Piece:
+def listing_piece(
+    collector: Collector, parsed: Parsed, at: datetime, cursor: Mapping[str, Any], location: str
+) -> Piece:
     """A piece of a listing. With rejected lines it is incomplete, so it must not close jobs: `listed_at` is None."""
-    return Piece(parsed, dict(cursor), place, collector.name, None if parsed.rejections else at)
+    return Piece(parsed, dict(cursor), location, collector.name, None if parsed.rejections else at)
 
 
 def join_parsed(pieces: Sequence[Parsed]) -> Parsed:

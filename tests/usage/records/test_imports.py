@@ -44,8 +44,9 @@ def log(n_jobs: int, *, padding: int = 0, extra: str = "") -> bytes:
 
 
 def start(data: bytes, **given: Any) -> Import:
-    options = {"source_slug": "cluster", "format": "auto", "file_name": "log.swf", **given}
-    return start_import(NewImport(file=io.BytesIO(data), **options), at=AT, actor=COMMAND)
+    options: dict[str, Any] = {"source_slug": "cluster", "format": "auto", "file_name": "log.swf", **given}
+    at, actor = options.pop("at", AT), options.pop("actor", COMMAND)
+    return start_import(NewImport(file=io.BytesIO(data), **options), at=at, actor=actor)
 
 
 def done(data: bytes, **given: Any) -> Import:
