@@ -113,7 +113,7 @@ class _Reader:
     def _keep(self, text: str) -> None:
         pair = _PAIR.fullmatch(text)
         if pair is None:
-            self._bad = self._bad or ("bad_fields", f"It holds {shown(text)}; lines look like 'Key: value'.")
+            self._bad = self._bad or ("bad_fields", f"It contains {shown(text)}; lines look like 'Key: value'.")
         elif pair[1] in self._fields:
             self._bad = self._bad or ("duplicate_key", f"{pair[1]} is given twice.")
         elif len(self._fields) == _MOST_KEYS:

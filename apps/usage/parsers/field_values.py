@@ -107,14 +107,14 @@ def _check_text(name: str, text: str, most: int) -> None:
     if _SURROGATE.search(text):
         raise BadRecord("not_utf8", f"{name} is {shown(text)}, which is not UTF-8.")
     if _CONTROL.search(text):
-        raise BadRecord("bad_text", f"{name} holds a control character.")
+        raise BadRecord("bad_text", f"{name} contains a control character.")
 
 
 def _check_number(name: str, value: float, most: float) -> None:
     if value < 0:
         raise BadRecord("negative_number", f"{name} is {value:g}, below zero.")
     if not value <= most:  # NaN too
-        raise BadRecord("absurd_number", f"{name} is {value:g}; at most {most:.0f} is believed.")
+        raise BadRecord("absurd_number", f"{name} is {value:g}; at most {most:.0f} is accepted.")
 
 
 def _check_times(row: RecordRow) -> None:
@@ -178,7 +178,7 @@ def iso(name: str, text: str, zone: ZoneInfo | None, *, not_before: datetime | N
 def local(name: str, naive: datetime, zone: ZoneInfo | None, *, not_before: datetime | None = None) -> datetime:
     """Convert a local time to an instant; `not_before` as in `instant_of`."""
     if zone is None:
-        raise BadRecord("naive_time", f"{name} ({naive}) names no time zone, and the source has none: set one.")
+        raise BadRecord("naive_time", f"{name} ({naive}) has no time zone, and the source has none: set one.")
     try:
         return instant_of(naive, zone, not_before=not_before)
     except NoSuchTime as error:

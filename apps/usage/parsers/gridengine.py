@@ -80,7 +80,9 @@ def _fields(text: str) -> list[str]:
     if shift:
         fields[NAME : NAME + shift + 1] = [":".join(fields[NAME : NAME + shift + 1])]
     if not _WHOLE.fullmatch(fields[JOB]):
-        raise BadRecord("bad_job", f"Field {JOB + 1} (job_number) is {shown(fields[JOB])}, which is no whole number.")
+        raise BadRecord(
+            "bad_job", f"Field {JOB + 1} (job_number) is {shown(fields[JOB])}, which is not a whole number."
+        )
     return fields
 
 
@@ -137,7 +139,7 @@ def _behind_category(fields: list[str]) -> tuple[str, str]:
         if NUMBER.fullmatch(fields[iow]) and NUMBER.fullmatch(fields[iow + 2]) and not NUMBER.fullmatch(pe_task):
             fields[CATEGORY:iow] = [":".join(fields[CATEGORY:iow])]
             return fields[CATEGORY + 2], fields[CATEGORY + 3]
-    raise BadRecord("bad_fields", "Behind the category there are no iow, pe_taskid and maxvmem.")
+    raise BadRecord("bad_fields", "The fields iow, pe_taskid and maxvmem are missing after the category.")
 
 
 def _mem_mb(maxvmem: str, notes: Notes) -> float:

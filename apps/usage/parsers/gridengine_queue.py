@@ -68,7 +68,7 @@ class GridEngineQueue:
 def _row(job: Node, reading: Reading, notes: Notes) -> RecordRow:
     number = job.get("JB_job_number")
     if not _JOB.fullmatch(number):
-        raise BadRecord("bad_job", f"JB_job_number is {shown(number)}, which is no whole number.")
+        raise BadRecord("bad_job", f"JB_job_number is {shown(number)}, which is not a whole number.")
     is_running = bool(job.get("JAT_start_time"))
     stamp = "JAT_start_time" if is_running else "JB_submission_time"
     if not job.get(stamp):

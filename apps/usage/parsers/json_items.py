@@ -100,7 +100,7 @@ class JsonItems:
         if self._buffer.startswith(b"\xef\xbb\xbf"):
             self._at = 3
         if self._peek() != b"{":
-            raise _Broken("It is no JSON object")
+            raise _Broken("It is not a JSON object")
         self._at += 1
 
     def _next_name(self) -> bool:
@@ -138,7 +138,7 @@ class JsonItems:
                 raise _Broken("It is broken")
             data, is_whole = self._value()
             if is_whole and mark not in b'{["' and data != b"null" and _loaded(data) is None:
-                raise _Broken(f"{data[:40]!r} is no JSON")
+                raise _Broken(f"{data[:40]!r} is not JSON")
             self._number += 1
             yield Item(self._number, data, is_whole, self.offset)
         self._at += 1
@@ -151,7 +151,7 @@ class JsonItems:
             if len(self._buffer) - self._at > MOST_ITEM_BYTES:
                 head = self._buffer[self._at : self._at + _HEAD]
                 if head[:1] not in b'{["':
-                    raise _Broken(f"A number or word of over {MOST_ITEM_BYTES // 1024**2} MB is no JSON")
+                    raise _Broken(f"A number or word of over {MOST_ITEM_BYTES // 1024**2} MB is not JSON")
                 self._skip()
                 return head, False
             if not self._fill():

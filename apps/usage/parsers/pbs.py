@@ -91,7 +91,7 @@ def _hosts(text: str) -> tuple[int, float]:
         for slot in slots.split(",") if slots else ("0",):
             form = _SLOTS.fullmatch(slot)
             if not form:
-                raise BadRecord("bad_fields", f"exec_host holds {shown(chunk)}; hosts look like n1/0*4 or n1/0-3.")
+                raise BadRecord("bad_fields", f"exec_host contains {shown(chunk)}; hosts look like n1/0*4 or n1/0-3.")
             slots += float(form[2] or 1) if form[3] is None else max(float(form[3]) - float(form[1]) + 1, 0.0)
     return len(names), slots
 

@@ -151,7 +151,7 @@ def _list(body: bytes) -> Iterator[_Item]:
     try:
         values = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise _malformed(f"The body is no JSON: {_why(error)}", "bad_json") from error
+        raise _malformed(f"The body is not JSON: {_why(error)}", "bad_json") from error
     if not isinstance(values, list):
         raise _malformed("The body is one JSON list of records; one object a line is application/x-ndjson.")
     if len(values) > MOST_RECORDS:
@@ -228,7 +228,7 @@ def _text(name: str, value: Any) -> str:
     if len(value) > MOST_CHARACTERS[name]:
         raise BadRecord("too_long", f"{name} has more than {MOST_CHARACTERS[name]} characters.")
     if CONTROL.search(value):
-        raise BadRecord("bad_text", f"{name} holds a control character.")
+        raise BadRecord("bad_text", f"{name} contains a control character.")
     return value
 
 
@@ -238,7 +238,7 @@ def _number(name: str, value: Any) -> float:
     if value < 0:
         raise BadRecord("negative_number", f"{name} is {_shown(value)}, below zero.")
     if value > NUMBERS[name]:
-        raise BadRecord("absurd_number", f"{name} is {_shown(value)}; at most {NUMBERS[name]:.0f} is believed.")
+        raise BadRecord("absurd_number", f"{name} is {_shown(value)}; at most {NUMBERS[name]:.0f} is accepted.")
     return float(value)
 
 
@@ -256,7 +256,9 @@ def _times(given: dict[str, Any], state: str, zone: ZoneInfo | None) -> dict[str
     if state == "withdrawn":
         end_at = None
         if submit_at is None and start_at is None:
-            raise BadRecord("missing_field", "submit, or start, is missing: with the job's id it says which record.")
+            raise BadRecord(
+                "missing_field", "submit, or start, is missing: with the job's id it identifies the record."
+            )
     if start_at and end_at and end_at < start_at:
         end_at = _second_pass(given["end"], zone) or end_at
         if end_at < start_at:

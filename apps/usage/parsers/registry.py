@@ -173,7 +173,7 @@ def format_of(name: str, head: bytes) -> Collector:
         known = ", ".join(collector.label for collector in FORMATS.values())
         raise Invalid(f"The file's format isn't recognised: name it. Known are {known}.", code="unknown_format")
     if name not in FORMATS:
-        raise Invalid(f"There is no format {name!r}; there is auto, {', '.join(FORMATS)}.", code="unknown_format")
+        raise Invalid(f"There is no format {name!r}; choose auto, {', '.join(FORMATS)}.", code="unknown_format")
     return FORMATS[name]
 
 

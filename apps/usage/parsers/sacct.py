@@ -206,7 +206,10 @@ def _without_zeros(rows: Rows) -> Problems:
     for name, texts in rows.texts.items() if rows.has_zeros else ():
         for row, text in enumerate(texts):
             if b"\0" in text:
-                problems[row] = ("bad_text", f"{name} holds a zero byte: the file is broken there; export it again.")
+                problems[row] = (
+                    "bad_text",
+                    f"{name} contains a zero byte: the file is damaged there; export it again.",
+                )
         rows.texts[name] = [text.replace(b"\0", b"?") for text in texts]
     return problems
 

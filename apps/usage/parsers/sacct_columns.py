@@ -127,7 +127,10 @@ def _ids(texts: Texts, n: int, problems: Problems) -> tuple[Bytes, Bytes]:
 
 
 def _no_job(text: bytes) -> tuple[str, str]:
-    return "bad_job", f"{excerpt(text)!r} is no job's number: the row is broken, or of other columns than the header's."
+    return (
+        "bad_job",
+        f"{excerpt(text)!r} is not a job number: the row is damaged, or has other columns than the header's.",
+    )
 
 
 def _people(texts: Texts, n: int, problems: Problems) -> tuple[list[AccountNames], I8]:
@@ -182,7 +185,7 @@ def name_of(column: str, text: bytes | str, most: int = MOST_NAME) -> str:
     if len(name) > most:
         raise ValueError(f"{column} ({excerpt(name)}) has more than {most} characters.")
     if _CONTROL.search(name):
-        raise ValueError(f"{column} ({excerpt(name)}) holds a control character.")
+        raise ValueError(f"{column} ({excerpt(name)}) contains a control character.")
     return name
 
 
@@ -292,6 +295,6 @@ def _tres(name: str, texts: Texts, n: int, problems: Problems) -> F8:
         try:
             found[place] = read_tres(text.decode("ascii"))
         except (ValueError, OverflowError):
-            why = f"{name} ({excerpt(text)}) is no list like billing=2,cpu=2,mem=4000M,node=1."
+            why = f"{name} ({excerpt(text)}) is not a list like billing=2,cpu=2,mem=4000M,node=1."
             _blame(code == place, "bad_tres", why, problems)
     return found[code]

@@ -186,7 +186,7 @@ def _amounts(jobs: Jobs, state: I8, problems: Problems, notes: dict[str, int]) -
     amounts[many] = np.minimum(amounts[many] * jobs.n_tasks[many, None], _MOST)
     _note(notes, "arrays_waiting", many)
     for row, column in np.argwhere(amounts > _MOST).tolist():
-        why = f"More than {_MOST[column]:.0f} {_RESOURCES[column]} are not believed: check AllocTRES."
+        why = f"More than {_MOST[column]:.0f} {_RESOURCES[column]} are not plausible: check AllocTRES."
         problems.setdefault(row, ("absurd_number", why))
     return amounts
 

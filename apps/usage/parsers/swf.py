@@ -223,7 +223,7 @@ def _problem(text: bytes, fields: list[bytes]) -> tuple[str, str] | None:
         return "too_few_fields", f"{len(fields)} of {N_FIELDS} fields: the line is cut off, or of another format."
     for i, value in enumerate(fields[:N_FIELDS]):
         if not _NUMBER.fullmatch(value):
-            return "not_a_number", f"Field {i + 1} ({_NAMES[i]}) is {excerpt(value)!r}, which is no number."
+            return "not_a_number", f"Field {i + 1} ({_NAMES[i]}) is {excerpt(value)!r}, which is not a number."
     return None
 
 
@@ -301,7 +301,7 @@ def _valid(
     """Remove rows with implausible values; each is rejected with its first problem."""
     job, names = matrix[:, JOB], matrix[:, (USER, GROUP, QUEUE, PARTITION)]
     checks = (
-        ("bad_job", (job < 0) | (job != np.floor(job)) | (job > _MOST_ID), "the job number is no whole number ≥ 0"),
+        ("bad_job", (job < 0) | (job != np.floor(job)) | (job > _MOST_ID), "the job number is not a whole number ≥ 0"),
         ("no_submit", matrix[:, SUBMIT] < 0, "the submit time is unknown"),
         ("absurd_processors", _processors(matrix) > MOST_RATE, f"more than {MOST_RATE:.0f} processors"),
         ("absurd_run_time", matrix[:, RUN] > MOST_JOB_S, f"a run time over {MOST_JOB_S // 86400} days"),

@@ -157,7 +157,7 @@ class _Reader:
         try:
             self._parser.Parse(data, not data)
         except expat.ExpatError as error:
-            why = expat.ErrorString(error.code) or "it is no XML"
+            why = expat.ErrorString(error.code) or "it is not XML"
             message = f"The XML is broken at column {error.offset + 1} ({why}): what follows was not read."
             self._found.append(BadRecord("broken_xml", message, error.lineno))
             return True
@@ -167,8 +167,8 @@ class _Reader:
             return True
         if data and self._n_fed - self._parser.CurrentByteIndex > MOST_TEXT + 2 * _READ:
             raise Invalid(
-                f"Line {self._parser.CurrentLineNumber} holds a piece of markup of over {MOST_TEXT // 1024} KB: "
-                "this is no list of job records.",
+                f"Line {self._parser.CurrentLineNumber} contains a piece of markup of over {MOST_TEXT // 1024} KB: "
+                "this is not a list of job records.",
                 code="markup_too_long",
             )
         return False
