@@ -208,8 +208,8 @@ def _counting(resource: str) -> Json:
 def _note_others(found: _Read) -> None:
     enforced = {word.strip().lower() for word in found.value("AccountingStorageEnforce").split(",")}
     if "accountingstorageenforce" in found.values and not enforced & {"limits", "safe", "all"}:
-        meaning = _("Without limits Slurm loses the last minutes of each job; here they count.")
-        found.note("AccountingStorageEnforce", meaning, is_carried=False)
+        lost = _("Without limits Slurm loses the last minutes of each job; here they count.")
+        found.note("AccountingStorageEnforce", lost, is_carried=False)
     for name, meaning in _OTHERS.items():
         if found.value(name) not in ("", "0"):
             found.note(name, meaning(), is_carried=False)

@@ -86,10 +86,10 @@ def _hosts(text: str) -> tuple[int, float]:
     """Number of hosts and slots in n1/0*4+n2/0-3+n3/1."""
     names, slots = set(), 0.0
     for chunk in text.split("+") if text else ():
-        name, _, slots = chunk.partition("/")
+        name, _, ranges = chunk.partition("/")
         names.add(name)
-        for slot in slots.split(",") if slots else ("0",):
-            form = _SLOTS.fullmatch(slot)
+        for one in ranges.split(",") if ranges else ("0",):
+            form = _SLOTS.fullmatch(one)
             if not form:
                 raise BadRecord("bad_fields", f"exec_host contains {shown(chunk)}; hosts look like n1/0*4 or n1/0-3.")
             slots += float(form[2] or 1) if form[3] is None else max(float(form[3]) - float(form[1]) + 1, 0.0)

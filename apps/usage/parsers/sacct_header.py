@@ -175,7 +175,7 @@ def require(columns: Columns) -> None:
 
 def no_header(text: bytes, line: int) -> Invalid:
     return Invalid(
-        f"Line {line} ({excerpt(text)}) has no column names, and its fields are not in a known order. Leave out "
+        f"Line {line} ({excerpt(text)}) names no columns, and its fields are not in a known order. Leave out "
         f"-n, or call it like this: {COMMAND}",
         code="no_header",
     )
