@@ -79,7 +79,7 @@ def test_reaching_the_target_from_below_is_not_a_return(
     line = target_line(tried, shown, Recovery(outcome, None), Recovery("recovers", 86_400.0))
     assert (line.key, line.before, line.after) == expected
     either = target_line(
-        SimpleNamespace(**{**vars(tried), "asked": Scenario(target=0.4)}),  # type: ignore[arg-type]
+        SimpleNamespace(**{**vars(tried), "scenario": Scenario(target=0.4)}),  # type: ignore[arg-type]
         shown,
         Recovery(outcome, None),
         Recovery("recovers", 86_400.0),

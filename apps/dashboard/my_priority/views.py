@@ -282,7 +282,7 @@ def claim(request: HttpRequest) -> HttpResponse:
     except (Conflict, Invalid) as error:
         form.add_error(None, error.message)
         return _show(request, claim_form=form, status=status_of(error))
-    waiting = _("A manager of the account’s group is requested to confirm that it is yours.")
+    waiting = _("A manager of the account’s group is asked to confirm that it is yours.")
     messages.success(request, _("Confirmed") if settled else waiting)
     return SeeOther(reverse("dashboard:my-priority") + "#accounts")
 
